@@ -1,0 +1,89 @@
+//! Builds the kernel programs (package `shunt-ebpf`) and puts the object where the agent includes
+//! it: `$OUT_DIR/shunt.o`.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+#[path = "../xtask/src/toolchain.rs"]
+mod toolchain;
+
+use toolchain::{FOLDER, RECORD, RecordError, TARGET, Toolchain};
+
+/// What the object depends on, relative to the workspace.
+const INPUTS: [&str; 5] = [
+    "ebpf",
+    "common",
+    "Cargo.toml",
+    "Cargo.lock",
+    "xtask/src/toolchain.rs",
+];
+
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            // `cargo::error` is the one thing that cargo shows without the script's other output.
+            println!("cargo::error={message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<(), String> {
+    let root = root()?;
+    for input in INPUTS {
+        println!("cargo::rerun-if-changed={}", root.join(input).display());
+    }
+    println!(
+        "cargo::rerun-if-changed={}",
+        root.join(FOLDER).join(RECORD).display()
+    );
+
+    let toolchain = Toolchain::load(&root)
+        .map_err(|error: RecordError| format!("{error}: run `cargo xtask setup`"))?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let target_dir = target_dir(&out).join("bpf");
+    let status = toolchain
+        .cargo_build(&root, &target_dir)
+        .args(["--package", "shunt-ebpf", "--profile", "bpf", "--locked"])
+        .status()
+        .map_err(|error| {
+            format!(
+                "cannot run {}: {error}: run `cargo xtask setup`",
+                toolchain.cargo.display()
+            )
+        })?;
+    if !status.success() {
+        return Err(format!(
+            "the kernel programs do not build with {} ({}): see the messages of package shunt-ebpf \
+             below",
+            toolchain.version, toolchain.way
+        ));
+    }
+
+    let object = target_dir.join(TARGET).join("bpf/shunt-ebpf");
+    fs::copy(&object, out.join("shunt.o"))
+        .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
+    Ok(())
+}
+
+/// The workspace: the folder above this package.
+fn root() -> Result<PathBuf, String> {
+    let package = env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?;
+    let root = Path::new(&package)
+        .parent()
+        .ok_or("this package has no parent folder")?;
+    Ok(root.to_owned())
+}
+
+/// The outer cargo's target folder, which it marks with a tag: debug and release builds share one
+/// build of the kernel programs there. The inner cargo locks only its own subfolder.
+fn target_dir(out: &Path) -> PathBuf {
+    out.ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").exists())
+        .unwrap_or(out)
+        .to_owned()
+}

@@ -1,0 +1,122 @@
+//! The agent: each event is planned, published, and only then known.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+
+use crate::{
+    api::RendererEvent,
+    datapath::{Attachments, Datapath, TableError},
+    renderer::{Conflict, RenderError, Renderer},
+};
+
+/// The renderer and the datapath that it drives.
+pub struct Agent {
+    renderer: Renderer,
+    datapath: Datapath,
+    attachments: Attachments,
+    /// Interfaces from the command line, besides those of the events.
+    interfaces: BTreeSet<String>,
+}
+
+/// What an event has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Frontends that did not exist.
+    pub added: usize,
+    /// Frontends that became something else.
+    pub changed: usize,
+    /// Frontends that ceased to exist.
+    pub removed: usize,
+    /// Frontends that the kernel programs cannot translate yet, for their address family.
+    pub skipped: usize,
+    /// Services of this event that wait for a frontend which another one has.
+    pub conflicts: Vec<Conflict>,
+    /// From the event's arrival here to the end of its last write.
+    pub took: Duration,
+}
+
+/// Why an event had no effect.
+#[derive(Debug, Error)]
+pub enum ApplyError {
+    /// It cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The tables did not take what it leads to.
+    #[error(transparent)]
+    Tables(#[from] TableError),
+}
+
+impl Agent {
+    /// Drives `datapath` by `renderer`, with the programs on `interfaces` besides those that the
+    /// events name.
+    pub fn new(renderer: Renderer, datapath: Datapath, interfaces: BTreeSet<String>) -> Self {
+        let mut agent = Self {
+            renderer,
+            datapath,
+            attachments: Attachments::default(),
+            interfaces,
+        };
+        agent.reconcile_interfaces();
+        agent
+    }
+
+    /// Applies an event, whole or not at all. Before the first Resync every other event is held:
+    /// `None`.
+    ///
+    /// # Errors
+    ///
+    /// The event cannot be rendered or does not fit into the tables; it had no effect then.
+    pub fn apply(
+        &mut self,
+        line: u64,
+        event: RendererEvent,
+    ) -> Result<Option<Outcome>, ApplyError> {
+        let start = Instant::now();
+        let Some(event) = self.renderer.admit(line, event) else {
+            return Ok(None);
+        };
+        let plan = self.renderer.plan(event)?;
+        let skipped = self.datapath.publish(&plan.changes)?.0;
+        let mut outcome = Outcome {
+            added: plan.changes.added.len(),
+            changed: plan.changes.changed.len(),
+            removed: plan.changes.removed.len(),
+            skipped,
+            conflicts: plan.conflicts.clone(),
+            took: Duration::ZERO,
+        };
+        let interfaces_changed = plan.frontend_ifs.is_some();
+        self.renderer.commit(plan);
+        if interfaces_changed {
+            self.reconcile_interfaces();
+        }
+        outcome.took = start.elapsed();
+        Ok(Some(outcome))
+    }
+
+    /// The events that were held until the Resync that was just applied, with their lines.
+    pub fn take_held(&mut self) -> Vec<(u64, RendererEvent)> {
+        self.renderer.take_held()
+    }
+
+    /// Brings the programs onto every wanted interface that exists; to be called whenever
+    /// interfaces change.
+    pub fn reconcile_interfaces(&mut self) {
+        let wanted = self.renderer.frontend_ifs() | &self.interfaces;
+        self.attachments.reconcile(&mut self.datapath, &wanted);
+    }
+
+    /// The datapath.
+    pub const fn datapath(&self) -> &Datapath {
+        &self.datapath
+    }
+
+    /// The datapath, to [reclaim](Datapath::reclaim) when there is time.
+    pub const fn datapath_mut(&mut self) -> &mut Datapath {
+        &mut self.datapath
+    }
+}

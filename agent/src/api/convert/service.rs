@@ -1,0 +1,242 @@
+//! A service becomes values.
+
+use std::{collections::HashMap, hash::Hash, net::IpAddr, num::NonZeroU16, sync::Arc};
+
+use ipnet::IpNet;
+
+use super::{address::addresses, backends::endpoints, name::name};
+use crate::api::{
+    EventError, Fault, Protocol, Service, ServiceId, ServicePort, TrafficPolicy,
+    locate::segment,
+    wire::{self, Entries, Object, Text},
+};
+
+impl TryFrom<wire::Id<'_>> for ServiceId {
+    type Error = EventError;
+
+    fn try_from(id: wire::Id<'_>) -> Result<Self, EventError> {
+        let wire::Id {
+            namespace,
+            name: own_name,
+        } = id;
+        Ok(Self {
+            namespace: name(&namespace)
+                .map_err(|fault| EventError::new(fault).within("namespace"))?
+                .into(),
+            name: name(&own_name)
+                .map_err(|fault| EventError::new(fault).within("name"))?
+                .into(),
+        })
+    }
+}
+
+impl TryFrom<wire::Service<'_>> for Service {
+    type Error = EventError;
+
+    fn try_from(service: wire::Service<'_>) -> Result<Self, EventError> {
+        let wire::Id { namespace, name } = &service.id.0;
+        let shown = format!("{}/{}", &**namespace, &**name);
+        convert(service).map_err(|error| EventError {
+            service: Some(shown),
+            ..error
+        })
+    }
+}
+
+fn convert(service: wire::Service<'_>) -> Result<Service, EventError> {
+    let wire::Service {
+        id: Object(id),
+        cluster_ips,
+        external_ips,
+        load_balancer_ips,
+        load_balancer_source_ranges,
+        traffic_policy,
+        internal_traffic_policy,
+        session_affinity_timeout,
+        ports,
+        backends,
+    } = service;
+    let mut seen = Seen::default();
+    let mut service = Service {
+        id: Arc::new(
+            id.try_into()
+                .map_err(|error: EventError| error.within("id"))?,
+        ),
+        cluster_ips: own_addresses(&cluster_ips, "cluster_ips", &mut seen)?,
+        external_ips: own_addresses(&external_ips, "external_ips", &mut seen)?,
+        load_balancer_ips: own_addresses(&load_balancer_ips, "load_balancer_ips", &mut seen)?,
+        load_balancer_source_ranges: source_ranges(&load_balancer_source_ranges)?,
+        traffic_policy: policy(traffic_policy, "traffic_policy")?,
+        internal_traffic_policy: policy(internal_traffic_policy, "internal_traffic_policy")?,
+        session_affinity_timeout,
+        ports: service_ports(ports)?,
+    };
+    add_endpoints(&mut service, backends)?;
+    Ok(service)
+}
+
+/// Where each value of a service was first found.
+struct Seen<T>(HashMap<T, String>);
+
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Hash + Eq> Seen<T> {
+    /// Notes the value at `path`; gives the earlier path if it is not new.
+    fn note(&mut self, value: T, path: &str) -> Result<(), String> {
+        match self.0.insert(value, path.to_owned()) {
+            None => Ok(()),
+            Some(first) => Err(first),
+        }
+    }
+}
+
+/// One list of the service's addresses. Since each address is combined with each port, the
+/// service's frontends are distinct if its addresses are, over all lists, and its ports are.
+fn own_addresses(
+    list: &[Text<'_>],
+    field: &str,
+    seen: &mut Seen<IpAddr>,
+) -> Result<Vec<IpAddr>, EventError> {
+    let mut found = Vec::with_capacity(list.len());
+    for (index, address) in addresses(list).enumerate() {
+        let address = address.map_err(|error| error.within(field))?;
+        let path = format!("{field}[{index}]");
+        seen.note(address, &path).map_err(|first| {
+            EventError::new(Fault::DuplicateAddress { address, first }).within(path)
+        })?;
+        found.push(address);
+    }
+    Ok(found)
+}
+
+fn source_ranges(list: &[Text<'_>]) -> Result<Vec<IpNet>, EventError> {
+    list.iter()
+        .enumerate()
+        .map(|(index, text)| match text.parse::<IpNet>() {
+            Ok(range) => Ok(range.trunc()),
+            Err(_) => Err(EventError::new(Fault::NotARange(text.to_string()))
+                .within(format_args!("load_balancer_source_ranges[{index}]"))),
+        })
+        .collect()
+}
+
+fn policy(text: Option<Text<'_>>, field: &str) -> Result<TrafficPolicy, EventError> {
+    let Some(text) = text else {
+        return Ok(TrafficPolicy::default());
+    };
+    TrafficPolicy::from_name(&text).ok_or_else(|| {
+        EventError::new(Fault::UnknownValue {
+            found: text.to_string(),
+            expected: "`Cluster` or `Local`",
+        })
+        .within(field)
+    })
+}
+
+/// The ports, sorted by name, still without endpoints.
+fn service_ports(
+    entries: Entries<'_, Object<wire::Port<'_>>>,
+) -> Result<Vec<ServicePort>, EventError> {
+    let Entries(entries) = entries;
+    let single = entries.len() == 1;
+    let (mut ports_seen, mut node_ports_seen) = (Seen::default(), Seen::default());
+    let mut ports = Vec::with_capacity(entries.len());
+    for (name, Object(port)) in entries {
+        let path = format!("ports.{}", segment(&name));
+        let port = service_port(&name, &port, single).map_err(|error| error.within(&path))?;
+        let duplicate = |port, protocol, path: &str| {
+            let path = path.to_owned();
+            move |first| {
+                EventError::new(Fault::DuplicatePort {
+                    port,
+                    protocol,
+                    first,
+                })
+                .within(path)
+            }
+        };
+        let ServicePort {
+            protocol,
+            port: number,
+            node_port,
+            ..
+        } = port;
+        let port_path = format!("{path}.port");
+        ports_seen
+            .note((number, protocol), &port_path)
+            .map_err(duplicate(number, protocol, &port_path))?;
+        if let Some(number) = node_port.map(NonZeroU16::get) {
+            let port_path = format!("{path}.node_port");
+            node_ports_seen
+                .note((number, protocol), &port_path)
+                .map_err(duplicate(number, protocol, &port_path))?;
+        }
+        ports.push(port);
+    }
+    ports.sort_by(|a, b| a.name.cmp(&b.name));
+    match ports.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        None => Ok(ports),
+        Some(pair) => Err(EventError::new(Fault::DuplicateName)
+            .within(format_args!("ports.{}", segment(&pair[0].name)))),
+    }
+}
+
+/// One port. As in Kubernetes, the only port of a service needs no name.
+fn service_port(
+    name: &str,
+    port: &wire::Port<'_>,
+    single: bool,
+) -> Result<ServicePort, EventError> {
+    let wire::Port {
+        protocol,
+        port,
+        node_port,
+    } = port;
+    if name.is_empty() && !single {
+        return Err(Fault::EmptyName.into());
+    }
+    let Some(protocol) = Protocol::from_name(protocol) else {
+        let fault = Fault::UnknownValue {
+            found: protocol.to_string(),
+            expected: "`TCP`, `UDP` or `SCTP`",
+        };
+        return Err(EventError::new(fault).within("protocol"));
+    };
+    if *port == 0 {
+        return Err(EventError::new(Fault::ZeroPort).within("port"));
+    }
+    let node_port = NonZeroU16::new(*node_port);
+    Ok(ServicePort {
+        name: name.into(),
+        protocol,
+        port: *port,
+        node_port,
+        endpoints: Vec::new(),
+    })
+}
+
+/// Puts the backends behind the ports that they name.
+fn add_endpoints(
+    service: &mut Service,
+    backends: Entries<'_, Vec<Object<wire::Backend<'_>>>>,
+) -> Result<(), EventError> {
+    let Entries(backends) = backends;
+    let mut seen = Seen::default();
+    for (name, list) in backends {
+        let path = format!("backends.{}", segment(&name));
+        let Ok(port) = service
+            .ports
+            .binary_search_by(|port| (*port.name).cmp(&*name))
+        else {
+            return Err(EventError::new(Fault::UndeclaredPort).within(path));
+        };
+        seen.note(port, &path)
+            .map_err(|_| EventError::new(Fault::DuplicateName).within(&path))?;
+        service.ports[port].endpoints = endpoints(list, &path, service)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What stands behind a service's port.
+
+use std::{net::IpAddr, sync::Arc};
+
+/// One endpoint of a service's port, usable or not; the usable ones become backends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Its port, never 0.
+    pub port: u16,
+    /// Its share of new connections is weight / sum of weights; 0 receives none.
+    pub weight: u32,
+    /// Whether it runs on this node.
+    pub local: bool,
+    /// Whether it shares its node's network.
+    pub host_network: bool,
+    /// What it can do at present.
+    pub state: EndpointState,
+    /// Which sets it belongs to.
+    pub scopes: Scopes,
+    /// The node that it runs on.
+    pub node: Option<Arc<str>>,
+    /// The zone that it runs in.
+    pub zone: Option<Arc<str>>,
+}
+
+/// What an endpoint can do at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum EndpointState {
+    /// It takes new connections.
+    #[default]
+    Ready,
+    /// It is on its way out: it keeps its connections and takes no new one.
+    Terminating,
+    /// It takes nothing.
+    NotReady,
+}
+
+impl EndpointState {
+    /// The name as it is written: `Ready`, `Terminating`, `NotReady`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Terminating => "Terminating",
+            Self::NotReady => "NotReady",
+        }
+    }
+
+    /// The state of that [name](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Ready, Self::Terminating, Self::NotReady]
+            .into_iter()
+            .find(|state| state.name() == name)
+    }
+}
+
+/// Which of a port's two sets an endpoint belongs to. In neither: it exists, but not for this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Scopes {
+    /// It serves frontends of policy Cluster.
+    pub cluster: bool,
+    /// It serves frontends of policy Local; only an endpoint on this node does.
+    pub local: bool,
+}

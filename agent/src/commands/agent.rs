@@ -1,0 +1,233 @@
+//! `shunt agent`: events in, translation in the kernel, until a signal.
+
+use std::{future::pending, process::ExitCode, time::Duration};
+
+use anyhow::Context as _;
+use clap::Args;
+use shunt::{
+    Agent, Outcome,
+    api::RendererEvent,
+    datapath::{Datapath, DatapathOptions, LinkWatch, PacketLog, TableSizes},
+    renderer::Renderer,
+    source::{self, Input, Line, LineError},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
+use tracing::{error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+use super::options::NodeArgs;
+
+/// How long no event must come before replaced table space is freed, which takes milliseconds.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Translate services in the kernel, as events describe them
+///
+/// Keeps translating after the end of the events, until SIGINT or SIGTERM. Needs root, or
+/// CAP_BPF and CAP_NET_ADMIN. RUST_LOG sets what is logged (default: info).
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// Events, one JSON object a line; - follows standard input
+    #[arg(long, value_name = "FILE")]
+    events: Input,
+
+    /// An interface where clients are, besides those of the events; may be given several times
+    #[arg(long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
+
+    #[command(flatten)]
+    node: NodeArgs,
+
+    /// What the kernel programs log of packets
+    #[arg(long, value_enum, default_value_t)]
+    packet_log: PacketLog,
+
+    #[command(flatten)]
+    sizes: SizeArgs,
+}
+
+/// How large the tables are. They are allocated at start.
+#[derive(Debug, Clone, Copy, Args)]
+struct SizeArgs {
+    /// How many frontends there can be
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().frontends)]
+    max_frontends: u32,
+
+    /// How many slots there can be: one for each backend of each set that frontends select from
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().slots)]
+    max_slots: u32,
+
+    /// How many backends there can be, counted once for each service port
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().backends)]
+    max_backends: u32,
+
+    /// How many conntrack entries there can be, two for each connection
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack)]
+    max_conntrack: u32,
+}
+
+/// Runs until a signal comes.
+///
+/// # Errors
+///
+/// The events cannot be opened, or the kernel does not take the programs.
+pub(crate) fn run(args: AgentArgs) -> anyhow::Result<ExitCode> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
+        let default = match args.packet_log {
+            PacketLog::Off => "info",
+            PacketLog::Debug => "info,shunt_ebpf=debug",
+        };
+        EnvFilter::new(default)
+    });
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(serve(args))
+}
+
+async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
+    let AgentArgs {
+        events,
+        interfaces,
+        node,
+        packet_log,
+        sizes:
+            SizeArgs {
+                max_frontends,
+                max_slots,
+                max_backends,
+                max_conntrack,
+            },
+    } = args;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let reader = events
+        .open()
+        .with_context(|| format!("cannot open the events in {events}"))?;
+    let renderer = Renderer::new(node.render_options()?);
+    let mut datapath = Datapath::load(&DatapathOptions {
+        pod_cidrs: node.pod_cidrs,
+        packet_log,
+        sizes: TableSizes {
+            frontends: max_frontends,
+            slots: max_slots,
+            backends: max_backends,
+            conntrack: max_conntrack,
+        },
+    })
+    .context("cannot set up the datapath (it needs root, or CAP_BPF and CAP_NET_ADMIN)")?;
+    let _packet_log = match packet_log {
+        PacketLog::Off => None,
+        PacketLog::Debug => Some(datapath.forward_packet_log()?),
+    };
+    // The watch begins before the first look at the interfaces, so that none is missed.
+    let mut links = LinkWatch::start().context("cannot watch the interfaces")?;
+    let mut agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
+    let mut lines = source::feed(reader).context("cannot start reading events")?;
+    info!("ready: reading events from {events}");
+
+    let mut reading = true;
+    loop {
+        let next_line = async {
+            if reading {
+                lines.recv().await
+            } else {
+                pending().await
+            }
+        };
+        tokio::select! {
+            line = next_line => match line {
+                Some(line) => apply(&mut agent, line),
+                None => {
+                    reading = false;
+                    info!("end of {events}: translating until a signal comes");
+                }
+            },
+            () = links.changed() => agent.reconcile_interfaces(),
+            () = sleep(IDLE), if agent.datapath().has_retired() => {
+                if let Err(error) = agent.datapath_mut().reclaim() {
+                    warn!(%error, "replaced table space stays in use");
+                }
+            },
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+        }
+    }
+    info!("stopping: {}", totals(&agent));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Applies an event and those that waited for it.
+fn apply(agent: &mut Agent, line: Result<Line, LineError>) {
+    match line {
+        Ok(Line { number, event }) => {
+            acknowledge(agent, number, event);
+            for (number, event) in agent.take_held() {
+                acknowledge(agent, number, event);
+            }
+        }
+        Err(error) => error!("{error}"),
+    }
+}
+
+/// Applies one event and logs what it changed, or why it did not.
+fn acknowledge(agent: &mut Agent, line: u64, event: RendererEvent) {
+    let subject = match &event {
+        RendererEvent::AddService(service) | RendererEvent::UpdateService(service) => {
+            format!("{} {}", event.name(), service.id)
+        }
+        RendererEvent::DeleteService(id) => format!("{} {id}", event.name()),
+        _ => event.name().to_owned(),
+    };
+    match agent.apply(line, event) {
+        Ok(None) => info!("line {line}: {subject}: held until the first Resync"),
+        Ok(Some(outcome)) => {
+            let Outcome {
+                added,
+                changed,
+                removed,
+                skipped,
+                conflicts,
+                took,
+            } = outcome;
+            let took = took.as_micros();
+            info!(
+                "line {line}: {subject}: {added} added, {changed} changed, {removed} removed, \
+                 {took} us"
+            );
+            for conflict in conflicts {
+                warn!("line {line}: conflict: {conflict}");
+            }
+            if skipped > 0 {
+                warn!("line {line}: {skipped} IPv6 frontends are not translated by this version");
+            }
+        }
+        Err(error) => error!("line {line}: {subject}: {error}"),
+    }
+}
+
+/// What the programs counted, in words.
+fn totals(agent: &Agent) -> String {
+    match agent.datapath().counters().read() {
+        Ok(counters) => {
+            let counted = counters.into_iter().filter(|(_, packets)| *packets > 0);
+            let counted: Vec<String> = counted
+                .map(|(counter, packets)| format!("{} {packets}", counter.name()))
+                .collect();
+            if counted.is_empty() {
+                "no packet was counted".to_owned()
+            } else {
+                counted.join(", ")
+            }
+        }
+        Err(error) => format!("the counters cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,7 @@
+//! The subcommands, one module each.
+
+pub(crate) mod agent;
+mod listing;
+mod options;
+pub(crate) mod render;
+mod table;

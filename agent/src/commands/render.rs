@@ -1,0 +1,148 @@
+//! `shunt render`: the frontends that events lead to, without the kernel.
+
+use std::{
+    io::{self, BufWriter, ErrorKind, Write},
+    process::ExitCode,
+};
+
+use clap::{Args, ValueEnum};
+use shunt::{
+    renderer::Renderer,
+    source::{Input, Line, LineFault, Lines},
+};
+
+use super::{
+    listing::{write_json, write_table},
+    options::NodeArgs,
+};
+
+/// A line was bad; the others were rendered.
+const BAD_LINE: u8 = 1;
+/// Nothing could be rendered: the flags or the file are of no use.
+const UNUSABLE: u8 = 2;
+
+/// Print the frontends that events lead to; neither root nor the kernel is needed
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    /// Events, one JSON object a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    events: Input,
+
+    /// The form of the output
+    #[arg(short, long, value_enum, default_value_t)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// How frontends are printed.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum OutputFormat {
+    /// Aligned columns
+    #[default]
+    Table,
+    /// An array, sorted by address, port, protocol
+    Json,
+}
+
+/// Renders and prints. Exit status: 0; 1 if a line was bad (the rest is printed all the same);
+/// 2 if the input cannot be read.
+///
+/// # Errors
+///
+/// This host's addresses cannot be read, or the output cannot be written.
+pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
+    let RenderArgs {
+        events,
+        output,
+        node,
+    } = args;
+    let mut rendering = Rendering {
+        renderer: Renderer::new(node.render_options()?),
+        bad_lines: 0,
+    };
+    let reader = match events.open() {
+        Ok(reader) => reader,
+        Err(error) => {
+            eprintln!("error: {events}: {error}");
+            return Ok(ExitCode::from(UNUSABLE));
+        }
+    };
+    for line in Lines::new(reader) {
+        match line {
+            Ok(line) => rendering.accept(line),
+            Err(error) if matches!(error.fault, LineFault::Read(_)) => {
+                eprintln!("error: {events}: {error}");
+                return Ok(ExitCode::from(UNUSABLE));
+            }
+            Err(error) => rendering.refuse(&error.to_string()),
+        }
+    }
+    let Rendering {
+        renderer,
+        bad_lines,
+    } = rendering;
+    for conflict in renderer.conflicts() {
+        eprintln!("conflict: {conflict}");
+    }
+    let held = renderer.held();
+    if held > 0 {
+        let events = if held == 1 { "event" } else { "events" };
+        eprintln!("error: no Resync came: held back until one does: {held} {events}");
+    }
+
+    match print(&renderer, output) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        result => result?,
+    }
+    let failed = bad_lines > 0 || held > 0;
+    Ok(if failed {
+        ExitCode::from(BAD_LINE)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn print(renderer: &Renderer, format: OutputFormat) -> io::Result<()> {
+    let mut output = BufWriter::new(io::stdout().lock());
+    match format {
+        OutputFormat::Table => write_table(renderer.frontends(), &mut output)?,
+        OutputFormat::Json => write_json(renderer.frontends(), &mut output)?,
+    }
+    output.flush()
+}
+
+/// The renderer and what went wrong with it.
+struct Rendering {
+    renderer: Renderer,
+    bad_lines: u64,
+}
+
+impl Rendering {
+    /// Applies an event, and those that waited for it.
+    fn accept(&mut self, line: Line) {
+        let Line { number, event } = line;
+        let Some(event) = self.renderer.admit(number, event) else {
+            return;
+        };
+        self.apply(Line { number, event });
+        for (number, event) in self.renderer.take_held() {
+            self.apply(Line { number, event });
+        }
+    }
+
+    fn apply(&mut self, line: Line) {
+        let Line { number, event } = line;
+        match self.renderer.plan(event) {
+            Ok(plan) => self.renderer.commit(plan),
+            Err(error) => self.refuse(&format!("line {number}: {error}")),
+        }
+    }
+
+    fn refuse(&mut self, error: &str) {
+        eprintln!("error: {error}");
+        self.bad_lines += 1;
+    }
+}

@@ -1,0 +1,29 @@
+//! Reading what the programs count.
+
+use aya::maps::{MapData, MapError, PerCpuArray};
+use shunt_common::Counter;
+
+/// The programs' counters.
+pub struct Counters(PerCpuArray<MapData, u64>);
+
+impl Counters {
+    /// Over the table of counters.
+    pub const fn new(table: PerCpuArray<MapData, u64>) -> Self {
+        Self(table)
+    }
+
+    /// Each counter with the packets that it counted on all CPUs since the programs were loaded.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read the table.
+    pub fn read(&self) -> Result<Vec<(Counter, u64)>, MapError> {
+        Counter::ALL
+            .into_iter()
+            .map(|counter| {
+                let values = self.0.get(&(counter as u32), 0)?;
+                Ok((counter, values.iter().sum()))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! A service port in the tables: its slices of slots and the backends that these name.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use shunt_common::{Backend, Cell};
+
+use super::family::FromIp;
+use crate::{
+    api::ServiceId,
+    renderer::{self, BackendSet},
+};
+
+/// Which service port.
+///
+/// Backends belong to a service port: its frontends share them, and a connection that remembers
+/// one is told when it leaves this service, even if it stays in another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct GroupKey {
+    service: Arc<ServiceId>,
+    port: Arc<str>,
+}
+
+impl GroupKey {
+    /// The service port that owns `set`.
+    pub fn of(set: &BackendSet) -> Self {
+        Self {
+            service: Arc::clone(&set.service),
+            port: Arc::clone(&set.port),
+        }
+    }
+}
+
+/// Slots in the table that select from a set.
+#[derive(Debug)]
+pub struct Slice {
+    /// What they select from; slot `i` names backend `i`.
+    pub set: Arc<BackendSet>,
+    /// Where they begin.
+    pub offset: u32,
+    /// How many they are.
+    pub count: u32,
+}
+
+impl Slice {
+    /// The cell of a frontend that selects from this slice.
+    pub fn cell(&self, clients: renderer::Clients) -> Cell {
+        let mut flags = 0;
+        if self.set.backends.iter().all(|backend| backend.weight == 0) {
+            flags |= Cell::UNUSABLE;
+        }
+        if clients == renderer::Clients::ThisNode {
+            flags |= Cell::THIS_NODE_ONLY;
+        }
+        Cell::new(self.offset, self.count, flags)
+    }
+}
+
+/// A backend's identity within its group, network order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint<A> {
+    address: A,
+    port: u16,
+}
+
+impl<A> Endpoint<A> {
+    /// The identity of `backend`, or `None` if it is of another family.
+    pub fn of<F: FromIp<Address = A>>(backend: &renderer::Backend) -> Option<Self> {
+        Some(Self {
+            address: F::address(backend.ip)?,
+            port: backend.port.to_be(),
+        })
+    }
+}
+
+/// The table's entry of `backend`.
+pub fn table_entry<F: FromIp>(
+    backend: &renderer::Backend,
+    generation: u16,
+) -> Option<Backend<F>> {
+    Some(Backend {
+        address: F::address(backend.ip)?,
+        weight: backend.weight,
+        port: backend.port.to_be(),
+        generation,
+        flags: if backend.local { Backend::<F>::LOCAL } else { 0 },
+    })
+}
+
+/// What a service port has in the tables.
+#[derive(Debug)]
+pub struct Group<A> {
+    /// The slices that its frontends use.
+    pub slices: Vec<Arc<Slice>>,
+    /// The indexes of the backends that the slices name.
+    pub backends: BTreeMap<Endpoint<A>, u32>,
+}
+
+impl<A> Default for Group<A> {
+    fn default() -> Self {
+        Self {
+            slices: Vec::new(),
+            backends: BTreeMap::new(),
+        }
+    }
+}
+
+impl<A> Group<A> {
+    /// The slice that selects from exactly `set`.
+    pub fn slice_of(&self, set: &Arc<BackendSet>) -> Option<&Arc<Slice>> {
+        self.slices
+            .iter()
+            .find(|slice| Arc::ptr_eq(&slice.set, set) || slice.set == *set)
+    }
+}

@@ -1,0 +1,228 @@
+//! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
+
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::PerCpuArray,
+    programs::SchedClassifier,
+};
+use bytemuck::Pod;
+use ipnet::IpNet;
+use shunt_common::{Cidr, PodCidrs, V4};
+
+use super::{
+    DatapathError, Publisher, TableError,
+    counters::Counters,
+    family::{FromIp, table_key},
+    kernel_tables::{KernelTables, TableNames},
+};
+use crate::renderer::Changes;
+
+/// The kernel programs, as the build script made them.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
+
+/// How much the programs say of packets, through aya-log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum PacketLog {
+    /// Nothing; the verifier removes the code.
+    #[default]
+    Off,
+    /// Each connection that is opened and each packet that is dropped.
+    Debug,
+}
+
+/// How many entries the tables have.
+#[derive(Debug, Clone, Copy)]
+pub struct TableSizes {
+    /// Frontends.
+    pub frontends: u32,
+    /// Slots: one a backend of each set, and as much again while a set is being replaced.
+    pub slots: u32,
+    /// Backends of all services.
+    pub backends: u32,
+    /// Conntrack entries, two a connection.
+    pub conntrack: u32,
+}
+
+impl Default for TableSizes {
+    fn default() -> Self {
+        Self {
+            frontends: 1 << 16,
+            slots: 1 << 20,
+            backends: 1 << 19,
+            conntrack: 1 << 19,
+        }
+    }
+}
+
+/// What is fixed while the programs are loaded.
+#[derive(Debug, Clone, Default)]
+pub struct DatapathOptions {
+    /// Where this node's pods take their addresses from.
+    pub pod_cidrs: Vec<IpNet>,
+    /// What the programs log.
+    pub packet_log: PacketLog,
+    /// Table sizes.
+    pub sizes: TableSizes,
+}
+
+/// The loaded object: programs to attach, tables to write.
+pub struct Datapath {
+    ebpf: Ebpf,
+    v4: Publisher<V4, KernelTables<V4>>,
+    counters: Counters,
+}
+
+const V4_TABLES: TableNames = TableNames {
+    frontends: "FRONTENDS_V4",
+    cells: "CELLS_V4",
+    slots: "SLOTS_V4",
+    backends: "BACKENDS_V4",
+};
+
+impl Datapath {
+    /// The program at the ingress of a client's interface.
+    pub const INGRESS: &str = "tc_ingress";
+    /// The program at its egress.
+    pub const EGRESS: &str = "tc_egress";
+
+    /// Loads the object into the kernel. Nothing is attached yet.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`).
+    pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
+        let DatapathOptions {
+            pod_cidrs,
+            packet_log,
+            sizes,
+        } = options;
+        let pod_cidrs_v4 = Raw(constant_cidrs::<V4>(pod_cidrs, 0)?);
+        let log_level: u8 = match packet_log {
+            PacketLog::Off => 0,
+            PacketLog::Debug => aya_log::Level::Debug as u8,
+        };
+        let mut ebpf = EbpfLoader::new()
+            .override_global("POD_CIDRS_V4", &pod_cidrs_v4, true)
+            .override_global(aya_log::LEVEL, &log_level, true)
+            .map_max_entries(V4_TABLES.frontends, sizes.frontends)
+            .map_max_entries(V4_TABLES.cells, sizes.frontends)
+            .map_max_entries(V4_TABLES.slots, sizes.slots)
+            .map_max_entries(V4_TABLES.backends, sizes.backends)
+            .map_max_entries("CONNTRACK_V4", sizes.conntrack)
+            .load(OBJECT)?;
+        for name in [Self::INGRESS, Self::EGRESS] {
+            classifier(&mut ebpf, name)?
+                .load()
+                .map_err(|source| DatapathError::Program { name, source })?;
+        }
+        let counters = ebpf
+            .take_map("COUNTERS")
+            .ok_or(DatapathError::Missing("COUNTERS"))?;
+        let counters = PerCpuArray::try_from(counters).map_err(|source| DatapathError::Map {
+            name: "COUNTERS",
+            source,
+        })?;
+        Ok(Self {
+            v4: Publisher::new(KernelTables::take(&mut ebpf, V4_TABLES)?),
+            counters: Counters::new(counters),
+            ebpf,
+        })
+    }
+
+    /// The loaded program of this name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn program(&mut self, name: &'static str) -> Result<&mut SchedClassifier, DatapathError> {
+        classifier(&mut self.ebpf, name)
+    }
+
+    /// The loaded object, for what is not wrapped here: the programs' log.
+    pub const fn ebpf_mut(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
+    }
+
+    /// The programs' counters.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Publishes `changes`. Frontends of a family without programs are left out and counted.
+    ///
+    /// # Errors
+    ///
+    /// If the tables do not take them; nothing is changed then.
+    pub fn publish(&mut self, changes: &Changes) -> Result<Skipped, TableError> {
+        let wanted = || changes.added.iter().chain(&changes.changed);
+        let v4: Vec<_> = wanted()
+            .filter_map(|(key, frontend)| Some((table_key(key)?, frontend)))
+            .collect();
+        let removed: Vec<_> = changes.removed.iter().filter_map(table_key).collect();
+        self.v4.publish(&v4, &removed)?;
+        Ok(Skipped(wanted().count() - v4.len()))
+    }
+
+    /// Whether [`Self::reclaim`] has anything to do.
+    pub const fn has_retired(&self) -> bool {
+        self.v4.has_retired()
+    }
+
+    /// Waits for a grace period and frees what was replaced before it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait; nothing is freed then.
+    pub fn reclaim(&mut self) -> Result<(), TableError> {
+        self.v4.reclaim()
+    }
+}
+
+/// How many frontends were not published because their family has no programs yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Skipped(pub usize);
+
+fn classifier<'a>(
+    ebpf: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut SchedClassifier, DatapathError> {
+    ebpf.program_mut(name)
+        .ok_or(DatapathError::Missing(name))?
+        .try_into()
+        .map_err(|source| DatapathError::Program { name, source })
+}
+
+/// The ranges of family `F` among `networks`, as the programs hold them.
+fn constant_cidrs<F: FromIp>(
+    networks: &[IpNet],
+    zero: F::Address,
+) -> Result<PodCidrs<F>, DatapathError> {
+    let ranges: Vec<Cidr<F>> = networks
+        .iter()
+        .filter_map(|network| {
+            Some(Cidr {
+                address: F::address(network.network())?,
+                mask: F::address(network.netmask())?,
+            })
+        })
+        .collect();
+    let mut constant = PodCidrs::none(zero);
+    let room = constant
+        .cidrs
+        .get_mut(..ranges.len())
+        .ok_or(DatapathError::TooManyPodCidrs {
+            given: ranges.len(),
+            limit: PodCidrs::<F>::CAPACITY,
+        })?;
+    room.copy_from_slice(&ranges);
+    constant.count = ranges.len() as u32;
+    Ok(constant)
+}
+
+/// A layout of `shunt-common` as aya takes keys, values and globals.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct Raw<T>(pub T);
+
+// SAFETY: `bytemuck::Pod` promises all that `aya::Pod` asks for, and `Raw` is transparent.
+unsafe impl<T: Pod> aya::Pod for Raw<T> {}

@@ -1,0 +1,129 @@
+//! The kernel's tables of one family: a hash through system calls, arrays through memory.
+
+use std::io::{self, ErrorKind};
+
+use aya::{
+    Ebpf,
+    maps::{HashMap, Map, MapData, MapError},
+};
+use bytemuck::Pod;
+use shunt_common::{Backend, Cell, Family, FrontendKey, Slot};
+
+use super::{
+    Capacity, DatapathError, TableError, Tables, grace, kernel::Raw, shared_array::SharedArray,
+};
+
+/// The names of a family's tables in the object.
+#[derive(Debug, Clone, Copy)]
+pub struct TableNames {
+    /// Frontend to index.
+    pub frontends: &'static str,
+    /// Cells.
+    pub cells: &'static str,
+    /// Slots.
+    pub slots: &'static str,
+    /// Backends.
+    pub backends: &'static str,
+}
+
+/// The tables of one family in the kernel.
+#[derive(Debug)]
+pub struct KernelTables<F: Family> {
+    frontends: HashMap<MapData, Raw<FrontendKey<F>>, u32>,
+    cells: SharedArray<u64>,
+    slots: SharedArray<Slot>,
+    backends: SharedArray<Backend<F>>,
+}
+
+impl<F: Family> KernelTables<F> {
+    /// Takes the tables with these names out of the loaded object.
+    pub fn take(ebpf: &mut Ebpf, names: TableNames) -> Result<Self, DatapathError> {
+        let frontends = ebpf
+            .take_map(names.frontends)
+            .ok_or(DatapathError::Missing(names.frontends))?;
+        Ok(Self {
+            frontends: HashMap::try_from(frontends).map_err(|source| DatapathError::Map {
+                name: names.frontends,
+                source,
+            })?,
+            cells: shared(ebpf, names.cells)?,
+            slots: shared(ebpf, names.slots)?,
+            backends: shared(ebpf, names.backends)?,
+        })
+    }
+}
+
+/// Maps the array of this name.
+fn shared<T: Pod>(ebpf: &mut Ebpf, name: &'static str) -> Result<SharedArray<T>, DatapathError> {
+    let map = ebpf.take_map(name).ok_or(DatapathError::Missing(name))?;
+    let Map::Array(data) = map else {
+        return Err(DatapathError::Missing(name));
+    };
+    let info = data
+        .info()
+        .map_err(|source| DatapathError::Map { name, source })?;
+    if info.value_size() as usize != size_of::<T>() {
+        return Err(DatapathError::Missing(name));
+    }
+    SharedArray::map(data.fd(), info.max_entries())
+        .map_err(|source| DatapathError::Mapping { name, source })
+}
+
+impl<F: Family> Tables<F> for KernelTables<F> {
+    fn capacity(&self) -> Capacity {
+        Capacity {
+            frontends: self.cells.len(),
+            slots: self.slots.len(),
+            backends: self.backends.len(),
+        }
+    }
+
+    fn backend(&self, index: u32) -> Backend<F> {
+        self.backends.read(index)
+    }
+
+    fn write_backend(&mut self, index: u32, backend: Backend<F>) {
+        self.backends.write(index, backend);
+    }
+
+    fn write_slots(&mut self, offset: u32, slots: &[Slot]) {
+        for (slot, index) in slots.iter().zip(offset..) {
+            self.slots.write(index, *slot);
+        }
+    }
+
+    fn write_cell(&mut self, frontend: u32, cell: Cell) {
+        self.cells.store(frontend, cell.word());
+    }
+
+    fn insert_frontend(&mut self, key: FrontendKey<F>, frontend: u32) -> Result<(), TableError> {
+        self.frontends
+            .insert(Raw(key), frontend, 0)
+            .map_err(|error| kernel_error("inserting into the frontends table", error))
+    }
+
+    fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError> {
+        match self.frontends.remove(&Raw(key)) {
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {
+                Ok(())
+            }
+            result => result
+                .map_err(|error| kernel_error("removing from the frontends table", error)),
+        }
+    }
+
+    fn wait_for_readers(&mut self) -> Result<(), TableError> {
+        grace::wait_for_readers().map_err(|source| TableError::Kernel {
+            call: "membarrier",
+            source,
+        })
+    }
+}
+
+fn kernel_error(call: &'static str, error: MapError) -> TableError {
+    let source = match error {
+        MapError::SyscallError(error) => error.io_error,
+        other => io::Error::other(other),
+    };
+    TableError::Kernel { call, source }
+}

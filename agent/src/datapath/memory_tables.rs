@@ -1,0 +1,101 @@
+//! Tables in plain memory: what everything above the kernel is tested on, without root.
+
+use std::collections::HashMap;
+
+use shunt_common::{Backend, Cell, Family, FrontendKey, Slot};
+
+use super::{Capacity, TableError, Tables};
+
+/// The tables of one family, as packets would see them.
+#[derive(Debug, Clone)]
+pub struct MemoryTables<F: Family> {
+    /// Frontend to index.
+    pub frontends: HashMap<FrontendKey<F>, u32>,
+    /// Cells by frontend index.
+    pub cells: Vec<Cell>,
+    /// Slots of all slices.
+    pub slots: Vec<Slot>,
+    /// Backends by index.
+    pub backends: Vec<Backend<F>>,
+    /// How many writes were made.
+    pub writes: usize,
+}
+
+impl<F: Family> MemoryTables<F> {
+    /// Empty tables of these sizes.
+    pub fn new(capacity: Capacity) -> Self {
+        let Capacity {
+            frontends,
+            slots,
+            backends,
+        } = capacity;
+        Self {
+            frontends: HashMap::with_capacity(frontends as usize),
+            cells: vec![Cell::default(); frontends as usize],
+            slots: vec![Slot::default(); slots as usize],
+            backends: vec![bytemuck::Zeroable::zeroed(); backends as usize],
+            writes: 0,
+        }
+    }
+
+    /// The backends that a new connection to `key` may get, each with its weight: what a packet
+    /// would see. `None` if there is no such frontend.
+    pub fn resolve(&self, key: FrontendKey<F>) -> Option<Vec<Backend<F>>> {
+        let cell = self.cells[*self.frontends.get(&key)? as usize];
+        let start = cell.offset() as usize;
+        let slots = &self.slots[start..start + cell.count() as usize];
+        Some(
+            slots
+                .iter()
+                .map(|slot| self.backends[slot.backend as usize])
+                .collect(),
+        )
+    }
+}
+
+impl<F: Family> Tables<F> for MemoryTables<F> {
+    fn capacity(&self) -> Capacity {
+        Capacity {
+            frontends: self.cells.len() as u32,
+            slots: self.slots.len() as u32,
+            backends: self.backends.len() as u32,
+        }
+    }
+
+    fn backend(&self, index: u32) -> Backend<F> {
+        self.backends[index as usize]
+    }
+
+    fn write_backend(&mut self, index: u32, backend: Backend<F>) {
+        self.backends[index as usize] = backend;
+        self.writes += 1;
+    }
+
+    fn write_slots(&mut self, offset: u32, slots: &[Slot]) {
+        for (slot, index) in slots.iter().zip(offset as usize..) {
+            self.slots[index] = *slot;
+            self.writes += 1;
+        }
+    }
+
+    fn write_cell(&mut self, frontend: u32, cell: Cell) {
+        self.cells[frontend as usize] = cell;
+        self.writes += 1;
+    }
+
+    fn insert_frontend(&mut self, key: FrontendKey<F>, frontend: u32) -> Result<(), TableError> {
+        self.frontends.insert(key, frontend);
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError> {
+        self.frontends.remove(&key);
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn wait_for_readers(&mut self) -> Result<(), TableError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! The datapath: frontends and backends in the kernel's tables, programs on interfaces.
+//!
+//! Nothing here knows of events or services beyond their names: the renderer says which frontends
+//! there are to be, [`Publisher`] puts them into [`Tables`] in an order in which no packet ever
+//! sees half a change, and [`Attachments`] keeps the programs on the interfaces.
+
+mod allocator;
+mod attachments;
+mod counters;
+mod error;
+mod family;
+mod grace;
+mod group;
+mod kernel;
+mod kernel_tables;
+mod links;
+mod memory_tables;
+mod packet_log;
+mod publisher;
+mod shared_array;
+mod tables;
+
+pub use attachments::Attachments;
+pub use counters::Counters;
+pub use error::{DatapathError, TableError};
+pub use kernel::{Datapath, DatapathOptions, PacketLog, Skipped, TableSizes};
+pub use links::LinkWatch;
+pub use memory_tables::MemoryTables;
+pub use packet_log::PacketLogError;
+pub use publisher::Publisher;
+pub use tables::{Capacity, Tables};

@@ -1,0 +1,346 @@
+//! The publish order: how a change of frontends reaches the tables while packets read them.
+//!
+//! 1. Backends, then slots, into free space: nothing refers to them yet.
+//! 2. New frontends: the cell, then the hash entry.
+//! 3. Changed frontends: the cell, in one store. Old before it, new after it, never a mixture.
+//! 4. Removed frontends: the hash entry.
+//! 5. Backends that left their service get a new generation, so that UDP flows pick again.
+//! 6. After a grace period, in which every packet that saw the old state has left: the space of
+//!    old slices, backends and indexes is free ([`Publisher::reclaim`]).
+//!
+//! After every single write, each frontend is what it was before the change or what it is after.
+//! Only the steps up to 2 can fail, and what they wrote until then nobody has seen.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    mem,
+    sync::Arc,
+};
+
+use shunt_common::{Cell, Family, FrontendKey, fill_slots};
+use tracing::error;
+
+use super::{
+    TableError, Tables,
+    allocator::{IndexAllocator, RangeAllocator},
+    family::FromIp,
+    group::{Endpoint, Group, GroupKey, Slice, table_entry},
+};
+use crate::renderer::{BackendSet, Frontend};
+
+#[cfg(test)]
+mod tests;
+
+/// Puts one family's frontends into its tables.
+#[derive(Debug)]
+pub struct Publisher<F: Family, T> {
+    tables: T,
+    frontends: HashMap<FrontendKey<F>, Published>,
+    groups: HashMap<GroupKey, Group<F::Address>>,
+    indexes: IndexAllocator,
+    slots: RangeAllocator,
+    backends: IndexAllocator,
+    retired: Retired,
+}
+
+/// A frontend in the tables.
+#[derive(Debug)]
+struct Published {
+    index: u32,
+    cell: Cell,
+    slice: Arc<Slice>,
+}
+
+/// What packets may still be reading.
+#[derive(Debug, Default)]
+struct Retired {
+    slices: Vec<Arc<Slice>>,
+    backends: Vec<u32>,
+    frontends: Vec<u32>,
+}
+
+impl Retired {
+    const fn is_empty(&self) -> bool {
+        self.slices.is_empty() && self.backends.is_empty() && self.frontends.is_empty()
+    }
+}
+
+impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
+    /// A publisher of no frontends yet, over empty tables.
+    pub fn new(tables: T) -> Self {
+        let capacity = tables.capacity();
+        Self {
+            tables,
+            frontends: HashMap::new(),
+            groups: HashMap::new(),
+            indexes: IndexAllocator::new(capacity.frontends),
+            slots: RangeAllocator::new(capacity.slots.min(Cell::MAX_OFFSET)),
+            backends: IndexAllocator::new(capacity.backends),
+            retired: Retired::default(),
+        }
+    }
+
+    /// The tables.
+    pub const fn tables(&self) -> &T {
+        &self.tables
+    }
+
+    /// Makes each of `wanted` the frontend at its key and removes the frontends at `removed`.
+    ///
+    /// # Errors
+    ///
+    /// If a table has no room or the kernel refuses a new frontend. Nothing is changed then.
+    pub fn publish(
+        &mut self,
+        wanted: &[(FrontendKey<F>, &Frontend)],
+        removed: &[FrontendKey<F>],
+    ) -> Result<(), TableError> {
+        match self.publish_once(wanted, removed) {
+            Err(TableError::Full { .. }) if self.has_retired() => {
+                self.reclaim()?;
+                self.publish_once(wanted, removed)
+            }
+            result => result,
+        }
+    }
+
+    /// Whether [`Self::reclaim`] has anything to do.
+    pub const fn has_retired(&self) -> bool {
+        !self.retired.is_empty()
+    }
+
+    /// Waits for a grace period and frees what was replaced before it. Takes milliseconds, so it
+    /// is for when nothing else is to be done, or when room is needed.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait; nothing is freed then.
+    pub fn reclaim(&mut self) -> Result<(), TableError> {
+        if !self.has_retired() {
+            return Ok(());
+        }
+        self.tables.wait_for_readers()?;
+        let Retired {
+            slices,
+            backends,
+            frontends,
+        } = mem::take(&mut self.retired);
+        for slice in slices {
+            self.slots.free(slice.offset, slice.count);
+        }
+        for index in backends {
+            // A packet that chose this backend while it was being removed may have opened a
+            // connection with the generation of the removal; only now can no more do so.
+            next_generation(&mut self.tables, index);
+            self.backends.free(index);
+        }
+        for index in frontends {
+            self.indexes.free(index);
+        }
+        Ok(())
+    }
+
+    fn publish_once(
+        &mut self,
+        wanted: &[(FrontendKey<F>, &Frontend)],
+        removed: &[FrontendKey<F>],
+    ) -> Result<(), TableError> {
+        let mut touched: HashSet<GroupKey> = HashSet::new();
+        let keys = wanted.iter().map(|(key, _)| key).chain(removed);
+        for published in keys.filter_map(|key| self.frontends.get(key)) {
+            touched.insert(GroupKey::of(&published.slice.set));
+        }
+        touched.extend(wanted.iter().map(|(_, new)| GroupKey::of(&new.backends)));
+
+        let result = self.install(wanted);
+        if result.is_ok() {
+            for key in removed {
+                self.remove(*key);
+            }
+        }
+        for key in touched {
+            self.retire_unused(key);
+        }
+        result
+    }
+
+    /// Steps 1 to 3.
+    fn install(&mut self, wanted: &[(FrontendKey<F>, &Frontend)]) -> Result<(), TableError> {
+        let slices = wanted
+            .iter()
+            .map(|(_, frontend)| self.slice_of(&frontend.backends))
+            .collect::<Result<Vec<_>, _>>()?;
+
+        let mut inserted = Vec::new();
+        for ((key, frontend), slice) in wanted.iter().zip(&slices) {
+            if self.frontends.contains_key(key) {
+                continue;
+            }
+            if let Err(error) = self.insert(*key, slice.cell(frontend.clients), slice) {
+                for key in inserted {
+                    self.remove(key);
+                }
+                return Err(error);
+            }
+            inserted.push(*key);
+        }
+
+        for ((key, frontend), slice) in wanted.iter().zip(slices) {
+            let cell = slice.cell(frontend.clients);
+            if let Some(published) = self.frontends.get_mut(key) {
+                if published.cell != cell {
+                    self.tables.write_cell(published.index, cell);
+                }
+                published.cell = cell;
+                published.slice = slice;
+            }
+        }
+        Ok(())
+    }
+
+    /// The slice that selects from `set`: the one that its group has, or a new one (step 1).
+    fn slice_of(&mut self, set: &Arc<BackendSet>) -> Result<Arc<Slice>, TableError> {
+        let Self {
+            tables,
+            groups,
+            slots,
+            backends,
+            ..
+        } = self;
+        let group = groups.entry(GroupKey::of(set)).or_default();
+        if let Some(slice) = group.slice_of(set) {
+            return Ok(Arc::clone(slice));
+        }
+        let mut indexes = Vec::with_capacity(set.backends.len());
+        for backend in &set.backends {
+            let Some(endpoint) = Endpoint::of::<F>(backend) else {
+                continue;
+            };
+            let index = match group.backends.get(&endpoint) {
+                Some(index) => *index,
+                None => {
+                    let index = backends.allocate().ok_or_else(|| TableError::Full {
+                        table: "backends",
+                        needed: 1,
+                        free: backends.free_count(),
+                        capacity: tables.capacity().backends,
+                        flag: "--max-backends",
+                    })?;
+                    group.backends.insert(endpoint, index);
+                    let generation = tables.backend(index).generation;
+                    if let Some(entry) = table_entry(backend, generation) {
+                        tables.write_backend(index, entry);
+                    }
+                    index
+                }
+            };
+            indexes.push(index);
+        }
+        let count = u32::try_from(indexes.len())
+            .ok()
+            .filter(|count| *count <= Cell::MAX_COUNT)
+            .ok_or(TableError::TooManyBackends {
+                backends: indexes.len(),
+                limit: Cell::MAX_COUNT,
+            })?;
+        let offset = slots.allocate(count).ok_or_else(|| TableError::Full {
+            table: "slots",
+            needed: count,
+            free: slots.free_count(),
+            capacity: tables.capacity().slots,
+            flag: "--max-slots",
+        })?;
+        let weights: Vec<u32> = set.backends.iter().map(|backend| backend.weight).collect();
+        tables.write_slots(offset, &fill_slots(&indexes, &weights));
+        let slice = Arc::new(Slice {
+            set: Arc::clone(set),
+            offset,
+            count,
+        });
+        group.slices.push(Arc::clone(&slice));
+        Ok(slice)
+    }
+
+    /// Step 2.
+    fn insert(
+        &mut self,
+        key: FrontendKey<F>,
+        cell: Cell,
+        slice: &Arc<Slice>,
+    ) -> Result<(), TableError> {
+        let index = self.indexes.allocate().ok_or_else(|| TableError::Full {
+            table: "frontends",
+            needed: 1,
+            free: self.indexes.free_count(),
+            capacity: self.tables.capacity().frontends,
+            flag: "--max-frontends",
+        })?;
+        self.tables.write_cell(index, cell);
+        if let Err(error) = self.tables.insert_frontend(key, index) {
+            self.indexes.free(index);
+            return Err(error);
+        }
+        let slice = Arc::clone(slice);
+        self.frontends.insert(key, Published { index, cell, slice });
+        Ok(())
+    }
+
+    /// Step 4.
+    fn remove(&mut self, key: FrontendKey<F>) {
+        let Some(Published { index, .. }) = self.frontends.remove(&key) else {
+            return;
+        };
+        match self.tables.remove_frontend(key) {
+            Ok(()) => self.retired.frontends.push(index),
+            // The entry stays, so its index must never mean anything else.
+            Err(error) => {
+                self.tables.write_cell(index, Cell::default());
+                error!(?key, %error, "a removed frontend stays in the table, without backends");
+            }
+        }
+    }
+
+    /// Step 5: what no frontend of this group uses any more.
+    fn retire_unused(&mut self, key: GroupKey) {
+        let Some(mut group) = self.groups.remove(&key) else {
+            return;
+        };
+        // One owner is the group itself; more are frontends.
+        let unused = group.slices.extract_if(.., |slice| Arc::strong_count(slice) == 1);
+        self.retired.slices.extend(unused);
+
+        let sets = group.slices.iter().flat_map(|slice| &slice.set.backends);
+        let used: BTreeMap<_, _> = sets
+            .filter_map(|backend| Some((Endpoint::of::<F>(backend)?, backend)))
+            .collect();
+        group.backends.retain(|endpoint, index| {
+            let index = *index;
+            let now = self.tables.backend(index);
+            match used.get(endpoint) {
+                Some(backend) => {
+                    // Its weight or place may have changed; nothing that a packet reads.
+                    if let Some(entry) = table_entry(backend, now.generation)
+                        && entry != now
+                    {
+                        self.tables.write_backend(index, entry);
+                    }
+                    true
+                }
+                None => {
+                    next_generation(&mut self.tables, index);
+                    self.retired.backends.push(index);
+                    false
+                }
+            }
+        });
+        if !group.slices.is_empty() {
+            self.groups.insert(key, group);
+        }
+    }
+}
+
+fn next_generation<F: Family>(tables: &mut impl Tables<F>, index: u32) {
+    let mut backend = tables.backend(index);
+    backend.generation = backend.generation.wrapping_add(1);
+    tables.write_backend(index, backend);
+}

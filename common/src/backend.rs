@@ -1,0 +1,36 @@
+//! Backends: where connections go.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::{Family, V4, V6};
+
+/// One entry of the backend table. An entry belongs to one service port; another service with the
+/// same pod has an entry of its own, so that leaving one service does not mean leaving both.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backend<F: Family> {
+    /// The backend's address, network order.
+    pub address: F::Address,
+    /// Its share of new connections, as it was rendered; the slots follow from it.
+    pub weight: u32,
+    /// The backend's port, network order.
+    pub port: u16,
+    /// Changes whenever the index is given to another backend or taken from one. A connection
+    /// that remembers another generation remembers a backend that is gone.
+    pub generation: u16,
+    /// [`Self::LOCAL`] or 0.
+    pub flags: u32,
+}
+
+const _: () = assert!(size_of::<Backend<V4>>() == 16, "4 + 4 + 2 + 2 + 4");
+const _: () = assert!(size_of::<Backend<V6>>() == 28, "16 + 4 + 2 + 2 + 4");
+
+// SAFETY: `repr(C)`, every field is `Zeroable`.
+unsafe impl<F: Family> Zeroable for Backend<F> {}
+// SAFETY: `repr(C)`, every field is `Pod`, and the assertions above rule out padding.
+unsafe impl<F: Family> Pod for Backend<F> {}
+
+impl<F: Family> Backend<F> {
+    /// The backend runs on this node.
+    pub const LOCAL: u32 = 1;
+}

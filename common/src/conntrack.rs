@@ -1,0 +1,73 @@
+//! Connection tracking: two entries a connection, each with all that its packets need.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::{Family, Tuple, V4, V6};
+
+/// Which way a packet goes; the two ways have keys of their own, because a backend may itself be
+/// the client of a frontend.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client, as it comes in: client to frontend.
+    Forward = 0,
+    /// From the backend, as it comes in: backend to client.
+    Reply = 1,
+}
+
+/// Key of the conntrack table: a packet's tuple before translation.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConntrackKey<F: Family> {
+    /// The packet's addresses and ports.
+    pub tuple: Tuple<F>,
+    /// Transport protocol, IANA number.
+    pub protocol: u8,
+    /// A [`Direction`].
+    pub direction: u8,
+    /// Zero.
+    pub padding: u16,
+}
+
+const _: () = assert!(size_of::<ConntrackKey<V4>>() == 16, "12 + 1 + 1 + 2");
+const _: () = assert!(size_of::<ConntrackKey<V6>>() == 40, "36 + 1 + 1 + 2");
+
+// SAFETY: `repr(C)`, every field is `Zeroable`.
+unsafe impl<F: Family> Zeroable for ConntrackKey<F> {}
+// SAFETY: `repr(C)`, every field is `Pod`, and the assertions above rule out padding.
+unsafe impl<F: Family> Pod for ConntrackKey<F> {}
+
+impl<F: Family> ConntrackKey<F> {
+    /// The key of a packet with this tuple.
+    #[inline]
+    pub const fn new(tuple: Tuple<F>, protocol: u8, direction: Direction) -> Self {
+        Self {
+            tuple,
+            protocol,
+            direction: direction as u8,
+            padding: 0,
+        }
+    }
+}
+
+/// What becomes of a connection's packets in one direction.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConntrackEntry<F: Family> {
+    /// The tuple that the packet leaves with.
+    pub translated: Tuple<F>,
+    /// Index of the connection's backend in the backend table.
+    pub backend: u32,
+    /// The backend's generation when the connection was made.
+    pub generation: u16,
+    /// Zero.
+    pub padding: u16,
+}
+
+const _: () = assert!(size_of::<ConntrackEntry<V4>>() == 20, "12 + 4 + 2 + 2");
+const _: () = assert!(size_of::<ConntrackEntry<V6>>() == 44, "36 + 4 + 2 + 2");
+
+// SAFETY: `repr(C)`, every field is `Zeroable`.
+unsafe impl<F: Family> Zeroable for ConntrackEntry<F> {}
+// SAFETY: `repr(C)`, every field is `Pod`, and the assertions above rule out padding.
+unsafe impl<F: Family> Pod for ConntrackEntry<F> {}

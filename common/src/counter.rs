@@ -1,0 +1,67 @@
+//! What the programs count, per CPU: translations, drops and packets passed by, each by reason.
+
+/// Index of a counter in the counter table; a value is the number of packets, a `u64` per CPU.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counter {
+    /// A packet of a client was sent on to a backend.
+    Request,
+    /// A packet of a backend got its frontend's address back.
+    Reply,
+    /// A connection was opened: its first packet chose a backend.
+    Connection,
+    /// Dropped: the frontend has no usable backend.
+    DropNoBackend,
+    /// Dropped: the conntrack table took no new entry.
+    DropConntrackFull,
+    /// Dropped: the packet could not be rewritten.
+    DropRewrite,
+    /// Dropped: a slot or backend that the tables point at does not exist.
+    DropCorrupt,
+    /// Passed untouched: an IP fragment.
+    PassFragment,
+    /// Passed untouched: shorter than its headers say.
+    PassTruncated,
+}
+
+impl Counter {
+    /// Every counter, by index.
+    pub const ALL: [Self; 9] = [
+        Self::Request,
+        Self::Reply,
+        Self::Connection,
+        Self::DropNoBackend,
+        Self::DropConntrackFull,
+        Self::DropRewrite,
+        Self::DropCorrupt,
+        Self::PassFragment,
+        Self::PassTruncated,
+    ];
+
+    /// The counter's name as it is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Reply => "reply",
+            Self::Connection => "connection",
+            Self::DropNoBackend => "drop_no_backend",
+            Self::DropConntrackFull => "drop_conntrack_full",
+            Self::DropRewrite => "drop_rewrite",
+            Self::DropCorrupt => "drop_corrupt",
+            Self::PassFragment => "pass_fragment",
+            Self::PassTruncated => "pass_truncated",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_lists_each_counter_at_its_index() {
+        for (index, counter) in Counter::ALL.into_iter().enumerate() {
+            assert_eq!(counter as usize, index, "{}", counter.name());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The two address families that everything else is generic over.
+
+use core::{fmt::Debug, hash::Hash};
+
+use bytemuck::Pod;
+
+/// An address family: one source for both, two instances.
+pub trait Family: Copy + Debug + Eq + Hash + 'static {
+    /// An address as it stands in a packet.
+    type Address: Address;
+}
+
+/// An IP address in network order, made of 32-bit words.
+pub trait Address: Pod + Copy + Debug + Ord + Hash {
+    /// The address's words, for sums and masks.
+    fn words(&self) -> &[u32];
+
+    /// Whether this address and `other` agree in every bit of `mask`.
+    #[inline]
+    fn matches(&self, other: &Self, mask: &Self) -> bool {
+        self.words()
+            .iter()
+            .zip(other.words())
+            .zip(mask.words())
+            .all(|((a, b), m)| (a ^ b) & m == 0)
+    }
+}
+
+/// IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum V4 {}
+
+impl Family for V4 {
+    type Address = u32;
+}
+
+impl Address for u32 {
+    #[inline]
+    fn words(&self) -> &[u32] {
+        core::slice::from_ref(self)
+    }
+}
+
+/// IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum V6 {}
+
+impl Family for V6 {
+    type Address = [u32; 4];
+}
+
+impl Address for [u32; 4] {
+    #[inline]
+    fn words(&self) -> &[u32] {
+        self
+    }
+}

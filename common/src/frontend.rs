@@ -1,0 +1,140 @@
+//! Frontends: the key that a packet's destination is looked up by, and the cell that says where
+//! its backends are.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::{Family, V4, V6};
+
+/// Key of the frontend table; its value is the frontend's index, a `u32` that never changes while
+/// the frontend exists.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FrontendKey<F: Family> {
+    /// The frontend's address, network order.
+    pub address: F::Address,
+    /// The frontend's port, network order.
+    pub port: u16,
+    /// Transport protocol, IANA number.
+    pub protocol: u8,
+    /// Zero.
+    pub padding: u8,
+}
+
+const _: () = assert!(size_of::<FrontendKey<V4>>() == 8, "4 + 2 + 1 + 1");
+const _: () = assert!(size_of::<FrontendKey<V6>>() == 20, "16 + 2 + 1 + 1");
+
+// SAFETY: `repr(C)`, every field is `Zeroable`.
+unsafe impl<F: Family> Zeroable for FrontendKey<F> {}
+// SAFETY: `repr(C)`, every field is `Pod`, and the assertions above rule out padding.
+unsafe impl<F: Family> Pod for FrontendKey<F> {}
+
+impl<F: Family> FrontendKey<F> {
+    /// A key of `address` and `port` in network order.
+    #[inline]
+    pub const fn new(address: F::Address, port: u16, protocol: u8) -> Self {
+        Self {
+            address,
+            port,
+            protocol,
+            padding: 0,
+        }
+    }
+}
+
+/// Where a frontend's slice of slots is, in one word that is read with one load and replaced with
+/// one store.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0..28 | offset of the slice in the slot table |
+/// | 28..48 | number of slots; one a backend |
+/// | 48..64 | flags |
+///
+/// The word 0 is a frontend without backends.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+pub struct Cell(u64);
+
+impl Cell {
+    /// The largest number of slots in the slot table.
+    pub const MAX_OFFSET: u32 = 1 << Self::OFFSET_BITS;
+    /// The largest number of slots of one frontend.
+    pub const MAX_COUNT: u32 = (1 << Self::COUNT_BITS) - 1;
+
+    /// Every backend has weight 0: the slice is to be listed, not to be selected from.
+    pub const UNUSABLE: u16 = 1;
+    /// Only clients on this node are served: the NodePort of another node's address.
+    pub const THIS_NODE_ONLY: u16 = 2;
+
+    const OFFSET_BITS: u32 = 28;
+    const COUNT_BITS: u32 = 20;
+    const FLAGS_SHIFT: u32 = Self::OFFSET_BITS + Self::COUNT_BITS;
+
+    /// A cell that points at `count` slots from `offset` on.
+    ///
+    /// `offset` is below [`Self::MAX_OFFSET`], `count` at most [`Self::MAX_COUNT`]; higher bits
+    /// are cut off.
+    #[must_use]
+    pub const fn new(offset: u32, count: u32, flags: u16) -> Self {
+        let offset = (offset & (Self::MAX_OFFSET - 1)) as u64;
+        let count = (count & Self::MAX_COUNT) as u64;
+        Self(offset | count << Self::OFFSET_BITS | (flags as u64) << Self::FLAGS_SHIFT)
+    }
+
+    /// The cell that a table's word holds.
+    #[inline]
+    #[must_use]
+    pub const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    /// The word to store.
+    #[inline]
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Where the slice begins in the slot table.
+    #[inline]
+    pub const fn offset(self) -> u32 {
+        self.0 as u32 & (Self::MAX_OFFSET - 1)
+    }
+
+    /// How many slots the slice has.
+    #[inline]
+    pub const fn count(self) -> u32 {
+        (self.0 >> Self::OFFSET_BITS) as u32 & Self::MAX_COUNT
+    }
+
+    /// Whether all flags of `flags` are set.
+    #[inline]
+    pub const fn has(self, flags: u16) -> bool {
+        (self.0 >> Self::FLAGS_SHIFT) as u16 & flags == flags
+    }
+
+    /// All flags.
+    #[inline]
+    pub const fn flags(self) -> u16 {
+        (self.0 >> Self::FLAGS_SHIFT) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_cell_gives_back_what_it_was_made_of(
+            offset in 0..Cell::MAX_OFFSET,
+            count in 0..=Cell::MAX_COUNT,
+            flags: u16,
+        ) {
+            let cell = Cell::from_word(Cell::new(offset, count, flags).word());
+            prop_assert_eq!((cell.offset(), cell.count(), cell.flags()), (offset, count, flags));
+            prop_assert!(cell.has(flags));
+        }
+    }
+}

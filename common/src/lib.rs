@@ -1,0 +1,35 @@
+//! What the kernel programs and the agent share: the layouts of the maps, byte for byte, and the
+//! pure logic on them.
+//!
+//! Integers are in the machine's byte order unless a field says "network order". Addresses and
+//! ports in keys and entries are in network order, as they stand in a packet, so that the programs
+//! never swap them.
+
+#![no_std]
+
+#[cfg(not(target_arch = "bpf"))]
+extern crate alloc;
+
+mod backend;
+mod checksum;
+mod cidr;
+mod conntrack;
+mod counter;
+mod family;
+mod frontend;
+mod protocol;
+mod slot;
+mod tuple;
+
+pub use backend::Backend;
+pub use checksum::Sum;
+pub use cidr::{Cidr, PodCidrs};
+pub use conntrack::{ConntrackEntry, ConntrackKey, Direction};
+pub use counter::Counter;
+pub use family::{Address, Family, V4, V6};
+pub use frontend::{Cell, FrontendKey};
+pub use protocol::{SCTP, TCP, UDP};
+pub use slot::Slot;
+#[cfg(not(target_arch = "bpf"))]
+pub use slot::fill_slots;
+pub use tuple::Tuple;

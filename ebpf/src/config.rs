@@ -1,0 +1,9 @@
+//! Constants that the agent sets before it loads the programs; the verifier removes what they
+//! switch off.
+
+use aya_ebpf::Global;
+use shunt_common::{PodCidrs, V4};
+
+/// Where this node's IPv4 pods take their addresses from.
+#[unsafe(no_mangle)]
+pub static POD_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));

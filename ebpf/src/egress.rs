@@ -1,0 +1,27 @@
+//! Packets that go to a client: from a backend, so back to the frontend's address.
+
+use aya_ebpf::programs::TcContext;
+use shunt_common::{Counter, Direction};
+
+use crate::{
+    conntrack, counters::count, family::Family, packet::Packet, rewrite::rewrite, verdict::Verdict,
+};
+
+/// Gives a reply of a translated connection its frontend's address; passes every other packet
+/// untouched.
+#[inline(always)]
+pub fn handle<F: Family>(context: &TcContext) -> Verdict {
+    let Some(packet) = Packet::<F>::parse(context) else {
+        return Verdict::Pass;
+    };
+    let Some(entry) = conntrack::find(&packet, Direction::Reply) else {
+        return Verdict::Pass;
+    };
+    let translated = entry.translated;
+    if rewrite(context, &packet, &translated).is_err() {
+        count(Counter::DropRewrite);
+        return Verdict::Drop;
+    }
+    count(Counter::Reply);
+    Verdict::Pass
+}

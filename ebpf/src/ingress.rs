@@ -1,0 +1,56 @@
+//! Packets that come from a client: to a frontend, so on to a backend.
+
+use aya_ebpf::programs::TcContext;
+use aya_log_ebpf::debug;
+use shunt_common::{Counter, Direction};
+
+use crate::{
+    conntrack,
+    counters::count,
+    family::Family,
+    packet::Packet,
+    rewrite::rewrite,
+    service::{self, Lookup},
+    verdict::Verdict,
+};
+
+/// Sends a packet for a frontend to its connection's backend; passes every other one untouched.
+#[inline(always)]
+pub fn handle<F: Family>(context: &TcContext) -> Verdict {
+    let Some(packet) = Packet::<F>::parse(context) else {
+        return Verdict::Pass;
+    };
+    let translated = match conntrack::find(&packet, Direction::Forward) {
+        // A connection keeps its backend, whatever becomes of it. But a UDP packet or a SYN owes
+        // nothing to a backend that is gone: it picks again.
+        Some(entry)
+            if !packet.may_open || service::is_current::<F>(entry.backend, entry.generation) =>
+        {
+            entry.translated
+        }
+        _ => match service::select(&packet) {
+            Lookup::NotAFrontend => return Verdict::Pass,
+            Lookup::Refused(reason) => return drop(context, reason),
+            Lookup::Backend(choice) => {
+                let Ok(translated) = conntrack::open(&packet, &choice) else {
+                    return drop(context, Counter::DropConntrackFull);
+                };
+                count(Counter::Connection);
+                debug!(context, "connection to backend {}", choice.index);
+                translated
+            }
+        },
+    };
+    if rewrite(context, &packet, &translated).is_err() {
+        return drop(context, Counter::DropRewrite);
+    }
+    count(Counter::Request);
+    Verdict::Pass
+}
+
+#[inline(always)]
+fn drop(context: &TcContext, reason: Counter) -> Verdict {
+    count(reason);
+    debug!(context, "dropped, counter {}", reason as u32);
+    Verdict::Drop
+}

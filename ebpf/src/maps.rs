@@ -1,0 +1,38 @@
+//! The tables, one set a family. The sizes here are defaults that the agent overrides.
+
+use aya_ebpf::{
+    bindings::BPF_F_MMAPABLE,
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray},
+    macros::btf_map,
+};
+use shunt_common::{
+    Backend, ConntrackEntry, ConntrackKey, Counter, FrontendKey, Slot, V4,
+};
+
+const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
+
+/// Frontend to its index.
+pub type Frontends<F> = HashMap<FrontendKey<F>, u32, 65_536>;
+/// Frontend index to the word of its cell.
+pub type Cells = Array<u64, 65_536, MMAPABLE>;
+/// Slices of slots, contiguous for each frontend.
+pub type Slots = Array<Slot, 1_048_576, MMAPABLE>;
+/// Backends by index.
+pub type Backends<F> = Array<Backend<F>, 524_288, MMAPABLE>;
+/// Two entries a connection.
+pub type Conntrack<F> = LruHashMap<ConntrackKey<F>, ConntrackEntry<F>, 524_288>;
+
+#[btf_map]
+pub static FRONTENDS_V4: Frontends<V4> = Frontends::new();
+#[btf_map]
+pub static CELLS_V4: Cells = Cells::new();
+#[btf_map]
+pub static SLOTS_V4: Slots = Slots::new();
+#[btf_map]
+pub static BACKENDS_V4: Backends<V4> = Backends::new();
+#[btf_map]
+pub static CONNTRACK_V4: Conntrack<V4> = Conntrack::new();
+
+/// Packets by [`Counter`].
+#[btf_map]
+pub static COUNTERS: PerCpuArray<u64, { Counter::ALL.len() }> = PerCpuArray::new();

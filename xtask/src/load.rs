@@ -1,0 +1,49 @@
+//! `cargo xtask load`: the agent on this host's own interfaces.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::Result;
+
+use crate::{process, setup, workspace};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Interface to attach to, besides those of the events; may be given more than once
+    #[arg(long, value_name = "NAME", required = true)]
+    interface: Vec<String>,
+    /// Renderer events, one JSON object a line; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    events: PathBuf,
+    /// Further arguments for `shunt agent`
+    #[arg(last = true)]
+    rest: Vec<String>,
+}
+
+pub(crate) fn main(args: &Args) -> Result<()> {
+    let Args {
+        interface,
+        events,
+        rest,
+    } = args;
+    workspace::require_root("cargo xtask load")?;
+    setup::ensure(setup::Needs::Build)?;
+    process::step(
+        "build the agent",
+        workspace::cargo(&workspace::root()?).args([
+            "build",
+            "--release",
+            "--package",
+            "shunt",
+            "--bin",
+            "shunt",
+        ]),
+    )?;
+
+    let mut agent = Command::new(workspace::output("release")?.join("shunt"));
+    agent.arg("agent");
+    for name in interface {
+        agent.args(["--interface", name]);
+    }
+    agent.arg("--events").arg(events).args(rest);
+    process::exec(&mut agent)
+}

@@ -1,0 +1,60 @@
+//! `cargo xtask`: what the repository can do with itself, one module a subcommand.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod build;
+mod load;
+mod process;
+mod run;
+mod setup;
+mod test;
+mod toolchain;
+mod workspace;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about, version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Builds, runs and tests Shunt; every command sets up what it needs by itself.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Finds or installs what the other commands need
+    Setup,
+    /// Builds the agent
+    Build(build::Args),
+    /// Runs the agent in a sandbox of network namespaces, with real traffic (needs root)
+    Run(run::Args),
+    /// Runs the agent on this host (needs root)
+    Load(load::Args),
+    /// Runs the tests
+    Test(test::Args),
+}
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One sentence, without the backtrace that returning the error would print.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<()> {
+    match command {
+        Command::Setup => setup::ensure(setup::Needs::Network),
+        Command::Build(args) => build::main(&args),
+        Command::Run(args) => run::main(&args),
+        Command::Load(args) => load::main(&args),
+        Command::Test(args) => test::main(&args),
+    }
+}

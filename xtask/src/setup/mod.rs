@@ -1,0 +1,175 @@
+//! `cargo xtask setup`: finds what the other commands need, and installs what is missing.
+//!
+//! The kernel programs need a compiler with `core` for BPF and a linker for the same LLVM. There is
+//! more than one [`way`] to get them; the first that works is recorded for the agent's build script.
+
+mod debian;
+mod linker;
+mod nightly;
+mod probe;
+mod tools;
+mod way;
+
+use std::{
+    fs::{self, File, TryLockError},
+    path::Path,
+    process::Command,
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{
+    process,
+    toolchain::{FOLDER, RECORD, RecordError, Toolchain},
+    workspace,
+};
+use way::{Facts, Way};
+
+/// What a command needs from the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// A toolchain for the kernel programs.
+    Build,
+    /// That, and the tools with which network namespaces are made.
+    Network,
+}
+
+/// Makes sure that this machine has what is needed. Quick when it has.
+pub(crate) fn ensure(needs: Needs) -> Result<()> {
+    let start = Instant::now();
+    let root = workspace::root()?;
+    let folder = root.join(FOLDER);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // Held until the end: a second setup at the same time waits, and finds everything there.
+    let _lock = lock(&folder.join("lock"))?;
+
+    let toolchain = match recorded(&root) {
+        Some(toolchain) => toolchain,
+        None => find(&root)?,
+    };
+    if needs == Needs::Network {
+        tools::ensure()?;
+    }
+    let Toolchain { way, version, .. } = toolchain;
+    eprintln!(
+        "setup: {version} ({way}): ready after {:.1} s",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+/// Takes the lock of the setup, and says so if it has to wait.
+fn lock(path: &Path) -> Result<File> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => eprintln!("setup: waiting for another one to finish"),
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+        }
+    }
+    file.lock()
+        .with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
+}
+
+/// The recorded toolchain, if it still works.
+fn recorded(root: &Path) -> Option<Toolchain> {
+    let toolchain = match Toolchain::load(root) {
+        Ok(toolchain) => toolchain,
+        Err(RecordError::Missing) => return None,
+        Err(error) => {
+            eprintln!("setup: {error}");
+            return None;
+        }
+    };
+    match probe::still_there(root, &toolchain) {
+        Ok(()) => Some(toolchain),
+        Err(error) => {
+            eprintln!("setup: the recorded toolchain is no longer usable: {error:#}");
+            None
+        }
+    }
+}
+
+/// Tries the ways of this machine in order, and records the first that works.
+fn find(root: &Path) -> Result<Toolchain> {
+    let facts = Facts::gather();
+    for way in facts.ways() {
+        eprintln!("setup: trying {way}");
+        match install(root, way) {
+            Ok(toolchain) => {
+                record(root, &toolchain)?;
+                return Ok(toolchain);
+            }
+            Err(error) => eprintln!("setup: {way}: {error:#}"),
+        }
+    }
+    bail!("there is no toolchain for BPF programs: {}", facts.advice())
+}
+
+/// Goes one way to its end: a compiler, a linker for its LLVM, and the proof that they work.
+fn install(root: &Path, way: Way) -> Result<Toolchain> {
+    let toolchain = match way {
+        Way::NightlyReady => nightly::find()?,
+        Way::NightlyInstall => nightly::install()?,
+        Way::DebianReady => debian::find()?,
+        Way::DebianInstall => debian::install()?,
+    };
+    linker::ensure(root, way)?;
+    probe::builds(root, &toolchain)?;
+    Ok(toolchain)
+}
+
+/// Writes the record, whole or not at all: a build may read it meanwhile.
+fn record(root: &Path, toolchain: &Toolchain) -> Result<()> {
+    let path = root.join(FOLDER).join(RECORD);
+    let new = path.with_extension("new");
+    fs::write(&new, render(toolchain))
+        .and_then(|()| fs::rename(&new, &path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The text that [`Toolchain::parse`] reads.
+fn render(toolchain: &Toolchain) -> String {
+    let Toolchain {
+        way,
+        cargo,
+        rustc,
+        version,
+        args,
+    } = toolchain;
+    let mut text = format!(
+        "# Written by `cargo xtask setup`, read by the agent's build script.\n\
+         way={way}\ncargo={}\nrustc={}\nversion={version}\n",
+        cargo.display(),
+        rustc.display()
+    );
+    for arg in args {
+        text.push_str(&format!("arg={arg}\n"));
+    }
+    text
+}
+
+/// What `rustc --version` says.
+fn version(rustc: &Path) -> Result<String> {
+    process::output(Command::new(rustc).arg("--version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let toolchain = Toolchain {
+            way: "nightly".to_owned(),
+            cargo: "/home/a b/bin/cargo".into(),
+            rustc: "/home/a b/bin/rustc".into(),
+            version: "rustc 1.97.0-nightly".to_owned(),
+            args: vec!["-Zbuild-std=core".to_owned(), "--quiet".to_owned()],
+        };
+        assert_eq!(Toolchain::parse(&render(&toolchain)).unwrap(), toolchain);
+    }
+}

@@ -1,0 +1,53 @@
+//! Where things are in this workspace, and who runs us.
+
+use std::{
+    env, fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The workspace's folder.
+pub(crate) fn root() -> Result<PathBuf> {
+    // Cargo says at run time where the package is, also when the folder was moved after the build.
+    let package = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let root = package
+        .parent()
+        .context("the package xtask is not inside a workspace")?;
+    Ok(root.to_owned())
+}
+
+/// Cargo's output folder for a profile's folder name, `debug` or `release`.
+///
+/// Cargo put this very program into one of them, so no setting of the user's has to be read.
+pub(crate) fn output(folder: &str) -> Result<PathBuf> {
+    let this = env::current_exe().context("cannot tell where this program is")?;
+    let target = this
+        .ancestors()
+        .nth(2)
+        .context("this program is not in a target folder")?;
+    Ok(target.join(folder))
+}
+
+/// The cargo that runs us, in the workspace at `root`.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+/// Whether this process is root's: the kernel gives its folder below `/proc` to the effective user.
+pub(crate) fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+/// Fails for everyone but root. `what` is the command that was asked for, as typed.
+pub(crate) fn require_root(what: &str) -> Result<()> {
+    if !is_root() {
+        bail!("`{what}` needs root, for BPF programs and network namespaces: type it as root");
+    }
+    Ok(())
+}
