@@ -54,6 +54,12 @@ impl<F: Family> Tuple<F> {
         sum
     }
 
+    /// Whether `new` has the same ports.
+    #[inline]
+    pub const fn has_ports_of(&self, new: &Self) -> bool {
+        self.source_port == new.source_port && self.destination_port == new.destination_port
+    }
+
     /// What a checksum over the ports changes by when `self` is replaced by `new`.
     #[inline]
     pub fn port_difference(&self, new: &Self) -> Sum {

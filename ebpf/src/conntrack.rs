@@ -21,6 +21,10 @@ pub fn find<F: Family>(
 /// Opens the connection of `packet` to the chosen backend: both entries, the reply's first, so
 /// that no packet goes out whose answer would not be understood. Gives the tuple that the packet
 /// is to leave with; `Err` if the table takes no more.
+///
+/// A client that uses a port again, at another frontend with the same backend, takes over the
+/// reply entry of the earlier connection. Then that one's forward entry goes, so that its next
+/// packet opens it anew instead of waiting for replies that would come from the wrong frontend.
 #[inline(always)]
 pub fn open<F: Family>(packet: &Packet<F>, choice: &Choice<F>) -> Result<Tuple<F>, i32> {
     let Choice {
@@ -45,11 +49,17 @@ pub fn open<F: Family>(packet: &Packet<F>, choice: &Choice<F>) -> Result<Tuple<F
         padding: 0,
     };
     let conntrack = F::conntrack();
-    conntrack.insert(
-        ConntrackKey::new(translated.reversed(), packet.protocol, Direction::Reply),
-        entry(packet.tuple.reversed()),
-        BPF_ANY.into(),
-    )?;
+    let reply = ConntrackKey::new(translated.reversed(), packet.protocol, Direction::Reply);
+    // SAFETY: as in `find`.
+    if let Some(earlier) = unsafe { conntrack.get(reply) } {
+        let forward = earlier.translated.reversed();
+        if forward != packet.tuple {
+            let key = ConntrackKey::new(forward, packet.protocol, Direction::Forward);
+            // It may have been evicted already.
+            let _ = conntrack.remove(key);
+        }
+    }
+    conntrack.insert(reply, entry(packet.tuple.reversed()), BPF_ANY.into())?;
     conntrack.insert(
         ConntrackKey::new(packet.tuple, packet.protocol, Direction::Forward),
         entry(translated),

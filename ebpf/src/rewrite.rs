@@ -44,11 +44,11 @@ pub fn rewrite<F: Family>(
     context
         .l4_csum_replace(checksum, 0, addresses.into(), flags | u64::from(BPF_F_PSEUDO_HDR))
         .map_err(|_| Unreadable::Truncated)?;
-    let ports = old.port_difference(new);
-    if !ports.is_zero() {
-        context
-            .l4_csum_replace(checksum, 0, ports.to_wsum().into(), flags)
-            .map_err(|_| Unreadable::Truncated)?;
+    if old.has_ports_of(new) {
+        return Ok(());
     }
-    Ok(())
+    let ports = old.port_difference(new).to_wsum();
+    context
+        .l4_csum_replace(checksum, 0, ports.into(), flags)
+        .map_err(|_| Unreadable::Truncated)
 }

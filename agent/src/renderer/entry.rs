@@ -53,6 +53,7 @@ impl Entry {
     /// The frontends that the service claims, with the age of each claim, sorted by key.
     pub(super) fn claimed(&self) -> impl Iterator<Item = (FrontendKey, Age, &Frontend)> {
         self.frontends.iter().map(|(key, frontend)| {
+            // Every frontend stems from a claim of the service; one that did not would go last.
             let age = self.ages.get(&Claim::of_frontend(key, frontend)).copied();
             (*key, age.unwrap_or(Age::MAX), frontend)
         })

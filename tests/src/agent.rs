@@ -1,0 +1,234 @@
+//! The agent as a process in the node's namespace.
+
+mod log;
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fmt, fs,
+    io::Write as _,
+    path::Path,
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use self::log::Log;
+use crate::{
+    ack::Ack,
+    namespace::Namespace,
+    process::{command_line, contain},
+    wait::wait_until,
+};
+
+/// How long the agent may take to load its programs and say that it is ready.
+const START: Duration = Duration::from_secs(20);
+
+/// How long it may take to answer an event.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long it may take to detach and exit.
+const EXIT: Duration = Duration::from_secs(10);
+
+/// What its log says when it reads events.
+const READY: &str = " ready: ";
+
+/// A running agent that reads events from us. Dropping it stops it.
+pub struct Agent {
+    child: Child,
+    stdin: ChildStdin,
+    log: Log,
+    lines: u64,
+}
+
+impl Agent {
+    /// Starts `binary agent --events - flags…` in the namespace and waits until it is ready.
+    ///
+    /// The agent is killed when the thread that called this ends, so call it from one that stays.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or exits, or is not ready in time; the text has its log.
+    pub fn start<S: AsRef<OsStr>>(
+        binary: &Path,
+        namespace: &Namespace,
+        flags: &[S],
+    ) -> Result<Self> {
+        let mut command = Command::new(binary);
+        command
+            .args(["agent", "--events", "-"])
+            .args(flags)
+            .env("RUST_LOG", "info")
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        contain(&mut command, namespace);
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start `{}`", command_line(&command)))?;
+        let (Some(stdin), Some(stderr)) = (child.stdin.take(), child.stderr.take()) else {
+            bail!("the agent has no pipes");
+        };
+        let agent = Self {
+            child,
+            stdin,
+            log: Log::follow(stderr),
+            lines: 0,
+        };
+        let ready = |line: &str| line.contains(READY).then_some(());
+        if let Err(error) = agent.log.wait_for(0, START, ready) {
+            let line = command_line(&command);
+            bail!(
+                "`{line}` does not become ready: {error}; its log:\n{}",
+                agent.log()
+            );
+        }
+        Ok(agent)
+    }
+
+    /// Hands it one event (a JSON object without line breaks) and waits for its answer.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer in time, or has exited; the text has its log.
+    pub fn apply(&mut self, event: &str) -> Result<Ack> {
+        let seen = self.log.len();
+        self.lines += 1;
+        let line = self.lines;
+        self.stdin
+            .write_all(format!("{event}\n").as_bytes())
+            .and_then(|()| self.stdin.flush())
+            .and_then(|()| {
+                self.log
+                    .wait_for(seen, ANSWER, |text| Ack::find(text, line))
+            })
+            .map_err(|error| {
+                let log = self.log();
+                anyhow!("the agent does not answer line {line}: {error}\n{event}\nits log:\n{log}")
+            })
+    }
+
+    /// As [`Agent::apply`], for an event that must take effect.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused, too.
+    pub fn apply_all<S: AsRef<str>>(&mut self, events: &[S]) -> Result<()> {
+        for event in events {
+            let event = event.as_ref();
+            if let Ack::Refused(reason) = self.apply(event)? {
+                bail!("the agent refuses {event}\nbecause {reason}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that it has logged so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The ids of the kernel programs that it holds, directly or through a link.
+    ///
+    /// # Errors
+    ///
+    /// When the process is gone.
+    pub fn programs(&self) -> Result<BTreeSet<u32>> {
+        let folder = Path::new("/proc")
+            .join(self.pid().to_string())
+            .join("fdinfo");
+        let entries = fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))?;
+        // A descriptor may be closed between the listing and the reading.
+        let texts = entries
+            .flatten()
+            .filter_map(|entry| fs::read_to_string(entry.path()).ok());
+        Ok(texts
+            .flat_map(|text| program_ids(&text).collect::<Vec<_>>())
+            .collect())
+    }
+
+    /// Asks it to end with SIGTERM, and waits until it has.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end in time.
+    pub fn stop(mut self) -> Result<ExitStatus> {
+        self.end(Signal::SIGTERM)
+    }
+
+    /// Kills it with SIGKILL, which it cannot prepare for.
+    ///
+    /// # Errors
+    ///
+    /// When the process does not end.
+    pub fn kill(mut self) -> Result<ExitStatus> {
+        self.end(Signal::SIGKILL)
+    }
+
+    fn end(&mut self, signal: Signal) -> Result<ExitStatus> {
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(status);
+        }
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal)
+            .context("cannot signal the agent")?;
+        let child = &mut self.child;
+        wait_until(&format!("the agent's exit after {signal}"), EXIT, || {
+            child.try_wait().transpose()
+        })?
+        .context("cannot wait for the agent")
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Err(error) = self.end(Signal::SIGTERM) {
+            eprintln!("{error:#}; its log:\n{}", self.log());
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            child,
+            stdin: _,
+            log: _,
+            lines,
+        } = self;
+        f.debug_struct("Agent")
+            .field("pid", &child.id())
+            .field("lines", lines)
+            .finish()
+    }
+}
+
+/// The program ids in a file of `/proc/PID/fdinfo`.
+fn program_ids(fdinfo: &str) -> impl Iterator<Item = u32> {
+    fdinfo
+        .lines()
+        .filter_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_ids_are_read_from_fdinfo() {
+        let link = "pos:\t0\nlink_type:\ttcx\nlink_id:\t3\nprog_tag:\tcafe\nprog_id:\t42\n";
+        assert_eq!(program_ids(link).collect::<Vec<_>>(), [42]);
+    }
+}

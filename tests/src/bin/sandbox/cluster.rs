@@ -1,0 +1,138 @@
+//! The sandbox with its servers, the agent, and what the agent was told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    path::Path,
+};
+
+use anyhow::{Result, bail};
+use shunt_tests::{Ack, Agent, Namespace, Sandbox, addresses, duration_text};
+
+use crate::{
+    event::{Event, EventLine, Service},
+    interrupt,
+    model::{Client, Model},
+    progress::Progress,
+};
+
+/// Everything that runs. Dropped in this order: the agent before the namespaces.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    agent: Agent,
+    sandbox: Sandbox,
+    model: Model,
+    events: usize,
+}
+
+impl Cluster {
+    /// Builds the sandbox, starts servers where the events have backends, starts the agent and
+    /// tells it the events.
+    pub(crate) fn build(progress: &Progress, agent: &Path, events: &[EventLine]) -> Result<Self> {
+        progress.say(
+            "sandbox",
+            "this node with pod-a, pod-b and the client pod-c",
+        );
+        progress.say("sandbox", "a second node with pod-d, and a client outside");
+        let mut sandbox = Sandbox::new()?;
+        interrupt::check()?;
+        for (pod, ports) in served(&sandbox, events) {
+            let ports: Vec<_> = ports.into_iter().collect();
+            progress.say(
+                "server",
+                format_args!("{pod} listens on TCP and UDP {ports:?}"),
+            );
+            sandbox.serve(&pod, &ports)?;
+        }
+        let agent = Agent::start(agent, sandbox.node(), &["--pod-cidr", addresses::POD_CIDR])?;
+        progress.say("agent", format_args!("ready, process {}", agent.pid()));
+        let mut cluster = Self {
+            agent,
+            sandbox,
+            model: Model::default(),
+            events: 0,
+        };
+        for event in events {
+            interrupt::check()?;
+            cluster.apply(progress, event)?;
+        }
+        Ok(cluster)
+    }
+
+    /// Tells the agent one event and waits until it has taken effect.
+    pub(crate) fn apply(&mut self, progress: &Progress, line: &EventLine) -> Result<()> {
+        self.events += 1;
+        match self.agent.apply(&line.text)? {
+            Ack::Applied {
+                event,
+                added,
+                changed,
+                removed,
+                took,
+            } => {
+                let took = duration_text(took);
+                let counts = format!("{added} added, {changed} changed, {removed} removed");
+                progress.say("event", format_args!("{event}: {counts}, {took}"));
+            }
+            Ack::Refused(reason) => {
+                bail!(
+                    "event {}: {reason}\nthe agent's log:\n{}",
+                    self.events,
+                    self.agent.log()
+                )
+            }
+        }
+        self.model.apply(&line.event);
+        Ok(())
+    }
+
+    pub(crate) const fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    pub(crate) const fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    pub(crate) const fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Where a client runs.
+    pub(crate) fn namespace(&self, client: Client) -> &Namespace {
+        match client {
+            Client::Pod => self.sandbox.pod("pod-c").namespace(),
+            Client::Outside => self.sandbox.outside(),
+        }
+    }
+}
+
+/// The ports on which each pod has a backend in some event.
+fn served(sandbox: &Sandbox, events: &[EventLine]) -> BTreeMap<String, BTreeSet<u16>> {
+    let pods: BTreeMap<IpAddr, &str> = sandbox
+        .pods()
+        .map(|(name, pod)| (pod.address(), name))
+        .collect();
+    let mut served = BTreeMap::<String, BTreeSet<u16>>::new();
+    for service in events.iter().flat_map(services) {
+        for backend in service.spec.backends.values().flatten() {
+            if let Some(&pod) = pods.get(&backend.ip) {
+                served
+                    .entry(pod.to_owned())
+                    .or_default()
+                    .insert(backend.port);
+            }
+        }
+    }
+    served
+}
+
+fn services(line: &EventLine) -> &[Service] {
+    match &line.event {
+        Event::Resync { services, .. } | Event::UpdateNodePortServices { services, .. } => services,
+        Event::AddService { service } | Event::UpdateService { service } => {
+            std::slice::from_ref(service)
+        }
+        Event::DeleteService { .. } | Event::Interfaces => &[],
+    }
+}

@@ -1,0 +1,127 @@
+//! Shunt's main job, end to end: builds a small cluster of network namespaces, starts the real agent
+//! on a file of renderer events, drives real TCP and UDP traffic at every frontend, changes the
+//! backends under traffic, and shows who answered. `cargo xtask run` executes it.
+
+mod changes;
+mod cluster;
+mod event;
+mod interrupt;
+mod kept;
+mod model;
+mod progress;
+mod report;
+mod steady;
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+use shunt_tests::is_root;
+
+use self::{cluster::Cluster, event::read_events, progress::Progress, report::Report};
+
+/// Tries Shunt in a sandbox of network namespaces: this node with two backend pods and a client
+/// pod, a second node with a backend pod, and a client outside.
+#[derive(Debug, Parser)]
+#[command(name = "sandbox", version)]
+struct Options {
+    /// The agent's binary.
+    #[arg(long, value_name = "PATH")]
+    agent: PathBuf,
+    /// The renderer events to start with, one JSON object a line.
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "docs/example-events.jsonl",
+        overrides_with = "events"
+    )]
+    events: PathBuf,
+    /// Connections from each client to each frontend.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    connections: u32,
+    /// Seconds of traffic after each change.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seconds: u64,
+    /// Megabytes of each bulk transfer; 0 leaves them out.
+    #[arg(long, value_name = "MB", default_value_t = 256)]
+    bulk: u64,
+    /// Leave the sandbox up until Ctrl-C, and print what to type to look around.
+    #[arg(long)]
+    keep: bool,
+    /// Show the agent's log at the end, as is done anyway when something is wrong.
+    #[arg(long)]
+    log: bool,
+}
+
+fn main() -> ExitCode {
+    match try_in_sandbox(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("sandbox: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether every connection was answered as the events say.
+fn try_in_sandbox(options: &Options) -> Result<bool> {
+    if !is_root() {
+        bail!("network namespaces need root: run it as root or with sudo");
+    }
+    interrupt::listen()?;
+    let agent = options.agent.canonicalize().with_context(|| {
+        format!(
+            "no agent at {}: build it with `cargo xtask build`",
+            options.agent.display()
+        )
+    })?;
+    let events = read_events(&options.events)?;
+
+    let progress = Progress::start();
+    let mut cluster = Cluster::build(&progress, &agent, &events)?;
+    let mut report = Report::default();
+    let result = run_stages(options, &progress, &mut cluster, &mut report);
+    let right = result.is_ok() && report.problems().is_empty();
+    if options.log || (!right && !interrupt::is_requested()) {
+        println!("\nThe agent's log:\n{}", cluster.agent().log());
+    }
+    result?;
+
+    println!("\n{report}");
+    for problem in report.problems() {
+        println!("WRONG: {problem}");
+    }
+    if right {
+        println!(
+            "Every connection was answered by a backend of its frontend ({}).",
+            progress.took()
+        );
+    }
+    if options.keep {
+        kept::wait(&cluster);
+    }
+    Ok(right)
+}
+
+fn run_stages(
+    options: &Options,
+    progress: &Progress,
+    cluster: &mut Cluster,
+    report: &mut Report,
+) -> Result<()> {
+    let &Options {
+        agent: _,
+        events: _,
+        connections,
+        seconds,
+        bulk,
+        keep: _,
+        log: _,
+    } = options;
+    steady::ask_every_frontend(progress, cluster, connections, report)?;
+    if bulk > 0 {
+        steady::transfer(progress, cluster, bulk * 1_000_000, report)?;
+    }
+    changes::change_under_traffic(progress, cluster, Duration::from_secs(seconds), report)
+}

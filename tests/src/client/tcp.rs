@@ -1,0 +1,217 @@
+//! A client's TCP connection.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{Shutdown, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use socket2::{SockRef, Type};
+
+use super::{Answer, Failure, Target};
+use crate::{
+    payload::{Checksum, chunks},
+    protocol::{Reply, Request, Verb},
+    server::take,
+};
+
+/// An open connection, for as many requests as one likes. Dropping it closes it.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    client: SocketAddr,
+    since: Instant,
+    fresh: bool,
+}
+
+impl Connection {
+    pub(super) fn open(target: &Target) -> Result<Self, Failure> {
+        let since = Instant::now();
+        let socket = target.socket(Type::STREAM)?;
+        socket.connect_timeout(&target.address.into(), target.patience)?;
+        let stream = TcpStream::from(socket);
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(target.patience))?;
+        stream.set_write_timeout(Some(target.patience))?;
+        let client = stream.local_addr()?;
+        Ok(Self {
+            stream,
+            client,
+            since,
+            fresh: true,
+        })
+    }
+
+    /// The client's own address and port.
+    pub const fn client(&self) -> SocketAddr {
+        self.client
+    }
+
+    /// Sends `length` bytes and gets them back.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken or other bytes come back.
+    pub fn echo(&mut self, length: usize) -> Result<Answer, Failure> {
+        let since = self.start();
+        let sent = chunks(length as u64).collect::<Vec<_>>().concat();
+        let mut message = Request {
+            verb: Verb::Echo,
+            length: length as u64,
+        }
+        .to_string()
+        .into_bytes();
+        message.extend_from_slice(&sent);
+        self.writer().write_all(&message)?;
+        let mut reader = BufReader::new(&self.stream);
+        let reply = read_reply(&mut reader, length as u64)?;
+        let mut received = vec![0; length];
+        reader.read_exact(&mut received)?;
+        if received != sent {
+            return Err(Failure::Wrong(format!(
+                "{} sent back other bytes",
+                reply.name
+            )));
+        }
+        Ok(Answer::new(reply, self.client, 2 * length as u64, since))
+    }
+
+    /// Sends `length` bytes; the server computes their checksum, which must be right.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken or the checksums differ.
+    pub fn send(&mut self, length: u64) -> Result<Answer, Failure> {
+        let since = self.start();
+        let mut writer = self.writer();
+        writer.write_all(
+            Request {
+                verb: Verb::Take,
+                length,
+            }
+            .to_string()
+            .as_bytes(),
+        )?;
+        let mut checksum = Checksum::default();
+        for chunk in chunks(length) {
+            checksum.add(chunk);
+            writer.write_all(chunk)?;
+        }
+        let reply = read_reply(&mut BufReader::new(&self.stream), length)?;
+        compare(&reply, checksum.value(), reply.checksum)?;
+        Ok(Answer::new(reply, self.client, length, since))
+    }
+
+    /// Lets the server send `length` bytes and compares their checksum.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken or the checksums differ.
+    pub fn fetch(&mut self, length: u64) -> Result<Answer, Failure> {
+        let since = self.start();
+        self.writer().write_all(
+            Request {
+                verb: Verb::Give,
+                length,
+            }
+            .to_string()
+            .as_bytes(),
+        )?;
+        let mut reader = BufReader::with_capacity(256 * 1024, &self.stream);
+        let reply = read_reply(&mut reader, length)?;
+        let received = take(&mut reader, length)?;
+        let mut expected = Checksum::default();
+        chunks(length).for_each(|chunk| expected.add(chunk));
+        compare(&reply, expected.value(), received)?;
+        Ok(Answer::new(reply, self.client, length, since))
+    }
+
+    /// Lets the server close the connection first, so that the client's port is free at once.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken or does not end.
+    pub fn part(mut self) -> Result<Answer, Failure> {
+        let since = self.start();
+        self.writer().write_all(
+            Request {
+                verb: Verb::Bye,
+                length: 0,
+            }
+            .to_string()
+            .as_bytes(),
+        )?;
+        let mut reader = BufReader::new(&self.stream);
+        let reply = read_reply(&mut reader, 0)?;
+        if reader.read(&mut [0])? != 0 {
+            return Err(Failure::Wrong(format!(
+                "{} went on after its farewell",
+                reply.name
+            )));
+        }
+        let answer = Answer::new(reply, self.client, 0, since);
+        self.stream.shutdown(Shutdown::Write)?;
+        Ok(answer)
+    }
+
+    /// Closes the connection from the client's side first and waits for the server's FIN.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken or does not end.
+    pub fn close(self) -> Result<(), Failure> {
+        self.stream.shutdown(Shutdown::Write)?;
+        match (&self.stream).read(&mut [0])? {
+            0 => Ok(()),
+            _ => Err(Failure::Wrong("bytes that nobody asked for".to_owned())),
+        }
+    }
+
+    /// Ends the connection with a reset instead of a FIN.
+    ///
+    /// # Errors
+    ///
+    /// When the socket does not take the option.
+    pub fn reset(self) -> Result<(), Failure> {
+        Ok(SockRef::from(&self.stream).set_linger(Some(Duration::ZERO))?)
+    }
+
+    /// When the request that starts now began: the first one with its connection.
+    fn start(&mut self) -> Instant {
+        if !std::mem::take(&mut self.fresh) {
+            self.since = Instant::now();
+        }
+        self.since
+    }
+
+    const fn writer(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+fn read_reply(reader: &mut BufReader<&TcpStream>, length: u64) -> Result<Reply, Failure> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Err(Failure::Closed);
+    }
+    let reply: Reply = line
+        .parse()
+        .map_err(|()| Failure::Wrong(line.trim_end().to_owned()))?;
+    if reply.length != length {
+        return Err(Failure::Wrong(format!(
+            "asked with length {length}: {}",
+            line.trim_end()
+        )));
+    }
+    Ok(reply)
+}
+
+fn compare(reply: &Reply, ours: u32, theirs: u32) -> Result<(), Failure> {
+    if ours == theirs {
+        return Ok(());
+    }
+    let Reply { name, length, .. } = reply;
+    Err(Failure::Wrong(format!(
+        "{name}: CRC of {length} bytes is {theirs:08x}, not {ours:08x}"
+    )))
+}

@@ -1,0 +1,33 @@
+//! The sandbox in which Shunt is tried: network namespaces, real clients and servers in them, and
+//! the real agent as a process.
+//!
+//! Everything here talks to the agent as a user does, through its command line, its standard input
+//! and its log; nothing of its code is used. Making namespaces needs root and iproute2's `ip`.
+
+mod ack;
+mod agent;
+mod client;
+mod continuous;
+mod namespace;
+mod payload;
+mod process;
+mod protocol;
+mod sandbox;
+mod server;
+mod table;
+mod tally;
+mod wait;
+
+pub use self::{
+    ack::Ack,
+    agent::Agent,
+    client::{Answer, Connection, Failure, Flow, Target, Transport},
+    continuous::{Continuous, Sample},
+    namespace::{Namespace, is_root},
+    process::run,
+    sandbox::{Pod, Sandbox, addresses},
+    server::Server,
+    table::{Table, bytes_text, duration_text},
+    tally::{Share, Tally},
+    wait::wait_until,
+};

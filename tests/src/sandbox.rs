@@ -1,0 +1,267 @@
+//! A small cluster in network namespaces.
+//!
+//! ```text
+//!   outside ---- eth0  node  eth1 ---- eth0  node2
+//!                       |                      |
+//!               pod-a pod-b pod-c            pod-d
+//! ```
+//!
+//! The agent runs on `node`. Nothing but routes connects the parts: no bridge, no NAT, no netfilter
+//! rules. `node2` sends everything that is not for its own pods through `node`, so that the replies
+//! of its pods to the outside come back where their requests were translated.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{namespace::Namespace, server::Server};
+
+/// Who has which address.
+pub mod addresses {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// This node.
+    pub const NODE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 16, 10));
+    /// The second node.
+    pub const NODE2: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 16, 20));
+    /// A backend pod on this node.
+    pub const POD_A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 1, 3));
+    /// Another backend pod on this node.
+    pub const POD_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 1, 4));
+    /// The client pod on this node.
+    pub const POD_C: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 1, 5));
+    /// A backend pod on the second node.
+    pub const POD_D: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3));
+    /// The client outside the cluster.
+    pub const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 50));
+    /// The addresses of this node's pods.
+    pub const POD_CIDR: &str = "10.1.1.0/24";
+}
+
+/// The node's address towards the outside.
+const NODE_OUTSIDE: &str = "198.51.100.1";
+
+/// What this node's pods use as their gateway.
+const GATEWAY: &str = "10.1.1.254";
+
+/// What the second node's pods use as their gateway.
+const GATEWAY2: &str = "10.1.2.254";
+
+/// The addresses of the second node's pods.
+const POD_CIDR2: &str = "10.1.2.0/24";
+
+/// A pod: a namespace whose `eth0` is the other end of an interface of its node.
+#[derive(Debug)]
+pub struct Pod {
+    address: IpAddr,
+    server: Option<Server>,
+    namespace: Namespace,
+}
+
+impl Pod {
+    /// The pod's address.
+    pub const fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Where its processes run.
+    pub const fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// Its servers, if it has any.
+    pub const fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
+    /// The address of its server on this port.
+    pub const fn at(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.address, port)
+    }
+}
+
+/// Two nodes, their pods and a client outside. Dropping it removes all of it.
+#[derive(Debug)]
+pub struct Sandbox {
+    number: u32,
+    // Before the nodes: the servers end first, then the pods' namespaces, then the nodes'.
+    pods: BTreeMap<String, Pod>,
+    outside: Namespace,
+    node: Namespace,
+    node2: Namespace,
+}
+
+impl Sandbox {
+    /// Builds the nodes, the pods `pod-a`, `pod-b` and `pod-c` on this node, `pod-d` on the second
+    /// one, and the client outside. Nothing listens anywhere yet.
+    ///
+    /// # Errors
+    ///
+    /// Without root, or without the `ip` command.
+    pub fn new() -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut sandbox = Self {
+            number,
+            pods: BTreeMap::new(),
+            outside: Namespace::new(number, "outside")?,
+            node: Namespace::new(number, "node")?,
+            node2: Namespace::new(number, "node2")?,
+        };
+        sandbox.connect_nodes()?;
+        sandbox.add_pod("pod-a", addresses::POD_A)?;
+        sandbox.add_pod("pod-b", addresses::POD_B)?;
+        sandbox.add_pod("pod-c", addresses::POD_C)?;
+        let pod_d = Self::make_pod(number, &sandbox.node2, "pod-d", addresses::POD_D, GATEWAY2)?;
+        sandbox.pods.insert("pod-d".to_owned(), pod_d);
+        Ok(sandbox)
+    }
+
+    /// This node's namespace, where the agent belongs.
+    pub const fn node(&self) -> &Namespace {
+        &self.node
+    }
+
+    /// The second node's namespace.
+    pub const fn node2(&self) -> &Namespace {
+        &self.node2
+    }
+
+    /// The namespace of the client outside the cluster.
+    pub const fn outside(&self) -> &Namespace {
+        &self.outside
+    }
+
+    /// A pod, by its name.
+    ///
+    /// # Panics
+    ///
+    /// When there is none with this name.
+    pub fn pod(&self, name: &str) -> &Pod {
+        let Some(pod) = self.pods.get(name) else {
+            panic!("the sandbox has no pod {name}")
+        };
+        pod
+    }
+
+    /// All pods, by their names.
+    pub fn pods(&self) -> impl Iterator<Item = (&str, &Pod)> {
+        self.pods.iter().map(|(name, pod)| (name.as_str(), pod))
+    }
+
+    /// Starts TCP and UDP servers on these ports of a pod, in place of those that it had.
+    ///
+    /// # Errors
+    ///
+    /// When a port cannot be bound.
+    pub fn serve(&mut self, name: &str, ports: &[u16]) -> Result<()> {
+        let pod = self
+            .pods
+            .get_mut(name)
+            .with_context(|| format!("there is no pod {name}"))?;
+        pod.server = None;
+        pod.server = Some(Server::start(&pod.namespace, name, pod.address, ports)?);
+        Ok(())
+    }
+
+    /// Adds a pod to this node; the node's interface to it is called as the pod is.
+    ///
+    /// # Errors
+    ///
+    /// When the name or the address is taken.
+    pub fn add_pod(&mut self, name: &str, address: IpAddr) -> Result<()> {
+        if self.pods.contains_key(name) {
+            bail!("there is a pod {name} already");
+        }
+        let pod = Self::make_pod(self.number, &self.node, name, address, GATEWAY)?;
+        self.pods.insert(name.to_owned(), pod);
+        Ok(())
+    }
+
+    /// Removes a pod of this node with its interface.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn remove_pod(&mut self, name: &str) -> Result<()> {
+        let pod = self
+            .pods
+            .remove(name)
+            .with_context(|| format!("there is no pod {name}"))?;
+        self.node.configure(&format!("link delete {name}\n"))?;
+        drop(pod);
+        Ok(())
+    }
+
+    fn connect_nodes(&self) -> Result<()> {
+        let Self {
+            number: _,
+            pods: _,
+            outside,
+            node,
+            node2,
+        } = self;
+        let (outside_address, node_address, node2_address) =
+            (addresses::OUTSIDE, addresses::NODE, addresses::NODE2);
+        node.configure(&format!(
+            "link add eth0 type veth peer name eth0 netns {}\n\
+             link add eth1 type veth peer name eth0 netns {}\n\
+             address add {NODE_OUTSIDE}/24 dev eth0\n\
+             address add {node_address}/24 dev eth1\n\
+             link set eth0 up\n\
+             link set eth1 up\n\
+             route add {POD_CIDR2} via {node2_address}\n",
+            outside.name(),
+            node2.name(),
+        ))?;
+        outside.configure(&format!(
+            "address add {outside_address}/24 dev eth0\n\
+             link set eth0 up\n\
+             route add default via {NODE_OUTSIDE}\n"
+        ))?;
+        node2.configure(&format!(
+            "address add {node2_address}/24 dev eth0\n\
+             link set eth0 up\n\
+             route add default via {node_address}\n"
+        ))?;
+        // The one thing that translation needs of the host. Everything else, `rp_filter` too, is
+        // as this machine has it.
+        node.set("net/ipv4/ip_forward", "1")?;
+        node2.set("net/ipv4/ip_forward", "1")
+    }
+
+    /// Makes a pod behind `node`, as simple routed CNIs do: a veth pair, a host route to the pod,
+    /// and in the pod a default route through an address of the node.
+    fn make_pod(
+        number: u32,
+        node: &Namespace,
+        name: &str,
+        address: IpAddr,
+        gateway: &str,
+    ) -> Result<Pod> {
+        let namespace = Namespace::new(number, name)?;
+        let length = if address.is_ipv4() { 32 } else { 128 };
+        node.configure(&format!(
+            "link add {name} type veth peer name eth0 netns {}\n\
+             address add {gateway}/{length} dev {name}\n\
+             link set {name} up\n\
+             route add {address}/{length} dev {name}\n",
+            namespace.name(),
+        ))?;
+        namespace.configure(&format!(
+            "address add {address}/{length} dev eth0\n\
+             link set eth0 up\n\
+             route add {gateway}/{length} dev eth0\n\
+             route add default via {gateway} dev eth0\n"
+        ))?;
+        Ok(Pod {
+            address,
+            server: None,
+            namespace,
+        })
+    }
+}

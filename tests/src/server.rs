@@ -1,0 +1,129 @@
+//! A backend's servers: TCP and UDP, on several ports of one pod.
+
+mod tcp;
+mod udp;
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use anyhow::{Context as _, Result};
+
+pub(crate) use self::tcp::take;
+use self::{tcp::TcpService, udp::UdpService};
+use crate::namespace::Namespace;
+
+/// What every thread of a server shares.
+#[derive(Debug)]
+struct Backend {
+    name: String,
+    stopped: AtomicBool,
+    connections: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Backend {
+    fn count(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Servers in a pod that answer every request with the pod's name, the address they answer from
+/// and the address they were asked from. They stop when dropped.
+pub struct Server {
+    backend: Arc<Backend>,
+    tcp: Vec<TcpService>,
+    udp: Vec<UdpService>,
+}
+
+impl Server {
+    /// Listens on TCP and UDP at `address` and each of the ports, in the namespace.
+    ///
+    /// # Errors
+    ///
+    /// When an address and port cannot be bound.
+    pub fn start(
+        namespace: &Namespace,
+        name: &str,
+        address: IpAddr,
+        ports: &[u16],
+    ) -> Result<Self> {
+        let backend = Arc::new(Backend {
+            name: name.to_owned(),
+            stopped: AtomicBool::new(false),
+            connections: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        });
+        let mut server = Self {
+            backend,
+            tcp: Vec::new(),
+            udp: Vec::new(),
+        };
+        namespace.enter(|| {
+            for &port in ports {
+                let at = SocketAddr::new(address, port);
+                let context = || format!("{name} cannot listen at {at}");
+                server
+                    .tcp
+                    .push(TcpService::start(&server.backend, at).with_context(context)?);
+                server
+                    .udp
+                    .push(UdpService::start(&server.backend, at).with_context(context)?);
+            }
+            Ok(server)
+        })
+    }
+
+    /// How many TCP connections were accepted and UDP requests answered.
+    pub fn connections(&self) -> u64 {
+        self.backend.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes of requests and replies these carried, without their lines.
+    pub fn bytes(&self) -> u64 {
+        self.backend.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.backend.stopped.store(true, Ordering::Release);
+        // First wake all of them, then wait for each.
+        for service in &self.tcp {
+            service.wake();
+        }
+        for service in &self.udp {
+            service.wake();
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            backend,
+            tcp: _,
+            udp: _,
+        } = self;
+        f.debug_tuple("Server").field(backend).finish()
+    }
+}
+
+/// A server's thread, joined when dropped.
+struct Joined(Option<JoinHandle<()>>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take()
+            && thread.join().is_err()
+        {
+            eprintln!("a server thread panicked");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! One UDP port of a backend.
+
+use std::{
+    io,
+    net::{Shutdown, SocketAddr, UdpSocket},
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+
+use socket2::SockRef;
+
+use super::{Backend, Joined};
+use crate::{payload::Checksum, protocol::Reply};
+
+/// The largest UDP payload.
+const LARGEST: usize = 65_507;
+
+/// How often the thread looks whether it should end, if nothing wakes it.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// A bound socket with its answering thread.
+pub(super) struct UdpService {
+    socket: Arc<UdpSocket>,
+    _answering: Joined,
+}
+
+impl UdpService {
+    /// Binds and starts to answer, in the current thread's namespace.
+    pub(super) fn start(backend: &Arc<Backend>, at: SocketAddr) -> io::Result<Self> {
+        let socket = Arc::new(UdpSocket::bind(at)?);
+        socket.set_read_timeout(Some(GLANCE))?;
+        let answering = thread::spawn({
+            let (socket, backend) = (Arc::clone(&socket), Arc::clone(backend));
+            move || answer(&socket, at, &backend)
+        });
+        Ok(Self {
+            socket,
+            _answering: Joined(Some(answering)),
+        })
+    }
+
+    /// Ends the answering thread.
+    pub(super) fn wake(&self) {
+        // Linux reports ENOTCONN for this socket and wakes its reader all the same.
+        drop(SockRef::from(&*self.socket).shutdown(Shutdown::Both));
+    }
+}
+
+fn answer(socket: &UdpSocket, local: SocketAddr, backend: &Backend) {
+    let mut buffer = vec![0; LARGEST];
+    while !backend.stopped.load(Ordering::Acquire) {
+        let Ok((length, peer)) = socket.recv_from(&mut buffer) else {
+            continue;
+        };
+        if backend.stopped.load(Ordering::Acquire) {
+            return;
+        }
+        let mut checksum = Checksum::default();
+        checksum.add(&buffer[..length]);
+        let reply = Reply {
+            name: backend.name.clone(),
+            backend: local,
+            peer,
+            length: length as u64,
+            checksum: checksum.value(),
+        };
+        // Counted before the answer leaves, so that who has the answer finds it counted.
+        backend.connections.fetch_add(1, Ordering::Relaxed);
+        backend.count(length as u64);
+        // A client that has gone away is no concern of the server's.
+        drop(socket.send_to(reply.to_string().as_bytes(), peer));
+    }
+}

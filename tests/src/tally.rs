@@ -1,0 +1,78 @@
+//! Who answered how often.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use crate::client::{Answer, Failure};
+
+/// What one backend got.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Share {
+    /// The name of the pod.
+    pub name: String,
+    /// How many connections it answered.
+    pub connections: u64,
+    /// How many bytes they carried, both ways.
+    pub bytes: u64,
+}
+
+/// The outcome of many connections to one frontend.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// By the backend's address.
+    pub shares: BTreeMap<SocketAddr, Share>,
+    /// How often each failure occurred.
+    pub failures: BTreeMap<String, u64>,
+    /// How many answers came from a backend that had not seen the client's own address.
+    pub foreign_sources: u64,
+    /// The sum of the latencies of all answers.
+    pub time: Duration,
+}
+
+impl Tally {
+    /// Counts one outcome.
+    pub fn add(&mut self, outcome: &Result<Answer, Failure>) {
+        let answer = match outcome {
+            Ok(answer) => answer,
+            Err(failure) => {
+                *self.failures.entry(failure.to_string()).or_default() += 1;
+                return;
+            }
+        };
+        let share = self.shares.entry(answer.backend).or_default();
+        share.name.clone_from(&answer.name);
+        share.connections += 1;
+        share.bytes += answer.bytes;
+        self.foreign_sources += u64::from(!answer.source_kept());
+        self.time += answer.latency;
+    }
+
+    /// How many connections were answered.
+    pub fn answered(&self) -> u64 {
+        self.shares.values().map(|share| share.connections).sum()
+    }
+
+    /// How many were not.
+    pub fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// How many connections this backend answered.
+    pub fn of(&self, backend: SocketAddr) -> u64 {
+        self.shares
+            .get(&backend)
+            .map_or(0, |share| share.connections)
+    }
+
+    /// The backends that answered.
+    pub fn backends(&self) -> Vec<SocketAddr> {
+        self.shares.keys().copied().collect()
+    }
+}
+
+impl FromIterator<Result<Answer, Failure>> for Tally {
+    fn from_iter<I: IntoIterator<Item = Result<Answer, Failure>>>(outcomes: I) -> Self {
+        let mut tally = Self::default();
+        outcomes.into_iter().for_each(|outcome| tally.add(&outcome));
+        tally
+    }
+}

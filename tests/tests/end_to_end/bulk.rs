@@ -1,0 +1,87 @@
+//! Transfers of many bytes: large segments that the virtual devices leave unsegmented and without
+//! a finished checksum (GSO and `CHECKSUM_PARTIAL`).
+
+use shunt_tests::{Namespace, Target, Transport};
+
+use crate::{service::Service, world::World};
+
+/// More than a gigabyte (2^30), and no multiple of anything.
+const THERE: u64 = (1 << 30) + 12_345;
+
+/// The way back.
+const BACK: u64 = 256 << 20;
+
+#[test]
+fn a_gigabyte_from_a_pod_to_a_pod_of_the_same_node_arrives_unchanged() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    transfer(world.client_pod(), service.cluster_ip(), THERE, BACK);
+}
+
+#[test]
+fn a_gigabyte_from_outside_to_a_pod_of_the_other_node_arrives_unchanged() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-d"));
+    world.add(&service);
+    transfer(world.sandbox.outside(), service.node_port(), THERE, BACK);
+}
+
+#[test]
+fn segments_without_offloads_arrive_unchanged() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    // One segment a packet.
+    world
+        .client_pod()
+        .configure("link set eth0 gso_max_segs 1\n")
+        .unwrap();
+    transfer(
+        world.client_pod(),
+        service.external_ip(),
+        64 << 20,
+        64 << 20,
+    );
+}
+
+#[test]
+fn udp_datagrams_of_all_lengths_arrive_unchanged() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Udp).backend(world.backend("pod-d"));
+    world.add(&service);
+    let flow = world
+        .sandbox
+        .outside()
+        .enter(|| service.external_ip().flow().unwrap());
+    // An Ethernet frame of 1,500 bytes holds 1,472 of payload.
+    for length in [1, 2, 3, 17, 100, 511, 1_000, 1_471, 1_472] {
+        let answer = flow.ask(length);
+        assert!(
+            answer.is_ok(),
+            "{length} bytes must arrive with their checksum, but {answer:?}"
+        );
+    }
+}
+
+fn transfer(from: &Namespace, target: Target, there: u64, back: u64) {
+    from.enter(|| {
+        let mut connection = target.connect().unwrap();
+        for outcome in [connection.send(there), connection.fetch(back)] {
+            let answer = outcome.unwrap_or_else(|failure| panic!("{target:?}: {failure}"));
+            eprintln!("{} bytes in {:?}", answer.bytes, answer.latency);
+            assert!(
+                answer.source_kept(),
+                "the backend must see the client's own address"
+            );
+        }
+    });
+}

@@ -1,0 +1,143 @@
+//! What is left afterwards: nothing.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::process::ExitStatusExt as _,
+    panic::{self, AssertUnwindSafe},
+    path::Path,
+    time::Duration,
+};
+
+use shunt_tests::{Namespace, Transport, is_root, wait_until};
+
+use crate::{
+    service::Service,
+    world::{REQUEST, World, resync, start_agent},
+};
+
+const SOON: Duration = Duration::from_secs(5);
+
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// The kernel frees programs a little after their last user is gone.
+fn assert_unloaded(programs: &BTreeSet<u32>) {
+    assert!(
+        !programs.is_empty(),
+        "a running agent holds kernel programs"
+    );
+    wait_until(
+        &format!("the programs {programs:?} are unloaded"),
+        SOON,
+        || {
+            let mut loaded = aya::programs::loaded_programs().flatten();
+            loaded
+                .all(|program| !programs.contains(&program.id()))
+                .then_some(())
+        },
+    )
+    .unwrap();
+}
+
+fn namespaces() -> BTreeSet<String> {
+    let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+#[test]
+fn a_sandbox_leaves_nothing_behind() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    world.ask_from_pod(service.cluster_ip(), 5);
+    let programs = world.agent.programs().unwrap();
+    let process = Path::new("/proc").join(world.agent.pid().to_string());
+    let mut names: Vec<_> = world
+        .sandbox
+        .pods()
+        .map(|(_, pod)| pod.namespace().name().to_owned())
+        .collect();
+    for namespace in [
+        world.sandbox.node(),
+        world.sandbox.node2(),
+        world.sandbox.outside(),
+    ] {
+        names.push(namespace.name().to_owned());
+    }
+    assert!(process.exists());
+    assert!(names.iter().all(|name| namespaces().contains(name)));
+
+    drop(world);
+    assert!(!process.exists(), "the agent must have ended");
+    let left = namespaces();
+    assert!(
+        names.iter().all(|name| !left.contains(name)),
+        "{names:?} must be gone, but {left:?}"
+    );
+    assert_unloaded(&programs);
+}
+
+#[test]
+fn a_namespace_is_removed_on_panic() {
+    if !is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let mut name = String::new();
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+        let namespace = Namespace::new(u32::MAX, "panic").unwrap();
+        namespace.name().clone_into(&mut name);
+        assert!(namespaces().contains(&name));
+        panic!("on purpose");
+    }));
+    assert!(outcome.is_err());
+    assert!(
+        !namespaces().contains(&name),
+        "a panic must not leave {name}"
+    );
+}
+
+#[test]
+fn sigterm_detaches_and_another_agent_can_take_over() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    world.ask_from_pod(service.cluster_ip(), 5);
+    let World { agent, sandbox } = world;
+    let programs = agent.programs().unwrap();
+    let status = agent.stop().unwrap();
+    assert!(status.success(), "SIGTERM is a clean exit, not {status}");
+    assert_unloaded(&programs);
+    let pod = sandbox.pod("pod-c").namespace();
+    let outcome = pod.enter(|| service.cluster_ip().within(SILENCE).ask(REQUEST));
+    assert!(
+        outcome.is_err(),
+        "nothing may translate without an agent, but {outcome:?}"
+    );
+
+    let mut agent = start_agent(sandbox.node());
+    agent
+        .apply_all(&[resync(), service.event("AddService")])
+        .unwrap();
+    let world = World { agent, sandbox };
+    world.ask_from_pod(service.cluster_ip(), 5);
+}
+
+#[test]
+fn a_killed_agent_leaves_no_programs() {
+    let Some(world) = World::new() else { return };
+    let World {
+        agent,
+        sandbox: _sandbox,
+    } = world;
+    let programs = agent.programs().unwrap();
+    let status = agent.kill().unwrap();
+    assert_eq!(status.signal(), Some(9));
+    assert_unloaded(&programs);
+}

@@ -1,0 +1,15 @@
+//! Real clients and servers in network namespaces, through the real agent.
+//!
+//! Every test has a sandbox and an agent of its own, so they run in parallel. They need root; the
+//! agent's binary is `SHUNT_BIN`, or else the newest one that was built in this workspace.
+
+mod bulk;
+mod changes;
+mod cleanup;
+mod errors;
+mod interfaces;
+mod ports;
+mod service;
+mod translation;
+mod weights;
+mod world;

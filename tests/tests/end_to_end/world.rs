@@ -1,0 +1,135 @@
+//! A sandbox with servers and an agent.
+
+use std::{
+    env, fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use shunt_tests::{Ack, Agent, Namespace, Sandbox, Tally, Target, addresses, is_root};
+
+use crate::service::Service;
+
+/// The port of every server.
+pub(crate) const SERVED: u16 = 8080;
+
+/// A request's length where it does not matter.
+pub(crate) const REQUEST: usize = 100;
+
+/// Everything that a test needs. The agent ends before the sandbox does.
+pub(crate) struct World {
+    pub(crate) agent: Agent,
+    pub(crate) sandbox: Sandbox,
+}
+
+impl World {
+    /// A sandbox whose backend pods serve, and an agent that knows the nodes and the interfaces
+    /// but no service. `None`, with a word about it, without root.
+    pub(crate) fn new() -> Option<Self> {
+        if !is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let mut sandbox = Sandbox::new().unwrap();
+        for pod in ["pod-a", "pod-b", "pod-d"] {
+            sandbox.serve(pod, &[SERVED]).unwrap();
+        }
+        let agent = start_agent(sandbox.node());
+        let mut world = Self { agent, sandbox };
+        world.apply(&resync());
+        Some(world)
+    }
+
+    /// Applies an event that the agent must accept.
+    pub(crate) fn apply(&mut self, event: &str) {
+        if let Ack::Refused(reason) = self.agent.apply(event).unwrap() {
+            panic!("the agent refuses {event}\nbecause {reason}");
+        }
+    }
+
+    /// Adds a service.
+    pub(crate) fn add(&mut self, service: &Service) {
+        self.apply(&service.event("AddService"));
+    }
+
+    /// Replaces a service.
+    pub(crate) fn update(&mut self, service: &Service) {
+        self.apply(&service.event("UpdateService"));
+    }
+
+    /// The client pod on this node.
+    pub(crate) fn client_pod(&self) -> &Namespace {
+        self.sandbox.pod("pod-c").namespace()
+    }
+
+    /// The address of a pod's server.
+    pub(crate) fn backend(&self, pod: &str) -> SocketAddr {
+        self.sandbox.pod(pod).at(SERVED)
+    }
+
+    /// Opens connections from the client pod, all of which must be answered.
+    pub(crate) fn ask_from_pod(&self, target: Target, times: u32) -> Tally {
+        all_answered(self.client_pod(), target, times)
+    }
+}
+
+/// Opens connections from a namespace; every one must be answered, and the backend must see the
+/// client's own address.
+pub(crate) fn all_answered(from: &Namespace, target: Target, times: u32) -> Tally {
+    let tally = from.enter(|| target.ask_times(times, REQUEST));
+    assert!(
+        tally.failures.is_empty(),
+        "every connection from {from:?} with {target:?} must be answered, but: {tally:#?}"
+    );
+    assert_eq!(
+        tally.foreign_sources, 0,
+        "the backends must see the client's own address and port with {target:?}"
+    );
+    tally
+}
+
+/// Starts the agent in a namespace.
+pub(crate) fn start_agent(node: &Namespace) -> Agent {
+    Agent::start(&binary(), node, &["--pod-cidr", addresses::POD_CIDR]).unwrap()
+}
+
+/// The first event: two nodes, all interfaces of this node, no services.
+pub(crate) fn resync() -> String {
+    serde_json::json!({
+        "event": "Resync",
+        "node_ips": [addresses::NODE, addresses::NODE2],
+        "services": [],
+        "frontend_ifs": ["eth0", "eth1", "pod-a", "pod-b", "pod-c"],
+        "backend_ifs": [],
+    })
+    .to_string()
+}
+
+/// The agent's binary.
+fn binary() -> PathBuf {
+    if let Some(path) = env::var_os("SHUNT_BIN") {
+        return path.into();
+    }
+    // This test runs as target/PROFILE/deps/end_to_end-HASH.
+    let this = env::current_exe().unwrap();
+    let target = this.ancestors().nth(3).unwrap();
+    let built = ["release", "debug"].map(|profile| target.join(profile).join("shunt"));
+    let newest = built
+        .into_iter()
+        .filter_map(|path| Some((modified(&path)?, path)))
+        .max();
+    newest.map_or_else(
+        || {
+            panic!(
+                "no agent in {}: type `cargo xtask build`, or set SHUNT_BIN",
+                target.display()
+            )
+        },
+        |(_, path)| path,
+    )
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}

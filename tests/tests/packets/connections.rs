@@ -1,0 +1,153 @@
+//! What a connection keeps while services change around it.
+
+use super::{
+    frame::{Packet, Transport, destination},
+    needs_root,
+    node::{Node, Verdict, resync, update, web},
+};
+
+const FRONTEND: ([u8; 4], u16) = ([10, 96, 0, 1], 80);
+
+fn client(port: u16) -> ([u8; 4], u16) {
+    ([10, 1, 1, 9], port)
+}
+
+fn backend(last: u8) -> ([u8; 4], u16) {
+    ([10, 1, 1, last], 8080)
+}
+
+#[test]
+fn every_packet_of_a_connection_goes_where_its_first_went() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1), (4, 1), (5, 1)])]).as_str()]);
+    for (opening, following) in [
+        (Transport::TcpSyn, Transport::TcpAck),
+        (Transport::TcpSyn, Transport::TcpSyn),
+        (Transport::Udp, Transport::Udp),
+    ] {
+        for port in 1000..1050 {
+            let first = Packet::new(opening, client(port), FRONTEND);
+            let chosen = destination(&node.ingress(&first.frame()).passed());
+            for _ in 0..3 {
+                let next = Packet::new(following, client(port), FRONTEND);
+                let sent = node.ingress(&next.frame());
+                assert_eq!(sent, Verdict::Pass(next.to(chosen).frame()));
+            }
+        }
+    }
+}
+
+#[test]
+fn tcp_and_udp_of_one_port_are_connections_of_their_own() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let syn = Packet::new(Transport::TcpSyn, client(1000), FRONTEND);
+    node.ingress(&syn.frame()).passed();
+    let datagram = Packet::new(Transport::Udp, backend(3), client(1000)).frame();
+    assert_eq!(node.egress(&datagram), Verdict::Pass(datagram.clone()), "no reply to the SYN");
+}
+
+#[test]
+fn a_tcp_connection_outlives_its_backend_in_the_list() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let syn = Packet::new(Transport::TcpSyn, client(1000), FRONTEND);
+    node.ingress(&syn.frame()).passed();
+    node.apply(&update(&web(&[(4, 1)])));
+    node.reclaim();
+    let segment = Packet::new(Transport::TcpAck, client(1000), FRONTEND);
+    assert_eq!(node.ingress(&segment.frame()), Verdict::Pass(segment.to(backend(3)).frame()));
+    let reply = Packet::new(Transport::TcpAck, backend(3), client(1000));
+    assert_eq!(node.egress(&reply.frame()), Verdict::Pass(reply.from(FRONTEND).frame()));
+    assert_eq!(
+        node.ingress(&syn.frame()),
+        Verdict::Pass(syn.to(backend(4)).frame()),
+        "a new connection from the same port does not inherit a backend that is gone",
+    );
+}
+
+#[test]
+fn a_client_port_can_be_used_at_one_frontend_after_the_other() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let external = ([203, 0, 113, 7], 80);
+    for transport in [Transport::TcpSyn, Transport::Udp] {
+        for frontend in [FRONTEND, external, FRONTEND, external] {
+            let request = Packet::new(transport, client(1000), frontend);
+            let at_backend = request.to(backend(3));
+            assert_eq!(node.ingress(&request.frame()), Verdict::Pass(at_backend.frame()));
+            let reply = at_backend.answer();
+            assert_eq!(node.egress(&reply.frame()), Verdict::Pass(reply.from(frontend).frame()));
+        }
+    }
+}
+
+#[test]
+fn udp_flow_leaves_a_removed_backend() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let datagram = Packet::new(Transport::Udp, client(1000), FRONTEND);
+    node.ingress(&datagram.frame()).passed();
+    node.apply(&update(&web(&[(4, 1)])));
+    let moved = Verdict::Pass(datagram.to(backend(4)).frame());
+    assert_eq!(node.ingress(&datagram.frame()), moved, "at its next packet");
+    node.apply(&update(&web(&[(3, 1), (4, 1), (5, 1)])));
+    node.reclaim();
+    for _ in 0..20 {
+        assert_eq!(node.ingress(&datagram.frame()), moved, "and stays where it went");
+    }
+}
+
+#[test]
+fn a_connection_outlives_its_service_and_new_ones_do_not_start() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let syn = Packet::new(Transport::TcpSyn, client(1000), FRONTEND);
+    node.ingress(&syn.frame()).passed();
+    node.apply(r#"{"event":"DeleteService","id":{"namespace":"default","name":"web"}}"#);
+    node.reclaim();
+    let segment = Packet::new(Transport::TcpAck, client(1000), FRONTEND);
+    assert_eq!(node.ingress(&segment.frame()), Verdict::Pass(segment.to(backend(3)).frame()));
+    let other = Packet::new(Transport::TcpSyn, client(1001), FRONTEND).frame();
+    assert_eq!(node.ingress(&other), Verdict::Pass(other.clone()), "nobody's address any more");
+}
+
+#[test]
+fn changes_of_others_move_no_connection() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1), (4, 1)])]).as_str()]);
+    let flows: Vec<_> = (1000..1040)
+        .map(|port| {
+            let datagram = Packet::new(Transport::Udp, client(port), FRONTEND);
+            let chosen = destination(&node.ingress(&datagram.frame()).passed());
+            (datagram, chosen)
+        })
+        .collect();
+    for change in [
+        update(&web(&[(3, 7), (4, 1)])),
+        update(&web(&[(3, 0), (4, 0), (5, 1)])),
+        update(&web(&[(3, 1), (4, 1), (6, 1), (7, 1)])),
+        update(&web(&[(3, 1), (4, 1)]).replace("web", "other").replace("10.96.0.1", "10.96.0.2")),
+        resync(&[&web(&[(2, 1), (3, 1), (4, 1)])]),
+    ] {
+        node.apply(&change);
+        node.reclaim();
+        for (datagram, chosen) in &flows {
+            let sent = node.ingress(&datagram.frame());
+            assert_eq!(sent, Verdict::Pass(datagram.to(*chosen).frame()), "{change}");
+        }
+    }
+}
+
+#[test]
+fn a_backend_that_opens_its_own_connection_keeps_its_address() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let syn = Packet::new(Transport::TcpSyn, client(1000), FRONTEND);
+    node.ingress(&syn.frame()).passed();
+    for target in [client(1001), ([10, 1, 1, 8], 1000)] {
+        let own = Packet::new(Transport::TcpSyn, backend(3), target).frame();
+        assert_eq!(node.ingress(&own), Verdict::Pass(own.clone()));
+        assert_eq!(node.egress(&own), Verdict::Pass(own.clone()));
+    }
+}

@@ -1,0 +1,111 @@
+//! Frames: built by a library of its own, so that the programs' checksums are compared with
+//! somebody else's.
+
+use etherparse::PacketBuilder;
+
+/// A transport protocol with what its header holds besides ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// A segment that opens a connection.
+    TcpSyn,
+    /// A segment of an open connection.
+    TcpAck,
+    /// A datagram.
+    Udp,
+}
+
+/// The two transport protocols, each with a packet that may open a flow.
+pub const OPENING: [Transport; 2] = [Transport::TcpSyn, Transport::Udp];
+
+/// An IPv4 packet in an Ethernet frame.
+#[derive(Debug, Clone)]
+pub struct Packet {
+    pub transport: Transport,
+    pub source: ([u8; 4], u16),
+    pub destination: ([u8; 4], u16),
+    /// IPv4 options, a multiple of 4 bytes.
+    pub options: Vec<u8>,
+    pub payload: Vec<u8>,
+}
+
+impl Packet {
+    /// A packet with a small payload.
+    pub fn new(transport: Transport, source: ([u8; 4], u16), destination: ([u8; 4], u16)) -> Self {
+        Self {
+            transport,
+            source,
+            destination,
+            options: Vec::new(),
+            payload: b"a payload of odd length".to_vec(),
+        }
+    }
+
+    /// The same packet to another destination.
+    pub fn to(&self, destination: ([u8; 4], u16)) -> Self {
+        Self {
+            destination,
+            ..self.clone()
+        }
+    }
+
+    /// The same packet from another source.
+    pub fn from(&self, source: ([u8; 4], u16)) -> Self {
+        Self {
+            source,
+            ..self.clone()
+        }
+    }
+
+    /// An answer to this packet.
+    pub fn answer(&self) -> Self {
+        Self {
+            transport: match self.transport {
+                Transport::Udp => Transport::Udp,
+                _ => Transport::TcpAck,
+            },
+            source: self.destination,
+            destination: self.source,
+            ..self.clone()
+        }
+    }
+
+    /// The frame, with right checksums.
+    pub fn frame(&self) -> Vec<u8> {
+        let Self {
+            transport,
+            source: (source, source_port),
+            destination: (destination, destination_port),
+            options,
+            payload,
+        } = self;
+        let mut header =
+            etherparse::Ipv4Header::new(0, 64, etherparse::IpNumber::TCP, *source, *destination)
+                .unwrap();
+        header.identification = 4711;
+        header.options = options.as_slice().try_into().unwrap();
+        let ip = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+            .ip(etherparse::IpHeaders::Ipv4(header, Default::default()));
+        let mut frame = Vec::new();
+        match transport {
+            Transport::TcpSyn => ip
+                .tcp(*source_port, *destination_port, 1000, 64240)
+                .syn()
+                .write(&mut frame, payload),
+            Transport::TcpAck => ip
+                .tcp(*source_port, *destination_port, 1001, 64240)
+                .ack(77)
+                .write(&mut frame, payload),
+            Transport::Udp => ip
+                .udp(*source_port, *destination_port)
+                .write(&mut frame, payload),
+        }
+        .unwrap();
+        frame
+    }
+}
+
+/// The destination of a frame without IPv4 options.
+pub fn destination(frame: &[u8]) -> ([u8; 4], u16) {
+    let address = frame[30..34].try_into().unwrap();
+    (address, u16::from_be_bytes([frame[36], frame[37]]))
+}

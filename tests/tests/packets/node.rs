@@ -1,0 +1,159 @@
+//! A node: an agent with the real object in the kernel, attached to nothing, run frame by frame.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use aya::{TestRun as _, TestRunOptions};
+use shunt::{
+    Agent, ApplyError, Outcome, api,
+    datapath::{Datapath, DatapathOptions, TableSizes},
+    renderer::{RenderOptions, Renderer},
+};
+
+/// What a program said of a frame.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On to the next program and the stack (`TCX_NEXT`), as this frame.
+    Pass(Vec<u8>),
+    /// Dropped.
+    Drop,
+}
+
+impl Verdict {
+    /// The frame that was passed.
+    #[track_caller]
+    pub fn passed(self) -> Vec<u8> {
+        match self {
+            Self::Pass(frame) => frame,
+            Self::Drop => panic!("the packet was dropped"),
+        }
+    }
+}
+
+/// This node's address, and another node's.
+pub const NODE: [u8; 4] = [192, 168, 16, 10];
+pub const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
+
+/// An agent and its programs.
+pub struct Node {
+    agent: Agent,
+    line: u64,
+}
+
+impl Node {
+    /// A node of the pod range 10.1.1.0/24 that has applied these events.
+    pub fn new<'a>(events: impl IntoIterator<Item = &'a str>) -> Self {
+        let options = DatapathOptions {
+            pod_cidrs: vec!["10.1.1.0/24".parse().unwrap()],
+            sizes: TableSizes {
+                frontends: 64,
+                slots: 256,
+                backends: 64,
+                conntrack: 32_768,
+            },
+            ..DatapathOptions::default()
+        };
+        let renderer = Renderer::new(RenderOptions {
+            node_ips: BTreeSet::from([IpAddr::from(NODE)]),
+            ..RenderOptions::default()
+        });
+        let datapath = Datapath::load(&options).unwrap();
+        let mut node = Self {
+            agent: Agent::new(renderer, datapath, BTreeSet::new()),
+            line: 0,
+        };
+        for event in events {
+            node.apply(event);
+        }
+        node
+    }
+
+    /// Applies an event that must be right.
+    #[track_caller]
+    pub fn apply(&mut self, event: &str) -> Outcome {
+        self.try_apply(event).unwrap().expect("applied, not held")
+    }
+
+    /// Applies an event.
+    pub fn try_apply(&mut self, event: &str) -> Result<Option<Outcome>, ApplyError> {
+        self.line += 1;
+        let event = api::decode(event).unwrap();
+        self.agent.apply(self.line, event)
+    }
+
+    /// What the program at the ingress of a client's interface does with `frame`.
+    pub fn ingress(&mut self, frame: &[u8]) -> Verdict {
+        self.run(Datapath::INGRESS, frame)
+    }
+
+    /// What the program at its egress does with `frame`.
+    pub fn egress(&mut self, frame: &[u8]) -> Verdict {
+        self.run(Datapath::EGRESS, frame)
+    }
+
+    /// The counters that are not zero.
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let counters = self.agent.datapath().counters().read().unwrap();
+        let counted = counters.into_iter().filter(|(_, packets)| *packets > 0);
+        counted.map(|(counter, packets)| (counter.name(), packets)).collect()
+    }
+
+    /// Waits for a grace period and frees what was replaced.
+    pub fn reclaim(&mut self) {
+        self.agent.datapath_mut().reclaim().unwrap();
+    }
+
+    fn run(&mut self, program: &'static str, frame: &[u8]) -> Verdict {
+        let mut output = vec![0; frame.len() + 256];
+        let result = self
+            .agent
+            .datapath_mut()
+            .program(program)
+            .unwrap()
+            .test_run(TestRunOptions {
+                data_in: Some(frame),
+                data_out: Some(&mut output),
+                ..TestRunOptions::new()
+            })
+            .unwrap();
+        match result.return_value.cast_signed() {
+            // TCX_NEXT and TCX_DROP of linux/bpf.h.
+            -1 => {
+                output.truncate(result.data_size_out as usize);
+                Verdict::Pass(output)
+            }
+            2 => Verdict::Drop,
+            other => panic!("{program} returned {other}"),
+        }
+    }
+}
+
+/// A Resync with these services, as JSON objects.
+pub fn resync(services: &[&str]) -> String {
+    format!(
+        r#"{{"event":"Resync","node_ips":["192.168.16.10","192.168.16.20"],"services":[{}],"frontend_ifs":[],"backend_ifs":[]}}"#,
+        services.join(",")
+    )
+}
+
+/// An UpdateService with this service.
+pub fn update(service: &str) -> String {
+    format!(r#"{{"event":"UpdateService","service":{service}}}"#)
+}
+
+/// The service default/web: 10.96.0.1 and 203.0.113.7, port 80, node port 30080, TCP and UDP, with
+/// backends at 10.1.1.N:8080 of these weights.
+pub fn web(backends: &[(u8, u32)]) -> String {
+    let backends: Vec<String> = backends
+        .iter()
+        .map(|(last, weight)| {
+            format!(r#"{{"ip":"10.1.1.{last}","port":8080,"local":true,"weight":{weight}}}"#)
+        })
+        .collect();
+    let backends = backends.join(",");
+    format!(
+        r#"{{"id":{{"namespace":"default","name":"web"}},"cluster_ips":["10.96.0.1"],"external_ips":["203.0.113.7"],"ports":{{"tcp":{{"protocol":"TCP","port":80,"node_port":30080}},"udp":{{"protocol":"UDP","port":80,"node_port":30080}}}},"backends":{{"tcp":[{backends}],"udp":[{backends}]}}}}"#
+    )
+}
