@@ -22,9 +22,13 @@ enum Command {
     Render(commands::render::RenderArgs),
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
         Command::Agent(args) => commands::agent::run(args),
         Command::Render(args) => commands::render::run(args),
-    }
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }

@@ -150,7 +150,10 @@ mod tests {
     #[test]
     fn equal_weights_need_no_alias() {
         for slot in fill_slots(&[5, 6, 7], &[9, 9, 9]) {
-            assert_eq!((slot.select(0), slot.select(u32::MAX)), (slot.backend, slot.backend));
+            assert_eq!(
+                (slot.select(0), slot.select(u32::MAX)),
+                (slot.backend, slot.backend)
+            );
         }
     }
 }

@@ -29,8 +29,12 @@ pub trait Family: shunt_common::Family {
 
     /// Replaces the addresses `old` by `new` in the network header at `offset`, and what the
     /// header itself has of checksums.
-    fn write(context: &TcContext, offset: usize, old: &Tuple<Self>, new: &Tuple<Self>)
-    -> Result<(), Unreadable>;
+    fn write(
+        context: &TcContext,
+        offset: usize,
+        old: &Tuple<Self>,
+        new: &Tuple<Self>,
+    ) -> Result<(), Unreadable>;
 }
 
 /// `ETH_P_IP` of `linux/if_ether.h`, as `__sk_buff::protocol` holds it.

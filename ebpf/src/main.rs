@@ -5,12 +5,7 @@
 //! returns registers, not structures; and a function that is not inlined has its types in the
 //! object's BTF, where the kernel refuses a Rust enum with fields ("Invalid member bits_offset").
 
-#![no_std]
-#![no_main]
-#![cfg_attr(
-    not(target_arch = "bpf"),
-    expect(dead_code, reason = "the host builds this crate only to lint it")
-)]
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 mod config;
 mod conntrack;
@@ -31,6 +26,10 @@ use crate::family::Family as _;
 
 /// Hook: ingress of a client's interface, before routing and netfilter.
 #[classifier]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
 pub fn tc_ingress(context: TcContext) -> i32 {
     if V4::carried_by(&context) {
         ingress::handle::<V4>(&context).into()
@@ -41,6 +40,10 @@ pub fn tc_ingress(context: TcContext) -> i32 {
 
 /// Hook: egress of a client's interface, after netfilter.
 #[classifier]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
 pub fn tc_egress(context: TcContext) -> i32 {
     if V4::carried_by(&context) {
         egress::handle::<V4>(&context).into()
@@ -61,3 +64,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // The verifier rejects any program in which this could be reached.
     loop {}
 }
+
+/// The host builds this crate only to lint it.
+#[cfg(not(target_arch = "bpf"))]
+fn main() {}

@@ -5,9 +5,7 @@ use aya_ebpf::{
     btf_maps::{Array, HashMap, LruHashMap, PerCpuArray},
     macros::btf_map,
 };
-use shunt_common::{
-    Backend, ConntrackEntry, ConntrackKey, Counter, FrontendKey, Slot, V4,
-};
+use shunt_common::{Backend, ConntrackEntry, ConntrackKey, Counter, FrontendKey, Slot, V4};
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 

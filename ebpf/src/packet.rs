@@ -91,7 +91,9 @@ impl<F: Family> Packet<F> {
         let mut read = Self::read(context);
         if let Err(Unreadable::Truncated) = read
             && (context.data_end() - context.data()) < context.len() as usize
-            && context.pull_data(context.len().min(LONGEST_HEADERS)).is_ok()
+            && context
+                .pull_data(context.len().min(LONGEST_HEADERS))
+                .is_ok()
         {
             read = Self::read(context);
         }
@@ -151,7 +153,10 @@ pub fn at<T>(context: &TcContext, offset: usize) -> Result<&T, Unreadable> {
 
 /// As [`at`], for writing.
 #[inline(always)]
-#[expect(clippy::mut_from_ref, reason = "the packet is not the context's own memory")]
+#[expect(
+    clippy::mut_from_ref,
+    reason = "the packet is not the context's own memory"
+)]
 pub fn at_mut<T>(context: &TcContext, offset: usize) -> Result<&mut T, Unreadable> {
     let pointer = checked::<T>(context, offset)?;
     // SAFETY: as in `at`; the caller holds no other reference into the packet.

@@ -42,7 +42,12 @@ pub fn rewrite<F: Family>(
     };
     let addresses = old.address_difference(new).to_wsum();
     context
-        .l4_csum_replace(checksum, 0, addresses.into(), flags | u64::from(BPF_F_PSEUDO_HDR))
+        .l4_csum_replace(
+            checksum,
+            0,
+            addresses.into(),
+            flags | u64::from(BPF_F_PSEUDO_HDR),
+        )
         .map_err(|_| Unreadable::Truncated)?;
     if old.has_ports_of(new) {
         return Ok(());

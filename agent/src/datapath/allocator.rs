@@ -122,7 +122,10 @@ mod tests {
     #[test]
     fn each_index_is_given_once_until_it_is_freed() {
         let mut allocator = IndexAllocator::new(2);
-        assert_eq!((allocator.allocate(), allocator.allocate()), (Some(0), Some(1)));
+        assert_eq!(
+            (allocator.allocate(), allocator.allocate()),
+            (Some(0), Some(1))
+        );
         assert_eq!(allocator.allocate(), None, "two indexes, both taken");
         allocator.free(0);
         assert_eq!(allocator.free_count(), 1);

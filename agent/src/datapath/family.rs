@@ -53,5 +53,9 @@ pub fn table_key<F: FromIp>(key: &renderer::FrontendKey) -> Option<FrontendKey<F
         Protocol::Udp => UDP,
         Protocol::Sctp => SCTP,
     };
-    Some(FrontendKey::new(F::address(address)?, port.to_be(), protocol))
+    Some(FrontendKey::new(
+        F::address(address)?,
+        port.to_be(),
+        protocol,
+    ))
 }

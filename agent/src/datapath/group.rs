@@ -73,16 +73,17 @@ impl<A> Endpoint<A> {
 }
 
 /// The table's entry of `backend`.
-pub fn table_entry<F: FromIp>(
-    backend: &renderer::Backend,
-    generation: u16,
-) -> Option<Backend<F>> {
+pub fn table_entry<F: FromIp>(backend: &renderer::Backend, generation: u16) -> Option<Backend<F>> {
     Some(Backend {
         address: F::address(backend.ip)?,
         weight: backend.weight,
         port: backend.port.to_be(),
         generation,
-        flags: if backend.local { Backend::<F>::LOCAL } else { 0 },
+        flags: if backend.local {
+            Backend::<F>::LOCAL
+        } else {
+            0
+        },
     })
 }
 

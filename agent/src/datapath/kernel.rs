@@ -1,10 +1,6 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
-use aya::{
-    Ebpf, EbpfLoader,
-    maps::PerCpuArray,
-    programs::SchedClassifier,
-};
+use aya::{Ebpf, EbpfLoader, maps::PerCpuArray, programs::SchedClassifier};
 use bytemuck::Pod;
 use ipnet::IpNet;
 use shunt_common::{Cidr, PodCidrs, V4};

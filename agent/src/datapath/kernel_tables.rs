@@ -107,8 +107,9 @@ impl<F: Family> Tables<F> for KernelTables<F> {
             Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {
                 Ok(())
             }
-            result => result
-                .map_err(|error| kernel_error("removing from the frontends table", error)),
+            result => {
+                result.map_err(|error| kernel_error("removing from the frontends table", error))
+            }
         }
     }
 

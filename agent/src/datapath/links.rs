@@ -1,6 +1,6 @@
 //! Interfaces that come and go, as the kernel tells through netlink.
 
-use std::io;
+use std::{future::pending, io};
 
 use futures_util::StreamExt as _;
 use rtnetlink::{MulticastGroup, new_multicast_connection};
@@ -38,7 +38,7 @@ impl LinkWatch {
     /// kernel closed the socket.
     pub async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {
-            std::future::pending().await
+            pending::<()>().await;
         }
     }
 }

@@ -306,7 +306,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             return;
         };
         // One owner is the group itself; more are frontends.
-        let unused = group.slices.extract_if(.., |slice| Arc::strong_count(slice) == 1);
+        let unused = group
+            .slices
+            .extract_if(.., |slice| Arc::strong_count(slice) == 1);
         self.retired.slices.extend(unused);
 
         let sets = group.slices.iter().flat_map(|slice| &slice.set.backends);

@@ -25,7 +25,10 @@ impl<T: Pod> SharedArray<T> {
     /// The kernel rounds every value up to 8 bytes (`array_map_alloc` in `kernel/bpf/arraymap.c`).
     const STRIDE: usize = size_of::<T>().next_multiple_of(8);
 
-    const ALIGNED: () = assert!(align_of::<T>() <= 8, "entries stand at multiples of 8 bytes");
+    const ALIGNED: () = assert!(
+        align_of::<T>() <= 8,
+        "entries stand at multiples of 8 bytes"
+    );
 
     /// Maps the table behind `map`, which has `length` entries of `T`.
     pub fn map(map: impl AsFd, length: u32) -> io::Result<Self> {

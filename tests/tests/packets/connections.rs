@@ -44,7 +44,11 @@ fn tcp_and_udp_of_one_port_are_connections_of_their_own() {
     let syn = Packet::new(Transport::TcpSyn, client(1000), FRONTEND);
     node.ingress(&syn.frame()).passed();
     let datagram = Packet::new(Transport::Udp, backend(3), client(1000)).frame();
-    assert_eq!(node.egress(&datagram), Verdict::Pass(datagram.clone()), "no reply to the SYN");
+    assert_eq!(
+        node.egress(&datagram),
+        Verdict::Pass(datagram.clone()),
+        "no reply to the SYN"
+    );
 }
 
 #[test]
@@ -56,9 +60,15 @@ fn a_tcp_connection_outlives_its_backend_in_the_list() {
     node.apply(&update(&web(&[(4, 1)])));
     node.reclaim();
     let segment = Packet::new(Transport::TcpAck, client(1000), FRONTEND);
-    assert_eq!(node.ingress(&segment.frame()), Verdict::Pass(segment.to(backend(3)).frame()));
+    assert_eq!(
+        node.ingress(&segment.frame()),
+        Verdict::Pass(segment.to(backend(3)).frame())
+    );
     let reply = Packet::new(Transport::TcpAck, backend(3), client(1000));
-    assert_eq!(node.egress(&reply.frame()), Verdict::Pass(reply.from(FRONTEND).frame()));
+    assert_eq!(
+        node.egress(&reply.frame()),
+        Verdict::Pass(reply.from(FRONTEND).frame())
+    );
     assert_eq!(
         node.ingress(&syn.frame()),
         Verdict::Pass(syn.to(backend(4)).frame()),
@@ -75,9 +85,15 @@ fn a_client_port_can_be_used_at_one_frontend_after_the_other() {
         for frontend in [FRONTEND, external, FRONTEND, external] {
             let request = Packet::new(transport, client(1000), frontend);
             let at_backend = request.to(backend(3));
-            assert_eq!(node.ingress(&request.frame()), Verdict::Pass(at_backend.frame()));
+            assert_eq!(
+                node.ingress(&request.frame()),
+                Verdict::Pass(at_backend.frame())
+            );
             let reply = at_backend.answer();
-            assert_eq!(node.egress(&reply.frame()), Verdict::Pass(reply.from(frontend).frame()));
+            assert_eq!(
+                node.egress(&reply.frame()),
+                Verdict::Pass(reply.from(frontend).frame())
+            );
         }
     }
 }
@@ -94,7 +110,11 @@ fn udp_flow_leaves_a_removed_backend() {
     node.apply(&update(&web(&[(3, 1), (4, 1), (5, 1)])));
     node.reclaim();
     for _ in 0..20 {
-        assert_eq!(node.ingress(&datagram.frame()), moved, "and stays where it went");
+        assert_eq!(
+            node.ingress(&datagram.frame()),
+            moved,
+            "and stays where it went"
+        );
     }
 }
 
@@ -107,9 +127,16 @@ fn a_connection_outlives_its_service_and_new_ones_do_not_start() {
     node.apply(r#"{"event":"DeleteService","id":{"namespace":"default","name":"web"}}"#);
     node.reclaim();
     let segment = Packet::new(Transport::TcpAck, client(1000), FRONTEND);
-    assert_eq!(node.ingress(&segment.frame()), Verdict::Pass(segment.to(backend(3)).frame()));
+    assert_eq!(
+        node.ingress(&segment.frame()),
+        Verdict::Pass(segment.to(backend(3)).frame())
+    );
     let other = Packet::new(Transport::TcpSyn, client(1001), FRONTEND).frame();
-    assert_eq!(node.ingress(&other), Verdict::Pass(other.clone()), "nobody's address any more");
+    assert_eq!(
+        node.ingress(&other),
+        Verdict::Pass(other.clone()),
+        "nobody's address any more"
+    );
 }
 
 #[test]
@@ -127,14 +154,22 @@ fn changes_of_others_move_no_connection() {
         update(&web(&[(3, 7), (4, 1)])),
         update(&web(&[(3, 0), (4, 0), (5, 1)])),
         update(&web(&[(3, 1), (4, 1), (6, 1), (7, 1)])),
-        update(&web(&[(3, 1), (4, 1)]).replace("web", "other").replace("10.96.0.1", "10.96.0.2")),
+        update(
+            &web(&[(3, 1), (4, 1)])
+                .replace("web", "other")
+                .replace("10.96.0.1", "10.96.0.2"),
+        ),
         resync(&[&web(&[(2, 1), (3, 1), (4, 1)])]),
     ] {
         node.apply(&change);
         node.reclaim();
         for (datagram, chosen) in &flows {
             let sent = node.ingress(&datagram.frame());
-            assert_eq!(sent, Verdict::Pass(datagram.to(*chosen).frame()), "{change}");
+            assert_eq!(
+                sent,
+                Verdict::Pass(datagram.to(*chosen).frame()),
+                "{change}"
+            );
         }
     }
 }

@@ -97,7 +97,9 @@ impl Node {
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let counters = self.agent.datapath().counters().read().unwrap();
         let counted = counters.into_iter().filter(|(_, packets)| *packets > 0);
-        counted.map(|(counter, packets)| (counter.name(), packets)).collect()
+        counted
+            .map(|(counter, packets)| (counter.name(), packets))
+            .collect()
     }
 
     /// Waits for a grace period and frees what was replaced.

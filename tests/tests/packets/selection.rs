@@ -29,7 +29,10 @@ fn assert_share(observed: u32, count: u16, probability: f64) {
     let expected = count * probability;
     let deviation = (count * probability * (1.0 - probability)).sqrt();
     let off = (f64::from(observed) - expected).abs();
-    assert!(off <= 6.0 * deviation, "{observed} of {count}, expected {expected:.0}");
+    assert!(
+        off <= 6.0 * deviation,
+        "{observed} of {count}, expected {expected:.0}"
+    );
 }
 
 #[test]
@@ -50,7 +53,10 @@ fn a_share_of_new_connections_is_weight_over_sum_of_weights() {
         for (last, weight) in weights {
             let observed = spread.get(&last).copied().unwrap_or_default();
             assert_share(observed, 4000, f64::from(weight) / sum);
-            assert!(weight > 0 || observed == 0, "weight 0 receives no connection");
+            assert!(
+                weight > 0 || observed == 0,
+                "weight 0 receives no connection"
+            );
         }
     }
 }
@@ -65,11 +71,22 @@ fn a_frontend_without_a_usable_backend_drops_and_counts() {
     }
     node.apply(&update(&web(&[(3, 0), (4, 0)])));
     let packet = Packet::new(Transport::TcpSyn, ([10, 1, 1, 9], 1000), FRONTEND);
-    assert_eq!(node.ingress(&packet.frame()), Verdict::Drop, "only weights of 0");
-    assert_eq!(node.counters().into_iter().collect::<Vec<_>>(), [("drop_no_backend", 3)]);
+    assert_eq!(
+        node.ingress(&packet.frame()),
+        Verdict::Drop,
+        "only weights of 0"
+    );
+    assert_eq!(
+        node.counters().into_iter().collect::<Vec<_>>(),
+        [("drop_no_backend", 3)]
+    );
     node.apply(&update(&web(&[(3, 1)])));
     let sent = node.ingress(&packet.frame());
-    assert_eq!(sent, Verdict::Pass(packet.to(([10, 1, 1, 3], 8080)).frame()), "usable again");
+    assert_eq!(
+        sent,
+        Verdict::Pass(packet.to(([10, 1, 1, 3], 8080)).frame()),
+        "usable again"
+    );
 }
 
 #[test]
@@ -77,12 +94,18 @@ fn an_event_that_does_not_fit_leaves_every_frontend_as_it_was() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
     let many: Vec<_> = (1..=250).map(|last| (last, 1)).collect();
-    let error = node.try_apply(&update(&web(&many))).unwrap_err().to_string();
+    let error = node
+        .try_apply(&update(&web(&many)))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("the backends table is full"), "{error}");
     assert!(error.contains("--max-backends"), "{error}");
     assert_eq!(spread(&mut node, 50), BTreeMap::from([(3, 50)]));
     node.apply(&update(&web(&[(4, 1)])));
     let packet = Packet::new(Transport::TcpSyn, ([10, 1, 1, 9], 999), FRONTEND);
     let sent = node.ingress(&packet.frame());
-    assert_eq!(sent, Verdict::Pass(packet.to(([10, 1, 1, 4], 8080)).frame()));
+    assert_eq!(
+        sent,
+        Verdict::Pass(packet.to(([10, 1, 1, 4], 8080)).frame())
+    );
 }

@@ -27,12 +27,19 @@ fn a_request_leaves_for_the_backend_and_its_reply_comes_from_the_frontend() {
 
                 let reply = at_backend.answer();
                 let restored = node.egress(&reply.frame());
-                assert_eq!(restored, Verdict::Pass(reply.from(frontend).frame()), "{reply:?}");
+                assert_eq!(
+                    restored,
+                    Verdict::Pass(reply.from(frontend).frame()),
+                    "{reply:?}"
+                );
             }
         }
     }
     let counters: Vec<_> = node.counters().into_iter().collect();
-    assert_eq!(counters, [("connection", 12), ("reply", 12), ("request", 12)]);
+    assert_eq!(
+        counters,
+        [("connection", 12), ("reply", 12), ("request", 12)]
+    );
 }
 
 #[test]
@@ -40,7 +47,10 @@ fn another_nodes_node_port_is_for_this_nodes_pods_only() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
     let from_pod = Packet::new(Transport::TcpSyn, POD, (OTHER_NODE, 30080));
-    assert_eq!(node.ingress(&from_pod.frame()), Verdict::Pass(from_pod.to(BACKEND).frame()));
+    assert_eq!(
+        node.ingress(&from_pod.frame()),
+        Verdict::Pass(from_pod.to(BACKEND).frame())
+    );
     let from_outside = from_pod.from(OUTSIDER);
     assert_eq!(
         node.ingress(&from_outside.frame()),
@@ -61,7 +71,11 @@ fn ip_options_are_not_read_as_ports() {
                 ..Packet::new(transport, POD, ([10, 96, 0, 1], 80))
             };
             let sent = node.ingress(&request.frame());
-            assert_eq!(sent, Verdict::Pass(request.to(BACKEND).frame()), "{words} words");
+            assert_eq!(
+                sent,
+                Verdict::Pass(request.to(BACKEND).frame()),
+                "{words} words"
+            );
         }
     }
 }
@@ -94,15 +108,29 @@ fn the_frontends_interface_passes_the_translated_request_on_unchanged() {
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
     let request = Packet::new(Transport::TcpSyn, POD, ([10, 96, 0, 1], 80));
     let sent = node.ingress(&request.frame()).passed();
-    assert_eq!(node.egress(&sent), Verdict::Pass(sent.clone()), "on its way into the backend");
+    assert_eq!(
+        node.egress(&sent),
+        Verdict::Pass(sent.clone()),
+        "on its way into the backend"
+    );
     let reply = request.to(BACKEND).answer().frame();
-    assert_eq!(node.ingress(&reply), Verdict::Pass(reply.clone()), "on its way out of it");
+    assert_eq!(
+        node.ingress(&reply),
+        Verdict::Pass(reply.clone()),
+        "on its way out of it"
+    );
 }
 
 #[test]
 fn checksums_are_right_for_any_addresses_ports_and_payloads() {
     needs_root!();
-    let address = || prop_oneof![any::<[u8; 4]>(), Just([0xff, 0xfe, 0, 1]), Just([0, 0, 0, 1])];
+    let address = || {
+        prop_oneof![
+            any::<[u8; 4]>(),
+            Just([0xff, 0xfe, 0, 1]),
+            Just([0, 0, 0, 1])
+        ]
+    };
     let strategy = (
         (1u8..=223, 1u16.., any::<[u8; 3]>()),
         (address(), any::<u16>()),

@@ -16,8 +16,16 @@ fn node() -> Node {
 /// Both programs pass `frame` as it is.
 #[track_caller]
 fn assert_untouched(node: &mut Node, frame: &[u8], what: &str) {
-    assert_eq!(node.ingress(frame), Verdict::Pass(frame.to_vec()), "ingress: {what}");
-    assert_eq!(node.egress(frame), Verdict::Pass(frame.to_vec()), "egress: {what}");
+    assert_eq!(
+        node.ingress(frame),
+        Verdict::Pass(frame.to_vec()),
+        "ingress: {what}"
+    );
+    assert_eq!(
+        node.egress(frame),
+        Verdict::Pass(frame.to_vec()),
+        "egress: {what}"
+    );
 }
 
 #[test]
@@ -27,7 +35,10 @@ fn traffic_to_no_frontend_passes() {
     for transport in [Transport::TcpSyn, Transport::TcpAck, Transport::Udp] {
         for (target, what) in [
             (([10, 1, 1, 3], 8080), "a backend's own address"),
-            (([10, 96, 0, 1], 81), "a port that the service does not declare"),
+            (
+                ([10, 96, 0, 1], 81),
+                "a port that the service does not declare",
+            ),
             (([10, 96, 0, 2], 80), "another address"),
         ] {
             let frame = Packet::new(transport, CLIENT, target).frame();
@@ -73,10 +84,18 @@ fn a_truncated_frame_passes_at_every_length() {
         let frame = Packet::new(transport, CLIENT, FRONTEND).frame();
         // The kernel's test run takes no IPv4 frame that lacks a whole IPv4 header.
         for length in 34..headers {
-            assert_untouched(&mut node, &frame[..length], &format!("{length} of {headers}"));
+            assert_untouched(
+                &mut node,
+                &frame[..length],
+                &format!("{length} of {headers}"),
+            );
         }
         let whole = node.ingress(&frame[..headers]).passed();
-        assert_ne!(whole, frame[..headers], "with all its headers it is translated");
+        assert_ne!(
+            whole,
+            frame[..headers],
+            "with all its headers it is translated"
+        );
     }
     assert_eq!(node.counters()["connection"], 2);
 }
@@ -102,8 +121,15 @@ fn fragments_pass_and_are_counted() {
         frame[20..22].copy_from_slice(&fragment.to_be_bytes());
         assert_untouched(&mut node, &frame, "a fragment");
     }
-    assert_eq!(node.counters().into_iter().collect::<Vec<_>>(), [("pass_fragment", 6)]);
+    assert_eq!(
+        node.counters().into_iter().collect::<Vec<_>>(),
+        [("pass_fragment", 6)]
+    );
     let mut frame = Packet::new(Transport::Udp, CLIENT, FRONTEND).frame();
     frame[20] = 0x40;
-    assert_ne!(node.ingress(&frame).passed(), frame, "don't fragment is no fragment");
+    assert_ne!(
+        node.ingress(&frame).passed(),
+        frame,
+        "don't fragment is no fragment"
+    );
 }

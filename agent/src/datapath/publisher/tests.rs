@@ -42,7 +42,10 @@ impl Watched {
         frontends
             .map(|(key, index)| {
                 let backends = self.inner.resolve(*key).unwrap_or_default();
-                let backends = backends.iter().map(|b| (V4::ip(b.address), b.weight)).collect();
+                let backends = backends
+                    .iter()
+                    .map(|b| (V4::ip(b.address), b.weight))
+                    .collect();
                 let flags = self.inner.cells[*index as usize].flags();
                 (u16::from_be(key.port), (backends, flags))
             })
@@ -166,7 +169,9 @@ fn remembered(publisher: &Publisher<V4, Watched>, port: u16, last: u8) -> (u32, 
 fn frontends_of_one_service_port_share_a_slice() {
     let mut publisher = publisher();
     let web = frontend(&set("web", &[(1, 1), (2, 1)]));
-    publisher.publish(&[(key(80), &web), (key(81), &web)], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &web), (key(81), &web)], &[])
+        .unwrap();
     let tables = &publisher.tables().inner;
     let cell = |port| tables.cells[tables.frontends[&key(port)] as usize];
     assert_eq!(cell(80), cell(81));
@@ -175,12 +180,24 @@ fn frontends_of_one_service_port_share_a_slice() {
 #[test]
 fn a_backend_that_stays_is_remembered_and_one_that_leaves_is_not() {
     let mut publisher = publisher();
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(1, 1), (2, 1)])))], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(1, 1), (2, 1)])))], &[])
+        .unwrap();
     let stays = remembered(&publisher, 80, 1);
     let (index, generation) = remembered(&publisher, 80, 2);
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(1, 7), (3, 1)])))], &[]).unwrap();
-    assert_eq!(remembered(&publisher, 80, 1), stays, "weights change nothing for connections");
-    assert_ne!(publisher.tables().backend(index).generation, generation, "gone at once");
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(1, 7), (3, 1)])))], &[])
+        .unwrap();
+    assert_eq!(
+        remembered(&publisher, 80, 1),
+        stays,
+        "weights change nothing for connections"
+    );
+    assert_ne!(
+        publisher.tables().backend(index).generation,
+        generation,
+        "gone at once"
+    );
 }
 
 #[test]
@@ -188,9 +205,13 @@ fn a_backend_that_leaves_one_service_stays_in_another() {
     let mut publisher = publisher();
     let api = frontend(&set("api", &[(1, 1)]));
     let web = frontend(&set("web", &[(1, 1)]));
-    publisher.publish(&[(key(80), &web), (key(81), &api)], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &web), (key(81), &api)], &[])
+        .unwrap();
     let (of_web, of_api) = (remembered(&publisher, 80, 1), remembered(&publisher, 81, 1));
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(2, 1)])))], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(2, 1)])))], &[])
+        .unwrap();
     assert_eq!(remembered(&publisher, 81, 1), of_api);
     assert_ne!(publisher.tables().backend(of_web.0).generation, of_web.1);
 }
@@ -198,30 +219,57 @@ fn a_backend_that_leaves_one_service_stays_in_another() {
 #[test]
 fn nothing_is_reused_before_the_grace_period() {
     let mut publisher = publisher();
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(1, 1)])))], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(1, 1)])))], &[])
+        .unwrap();
     let old = publisher.tables().inner.clone();
     let cell = old.cells[old.frontends[&key(80)] as usize];
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(2, 1)])))], &[]).unwrap();
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(3, 1)])))], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(2, 1)])))], &[])
+        .unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(3, 1)])))], &[])
+        .unwrap();
     let slot = publisher.tables().inner.slots[cell.offset() as usize];
-    assert_eq!(slot, old.slots[cell.offset() as usize], "a late reader finds its slot");
+    assert_eq!(
+        slot,
+        old.slots[cell.offset() as usize],
+        "a late reader finds its slot"
+    );
     let address = publisher.tables().backend(slot.backend).address;
-    assert_eq!(address, old.backends[slot.backend as usize].address, "and its backend");
+    assert_eq!(
+        address, old.backends[slot.backend as usize].address,
+        "and its backend"
+    );
 }
 
 #[test]
 fn a_full_table_fails_the_whole_change() {
     let mut publisher = publisher();
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(1, 1)])))], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(1, 1)])))], &[])
+        .unwrap();
     let before = publisher.tables().view();
     let many: Vec<_> = (0..40).map(|last| (last, 1)).collect();
     let error = publisher
         .publish(
-            &[(key(81), &frontend(&set("api", &[(9, 1)]))), (key(82), &frontend(&set("big", &many)))],
+            &[
+                (key(81), &frontend(&set("api", &[(9, 1)]))),
+                (key(82), &frontend(&set("big", &many))),
+            ],
             &[key(80)],
         )
         .unwrap_err();
-    assert!(matches!(error, TableError::Full { table: "backends", .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            TableError::Full {
+                table: "backends",
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(publisher.tables().view(), before);
     publisher.reclaim().unwrap();
     let rest: Vec<_> = (0..31).map(|last| (last, 1)).collect();
@@ -233,7 +281,9 @@ fn a_full_table_fails_the_whole_change() {
 #[test]
 fn a_refused_insert_fails_the_whole_change() {
     let mut publisher = publisher();
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(1, 1)])))], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(1, 1)])))], &[])
+        .unwrap();
     let before = publisher.tables().view();
     publisher.tables.inserts_left = 1;
     let api = frontend(&set("api", &[(9, 1)]));
@@ -254,9 +304,13 @@ fn a_refused_insert_fails_the_whole_change() {
 #[test]
 fn publishing_what_is_there_writes_nothing() {
     let mut publisher = publisher();
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(1, 1), (2, 3)])))], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(1, 1), (2, 3)])))], &[])
+        .unwrap();
     let writes = publisher.tables().inner.writes;
-    publisher.publish(&[(key(80), &frontend(&set("web", &[(1, 1), (2, 3)])))], &[]).unwrap();
+    publisher
+        .publish(&[(key(80), &frontend(&set("web", &[(1, 1), (2, 3)])))], &[])
+        .unwrap();
     assert_eq!(publisher.tables().inner.writes, writes);
 }
 
