@@ -6,8 +6,8 @@ use shunt_common::{PodCidrs, Tuple, V4};
 
 use crate::{
     config,
+    frame::{Unreadable, at, at_mut},
     maps::{self, Backends, Cells, Conntrack, Frontends, Slots},
-    packet::{Network, Unreadable, at, at_mut},
 };
 
 /// The kernel's side of an address family.
@@ -35,6 +35,15 @@ pub trait Family: shunt_common::Family {
         old: &Tuple<Self>,
         new: &Tuple<Self>,
     ) -> Result<(), Unreadable>;
+}
+
+/// What the network header says.
+pub struct Network<F: Family> {
+    pub source: F::Address,
+    pub destination: F::Address,
+    pub protocol: u8,
+    /// Offset of the transport header.
+    pub transport: usize,
 }
 
 /// `ETH_P_IP` of `linux/if_ether.h`, as `__sk_buff::protocol` holds it.

@@ -12,6 +12,7 @@ mod conntrack;
 mod counters;
 mod egress;
 mod family;
+mod frame;
 mod ingress;
 mod maps;
 mod packet;

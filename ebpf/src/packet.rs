@@ -1,11 +1,13 @@
 //! Parsing: a packet is read once into a small tuple that everything else uses.
 
-use core::ptr;
-
 use aya_ebpf::programs::TcContext;
 use shunt_common::{Counter, TCP, Tuple, UDP};
 
-use crate::{counters::count, family::Family};
+use crate::{
+    counters::count,
+    family::{Family, Network},
+    frame::{Unreadable, at},
+};
 
 /// Where the network header begins: after an Ethernet header without tags.
 pub const NETWORK_OFFSET: usize = 14;
@@ -20,25 +22,6 @@ pub struct Packet<F: Family> {
     pub may_open: bool,
     /// Offset of the transport header.
     pub transport: usize,
-}
-
-/// What the network header says.
-pub struct Network<F: Family> {
-    pub source: F::Address,
-    pub destination: F::Address,
-    pub protocol: u8,
-    /// Offset of the transport header.
-    pub transport: usize,
-}
-
-/// Why a packet could not be read.
-pub enum Unreadable {
-    /// Its headers go beyond what is there.
-    Truncated,
-    /// It is an IP fragment.
-    Fragment,
-    /// It is something that we do not translate.
-    Foreign,
 }
 
 /// The source and destination port that every transport header begins with, network order.
@@ -138,36 +121,3 @@ impl<F: Family> Packet<F> {
 
 /// Ethernet, the longest IPv4 header and a TCP header.
 const LONGEST_HEADERS: u32 = 14 + 60 + 20;
-
-/// The `T` at `offset` of the packet's linear part.
-///
-/// `T` may stand at any address: this is a read as the BPF machine does it, which has no aligned
-/// loads of its own on machines that can do without.
-#[inline(always)]
-pub fn at<T>(context: &TcContext, offset: usize) -> Result<&T, Unreadable> {
-    let pointer = checked::<T>(context, offset)?;
-    // SAFETY: `checked` compared the end of `T` with the end of the packet, as the verifier
-    // demands; every bit pattern is a header.
-    Ok(unsafe { &*pointer })
-}
-
-/// As [`at`], for writing.
-#[inline(always)]
-#[expect(
-    clippy::mut_from_ref,
-    reason = "the packet is not the context's own memory"
-)]
-pub fn at_mut<T>(context: &TcContext, offset: usize) -> Result<&mut T, Unreadable> {
-    let pointer = checked::<T>(context, offset)?;
-    // SAFETY: as in `at`; the caller holds no other reference into the packet.
-    Ok(unsafe { &mut *pointer.cast_mut() })
-}
-
-#[inline(always)]
-fn checked<T>(context: &TcContext, offset: usize) -> Result<*const T, Unreadable> {
-    let start = context.data() + offset;
-    if start + size_of::<T>() > context.data_end() {
-        return Err(Unreadable::Truncated);
-    }
-    Ok(ptr::with_exposed_provenance(start))
-}

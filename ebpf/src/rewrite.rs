@@ -8,9 +8,8 @@ use shunt_common::{TCP, Tuple};
 
 use crate::{
     family::Family,
-    packet::{
-        NETWORK_OFFSET, Packet, Ports, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET, Unreadable, at_mut,
-    },
+    frame::{Unreadable, at_mut},
+    packet::{NETWORK_OFFSET, Packet, Ports, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET},
 };
 
 /// Gives the packet the tuple `new`.

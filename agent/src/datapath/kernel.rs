@@ -1,7 +1,6 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
 use aya::{Ebpf, EbpfLoader, maps::PerCpuArray, programs::SchedClassifier};
-use bytemuck::Pod;
 use ipnet::IpNet;
 use shunt_common::{Cidr, PodCidrs, V4};
 
@@ -10,6 +9,7 @@ use super::{
     counters::Counters,
     family::{FromIp, table_key},
     kernel_tables::{KernelTables, TableNames},
+    raw::Raw,
 };
 use crate::renderer::Changes;
 
@@ -214,11 +214,3 @@ fn constant_cidrs<F: FromIp>(
     constant.count = ranges.len() as u32;
     Ok(constant)
 }
-
-/// A layout of `shunt-common` as aya takes keys, values and globals.
-#[derive(Debug, Clone, Copy)]
-#[repr(transparent)]
-pub struct Raw<T>(pub T);
-
-// SAFETY: `bytemuck::Pod` promises all that `aya::Pod` asks for, and `Raw` is transparent.
-unsafe impl<T: Pod> aya::Pod for Raw<T> {}

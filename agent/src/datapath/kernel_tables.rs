@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use shunt_common::{Backend, Cell, Family, FrontendKey, Slot};
 
 use super::{
-    Capacity, DatapathError, TableError, Tables, grace, kernel::Raw, shared_array::SharedArray,
+    Capacity, DatapathError, TableError, Tables, grace, raw::Raw, shared_array::SharedArray,
 };
 
 /// The names of a family's tables in the object.

@@ -17,6 +17,7 @@ mod links;
 mod memory_tables;
 mod packet_log;
 mod publisher;
+mod raw;
 mod shared_array;
 mod tables;
 

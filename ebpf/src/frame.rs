@@ -1,0 +1,49 @@
+//! Access to the bytes of a frame, within the bounds that the verifier demands.
+
+use core::ptr;
+
+use aya_ebpf::programs::TcContext;
+
+/// Why a packet could not be read.
+pub enum Unreadable {
+    /// Its headers go beyond what is there.
+    Truncated,
+    /// It is an IP fragment.
+    Fragment,
+    /// It is something that we do not translate.
+    Foreign,
+}
+
+/// The `T` at `offset` of the packet's linear part.
+///
+/// A header may stand at any address. Its fields are loaded in their whole width all the same:
+/// BPF has no alignment faults on a packet where the machine has none, and where it has, the
+/// verifier rejects the program. Byte-wise loads would cost four instructions for one.
+#[inline(always)]
+pub fn at<T>(context: &TcContext, offset: usize) -> Result<&T, Unreadable> {
+    let pointer = checked::<T>(context, offset)?;
+    // SAFETY: `checked` compared the end of `T` with the end of the packet, every bit pattern is
+    // a header, and the alignment is as said above.
+    Ok(unsafe { &*pointer })
+}
+
+/// As [`at`], for writing.
+#[inline(always)]
+#[expect(
+    clippy::mut_from_ref,
+    reason = "the packet is not the context's own memory"
+)]
+pub fn at_mut<T>(context: &TcContext, offset: usize) -> Result<&mut T, Unreadable> {
+    let pointer = checked::<T>(context, offset)?;
+    // SAFETY: as in `at`; the caller holds no other reference into the packet.
+    Ok(unsafe { &mut *pointer.cast_mut() })
+}
+
+#[inline(always)]
+fn checked<T>(context: &TcContext, offset: usize) -> Result<*const T, Unreadable> {
+    let start = context.data() + offset;
+    if start + size_of::<T>() > context.data_end() {
+        return Err(Unreadable::Truncated);
+    }
+    Ok(ptr::with_exposed_provenance(start))
+}

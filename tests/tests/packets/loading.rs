@@ -1,0 +1,53 @@
+//! What the kernel makes of the object.
+
+use shunt::datapath::{Datapath, DatapathOptions, PacketLog, TableSizes};
+
+use super::needs_root;
+
+const SMALL: TableSizes = TableSizes {
+    frontends: 8,
+    slots: 8,
+    backends: 8,
+    conntrack: 64,
+};
+
+/// The size of a loaded program after the verifier, in bytes.
+fn size(packet_log: PacketLog, program: &'static str) -> u32 {
+    let options = DatapathOptions {
+        packet_log,
+        sizes: SMALL,
+        ..DatapathOptions::default()
+    };
+    let mut datapath = Datapath::load(&options).unwrap();
+    let info = datapath.program(program).unwrap().info().unwrap();
+    assert_eq!(info.name_as_str(), Some(program), "the stable name");
+    assert!(info.btf_id().is_some(), "the object carries BTF");
+    info.size_translated().unwrap()
+}
+
+#[test]
+fn debug_messages_are_not_in_the_program_when_off() {
+    needs_root!();
+    let (off, on) = (
+        size(PacketLog::Off, Datapath::INGRESS),
+        size(PacketLog::Debug, Datapath::INGRESS),
+    );
+    assert!(
+        off + 200 < on,
+        "{off} bytes without and {on} bytes with messages"
+    );
+    assert!(size(PacketLog::Off, Datapath::EGRESS) > 0);
+}
+
+#[test]
+fn more_pod_ranges_than_the_programs_hold_are_an_error() {
+    let options = DatapathOptions {
+        pod_cidrs: vec!["10.0.0.0/24".parse().unwrap(); 5],
+        ..DatapathOptions::default()
+    };
+    let Err(error) = Datapath::load(&options) else {
+        panic!("5 ranges were taken");
+    };
+    let expected = "5 ranges were given with --pod-cidr, at most 4 a family are possible";
+    assert_eq!(error.to_string(), expected);
+}
