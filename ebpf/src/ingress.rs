@@ -51,6 +51,6 @@ pub fn handle<F: Family>(context: &TcContext) -> Verdict {
 #[inline(always)]
 fn drop(context: &TcContext, reason: Counter) -> Verdict {
     count(reason);
-    debug!(context, "dropped, counter {}", reason as u32);
+    debug!(context, "dropped: {}", reason.name());
     Verdict::Drop
 }

@@ -1,6 +1,11 @@
 //! `shunt agent`: events in, translation in the kernel, until a signal.
 
-use std::{future::pending, process::ExitCode, time::Duration};
+use std::{
+    future::pending,
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -83,7 +88,8 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<ExitCode> {
     });
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .with_target(false)
         .init();
     tokio::runtime::Builder::new_current_thread()
