@@ -50,7 +50,7 @@ impl<F: Family> ConntrackKey<F> {
     }
 }
 
-/// What becomes of a connection's packets in one direction.
+/// What becomes of a connection's packets in one direction, and what they have said so far.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConntrackEntry<F: Family> {
@@ -60,14 +60,26 @@ pub struct ConntrackEntry<F: Family> {
     pub backend: u32,
     /// The backend's generation when the connection was made.
     pub generation: u16,
-    /// Zero.
-    pub padding: u16,
+    /// What packets of this direction have been seen: [`Self::PACKET`], [`Self::FIN`],
+    /// [`Self::RST`].
+    pub seen: u16,
+    /// The tick of the agent's clock when the last packet of this direction was seen.
+    pub last_seen: u32,
 }
 
-const _: () = assert!(size_of::<ConntrackEntry<V4>>() == 20, "12 + 4 + 2 + 2");
-const _: () = assert!(size_of::<ConntrackEntry<V6>>() == 44, "36 + 4 + 2 + 2");
+const _: () = assert!(size_of::<ConntrackEntry<V4>>() == 24, "12 + 4 + 2 + 2 + 4");
+const _: () = assert!(size_of::<ConntrackEntry<V6>>() == 48, "36 + 4 + 2 + 2 + 4");
 
 // SAFETY: `repr(C)`, every field is `Zeroable`.
 unsafe impl<F: Family> Zeroable for ConntrackEntry<F> {}
 // SAFETY: `repr(C)`, every field is `Pod`, and the assertions above rule out padding.
 unsafe impl<F: Family> Pod for ConntrackEntry<F> {}
+
+impl<F: Family> ConntrackEntry<F> {
+    /// Any packet at all.
+    pub const PACKET: u16 = 1;
+    /// A TCP segment that ends this direction.
+    pub const FIN: u16 = 2;
+    /// A TCP segment that ends the connection.
+    pub const RST: u16 = 4;
+}

@@ -11,7 +11,7 @@ pub trait Family: Copy + Debug + Eq + Hash + 'static {
 }
 
 /// An IP address in network order, made of 32-bit words.
-pub trait Address: Pod + Copy + Debug + Ord + Hash {
+pub trait Address: Pod + Copy + Debug + Ord + Hash + Send + Sync {
     /// The address's words, for sums and masks.
     fn words(&self) -> &[u32];
 

@@ -3,19 +3,52 @@
 use aya_ebpf::bindings::BPF_ANY;
 use shunt_common::{Backend, ConntrackEntry, ConntrackKey, Direction, Tuple};
 
-use crate::{family::Family, packet::Packet, service::Choice};
+use crate::{family::Family, maps::CLOCK, packet::Packet, service::Choice};
 
-/// The entry of the packet's connection in this direction.
+/// What a connection means for a packet.
+pub struct Found<F: Family> {
+    /// The tuple that the packet is to leave with.
+    pub translated: Tuple<F>,
+    /// Index of the connection's backend.
+    pub backend: u32,
+    /// The backend's generation when the connection was made.
+    pub generation: u16,
+    /// Whether this direction has ended: a SYN after that begins another connection.
+    pub ended: bool,
+}
+
+/// Finds the packet's connection in this direction and notes what the packet says, in place.
 #[inline(always)]
-pub fn find<F: Family>(
-    packet: &Packet<F>,
-    direction: Direction,
-) -> Option<&'static ConntrackEntry<F>> {
+pub fn find<F: Family>(packet: &Packet<F>, direction: Direction) -> Option<Found<F>> {
     let key = ConntrackKey::new(packet.tuple, packet.protocol, direction);
-    // SAFETY: an entry that is evicted while we read it is not reused before this program ends
-    // its RCU section, unless for the same bucket's next connection: the window that every
-    // program over an LRU table has.
-    unsafe { F::conntrack().get(key) }
+    let entry = F::conntrack().get_ptr_mut(key)?;
+    // SAFETY: the lookup gave a live entry. One that is removed while we use it is not given to
+    // another connection before this program ends its RCU section, unless to the same bucket's
+    // next: the window that every program over such a table has.
+    let entry = unsafe { &mut *entry };
+    let ended = entry.seen & (ConntrackEntry::<F>::FIN | ConntrackEntry::<F>::RST) != 0;
+    // Written only when it changes, so that a busy connection's entry stays clean in the caches
+    // of the CPUs that read it.
+    let now = clock();
+    if entry.last_seen != now {
+        entry.last_seen = now;
+    }
+    let seen = entry.seen | packet.says();
+    if entry.seen != seen {
+        entry.seen = seen;
+    }
+    Some(Found {
+        translated: entry.translated,
+        backend: entry.backend,
+        generation: entry.generation,
+        ended,
+    })
+}
+
+/// The agent's clock.
+#[inline(always)]
+fn clock() -> u32 {
+    CLOCK.get(0).copied().unwrap_or_default()
 }
 
 /// Opens the connection of `packet` to the chosen backend: both entries, the reply's first, so
@@ -42,11 +75,13 @@ pub fn open<F: Family>(packet: &Packet<F>, choice: &Choice<F>) -> Result<Tuple<F
         destination_port: port,
         ..packet.tuple
     };
-    let entry = |translated| ConntrackEntry {
+    let last_seen = clock();
+    let entry = |translated, seen| ConntrackEntry {
         translated,
         backend: index,
         generation,
-        padding: 0,
+        seen,
+        last_seen,
     };
     let conntrack = F::conntrack();
     let reply = ConntrackKey::new(translated.reversed(), packet.protocol, Direction::Reply);
@@ -59,10 +94,10 @@ pub fn open<F: Family>(packet: &Packet<F>, choice: &Choice<F>) -> Result<Tuple<F
             let _ = conntrack.remove(key);
         }
     }
-    conntrack.insert(reply, entry(packet.tuple.reversed()), BPF_ANY.into())?;
+    conntrack.insert(reply, entry(packet.tuple.reversed(), 0), BPF_ANY.into())?;
     conntrack.insert(
         ConntrackKey::new(packet.tuple, packet.protocol, Direction::Forward),
-        entry(translated),
+        entry(translated, packet.says()),
         BPF_ANY.into(),
     )?;
     Ok(translated)

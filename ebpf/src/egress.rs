@@ -14,11 +14,10 @@ pub fn handle<F: Family>(context: &TcContext) -> Verdict {
     let Some(packet) = Packet::<F>::parse(context) else {
         return Verdict::Pass;
     };
-    let Some(entry) = conntrack::find(&packet, Direction::Reply) else {
+    let Some(found) = conntrack::find(&packet, Direction::Reply) else {
         return Verdict::Pass;
     };
-    let translated = entry.translated;
-    if rewrite(context, &packet, &translated).is_err() {
+    if rewrite(context, &packet, &found.translated).is_err() {
         count(Counter::DropRewrite);
         return Verdict::Drop;
     }

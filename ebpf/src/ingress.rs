@@ -21,12 +21,14 @@ pub fn handle<F: Family>(context: &TcContext) -> Verdict {
         return Verdict::Pass;
     };
     let translated = match conntrack::find(&packet, Direction::Forward) {
-        // A connection keeps its backend, whatever becomes of it. But a UDP packet or a SYN owes
-        // nothing to a backend that is gone: it picks again.
-        Some(entry)
-            if !packet.may_open || service::is_current::<F>(entry.backend, entry.generation) =>
+        // A connection keeps its backend, whatever becomes of it. But a packet that may open
+        // another, a UDP packet or a SYN, owes nothing to a backend that is gone or to a
+        // connection that has ended: it picks again.
+        Some(found)
+            if !packet.may_open()
+                || !found.ended && service::is_current::<F>(found.backend, found.generation) =>
         {
-            entry.translated
+            found.translated
         }
         _ => match service::select(&packet) {
             Lookup::NotAFrontend => return Verdict::Pass,

@@ -31,6 +31,11 @@ pub static BACKENDS_V4: Backends<V4> = Backends::new();
 #[btf_map]
 pub static CONNTRACK_V4: Conntrack<V4> = Conntrack::new();
 
+/// The time, in ticks of a second that the agent counts while it runs. Reading it costs a packet
+/// next to nothing, where a clock helper would cost more than its translation.
+#[btf_map]
+pub static CLOCK: Array<u32, 1, MMAPABLE> = Array::new();
+
 /// Packets by [`Counter`].
 #[btf_map]
 pub static COUNTERS: PerCpuArray<u64, { Counter::ALL.len() }> = PerCpuArray::new();

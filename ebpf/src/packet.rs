@@ -1,7 +1,7 @@
 //! Parsing: a packet is read once into a small tuple that everything else uses.
 
 use aya_ebpf::programs::TcContext;
-use shunt_common::{Counter, TCP, Tuple, UDP};
+use shunt_common::{ConntrackEntry, Counter, TCP, Tuple, UDP};
 
 use crate::{
     counters::count,
@@ -18,8 +18,8 @@ pub struct Packet<F: Family> {
     pub tuple: Tuple<F>,
     /// [`TCP`] or [`UDP`].
     pub protocol: u8,
-    /// Whether it may be the first of a flow: any UDP packet, a TCP SYN.
-    pub may_open: bool,
+    /// The flags of a TCP segment; 0 for UDP.
+    flags: u8,
     /// Offset of the transport header.
     pub transport: usize,
 }
@@ -46,7 +46,9 @@ struct TcpHeader {
 
 const _: () = assert!(size_of::<TcpHeader>() == 20, "RFC 9293: five words");
 
+const TCP_FIN: u8 = 0x01;
 const TCP_SYN: u8 = 0x02;
+const TCP_RST: u8 = 0x04;
 const TCP_ACK: u8 = 0x10;
 
 /// The UDP header, RFC 768, network order.
@@ -89,6 +91,25 @@ impl<F: Family> Packet<F> {
         None
     }
 
+    /// Whether it may be the first of a flow: any UDP packet, a TCP SYN.
+    #[inline(always)]
+    pub fn may_open(&self) -> bool {
+        self.protocol == UDP || self.flags & (TCP_SYN | TCP_ACK) == TCP_SYN
+    }
+
+    /// What the packet says to connection tracking.
+    #[inline(always)]
+    pub fn says(&self) -> u16 {
+        let mut says = ConntrackEntry::<F>::PACKET;
+        if self.flags & TCP_FIN != 0 {
+            says |= ConntrackEntry::<F>::FIN;
+        }
+        if self.flags & TCP_RST != 0 {
+            says |= ConntrackEntry::<F>::RST;
+        }
+        says
+    }
+
     #[inline(always)]
     fn read(context: &TcContext) -> Result<Self, Unreadable> {
         let Network {
@@ -97,12 +118,12 @@ impl<F: Family> Packet<F> {
             protocol,
             transport,
         } = F::read(context, NETWORK_OFFSET)?;
-        let (ports, may_open) = match protocol {
+        let (ports, flags) = match protocol {
             TCP => {
                 let header = at::<TcpHeader>(context, transport)?;
-                (&header.ports, header.flags & (TCP_SYN | TCP_ACK) == TCP_SYN)
+                (&header.ports, header.flags)
             }
-            UDP => (&at::<UdpHeader>(context, transport)?.ports, true),
+            UDP => (&at::<UdpHeader>(context, transport)?.ports, 0),
             _ => return Err(Unreadable::Foreign),
         };
         Ok(Self {
@@ -113,7 +134,7 @@ impl<F: Family> Packet<F> {
                 destination_port: ports.destination,
             },
             protocol,
-            may_open,
+            flags,
             transport,
         })
     }

@@ -12,7 +12,7 @@ use clap::Args;
 use shunt::{
     Agent, Outcome,
     api::RendererEvent,
-    datapath::{Datapath, DatapathOptions, LinkWatch, PacketLog, TableSizes},
+    datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, TableSizes, Timeouts},
     renderer::Renderer,
     source::{self, Input, Line, LineError},
 };
@@ -51,6 +51,9 @@ pub(crate) struct AgentArgs {
 
     #[command(flatten)]
     sizes: SizeArgs,
+
+    #[command(flatten)]
+    conntrack: ConntrackArgs,
 }
 
 /// How large the tables are. They are allocated at start.
@@ -71,6 +74,61 @@ struct SizeArgs {
     /// How many conntrack entries there can be, two for each connection
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack)]
     max_conntrack: u32,
+}
+
+/// How long connections are remembered, in seconds.
+#[derive(Debug, Clone, Copy, Args)]
+struct ConntrackArgs {
+    /// Silence after which a TCP connection without a reply is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_opening)]
+    tcp_opening_timeout: u32,
+
+    /// Silence after which an open TCP connection is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_established)]
+    tcp_established_timeout: u32,
+
+    /// Silence after which a TCP connection that one side has ended is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_closing)]
+    tcp_closing_timeout: u32,
+
+    /// Silence after which a TCP connection that both sides have ended, or one has reset, is
+    /// forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_closed)]
+    tcp_closed_timeout: u32,
+
+    /// Silence after which a UDP flow without a reply is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_one_way)]
+    udp_one_way_timeout: u32,
+
+    /// Silence after which a UDP flow with replies is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_replied)]
+    udp_replied_timeout: u32,
+
+    /// How often connections that are over are removed
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    conntrack_interval: u32,
+}
+
+impl ConntrackArgs {
+    const fn timeouts(&self) -> Timeouts {
+        let Self {
+            tcp_opening_timeout,
+            tcp_established_timeout,
+            tcp_closing_timeout,
+            tcp_closed_timeout,
+            udp_one_way_timeout,
+            udp_replied_timeout,
+            conntrack_interval: _,
+        } = *self;
+        Timeouts {
+            tcp_opening: tcp_opening_timeout,
+            tcp_established: tcp_established_timeout,
+            tcp_closing: tcp_closing_timeout,
+            tcp_closed: tcp_closed_timeout,
+            udp_one_way: udp_one_way_timeout,
+            udp_replied: udp_replied_timeout,
+        }
+    }
 }
 
 /// Runs until a signal comes.
@@ -112,6 +170,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
                 max_backends,
                 max_conntrack,
             },
+        conntrack,
     } = args;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -134,6 +193,11 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         PacketLog::Off => None,
         PacketLog::Debug => Some(datapath.forward_packet_log()?),
     };
+    let _collector = datapath
+        .take_conntrack()
+        .map(|table| Collector::start(table, conntrack.timeouts(), conntrack.conntrack_interval))
+        .transpose()
+        .context("cannot start the collector of connections")?;
     // The watch begins before the first look at the interfaces, so that none is missed.
     let mut links = LinkWatch::start().context("cannot watch the interfaces")?;
     let mut agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());

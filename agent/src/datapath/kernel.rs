@@ -1,14 +1,18 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
-use aya::{Ebpf, EbpfLoader, maps::PerCpuArray, programs::SchedClassifier};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{HashMap, PerCpuArray},
+    programs::SchedClassifier,
+};
 use ipnet::IpNet;
 use shunt_common::{Cidr, PodCidrs, V4};
 
 use super::{
-    DatapathError, Publisher, TableError,
+    Conntrack, DatapathError, Publisher, TableError,
     counters::Counters,
     family::{FromIp, table_key},
-    kernel_tables::{KernelTables, TableNames},
+    kernel_tables::{self, KernelTables, TableNames},
     raw::Raw,
 };
 use crate::renderer::Changes;
@@ -65,6 +69,7 @@ pub struct DatapathOptions {
 pub struct Datapath {
     ebpf: Ebpf,
     v4: Publisher<V4, KernelTables<V4>>,
+    conntrack_v4: Option<Conntrack<V4>>,
     counters: Counters,
 }
 
@@ -74,6 +79,8 @@ const V4_TABLES: TableNames = TableNames {
     slots: "SLOTS_V4",
     backends: "BACKENDS_V4",
 };
+
+const V4_CONNTRACK: &str = "CONNTRACK_V4";
 
 impl Datapath {
     /// The program at the ingress of a client's interface.
@@ -104,13 +111,21 @@ impl Datapath {
             .map_max_entries(V4_TABLES.cells, sizes.frontends)
             .map_max_entries(V4_TABLES.slots, sizes.slots)
             .map_max_entries(V4_TABLES.backends, sizes.backends)
-            .map_max_entries("CONNTRACK_V4", sizes.conntrack)
+            .map_max_entries(V4_CONNTRACK, sizes.conntrack)
             .load(OBJECT)?;
         for name in [Self::INGRESS, Self::EGRESS] {
             classifier(&mut ebpf, name)?
                 .load()
                 .map_err(|source| DatapathError::Program { name, source })?;
         }
+        let conntrack = ebpf
+            .take_map(V4_CONNTRACK)
+            .ok_or(DatapathError::Missing(V4_CONNTRACK))?;
+        let conntrack = HashMap::try_from(conntrack).map_err(|source| DatapathError::Map {
+            name: V4_CONNTRACK,
+            source,
+        })?;
+        let clock = kernel_tables::shared(&mut ebpf, "CLOCK")?;
         let counters = ebpf
             .take_map("COUNTERS")
             .ok_or(DatapathError::Missing("COUNTERS"))?;
@@ -120,6 +135,7 @@ impl Datapath {
         })?;
         Ok(Self {
             v4: Publisher::new(KernelTables::take(&mut ebpf, V4_TABLES)?),
+            conntrack_v4: Some(Conntrack::new(conntrack, clock)),
             counters: Counters::new(counters),
             ebpf,
         })
@@ -137,6 +153,11 @@ impl Datapath {
     /// The loaded object, for what is not wrapped here: the programs' log.
     pub const fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
+    }
+
+    /// The IPv4 connections, for whoever collects them; `None` the second time.
+    pub const fn take_conntrack(&mut self) -> Option<Conntrack<V4>> {
+        self.conntrack_v4.take()
     }
 
     /// The programs' counters.

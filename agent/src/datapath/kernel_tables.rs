@@ -54,7 +54,10 @@ impl<F: Family> KernelTables<F> {
 }
 
 /// Maps the array of this name.
-fn shared<T: Pod>(ebpf: &mut Ebpf, name: &'static str) -> Result<SharedArray<T>, DatapathError> {
+pub(super) fn shared<T: Pod>(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+) -> Result<SharedArray<T>, DatapathError> {
     let map = ebpf.take_map(name).ok_or(DatapathError::Missing(name))?;
     let Map::Array(data) = map else {
         return Err(DatapathError::Missing(name));

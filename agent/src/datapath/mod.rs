@@ -6,6 +6,9 @@
 
 mod allocator;
 mod attachments;
+mod batch;
+mod collector;
+mod conntrack;
 mod counters;
 mod error;
 mod family;
@@ -13,6 +16,7 @@ mod grace;
 mod group;
 mod kernel;
 mod kernel_tables;
+mod lifetime;
 mod links;
 mod memory_tables;
 mod packet_log;
@@ -22,9 +26,12 @@ mod shared_array;
 mod tables;
 
 pub use attachments::Attachments;
+pub use collector::Collector;
+pub use conntrack::{Conntrack, Swept};
 pub use counters::Counters;
 pub use error::{DatapathError, TableError};
 pub use kernel::{Datapath, DatapathOptions, PacketLog, Skipped, TableSizes};
+pub use lifetime::{Phase, Timeouts};
 pub use links::LinkWatch;
 pub use memory_tables::MemoryTables;
 pub use packet_log::PacketLogError;

@@ -10,6 +10,10 @@ pub enum Transport {
     TcpSyn,
     /// A segment of an open connection.
     TcpAck,
+    /// A segment that ends its direction.
+    TcpFin,
+    /// A segment that ends the connection.
+    TcpRst,
     /// A datagram.
     Udp,
 }
@@ -56,6 +60,14 @@ impl Packet {
         }
     }
 
+    /// The same packet with another transport header.
+    pub fn with(&self, transport: Transport) -> Self {
+        Self {
+            transport,
+            ..self.clone()
+        }
+    }
+
     /// An answer to this packet.
     pub fn answer(&self) -> Self {
         Self {
@@ -94,6 +106,15 @@ impl Packet {
             Transport::TcpAck => ip
                 .tcp(*source_port, *destination_port, 1001, 64240)
                 .ack(77)
+                .write(&mut frame, payload),
+            Transport::TcpFin => ip
+                .tcp(*source_port, *destination_port, 1001, 64240)
+                .ack(77)
+                .fin()
+                .write(&mut frame, payload),
+            Transport::TcpRst => ip
+                .tcp(*source_port, *destination_port, 1001, 64240)
+                .rst()
                 .write(&mut frame, payload),
             Transport::Udp => ip
                 .udp(*source_port, *destination_port)

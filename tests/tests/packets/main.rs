@@ -4,6 +4,7 @@
 
 mod connections;
 mod frame;
+mod lifetime;
 mod loading;
 mod node;
 mod selection;

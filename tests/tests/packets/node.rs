@@ -8,9 +8,10 @@ use std::{
 use aya::{TestRun as _, TestRunOptions};
 use shunt::{
     Agent, ApplyError, Outcome, api,
-    datapath::{Datapath, DatapathOptions, TableSizes},
+    datapath::{Conntrack, Datapath, DatapathOptions, Swept, TableSizes, Timeouts},
     renderer::{RenderOptions, Renderer},
 };
+use shunt_common::V4;
 
 /// What a program said of a frame.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
 /// An agent and its programs.
 pub struct Node {
     agent: Agent,
+    conntrack: Conntrack<V4>,
     line: u64,
 }
 
@@ -59,8 +61,9 @@ impl Node {
             node_ips: BTreeSet::from([IpAddr::from(NODE)]),
             ..RenderOptions::default()
         });
-        let datapath = Datapath::load(&options).unwrap();
+        let mut datapath = Datapath::load(&options).unwrap();
         let mut node = Self {
+            conntrack: datapath.take_conntrack().unwrap(),
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
             line: 0,
         };
@@ -105,6 +108,12 @@ impl Node {
     /// Waits for a grace period and frees what was replaced.
     pub fn reclaim(&mut self) {
         self.agent.datapath_mut().reclaim().unwrap();
+    }
+
+    /// Lets time pass and removes the connections that are over.
+    pub fn pass(&mut self, seconds: u32) -> Swept {
+        self.conntrack.advance(seconds);
+        self.conntrack.sweep(&Timeouts::default()).unwrap()
     }
 
     fn run(&mut self, program: &'static str, frame: &[u8]) -> Verdict {

@@ -1,0 +1,98 @@
+//! Reading a hash table many entries a system call.
+
+use std::{
+    io,
+    os::fd::{AsRawFd as _, BorrowedFd},
+};
+
+use bytemuck::{Pod, Zeroable};
+
+/// `BPF_MAP_LOOKUP_BATCH` of `linux/bpf.h` (Linux 5.6).
+const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
+
+/// The part of `union bpf_attr` that the batch commands use.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct BatchAttributes {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: u32,
+    elem_flags: u64,
+    flags: u64,
+}
+
+const _: () = assert!(size_of::<BatchAttributes>() == 56, "as in linux/bpf.h");
+
+/// Reads a whole hash table in pieces. What changes meanwhile may be seen or not, and an entry of
+/// a bucket that is read is seen once.
+#[derive(Debug)]
+pub struct BatchReader<K, V> {
+    /// The kernel's place in the table; none before the first piece.
+    cursor: Option<u32>,
+    keys: Vec<K>,
+    values: Vec<V>,
+}
+
+impl<K: Pod, V: Pod> BatchReader<K, V> {
+    /// How many entries a piece has at most; a bucket with more cannot be read.
+    const PIECE: usize = 4096;
+
+    /// A reader at the beginning.
+    pub fn new() -> Self {
+        Self {
+            cursor: None,
+            keys: vec![K::zeroed(); Self::PIECE],
+            // The kernel copies values in strides of 8 bytes (`htab_map_lookup_batch`).
+            values: vec![V::zeroed(); Self::PIECE],
+        }
+    }
+
+    /// The next piece, and whether it is the last.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn next_piece(&mut self, map: BorrowedFd<'_>) -> io::Result<(&[K], &[V], bool)> {
+        const { assert!(size_of::<V>().is_multiple_of(8), "no gaps between values") };
+        let mut next = 0u32;
+        let mut attributes = BatchAttributes {
+            in_batch: self
+                .cursor
+                .as_ref()
+                .map_or(0, |cursor| &raw const *cursor as u64),
+            out_batch: &raw mut next as u64,
+            keys: self.keys.as_mut_ptr() as u64,
+            values: self.values.as_mut_ptr() as u64,
+            count: Self::PIECE as u32,
+            map_fd: map.as_raw_fd().cast_unsigned(),
+            elem_flags: 0,
+            flags: 0,
+        };
+        // SAFETY: the pointers are to live buffers of the sizes that the map's keys and values and
+        // the count demand; the kernel writes nothing beyond them.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                BPF_MAP_LOOKUP_BATCH,
+                &raw mut attributes,
+                size_of::<BatchAttributes>(),
+            )
+        };
+        let last = if result == 0 {
+            false
+        } else {
+            let error = io::Error::last_os_error();
+            // The end of the table; the count is that of the last entries.
+            if error.kind() != io::ErrorKind::NotFound {
+                return Err(error);
+            }
+            true
+        };
+        self.cursor = Some(next);
+        let count = attributes.count as usize;
+        Ok((&self.keys[..count], &self.values[..count], last))
+    }
+}

@@ -1,0 +1,76 @@
+//! The collector: a thread that keeps the clock and removes connections that are over.
+
+use std::{
+    io,
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use shunt_common::Family;
+use tracing::{debug, warn};
+
+use super::{conntrack::Conntrack, lifetime::Timeouts};
+
+/// How often the clock advances: its unit.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Keeps the clock of a conntrack table, and sweeps the table, until it is dropped.
+#[derive(Debug)]
+pub struct Collector {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Collector {
+    /// Starts the thread; it sweeps every `interval` seconds.
+    ///
+    /// A thread of its own, because a sweep of a large table takes many milliseconds, in which
+    /// events must not wait.
+    ///
+    /// # Errors
+    ///
+    /// If no thread can be started.
+    pub fn start<F: Family>(
+        mut conntrack: Conntrack<F>,
+        timeouts: Timeouts,
+        interval: u32,
+    ) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("collector".to_owned())
+            .spawn(move || {
+                let mut time = Instant::now();
+                let mut since_sweep = 0;
+                while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                    let seconds = time.elapsed().as_secs() as u32;
+                    time += Duration::from_secs(seconds.into());
+                    conntrack.advance(seconds);
+                    since_sweep += seconds;
+                    if since_sweep < interval {
+                        continue;
+                    }
+                    since_sweep = 0;
+                    match conntrack.sweep(&timeouts) {
+                        Ok(swept) => debug!(?swept, "swept the conntrack table"),
+                        Err(error) => warn!(%error, "sweeping the conntrack table failed"),
+                    }
+                }
+            })?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            warn!("the collector ended by a panic");
+        }
+    }
+}
