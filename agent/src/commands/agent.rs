@@ -12,7 +12,7 @@ use clap::Args;
 use shunt::{
     Agent, Outcome,
     api::RendererEvent,
-    datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, TableSizes, Timeouts},
+    datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog},
     renderer::Renderer,
     source::{self, Input, Line, LineError},
 };
@@ -23,7 +23,10 @@ use tokio::{
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
-use super::options::NodeArgs;
+use super::{
+    options::NodeArgs,
+    tables::{ConntrackArgs, SizeArgs},
+};
 
 /// How long no event must come before replaced table space is freed, which takes milliseconds.
 const IDLE: Duration = Duration::from_millis(100);
@@ -54,81 +57,6 @@ pub(crate) struct AgentArgs {
 
     #[command(flatten)]
     conntrack: ConntrackArgs,
-}
-
-/// How large the tables are. They are allocated at start.
-#[derive(Debug, Clone, Copy, Args)]
-struct SizeArgs {
-    /// How many frontends there can be
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().frontends)]
-    max_frontends: u32,
-
-    /// How many slots there can be: one for each backend of each set that frontends select from
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().slots)]
-    max_slots: u32,
-
-    /// How many backends there can be, counted once for each service port
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().backends)]
-    max_backends: u32,
-
-    /// How many conntrack entries there can be, two for each connection
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack)]
-    max_conntrack: u32,
-}
-
-/// How long connections are remembered, in seconds.
-#[derive(Debug, Clone, Copy, Args)]
-struct ConntrackArgs {
-    /// Silence after which a TCP connection without a reply is forgotten
-    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_opening)]
-    tcp_opening_timeout: u32,
-
-    /// Silence after which an open TCP connection is forgotten
-    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_established)]
-    tcp_established_timeout: u32,
-
-    /// Silence after which a TCP connection that one side has ended is forgotten
-    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_closing)]
-    tcp_closing_timeout: u32,
-
-    /// Silence after which a TCP connection that both sides have ended, or one has reset, is
-    /// forgotten
-    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_closed)]
-    tcp_closed_timeout: u32,
-
-    /// Silence after which a UDP flow without a reply is forgotten
-    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_one_way)]
-    udp_one_way_timeout: u32,
-
-    /// Silence after which a UDP flow with replies is forgotten
-    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_replied)]
-    udp_replied_timeout: u32,
-
-    /// How often connections that are over are removed
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    conntrack_interval: u32,
-}
-
-impl ConntrackArgs {
-    const fn timeouts(&self) -> Timeouts {
-        let Self {
-            tcp_opening_timeout,
-            tcp_established_timeout,
-            tcp_closing_timeout,
-            tcp_closed_timeout,
-            udp_one_way_timeout,
-            udp_replied_timeout,
-            conntrack_interval: _,
-        } = *self;
-        Timeouts {
-            tcp_opening: tcp_opening_timeout,
-            tcp_established: tcp_established_timeout,
-            tcp_closing: tcp_closing_timeout,
-            tcp_closed: tcp_closed_timeout,
-            udp_one_way: udp_one_way_timeout,
-            udp_replied: udp_replied_timeout,
-        }
-    }
 }
 
 /// Runs until a signal comes.
@@ -163,13 +91,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         interfaces,
         node,
         packet_log,
-        sizes:
-            SizeArgs {
-                max_frontends,
-                max_slots,
-                max_backends,
-                max_conntrack,
-            },
+        sizes,
         conntrack,
     } = args;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -181,12 +103,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     let mut datapath = Datapath::load(&DatapathOptions {
         pod_cidrs: node.pod_cidrs,
         packet_log,
-        sizes: TableSizes {
-            frontends: max_frontends,
-            slots: max_slots,
-            backends: max_backends,
-            conntrack: max_conntrack,
-        },
+        sizes: sizes.table_sizes(),
     })
     .context("cannot set up the datapath (it needs root, or CAP_BPF and CAP_NET_ADMIN)")?;
     let _packet_log = match packet_log {
@@ -195,7 +112,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     };
     let _collector = datapath
         .take_conntrack()
-        .map(|table| Collector::start(table, conntrack.timeouts(), conntrack.conntrack_interval))
+        .map(|table| Collector::start(table, conntrack.timeouts(), conntrack.interval()))
         .transpose()
         .context("cannot start the collector of connections")?;
     // The watch begins before the first look at the interfaces, so that none is missed.

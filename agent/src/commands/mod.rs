@@ -5,3 +5,4 @@ mod listing;
 mod options;
 pub(crate) mod render;
 mod table;
+mod tables;

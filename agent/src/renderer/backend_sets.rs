@@ -42,7 +42,7 @@ impl<'a> BackendSets<'a> {
         for ipv4 in [true, false] {
             // Over all scopes: no set can exceed what fits here, and a change of the nodes, which
             // chooses among the sets, can never make a service wrong that was right.
-            sets.usable(ipv4)
+            sets.listed(ipv4)
                 .try_fold(0u32, |sum, endpoint| {
                     sum.checked_add(endpoint.weight.checked_mul(sets.factor(endpoint))?)
                 })
@@ -97,8 +97,8 @@ impl<'a> BackendSets<'a> {
                 local,
             }
         };
-        let mut backends = Vec::with_capacity(self.usable(ipv4).filter(in_scope).count());
-        backends.extend(self.usable(ipv4).filter(in_scope).map(backend));
+        let mut backends = Vec::with_capacity(self.listed(ipv4).filter(in_scope).count());
+        backends.extend(self.listed(ipv4).filter(in_scope).map(backend));
         BackendSet {
             service: Arc::clone(self.service),
             port: Arc::clone(&self.port.name),
@@ -106,21 +106,22 @@ impl<'a> BackendSets<'a> {
         }
     }
 
-    /// The endpoints of one family that take new connections, in their order.
-    fn usable(&self, ipv4: bool) -> impl Iterator<Item = &'a Endpoint> {
+    /// The endpoints of one family that have connections: those that take new ones, and those on
+    /// their way out, which keep theirs. In their order.
+    fn listed(&self, ipv4: bool) -> impl Iterator<Item = &'a Endpoint> {
         let endpoints = &self.port.endpoints;
         endpoints
             .iter()
             .filter(move |endpoint| endpoint.ip.is_ipv4() == ipv4)
-            .filter(|endpoint| endpoint.state == EndpointState::Ready)
+            .filter(|endpoint| endpoint.state != EndpointState::NotReady)
     }
 
     /// What multiplies the endpoint's weight.
     const fn factor(&self, endpoint: &Endpoint) -> u32 {
-        if endpoint.local {
-            self.local_backend_weight
-        } else {
-            1
+        match endpoint.state {
+            EndpointState::Ready if endpoint.local => self.local_backend_weight,
+            EndpointState::Ready => 1,
+            EndpointState::Terminating | EndpointState::NotReady => 0,
         }
     }
 }

@@ -109,7 +109,7 @@ fn a_service_without_addresses_and_node_ports_has_no_frontends() {
 }
 
 #[test]
-fn only_ready_backends_in_scope_take_connections() {
+fn only_ready_backends_in_scope_take_new_connections() {
     expect(
         &[
             r#""cluster_ips":["10.96.0.1"],"external_ips":["203.0.113.7"],"traffic_policy":"Local""#,
@@ -124,8 +124,8 @@ fn only_ready_backends_in_scope_take_connections() {
                 {"ip":"10.1.1.7","port":1,"scopes":["Cluster"],"node":"b","zone":"z","host_network":true}]}"#,
         ],
         &[
-            "10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.1:1*1 local, 10.1.1.5:1*1 local, 10.1.1.7:1*1",
-            "203.0.113.7:80/TCP ExternalIP Local default/web: 10.1.1.1:1*1 local, 10.1.1.4:1*1 local",
+            "10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.5:1*1 local, 10.1.1.7:1*1",
+            "203.0.113.7:80/TCP ExternalIP Local default/web: 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.4:1*1 local",
         ],
     );
 }

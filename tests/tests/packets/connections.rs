@@ -77,6 +77,34 @@ fn a_tcp_connection_outlives_its_backend_in_the_list() {
 }
 
 #[test]
+fn a_terminating_backend_keeps_its_connections_and_gets_no_new_one() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let syn = Packet::new(Transport::TcpSyn, client(1000), FRONTEND);
+    let datagram = Packet::new(Transport::Udp, client(1000), FRONTEND);
+    for packet in [&syn, &datagram] {
+        node.ingress(&packet.frame()).passed();
+    }
+    let both = web(&[(3, 1), (4, 1)]);
+    let terminating = both.replace(
+        r#""ip":"10.1.1.3","#,
+        r#""ip":"10.1.1.3","state":"Terminating","#,
+    );
+    node.apply(&update(&terminating));
+    for packet in [&syn.with(Transport::TcpAck), &datagram] {
+        let stays = Verdict::Pass(packet.to(backend(3)).frame());
+        assert_eq!(node.ingress(&packet.frame()), stays, "{packet:?}");
+    }
+    for port in 2000..2050 {
+        let new = Packet::new(Transport::TcpSyn, client(port), FRONTEND);
+        assert_eq!(
+            node.ingress(&new.frame()),
+            Verdict::Pass(new.to(backend(4)).frame())
+        );
+    }
+}
+
+#[test]
 fn a_client_port_can_be_used_at_one_frontend_after_the_other() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);

@@ -1,0 +1,103 @@
+//! Flags about the kernel's tables.
+
+use clap::Args;
+use shunt::datapath::{TableSizes, Timeouts};
+
+/// How large the tables are. They are allocated at start.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct SizeArgs {
+    /// How many frontends there can be
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().frontends)]
+    max_frontends: u32,
+
+    /// How many slots there can be: one for each backend of each set that frontends select from
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().slots)]
+    max_slots: u32,
+
+    /// How many backends there can be, counted once for each service port
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().backends)]
+    max_backends: u32,
+
+    /// How many conntrack entries there can be, two for each connection
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack)]
+    max_conntrack: u32,
+}
+
+/// How long connections are remembered, in seconds.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct ConntrackArgs {
+    /// Silence after which a TCP connection without a reply is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_opening)]
+    tcp_opening_timeout: u32,
+
+    /// Silence after which an open TCP connection is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_established)]
+    tcp_established_timeout: u32,
+
+    /// Silence after which a TCP connection that one side has ended is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_closing)]
+    tcp_closing_timeout: u32,
+
+    /// Silence after which a TCP connection that both sides have ended, or one has reset, is
+    /// forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_closed)]
+    tcp_closed_timeout: u32,
+
+    /// Silence after which a UDP flow without a reply is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_one_way)]
+    udp_one_way_timeout: u32,
+
+    /// Silence after which a UDP flow with replies is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_replied)]
+    udp_replied_timeout: u32,
+
+    /// How often connections that are over are removed
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    conntrack_interval: u32,
+}
+
+impl SizeArgs {
+    /// The sizes.
+    pub(crate) const fn table_sizes(self) -> TableSizes {
+        let Self {
+            max_frontends,
+            max_slots,
+            max_backends,
+            max_conntrack,
+        } = self;
+        TableSizes {
+            frontends: max_frontends,
+            slots: max_slots,
+            backends: max_backends,
+            conntrack: max_conntrack,
+        }
+    }
+}
+
+impl ConntrackArgs {
+    /// How often to sweep, in seconds.
+    pub(crate) const fn interval(&self) -> u32 {
+        self.conntrack_interval
+    }
+
+    /// The timeouts.
+    pub(crate) const fn timeouts(&self) -> Timeouts {
+        let Self {
+            tcp_opening_timeout,
+            tcp_established_timeout,
+            tcp_closing_timeout,
+            tcp_closed_timeout,
+            udp_one_way_timeout,
+            udp_replied_timeout,
+            conntrack_interval: _,
+        } = *self;
+        Timeouts {
+            tcp_opening: tcp_opening_timeout,
+            tcp_established: tcp_established_timeout,
+            tcp_closing: tcp_closing_timeout,
+            tcp_closed: tcp_closed_timeout,
+            udp_one_way: udp_one_way_timeout,
+            udp_replied: udp_replied_timeout,
+        }
+    }
+}
