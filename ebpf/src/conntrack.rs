@@ -70,7 +70,13 @@ pub fn open<F: Family>(packet: &Packet<F>, choice: &Choice<F>) -> Result<Tuple<F
                 ..
             },
     } = *choice;
+    let source = if address == packet.tuple.source {
+        F::hairpin_ip()
+    } else {
+        packet.tuple.source
+    };
     let translated = Tuple {
+        source,
         destination: address,
         destination_port: port,
         ..packet.tuple

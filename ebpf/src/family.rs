@@ -21,6 +21,9 @@ pub trait Family: shunt_common::Family {
     /// Where this node's pods take their addresses from.
     fn pod_cidrs() -> PodCidrs<Self>;
 
+    /// The address that a pod sees when it reaches itself through its service.
+    fn hairpin_ip() -> Self::Address;
+
     /// Whether the kernel says that the packet is of this family.
     fn carried_by(context: &TcContext) -> bool;
 
@@ -95,6 +98,11 @@ impl Family for V4 {
     #[inline(always)]
     fn pod_cidrs() -> PodCidrs<Self> {
         config::POD_CIDRS_V4.load()
+    }
+
+    #[inline(always)]
+    fn hairpin_ip() -> u32 {
+        config::HAIRPIN_IP_V4.load()
     }
 
     #[inline(always)]

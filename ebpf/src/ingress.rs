@@ -8,6 +8,7 @@ use crate::{
     conntrack,
     counters::count,
     family::Family,
+    hairpin,
     packet::Packet,
     rewrite::rewrite,
     service::{self, Lookup},
@@ -20,6 +21,9 @@ pub fn handle<F: Family>(context: &TcContext) -> Verdict {
     let Some(packet) = Packet::<F>::parse(context) else {
         return Verdict::Pass;
     };
+    if hairpin::is_answer(&packet) {
+        return hairpin::answer(context, &packet);
+    }
     let translated = match conntrack::find(&packet, Direction::Forward) {
         // A connection keeps its backend, whatever becomes of it. But a packet that may open
         // another, a UDP packet or a SYN, owes nothing to a backend that is gone or to a
@@ -47,7 +51,13 @@ pub fn handle<F: Family>(context: &TcContext) -> Verdict {
         return drop(context, Counter::DropRewrite);
     }
     count(Counter::Request);
-    Verdict::Pass
+    if translated.source == packet.tuple.source {
+        return Verdict::Pass;
+    }
+    match hairpin::bounce(context) {
+        Ok(()) => Verdict::Redirect,
+        Err(_) => drop(context, Counter::DropRewrite),
+    }
 }
 
 #[inline(always)]

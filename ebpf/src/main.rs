@@ -13,6 +13,7 @@ mod counters;
 mod egress;
 mod family;
 mod frame;
+mod hairpin;
 mod ingress;
 mod maps;
 mod packet;

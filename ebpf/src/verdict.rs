@@ -1,6 +1,6 @@
 //! What a program says of a packet.
 
-use aya_ebpf::bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC};
+use aya_ebpf::bindings::{TC_ACT_REDIRECT, TC_ACT_SHOT, TC_ACT_UNSPEC};
 
 /// The end of a packet's way through a program.
 #[derive(Clone, Copy)]
@@ -10,6 +10,8 @@ pub enum Verdict {
     Pass,
     /// Dropped; the reason was counted.
     Drop,
+    /// Out through the interface that `bpf_redirect` was told.
+    Redirect,
 }
 
 impl From<Verdict> for i32 {
@@ -18,6 +20,7 @@ impl From<Verdict> for i32 {
         match verdict {
             Verdict::Pass => TC_ACT_UNSPEC,
             Verdict::Drop => TC_ACT_SHOT as Self,
+            Verdict::Redirect => TC_ACT_REDIRECT as Self,
         }
     }
 }

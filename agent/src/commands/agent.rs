@@ -3,6 +3,7 @@
 use std::{
     future::pending,
     io::{self, IsTerminal as _},
+    net::Ipv4Addr,
     process::ExitCode,
     time::Duration,
 };
@@ -48,6 +49,11 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     node: NodeArgs,
 
+    /// The address that a pod sees when it reaches itself through its service; nobody else may
+    /// have it
+    #[arg(long, value_name = "IP", default_value_t = DatapathOptions::default().hairpin_ip)]
+    hairpin_ip: Ipv4Addr,
+
     /// What the kernel programs log of packets
     #[arg(long, value_enum, default_value_t)]
     packet_log: PacketLog,
@@ -90,6 +96,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         events,
         interfaces,
         node,
+        hairpin_ip,
         packet_log,
         sizes,
         conntrack,
@@ -102,6 +109,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     let renderer = Renderer::new(node.render_options()?);
     let mut datapath = Datapath::load(&DatapathOptions {
         pod_cidrs: node.pod_cidrs,
+        hairpin_ip,
         packet_log,
         sizes: sizes.table_sizes(),
     })

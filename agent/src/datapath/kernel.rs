@@ -1,5 +1,7 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
+use std::net::Ipv4Addr;
+
 use aya::{
     Ebpf, EbpfLoader,
     maps::{HashMap, PerCpuArray},
@@ -55,14 +57,29 @@ impl Default for TableSizes {
 }
 
 /// What is fixed while the programs are loaded.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct DatapathOptions {
     /// Where this node's pods take their addresses from.
     pub pod_cidrs: Vec<IpNet>,
+    /// The IPv4 address that a pod sees when it reaches itself through its service. Nobody else
+    /// may have it.
+    pub hairpin_ip: Ipv4Addr,
     /// What the programs log.
     pub packet_log: PacketLog,
     /// Table sizes.
     pub sizes: TableSizes,
+}
+
+impl Default for DatapathOptions {
+    fn default() -> Self {
+        Self {
+            pod_cidrs: Vec::new(),
+            // Link-local (RFC 3927), so never routed.
+            hairpin_ip: Ipv4Addr::new(169, 254, 254, 1),
+            packet_log: PacketLog::Off,
+            sizes: TableSizes::default(),
+        }
+    }
 }
 
 /// The loaded object: programs to attach, tables to write.
@@ -96,9 +113,11 @@ impl Datapath {
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
         let DatapathOptions {
             pod_cidrs,
+            hairpin_ip,
             packet_log,
             sizes,
         } = options;
+        let hairpin_ip = u32::from_ne_bytes(hairpin_ip.octets());
         let pod_cidrs_v4 = Raw(constant_cidrs::<V4>(pod_cidrs, 0)?);
         let log_level: u8 = match packet_log {
             PacketLog::Off => 0,
@@ -106,6 +125,7 @@ impl Datapath {
         };
         let mut ebpf = EbpfLoader::new()
             .override_global("POD_CIDRS_V4", &pod_cidrs_v4, true)
+            .override_global("HAIRPIN_IP_V4", &hairpin_ip, true)
             .override_global(aya_log::LEVEL, &log_level, true)
             .map_max_entries(V4_TABLES.frontends, sizes.frontends)
             .map_max_entries(V4_TABLES.cells, sizes.frontends)

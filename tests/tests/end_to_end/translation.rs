@@ -145,3 +145,24 @@ fn a_backend_may_be_a_client_of_its_own() {
     );
     assert_eq!(tally.of(world.backend("pod-b")), 20);
 }
+
+#[test]
+fn a_pod_reaches_itself_through_its_service() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        let service = Service::new(transport).backend(world.backend("pod-a"));
+        world.add(&service);
+        let pod = world.sandbox.pod("pod-a").namespace();
+        for target in [service.cluster_ip(), service.node_port()] {
+            let tally = pod.enter(|| target.ask_times(20, REQUEST));
+            assert!(tally.failures.is_empty(), "{tally:#?}");
+            assert_eq!(tally.of(world.backend("pod-a")), 20);
+            assert_eq!(
+                tally.foreign_sources, 20,
+                "it sees the hairpin address, not its own"
+            );
+        }
+    }
+}

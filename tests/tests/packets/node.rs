@@ -20,6 +20,8 @@ pub enum Verdict {
     Pass(Vec<u8>),
     /// Dropped.
     Drop,
+    /// Sent out of an interface (`TCX_REDIRECT`), as this frame.
+    Redirect(Vec<u8>),
 }
 
 impl Verdict {
@@ -28,7 +30,7 @@ impl Verdict {
     pub fn passed(self) -> Vec<u8> {
         match self {
             Self::Pass(frame) => frame,
-            Self::Drop => panic!("the packet was dropped"),
+            other => panic!("not passed on: {other:?}"),
         }
     }
 }
@@ -130,12 +132,16 @@ impl Node {
             })
             .unwrap();
         match result.return_value.cast_signed() {
-            // TCX_NEXT and TCX_DROP of linux/bpf.h.
+            // TCX_NEXT, TCX_DROP and TCX_REDIRECT of linux/bpf.h.
             -1 => {
                 output.truncate(result.data_size_out as usize);
                 Verdict::Pass(output)
             }
             2 => Verdict::Drop,
+            7 => {
+                output.truncate(result.data_size_out as usize);
+                Verdict::Redirect(output)
+            }
             other => panic!("{program} returned {other}"),
         }
     }

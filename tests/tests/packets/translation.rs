@@ -122,6 +122,43 @@ fn the_frontends_interface_passes_the_translated_request_on_unchanged() {
 }
 
 #[test]
+fn a_pod_reaches_itself_under_the_hairpin_address() {
+    needs_root!();
+    let bounced = |packet: &Packet| {
+        let mut frame = packet.frame();
+        let (destination, source) = frame.split_at_mut(6);
+        destination.swap_with_slice(&mut source[..6]);
+        Verdict::Redirect(frame)
+    };
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let (pod, hairpin) = ((BACKEND.0, 40000), ([169, 254, 254, 1], 40000));
+    for transport in OPENING {
+        for frontend in [([10, 96, 0, 1], 80), (NODE, 30080)] {
+            let request = Packet::new(transport, pod, frontend);
+            let at_pod = request.from(hairpin).to(BACKEND);
+            assert_eq!(
+                node.ingress(&request.frame()),
+                bounced(&at_pod),
+                "{request:?}"
+            );
+            let reply = at_pod.answer();
+            let restored = reply.from(frontend).to(pod);
+            assert_eq!(
+                node.ingress(&reply.frame()),
+                bounced(&restored),
+                "{reply:?}"
+            );
+        }
+    }
+    let stray = Packet::new(Transport::TcpAck, ([10, 1, 1, 8], 1), hairpin).frame();
+    assert_eq!(
+        node.ingress(&stray),
+        Verdict::Pass(stray.clone()),
+        "an answer to nothing"
+    );
+}
+
+#[test]
 fn checksums_are_right_for_any_addresses_ports_and_payloads() {
     needs_root!();
     let address = || {
