@@ -17,6 +17,13 @@ impl Sum {
         Self(self.0 + !old as u64 + new as u64)
     }
 
+    /// The sum with another word in what it covers.
+    #[inline]
+    #[must_use]
+    pub const fn with(self, word: u32) -> Self {
+        Self(self.0 + word as u64)
+    }
+
     /// The sum as the kernel's checksum helpers take it (`__wsum`).
     #[inline]
     pub const fn to_wsum(self) -> u32 {

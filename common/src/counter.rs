@@ -10,6 +10,8 @@ pub enum Counter {
     Reply,
     /// A connection was opened: its first packet chose a backend.
     Connection,
+    /// Rejected: there is no usable backend anywhere.
+    RejectNoBackend,
     /// Dropped: the frontend has no usable backend.
     DropNoBackend,
     /// Dropped: the conntrack table took no new entry.
@@ -26,10 +28,11 @@ pub enum Counter {
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
+        Self::RejectNoBackend,
         Self::DropNoBackend,
         Self::DropConntrackFull,
         Self::DropRewrite,
@@ -44,6 +47,7 @@ impl Counter {
             Self::Request => "request",
             Self::Reply => "reply",
             Self::Connection => "connection",
+            Self::RejectNoBackend => "reject_no_backend",
             Self::DropNoBackend => "drop_no_backend",
             Self::DropConntrackFull => "drop_conntrack_full",
             Self::DropRewrite => "drop_rewrite",

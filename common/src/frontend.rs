@@ -66,6 +66,10 @@ impl Cell {
     /// Only clients on this node are served: the NodePort of another node's address.
     pub const THIS_NODE_ONLY: u16 = 2;
 
+    /// A packet that no backend can have is dropped: there are backends elsewhere. Without this
+    /// flag it is rejected.
+    pub const DROPS: u16 = 4;
+
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;
     const FLAGS_SHIFT: u32 = Self::OFFSET_BITS + Self::COUNT_BITS;

@@ -5,29 +5,15 @@
 //! would judge both by routes that do not exist (`rp_filter`). They go back out of the interface
 //! that they came in by.
 
-use aya_ebpf::{
-    bindings::TC_ACT_REDIRECT, cty::c_long, helpers::bpf_redirect, programs::TcContext,
-};
+use aya_ebpf::programs::TcContext;
 use shunt_common::{Counter, Direction};
 
 use crate::{
-    conntrack,
-    counters::count,
-    family::Family,
-    frame::{Unreadable, at_mut},
-    packet::Packet,
-    rewrite::rewrite,
+    conntrack, counters::count, family::Family, packet::Packet, rewrite::rewrite, turn::turn_back,
     verdict::Verdict,
 };
 
-/// The addresses of an Ethernet header.
-#[repr(C)]
-struct EthernetAddresses {
-    destination: [u8; 6],
-    source: [u8; 6],
-}
-
-/// Whether the packet answers one that [`bounce`] sent.
+/// Whether the packet answers one that a pod sent to itself.
 #[inline(always)]
 pub fn is_answer<F: Family>(packet: &Packet<F>) -> bool {
     packet.tuple.destination == F::hairpin_ip()
@@ -39,24 +25,10 @@ pub fn answer<F: Family>(context: &TcContext, packet: &Packet<F>) -> Verdict {
     let Some(found) = conntrack::find(packet, Direction::Reply) else {
         return Verdict::Pass;
     };
-    if rewrite(context, packet, &found.translated).is_err() || bounce(context).is_err() {
+    if rewrite(context, packet, &found.translated).is_err() || turn_back(context).is_err() {
         count(Counter::DropRewrite);
         return Verdict::Drop;
     }
     count(Counter::Reply);
     Verdict::Redirect
-}
-
-/// Sends the packet back where it came from.
-#[inline(always)]
-pub fn bounce(context: &TcContext) -> Result<(), Unreadable> {
-    let ethernet = at_mut::<EthernetAddresses>(context, 0)?;
-    core::mem::swap(&mut ethernet.destination, &mut ethernet.source);
-    // SAFETY: the context is the kernel's; the helper takes any interface index.
-    let redirected = unsafe { bpf_redirect((*context.skb.skb).ifindex, 0) };
-    if redirected == c_long::from(TC_ACT_REDIRECT) {
-        Ok(())
-    } else {
-        Err(Unreadable::Foreign)
-    }
 }

@@ -10,8 +10,10 @@ use crate::{
     family::Family,
     hairpin,
     packet::Packet,
+    reject::reject,
     rewrite::rewrite,
     service::{self, Lookup},
+    turn::turn_back,
     verdict::Verdict,
 };
 
@@ -36,7 +38,14 @@ pub fn handle<F: Family>(context: &TcContext) -> Verdict {
         }
         _ => match service::select(&packet) {
             Lookup::NotAFrontend => return Verdict::Pass,
-            Lookup::Refused(reason) => return drop(context, reason),
+            Lookup::Dropped(reason) => return drop(context, reason),
+            Lookup::Rejected => {
+                if reject(context, &packet).is_err() {
+                    return drop(context, Counter::DropNoBackend);
+                }
+                count(Counter::RejectNoBackend);
+                return Verdict::Redirect;
+            }
             Lookup::Backend(choice) => {
                 let Ok(translated) = conntrack::open(&packet, &choice) else {
                     return drop(context, Counter::DropConntrackFull);
@@ -54,7 +63,7 @@ pub fn handle<F: Family>(context: &TcContext) -> Verdict {
     if translated.source == packet.tuple.source {
         return Verdict::Pass;
     }
-    match hairpin::bounce(context) {
+    match turn_back(context) {
         Ok(()) => Verdict::Redirect,
         Err(_) => drop(context, Counter::DropRewrite),
     }

@@ -15,10 +15,13 @@ mod family;
 mod frame;
 mod hairpin;
 mod ingress;
+mod ipv4;
 mod maps;
 mod packet;
+mod reject;
 mod rewrite;
 mod service;
+mod turn;
 mod verdict;
 
 use aya_ebpf::{macros::classifier, programs::TcContext};

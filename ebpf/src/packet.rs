@@ -61,6 +61,10 @@ struct UdpHeader {
 
 const _: () = assert!(size_of::<UdpHeader>() == 8, "RFC 768: two words");
 
+/// How long a transport header is without options.
+pub const TCP_LENGTH: usize = size_of::<TcpHeader>();
+/// How long a transport header is without options.
+pub const UDP_LENGTH: usize = size_of::<UdpHeader>();
 /// Where a protocol keeps its checksum, from the begin of its header.
 pub const TCP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(TcpHeader, checksum);
 /// Where a protocol keeps its checksum, from the begin of its header.

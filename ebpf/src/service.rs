@@ -19,8 +19,10 @@ pub enum Lookup<F: Family> {
     NotAFrontend,
     /// A frontend that selected a backend.
     Backend(Choice<F>),
-    /// A frontend that could not, for this reason.
-    Refused(Counter),
+    /// A frontend without a usable backend: the client is to be told.
+    Rejected,
+    /// A frontend that has none for another reason: silence.
+    Dropped(Counter),
 }
 
 /// Looks up the frontend at the packet's destination and selects one of its backends.
@@ -37,7 +39,7 @@ pub fn select<F: Family>(packet: &Packet<F>) -> Lookup<F> {
         return Lookup::NotAFrontend;
     };
     let Some(word) = F::cells().get_ptr(frontend) else {
-        return Lookup::Refused(Counter::DropCorrupt);
+        return Lookup::Dropped(Counter::DropCorrupt);
     };
     // SAFETY: the lookup gave a word of the table. The agent replaces it while we run; volatile,
     // so that it is read once: a slice's offset and count belong together.
@@ -46,13 +48,17 @@ pub fn select<F: Family>(packet: &Packet<F>) -> Lookup<F> {
         return Lookup::NotAFrontend;
     }
     if cell.count() == 0 || cell.has(Cell::UNUSABLE) {
-        return Lookup::Refused(Counter::DropNoBackend);
+        return if cell.has(Cell::DROPS) {
+            Lookup::Dropped(Counter::DropNoBackend)
+        } else {
+            Lookup::Rejected
+        };
     }
     // SAFETY: the helper has no preconditions.
     let random = unsafe { bpf_get_prandom_u32() };
     let (slot, fraction) = Slot::locate(random, cell.count());
     let Some(slot) = F::slots().get(cell.offset() + slot) else {
-        return Lookup::Refused(Counter::DropCorrupt);
+        return Lookup::Dropped(Counter::DropCorrupt);
     };
     let index = slot.select(fraction);
     match F::backends().get(index) {
@@ -60,7 +66,7 @@ pub fn select<F: Family>(packet: &Packet<F>) -> Lookup<F> {
             index,
             backend: *backend,
         }),
-        None => Lookup::Refused(Counter::DropCorrupt),
+        None => Lookup::Dropped(Counter::DropCorrupt),
     }
 }
 

@@ -42,6 +42,7 @@ impl Row {
             kind,
             policy,
             clients: _,
+            refusal: _,
             affinity_timeout,
             backends,
         } = frontend;
@@ -93,6 +94,7 @@ pub(crate) fn write_table<'a>(
             kind,
             policy,
             clients,
+            refusal: _,
             affinity_timeout,
             backends,
         } = frontend;

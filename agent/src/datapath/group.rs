@@ -7,7 +7,7 @@ use shunt_common::{Backend, Cell};
 use super::family::FromIp;
 use crate::{
     api::ServiceId,
-    renderer::{self, BackendSet},
+    renderer::{self, BackendSet, Clients, Frontend, Refusal},
 };
 
 /// Which service port.
@@ -42,14 +42,17 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The cell of a frontend that selects from this slice.
-    pub fn cell(&self, clients: renderer::Clients) -> Cell {
+    /// The cell of `frontend`, which selects from this slice.
+    pub fn cell(&self, frontend: &Frontend) -> Cell {
         let mut flags = 0;
         if self.set.backends.iter().all(|backend| backend.weight == 0) {
             flags |= Cell::UNUSABLE;
         }
-        if clients == renderer::Clients::ThisNode {
+        if frontend.clients == Clients::ThisNode {
             flags |= Cell::THIS_NODE_ONLY;
+        }
+        if frontend.refusal == Refusal::Drop {
+            flags |= Cell::DROPS;
         }
         Cell::new(self.offset, self.count, flags)
     }

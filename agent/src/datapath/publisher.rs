@@ -176,7 +176,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             if self.frontends.contains_key(key) {
                 continue;
             }
-            if let Err(error) = self.insert(*key, slice.cell(frontend.clients), slice) {
+            if let Err(error) = self.insert(*key, slice.cell(frontend), slice) {
                 for key in inserted {
                     self.remove(key);
                 }
@@ -186,7 +186,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         }
 
         for ((key, frontend), slice) in wanted.iter().zip(slices) {
-            let cell = slice.cell(frontend.clients);
+            let cell = slice.cell(frontend);
             if let Some(published) = self.frontends.get_mut(key) {
                 if published.cell != cell {
                     self.tables.write_cell(published.index, cell);

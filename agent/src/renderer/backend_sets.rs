@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use super::{Backend, BackendSet, RenderError};
+use super::{Backend, BackendSet, Refusal, RenderError};
 use crate::api::{Endpoint, EndpointState, ServiceId, ServicePort, TrafficPolicy};
 
 /// Makes each set when the first frontend asks for it, and shares it among all that use it.
@@ -53,6 +53,16 @@ impl<'a> BackendSets<'a> {
                 })?;
         }
         Ok(sets)
+    }
+
+    /// What a frontend on `address` does if its own set has no usable backend.
+    pub(super) fn refusal(&self, address: IpAddr) -> Refusal {
+        let usable = |endpoint: &Endpoint| endpoint.weight > 0 && self.factor(endpoint) > 0;
+        if self.listed(address.is_ipv4()).any(usable) {
+            Refusal::Drop
+        } else {
+            Refusal::Reject
+        }
     }
 
     /// The set that a frontend on `address` selects from under `policy`.

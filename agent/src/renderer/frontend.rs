@@ -65,6 +65,16 @@ pub enum Clients {
     ThisNode,
 }
 
+/// What becomes of a new connection to a frontend whose set has no usable backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The client is told: there is no usable backend anywhere.
+    Reject,
+    /// Silence: there are usable backends, but the traffic policy keeps them from this frontend,
+    /// and a load balancer is to try another node.
+    Drop,
+}
+
 /// Everything about a frontend but its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frontend {
@@ -75,6 +85,8 @@ pub struct Frontend {
     pub policy: TrafficPolicy,
     /// Whose connections it takes.
     pub clients: Clients,
+    /// What becomes of its connections while its set has no usable backend.
+    pub refusal: Refusal,
     /// Session affinity in seconds since last use; 0 is off.
     pub affinity_timeout: u32,
     /// Where its connections go. Frontends of one service port share one set.

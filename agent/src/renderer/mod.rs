@@ -22,7 +22,7 @@ mod state;
 pub use self::{
     conflict::Conflict,
     error::RenderError,
-    frontend::{Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind},
+    frontend::{Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind, Refusal},
     host_addresses::host_addresses,
     nodes::NodeAddresses,
     options::RenderOptions,

@@ -42,6 +42,7 @@ pub fn render(
                 port,
                 protocol,
             };
+            let refusal = sets.refusal(address);
             let backends = sets.of(address, policy);
             frontends.push((
                 key,
@@ -49,6 +50,7 @@ pub fn render(
                     kind,
                     policy,
                     clients,
+                    refusal,
                     affinity_timeout,
                     backends,
                 },

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use shunt::{api::decode, renderer::RenderOptions};
+use shunt::{
+    api::decode,
+    renderer::{Refusal, RenderOptions},
+};
 
 use crate::world::{World, add, addresses, nodes, resync, service};
 
@@ -287,4 +290,39 @@ fn frontends_of_one_port_share_one_set_where_it_is_the_same() {
         !Arc::ptr_eq(cluster_b, external_b),
         "Local has no backend of port b"
     );
+}
+
+#[test]
+fn a_frontend_drops_where_the_policy_and_rejects_where_nothing_is_left() {
+    for (backends, refusal) in [
+        (
+            r#"[{"ip":"10.1.1.1","port":1,"local":true}]"#,
+            Refusal::Drop,
+        ),
+        (r#"[{"ip":"10.1.2.1","port":1}]"#, Refusal::Drop),
+        (r#"[{"ip":"10.1.2.1","port":1,"scopes":[]}]"#, Refusal::Drop),
+        ("[]", Refusal::Reject),
+        (
+            r#"[{"ip":"10.1.2.1","port":1,"weight":0}]"#,
+            Refusal::Reject,
+        ),
+        (
+            r#"[{"ip":"10.1.2.1","port":1,"state":"Terminating"}]"#,
+            Refusal::Reject,
+        ),
+        (
+            r#"[{"ip":"10.1.2.1","port":1,"state":"NotReady"}]"#,
+            Refusal::Reject,
+        ),
+    ] {
+        let fields = [
+            r#""external_ips":["203.0.113.7"],"traffic_policy":"Local""#,
+            PORT,
+            &format!(r#""backends":{{"http":{backends}}}"#),
+        ];
+        let world = World::synced(&["192.168.16.10"], &[&service("web", &fields.join(","))]);
+        let frontends = world.renderer.frontends();
+        let refusals: Vec<_> = frontends.map(|(_, frontend)| frontend.refusal).collect();
+        assert_eq!(refusals, [refusal], "{backends}");
+    }
 }

@@ -183,6 +183,7 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         kind,
         policy,
         clients,
+        refusal: _,
         affinity_timeout,
         backends,
     } = frontend;

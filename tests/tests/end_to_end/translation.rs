@@ -1,8 +1,8 @@
 //! Every kind of frontend, from inside and outside.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use shunt_tests::{Namespace, Target, Transport, addresses};
+use shunt_tests::{Failure, Namespace, Target, Transport, addresses};
 
 use crate::{
     service::Service,
@@ -162,6 +162,30 @@ fn a_pod_reaches_itself_through_its_service() {
             assert_eq!(
                 tally.foreign_sources, 20,
                 "it sees the hairpin address, not its own"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_service_without_backends_refuses_at_once() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        let service = Service::new(transport);
+        world.add(&service);
+        for (from, target) in [
+            (world.client_pod(), service.cluster_ip()),
+            (world.client_pod(), service.node_port()),
+            (world.sandbox.outside(), service.external_ip()),
+        ] {
+            let tally = from.enter(|| target.ask_times(3, REQUEST));
+            let refused = Failure::Refused.to_string();
+            assert_eq!(
+                tally.failures,
+                BTreeMap::from([(refused, 3)]),
+                "{transport:?} {target:?}"
             );
         }
     }

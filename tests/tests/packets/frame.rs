@@ -125,6 +125,34 @@ impl Packet {
     }
 }
 
+/// The ICMP "port unreachable" that answers `frame`, a frame of `packet`: with the stations of its
+/// Ethernet header exchanged, from its destination, quoting its network and transport header.
+pub fn unreachable(packet: &Packet, frame: &[u8]) -> Vec<u8> {
+    let transport = match packet.transport {
+        Transport::Udp => 8,
+        _ => 20,
+    };
+    let quoted = &frame[14..14 + 20 + packet.options.len() + transport];
+    let (client, frontend) = (packet.source.0, packet.destination.0);
+    let mut header = etherparse::Ipv4Header::new(
+        8 + quoted.len() as u16,
+        64,
+        etherparse::IpNumber::ICMP,
+        frontend,
+        client,
+    )
+    .unwrap();
+    header.dont_fragment = true;
+    let code = etherparse::icmpv4::DestUnreachableHeader::Port;
+    let mut answer = Vec::new();
+    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1])
+        .ip(etherparse::IpHeaders::Ipv4(header, Default::default()))
+        .icmpv4(etherparse::Icmpv4Type::DestinationUnreachable(code))
+        .write(&mut answer, quoted)
+        .unwrap();
+    answer
+}
+
 /// The destination of a frame without IPv4 options.
 pub fn destination(frame: &[u8]) -> ([u8; 4], u16) {
     let address = frame[30..34].try_into().unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    frame::{OPENING, Packet, Transport, destination},
+    frame::{OPENING, Packet, Transport, destination, unreachable},
     needs_root,
     node::{Node, Verdict, resync, update, web},
 };
@@ -62,30 +62,68 @@ fn a_share_of_new_connections_is_weight_over_sum_of_weights() {
 }
 
 #[test]
-fn a_frontend_without_a_usable_backend_drops_and_counts() {
+fn a_frontend_without_a_usable_backend_anywhere_rejects() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[])]).as_str()]);
-    for transport in OPENING {
-        let packet = Packet::new(transport, ([10, 1, 1, 9], 1000), FRONTEND);
-        assert_eq!(node.ingress(&packet.frame()), Verdict::Drop, "no backend");
+    let client = ([10, 1, 1, 9], 1000);
+    let mut rejected = 0;
+    for backends in [vec![], vec![(3, 0), (4, 0)]] {
+        node.apply(&update(&web(&backends)));
+        for transport in [Transport::TcpSyn, Transport::TcpAck, Transport::Udp] {
+            for options in [0, 4, 40] {
+                let packet = Packet {
+                    options: vec![1; options],
+                    ..Packet::new(transport, client, FRONTEND)
+                };
+                let frame = packet.frame();
+                let answer = Verdict::Redirect(unreachable(&packet, &frame));
+                assert_eq!(node.ingress(&frame), answer, "{packet:?}");
+                rejected += 1;
+            }
+        }
     }
-    node.apply(&update(&web(&[(3, 0), (4, 0)])));
-    let packet = Packet::new(Transport::TcpSyn, ([10, 1, 1, 9], 1000), FRONTEND);
-    assert_eq!(
-        node.ingress(&packet.frame()),
-        Verdict::Drop,
-        "only weights of 0"
-    );
-    assert_eq!(
-        node.counters().into_iter().collect::<Vec<_>>(),
-        [("drop_no_backend", 3)]
-    );
+    let counters: Vec<_> = node.counters().into_iter().collect();
+    assert_eq!(counters, [("reject_no_backend", rejected)]);
+
     node.apply(&update(&web(&[(3, 1)])));
+    let packet = Packet::new(Transport::TcpSyn, client, FRONTEND);
     let sent = node.ingress(&packet.frame());
     assert_eq!(
         sent,
         Verdict::Pass(packet.to(([10, 1, 1, 3], 8080)).frame()),
         "usable again"
+    );
+}
+
+#[test]
+fn policy_local_without_a_local_backend_drops() {
+    needs_root!();
+    let remote = web(&[(3, 1)])
+        .replace(r#""local":true"#, r#""local":false"#)
+        .replace(
+            r#""cluster_ips""#,
+            r#""traffic_policy":"Local","cluster_ips""#,
+        );
+    let mut node = Node::new([resync(&[&remote]).as_str()]);
+    let outsider = ([198, 51, 100, 5], 1000);
+    for transport in OPENING {
+        let packet = Packet::new(transport, outsider, ([203, 0, 113, 7], 80));
+        assert_eq!(
+            node.ingress(&packet.frame()),
+            Verdict::Drop,
+            "others have backends"
+        );
+    }
+    assert_eq!(
+        node.counters().into_iter().collect::<Vec<_>>(),
+        [("drop_no_backend", 2)]
+    );
+    let packet = Packet::new(Transport::TcpSyn, outsider, FRONTEND);
+    let sent = node.ingress(&packet.frame());
+    assert_eq!(
+        sent,
+        Verdict::Pass(packet.to(([10, 1, 1, 3], 8080)).frame()),
+        "the ClusterIP does not follow the external policy",
     );
 }
 

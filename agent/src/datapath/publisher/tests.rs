@@ -14,7 +14,7 @@ use super::Publisher;
 use crate::{
     api::{ServiceId, TrafficPolicy},
     datapath::{Capacity, MemoryTables, TableError, Tables, family::FromIp as _},
-    renderer::{self, BackendSet, Clients, Frontend, FrontendKind},
+    renderer::{self, BackendSet, Clients, Frontend, FrontendKind, Refusal},
 };
 
 /// What packets to each frontend would see: its backends by (address, weight) and the cell's flags.
@@ -142,6 +142,7 @@ fn frontend(backends: &Arc<BackendSet>) -> Frontend {
         kind: FrontendKind::ClusterIp,
         policy: TrafficPolicy::Cluster,
         clients: Clients::Everyone,
+        refusal: Refusal::Reject,
         affinity_timeout: 0,
         backends: Arc::clone(backends),
     }

@@ -1,0 +1,178 @@
+//! IPv4: headers and tables.
+
+use aya_ebpf::programs::TcContext;
+use shunt_common::{PodCidrs, Sum, Tuple, V4};
+
+use crate::{
+    config,
+    family::{Family, Network},
+    frame::{Unreadable, at, at_mut},
+    maps::{self, Backends, Cells, Conntrack, Frontends, Slots},
+    packet::TCP_LENGTH,
+};
+
+/// `ETH_P_IP` of `linux/if_ether.h`, as `__sk_buff::protocol` holds it.
+const ETHERTYPE_IPV4: u32 = 0x0800_u16.to_be() as u32;
+
+/// The IPv4 header without options, RFC 791 section 3.1; multi-byte fields in network order.
+#[repr(C)]
+struct Ipv4Header {
+    version_and_length: u8,
+    service: u8,
+    total_length: u16,
+    identification: u16,
+    fragment: u16,
+    time_to_live: u8,
+    protocol: u8,
+    checksum: u16,
+    source: u32,
+    destination: u32,
+}
+
+const _: () = assert!(size_of::<Ipv4Header>() == 20, "RFC 791: five words");
+
+/// "Don't fragment" in the fragment field.
+const DONT_FRAGMENT: u16 = 0x4000;
+/// The protocol number of ICMP.
+const ICMP: u8 = 1;
+
+/// The header of an ICMP error, RFC 792, network order.
+#[repr(C)]
+struct IcmpHeader {
+    kind: u8,
+    code: u8,
+    checksum: u16,
+    unused: u32,
+}
+
+const _: () = assert!(size_of::<IcmpHeader>() == 8, "RFC 792: two words");
+
+const DESTINATION_UNREACHABLE: u8 = 3;
+const PORT_UNREACHABLE: u8 = 3;
+/// The longest IPv4 header, with the longer of our transport headers.
+const LONGEST_QUOTE: usize = 60 + TCP_LENGTH;
+
+impl Family for V4 {
+    #[inline(always)]
+    fn frontends() -> &'static Frontends<Self> {
+        &maps::FRONTENDS_V4
+    }
+
+    #[inline(always)]
+    fn cells() -> &'static Cells {
+        &maps::CELLS_V4
+    }
+
+    #[inline(always)]
+    fn slots() -> &'static Slots {
+        &maps::SLOTS_V4
+    }
+
+    #[inline(always)]
+    fn backends() -> &'static Backends<Self> {
+        &maps::BACKENDS_V4
+    }
+
+    #[inline(always)]
+    fn conntrack() -> &'static Conntrack<Self> {
+        &maps::CONNTRACK_V4
+    }
+
+    #[inline(always)]
+    fn pod_cidrs() -> PodCidrs<Self> {
+        config::POD_CIDRS_V4.load()
+    }
+
+    #[inline(always)]
+    fn hairpin_ip() -> u32 {
+        config::HAIRPIN_IP_V4.load()
+    }
+
+    #[inline(always)]
+    fn carried_by(context: &TcContext) -> bool {
+        context.skb.protocol() == ETHERTYPE_IPV4
+    }
+
+    #[inline(always)]
+    fn read(context: &TcContext, offset: usize) -> Result<Network<Self>, Unreadable> {
+        let header = at::<Ipv4Header>(context, offset)?;
+        let length = usize::from(header.version_and_length & 0x0f) * 4;
+        if header.version_and_length >> 4 != 4 || length < size_of::<Ipv4Header>() {
+            return Err(Unreadable::Foreign);
+        }
+        // "More fragments" or an offset: this packet has no ports of its own, or its rest comes
+        // without them.
+        if header.fragment & 0x3fff_u16.to_be() != 0 {
+            return Err(Unreadable::Fragment);
+        }
+        Ok(Network {
+            source: header.source,
+            destination: header.destination,
+            protocol: header.protocol,
+            transport: offset + length,
+        })
+    }
+
+    #[inline(always)]
+    fn write(
+        context: &TcContext,
+        offset: usize,
+        old: &Tuple<Self>,
+        new: &Tuple<Self>,
+    ) -> Result<(), Unreadable> {
+        let header = at_mut::<Ipv4Header>(context, offset)?;
+        header.source = new.source;
+        header.destination = new.destination;
+        header.checksum = old.address_difference(new).apply(header.checksum);
+        Ok(())
+    }
+
+    const UNREACHABLE_LENGTH: usize = size_of::<Ipv4Header>() + size_of::<IcmpHeader>();
+
+    #[inline(always)]
+    fn write_unreachable(
+        context: &TcContext,
+        offset: usize,
+        quoted: usize,
+        tuple: &Tuple<Self>,
+    ) -> Result<(), Unreadable> {
+        let total = Self::UNREACHABLE_LENGTH + quoted;
+        let header = at_mut::<Ipv4Header>(context, offset)?;
+        *header = Ipv4Header {
+            version_and_length: 0x45,
+            service: 0,
+            total_length: (total as u16).to_be(),
+            identification: 0,
+            fragment: DONT_FRAGMENT.to_be(),
+            time_to_live: 64,
+            protocol: ICMP,
+            checksum: 0,
+            source: tuple.destination,
+            destination: tuple.source,
+        };
+        let mut sum = Sum::default();
+        for word in at::<[u32; 5]>(context, offset)? {
+            sum = sum.with(*word);
+        }
+        at_mut::<Ipv4Header>(context, offset)?.checksum = sum.apply(!0);
+
+        let offset = offset + size_of::<Ipv4Header>();
+        let header = at_mut::<IcmpHeader>(context, offset)?;
+        *header = IcmpHeader {
+            kind: DESTINATION_UNREACHABLE,
+            code: PORT_UNREACHABLE,
+            checksum: 0,
+            unused: 0,
+        };
+        let mut sum = Sum::default();
+        let covered = size_of::<IcmpHeader>() + quoted;
+        for place in (0..size_of::<IcmpHeader>() + LONGEST_QUOTE).step_by(4) {
+            if place >= covered {
+                break;
+            }
+            sum = sum.with(*at::<u32>(context, offset + place)?);
+        }
+        at_mut::<IcmpHeader>(context, offset)?.checksum = sum.apply(!0);
+        Ok(())
+    }
+}
