@@ -6,6 +6,7 @@
 
 mod allocator;
 mod attachments;
+mod counted;
 mod counters;
 mod error;
 mod family;
