@@ -7,7 +7,8 @@ use std::{
     time::SystemTime,
 };
 
-use shunt_tests::{Ack, Agent, Namespace, Sandbox, Tally, Target, addresses, is_root};
+use anyhow::Result;
+use shunt_tests::{Ack, Agent, Namespace, PinDir, Sandbox, Tally, Target, addresses, is_root};
 
 use crate::service::Service;
 
@@ -17,9 +18,10 @@ pub(crate) const SERVED: u16 = 8080;
 /// A request's length where it does not matter.
 pub(crate) const REQUEST: usize = 100;
 
-/// Everything that a test needs. The agent ends before the sandbox does.
+/// Everything that a test needs. The agent ends first, then what it has pinned, then the sandbox.
 pub(crate) struct World {
     pub(crate) agent: Agent,
+    pub(crate) pins: PinDir,
     pub(crate) sandbox: Sandbox,
 }
 
@@ -35,8 +37,13 @@ impl World {
         for pod in ["pod-a", "pod-b", "pod-d"] {
             sandbox.serve(pod, &[SERVED]).unwrap();
         }
-        let agent = start_agent(sandbox.node());
-        let mut world = Self { agent, sandbox };
+        let pins = PinDir::new();
+        let agent = start_agent(sandbox.node(), &pins);
+        let mut world = Self {
+            agent,
+            pins,
+            sandbox,
+        };
         world.apply(&resync());
         Some(world)
     }
@@ -90,8 +97,21 @@ pub(crate) fn all_answered(from: &Namespace, target: Target, times: u32) -> Tall
 }
 
 /// Starts the agent in a namespace.
-pub(crate) fn start_agent(node: &Namespace) -> Agent {
-    Agent::start(&binary(), node, &["--pod-cidr", addresses::POD_CIDR]).unwrap()
+pub(crate) fn start_agent(node: &Namespace, pins: &PinDir) -> Agent {
+    try_start_agent(node, pins).unwrap()
+}
+
+/// Starts the agent where it may refuse to.
+pub(crate) fn try_start_agent(node: &Namespace, pins: &PinDir) -> Result<Agent> {
+    // Small tables can be read whole by a test.
+    let flags = [
+        ["--pod-cidr", addresses::POD_CIDR],
+        ["--max-frontends", "64"],
+        ["--max-slots", "1024"],
+        ["--max-backends", "256"],
+        ["--max-conntrack", "65536"],
+    ];
+    Agent::start(&binary(), node, pins, &flags.concat())
 }
 
 /// The first event: two nodes, all interfaces of this node, no services.
@@ -107,7 +127,7 @@ pub(crate) fn resync() -> String {
 }
 
 /// The agent's binary.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     if let Some(path) = env::var_os("SHUNT_BIN") {
         return path.into();
     }
