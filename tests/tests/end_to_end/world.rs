@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
+use serde_json::Value;
 use shunt_tests::{Ack, Agent, Namespace, PinDir, Sandbox, Tally, Target, addresses, is_root};
 
 use crate::service::Service;
@@ -52,6 +53,14 @@ impl World {
     pub(crate) fn apply(&mut self, event: &str) {
         if let Ack::Refused(reason) = self.agent.apply(event).unwrap() {
             panic!("the agent refuses {event}\nbecause {reason}");
+        }
+    }
+
+    /// The writes to the kernel's tables that an event leads to, which the agent must accept.
+    pub(crate) fn writes(&mut self, event: &str) -> u64 {
+        match self.agent.apply(event).unwrap() {
+            Ack::Applied { writes, .. } => writes,
+            Ack::Refused(reason) => panic!("the agent refuses {event}\nbecause {reason}"),
         }
     }
 
@@ -124,6 +133,13 @@ pub(crate) fn resync() -> String {
         "backend_ifs": [],
     })
     .to_string()
+}
+
+/// As [`resync`], with these services.
+pub(crate) fn resync_with(services: &[Value]) -> String {
+    let mut event: Value = serde_json::from_str(&resync()).unwrap();
+    event["services"] = services.into();
+    event.to_string()
 }
 
 /// The agent's binary.
