@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::{
     api::RendererEvent,
-    datapath::{Attachments, Datapath, TableError},
+    datapath::{Attachments, Datapath, Published, TableError},
     renderer::{Conflict, RenderError, Renderer},
 };
 
@@ -33,6 +33,8 @@ pub struct Outcome {
     pub removed: usize,
     /// Frontends that the kernel programs cannot translate yet, for their address family.
     pub skipped: usize,
+    /// Writes to the kernel's tables.
+    pub writes: u64,
     /// Services of this event that wait for a frontend which another one has.
     pub conflicts: Vec<Conflict>,
     /// From the event's arrival here to the end of its last write.
@@ -52,12 +54,13 @@ pub enum ApplyError {
 
 impl Agent {
     /// Drives `datapath` by `renderer`, with the programs on `interfaces` besides those that the
-    /// events name.
-    pub fn new(renderer: Renderer, datapath: Datapath, interfaces: BTreeSet<String>) -> Self {
+    /// events name. What an earlier agent left attached gets our programs at once, and stays
+    /// until the first Resync says whether it is wanted.
+    pub fn new(renderer: Renderer, mut datapath: Datapath, interfaces: BTreeSet<String>) -> Self {
         let mut agent = Self {
+            attachments: Attachments::adopt(&mut datapath),
             renderer,
             datapath,
-            attachments: Attachments::default(),
             interfaces,
         };
         agent.reconcile_interfaces();
@@ -80,16 +83,20 @@ impl Agent {
             return Ok(None);
         };
         let plan = self.renderer.plan(event)?;
-        let skipped = self.datapath.publish(&plan.changes)?.0;
+        let Published { skipped, writes } = match &plan.snapshot {
+            Some(snapshot) => self.datapath.resync(snapshot)?,
+            None => self.datapath.publish(&plan.changes)?,
+        };
         let mut outcome = Outcome {
             added: plan.changes.added.len(),
             changed: plan.changes.changed.len(),
             removed: plan.changes.removed.len(),
             skipped,
+            writes,
             conflicts: plan.conflicts.clone(),
             took: Duration::ZERO,
         };
-        let interfaces_changed = plan.frontend_ifs.is_some();
+        let interfaces_changed = plan.frontend_ifs.is_some() || plan.snapshot.is_some();
         self.renderer.commit(plan);
         if interfaces_changed {
             self.reconcile_interfaces();
@@ -107,7 +114,9 @@ impl Agent {
     /// interfaces change.
     pub fn reconcile_interfaces(&mut self) {
         let wanted = self.renderer.frontend_ifs() | &self.interfaces;
-        self.attachments.reconcile(&mut self.datapath, &wanted);
+        let synced = self.renderer.is_synced();
+        self.attachments
+            .reconcile(&mut self.datapath, &wanted, synced);
     }
 
     /// The datapath.

@@ -20,12 +20,14 @@ struct Cli {
 enum Command {
     Agent(commands::agent::AgentArgs),
     Render(commands::render::RenderArgs),
+    Cleanup(commands::cleanup::CleanupArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Agent(args) => commands::agent::run(args),
         Command::Render(args) => commands::render::run(args),
+        Command::Cleanup(args) => commands::cleanup::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -1,6 +1,6 @@
 //! The agent's answer to an event, read from its log.
 //!
-//! `line 3: AddService default/web: 3 added, 0 changed, 0 removed, 412 us` when it was applied;
+//! `line 3: AddService default/web: 3 added, 0 changed, 0 removed, 412 us, 7 writes` when it was applied;
 //! `line 3: …` with the reason, on a line of level `ERROR`, when it was not.
 
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub enum Ack {
         removed: u64,
         /// The time it took.
         took: Duration,
+        /// Writes to the kernel's tables.
+        writes: u64,
     },
     /// It had no effect, for this reason.
     Refused(String),
@@ -47,6 +49,7 @@ impl Ack {
             changed: count("changed")?,
             removed: count("removed")?,
             took: Duration::from_micros(count("us")?),
+            writes: count("writes")?,
         })
     }
 }
@@ -63,8 +66,9 @@ mod tests {
             changed: 0,
             removed: 1,
             took: Duration::from_micros(412),
+            writes: 7,
         };
-        let log = "2026-01-01T00:00:00Z  INFO shunt: line 3: AddService default/web: 3 added, 0 changed, 1 removed, 412 us";
+        let log = "2026-01-01T00:00:00Z  INFO shunt: line 3: AddService default/web: 3 added, 0 changed, 1 removed, 412 us, 7 writes";
         assert_eq!(Ack::find(log, 3), Some(applied));
         assert_eq!(Ack::find(log, 4), None, "it is about another line");
 

@@ -22,6 +22,7 @@ use self::log::Log;
 use crate::{
     ack::Ack,
     namespace::Namespace,
+    pin_dir::PinDir,
     process::{command_line, contain},
     wait::wait_until,
 };
@@ -47,7 +48,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts `binary agent --events - flags…` in the namespace and waits until it is ready.
+    /// Starts `binary agent --events - --pin-dir pins flags…` in the namespace and waits until it
+    /// is ready.
     ///
     /// The agent is killed when the thread that called this ends, so call it from one that stays.
     ///
@@ -57,11 +59,13 @@ impl Agent {
     pub fn start<S: AsRef<OsStr>>(
         binary: &Path,
         namespace: &Namespace,
+        pins: &PinDir,
         flags: &[S],
     ) -> Result<Self> {
         let mut command = Command::new(binary);
         command
-            .args(["agent", "--events", "-"])
+            .args(["agent", "--events", "-", "--pin-dir"])
+            .arg(pins.path())
             .args(flags)
             .env("RUST_LOG", "info")
             .env("NO_COLOR", "1")
@@ -112,6 +116,19 @@ impl Agent {
                 let log = self.log();
                 anyhow!("the agent does not answer line {line}: {error}\n{event}\nits log:\n{log}")
             })
+    }
+
+    /// Hands it events without waiting for an answer to any.
+    ///
+    /// # Errors
+    ///
+    /// When it has exited.
+    pub fn send<S: AsRef<str>>(&mut self, events: &[S]) -> Result<()> {
+        for event in events {
+            self.lines += 1;
+            writeln!(self.stdin, "{}", event.as_ref())?;
+        }
+        Ok(())
     }
 
     /// As [`Agent::apply`], for an event that must take effect.

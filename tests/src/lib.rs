@@ -10,6 +10,7 @@ mod client;
 mod continuous;
 mod namespace;
 mod payload;
+mod pin_dir;
 mod process;
 mod protocol;
 mod sandbox;
@@ -24,6 +25,7 @@ pub use self::{
     client::{Answer, Connection, Failure, Flow, Target, Transport},
     continuous::{Continuous, Sample},
     namespace::{Namespace, is_root},
+    pin_dir::PinDir,
     process::run,
     sandbox::{Pod, Sandbox, addresses},
     server::Server,

@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    options::NodeArgs,
+    options::{NodeArgs, PinArgs},
     tables::{ConntrackArgs, SizeArgs},
 };
 
@@ -34,8 +34,8 @@ const IDLE: Duration = Duration::from_millis(100);
 
 /// Translate services in the kernel, as events describe them
 ///
-/// Keeps translating after the end of the events, until SIGINT or SIGTERM. Needs root, or
-/// CAP_BPF and CAP_NET_ADMIN. RUST_LOG sets what is logged (default: info).
+/// Runs until SIGINT or SIGTERM. Translation goes on without it, as it last was, until the next
+/// agent takes over or `shunt cleanup` ends it. Needs root, or CAP_BPF and CAP_NET_ADMIN. RUST_LOG sets what is logged (default: info).
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     /// Events, one JSON object a line; - follows standard input
@@ -63,6 +63,13 @@ pub(crate) struct AgentArgs {
 
     #[command(flatten)]
     conntrack: ConntrackArgs,
+
+    #[command(flatten)]
+    pins: PinArgs,
+
+    /// Pin nothing: translation ends with the agent
+    #[arg(long, conflicts_with = "pin_dir")]
+    no_pin: bool,
 }
 
 /// Runs until a signal comes.
@@ -100,6 +107,8 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         packet_log,
         sizes,
         conntrack,
+        pins: PinArgs { pin_dir },
+        no_pin,
     } = args;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -112,8 +121,9 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         hairpin_ip,
         packet_log,
         sizes: sizes.table_sizes(),
+        pin_dir: (!no_pin).then_some(pin_dir),
     })
-    .context("cannot set up the datapath (it needs root, or CAP_BPF and CAP_NET_ADMIN)")?;
+    .context("cannot set up the datapath")?;
     let _packet_log = match packet_log {
         PacketLog::Off => None,
         PacketLog::Debug => Some(datapath.forward_packet_log()?),
@@ -190,13 +200,14 @@ fn acknowledge(agent: &mut Agent, line: u64, event: RendererEvent) {
                 changed,
                 removed,
                 skipped,
+                writes,
                 conflicts,
                 took,
             } = outcome;
             let took = took.as_micros();
             info!(
                 "line {line}: {subject}: {added} added, {changed} changed, {removed} removed, \
-                 {took} us"
+                 {took} us, {writes} writes"
             );
             for conflict in conflicts {
                 warn!("line {line}: conflict: {conflict}");

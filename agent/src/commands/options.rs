@@ -1,11 +1,19 @@
 //! Flags that several commands share.
 
-use std::{net::IpAddr, num::NonZeroU32};
+use std::{net::IpAddr, num::NonZeroU32, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
 use ipnet::IpNet;
 use shunt::renderer::{RenderOptions, host_addresses};
+
+/// Where the datapath is pinned.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PinArgs {
+    /// Where the kernel keeps tables, programs and links, on a bpf file system; one agent each
+    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/shunt")]
+    pub(crate) pin_dir: PathBuf,
+}
 
 /// What the renderer has to know of this node.
 #[derive(Debug, Clone, Args)]

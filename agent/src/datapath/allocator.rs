@@ -20,6 +20,19 @@ impl IndexAllocator {
         }
     }
 
+    /// All indexes below `capacity` are free but those of `used`.
+    pub fn with_used(capacity: u32, used: &BTreeSet<u32>) -> Self {
+        let next = used.last().map_or(0, |last| last + 1).min(capacity);
+        Self {
+            capacity,
+            next,
+            freed: (0..next)
+                .rev()
+                .filter(|index| !used.contains(index))
+                .collect(),
+        }
+    }
+
     /// How many indexes are free.
     pub fn free_count(&self) -> u32 {
         self.freed.len() as u32 + self.capacity - self.next
@@ -60,6 +73,20 @@ impl RangeAllocator {
         };
         if capacity > 0 {
             allocator.insert(0, capacity);
+        }
+        allocator
+    }
+
+    /// Everything below `capacity` is free but the ranges of `used`, (offset, length), which are
+    /// sorted and do not overlap.
+    pub fn with_used(capacity: u32, used: &[(u32, u32)]) -> Self {
+        let mut allocator = Self::new(0);
+        let mut end = 0;
+        for &(offset, length) in used.iter().chain([&(capacity, 0)]) {
+            if offset > end {
+                allocator.insert(end, offset - end);
+            }
+            end = offset + length;
         }
         allocator
     }
@@ -130,6 +157,21 @@ mod tests {
         allocator.free(0);
         assert_eq!(allocator.free_count(), 1);
         assert_eq!(allocator.allocate(), Some(0));
+    }
+
+    #[test]
+    fn what_is_used_is_not_given() {
+        let mut indexes = IndexAllocator::with_used(4, &BTreeSet::from([0, 2]));
+        assert_eq!(indexes.free_count(), 2);
+        let given = [indexes.allocate(), indexes.allocate(), indexes.allocate()];
+        assert_eq!(given, [Some(1), Some(3), None]);
+
+        let mut ranges = RangeAllocator::with_used(10, &[(0, 2), (4, 1), (5, 2)]);
+        assert_eq!(ranges.free_count(), 5);
+        assert_eq!((ranges.allocate(3), ranges.allocate(2)), (Some(7), Some(2)));
+        assert_eq!(ranges.allocate(1), None);
+        ranges.free(4, 1);
+        assert_eq!(ranges.allocate(1), Some(4));
     }
 
     proptest! {

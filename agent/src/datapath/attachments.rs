@@ -2,20 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aya::{
-    programs::{
-        LinkOrder, ProgramError, SchedClassifier, TcAttachType,
-        tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcError, TcHandle},
-    },
-    util::KernelVersion,
-};
 use nix::net::if_::if_nametoindex;
 use tracing::{info, warn};
 
-use super::{Datapath, DatapathError};
-
-/// The first kernel with TCX links; older ones attach through a clsact qdisc.
-const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
+use super::{
+    Datapath, DatapathError,
+    attachment::{Attachment, adopt, attach},
+    hook::Hook,
+};
 
 /// What became of an interface that is to have the programs.
 ///
@@ -30,122 +24,130 @@ enum State {
     Failed(String),
 }
 
-/// The programs on one interface; dropping them detaches them.
+/// The programs on one interface.
 #[derive(Debug)]
 struct Programs {
     /// The interface's index: the same name with another index is another interface.
     index: u32,
-    _ingress: SchedClassifierLink,
-    _egress: SchedClassifierLink,
+    hooks: Vec<Attachment>,
+}
+
+impl Programs {
+    fn detach(self) {
+        self.hooks.into_iter().for_each(Attachment::detach);
+    }
 }
 
 /// Which interfaces have the programs.
 #[derive(Debug, Default)]
 pub struct Attachments {
     interfaces: BTreeMap<String, State>,
+    /// What an earlier agent left attached, until it is known whether that is wanted.
+    adopted: BTreeMap<(u32, Hook), Attachment>,
 }
 
 impl Attachments {
-    /// Attaches the programs to those of `wanted` that exist and do not have them, detaches them
-    /// from every other interface. An interface that does not exist is waited for: this is called
-    /// again whenever interfaces change. Each transition is logged once.
-    pub fn reconcile(&mut self, datapath: &mut Datapath, wanted: &BTreeSet<String>) {
-        self.interfaces.retain(|name, state| {
-            let keep = wanted.contains(name);
-            if !keep && matches!(state, State::Attached(_)) {
+    /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
+    /// one step. Nothing is detached before [`Self::reconcile`] is told to.
+    pub fn adopt(datapath: &mut Datapath) -> Self {
+        Self {
+            interfaces: BTreeMap::new(),
+            adopted: adopt(datapath),
+        }
+    }
+
+    /// Attaches the programs to those of `wanted` that exist and do not have them. Detaches them
+    /// from every other interface, but as long as not `all` that is wanted is known, what an
+    /// earlier agent attached stays. An interface that does not exist is waited for: this is
+    /// called again whenever interfaces change. Each transition is logged once.
+    pub fn reconcile(&mut self, datapath: &mut Datapath, wanted: &BTreeSet<String>, all: bool) {
+        let gone = self
+            .interfaces
+            .extract_if(.., |name, _| !wanted.contains(name));
+        for (name, state) in gone {
+            if let State::Attached(programs) = state {
+                programs.detach();
                 info!(interface = %name, "detached");
             }
-            keep
-        });
+        }
         for name in wanted {
             let before = self.interfaces.remove(name);
-            let now = next_state(datapath, name, before);
+            let now = self.next_state(datapath, name, before);
             self.interfaces.insert(name.clone(), now);
         }
+        if all {
+            for ((index, hook), attachment) in std::mem::take(&mut self.adopted) {
+                attachment.detach();
+                info!(
+                    index,
+                    hook = hook.name(),
+                    "detached what an earlier agent had attached"
+                );
+            }
+        }
     }
 
-    /// Detaches the programs from every interface.
-    pub fn clear(&mut self) {
-        self.interfaces.clear();
-    }
-}
-
-/// The state of interface `name` after `before`, as the kernel now has it.
-fn next_state(datapath: &mut Datapath, name: &str, before: Option<State>) -> State {
-    let Ok(index) = if_nametoindex(name) else {
+    /// The state of interface `name` after `before`, as the kernel now has it.
+    fn next_state(&mut self, datapath: &mut Datapath, name: &str, before: Option<State>) -> State {
+        let index = if_nametoindex(name).ok();
+        let mut failure_before = None;
         match before {
-            Some(State::Absent) => {}
-            Some(State::Attached(_)) => warn!(interface = %name, "gone: waiting for its return"),
-            Some(State::Failed(_)) | None => warn!(interface = %name, "absent: waiting for it"),
-        }
-        return State::Absent;
-    };
-    let failure_before = match before {
-        Some(State::Attached(programs)) if programs.index == index => {
-            return State::Attached(programs);
-        }
-        Some(State::Failed(reason)) => Some(reason),
-        _ => None,
-    };
-    match attach(datapath, name, index) {
-        Ok(programs) => {
-            info!(interface = %name, index, "attached");
-            State::Attached(programs)
-        }
-        Err(error) => {
-            let reason = error.to_string();
-            if failure_before.as_ref() != Some(&reason) {
-                warn!(interface = %name, index, error = %reason, "cannot attach");
+            Some(State::Attached(programs)) if index == Some(programs.index) => {
+                return State::Attached(programs);
             }
-            State::Failed(reason)
+            Some(State::Attached(programs)) => {
+                programs.detach();
+                if index.is_none() {
+                    warn!(interface = %name, "gone: waiting for its return");
+                }
+            }
+            Some(State::Failed(_)) | None if index.is_none() => {
+                warn!(interface = %name, "absent: waiting for it");
+            }
+            Some(State::Failed(reason)) => failure_before = Some(reason),
+            Some(State::Absent) | None => {}
+        }
+        let Some(index) = index else {
+            return State::Absent;
+        };
+        match self.attach(datapath, name, index) {
+            Ok(programs) => {
+                info!(interface = %name, index, "attached");
+                State::Attached(programs)
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                if failure_before.as_ref() != Some(&reason) {
+                    warn!(interface = %name, index, error = %reason, "cannot attach");
+                }
+                State::Failed(reason)
+            }
         }
     }
-}
 
-fn attach(datapath: &mut Datapath, name: &str, index: u32) -> Result<Programs, DatapathError> {
-    let tcx = KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE);
-    let options = if tcx {
-        // Ahead of a CNI's own programs, which then see translated packets.
-        || TcAttachOptions::TcxOrder(LinkOrder::first())
-    } else {
-        match tc::qdisc_add_clsact(name) {
-            Ok(()) | Err(TcError::AlreadyAttached) => {}
-            Err(source) => {
-                return Err(DatapathError::Program {
-                    name: Datapath::INGRESS,
-                    source: source.into(),
-                });
+    fn attach(
+        &mut self,
+        datapath: &mut Datapath,
+        name: &str,
+        index: u32,
+    ) -> Result<Programs, DatapathError> {
+        let mut programs = Programs {
+            index,
+            hooks: Vec::new(),
+        };
+        for hook in Hook::ALL {
+            let attachment = match self.adopted.remove(&(index, hook)) {
+                Some(attachment) => Ok(attachment),
+                None => attach(datapath, name, index, hook),
+            };
+            match attachment {
+                Ok(attachment) => programs.hooks.push(attachment),
+                Err(error) => {
+                    programs.detach();
+                    return Err(error);
+                }
             }
         }
-        || {
-            TcAttachOptions::Netlink(NlOptions {
-                priority: 1,
-                handle: TcHandle::AUTO_ASSIGN,
-                classid: None,
-            })
-        }
-    };
-    let mut attach = |program: &'static str, hook| {
-        let classifier = datapath.program(program)?;
-        attach_one(classifier, name, hook, options()).map_err(|source| DatapathError::Program {
-            name: program,
-            source,
-        })
-    };
-    Ok(Programs {
-        index,
-        // The way back first: no request goes out whose reply would not be understood.
-        _egress: attach(Datapath::EGRESS, TcAttachType::Egress)?,
-        _ingress: attach(Datapath::INGRESS, TcAttachType::Ingress)?,
-    })
-}
-
-fn attach_one(
-    classifier: &mut SchedClassifier,
-    interface: &str,
-    hook: TcAttachType,
-    options: TcAttachOptions,
-) -> Result<SchedClassifierLink, ProgramError> {
-    let link = classifier.attach_with_options(interface, hook, options)?;
-    classifier.take_link(link)
+        Ok(programs)
+    }
 }

@@ -4,6 +4,8 @@ use std::io;
 
 use thiserror::Error;
 
+use super::pins::PinError;
+
 /// A change that the tables did not take. Nothing of it was published.
 #[derive(Debug, Error)]
 pub enum TableError {
@@ -46,7 +48,9 @@ pub enum TableError {
 #[derive(Debug, Error)]
 pub enum DatapathError {
     /// The kernel did not take the object: a feature is missing or a privilege.
-    #[error("loading the kernel programs failed: {0}")]
+    #[error(
+        "loading the kernel programs failed (it needs root, or CAP_BPF and CAP_NET_ADMIN): {0}"
+    )]
     Load(#[from] aya::EbpfError),
     /// The kernel did not take a program.
     #[error("loading the program {name} failed: {source}")]
@@ -75,6 +79,9 @@ pub enum DatapathError {
     /// The object in this binary lacks something that the agent knows by name.
     #[error("the kernel object has no {0}: it was built from another version")]
     Missing(&'static str),
+    /// The pin directory cannot be used.
+    #[error(transparent)]
+    Pin(#[from] PinError),
     /// More pod ranges than the programs can hold.
     #[error("{given} ranges were given with --pod-cidr, at most {limit} a family are possible")]
     TooManyPodCidrs {

@@ -73,6 +73,17 @@ impl<A> Endpoint<A> {
             port: backend.port.to_be(),
         })
     }
+
+    /// The identity of the table's entry `backend`.
+    pub const fn in_table<F: FromIp<Address = A>>(backend: &Backend<F>) -> Self
+    where
+        A: Copy,
+    {
+        Self {
+            address: backend.address,
+            port: backend.port,
+        }
+    }
 }
 
 /// The table's entry of `backend`.

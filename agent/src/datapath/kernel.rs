@@ -1,23 +1,26 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, path::PathBuf};
 
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{HashMap, PerCpuArray},
+    maps::{HashMap, Map, PerCpuArray},
     programs::SchedClassifier,
 };
 use ipnet::IpNet;
-use shunt_common::{Cidr, PodCidrs, V4};
+use shunt_common::{Cidr, FrontendKey, PodCidrs, V4};
+use tracing::warn;
 
 use super::{
-    Conntrack, DatapathError, Publisher, TableError,
+    Conntrack, DatapathError, Publisher, TableError, TableSizes,
     counters::Counters,
     family::{FromIp, table_key},
     kernel_tables::{self, KernelTables, TableNames},
+    pins::{Layout, Pins},
     raw::Raw,
+    table_sizes::SizedTable,
 };
-use crate::renderer::Changes;
+use crate::renderer::{self, Changes, Frontend};
 
 /// The kernel programs, as the build script made them.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
@@ -32,30 +35,6 @@ pub enum PacketLog {
     Debug,
 }
 
-/// How many entries the tables have.
-#[derive(Debug, Clone, Copy)]
-pub struct TableSizes {
-    /// Frontends.
-    pub frontends: u32,
-    /// Slots: one a backend of each set, and as much again while a set is being replaced.
-    pub slots: u32,
-    /// Backends of all services.
-    pub backends: u32,
-    /// Conntrack entries, two a connection.
-    pub conntrack: u32,
-}
-
-impl Default for TableSizes {
-    fn default() -> Self {
-        Self {
-            frontends: 1 << 16,
-            slots: 1 << 20,
-            backends: 1 << 19,
-            conntrack: 1 << 19,
-        }
-    }
-}
-
 /// What is fixed while the programs are loaded.
 #[derive(Debug, Clone)]
 pub struct DatapathOptions {
@@ -66,8 +45,10 @@ pub struct DatapathOptions {
     pub hairpin_ip: Ipv4Addr,
     /// What the programs log.
     pub packet_log: PacketLog,
-    /// Table sizes.
+    /// Table sizes. Tables that are pinned already keep theirs.
     pub sizes: TableSizes,
+    /// Where tables, programs and links are pinned, so that they outlive the agent.
+    pub pin_dir: Option<PathBuf>,
 }
 
 impl Default for DatapathOptions {
@@ -78,6 +59,7 @@ impl Default for DatapathOptions {
             hairpin_ip: Ipv4Addr::new(169, 254, 254, 1),
             packet_log: PacketLog::Off,
             sizes: TableSizes::default(),
+            pin_dir: None,
         }
     }
 }
@@ -88,6 +70,7 @@ pub struct Datapath {
     v4: Publisher<V4, KernelTables<V4>>,
     conntrack_v4: Option<Conntrack<V4>>,
     counters: Counters,
+    pins: Option<Pins>,
 }
 
 const V4_TABLES: TableNames = TableNames {
@@ -105,17 +88,20 @@ impl Datapath {
     /// The program at its egress.
     pub const EGRESS: &str = "tc_egress";
 
-    /// Loads the object into the kernel. Nothing is attached yet.
+    /// Loads the object into the kernel, with the tables that are pinned, if any. Nothing is
+    /// attached yet, and nothing in those tables is changed.
     ///
     /// # Errors
     ///
-    /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`).
+    /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`); if the pin
+    /// directory is in use, or of another version.
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
         let DatapathOptions {
             pod_cidrs,
             hairpin_ip,
             packet_log,
             sizes,
+            pin_dir,
         } = options;
         let hairpin_ip = u32::from_ne_bytes(hairpin_ip.octets());
         let pod_cidrs_v4 = Raw(constant_cidrs::<V4>(pod_cidrs, 0)?);
@@ -123,20 +109,33 @@ impl Datapath {
             PacketLog::Off => 0,
             PacketLog::Debug => aya_log::Level::Debug as u8,
         };
-        let mut ebpf = EbpfLoader::new()
+        let sized = sizes.tables();
+        let layout = Layout::of(OBJECT, &sized)?;
+        let pins = pin_dir.as_deref().map(Pins::open).transpose()?;
+        let mut loader = EbpfLoader::new();
+        loader
             .override_global("POD_CIDRS_V4", &pod_cidrs_v4, true)
             .override_global("HAIRPIN_IP_V4", &hairpin_ip, true)
-            .override_global(aya_log::LEVEL, &log_level, true)
-            .map_max_entries(V4_TABLES.frontends, sizes.frontends)
-            .map_max_entries(V4_TABLES.cells, sizes.frontends)
-            .map_max_entries(V4_TABLES.slots, sizes.slots)
-            .map_max_entries(V4_TABLES.backends, sizes.backends)
-            .map_max_entries(V4_CONNTRACK, sizes.conntrack)
-            .load(OBJECT)?;
+            .override_global(aya_log::LEVEL, &log_level, true);
+        for table in sized {
+            loader.map_max_entries(table.name, table.entries);
+        }
+        if let Some(pins) = &pins {
+            layout.check(pins)?;
+            for name in layout.names() {
+                loader.map_pin_path(name, pins.map(name));
+            }
+        }
+        let mut ebpf = loader.load(OBJECT)?;
+        warn_of_kept_sizes(&ebpf, &sized)?;
         for name in [Self::INGRESS, Self::EGRESS] {
-            classifier(&mut ebpf, name)?
+            let program = classifier(&mut ebpf, name)?;
+            program
                 .load()
                 .map_err(|source| DatapathError::Program { name, source })?;
+            if let Some(pins) = &pins {
+                pins.pin_program(name, program)?;
+            }
         }
         let conntrack = ebpf
             .take_map(V4_CONNTRACK)
@@ -157,6 +156,7 @@ impl Datapath {
             v4: Publisher::new(KernelTables::take(&mut ebpf, V4_TABLES)?),
             conntrack_v4: Some(Conntrack::new(conntrack, clock)),
             counters: Counters::new(counters),
+            pins,
             ebpf,
         })
     }
@@ -185,19 +185,45 @@ impl Datapath {
         &self.counters
     }
 
+    /// Where things are pinned, if they are.
+    pub(super) const fn pins(&self) -> Option<&Pins> {
+        self.pins.as_ref()
+    }
+
     /// Publishes `changes`. Frontends of a family without programs are left out and counted.
     ///
     /// # Errors
     ///
     /// If the tables do not take them; nothing is changed then.
-    pub fn publish(&mut self, changes: &Changes) -> Result<Skipped, TableError> {
+    pub fn publish(&mut self, changes: &Changes) -> Result<Published, TableError> {
         let wanted = || changes.added.iter().chain(&changes.changed);
-        let v4: Vec<_> = wanted()
-            .filter_map(|(key, frontend)| Some((table_key(key)?, frontend)))
-            .collect();
+        let v4 = of_family(wanted());
         let removed: Vec<_> = changes.removed.iter().filter_map(table_key).collect();
+        let before = self.v4.writes();
         self.v4.publish(&v4, &removed)?;
-        Ok(Skipped(wanted().count() - v4.len()))
+        Ok(Published {
+            skipped: wanted().count() - v4.len(),
+            writes: self.v4.writes() - before,
+        })
+    }
+
+    /// Makes `snapshot` all there is, whatever the tables hold: they are read back, and what is
+    /// right in them is not touched.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read or do not take it; no packet sees a change then.
+    pub fn resync(
+        &mut self,
+        snapshot: &[(renderer::FrontendKey, Frontend)],
+    ) -> Result<Published, TableError> {
+        let v4 = of_family(snapshot.iter());
+        let before = self.v4.writes();
+        self.v4.resync(&v4)?;
+        Ok(Published {
+            skipped: snapshot.len() - v4.len(),
+            writes: self.v4.writes() - before,
+        })
     }
 
     /// Whether [`Self::reclaim`] has anything to do.
@@ -215,9 +241,50 @@ impl Datapath {
     }
 }
 
-/// How many frontends were not published because their family has no programs yet.
+/// What was done to the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Skipped(pub usize);
+pub struct Published {
+    /// Frontends that were left out because their family has no programs yet.
+    pub skipped: usize,
+    /// Writes to the tables: entries, cells, slots and backends.
+    pub writes: u64,
+}
+
+/// The frontends of family `F`, with their keys in its table.
+fn of_family<'a, F: FromIp>(
+    frontends: impl Iterator<Item = &'a (renderer::FrontendKey, Frontend)>,
+) -> Vec<(FrontendKey<F>, &'a Frontend)> {
+    frontends
+        .filter_map(|(key, frontend)| Some((table_key(key)?, frontend)))
+        .collect()
+}
+
+/// A pinned table has the size that it was made with, and the tables' contents are worth more
+/// than a new size.
+fn warn_of_kept_sizes(ebpf: &Ebpf, sized: &[SizedTable]) -> Result<(), DatapathError> {
+    for &SizedTable {
+        name,
+        entries,
+        flag,
+    } in sized
+    {
+        let map = ebpf.map(name).ok_or(DatapathError::Missing(name))?;
+        let (Map::Array(data) | Map::HashMap(data) | Map::LruHashMap(data)) = map else {
+            continue;
+        };
+        let info = data
+            .info()
+            .map_err(|source| DatapathError::Map { name, source })?;
+        let pinned = info.max_entries();
+        if pinned != entries {
+            warn!(
+                "the pinned table {name} keeps its {pinned} entries, although {flag} says \
+                 {entries}; `shunt cleanup` lets the next agent begin with new tables"
+            );
+        }
+    }
+    Ok(())
+}
 
 fn classifier<'a>(
     ebpf: &'a mut Ebpf,

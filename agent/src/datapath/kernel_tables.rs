@@ -81,6 +81,25 @@ impl<F: Family> Tables<F> for KernelTables<F> {
         }
     }
 
+    fn frontends(&self) -> Result<Vec<(FrontendKey<F>, u32)>, TableError> {
+        // While someone else writes, the walk may begin again: it ends all the same.
+        let limit = 2 * self.cells.len() as usize;
+        self.frontends
+            .iter()
+            .take(limit)
+            .map(|entry| entry.map(|(Raw(key), index)| (key, index)))
+            .collect::<Result<_, _>>()
+            .map_err(|error| kernel_error("reading the frontends table", error))
+    }
+
+    fn cell(&self, frontend: u32) -> Cell {
+        Cell::from_word(self.cells.read(frontend))
+    }
+
+    fn slot(&self, index: u32) -> Slot {
+        self.slots.read(index)
+    }
+
     fn backend(&self, index: u32) -> Backend<F> {
         self.backends.read(index)
     }

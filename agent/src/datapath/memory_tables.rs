@@ -39,17 +39,15 @@ impl<F: Family> MemoryTables<F> {
     }
 
     /// The backends that a new connection to `key` may get, each with its weight: what a packet
-    /// would see. `None` if there is no such frontend.
+    /// would see. `None` if there is no such frontend, or if it points at nothing that exists.
     pub fn resolve(&self, key: FrontendKey<F>) -> Option<Vec<Backend<F>>> {
-        let cell = self.cells[*self.frontends.get(&key)? as usize];
+        let cell = self.cells.get(*self.frontends.get(&key)? as usize)?;
         let start = cell.offset() as usize;
-        let slots = &self.slots[start..start + cell.count() as usize];
-        Some(
-            slots
-                .iter()
-                .map(|slot| self.backends[slot.backend as usize])
-                .collect(),
-        )
+        let slots = self.slots.get(start..start + cell.count() as usize)?;
+        slots
+            .iter()
+            .map(|slot| self.backends.get(slot.backend as usize).copied())
+            .collect()
     }
 }
 
@@ -60,6 +58,19 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
             slots: self.slots.len() as u32,
             backends: self.backends.len() as u32,
         }
+    }
+
+    fn frontends(&self) -> Result<Vec<(FrontendKey<F>, u32)>, TableError> {
+        let frontends = self.frontends.iter();
+        Ok(frontends.map(|(key, index)| (*key, *index)).collect())
+    }
+
+    fn cell(&self, frontend: u32) -> Cell {
+        self.cells[frontend as usize]
+    }
+
+    fn slot(&self, index: u32) -> Slot {
+        self.slots[index as usize]
     }
 
     fn backend(&self, index: u32) -> Backend<F> {

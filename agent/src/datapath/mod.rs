@@ -5,24 +5,29 @@
 //! sees half a change, and [`Attachments`] keeps the programs on the interfaces.
 
 mod allocator;
+mod attachment;
 mod attachments;
 mod batch;
 mod collector;
 mod conntrack;
+mod counted;
 mod counters;
 mod error;
 mod family;
 mod grace;
 mod group;
+mod hook;
 mod kernel;
 mod kernel_tables;
 mod lifetime;
 mod links;
 mod memory_tables;
 mod packet_log;
+mod pins;
 mod publisher;
 mod raw;
 mod shared_array;
+mod table_sizes;
 mod tables;
 
 pub use attachments::Attachments;
@@ -30,10 +35,12 @@ pub use collector::Collector;
 pub use conntrack::{Conntrack, Swept};
 pub use counters::Counters;
 pub use error::{DatapathError, TableError};
-pub use kernel::{Datapath, DatapathOptions, PacketLog, Skipped, TableSizes};
+pub use kernel::{Datapath, DatapathOptions, PacketLog, Published};
 pub use lifetime::{Phase, Timeouts};
 pub use links::LinkWatch;
 pub use memory_tables::MemoryTables;
 pub use packet_log::PacketLogError;
+pub use pins::{PinError, Removed, cleanup};
 pub use publisher::Publisher;
+pub use table_sizes::TableSizes;
 pub use tables::{Capacity, Tables};

@@ -10,6 +10,9 @@
 //!
 //! After every single write, each frontend is what it was before the change or what it is after.
 //! Only the steps up to 2 can fail, and what they wrote until then nobody has seen.
+//!
+//! What the tables hold when a publisher begins, and what others did to them since, it learns at
+//! each [`Publisher::resync`].
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -17,24 +20,30 @@ use std::{
     sync::Arc,
 };
 
-use shunt_common::{Cell, Family, FrontendKey, fill_slots};
+use bytemuck::Zeroable as _;
+use shunt_common::{Backend, Cell, Family, FrontendKey, fill_slots};
 use tracing::error;
 
 use super::{
     TableError, Tables,
     allocator::{IndexAllocator, RangeAllocator},
+    counted::Counted,
     family::FromIp,
     group::{Endpoint, Group, GroupKey, Slice, table_entry},
 };
 use crate::renderer::{BackendSet, Frontend};
 
+mod adoption;
+mod claims;
+mod ledger;
+mod resync;
 #[cfg(test)]
 mod tests;
 
 /// Puts one family's frontends into its tables.
 #[derive(Debug)]
 pub struct Publisher<F: Family, T> {
-    tables: T,
+    tables: Counted<T>,
     frontends: HashMap<FrontendKey<F>, Published>,
     groups: HashMap<GroupKey, Group<F::Address>>,
     indexes: IndexAllocator,
@@ -54,7 +63,8 @@ struct Published {
 /// What packets may still be reading.
 #[derive(Debug, Default)]
 struct Retired {
-    slices: Vec<Arc<Slice>>,
+    /// (offset, count) each.
+    slices: Vec<(u32, u32)>,
     backends: Vec<u32>,
     frontends: Vec<u32>,
 }
@@ -66,11 +76,12 @@ impl Retired {
 }
 
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
-    /// A publisher of no frontends yet, over empty tables.
+    /// A publisher of no frontends yet. Tables that are not empty need a [resync](Self::resync)
+    /// first.
     pub fn new(tables: T) -> Self {
         let capacity = tables.capacity();
         Self {
-            tables,
+            tables: Counted::new(tables),
             frontends: HashMap::new(),
             groups: HashMap::new(),
             indexes: IndexAllocator::new(capacity.frontends),
@@ -82,7 +93,12 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
 
     /// The tables.
     pub const fn tables(&self) -> &T {
-        &self.tables
+        &self.tables.tables
+    }
+
+    /// How many writes were made to them.
+    pub const fn writes(&self) -> u64 {
+        self.tables.writes()
     }
 
     /// Makes each of `wanted` the frontend at its key and removes the frontends at `removed`.
@@ -125,13 +141,11 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             backends,
             frontends,
         } = mem::take(&mut self.retired);
-        for slice in slices {
-            self.slots.free(slice.offset, slice.count);
+        for (offset, count) in slices {
+            self.slots.free(offset, count);
         }
         for index in backends {
-            // A packet that chose this backend while it was being removed may have opened a
-            // connection with the generation of the removal; only now can no more do so.
-            next_generation(&mut self.tables, index);
+            clear(&mut self.tables, index);
             self.backends.free(index);
         }
         for index in frontends {
@@ -227,7 +241,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                         flag: "--max-backends",
                     })?;
                     group.backends.insert(endpoint, index);
-                    let generation = tables.backend(index).generation;
+                    // The index may be free because an agent that was killed never got to tell
+                    // its connections, so it is told here.
+                    let generation = tables.backend(index).generation.wrapping_add(1);
                     if let Some(entry) = table_entry(backend, generation) {
                         tables.write_backend(index, entry);
                     }
@@ -309,7 +325,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         let unused = group
             .slices
             .extract_if(.., |slice| Arc::strong_count(slice) == 1);
-        self.retired.slices.extend(unused);
+        self.retired
+            .slices
+            .extend(unused.map(|slice| (slice.offset, slice.count)));
 
         let sets = group.slices.iter().flat_map(|slice| &slice.set.backends);
         let used: BTreeMap<_, _> = sets
@@ -345,4 +363,17 @@ fn next_generation<F: Family>(tables: &mut impl Tables<F>, index: u32) {
     let mut backend = tables.backend(index);
     backend.generation = backend.generation.wrapping_add(1);
     tables.write_backend(index, backend);
+}
+
+/// Empties a backend that no packet can choose any more. A packet that chose it while it was being
+/// removed may have opened a connection with the generation of the removal, so that changes again.
+fn clear<F: Family>(tables: &mut impl Tables<F>, index: u32) {
+    let generation = tables.backend(index).generation.wrapping_add(1);
+    tables.write_backend(
+        index,
+        Backend {
+            generation,
+            ..Backend::zeroed()
+        },
+    );
 }

@@ -23,6 +23,15 @@ pub trait Tables<F: Family> {
     /// The sizes of the tables.
     fn capacity(&self) -> Capacity;
 
+    /// Every entry of the frontend table as it is now, whoever wrote it; its index may be any.
+    fn frontends(&self) -> Result<Vec<(FrontendKey<F>, u32)>, TableError>;
+
+    /// The cell of the frontend with this index.
+    fn cell(&self, frontend: u32) -> Cell;
+
+    /// The slot at `index`.
+    fn slot(&self, index: u32) -> Slot;
+
     /// The backend at `index`.
     fn backend(&self, index: u32) -> Backend<F>;
 

@@ -3,17 +3,16 @@
 use std::{
     collections::BTreeSet,
     fs,
-    os::unix::process::ExitStatusExt as _,
     panic::{self, AssertUnwindSafe},
     path::Path,
     time::Duration,
 };
 
-use shunt_tests::{Namespace, Transport, is_root, wait_until};
+use shunt_tests::{Namespace, Transport, is_root, run, wait_until};
 
 use crate::{
     service::Service,
-    world::{REQUEST, World, resync, start_agent},
+    world::{REQUEST, World, all_answered, binary},
 };
 
 const SOON: Duration = Duration::from_secs(5);
@@ -102,42 +101,51 @@ fn a_namespace_is_removed_on_panic() {
 }
 
 #[test]
-fn sigterm_detaches_and_another_agent_can_take_over() {
+fn cleanup_removes_everything() {
     let Some(mut world) = World::new() else {
         return;
     };
     let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
     world.add(&service);
-    world.ask_from_pod(service.cluster_ip(), 5);
-    let World { agent, sandbox } = world;
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
     let programs = agent.programs().unwrap();
+    let cleanup = || {
+        let path = pins.path().to_str().unwrap();
+        run(binary().to_str().unwrap(), &["cleanup", "--pin-dir", path])
+    };
+    let refused = format!("{:#}", cleanup().unwrap_err());
+    let holder = format!("in use by process {}", agent.pid());
+    assert!(refused.contains(&holder), "{refused}");
+
     let status = agent.stop().unwrap();
     assert!(status.success(), "SIGTERM is a clean exit, not {status}");
-    assert_unloaded(&programs);
     let pod = sandbox.pod("pod-c").namespace();
+    all_answered(pod, service.cluster_ip(), 20);
+    let removed = cleanup().unwrap();
+    assert!(
+        removed.contains("10 links, 2 programs"),
+        "two hooks of five interfaces: {removed}"
+    );
+    assert!(!pins.path().exists());
+    assert_unloaded(&programs);
     let outcome = pod.enter(|| service.cluster_ip().within(SILENCE).ask(REQUEST));
     assert!(
         outcome.is_err(),
-        "nothing may translate without an agent, but {outcome:?}"
+        "nothing may translate after a cleanup, but {outcome:?}"
     );
-
-    let mut agent = start_agent(sandbox.node());
-    agent
-        .apply_all(&[resync(), service.event("AddService")])
-        .unwrap();
-    let world = World { agent, sandbox };
-    world.ask_from_pod(service.cluster_ip(), 5);
+    assert!(cleanup().unwrap().contains("nothing is pinned"));
 }
 
 #[test]
-fn a_killed_agent_leaves_no_programs() {
-    let Some(world) = World::new() else { return };
-    let World {
-        agent,
-        sandbox: _sandbox,
-    } = world;
-    let programs = agent.programs().unwrap();
-    let status = agent.kill().unwrap();
-    assert_eq!(status.signal(), Some(9));
-    assert_unloaded(&programs);
+fn cleanup_removes_nothing_but_pins() {
+    let output = run(
+        binary().to_str().unwrap(),
+        &["cleanup", "--pin-dir", env!("CARGO_MANIFEST_DIR")],
+    );
+    let refused = format!("{:#}", output.unwrap_err());
+    assert!(refused.contains("not on a bpf file system"), "{refused}");
 }

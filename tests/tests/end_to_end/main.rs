@@ -6,9 +6,12 @@
 mod bulk;
 mod changes;
 mod cleanup;
+mod crashes;
 mod errors;
 mod interfaces;
+mod pinned;
 mod ports;
+mod restart;
 mod service;
 mod translation;
 mod weights;

@@ -7,7 +7,9 @@ use std::{
     time::SystemTime,
 };
 
-use shunt_tests::{Ack, Agent, Namespace, Sandbox, Tally, Target, addresses, is_root};
+use anyhow::Result;
+use serde_json::Value;
+use shunt_tests::{Ack, Agent, Namespace, PinDir, Sandbox, Tally, Target, addresses, is_root};
 
 use crate::service::Service;
 
@@ -17,9 +19,10 @@ pub(crate) const SERVED: u16 = 8080;
 /// A request's length where it does not matter.
 pub(crate) const REQUEST: usize = 100;
 
-/// Everything that a test needs. The agent ends before the sandbox does.
+/// Everything that a test needs. The agent ends first, then what it has pinned, then the sandbox.
 pub(crate) struct World {
     pub(crate) agent: Agent,
+    pub(crate) pins: PinDir,
     pub(crate) sandbox: Sandbox,
 }
 
@@ -35,8 +38,13 @@ impl World {
         for pod in ["pod-a", "pod-b", "pod-d"] {
             sandbox.serve(pod, &[SERVED]).unwrap();
         }
-        let agent = start_agent(sandbox.node());
-        let mut world = Self { agent, sandbox };
+        let pins = PinDir::new();
+        let agent = start_agent(sandbox.node(), &pins);
+        let mut world = Self {
+            agent,
+            pins,
+            sandbox,
+        };
         world.apply(&resync());
         Some(world)
     }
@@ -45,6 +53,14 @@ impl World {
     pub(crate) fn apply(&mut self, event: &str) {
         if let Ack::Refused(reason) = self.agent.apply(event).unwrap() {
             panic!("the agent refuses {event}\nbecause {reason}");
+        }
+    }
+
+    /// The writes to the kernel's tables that an event leads to, which the agent must accept.
+    pub(crate) fn writes(&mut self, event: &str) -> u64 {
+        match self.agent.apply(event).unwrap() {
+            Ack::Applied { writes, .. } => writes,
+            Ack::Refused(reason) => panic!("the agent refuses {event}\nbecause {reason}"),
         }
     }
 
@@ -90,8 +106,21 @@ pub(crate) fn all_answered(from: &Namespace, target: Target, times: u32) -> Tall
 }
 
 /// Starts the agent in a namespace.
-pub(crate) fn start_agent(node: &Namespace) -> Agent {
-    Agent::start(&binary(), node, &["--pod-cidr", addresses::POD_CIDR]).unwrap()
+pub(crate) fn start_agent(node: &Namespace, pins: &PinDir) -> Agent {
+    try_start_agent(node, pins).unwrap()
+}
+
+/// Starts the agent where it may refuse to.
+pub(crate) fn try_start_agent(node: &Namespace, pins: &PinDir) -> Result<Agent> {
+    // Small tables can be read whole by a test.
+    let flags = [
+        ["--pod-cidr", addresses::POD_CIDR],
+        ["--max-frontends", "64"],
+        ["--max-slots", "1024"],
+        ["--max-backends", "256"],
+        ["--max-conntrack", "65536"],
+    ];
+    Agent::start(&binary(), node, pins, &flags.concat())
 }
 
 /// The first event: two nodes, all interfaces of this node, no services.
@@ -106,8 +135,15 @@ pub(crate) fn resync() -> String {
     .to_string()
 }
 
+/// As [`resync`], with these services.
+pub(crate) fn resync_with(services: &[Value]) -> String {
+    let mut event: Value = serde_json::from_str(&resync()).unwrap();
+    event["services"] = services.into();
+    event.to_string()
+}
+
 /// The agent's binary.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     if let Some(path) = env::var_os("SHUNT_BIN") {
         return path.into();
     }

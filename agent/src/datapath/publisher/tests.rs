@@ -17,15 +17,18 @@ use crate::{
     renderer::{self, BackendSet, Clients, Frontend, FrontendKind, Refusal},
 };
 
+mod resync;
+
 /// What packets to each frontend would see: its backends by (address, weight) and the cell's flags.
 type View = BTreeMap<u16, (Vec<(IpAddr, u32)>, u16)>;
 
-/// Tables that remember what packets would have seen after every write, and that refuse an insert
-/// on demand.
+/// Tables that remember what packets would have seen after every write, that refuse an insert on
+/// demand, and that take no more writes after some, as if the agent had been killed there.
 struct Watched {
     inner: MemoryTables<V4>,
     views: Vec<View>,
     inserts_left: usize,
+    writes_left: usize,
 }
 
 impl Watched {
@@ -34,6 +37,7 @@ impl Watched {
             inner: MemoryTables::new(capacity),
             views: Vec::new(),
             inserts_left: usize::MAX,
+            writes_left: usize::MAX,
         }
     }
 
@@ -46,14 +50,20 @@ impl Watched {
                     .iter()
                     .map(|b| (V4::ip(b.address), b.weight))
                     .collect();
-                let flags = self.inner.cells[*index as usize].flags();
+                let cell = self.inner.cells.get(*index as usize);
+                let flags = cell.map_or(0, |cell| cell.flags());
                 (u16::from_be(key.port), (backends, flags))
             })
             .collect()
     }
 
-    fn written(&mut self) {
-        self.views.push(self.view());
+    /// Makes one write, unless the agent is dead.
+    fn write(&mut self, write: impl FnOnce(&mut MemoryTables<V4>)) {
+        if self.writes_left > 0 {
+            self.writes_left -= 1;
+            write(&mut self.inner);
+            self.views.push(self.view());
+        }
     }
 }
 
@@ -62,25 +72,34 @@ impl Tables<V4> for Watched {
         self.inner.capacity()
     }
 
+    fn frontends(&self) -> Result<Vec<(FrontendKey<V4>, u32)>, TableError> {
+        self.inner.frontends()
+    }
+
+    fn cell(&self, frontend: u32) -> Cell {
+        self.inner.cell(frontend)
+    }
+
+    fn slot(&self, index: u32) -> Slot {
+        self.inner.slot(index)
+    }
+
     fn backend(&self, index: u32) -> Backend<V4> {
         self.inner.backend(index)
     }
 
     fn write_backend(&mut self, index: u32, backend: Backend<V4>) {
-        self.inner.write_backend(index, backend);
-        self.written();
+        self.write(|tables| tables.write_backend(index, backend));
     }
 
     fn write_slots(&mut self, offset: u32, slots: &[Slot]) {
         for (slot, offset) in slots.iter().zip(offset..) {
-            self.inner.write_slots(offset, &[*slot]);
-            self.written();
+            self.write(|tables| tables.write_slots(offset, &[*slot]));
         }
     }
 
     fn write_cell(&mut self, frontend: u32, cell: Cell) {
-        self.inner.write_cell(frontend, cell);
-        self.written();
+        self.write(|tables| tables.write_cell(frontend, cell));
     }
 
     fn insert_frontend(&mut self, key: FrontendKey<V4>, frontend: u32) -> Result<(), TableError> {
@@ -91,14 +110,16 @@ impl Tables<V4> for Watched {
             });
         }
         self.inserts_left -= 1;
-        self.inner.insert_frontend(key, frontend)?;
-        self.written();
+        self.write(|tables| {
+            tables.frontends.insert(key, frontend);
+        });
         Ok(())
     }
 
     fn remove_frontend(&mut self, key: FrontendKey<V4>) -> Result<(), TableError> {
-        self.inner.remove_frontend(key)?;
-        self.written();
+        self.write(|tables| {
+            tables.frontends.remove(&key);
+        });
         Ok(())
     }
 
@@ -286,7 +307,7 @@ fn a_refused_insert_fails_the_whole_change() {
         .publish(&[(key(80), &frontend(&set("web", &[(1, 1)])))], &[])
         .unwrap();
     let before = publisher.tables().view();
-    publisher.tables.inserts_left = 1;
+    publisher.tables.tables.inserts_left = 1;
     let api = frontend(&set("api", &[(9, 1)]));
     let error = publisher
         .publish(
@@ -345,7 +366,7 @@ proptest! {
                 .filter(|port| !frontends.contains_key(port))
                 .map(|port| key(*port))
                 .collect();
-            publisher.tables.views.clear();
+            publisher.tables.tables.views.clear();
             publisher.publish(&wanted, &removed).unwrap();
             let after = publisher.tables().view();
 

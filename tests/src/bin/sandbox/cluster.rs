@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use shunt_tests::{Ack, Agent, Namespace, Sandbox, addresses, duration_text};
+use shunt_tests::{Ack, Agent, Namespace, PinDir, Sandbox, addresses, duration_text};
 
 use crate::{
     event::{Event, EventLine, Service},
@@ -16,10 +16,11 @@ use crate::{
     progress::Progress,
 };
 
-/// Everything that runs. Dropped in this order: the agent before the namespaces.
+/// Everything that runs. Dropped in this order: the agent, what it has pinned, the namespaces.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     agent: Agent,
+    _pins: PinDir,
     sandbox: Sandbox,
     model: Model,
     events: usize,
@@ -44,10 +45,13 @@ impl Cluster {
             );
             sandbox.serve(&pod, &ports)?;
         }
-        let agent = Agent::start(agent, sandbox.node(), &["--pod-cidr", addresses::POD_CIDR])?;
+        let pins = PinDir::new().with_mount();
+        let flags = ["--pod-cidr", addresses::POD_CIDR];
+        let agent = Agent::start(agent, sandbox.node(), &pins, &flags)?;
         progress.say("agent", format_args!("ready, process {}", agent.pid()));
         let mut cluster = Self {
             agent,
+            _pins: pins,
             sandbox,
             model: Model::default(),
             events: 0,
@@ -69,6 +73,7 @@ impl Cluster {
                 changed,
                 removed,
                 took,
+                writes: _,
             } => {
                 let took = duration_text(took);
                 let counts = format!("{added} added, {changed} changed, {removed} removed");

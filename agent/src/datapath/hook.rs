@@ -1,0 +1,48 @@
+//! The two hooks of an interface.
+
+use aya::programs::TcAttachType;
+
+use super::Datapath;
+
+/// Where a program is attached on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hook {
+    /// Packets to the interface's other side.
+    Egress,
+    /// Packets from there.
+    Ingress,
+}
+
+impl Hook {
+    /// The way back first: no request goes out whose reply would not be understood.
+    pub const ALL: [Self; 2] = [Self::Egress, Self::Ingress];
+
+    /// The name in pins.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Egress => "egress",
+            Self::Ingress => "ingress",
+        }
+    }
+
+    /// The hook of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|hook| hook.name() == name)
+    }
+
+    /// The name of its program.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Egress => Datapath::EGRESS,
+            Self::Ingress => Datapath::INGRESS,
+        }
+    }
+
+    /// As aya calls it.
+    pub const fn attach_type(self) -> TcAttachType {
+        match self {
+            Self::Egress => TcAttachType::Egress,
+            Self::Ingress => TcAttachType::Ingress,
+        }
+    }
+}

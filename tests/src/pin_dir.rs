@@ -1,0 +1,125 @@
+//! Pin directories that remove themselves.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        Once,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+
+use crate::process::run;
+
+/// Where bpf file systems are mounted.
+const BPFFS: &str = "/sys/fs/bpf";
+
+/// What the names of all our pin directories start with.
+const PREFIX: &str = "shunt-test-";
+
+/// A name for an agent's pin directory; what an agent makes there is removed when this is dropped.
+///
+/// It is called `shunt-test-<pid>-<number>`, so that what a killed process left can be told from
+/// what is in use.
+#[derive(Debug)]
+pub struct PinDir {
+    path: PathBuf,
+    /// Whether the bpf file system is to go, too.
+    unmount: bool,
+}
+
+impl PinDir {
+    /// A directory that does not exist yet.
+    #[expect(clippy::new_without_default, reason = "each is another one")]
+    pub fn new() -> Self {
+        static REAPED: Once = Once::new();
+        REAPED.call_once(reap_leftovers);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self {
+            path: Path::new(BPFFS).join(format!("{PREFIX}{}-{number}", process::id())),
+            unmount: false,
+        }
+    }
+
+    /// Unmounts the bpf file system at the end, if there is none now and nobody else uses it then.
+    /// For a process of which there is only one at a time.
+    #[must_use]
+    pub fn with_mount(mut self) -> Self {
+        let mounted = statfs(BPFFS).is_ok_and(|there| there.filesystem_type() == BPF_FS_MAGIC);
+        self.unmount = !mounted;
+        self
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PinDir {
+    fn drop(&mut self) {
+        let Self { path, unmount } = self;
+        if path.exists()
+            && let Err(error) = fs::remove_dir_all(&path)
+        {
+            eprintln!("left behind: {}: {error}", path.display());
+        }
+        if *unmount
+            && !is_used()
+            && let Err(error) = run("umount", &[BPFFS])
+        {
+            eprintln!("left behind: {error:#}");
+        }
+    }
+}
+
+/// Whether anything is pinned. The kernel's own files (`kernel/bpf/preload`) have a dot in their
+/// names, which no other can have.
+fn is_used() -> bool {
+    let mut entries = fs::read_dir(BPFFS).into_iter().flatten().flatten();
+    entries.any(|entry| !entry.file_name().to_string_lossy().contains('.'))
+}
+
+/// Removes the pins of processes that are no longer there.
+fn reap_leftovers() {
+    let entries = fs::read_dir(BPFFS).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let Some(owner) = name.to_str().and_then(owner) else {
+            continue;
+        };
+        if !Path::new("/proc").join(owner.to_string()).exists() {
+            // Another process may be reaping too, so a failure means nothing.
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+/// The process that made the directory, if it is one of ours.
+fn owner(name: &str) -> Option<u32> {
+    let (owner, number) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let _number: u32 = number.parse().ok()?;
+    owner.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_directories_have_an_owner() {
+        let cases = [
+            ("shunt-test-4711-0", Some(4711)),
+            ("shunt-test-4711", None),
+            ("shunt", None),
+            ("shunt-test--1-0", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(owner(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Agents that end, and agents that take over.
+
+use std::{fs, time::Duration};
+
+use aya::maps::{Array, Map};
+use serde_json::{Value, json};
+use shunt_tests::{Continuous, Transport};
+
+use crate::{
+    pinned::{self, Tables},
+    service::Service,
+    world::{REQUEST, World, resync, resync_with, start_agent, try_start_agent},
+};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// What someone else does to the tables, and its name.
+type Damage<'a> = (&'static str, &'a dyn Fn(&mut Tables));
+
+#[test]
+fn no_packet_is_lost_while_agents_are_killed_and_take_over() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let [a, b] = ["pod-a", "pod-b"].map(|pod| world.backend(pod));
+    let service = Service::new(Transport::Tcp).backend(a).backend(b);
+    world.add(&service);
+    let mut open = world
+        .client_pod()
+        .enter(|| service.cluster_ip().connect().unwrap());
+    open.echo(REQUEST).unwrap();
+    let traffic = [
+        Continuous::start(world.client_pod(), service.cluster_ip(), REQUEST),
+        Continuous::start(world.sandbox.outside(), service.node_port(), REQUEST),
+    ];
+    let some_traffic = || {
+        for client in &traffic {
+            client.wait_for(30, SOON).unwrap();
+        }
+    };
+    for round in 0..4 {
+        some_traffic();
+        let World {
+            agent,
+            pins,
+            sandbox,
+        } = world;
+        let before = pinned::links(&pins);
+        assert_eq!(before.len(), 10, "two hooks of five interfaces");
+        if round % 2 == 0 {
+            agent.kill().unwrap();
+        } else {
+            assert!(agent.stop().unwrap().success());
+        }
+        some_traffic();
+        open.echo(REQUEST).unwrap();
+        let agent = start_agent(sandbox.node(), &pins);
+        let after = pinned::links(&pins);
+        assert!(before.keys().eq(after.keys()), "{before:?}, then {after:?}");
+        for (name, (link, program)) in &before {
+            let (link_after, program_after) = &after[name];
+            assert_eq!(link, link_after, "the link of {name} stays");
+            assert_ne!(program, program_after, "the program of {name} is replaced");
+        }
+        some_traffic();
+        world = World {
+            agent,
+            pins,
+            sandbox,
+        };
+        let snapshot = resync_with(&[service.json()]);
+        for _ in 0..2 {
+            assert_eq!(world.writes(&snapshot), 0, "everything was right already");
+        }
+        assert_eq!(pinned::links(&world.pins), after);
+        some_traffic();
+        open.echo(REQUEST).unwrap();
+    }
+    for client in traffic {
+        for sample in client.stop().unwrap() {
+            let outcome = &sample.outcome;
+            assert!(outcome.is_ok(), "no connection may fail, but {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn a_udp_flow_keeps_its_backend_over_a_restart() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let [a, b] = ["pod-a", "pod-b"].map(|pod| world.backend(pod));
+    let service = Service::new(Transport::Udp).backend(a).backend(b);
+    world.add(&service);
+    let flow = world
+        .client_pod()
+        .enter(|| service.cluster_ip().flow().unwrap());
+    let first = flow.ask(REQUEST).unwrap().backend;
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    agent.kill().unwrap();
+    let agent = start_agent(sandbox.node(), &pins);
+    let mut world = World {
+        agent,
+        pins,
+        sandbox,
+    };
+    let heavier = Service::new(Transport::Udp)
+        .weighted(a, 5)
+        .backend(b)
+        .backend(world.backend("pod-d"));
+    world.apply(&resync_with(&[heavier.json()]));
+    for _ in 0..20 {
+        let backend = flow.ask(REQUEST).unwrap().backend;
+        assert_eq!(backend, first, "its backend is still there");
+    }
+}
+
+#[test]
+fn a_resync_repairs_what_someone_else_changed() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let [a, b] = ["pod-a", "pod-b"].map(|pod| world.backend(pod));
+    let service = Service::new(Transport::Tcp).weighted(a, 3).backend(b);
+    let snapshot = resync_with(&[service.json()]);
+    assert!(world.writes(&snapshot) > 0);
+    let mut tables = Tables::open(&world.pins);
+    let right = tables.view();
+    let key = *right.keys().next().unwrap();
+    let index = tables.frontends.get(&key, 0).unwrap();
+    let cell = tables.cells.get(&index, 0).unwrap();
+    let damages: [Damage<'_>; 7] = [
+        ("a deleted frontend", &|tables| {
+            tables.frontends.remove(&key).unwrap();
+        }),
+        ("a foreign frontend", &|tables| {
+            tables.frontends.insert([9; 8], 7, 0).unwrap();
+        }),
+        ("an index out of bounds", &|tables| {
+            tables.frontends.insert(key, u32::MAX, 0).unwrap();
+        }),
+        ("a cell out of bounds", &|tables| {
+            tables.cells.set(index, u64::MAX, 0).unwrap();
+        }),
+        ("an empty cell", &|tables| {
+            tables.cells.set(index, 0, 0).unwrap();
+        }),
+        ("a changed slot", &|tables| {
+            let slot = [u32::MAX, 0, 0, 0];
+            tables.slots.set(cell as u32 & 0xfff_ffff, slot, 0).unwrap();
+        }),
+        ("changed backends", &|tables| {
+            for backend in 0..8 {
+                tables.backends.set(backend, [1; 16], 0).unwrap();
+            }
+        }),
+    ];
+    for (what, damage) in damages {
+        damage(&mut tables);
+        assert!(world.writes(&snapshot) > 0, "{what} must be repaired");
+        assert_eq!(tables.view(), right, "{what} must be repaired");
+        assert_eq!(world.writes(&snapshot), 0, "{what} is repaired");
+        let tally = world.ask_from_pod(service.cluster_ip(), 50);
+        assert_eq!(tally.backends(), [a, b]);
+    }
+}
+
+#[test]
+fn a_pin_directory_is_for_one_agent() {
+    let Some(world) = World::new() else { return };
+    let refused = try_start_agent(world.sandbox.node(), &world.pins).unwrap_err();
+    let expected = format!("in use by process {}", world.agent.pid());
+    assert!(refused.to_string().contains(&expected), "{refused}");
+}
+
+#[test]
+fn tables_of_another_layout_are_refused() {
+    let Some(world) = World::new() else { return };
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    agent.stop().unwrap();
+    let mut layout: Array<_, [u64; 2]> =
+        Array::try_from(Map::Array(pinned::map(&pins, "LAYOUT"))).unwrap();
+    let ours = layout.get(&0, 0).unwrap();
+    layout.set(0, [ours[0] + 1, ours[1]], 0).unwrap();
+    let before = pinned::links(&pins);
+    let refused = try_start_agent(sandbox.node(), &pins)
+        .unwrap_err()
+        .to_string();
+    let advice = format!("`shunt cleanup --pin-dir {}`", pins.path().display());
+    assert!(
+        refused.contains("layout 2/") && refused.contains(&advice),
+        "{refused}"
+    );
+    assert_eq!(pinned::links(&pins), before, "nothing is touched");
+
+    layout.set(0, ours, 0).unwrap();
+    let cells = pins.path().join("maps/CELLS_V4");
+    fs::remove_file(&cells).unwrap();
+    pinned::map(&pins, "CONNTRACK_V4").pin(&cells).unwrap();
+    let refused = try_start_agent(sandbox.node(), &pins)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("have another CELLS_V4"), "{refused}");
+}
+
+#[test]
+fn links_follow_their_interfaces() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    let snapshot = resync_with(&[service.json()]);
+    world.apply(&snapshot);
+    let World {
+        agent,
+        pins,
+        mut sandbox,
+    } = world;
+    agent.kill().unwrap();
+    let before = pinned::links(&pins);
+    sandbox.remove_pod("pod-c").unwrap();
+    sandbox
+        .add_pod("pod-c", shunt_tests::addresses::POD_C)
+        .unwrap();
+    let mut agent = start_agent(sandbox.node(), &pins);
+    assert_eq!(
+        pinned::links(&pins).len(),
+        8,
+        "the links of the interface that is gone are removed"
+    );
+    agent.apply_all(&[snapshot]).unwrap();
+    let after = pinned::links(&pins);
+    assert_eq!(after.len(), 10, "and the new interface is attached");
+    let same = after.keys().filter(|name| before.contains_key(*name));
+    assert_eq!(same.count(), 8);
+    let mut world = World {
+        agent,
+        pins,
+        sandbox,
+    };
+    world.ask_from_pod(service.cluster_ip(), 20);
+
+    let mut one: Value = serde_json::from_str(&resync()).unwrap();
+    one["frontend_ifs"] = json!(["eth0"]);
+    world.apply(&one.to_string());
+    assert_eq!(
+        pinned::links(&world.pins).len(),
+        2,
+        "what is no longer wanted is unpinned"
+    );
+}
