@@ -40,7 +40,8 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     )?;
 
     let mut agent = Command::new(workspace::output("release")?.join("shunt"));
-    agent.arg("agent");
+    // By hand, translation ends with the agent; a service manager starts the agent itself.
+    agent.args(["agent", "--no-pin"]);
     for name in interface {
         agent.args(["--interface", name]);
     }

@@ -13,7 +13,7 @@ use clap::Args;
 use shunt::{
     Agent, Outcome,
     api::RendererEvent,
-    datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog},
+    datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, cleanup},
     renderer::Renderer,
     source::{self, Input, Line, LineError},
 };
@@ -110,6 +110,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
+    let pin_dir = (!no_pin).then_some(pin_dir);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let reader = events
@@ -121,14 +122,14 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         hairpin_ip,
         packet_log,
         sizes: sizes.table_sizes(),
-        pin_dir: (!no_pin).then_some(pin_dir),
+        pin_dir: pin_dir.clone(),
     })
     .context("cannot set up the datapath")?;
     let _packet_log = match packet_log {
         PacketLog::Off => None,
         PacketLog::Debug => Some(datapath.forward_packet_log()?),
     };
-    let _collector = datapath
+    let collector = datapath
         .take_conntrack()
         .map(|table| Collector::start(table, conntrack.timeouts(), conntrack.interval()))
         .transpose()
@@ -167,6 +168,16 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         }
     }
     info!("stopping: {}", totals(&agent));
+    let idle = match collector.and_then(Collector::stop) {
+        Some(conntrack) => agent.datapath().is_empty()? && conntrack.is_empty()?,
+        None => false,
+    };
+    drop(agent);
+    if let (Some(pin_dir), true) = (pin_dir, idle) {
+        // There is nothing to keep up: no service, no connection.
+        cleanup(&pin_dir)?;
+        info!("nothing is translated: nothing stays pinned");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

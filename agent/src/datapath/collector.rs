@@ -15,14 +15,13 @@ use super::{conntrack::Conntrack, lifetime::Timeouts};
 /// How often the clock advances: its unit.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Keeps the clock of a conntrack table, and sweeps the table, until it is dropped.
-#[derive(Debug)]
-pub struct Collector {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+/// Keeps the clock of a conntrack table, and sweeps the table, until it is stopped.
+pub struct Collector<F: Family> {
+    stop: Sender<()>,
+    thread: JoinHandle<Conntrack<F>>,
 }
 
-impl Collector {
+impl<F: Family> Collector<F> {
     /// Starts the thread; it sweeps every `interval` seconds.
     ///
     /// A thread of its own, because a sweep of a large table takes many milliseconds, in which
@@ -31,7 +30,7 @@ impl Collector {
     /// # Errors
     ///
     /// If no thread can be started.
-    pub fn start<F: Family>(
+    pub fn start(
         mut conntrack: Conntrack<F>,
         timeouts: Timeouts,
         interval: u32,
@@ -56,21 +55,15 @@ impl Collector {
                         Err(error) => warn!(%error, "sweeping the conntrack table failed"),
                     }
                 }
+                conntrack
             })?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        Ok(Self { stop, thread })
     }
-}
 
-impl Drop for Collector {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            warn!("the collector ended by a panic");
-        }
+    /// Ends the thread and gives the table back; `None` if the thread had ended by a panic.
+    pub fn stop(self) -> Option<Conntrack<F>> {
+        let Self { stop, thread } = self;
+        drop(stop);
+        thread.join().ok()
     }
 }

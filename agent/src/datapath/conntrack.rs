@@ -43,6 +43,19 @@ impl<F: Family> Conntrack<F> {
             .write(0, self.clock.read(0).wrapping_add(seconds));
     }
 
+    /// Whether no connection is remembered.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        match self.entries.keys().next() {
+            None => Ok(true),
+            Some(Ok(_)) => Ok(false),
+            Some(Err(error)) => absent(error).map(|()| true),
+        }
+    }
+
     /// Removes the connections that have been silent for longer than `timeouts` say, both of
     /// their entries.
     ///

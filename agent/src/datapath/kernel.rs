@@ -12,7 +12,7 @@ use shunt_common::{Cidr, FrontendKey, PodCidrs, V4};
 use tracing::warn;
 
 use super::{
-    Conntrack, DatapathError, Publisher, TableError, TableSizes,
+    Conntrack, DatapathError, Publisher, TableError, TableSizes, Tables as _,
     counters::Counters,
     family::{FromIp, table_key},
     kernel_tables::{self, KernelTables, TableNames},
@@ -178,6 +178,15 @@ impl Datapath {
     /// The IPv4 connections, for whoever collects them; `None` the second time.
     pub const fn take_conntrack(&mut self) -> Option<Conntrack<V4>> {
         self.conntrack_v4.take()
+    }
+
+    /// Whether the kernel holds no frontend, whoever put it there.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read.
+    pub fn is_empty(&self) -> Result<bool, TableError> {
+        Ok(self.v4.tables().frontends()?.is_empty())
     }
 
     /// The programs' counters.

@@ -149,3 +149,17 @@ fn cleanup_removes_nothing_but_pins() {
     let refused = format!("{:#}", output.unwrap_err());
     assert!(refused.contains("not on a bpf file system"), "{refused}");
 }
+
+#[test]
+fn an_agent_with_nothing_to_keep_up_leaves_no_pins() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let dir = world.pins.path().to_owned();
+    assert!(dir.exists(), "pinned while it runs");
+    world.agent.stop().unwrap();
+    assert!(
+        !dir.exists(),
+        "no service and no connection: nothing is left"
+    );
+}

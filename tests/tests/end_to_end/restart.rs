@@ -179,7 +179,12 @@ fn a_pin_directory_is_for_one_agent() {
 
 #[test]
 fn tables_of_another_layout_are_refused() {
-    let Some(world) = World::new() else { return };
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    // Something to keep up, so that the agent leaves its tables behind.
+    let backend = world.backend("pod-a");
+    world.add(&Service::new(Transport::Tcp).backend(backend));
     let World {
         agent,
         pins,
