@@ -226,6 +226,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             return Ok(Arc::clone(slice));
         }
         let mut indexes = Vec::with_capacity(set.backends.len());
+        let mut weights = Vec::with_capacity(set.backends.len());
         for backend in &set.backends {
             let Some(endpoint) = Endpoint::of::<F>(backend) else {
                 continue;
@@ -251,6 +252,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 }
             };
             indexes.push(index);
+            weights.push(backend.weight);
         }
         let count = u32::try_from(indexes.len())
             .ok()
@@ -266,7 +268,6 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             capacity: tables.capacity().slots,
             flag: "--max-slots",
         })?;
-        let weights: Vec<u32> = set.backends.iter().map(|backend| backend.weight).collect();
         tables.write_slots(offset, &fill_slots(&indexes, &weights));
         let slice = Arc::new(Slice {
             set: Arc::clone(set),
