@@ -2,11 +2,7 @@
 
 use std::{net::Ipv4Addr, path::PathBuf};
 
-use aya::{
-    Ebpf, EbpfLoader,
-    maps::{HashMap, Map, PerCpuArray},
-    programs::SchedClassifier,
-};
+use aya::{Ebpf, EbpfLoader, maps::Map, programs::SchedClassifier};
 use ipnet::IpNet;
 use shunt_common::{Cidr, FrontendKey, PodCidrs, V4};
 use tracing::warn;
@@ -137,21 +133,9 @@ impl Datapath {
                 pins.pin_program(name, program)?;
             }
         }
-        let conntrack = ebpf
-            .take_map(V4_CONNTRACK)
-            .ok_or(DatapathError::Missing(V4_CONNTRACK))?;
-        let conntrack = HashMap::try_from(conntrack).map_err(|source| DatapathError::Map {
-            name: V4_CONNTRACK,
-            source,
-        })?;
+        let conntrack = kernel_tables::take(&mut ebpf, V4_CONNTRACK)?;
         let clock = kernel_tables::shared(&mut ebpf, "CLOCK")?;
-        let counters = ebpf
-            .take_map("COUNTERS")
-            .ok_or(DatapathError::Missing("COUNTERS"))?;
-        let counters = PerCpuArray::try_from(counters).map_err(|source| DatapathError::Map {
-            name: "COUNTERS",
-            source,
-        })?;
+        let counters = kernel_tables::take(&mut ebpf, "COUNTERS")?;
         Ok(Self {
             v4: Publisher::new(KernelTables::take(&mut ebpf, V4_TABLES)?),
             conntrack_v4: Some(Conntrack::new(conntrack, clock)),

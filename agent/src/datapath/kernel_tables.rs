@@ -38,19 +38,22 @@ pub struct KernelTables<F: Family> {
 impl<F: Family> KernelTables<F> {
     /// Takes the tables with these names out of the loaded object.
     pub fn take(ebpf: &mut Ebpf, names: TableNames) -> Result<Self, DatapathError> {
-        let frontends = ebpf
-            .take_map(names.frontends)
-            .ok_or(DatapathError::Missing(names.frontends))?;
         Ok(Self {
-            frontends: HashMap::try_from(frontends).map_err(|source| DatapathError::Map {
-                name: names.frontends,
-                source,
-            })?,
+            frontends: take(ebpf, names.frontends)?,
             cells: shared(ebpf, names.cells)?,
             slots: shared(ebpf, names.slots)?,
             backends: shared(ebpf, names.backends)?,
         })
     }
+}
+
+/// Takes the table of this name out of the loaded object, as the type that it is used by.
+pub(super) fn take<M>(ebpf: &mut Ebpf, name: &'static str) -> Result<M, DatapathError>
+where
+    M: TryFrom<Map, Error = MapError>,
+{
+    let map = ebpf.take_map(name).ok_or(DatapathError::Missing(name))?;
+    M::try_from(map).map_err(|source| DatapathError::Map { name, source })
 }
 
 /// Maps the array of this name.

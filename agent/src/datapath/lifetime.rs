@@ -57,6 +57,16 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Every phase.
+    pub const ALL: [Self; 6] = [
+        Self::Opening,
+        Self::Established,
+        Self::Closing,
+        Self::Closed,
+        Self::OneWay,
+        Self::Replied,
+    ];
+
     /// The phase of a connection of which the two directions have seen this much; a direction
     /// whose entry is gone has seen 0.
     pub const fn of(protocol: u8, forward: u16, reply: u16) -> Self {
@@ -94,24 +104,9 @@ impl Timeouts {
 
     /// The shortest of them: no connection is over before.
     pub fn shortest(&self) -> u32 {
-        let Self {
-            tcp_opening,
-            tcp_established,
-            tcp_closing,
-            tcp_closed,
-            udp_one_way,
-            udp_replied,
-        } = *self;
-        [
-            tcp_opening,
-            tcp_established,
-            tcp_closing,
-            tcp_closed,
-            udp_one_way,
-            udp_replied,
-        ]
-        .into_iter()
-        .fold(u32::MAX, u32::min)
+        Phase::ALL
+            .into_iter()
+            .fold(u32::MAX, |shortest, phase| shortest.min(self.of(phase)))
     }
 }
 
