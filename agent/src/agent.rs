@@ -87,6 +87,11 @@ impl Agent {
             Some(snapshot) => self.datapath.resync(snapshot)?,
             None => self.datapath.publish(&plan.changes)?,
         };
+        let writes = writes
+            + match plan.nodes() {
+                Some(nodes) => self.datapath.set_node_ips(nodes.own()),
+                None => 0,
+            };
         let mut outcome = Outcome {
             added: plan.changes.added.len(),
             changed: plan.changes.changed.len(),

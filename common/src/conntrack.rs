@@ -82,4 +82,11 @@ impl<F: Family> ConntrackEntry<F> {
     pub const FIN: u16 = 2;
     /// A TCP segment that ends the connection.
     pub const RST: u16 = 4;
+
+    /// Whether a connection is over of which the two directions have seen this much: both sides
+    /// have ended, or one has reset.
+    #[inline]
+    pub const fn is_over(forward: u16, reply: u16) -> bool {
+        (forward | reply) & Self::RST != 0 || forward & reply & Self::FIN != 0
+    }
 }

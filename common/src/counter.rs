@@ -16,6 +16,17 @@ pub enum Counter {
     DropNoBackend,
     /// Dropped: the conntrack table took no new entry.
     DropConntrackFull,
+    /// Dropped: no source port is left for a connection to this backend.
+    DropNoPort,
+    /// Dropped: a connection from outside to a backend elsewhere, and this node has no address
+    /// that it could go on from.
+    DropNoNodeIp,
+    /// Dropped: this node has no route to where the packet is to go.
+    DropNoRoute,
+    /// Rejected: the packet is longer than the link that it is to go over takes.
+    RejectTooLong,
+    /// Rejected: the packet has come too far (TTL, hop limit).
+    RejectExpired,
     /// Dropped: the packet could not be rewritten.
     DropRewrite,
     /// Dropped: a slot or backend that the tables point at does not exist.
@@ -28,13 +39,18 @@ pub enum Counter {
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
         Self::RejectNoBackend,
         Self::DropNoBackend,
         Self::DropConntrackFull,
+        Self::DropNoPort,
+        Self::DropNoNodeIp,
+        Self::DropNoRoute,
+        Self::RejectTooLong,
+        Self::RejectExpired,
         Self::DropRewrite,
         Self::DropCorrupt,
         Self::PassFragment,
@@ -50,6 +66,11 @@ impl Counter {
             Self::RejectNoBackend => "reject_no_backend",
             Self::DropNoBackend => "drop_no_backend",
             Self::DropConntrackFull => "drop_conntrack_full",
+            Self::DropNoPort => "drop_no_port",
+            Self::DropNoNodeIp => "drop_no_node_ip",
+            Self::DropNoRoute => "drop_no_route",
+            Self::RejectTooLong => "reject_too_long",
+            Self::RejectExpired => "reject_expired",
             Self::DropRewrite => "drop_rewrite",
             Self::DropCorrupt => "drop_corrupt",
             Self::PassFragment => "pass_fragment",

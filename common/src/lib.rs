@@ -17,6 +17,8 @@ mod conntrack;
 mod counter;
 mod family;
 mod frontend;
+mod node;
+mod ports;
 mod protocol;
 mod slot;
 mod tuple;
@@ -28,6 +30,8 @@ pub use conntrack::{ConntrackEntry, ConntrackKey, Direction};
 pub use counter::Counter;
 pub use family::{Address, Family, V4, V6};
 pub use frontend::{Cell, FrontendKey};
+pub use node::NodeIps;
+pub use ports::{PortRange, Probes};
 pub use protocol::{SCTP, TCP, UDP};
 pub use slot::Slot;
 #[cfg(not(target_arch = "bpf"))]

@@ -1,9 +1,8 @@
 //! Connection tracking: a connection keeps the backend that its first packet got.
 
-use aya_ebpf::bindings::BPF_ANY;
-use shunt_common::{Backend, ConntrackEntry, ConntrackKey, Direction, Tuple};
+use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Tuple};
 
-use crate::{family::Family, maps::CLOCK, packet::Packet, service::Choice};
+use crate::{family::Family, maps::CLOCK, packet::Packet};
 
 /// What a connection means for a packet.
 pub struct Found<F: Family> {
@@ -47,64 +46,6 @@ pub fn find<F: Family>(packet: &Packet<F>, direction: Direction) -> Option<Found
 
 /// The agent's clock.
 #[inline(always)]
-fn clock() -> u32 {
+pub fn clock() -> u32 {
     CLOCK.get(0).copied().unwrap_or_default()
-}
-
-/// Opens the connection of `packet` to the chosen backend: both entries, the reply's first, so
-/// that no packet goes out whose answer would not be understood. Gives the tuple that the packet
-/// is to leave with; `Err` if the table takes no more.
-///
-/// A client that uses a port again, at another frontend with the same backend, takes over the
-/// reply entry of the earlier connection. Then that one's forward entry goes, so that its next
-/// packet opens it anew instead of waiting for replies that would come from the wrong frontend.
-#[inline(always)]
-pub fn open<F: Family>(packet: &Packet<F>, choice: &Choice<F>) -> Result<Tuple<F>, i32> {
-    let Choice {
-        index,
-        backend:
-            Backend {
-                address,
-                port,
-                generation,
-                ..
-            },
-    } = *choice;
-    let source = if address == packet.tuple.source {
-        F::hairpin_ip()
-    } else {
-        packet.tuple.source
-    };
-    let translated = Tuple {
-        source,
-        destination: address,
-        destination_port: port,
-        ..packet.tuple
-    };
-    let last_seen = clock();
-    let entry = |translated, seen| ConntrackEntry {
-        translated,
-        backend: index,
-        generation,
-        seen,
-        last_seen,
-    };
-    let conntrack = F::conntrack();
-    let reply = ConntrackKey::new(translated.reversed(), packet.protocol, Direction::Reply);
-    // SAFETY: as in `find`.
-    if let Some(earlier) = unsafe { conntrack.get(reply) } {
-        let forward = earlier.translated.reversed();
-        if forward != packet.tuple {
-            let key = ConntrackKey::new(forward, packet.protocol, Direction::Forward);
-            // It may have been evicted already.
-            let _ = conntrack.remove(key);
-        }
-    }
-    conntrack.insert(reply, entry(packet.tuple.reversed(), 0), BPF_ANY.into())?;
-    conntrack.insert(
-        ConntrackKey::new(packet.tuple, packet.protocol, Direction::Forward),
-        entry(translated, packet.says()),
-        BPF_ANY.into(),
-    )?;
-    Ok(translated)
 }

@@ -1,8 +1,10 @@
 //! Counting, per CPU.
 
+use aya_ebpf::programs::TcContext;
+use aya_log_ebpf::debug;
 use shunt_common::Counter;
 
-use crate::maps::COUNTERS;
+use crate::{maps::COUNTERS, verdict::Verdict};
 
 /// Adds one packet to `counter`.
 #[inline(always)]
@@ -11,4 +13,12 @@ pub fn count(counter: Counter) {
         // SAFETY: the value is this CPU's own; an interrupted update at worst loses a count.
         unsafe { *value += 1 };
     }
+}
+
+/// Drops the packet, counted by its reason.
+#[inline(always)]
+pub fn drop(context: &TcContext, reason: Counter) -> Verdict {
+    count(reason);
+    debug!(context, "dropped: {}", reason.name());
+    Verdict::Drop
 }

@@ -4,7 +4,12 @@ use aya_ebpf::programs::TcContext;
 use shunt_common::{Counter, Direction};
 
 use crate::{
-    conntrack, counters::count, family::Family, packet::Packet, rewrite::rewrite, verdict::Verdict,
+    conntrack,
+    counters::{count, drop},
+    family::Family,
+    packet::Packet,
+    rewrite::rewrite,
+    verdict::Verdict,
 };
 
 /// Gives a reply of a translated connection its frontend's address; passes every other packet
@@ -18,8 +23,7 @@ pub fn handle<F: Family>(context: &TcContext) -> Verdict {
         return Verdict::Pass;
     };
     if rewrite(context, &packet, &found.translated).is_err() {
-        count(Counter::DropRewrite);
-        return Verdict::Drop;
+        return drop(context, Counter::DropRewrite);
     }
     count(Counter::Reply);
     Verdict::Pass

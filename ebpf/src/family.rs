@@ -1,12 +1,13 @@
 //! What the address families do differently: tables, headers, checksums. Everything else is one
 //! generic source.
 
-use aya_ebpf::programs::TcContext;
+use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
 use shunt_common::{PodCidrs, Tuple};
 
 use crate::{
     frame::Unreadable,
-    maps::{Backends, Cells, Conntrack, Frontends, Slots},
+    icmp::IcmpError,
+    maps::{Backends, Cells, Conntrack, Frontends, Node, Slots},
 };
 
 /// The kernel's side of an address family.
@@ -16,7 +17,9 @@ pub trait Family: shunt_common::Family {
     fn cells() -> &'static Cells;
     fn slots() -> &'static Slots;
     fn backends() -> &'static Backends<Self>;
+    fn node() -> &'static Node<Self>;
     fn conntrack() -> &'static Conntrack<Self>;
+
     /// Where this node's pods take their addresses from.
     fn pod_cidrs() -> PodCidrs<Self>;
 
@@ -29,17 +32,41 @@ pub trait Family: shunt_common::Family {
     /// Reads the network header at `offset`.
     fn read(context: &TcContext, offset: usize) -> Result<Network<Self>, Unreadable>;
 
-    /// How long [`Self::write_unreachable`]'s headers are.
-    const UNREACHABLE_LENGTH: usize;
+    /// Nobody listens at the port.
+    const PORT_UNREACHABLE: IcmpError;
+    /// The hop limit is used up.
+    const EXPIRED: IcmpError;
 
-    /// Writes the headers of an ICMP "port unreachable" at `offset`, from the destination of the
-    /// packet with this tuple to its source. Room for them is there; the `quoted` bytes of that
-    /// packet follow, a multiple of 4.
-    fn write_unreachable(
+    /// The packet is longer than `mtu`.
+    fn too_long(mtu: u16) -> IcmpError;
+
+    /// How long [`Self::write_icmp`]'s headers are.
+    const ICMP_LENGTH: usize;
+
+    /// Writes the headers of an ICMP error at `offset`, from the destination of the packet with
+    /// this tuple to its source. Room for them is there; the `quoted` bytes of that packet
+    /// follow, a multiple of 4.
+    fn write_icmp(
         context: &TcContext,
         offset: usize,
         quoted: usize,
         tuple: &Tuple<Self>,
+        error: IcmpError,
+    ) -> Result<(), Unreadable>;
+
+    /// How many more hops the packet with its network header at `offset` may make.
+    fn hop_limit(context: &TcContext, offset: usize) -> Result<u8, Unreadable>;
+
+    /// Takes one hop off that, which is not 0.
+    fn decrement_hop_limit(context: &TcContext, offset: usize) -> Result<(), Unreadable>;
+
+    /// Writes into `lookup` what the way of that packet depends on, once it has the tuple
+    /// `translated`.
+    fn route_key(
+        context: &TcContext,
+        offset: usize,
+        translated: &Tuple<Self>,
+        lookup: &mut bpf_fib_lookup,
     ) -> Result<(), Unreadable>;
 
     /// Replaces the addresses `old` by `new` in the network header at `offset`, and what the

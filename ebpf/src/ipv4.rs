@@ -1,13 +1,14 @@
 //! IPv4: headers and tables.
 
-use aya_ebpf::programs::TcContext;
+use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
 use shunt_common::{PodCidrs, Sum, Tuple, V4};
 
 use crate::{
     config,
     family::{Family, Network},
     frame::{Unreadable, at, at_mut},
-    maps::{self, Backends, Cells, Conntrack, Frontends, Slots},
+    icmp::IcmpError,
+    maps::{self, Backends, Cells, Conntrack, Frontends, Node, Slots},
     packet::TCP_LENGTH,
 };
 
@@ -42,13 +43,15 @@ struct IcmpHeader {
     kind: u8,
     code: u8,
     checksum: u16,
-    unused: u32,
+    detail: u32,
 }
 
 const _: () = assert!(size_of::<IcmpHeader>() == 8, "RFC 792: two words");
 
 const DESTINATION_UNREACHABLE: u8 = 3;
-const PORT_UNREACHABLE: u8 = 3;
+const TIME_EXCEEDED: u8 = 11;
+/// `AF_INET` of `linux/socket.h`.
+const ADDRESS_FAMILY: u8 = 2;
 /// The longest IPv4 header, with the longer of our transport headers.
 const LONGEST_QUOTE: usize = 60 + TCP_LENGTH;
 
@@ -71,6 +74,11 @@ impl Family for V4 {
     #[inline(always)]
     fn backends() -> &'static Backends<Self> {
         &maps::BACKENDS_V4
+    }
+
+    #[inline(always)]
+    fn node() -> &'static Node<Self> {
+        &maps::NODE_V4
     }
 
     #[inline(always)]
@@ -127,16 +135,40 @@ impl Family for V4 {
         Ok(())
     }
 
-    const UNREACHABLE_LENGTH: usize = size_of::<Ipv4Header>() + size_of::<IcmpHeader>();
+    const PORT_UNREACHABLE: IcmpError = IcmpError {
+        kind: DESTINATION_UNREACHABLE,
+        code: 3,
+        detail: 0,
+    };
+
+    const EXPIRED: IcmpError = IcmpError {
+        kind: TIME_EXCEEDED,
+        code: 0,
+        detail: 0,
+    };
+
+    /// "Fragmentation needed and DF set", with the MTU as RFC 1191 section 4 has it.
+    #[inline(always)]
+    fn too_long(mtu: u16) -> IcmpError {
+        IcmpError {
+            kind: DESTINATION_UNREACHABLE,
+            code: 4,
+            detail: u32::from(mtu).to_be(),
+        }
+    }
+
+    const ICMP_LENGTH: usize = size_of::<Ipv4Header>() + size_of::<IcmpHeader>();
 
     #[inline(always)]
-    fn write_unreachable(
+    fn write_icmp(
         context: &TcContext,
         offset: usize,
         quoted: usize,
         tuple: &Tuple<Self>,
+        error: IcmpError,
     ) -> Result<(), Unreadable> {
-        let total = Self::UNREACHABLE_LENGTH + quoted;
+        let IcmpError { kind, code, detail } = error;
+        let total = Self::ICMP_LENGTH + quoted;
         let header = at_mut::<Ipv4Header>(context, offset)?;
         *header = Ipv4Header {
             version_and_length: 0x45,
@@ -159,10 +191,10 @@ impl Family for V4 {
         let offset = offset + size_of::<Ipv4Header>();
         let header = at_mut::<IcmpHeader>(context, offset)?;
         *header = IcmpHeader {
-            kind: DESTINATION_UNREACHABLE,
-            code: PORT_UNREACHABLE,
+            kind,
+            code,
             checksum: 0,
-            unused: 0,
+            detail,
         };
         let mut sum = Sum::default();
         let covered = size_of::<IcmpHeader>() + quoted;
@@ -173,6 +205,39 @@ impl Family for V4 {
             sum = sum.with(*at::<u32>(context, offset + place)?);
         }
         at_mut::<IcmpHeader>(context, offset)?.checksum = sum.apply(!0);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn hop_limit(context: &TcContext, offset: usize) -> Result<u8, Unreadable> {
+        Ok(at::<Ipv4Header>(context, offset)?.time_to_live)
+    }
+
+    #[inline(always)]
+    fn decrement_hop_limit(context: &TcContext, offset: usize) -> Result<(), Unreadable> {
+        let header = at_mut::<Ipv4Header>(context, offset)?;
+        header.time_to_live -= 1;
+        // The field is the first of its 16-bit word.
+        let one = u32::from(u16::from_ne_bytes([1, 0]));
+        header.checksum = Sum::default().replace(one, 0).apply(header.checksum);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn route_key(
+        context: &TcContext,
+        offset: usize,
+        translated: &Tuple<Self>,
+        lookup: &mut bpf_fib_lookup,
+    ) -> Result<(), Unreadable> {
+        let header = at::<Ipv4Header>(context, offset)?;
+        lookup.family = ADDRESS_FAMILY;
+        lookup.l4_protocol = header.protocol;
+        lookup.sport = translated.source_port;
+        lookup.dport = translated.destination_port;
+        lookup.__bindgen_anon_2.tos = header.service;
+        lookup.__bindgen_anon_3.ipv4_src = translated.source;
+        lookup.__bindgen_anon_4.ipv4_dst = translated.destination;
         Ok(())
     }
 }

@@ -7,19 +7,23 @@
 
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
+mod answer;
 mod config;
 mod conntrack;
 mod counters;
 mod egress;
+mod exit;
 mod family;
 mod frame;
-mod hairpin;
+mod icmp;
 mod ingress;
 mod ipv4;
 mod maps;
+mod open;
 mod packet;
-mod reject;
+mod place;
 mod rewrite;
+mod route;
 mod service;
 mod turn;
 mod verdict;

@@ -5,7 +5,9 @@ use aya_ebpf::{
     btf_maps::{Array, HashMap, LruHashMap, PerCpuArray},
     macros::btf_map,
 };
-use shunt_common::{Backend, ConntrackEntry, ConntrackKey, Counter, FrontendKey, Slot, V4};
+use shunt_common::{
+    Backend, ConntrackEntry, ConntrackKey, Counter, FrontendKey, NodeIps, Slot, V4,
+};
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
@@ -17,6 +19,8 @@ pub type Cells = Array<u64, 65_536, MMAPABLE>;
 pub type Slots = Array<Slot, 1_048_576, MMAPABLE>;
 /// Backends by index.
 pub type Backends<F> = Array<Backend<F>, 524_288, MMAPABLE>;
+/// This node's own addresses, one entry.
+pub type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
 /// Two entries a connection.
 pub type Conntrack<F> = LruHashMap<ConntrackKey<F>, ConntrackEntry<F>, 524_288>;
 
@@ -28,6 +32,8 @@ pub static CELLS_V4: Cells = Cells::new();
 pub static SLOTS_V4: Slots = Slots::new();
 #[btf_map]
 pub static BACKENDS_V4: Backends<V4> = Backends::new();
+#[btf_map]
+pub static NODE_V4: Node<V4> = Node::new();
 #[btf_map]
 pub static CONNTRACK_V4: Conntrack<V4> = Conntrack::new();
 

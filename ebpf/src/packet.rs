@@ -22,6 +22,8 @@ pub struct Packet<F: Family> {
     flags: u8,
     /// Offset of the transport header.
     pub transport: usize,
+    /// Offset of what follows it.
+    pub payload: usize,
 }
 
 /// The source and destination port that every transport header begins with, network order.
@@ -122,12 +124,13 @@ impl<F: Family> Packet<F> {
             protocol,
             transport,
         } = F::read(context, NETWORK_OFFSET)?;
-        let (ports, flags) = match protocol {
+        let (ports, flags, length) = match protocol {
             TCP => {
                 let header = at::<TcpHeader>(context, transport)?;
-                (&header.ports, header.flags)
+                let length = usize::from(header.offset >> 4) * 4;
+                (&header.ports, header.flags, length)
             }
-            UDP => (&at::<UdpHeader>(context, transport)?.ports, 0),
+            UDP => (&at::<UdpHeader>(context, transport)?.ports, 0, UDP_LENGTH),
             _ => return Err(Unreadable::Foreign),
         };
         Ok(Self {
@@ -140,6 +143,7 @@ impl<F: Family> Packet<F> {
             protocol,
             flags,
             transport,
+            payload: transport + length,
         })
     }
 }

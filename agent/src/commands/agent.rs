@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    options::{NodeArgs, PinArgs},
+    options::{NodeArgs, PinArgs, SnatArgs},
     tables::{ConntrackArgs, SizeArgs},
 };
 
@@ -53,6 +53,9 @@ pub(crate) struct AgentArgs {
     /// have it
     #[arg(long, value_name = "IP", default_value_t = DatapathOptions::default().hairpin_ip)]
     hairpin_ip: Ipv4Addr,
+
+    #[command(flatten)]
+    snat: SnatArgs,
 
     /// What the kernel programs log of packets
     #[arg(long, value_enum, default_value_t)]
@@ -104,6 +107,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         interfaces,
         node,
         hairpin_ip,
+        snat,
         packet_log,
         sizes,
         conntrack,
@@ -120,6 +124,8 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     let mut datapath = Datapath::load(&DatapathOptions {
         pod_cidrs: node.pod_cidrs,
         hairpin_ip,
+        snat_ip: snat.snat_ip,
+        snat_ports: snat.snat_ports,
         packet_log,
         sizes: sizes.table_sizes(),
         pin_dir: pin_dir.clone(),

@@ -1,11 +1,16 @@
 //! Flags that several commands share.
 
-use std::{net::IpAddr, num::NonZeroU32, path::PathBuf};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    num::NonZeroU32,
+    path::PathBuf,
+};
 
 use anyhow::Context as _;
 use clap::Args;
 use ipnet::IpNet;
 use shunt::renderer::{RenderOptions, host_addresses};
+use shunt_common::PortRange;
 
 /// Where the datapath is pinned.
 #[derive(Debug, Clone, Args)]
@@ -13,6 +18,27 @@ pub(crate) struct PinArgs {
     /// Where the kernel keeps tables, programs and links, on a bpf file system; one agent each
     #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/shunt")]
     pub(crate) pin_dir: PathBuf,
+}
+
+/// From where connections from outside to backends on other nodes go on.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct SnatArgs {
+    /// The address of this node that connections from outside to backends on other nodes go on
+    /// from [default: the lowest of the node's own]
+    #[arg(long, value_name = "IP")]
+    pub(crate) snat_ip: Option<Ipv4Addr>,
+
+    /// The source ports that they are given; no process of this host may use them
+    #[arg(long, value_name = "FIRST-LAST", default_value = "61000-65535", value_parser = port_range)]
+    pub(crate) snat_ports: PortRange,
+}
+
+fn port_range(text: &str) -> Result<PortRange, String> {
+    let ends = text
+        .split_once('-')
+        .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let (first, last) = ends.ok_or("not of the form FIRST-LAST, as in 61000-65535")?;
+    PortRange::within(first, last).ok_or_else(|| "there is no port in this range".to_owned())
 }
 
 /// What the renderer has to know of this node.

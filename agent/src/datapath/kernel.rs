@@ -1,10 +1,14 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
-use std::{net::Ipv4Addr, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
 
 use aya::{Ebpf, EbpfLoader, maps::Map, programs::SchedClassifier};
 use ipnet::IpNet;
-use shunt_common::{Cidr, FrontendKey, PodCidrs, V4};
+use shunt_common::{Cidr, FrontendKey, PodCidrs, PortRange, V4};
 use tracing::warn;
 
 use super::{
@@ -12,6 +16,7 @@ use super::{
     counters::Counters,
     family::{FromIp, table_key},
     kernel_tables::{self, KernelTables, TableNames},
+    node_table::NodeTable,
     pins::{Layout, Pins},
     raw::Raw,
     table_sizes::SizedTable,
@@ -39,6 +44,11 @@ pub struct DatapathOptions {
     /// The IPv4 address that a pod sees when it reaches itself through its service. Nobody else
     /// may have it.
     pub hairpin_ip: Ipv4Addr,
+    /// The address that connections from outside to backends on other nodes go on from; `None`:
+    /// the lowest of the node's own.
+    pub snat_ip: Option<Ipv4Addr>,
+    /// The source ports that they, and others whose own port is taken, are given.
+    pub snat_ports: PortRange,
     /// What the programs log.
     pub packet_log: PacketLog,
     /// Table sizes. Tables that are pinned already keep theirs.
@@ -53,6 +63,10 @@ impl Default for DatapathOptions {
             pod_cidrs: Vec::new(),
             // Link-local (RFC 3927), so never routed.
             hairpin_ip: Ipv4Addr::new(169, 254, 254, 1),
+            snat_ip: None,
+            // Above the ephemeral range that Linux has by default, 32768 to 60999, and so above
+            // the NodePorts of Kubernetes; 4,523 of these are used.
+            snat_ports: const { PortRange::within(61_000, 65_535).unwrap() },
             packet_log: PacketLog::Off,
             sizes: TableSizes::default(),
             pin_dir: None,
@@ -64,6 +78,7 @@ impl Default for DatapathOptions {
 pub struct Datapath {
     ebpf: Ebpf,
     v4: Publisher<V4, KernelTables<V4>>,
+    node_v4: NodeTable<V4>,
     conntrack_v4: Option<Conntrack<V4>>,
     counters: Counters,
     pins: Option<Pins>,
@@ -95,10 +110,13 @@ impl Datapath {
         let DatapathOptions {
             pod_cidrs,
             hairpin_ip,
+            snat_ip,
+            snat_ports,
             packet_log,
             sizes,
             pin_dir,
         } = options;
+        let snat_ports = Raw(*snat_ports);
         let hairpin_ip = u32::from_ne_bytes(hairpin_ip.octets());
         let pod_cidrs_v4 = Raw(constant_cidrs::<V4>(pod_cidrs, 0)?);
         let log_level: u8 = match packet_log {
@@ -112,6 +130,7 @@ impl Datapath {
         loader
             .override_global("POD_CIDRS_V4", &pod_cidrs_v4, true)
             .override_global("HAIRPIN_IP_V4", &hairpin_ip, true)
+            .override_global("SNAT_PORTS", &snat_ports, true)
             .override_global(aya_log::LEVEL, &log_level, true);
         for table in sized {
             loader.map_max_entries(table.name, table.entries);
@@ -134,10 +153,12 @@ impl Datapath {
             }
         }
         let conntrack = kernel_tables::take(&mut ebpf, V4_CONNTRACK)?;
+        let node = kernel_tables::shared(&mut ebpf, "NODE_V4")?;
         let clock = kernel_tables::shared(&mut ebpf, "CLOCK")?;
         let counters = kernel_tables::take(&mut ebpf, "COUNTERS")?;
         Ok(Self {
             v4: Publisher::new(KernelTables::take(&mut ebpf, V4_TABLES)?),
+            node_v4: NodeTable::new(node, snat_ip.map(IpAddr::from)),
             conntrack_v4: Some(Conntrack::new(conntrack, clock)),
             counters: Counters::new(counters),
             pins,
@@ -181,6 +202,11 @@ impl Datapath {
     /// Where things are pinned, if they are.
     pub(super) const fn pins(&self) -> Option<&Pins> {
         self.pins.as_ref()
+    }
+
+    /// Makes `own` this node's addresses. Gives the number of writes.
+    pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
+        self.node_v4.set(own)
     }
 
     /// Publishes `changes`. Frontends of a family without programs are left out and counted.

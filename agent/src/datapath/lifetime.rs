@@ -72,12 +72,11 @@ impl Phase {
     pub const fn of(protocol: u8, forward: u16, reply: u16) -> Self {
         const PACKET: u16 = ConntrackEntry::<V4>::PACKET;
         const FIN: u16 = ConntrackEntry::<V4>::FIN;
-        const RST: u16 = ConntrackEntry::<V4>::RST;
         let replied = reply & PACKET != 0;
         if protocol != TCP {
             return if replied { Self::Replied } else { Self::OneWay };
         }
-        if (forward | reply) & RST != 0 || forward & reply & FIN != 0 {
+        if ConntrackEntry::<V4>::is_over(forward, reply) {
             Self::Closed
         } else if (forward | reply) & FIN != 0 {
             Self::Closing

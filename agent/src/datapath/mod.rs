@@ -22,6 +22,7 @@ mod kernel_tables;
 mod lifetime;
 mod links;
 mod memory_tables;
+mod node_table;
 mod packet_log;
 mod pins;
 mod publisher;

@@ -42,7 +42,7 @@ impl<'a> Draft<'a> {
     pub(super) fn set_nodes(&mut self, node_ips: BTreeSet<IpAddr>) -> bool {
         let nodes = NodeAddresses::new(node_ips, &self.renderer.options);
         let changed = nodes != self.renderer.nodes;
-        self.nodes = changed.then_some(nodes);
+        self.nodes = Some(nodes);
         changed
     }
 

@@ -31,6 +31,13 @@ pub struct Plan {
     pub(super) revision: u64,
 }
 
+impl Plan {
+    /// The nodes, if the event says who they are.
+    pub(crate) const fn nodes(&self) -> Option<&NodeAddresses> {
+        self.nodes.as_ref()
+    }
+}
+
 /// The difference between the frontends before and after an event. Each list is sorted by key,
 /// and no key is in two of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,0 +1,69 @@
+//! How a translated packet leaves.
+//!
+//! | connection | way |
+//! |---|---|
+//! | source kept | through the stack, which sees one consistent connection |
+//! | hairpin | back out of the interface that it came in by: the stack would judge both directions by routes that do not exist (`rp_filter`) |
+//! | SNAT | straight to the next hop: the stack would see halves of two connections |
+
+use aya_ebpf::programs::TcContext;
+use shunt_common::{Counter, Tuple};
+
+use crate::{
+    counters::{count, drop},
+    family::Family,
+    packet::Packet,
+    rewrite::rewrite,
+    route::{self, Refusal, Route},
+    turn::turn_back,
+    verdict::Verdict,
+};
+
+/// Where a packet goes when its program ends.
+enum Way {
+    Stack,
+    Back,
+    Transit(Route),
+}
+
+/// Gives the packet the tuple `translated` and sends it on, counted as `as_what`.
+#[inline(always)]
+pub fn send<F: Family>(
+    context: &TcContext,
+    packet: &Packet<F>,
+    translated: &Tuple<F>,
+    as_what: Counter,
+) -> Verdict {
+    let hairpin = F::hairpin_ip();
+    let way = if translated.source == packet.tuple.source {
+        Way::Stack
+    } else if translated.source == hairpin || packet.tuple.destination == hairpin {
+        Way::Back
+    } else {
+        match route::find(context, packet, translated) {
+            Ok(route) => Way::Transit(route),
+            Err(Refusal { reason, tell }) => {
+                if let Some(error) = tell {
+                    return error.answer(context, packet, reason);
+                }
+                return drop(context, reason);
+            }
+        }
+    };
+    if rewrite(context, packet, translated).is_err() {
+        return drop(context, Counter::DropRewrite);
+    }
+    let sent = match way {
+        Way::Stack => {
+            count(as_what);
+            return Verdict::Pass;
+        }
+        Way::Back => turn_back(context),
+        Way::Transit(route) => route.take::<F>(context),
+    };
+    if sent.is_err() {
+        return drop(context, Counter::DropRewrite);
+    }
+    count(as_what);
+    Verdict::Redirect
+}

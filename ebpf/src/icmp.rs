@@ -1,0 +1,69 @@
+//! Telling a packet's sender why it goes no further: ICMP errors (RFC 792).
+
+use aya_ebpf::{
+    bindings::bpf_adj_room_mode::BPF_ADJ_ROOM_MAC, helpers::bpf_skb_change_tail,
+    programs::TcContext,
+};
+use shunt_common::{Counter, TCP};
+
+use crate::{
+    counters::{count, drop},
+    family::Family,
+    frame::Unreadable,
+    packet::{NETWORK_OFFSET, Packet, TCP_LENGTH, UDP_LENGTH},
+    turn::turn_back,
+    verdict::Verdict,
+};
+
+/// What the header of an ICMP error says.
+#[derive(Clone, Copy)]
+pub struct IcmpError {
+    pub kind: u8,
+    pub code: u8,
+    /// The second word, network order: the MTU of what is too long, else 0.
+    pub detail: u32,
+}
+
+impl IcmpError {
+    /// Sends the error in answer to the packet, back where that came from, from the address that
+    /// it was sent to. Counted as `reason`, or as dropped where it cannot be.
+    #[inline(always)]
+    pub fn answer<F: Family>(
+        self,
+        context: &TcContext,
+        packet: &Packet<F>,
+        reason: Counter,
+    ) -> Verdict {
+        if self.replace(context, packet).is_err() {
+            return drop(context, Counter::DropRewrite);
+        }
+        count(reason);
+        Verdict::Redirect
+    }
+
+    /// Turns the packet into the error. `Err` leaves a packet that must be dropped: one that is
+    /// larger than a segment cannot be cut.
+    #[inline(always)]
+    fn replace<F: Family>(self, context: &TcContext, packet: &Packet<F>) -> Result<(), Unreadable> {
+        // The network and the transport header are quoted: what a client needs to find its socket,
+        // and at least what the kernel cannot cut away, the place of a checksum that is still to
+        // be filled in (`__bpf_skb_min_len` in net/core/filter.c).
+        let transport = if packet.protocol == TCP {
+            TCP_LENGTH
+        } else {
+            UDP_LENGTH
+        };
+        let quoted = packet.transport - NETWORK_OFFSET + transport;
+        let length = (NETWORK_OFFSET + quoted) as u32;
+        // SAFETY: the context is the kernel's.
+        let cut = unsafe { bpf_skb_change_tail(context.skb.skb, length, 0) };
+        if cut != 0 {
+            return Err(Unreadable::Foreign);
+        }
+        context
+            .adjust_room(F::ICMP_LENGTH as i32, BPF_ADJ_ROOM_MAC, 0)
+            .map_err(|_| Unreadable::Foreign)?;
+        F::write_icmp(context, NETWORK_OFFSET, quoted, &packet.tuple, self)?;
+        turn_back(context)
+    }
+}
