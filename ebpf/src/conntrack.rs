@@ -58,6 +58,7 @@ fn clock() -> u32 {
 /// A client that uses a port again, at another frontend with the same backend, takes over the
 /// reply entry of the earlier connection. Then that one's forward entry goes, so that its next
 /// packet opens it anew instead of waiting for replies that would come from the wrong frontend.
+/// If it has gone on to another backend since, it has a reply entry of its own there, and stays.
 #[inline(always)]
 pub fn open<F: Family>(packet: &Packet<F>, choice: &Choice<F>) -> Result<Tuple<F>, i32> {
     let Choice {
@@ -96,8 +97,12 @@ pub fn open<F: Family>(packet: &Packet<F>, choice: &Choice<F>) -> Result<Tuple<F
         let forward = earlier.translated.reversed();
         if forward != packet.tuple {
             let key = ConntrackKey::new(forward, packet.protocol, Direction::Forward);
-            // It may have been evicted already.
-            let _ = conntrack.remove(key);
+            // SAFETY: as in `find`.
+            let now = unsafe { conntrack.get(key) };
+            if now.is_some_and(|entry| entry.translated == translated) {
+                // It may have been evicted in between.
+                let _ = conntrack.remove(key);
+            }
         }
     }
     conntrack.insert(reply, entry(packet.tuple.reversed(), 0), BPF_ANY.into())?;
