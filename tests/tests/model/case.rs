@@ -387,7 +387,7 @@ fn apply(tweak: &Tweak, service: &mut Service) {
     };
     match tweak {
         Tweak::Weight(number, weight) => {
-            change(service, number, &|backend| backend.weight = *weight)
+            change(service, number, &|backend| backend.weight = *weight);
         }
         Tweak::State(number, state) => change(service, number, &|backend| backend.state = *state),
         Tweak::Scopes(number, bits) => change(service, number, &|backend| {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::Ipv4Addr};
 
 use super::{
     addresses::HAIRPIN,
-    cluster::{Endpoint, Event},
+    cluster::{Backend, Endpoint, Event},
     flows::{Flow, Flows},
     frontends::{Cluster, Frontend, Kind, Member},
     packet::{Form, Packet},
@@ -180,7 +180,7 @@ impl Model {
             return Service::Backends(candidates);
         }
         let backends = self.cluster.backends(frontend);
-        if backends.iter().any(|backend| backend.is_usable()) {
+        if backends.iter().any(Backend::is_usable) {
             Service::Dropped("drop_no_backend")
         } else {
             Service::Rejected
