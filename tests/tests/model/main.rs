@@ -15,6 +15,8 @@ mod kernel;
 mod model;
 mod operations;
 mod packet;
+mod resolve;
+mod strategies;
 mod switches;
 
 use std::{
@@ -26,7 +28,7 @@ use std::{
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 use crate::{
-    case::{Case, Compared},
+    case::{Case, Compared, Difference},
     kernel::Kernel,
 };
 
@@ -91,7 +93,7 @@ fn the_programs_do_what_the_model_says() {
         }
         // A runner makes its number of cases once.
         let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, round));
-        let result = runner.run(&operations::operations(), |operations| {
+        let result = runner.run(&strategies::operations(), |operations| {
             // A case that fails may leave anything behind: the next begins with another object.
             let mut kernel = kernel.borrow_mut();
             let mut attempt = || {
@@ -105,10 +107,10 @@ fn the_programs_do_what_the_model_says() {
             } else {
                 attempt().map(|compared| *total.borrow_mut() += compared)
             };
-            result.map_err(|story: String| {
+            result.map_err(|Difference { packets, story }| {
                 if !failed.replace(true) {
-                    let packets = total.borrow().packets;
-                    println!("a difference in the case after {packets} packets");
+                    let packets = total.borrow().packets + packets;
+                    println!("the first difference after {packets} packets");
                 }
                 TestCaseError::fail(story)
             })

@@ -4,8 +4,8 @@
 use std::{fmt, net::Ipv4Addr};
 
 use etherparse::{
-    EtherType, Ethernet2Header, Icmpv4Type, IpHeaders, IpNumber, Ipv4Header, PacketBuilder,
-    TcpHeader, icmpv4::DestUnreachableHeader,
+    Icmpv4Type, IpHeaders, IpNumber, Ipv4Header, NetHeaders, PacketBuilder, PacketHeaders,
+    TcpHeader, TransportHeader, icmpv4::DestUnreachableHeader,
 };
 
 use super::cluster::{Endpoint, Protocol};
@@ -260,25 +260,28 @@ impl fmt::Debug for Packet {
 
 /// Who a frame says that it is from and to; all of it if it does not say.
 pub fn describe(frame: &[u8]) -> String {
-    let word = |at: usize| {
-        frame
-            .get(at..at + 2)
-            .map(|b| u16::from_be_bytes([b[0], b[1]]))
+    let Ok(headers) = PacketHeaders::from_ethernet_slice(frame) else {
+        return hexadecimal(frame);
     };
-    let ip = |at: usize| -> Option<Ipv4Addr> {
-        let bytes: [u8; 4] = frame.get(at..at + 4)?.try_into().ok()?;
-        Some(bytes.into())
+    let Some(NetHeaders::Ipv4(header, _)) = headers.net else {
+        return hexadecimal(frame);
     };
-    let ethernet = Ethernet2Header::from_slice(frame).map(|(header, _)| header);
-    let header = ethernet
-        .ok()
-        .filter(|header| header.ether_type == EtherType::IPV4)
-        .and_then(|_| Some((ip(26)?, ip(30)?, usize::from(frame[14] & 15) * 4 + ETHERNET)));
-    let Some((source, destination, transport)) = header else {
-        return format!("{frame:02x?}");
+    let [source, destination] = [header.source, header.destination].map(Ipv4Addr::from);
+    let (protocol, ports) = match headers.transport {
+        Some(TransportHeader::Tcp(tcp)) => ("TCP", Some((tcp.source_port, tcp.destination_port))),
+        Some(TransportHeader::Udp(udp)) => ("UDP", Some((udp.source_port, udp.destination_port))),
+        Some(TransportHeader::Icmpv4(icmp)) => {
+            return format!("{source} > {destination} {:?}", icmp.icmp_type);
+        }
+        _ => ("without ports", None),
     };
-    let (Some(from), Some(to)) = (word(transport), word(transport + 2)) else {
-        return format!("{source} > {destination} {frame:02x?}");
-    };
-    format!("{source}:{from} > {destination}:{to}")
+    match ports {
+        Some((from, to)) => format!("{source}:{from} > {destination}:{to} {protocol}"),
+        None => format!("{source} > {destination} {protocol}"),
+    }
+}
+
+/// Bytes, for people.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
