@@ -8,6 +8,7 @@ mod changes;
 mod cleanup;
 mod crashes;
 mod errors;
+mod hammer;
 mod interfaces;
 mod pinned;
 mod ports;

@@ -127,6 +127,31 @@ fn a_client_port_can_be_used_at_one_frontend_after_the_other() {
 }
 
 #[test]
+fn a_flow_that_left_a_backend_is_not_disturbed_by_the_next_one_there() {
+    needs_root!();
+    let external = ([203, 0, 113, 7], 80);
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let datagram = Packet::new(Transport::Udp, client(1000), FRONTEND);
+    node.ingress(&datagram.frame()).passed();
+    node.apply(&update(&web(&[(4, 1)])));
+    let moved = Verdict::Pass(datagram.to(backend(4)).frame());
+    assert_eq!(node.ingress(&datagram.frame()), moved, "it leaves 3");
+    node.apply(&update(&web(&[(3, 1), (4, 0)])));
+    let next = Packet::new(Transport::Udp, client(1000), external);
+    let taken = Verdict::Pass(next.to(backend(3)).frame());
+    assert_eq!(
+        node.ingress(&next.frame()),
+        taken,
+        "another takes its place"
+    );
+    assert_eq!(
+        node.ingress(&datagram.frame()),
+        moved,
+        "and the first stays where it went"
+    );
+}
+
+#[test]
 fn udp_flow_leaves_a_removed_backend() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);

@@ -1,0 +1,204 @@
+//! Services as events describe them: plain values, and the names that they are given here.
+
+use std::{fmt, net::Ipv4Addr};
+
+use serde_json::{Value, json};
+
+/// An address and a port, in host byte order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    pub ip: Ipv4Addr,
+    pub port: u16,
+}
+
+impl Endpoint {
+    pub const fn new(ip: [u8; 4], port: u16) -> Self {
+        let [a, b, c, d] = ip;
+        Self {
+            ip: Ipv4Addr::new(a, b, c, d),
+            port,
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.ip, self.port)
+    }
+}
+
+/// The two protocols that are translated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// Which backends a frontend may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    Cluster,
+    Local,
+}
+
+/// What a backend can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Ready,
+    Terminating,
+    NotReady,
+}
+
+/// A backend of a service port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    pub at: Endpoint,
+    pub weight: u32,
+    pub local: bool,
+    pub state: State,
+    /// The sets that it belongs to, if the event says so.
+    pub scopes: Option<Vec<Policy>>,
+}
+
+impl Backend {
+    /// Whether it belongs to the set of `policy`; by default to Cluster, and to Local if it is.
+    pub fn is_in(&self, policy: Policy) -> bool {
+        match &self.scopes {
+            Some(scopes) => scopes.contains(&policy),
+            None => policy == Policy::Cluster || self.local,
+        }
+    }
+
+    /// Whether it is known to connections; `NotReady` ones are as good as absent.
+    pub fn is_listed(&self) -> bool {
+        self.state != State::NotReady
+    }
+
+    /// Whether it takes new connections.
+    pub fn is_usable(&self) -> bool {
+        self.state == State::Ready && self.weight > 0
+    }
+
+    fn json(&self) -> Value {
+        let Self {
+            at: Endpoint { ip, port },
+            weight,
+            local,
+            state,
+            scopes,
+        } = self;
+        let mut value = json!({
+            "ip": ip, "port": port, "weight": weight, "local": local, "state": format!("{state:?}"),
+        });
+        if let Some(scopes) = scopes {
+            let names = scopes.iter().map(|scope| format!("{scope:?}"));
+            value["scopes"] = names.collect();
+        }
+        value
+    }
+}
+
+/// A port of a service with its backends, sorted, each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    pub protocol: Protocol,
+    pub port: u16,
+    /// 0: none.
+    pub node_port: u16,
+    pub backends: Vec<Backend>,
+}
+
+/// The number that is a service's name.
+pub type ServiceId = u8;
+/// The index of a port is its name.
+pub type PortName = usize;
+
+/// A service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    pub id: ServiceId,
+    pub cluster_ips: Vec<Ipv4Addr>,
+    pub external_ips: Vec<Ipv4Addr>,
+    pub load_balancer_ips: Vec<Ipv4Addr>,
+    /// Address and prefix length.
+    pub source_ranges: Vec<(Ipv4Addr, u8)>,
+    pub external_policy: Policy,
+    pub internal_policy: Policy,
+    /// Seconds; 0: off.
+    pub affinity: u32,
+    pub ports: Vec<Port>,
+}
+
+impl Service {
+    fn json(&self) -> Value {
+        let Self {
+            id,
+            cluster_ips,
+            external_ips,
+            load_balancer_ips,
+            source_ranges,
+            external_policy,
+            internal_policy,
+            affinity,
+            ports,
+        } = self;
+        let mut value = json!({
+            "id": id_json(*id),
+            "cluster_ips": cluster_ips,
+            "external_ips": external_ips,
+            "load_balancer_ips": load_balancer_ips,
+            "traffic_policy": format!("{external_policy:?}"),
+            "internal_traffic_policy": format!("{internal_policy:?}"),
+            "session_affinity_timeout": affinity,
+            "ports": {},
+            "backends": {},
+        });
+        let ranges = source_ranges.iter();
+        value["load_balancer_source_ranges"] = ranges
+            .map(|(ip, length)| format!("{ip}/{length}"))
+            .collect();
+        for (name, port) in ports.iter().enumerate() {
+            let name = format!("p{name}");
+            let protocol = format!("{:?}", port.protocol).to_uppercase();
+            value["ports"][&name] = json!({
+                "protocol": protocol, "port": port.port, "node_port": port.node_port,
+            });
+            value["backends"][&name] = port.backends.iter().map(Backend::json).collect();
+        }
+        value
+    }
+}
+
+fn id_json(id: ServiceId) -> Value {
+    json!({ "namespace": "model", "name": format!("s{id}") })
+}
+
+/// An event, as the model and the agent are told of it.
+#[derive(Debug, Clone)]
+pub enum Event {
+    Resync(Vec<Ipv4Addr>, Vec<Service>),
+    Add(Service),
+    Update(Service),
+    Delete(ServiceId),
+    NodePorts(Vec<Ipv4Addr>, Vec<Service>),
+}
+
+impl Event {
+    /// The line that tells the agent.
+    pub fn line(&self) -> String {
+        let all = |services: &[Service]| services.iter().map(Service::json).collect::<Value>();
+        match self {
+            Self::Resync(nodes, services) => json!({
+                "event": "Resync", "node_ips": nodes, "services": all(services),
+                "frontend_ifs": [], "backend_ifs": [],
+            }),
+            Self::Add(service) => json!({ "event": "AddService", "service": service.json() }),
+            Self::Update(service) => json!({ "event": "UpdateService", "service": service.json() }),
+            Self::Delete(id) => json!({ "event": "DeleteService", "id": id_json(*id) }),
+            Self::NodePorts(nodes, services) => json!({
+                "event": "UpdateNodePortServices", "node_ips": nodes, "services": all(services),
+            }),
+        }
+        .to_string()
+    }
+}

@@ -1,0 +1,203 @@
+//! The model's connections: what each direction has seen, and when it is over.
+
+use std::collections::BTreeMap;
+
+use shunt::datapath::Timeouts;
+
+use super::{
+    cluster::{Endpoint, Protocol},
+    frontends::Member,
+    packet::Packet,
+    switches::{self, SharedReply},
+};
+
+/// The two ends of a packet.
+pub type Ends = (Protocol, Endpoint, Endpoint);
+
+/// What one direction of a flow has seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    packet: bool,
+    end: bool,
+    reset: bool,
+    last: u64,
+}
+
+impl Seen {
+    fn note(&mut self, packet: &Packet, now: u64) {
+        self.packet = true;
+        self.end |= packet.ends();
+        self.reset |= packet.ends() && packet.flags.rst;
+        self.last = now;
+    }
+}
+
+/// A client's flow to a backend.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    pub protocol: Protocol,
+    pub client: Endpoint,
+    pub frontend: Endpoint,
+    /// Whom the backend sees.
+    pub source: Endpoint,
+    pub backend: Endpoint,
+    /// Who the backend was when it was chosen.
+    pub member: Member,
+    pub membership: u64,
+    request: Seen,
+    reply: Seen,
+}
+
+impl Flow {
+    /// A flow whose first packet is yet to come.
+    pub fn new(
+        packet: &Packet,
+        source: Endpoint,
+        (member, membership): (Member, u64),
+        now: u64,
+    ) -> Self {
+        Self {
+            protocol: packet.protocol,
+            client: packet.source,
+            frontend: packet.destination,
+            source,
+            backend: member.at,
+            member,
+            membership,
+            request: Seen::default(),
+            reply: Seen {
+                last: now,
+                ..Seen::default()
+            },
+        }
+    }
+
+    /// Whether the client has ended it: its next SYN begins another.
+    pub const fn is_ended(&self) -> bool {
+        self.request.end
+    }
+
+    /// As its requests come in.
+    pub const fn request_ends(&self) -> Ends {
+        (self.protocol, self.client, self.frontend)
+    }
+
+    /// As its replies come in.
+    pub const fn reply_ends(&self) -> Ends {
+        (self.protocol, self.backend, self.source)
+    }
+}
+
+/// All flows that are remembered. A flow's two directions are found separately: a client that
+/// begins anew leaves the earlier flow only its late replies.
+#[derive(Debug, Default)]
+pub struct Flows {
+    now: u64,
+    next: usize,
+    flows: BTreeMap<usize, Flow>,
+    requests: BTreeMap<Ends, usize>,
+    replies: BTreeMap<Ends, usize>,
+}
+
+impl Flows {
+    /// Seconds since the beginning.
+    pub const fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The flow that a request belongs to.
+    pub fn of_request(&self, packet: &Packet) -> Option<&Flow> {
+        let ends = (packet.protocol, packet.source, packet.destination);
+        self.flows.get(self.requests.get(&ends)?)
+    }
+
+    /// Notes what a request says to its flow.
+    pub fn note_request(&mut self, packet: &Packet) {
+        let ends = (packet.protocol, packet.source, packet.destination);
+        let index = self.requests.get(&ends);
+        if let Some(flow) = index.and_then(|index| self.flows.get_mut(index)) {
+            flow.request.note(packet, self.now);
+        }
+    }
+
+    /// Notes what a reply says to its flow, and gives that.
+    pub fn note_reply(&mut self, packet: &Packet) -> Option<&Flow> {
+        let ends = (packet.protocol, packet.source, packet.destination);
+        let flow = self.flows.get_mut(self.replies.get(&ends)?)?;
+        flow.reply.note(packet, self.now);
+        Some(flow)
+    }
+
+    /// Opens a flow.
+    pub fn open(&mut self, flow: Flow) {
+        let (request, reply) = (flow.request_ends(), flow.reply_ends());
+        let index = self.next;
+        self.next += 1;
+        match switches::SHARED_REPLY {
+            SharedReply::TakenOver => {
+                if let Some(earlier) = self.replies.insert(reply, index) {
+                    self.requests.retain(|_, flow| *flow != earlier);
+                }
+            }
+        }
+        self.requests.insert(request, index);
+        self.flows.insert(index, flow);
+        self.forget_lost();
+    }
+
+    /// Lets time pass and forgets the flows that have been silent for too long.
+    pub fn pass(&mut self, seconds: u32) {
+        self.now += u64::from(seconds);
+        let silent: Vec<usize> = self
+            .flows
+            .iter()
+            .filter(|(index, flow)| self.is_over(**index, flow))
+            .map(|(index, _)| *index)
+            .collect();
+        for index in silent {
+            self.requests.retain(|_, flow| *flow != index);
+            self.replies.retain(|_, flow| *flow != index);
+        }
+        self.forget_lost();
+    }
+
+    fn is_over(&self, index: usize, flow: &Flow) -> bool {
+        // A direction that another flow has taken over says nothing of this one.
+        let known = |taken: Option<&usize>, seen| (taken == Some(&index)).then_some(seen);
+        let request = known(self.requests.get(&flow.request_ends()), flow.request);
+        let reply = known(self.replies.get(&flow.reply_ends()), flow.reply);
+        let last = request.into_iter().chain(reply).map(|seen| seen.last).max();
+        let (request, reply) = (request.unwrap_or_default(), reply.unwrap_or_default());
+        let timeouts = Timeouts::default();
+        let timeout = if flow.protocol == Protocol::Udp {
+            if reply.packet {
+                timeouts.udp_replied
+            } else {
+                timeouts.udp_one_way
+            }
+        } else if request.reset || reply.reset || request.end && reply.end {
+            timeouts.tcp_closed
+        } else if request.end || reply.end {
+            timeouts.tcp_closing
+        } else if reply.packet {
+            timeouts.tcp_established
+        } else {
+            timeouts.tcp_opening
+        };
+        last.is_none_or(|last| self.now - last > timeout.into())
+    }
+
+    /// Forgets the flows that no packet finds any more.
+    fn forget_lost(&mut self) {
+        let Self {
+            flows,
+            requests,
+            replies,
+            ..
+        } = self;
+        flows.retain(|index, flow| {
+            requests.get(&flow.request_ends()) == Some(index)
+                || replies.get(&flow.reply_ends()) == Some(index)
+        });
+    }
+}

@@ -1,0 +1,293 @@
+//! The model's services: which frontend belongs to whom, and who may be chosen there.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
+
+use super::{
+    addresses::{self, LOCAL_BACKEND_WEIGHT},
+    cluster::{Backend, Endpoint, Event, Policy, PortName, Protocol, Service, ServiceId},
+    switches,
+};
+
+/// What a client connects to.
+pub type FrontendKey = (Protocol, Endpoint);
+
+/// A backend of a service port, for as long as the port has it without a break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    pub service: ServiceId,
+    pub port: PortName,
+    pub at: Endpoint,
+}
+
+/// Which address a frontend stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    ClusterIp,
+    ExternalIp,
+    LoadBalancerIp,
+    NodePort,
+}
+
+/// A frontend and the service port that has it.
+#[derive(Debug, Clone, Copy)]
+pub struct Frontend {
+    pub service: ServiceId,
+    pub port: PortName,
+    pub kind: Kind,
+    /// The NodePort of another node's address is for clients on this node.
+    pub this_node_only: bool,
+    policy: Policy,
+}
+
+impl Frontend {
+    /// The set that a client is served from.
+    pub fn set_for(&self, on_this_node: bool) -> Policy {
+        let external = self.kind != Kind::ClusterIp;
+        if switches::NODE_CLIENTS_USE_THE_CLUSTER_SET && external && on_this_node {
+            return Policy::Cluster;
+        }
+        self.policy
+    }
+}
+
+/// What a service claims: the older claim has the frontend. A NodePort is claimed on all nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    Address(FrontendKey),
+    NodePort(Protocol, u16),
+}
+
+/// Everything that events have told.
+#[derive(Debug, Clone, Default)]
+pub struct Cluster {
+    pub nodes: BTreeSet<Ipv4Addr>,
+    pub services: BTreeMap<ServiceId, Service>,
+    pub frontends: BTreeMap<FrontendKey, Frontend>,
+    claims: BTreeMap<(ServiceId, Claim), u64>,
+    members: BTreeMap<Member, u64>,
+    /// Numbers claims and memberships in the order of their beginning.
+    last: u64,
+}
+
+impl Cluster {
+    /// Applies an event; `false` and no effect if it must be refused.
+    pub fn apply(&mut self, event: &Event) -> bool {
+        let (Event::Resync(_, services) | Event::NodePorts(_, services)) = event else {
+            if let Event::Add(service) | Event::Update(service) = event {
+                if overflows(service) {
+                    return false;
+                }
+                self.put(service);
+            }
+            if let Event::Delete(id) = event {
+                self.remove(*id);
+            }
+            self.recompute();
+            return true;
+        };
+        if services.iter().any(overflows) {
+            return false;
+        }
+        if let Event::Resync(nodes, _) | Event::NodePorts(nodes, _) = event {
+            self.nodes = nodes.iter().copied().collect();
+        }
+        if let Event::Resync(..) = event {
+            let known: Vec<ServiceId> = self.services.keys().copied().collect();
+            for id in known {
+                if services.iter().all(|service| service.id != id) {
+                    self.remove(id);
+                }
+            }
+        }
+        for service in services {
+            self.put(service);
+        }
+        self.recompute();
+        true
+    }
+
+    /// A service that has a frontend now which another service port has after the event.
+    pub fn loser(&self, event: &Event) -> Option<ServiceId> {
+        let mut after = self.clone();
+        after.apply(event);
+        let owner = |frontend: &Frontend| (frontend.service, frontend.port);
+        let lost = |(key, frontend): &(&FrontendKey, &Frontend)| {
+            let after = after.frontends.get(key);
+            after.is_some_and(|after| owner(after) != owner(frontend))
+        };
+        let loser = self.frontends.iter().find(lost);
+        loser.map(|(_, frontend)| frontend.service)
+    }
+
+    /// Whether a client with this address is on this node.
+    pub fn is_on_this_node(&self, client: Ipv4Addr) -> bool {
+        let own = client == addresses::NODE;
+        addresses::is_pod_of_this_node(client)
+            || switches::OWN_ADDRESSES_ARE_CLIENTS_ON_THIS_NODE && own
+    }
+
+    /// The backends of a frontend's service port, usable or not.
+    pub fn backends(&self, frontend: &Frontend) -> &[Backend] {
+        &self.services[&frontend.service].ports[frontend.port].backends
+    }
+
+    /// Since when the port has had the backend, if it has it.
+    pub fn membership(&self, member: Member) -> Option<u64> {
+        self.members.get(&member).copied()
+    }
+
+    fn put(&mut self, service: &Service) {
+        let claimed: BTreeSet<Claim> = claims(service).collect();
+        self.claims
+            .retain(|(id, claim), _| *id != service.id || claimed.contains(claim));
+        for claim in claimed {
+            self.claims.entry((service.id, claim)).or_insert_with(|| {
+                self.last += 1;
+                self.last
+            });
+        }
+        self.services.insert(service.id, service.clone());
+    }
+
+    fn remove(&mut self, id: ServiceId) {
+        self.services.remove(&id);
+        self.claims.retain(|(service, _), _| *service != id);
+    }
+
+    /// Who has which frontend, and which backends the frontends use, from scratch.
+    fn recompute(&mut self) {
+        let mut candidates: BTreeMap<FrontendKey, Vec<(u64, Frontend)>> = BTreeMap::new();
+        for service in self.services.values() {
+            let mut own = self.frontends_of(service);
+            // The service's own address is meant where one of its NodePorts coincides with it.
+            own.sort_by_key(|(key, _, frontend)| (*key, frontend.kind == Kind::NodePort));
+            own.dedup_by_key(|(key, ..)| *key);
+            for (key, claim, frontend) in own {
+                let age = self.claims[&(service.id, claim)];
+                candidates.entry(key).or_default().push((age, frontend));
+            }
+        }
+        let oldest = |claims: Vec<(u64, Frontend)>| {
+            let oldest = claims.into_iter().min_by_key(|(age, _)| *age);
+            oldest.map(|(_, frontend)| frontend)
+        };
+        self.frontends = candidates
+            .into_iter()
+            .filter_map(|(key, claims)| Some((key, oldest(claims)?)))
+            .collect();
+        self.renew_members();
+    }
+
+    fn frontends_of(&self, service: &Service) -> Vec<(FrontendKey, Claim, Frontend)> {
+        let mut found = Vec::new();
+        for (name, port) in service.ports.iter().enumerate() {
+            let mut add = |kind, ip, number, this_node_only| {
+                let key = (port.protocol, Endpoint { ip, port: number });
+                let (policy, claim) = match kind {
+                    Kind::ClusterIp => (service.internal_policy, Claim::Address(key)),
+                    Kind::NodePort => (
+                        service.external_policy,
+                        Claim::NodePort(port.protocol, number),
+                    ),
+                    Kind::ExternalIp | Kind::LoadBalancerIp => {
+                        (service.external_policy, Claim::Address(key))
+                    }
+                };
+                let frontend = Frontend {
+                    service: service.id,
+                    port: name,
+                    kind,
+                    this_node_only,
+                    policy,
+                };
+                found.push((key, claim, frontend));
+            };
+            for (kind, ips) in [
+                (Kind::ClusterIp, &service.cluster_ips),
+                (Kind::ExternalIp, &service.external_ips),
+                (Kind::LoadBalancerIp, &service.load_balancer_ips),
+            ] {
+                for ip in ips {
+                    add(kind, *ip, port.port, false);
+                }
+            }
+            if port.node_port == 0 {
+                continue;
+            }
+            for ip in &self.nodes {
+                let other = *ip != addresses::NODE;
+                if !other || service.external_policy == Policy::Cluster {
+                    add(Kind::NodePort, *ip, port.node_port, other);
+                }
+            }
+        }
+        found
+    }
+
+    /// A port has the backends that its frontends use; a membership that ends and begins again is
+    /// another one.
+    fn renew_members(&mut self) {
+        let mut used = BTreeSet::new();
+        for frontend in self.frontends.values() {
+            let sets = [frontend.set_for(false), frontend.set_for(true)];
+            for backend in self.backends(frontend) {
+                let listed = backend.is_listed() && sets.iter().any(|set| backend.is_in(*set));
+                if listed {
+                    used.insert(Member {
+                        service: frontend.service,
+                        port: frontend.port,
+                        at: backend.at,
+                    });
+                }
+            }
+        }
+        self.members.retain(|member, _| used.contains(member));
+        for member in used {
+            self.members.entry(member).or_insert_with(|| {
+                self.last += 1;
+                self.last
+            });
+        }
+    }
+}
+
+fn claims(service: &Service) -> impl Iterator<Item = Claim> {
+    let Service {
+        cluster_ips,
+        external_ips,
+        load_balancer_ips,
+        ports,
+        ..
+    } = service;
+    ports.iter().flat_map(move |port| {
+        let ips = [cluster_ips, external_ips, load_balancer_ips];
+        let own = ips.into_iter().flatten().map(|ip| {
+            let at = Endpoint {
+                ip: *ip,
+                port: port.port,
+            };
+            Claim::Address((port.protocol, at))
+        });
+        let node_port = Some(port.node_port).filter(|number| *number > 0);
+        own.chain(node_port.map(|number| Claim::NodePort(port.protocol, number)))
+    })
+}
+
+/// Whether the weights of a port's usable backends do not fit into a `u32` together.
+fn overflows(service: &Service) -> bool {
+    service.ports.iter().any(|port| {
+        let usable = port.backends.iter().filter(|backend| backend.is_usable());
+        let weights = usable.map(|backend| {
+            let factor = if backend.local {
+                LOCAL_BACKEND_WEIGHT
+            } else {
+                1
+            };
+            u64::from(backend.weight) * u64::from(factor)
+        });
+        weights.sum::<u64>() > u32::MAX.into()
+    })
+}

@@ -1,0 +1,143 @@
+//! The real thing: an agent with the real object in the kernel, attached to nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    num::NonZeroU32,
+};
+
+use aya::{TestRun as _, TestRunOptions};
+use shunt::{
+    Agent, ApplyError, api,
+    datapath::{Conntrack, Datapath, DatapathOptions, TableSizes, Timeouts},
+    renderer::{RenderError, RenderOptions, Renderer},
+};
+use shunt_common::V4;
+
+use super::{
+    addresses,
+    model::{Hook, Verdict},
+};
+
+/// What every event of a case fits into.
+const SIZES: TableSizes = TableSizes {
+    frontends: 1024,
+    slots: 8192,
+    backends: 2048,
+    conntrack: 65_536,
+};
+
+/// Longer than any connection is remembered.
+const LONG: u32 = 1_000_000;
+
+/// An agent and its programs.
+pub struct Kernel {
+    agent: Agent,
+    conntrack: Conntrack<V4>,
+    line: u64,
+    /// What the counters said when the node was last [cleared](Self::clear).
+    before: BTreeMap<&'static str, u64>,
+}
+
+impl Kernel {
+    /// Loads the object.
+    pub fn load() -> Self {
+        let options = DatapathOptions {
+            pod_cidrs: vec![addresses::POD_CIDR.parse().unwrap()],
+            hairpin_ip: addresses::HAIRPIN,
+            sizes: SIZES,
+            ..DatapathOptions::default()
+        };
+        let renderer = Renderer::new(RenderOptions {
+            node_ips: BTreeSet::from([IpAddr::from(addresses::NODE)]),
+            local_backend_weight: NonZeroU32::new(addresses::LOCAL_BACKEND_WEIGHT).unwrap(),
+            ..RenderOptions::default()
+        });
+        let mut datapath = Datapath::load(&options).unwrap();
+        Self {
+            conntrack: datapath.take_conntrack().unwrap(),
+            agent: Agent::new(renderer, datapath, BTreeSet::new()),
+            line: 0,
+            before: BTreeMap::new(),
+        }
+    }
+
+    /// Forgets all services, connections and counts.
+    pub fn clear(&mut self, resync: &str) {
+        assert!(self.apply(resync), "an empty snapshot is not refused");
+        self.pass(LONG);
+        assert!(
+            self.conntrack.is_empty().unwrap(),
+            "all connections are over"
+        );
+        self.before = self.read_counters();
+    }
+
+    /// Applies an event; `false` if its weights are refused.
+    pub fn apply(&mut self, event: &str) -> bool {
+        self.line += 1;
+        let decoded = api::decode(event).unwrap_or_else(|error| panic!("{error}: {event}"));
+        match self.agent.apply(self.line, decoded) {
+            Ok(_) => true,
+            Err(ApplyError::Render(RenderError::WeightOverflow { .. })) => false,
+            Err(error) => panic!("{error}: {event}"),
+        }
+    }
+
+    /// Waits for a grace period and frees what was replaced.
+    pub fn reclaim(&mut self) {
+        self.agent.datapath_mut().reclaim().unwrap();
+    }
+
+    /// Lets time pass and removes the connections that are over.
+    pub fn pass(&mut self, seconds: u32) {
+        self.conntrack.advance(seconds);
+        self.conntrack.sweep(&Timeouts::default()).unwrap();
+    }
+
+    /// What was counted since the node was cleared, without zeros.
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut counters = self.read_counters();
+        for (name, count) in &mut counters {
+            *count -= self.before.get(name).copied().unwrap_or_default();
+        }
+        counters.retain(|_, count| *count > 0);
+        counters
+    }
+
+    fn read_counters(&self) -> BTreeMap<&'static str, u64> {
+        let counters = self.agent.datapath().counters().read().unwrap();
+        counters
+            .into_iter()
+            .map(|(counter, packets)| (counter.name(), packets))
+            .collect()
+    }
+
+    /// What a program does with a frame; an error if the kernel takes none, or for another verdict.
+    pub fn run(&mut self, hook: Hook, frame: &[u8]) -> Result<Verdict, String> {
+        let program = match hook {
+            Hook::Ingress => Datapath::INGRESS,
+            Hook::Egress => Datapath::EGRESS,
+        };
+        let mut output = vec![0; frame.len() + 256];
+        let result = self
+            .agent
+            .datapath_mut()
+            .program(program)
+            .unwrap()
+            .test_run(TestRunOptions {
+                data_in: Some(frame),
+                data_out: Some(&mut output),
+                ..TestRunOptions::new()
+            })
+            .map_err(|error| error.to_string())?;
+        output.truncate(result.data_size_out as usize);
+        match result.return_value.cast_signed() {
+            // TCX_NEXT, TCX_DROP and TCX_REDIRECT of linux/bpf.h.
+            -1 => Ok(Verdict::Pass(output)),
+            2 => Ok(Verdict::Drop),
+            7 => Ok(Verdict::Redirect(output)),
+            other => Err(format!("the verdict {other}")),
+        }
+    }
+}

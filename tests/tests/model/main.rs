@@ -1,0 +1,133 @@
+//! The real programs against a plain model of the design's section 4.
+//!
+//! Random services, events and packets go to the [model](model::Model) and to the real object in
+//! the kernel. Every output frame is compared byte for byte, and what was counted at the end of
+//! each case. A difference is shrunk to a short sequence of events and packets, which is printed.
+//!
+//! `SHUNT_MODEL_PACKETS` says how many packets at least, `SHUNT_MODEL_SEED` makes a run again.
+
+mod addresses;
+mod case;
+mod cluster;
+mod flows;
+mod frontends;
+mod kernel;
+mod model;
+mod operations;
+mod packet;
+mod resolve;
+mod strategies;
+mod switches;
+
+use std::{
+    cell::{Cell, RefCell},
+    env,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+use crate::{
+    case::{Case, Compared, Difference},
+    kernel::Kernel,
+};
+
+/// How many packets, unless told otherwise.
+const PACKETS: u64 = 100_000;
+
+/// What must have happened to at least every thousandth packet, for the run to say something.
+const COVERED: [&str; 7] = [
+    "connection",
+    "drop_no_backend",
+    "pass_fragment",
+    "pass_truncated",
+    "reject_no_backend",
+    "reply",
+    "request",
+];
+
+/// How many cases are made before the packets are counted again.
+const CASES: u32 = 20;
+
+/// How often a case is tried while a difference is shrunk: the programs choose at random, and not
+/// every choice shows it.
+const TRIES: u32 = 12;
+
+/// How long a difference may be shrunk, in milliseconds.
+const SHRINKING: u32 = 120_000;
+
+fn setting(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|value| value.parse().unwrap())
+}
+
+fn rng(seed: u64, round: u64) -> TestRng {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..16].copy_from_slice(&round.to_le_bytes());
+    TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+}
+
+#[test]
+fn the_programs_do_what_the_model_says() {
+    if !shunt_tests::is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let seed = setting("SHUNT_MODEL_SEED").unwrap_or(now.as_nanos() as u64);
+    println!("SHUNT_MODEL_SEED={seed}");
+    let wanted = setting("SHUNT_MODEL_PACKETS").unwrap_or(PACKETS);
+
+    let config = Config {
+        failure_persistence: None,
+        max_shrink_iters: u32::MAX - 1,
+        max_shrink_time: SHRINKING,
+        ..Config::with_cases(CASES)
+    };
+    let kernel = RefCell::new(None);
+    let (total, failed) = (RefCell::new(Compared::default()), Cell::new(false));
+    let start = Instant::now();
+    for round in 0.. {
+        if total.borrow().packets >= wanted {
+            break;
+        }
+        // A runner makes its number of cases once.
+        let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, round));
+        let result = runner.run(&strategies::operations(), |operations| {
+            // A case that fails may leave anything behind: the next begins with another object.
+            let mut kernel = kernel.borrow_mut();
+            let mut attempt = || {
+                let mut clean = kernel.take().unwrap_or_else(Kernel::load);
+                let compared = Case::new(&mut clean).run(&operations)?;
+                *kernel = Some(clean);
+                Ok(compared)
+            };
+            let result = if failed.get() {
+                (0..TRIES).try_for_each(|_| attempt().map(drop))
+            } else {
+                attempt().map(|compared| *total.borrow_mut() += compared)
+            };
+            result.map_err(|Difference { packets, story }| {
+                if !failed.replace(true) {
+                    let packets = total.borrow().packets + packets;
+                    println!("the first difference after {packets} packets");
+                }
+                TestCaseError::fail(story)
+            })
+        });
+        if let Err(TestError::Fail(story, _)) = result {
+            panic!("SHUNT_MODEL_SEED={seed}: the shortest case found is\n{story}");
+        }
+        result.unwrap();
+    }
+    let Compared { packets, counters } = total.into_inner();
+    let took = start.elapsed();
+    println!("{packets} packets compared, 0 mismatches, {took:.0?}: {counters:?}");
+    for counter in COVERED {
+        let count = counters.get(counter).copied().unwrap_or_default();
+        assert!(
+            count >= wanted / 1000,
+            "too few packets are {counter}: {count}"
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! Section 4 of the design as plain code: what must become of each packet.
+
+use std::{collections::BTreeMap, net::Ipv4Addr};
+
+use super::{
+    addresses::HAIRPIN,
+    cluster::{Backend, Endpoint, Event},
+    flows::{Flow, Flows},
+    frontends::{Cluster, Frontend, Kind, Member},
+    packet::{Form, Packet},
+    switches,
+};
+
+/// What a program does with a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// On to the stack, as this frame.
+    Pass(Vec<u8>),
+    /// Dropped.
+    Drop,
+    /// Out of an interface, as this frame.
+    Redirect(Vec<u8>),
+}
+
+/// Where a packet meets a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    Ingress,
+    Egress,
+}
+
+/// Everything that was told and everything that was seen.
+#[derive(Debug, Default)]
+pub struct Model {
+    pub cluster: Cluster,
+    pub flows: Flows,
+    counters: BTreeMap<&'static str, u64>,
+}
+
+/// Who gets a packet that belongs to no flow.
+enum Service {
+    NotAFrontend,
+    Rejected,
+    Dropped(&'static str),
+    /// One of these.
+    Backends(Vec<Member>),
+}
+
+/// The programs chose a backend that may not be chosen.
+#[derive(Debug)]
+pub struct ForbiddenChoice {
+    pub chosen: Option<Endpoint>,
+    pub allowed: Vec<Endpoint>,
+}
+
+impl Model {
+    /// Applies an event; `false` if it must be refused.
+    pub fn apply(&mut self, event: &Event) -> bool {
+        self.cluster.apply(event)
+    }
+
+    /// What the programs must have counted.
+    pub const fn counters(&self) -> &BTreeMap<&'static str, u64> {
+        &self.counters
+    }
+
+    /// What must become of a packet. Where a backend is to be chosen freely, `chosen` is who was,
+    /// and from then on it must be that one.
+    pub fn handle(
+        &mut self,
+        hook: Hook,
+        packet: &Packet,
+        chosen: Option<Endpoint>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let reason = match packet.form() {
+            Form::Whole => {
+                return match hook {
+                    Hook::Egress => Ok(self.reply(packet).map_or_else(
+                        || Verdict::Pass(packet.frame()),
+                        |reply| Verdict::Pass(reply.frame()),
+                    )),
+                    // A pod's answer to itself goes back where it came from.
+                    Hook::Ingress if packet.destination.ip == HAIRPIN => {
+                        Ok(self.reply(packet).map_or_else(
+                            || Verdict::Pass(packet.frame()),
+                            |reply| Verdict::Redirect(reply.turned().frame()),
+                        ))
+                    }
+                    Hook::Ingress => self.request(packet, chosen),
+                };
+            }
+            Form::Truncated => Some("pass_truncated"),
+            Form::Fragment => Some("pass_fragment"),
+            Form::Foreign => None,
+        };
+        if let Some(reason) = reason {
+            self.count(reason);
+        }
+        Ok(Verdict::Pass(packet.frame()))
+    }
+
+    /// A reply of a known flow comes from the frontend, to the client.
+    fn reply(&mut self, packet: &Packet) -> Option<Packet> {
+        let flow = self.flows.note_reply(packet)?;
+        let restored = packet.between(flow.frontend, flow.client);
+        self.count("reply");
+        Some(restored)
+    }
+
+    fn request(
+        &mut self,
+        packet: &Packet,
+        chosen: Option<Endpoint>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let continues = self.has_flow(packet);
+        // A flow takes note of every packet that has its ends, even of one that begins another.
+        self.flows.note_request(packet);
+        if !continues {
+            let members = match self.service(packet) {
+                Service::NotAFrontend => return Ok(Verdict::Pass(packet.frame())),
+                Service::Rejected => {
+                    self.count("reject_no_backend");
+                    return Ok(Verdict::Redirect(packet.unreachable()));
+                }
+                Service::Dropped(reason) => {
+                    self.count(reason);
+                    return Ok(Verdict::Drop);
+                }
+                Service::Backends(members) => members,
+            };
+            let Some(member) = members.iter().find(|member| Some(member.at) == chosen) else {
+                let allowed = members.iter().map(|member| member.at).collect();
+                return Err(ForbiddenChoice { chosen, allowed });
+            };
+            let source = self.source_towards(packet, *member);
+            // A usable backend is a member.
+            let membership = self.cluster.membership(*member).unwrap_or_default();
+            let now = self.flows.now();
+            let flow = Flow::new(packet, source, (*member, membership), now);
+            self.flows.open(flow);
+            self.flows.note_request(packet);
+            self.count("connection");
+        }
+        let Some(flow) = self.flows.of_request(packet) else {
+            return Ok(Verdict::Pass(packet.frame()));
+        };
+        let translated = packet.between(flow.source, flow.backend);
+        self.count("request");
+        Ok(if translated.source == packet.source {
+            Verdict::Pass(translated.frame())
+        } else {
+            Verdict::Redirect(translated.turned().frame())
+        })
+    }
+
+    /// Whether the packet continues a flow. A packet that might begin one does so if the flow has
+    /// ended or its backend is gone.
+    fn has_flow(&self, packet: &Packet) -> bool {
+        let stays = |flow: &Flow| {
+            let current = self.cluster.membership(flow.member) == Some(flow.membership);
+            !packet.may_open() || !flow.is_ended() && current
+        };
+        self.flows.of_request(packet).is_some_and(stays)
+    }
+
+    fn service(&self, packet: &Packet) -> Service {
+        let key = (packet.protocol, packet.destination);
+        let on_this_node = self.cluster.is_on_this_node(packet.source.ip);
+        let Some(frontend) = self.cluster.frontends.get(&key) else {
+            return Service::NotAFrontend;
+        };
+        if frontend.this_node_only && !on_this_node {
+            return Service::NotAFrontend;
+        }
+        if let Some(reason) = self.refusal(frontend, packet) {
+            return Service::Dropped(reason);
+        }
+        let candidates = self.candidates(frontend, on_this_node);
+        if !candidates.is_empty() {
+            return Service::Backends(candidates);
+        }
+        let backends = self.cluster.backends(frontend);
+        if backends.iter().any(Backend::is_usable) {
+            Service::Dropped("drop_no_backend")
+        } else {
+            Service::Rejected
+        }
+    }
+
+    /// Why the frontend does not serve this client, if it does not.
+    fn refusal(&self, frontend: &Frontend, packet: &Packet) -> Option<&'static str> {
+        let ranges = &self.cluster.services[&frontend.service].source_ranges;
+        let open = ranges.is_empty() || ranges.iter().any(|range| is_in(packet.source.ip, *range));
+        let refused = frontend.kind == Kind::LoadBalancerIp && !open;
+        (switches::SOURCE_RANGES && refused).then_some("drop_source_range")
+    }
+
+    /// Who may be chosen.
+    fn candidates(&self, frontend: &Frontend, on_this_node: bool) -> Vec<Member> {
+        if switches::SESSION_AFFINITY {
+            unimplemented!("the backend that the client is bound to");
+        }
+        let set = frontend.set_for(on_this_node);
+        let backends = self.cluster.backends(frontend).iter();
+        let usable = backends.filter(|backend| backend.is_usable() && backend.is_in(set));
+        usable
+            .map(|backend| Member {
+                service: frontend.service,
+                port: frontend.port,
+                at: backend.at,
+            })
+            .collect()
+    }
+
+    /// Whom the backend sees.
+    fn source_towards(&self, packet: &Packet, backend: Member) -> Endpoint {
+        if switches::SNAT {
+            unimplemented!("this node's address for outside clients of remote backends");
+        }
+        if packet.source.ip == backend.at.ip {
+            return Endpoint {
+                ip: HAIRPIN,
+                ..packet.source
+            };
+        }
+        packet.source
+    }
+
+    fn count(&mut self, counter: &'static str) {
+        *self.counters.entry(counter).or_default() += 1;
+    }
+}
+
+fn is_in(ip: Ipv4Addr, (range, length): (Ipv4Addr, u8)) -> bool {
+    let differing = u32::from(ip) ^ u32::from(range);
+    length == 0 || differing >> (32 - length) == 0
+}

@@ -1,0 +1,121 @@
+//! What a case is made of: abstract operations, which shrink. They refer to services, backends
+//! and flows by a number that [picks](pick) among whatever there is when their turn comes.
+
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
+use super::{
+    cluster::{Backend, Policy, Service, State},
+    packet::{Damage, Flags},
+};
+
+/// A number that picks.
+pub type Pick = u16;
+
+/// The one of `items` that the number stands for: the same one as long as it is among them,
+/// whichever others are, so that a case stays what it is when parts of it are left out.
+pub fn pick<T: Hash>(items: impl IntoIterator<Item = T>, number: Pick) -> Option<T> {
+    items.into_iter().max_by_key(|item| {
+        let mut hasher = DefaultHasher::new();
+        (number, item).hash(&mut hasher);
+        hasher.finish()
+    })
+}
+
+/// One step of a case.
+#[derive(Debug, Clone)]
+pub enum Operation {
+    /// A packet.
+    Packet(Way, Shape),
+    /// An event.
+    Event(Change),
+    /// So many seconds.
+    Pass(u32),
+    /// A grace period.
+    Reclaim,
+}
+
+/// Between whom a packet goes.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// From a client to a frontend that exists.
+    ToFrontend { frontend: Pick, client: Pick },
+    /// A request of a flow that was opened some time.
+    Request { flow: Pick },
+    /// A reply of a flow that was opened some time.
+    Reply { flow: Pick },
+    /// A request as it goes on to the backend, or a reply as it goes on to the client, at the
+    /// hook where it meets the programs once more; or either one at the wrong hook.
+    Elsewhere { flow: Pick, which: u8 },
+    /// Any ends, any hook.
+    Stray {
+        egress: bool,
+        source: Pick,
+        destination: Pick,
+    },
+}
+
+/// Everything of a packet but its ends.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    pub udp: bool,
+    pub flags: Flags,
+    pub checksum: bool,
+    pub ip_options: usize,
+    pub tcp_options: usize,
+    pub time_to_live: u8,
+    pub identification: u16,
+    pub payload: Vec<u8>,
+    pub padding: usize,
+    pub damage: Option<Damage>,
+}
+
+/// A change of services.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Adds or replaces a service.
+    Put { service: Service, update: bool },
+    /// Removes a service.
+    Delete { service: Pick },
+    /// Changes something of a service that exists.
+    Tweak { service: Pick, tweak: Tweak },
+    /// The nodes change, and some services.
+    NodePorts {
+        other_node: bool,
+        this_node: bool,
+        services: Vec<Service>,
+    },
+    /// A snapshot: of the services that exist those with a bit in `kept`, and new ones.
+    Resync {
+        other_node: bool,
+        kept: u8,
+        services: Vec<Service>,
+    },
+}
+
+/// A small change of a service.
+#[derive(Debug, Clone)]
+pub enum Tweak {
+    Weight(Pick, u32),
+    State(Pick, State),
+    Scopes(Pick, Option<u8>),
+    RemoveBackend(Pick),
+    AddBackend(Pick, Backend),
+    ExternalPolicy(Policy),
+    InternalPolicy(Policy),
+    /// The whole set of a port becomes another.
+    Exchange(Pick, Vec<Backend>),
+}
+
+/// The scopes that two bits say; only local backends are in Local.
+pub fn scopes_of(bits: u8, local: bool) -> Vec<Policy> {
+    let cluster = (bits & 1 != 0).then_some(Policy::Cluster);
+    let local = (bits & 2 != 0 && local).then_some(Policy::Local);
+    cluster.into_iter().chain(local).collect()
+}
+
+/// The backends with each place once.
+pub fn sorted(mut backends: Vec<Backend>) -> Vec<Backend> {
+    backends.sort_by_key(|backend| backend.at);
+    backends.dedup_by_key(|backend| backend.at);
+    backends
+}

@@ -1,0 +1,256 @@
+//! From abstract operations to events and packets, among what there is when their turn comes.
+
+use super::{
+    addresses::{self, BACKEND_IPS, CLIENT_IPS, CLIENT_PORTS, HAIRPIN, NODE, OTHER_NODE},
+    cluster::{Backend, Endpoint, Event, Protocol, Service},
+    flows::Flow,
+    frontends::Cluster,
+    model::Hook,
+    operations::{Change, Pick, Shape, Tweak, Way, pick, scopes_of, sorted},
+    packet::Packet,
+};
+
+/// How many flows are remembered to send packets of.
+const FLOWS: usize = 24;
+
+/// The ends of a flow's packets as they come in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Ends {
+    protocol: Protocol,
+    client: Endpoint,
+    frontend: Endpoint,
+    source: Endpoint,
+    backend: Endpoint,
+}
+
+/// The flows that were opened of late, whatever has become of them.
+#[derive(Default)]
+pub struct Opened(Vec<Ends>);
+
+impl Opened {
+    /// Remembers a flow.
+    pub fn note(&mut self, flow: &Flow) {
+        let Self(opened) = self;
+        let ends = Ends {
+            protocol: flow.protocol,
+            client: flow.client,
+            frontend: flow.frontend,
+            source: flow.source,
+            backend: flow.backend,
+        };
+        if opened.contains(&ends) {
+            return;
+        }
+        if opened.len() == FLOWS {
+            opened.remove(0);
+        }
+        opened.push(ends);
+    }
+}
+
+/// The event that a change is, if it is one now.
+pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
+    let services = &cluster.services;
+    let existing = |number: &Pick| -> Option<Service> {
+        Some(services[pick(services.keys(), *number)?].clone())
+    };
+    let nodes = |this: bool, other: bool| {
+        let this = this.then_some(NODE);
+        this.into_iter()
+            .chain(other.then_some(OTHER_NODE))
+            .collect()
+    };
+    Some(match change {
+        Change::Put {
+            service,
+            update: true,
+        } => Event::Update(service.clone()),
+        Change::Put { service, .. } => Event::Add(service.clone()),
+        Change::Delete { service } => Event::Delete(existing(service)?.id),
+        Change::Tweak { service, tweak } => {
+            let mut service = existing(service)?;
+            apply(tweak, &mut service);
+            Event::Update(service)
+        }
+        Change::NodePorts {
+            other_node,
+            this_node,
+            services,
+        } => Event::NodePorts(nodes(*this_node, *other_node), services.clone()),
+        Change::Resync {
+            other_node,
+            kept,
+            services: new,
+        } => {
+            let replaced = |id| new.iter().any(|service| service.id == id);
+            let old = services
+                .values()
+                .filter(|old| kept & 1 << old.id != 0 && !replaced(old.id));
+            let all = old.chain(new).cloned().collect();
+            Event::Resync(nodes(true, *other_node), all)
+        }
+    })
+}
+
+/// The packet that an operation is now, and where it comes in.
+pub fn packet(cluster: &Cluster, opened: &Opened, way: &Way, shape: &Shape) -> (Hook, Packet) {
+    let opened = |number: &Pick| pick(opened.0.iter().copied(), *number);
+    let protocol = if shape.udp {
+        Protocol::Udp
+    } else {
+        Protocol::Tcp
+    };
+    let (hook, (protocol, source, destination)) = match way {
+        Way::ToFrontend { frontend, client } => {
+            let keys = cluster.frontends.keys().copied();
+            let any = (protocol, any_endpoint(*frontend));
+            let (protocol, frontend) = pick(keys, *frontend).unwrap_or(any);
+            (
+                Hook::Ingress,
+                (protocol, client_endpoint(*client), frontend),
+            )
+        }
+        Way::Request { flow } => match opened(flow) {
+            Some(flow) => (Hook::Ingress, (flow.protocol, flow.client, flow.frontend)),
+            None => (Hook::Ingress, stray(protocol, *flow, *flow)),
+        },
+        Way::Reply { flow } => match opened(flow) {
+            Some(flow) if flow.source.ip == HAIRPIN => {
+                (Hook::Ingress, (flow.protocol, flow.backend, flow.source))
+            }
+            Some(flow) => (Hook::Egress, (flow.protocol, flow.backend, flow.source)),
+            None => (Hook::Egress, stray(protocol, *flow, *flow)),
+        },
+        Way::Elsewhere { flow, which } => match opened(flow) {
+            Some(flow) => {
+                let (hook, source, destination) = match which {
+                    0 => (Hook::Egress, flow.source, flow.backend),
+                    1 => (Hook::Egress, flow.frontend, flow.client),
+                    2 => (Hook::Egress, flow.client, flow.frontend),
+                    3 => (Hook::Ingress, flow.backend, flow.source),
+                    _ => (Hook::Egress, flow.backend, flow.source),
+                };
+                (hook, (flow.protocol, source, destination))
+            }
+            None => (Hook::Egress, stray(protocol, *flow, *flow)),
+        },
+        Way::Stray {
+            egress,
+            source,
+            destination,
+        } => {
+            let hook = if *egress { Hook::Egress } else { Hook::Ingress };
+            (hook, stray(protocol, *source, *destination))
+        }
+    };
+    let Shape {
+        udp: _,
+        flags,
+        checksum,
+        ip_options,
+        tcp_options,
+        time_to_live,
+        identification,
+        payload,
+        padding,
+        damage,
+    } = shape.clone();
+    let packet = Packet {
+        protocol,
+        source,
+        destination,
+        flags,
+        checksum,
+        ip_options,
+        tcp_options,
+        time_to_live,
+        identification,
+        payload,
+        padding,
+        damage,
+        turned: false,
+    };
+    (hook, packet)
+}
+
+fn client_endpoint(number: Pick) -> Endpoint {
+    let number = usize::from(number);
+    Endpoint {
+        ip: CLIENT_IPS[number % CLIENT_IPS.len()],
+        port: CLIENT_PORTS[number / CLIENT_IPS.len() % CLIENT_PORTS.len()],
+    }
+}
+
+fn any_endpoint(number: Pick) -> Endpoint {
+    let ips = [
+        &addresses::SERVICE_IPS[..],
+        &BACKEND_IPS,
+        &CLIENT_IPS,
+        &[HAIRPIN],
+    ]
+    .concat();
+    let ports = [
+        &addresses::SERVICE_PORTS[..],
+        &addresses::BACKEND_PORTS,
+        &CLIENT_PORTS,
+        &[0, 81],
+    ]
+    .concat();
+    let number = usize::from(number);
+    Endpoint {
+        ip: ips[number % ips.len()],
+        port: ports[number / ips.len() % ports.len()],
+    }
+}
+
+fn stray(protocol: Protocol, source: Pick, destination: Pick) -> (Protocol, Endpoint, Endpoint) {
+    (protocol, any_endpoint(source), any_endpoint(destination))
+}
+
+fn apply(tweak: &Tweak, service: &mut Service) {
+    let change = |service: &mut Service, number: &Pick, change: &dyn Fn(&mut Backend)| {
+        if let Some((port, at)) = place(service, *number) {
+            let mut backends = service.ports[port].backends.iter_mut();
+            if let Some(backend) = backends.find(|backend| backend.at == at) {
+                change(backend);
+            }
+        }
+    };
+    match tweak {
+        Tweak::Weight(number, weight) => {
+            change(service, number, &|backend| backend.weight = *weight);
+        }
+        Tweak::State(number, state) => change(service, number, &|backend| backend.state = *state),
+        Tweak::Scopes(number, bits) => change(service, number, &|backend| {
+            backend.scopes = bits.map(|bits| scopes_of(bits, backend.local));
+        }),
+        Tweak::RemoveBackend(index) => {
+            if let Some((port, at)) = place(service, *index) {
+                let backends = &mut service.ports[port].backends;
+                backends.retain(|backend| backend.at != at);
+            }
+        }
+        Tweak::AddBackend(index, backend) => {
+            let port = usize::from(*index) % service.ports.len();
+            let backends = &mut service.ports[port].backends;
+            backends.push(backend.clone());
+            *backends = sorted(std::mem::take(backends));
+        }
+        Tweak::ExternalPolicy(policy) => service.external_policy = *policy,
+        Tweak::InternalPolicy(policy) => service.internal_policy = *policy,
+        Tweak::Exchange(index, backends) => {
+            let port = usize::from(*index) % service.ports.len();
+            service.ports[port].backends.clone_from(backends);
+        }
+    }
+}
+
+/// A backend of one of the service's ports.
+fn place(service: &Service, number: Pick) -> Option<(usize, Endpoint)> {
+    let ports = service.ports.iter().enumerate();
+    let places = ports.flat_map(|(port, of_port)| {
+        let backends = of_port.backends.iter();
+        backends.map(move |backend| (port, backend.at))
+    });
+    pick(places, number)
+}
