@@ -15,6 +15,14 @@ pub(crate) struct PinArgs {
     pub(crate) pin_dir: PathBuf,
 }
 
+/// Where the agent is asked.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SocketArgs {
+    /// The agent's Unix socket, where it takes events and questions
+    #[arg(long, value_name = "PATH", default_value = "/run/shunt/shunt.sock")]
+    pub(crate) socket: PathBuf,
+}
+
 /// What the renderer has to know of this node.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct NodeArgs {
