@@ -40,10 +40,14 @@ async fn connect(socket: &Path) -> Result<Channel> {
     let path = socket
         .to_str()
         .with_context(|| format!("{} is not valid UTF-8", socket.display()))?;
-    Endpoint::from_shared(format!("unix:{path}"))?
+    let connected = Endpoint::from_shared(format!("unix:{path}"))?
         .connect()
-        .await
-        .with_context(|| format!("no agent answers at {path}"))
+        .await;
+    connected.map_err(|error| {
+        // The errors above it say only that it could not be connected.
+        let cause = anyhow::Error::from(error);
+        anyhow!("no agent answers at {path}: {}", cause.root_cause())
+    })
 }
 
 /// For events.

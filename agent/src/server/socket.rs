@@ -11,6 +11,7 @@ use std::{
         },
     },
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use nix::{
@@ -63,8 +64,26 @@ impl SocketError {
 pub struct Socket {
     path: PathBuf,
     /// The file that is ours: someone may have put another in its place.
-    inode: u64,
+    file: FileIdentity,
     listener: Option<UnixListener>,
+}
+
+/// What tells a file from one that came later, which may have got its inode.
+#[derive(Debug, PartialEq, Eq)]
+struct FileIdentity {
+    inode: u64,
+    /// Where the file system keeps it.
+    created: Option<SystemTime>,
+}
+
+impl FileIdentity {
+    fn of(path: &Path) -> io::Result<Self> {
+        let there = fs::symlink_metadata(path)?;
+        Ok(Self {
+            inode: there.ino(),
+            created: there.created().ok(),
+        })
+    }
 }
 
 impl Socket {
@@ -97,12 +116,10 @@ impl Socket {
         let address = UnixAddr::new(path).map_err(failed())?;
         bind(listener.as_raw_fd(), &address).map_err(failed())?;
         listen(&listener, Backlog::MAXCONN).map_err(failed())?;
-        let inode = fs::symlink_metadata(path)
-            .map_err(SocketError::io("looking at", path))?
-            .ino();
+        let file = FileIdentity::of(path).map_err(SocketError::io("looking at", path))?;
         Ok(Self {
             path: path.to_owned(),
-            inode,
+            file,
             listener: Some(listener.into()),
         })
     }
@@ -121,7 +138,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let ours = fs::symlink_metadata(&self.path).is_ok_and(|there| there.ino() == self.inode);
+        let ours = FileIdentity::of(&self.path).is_ok_and(|there| there == self.file);
         if ours && let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "the socket's file stays");
         }
