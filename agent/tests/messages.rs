@@ -94,8 +94,8 @@ fn of_line(event: &Value) -> Result<RendererEvent, String> {
 }
 
 /// What a single message says, or what is wrong with it.
-fn of_message(event: Event) -> Result<RendererEvent, String> {
-    message::decode(&event).map_err(|error| error.to_string())
+fn of_message(event: &Event) -> Result<RendererEvent, String> {
+    message::decode(event).map_err(|error| error.to_string())
 }
 
 /// What a stream of messages says.
@@ -125,7 +125,7 @@ const fn add(service: proto::Service) -> Event {
 fn a_message_with_every_field_says_what_the_line_says() {
     let line = json!({ "event": "AddService", "service": json_service() });
     let event = of_line(&line).unwrap();
-    assert_eq!(of_message(add(message_service())), Ok(event));
+    assert_eq!(of_message(&add(message_service())), Ok(event));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn what_is_left_out_of_a_message_has_the_defaults_of_json() {
         .into(),
         ..proto::Service::default()
     };
-    assert_eq!(of_message(add(service)), of_line(&line));
+    assert_eq!(of_message(&add(service)), of_line(&line));
 }
 
 #[test]
@@ -342,12 +342,8 @@ fn what_is_wrong_with_a_service_is_said_in_the_words_of_json() {
         ),
         (
             |j| {
-                drop(
-                    j["ports"]["http"]
-                        .as_object_mut()
-                        .unwrap()
-                        .remove("protocol"),
-                )
+                let port = j["ports"]["http"].as_object_mut().unwrap();
+                drop(port.remove("protocol"));
             },
             |m| http(m).protocol = 0,
         ),
@@ -414,7 +410,7 @@ fn what_is_wrong_with_a_service_is_said_in_the_words_of_json() {
         change_message(&mut message);
         let line = json!({ "event": "AddService", "service": json });
         let expected = of_line(&line).expect_err("every case is wrong");
-        assert_eq!(of_message(add(message.clone())), Err(expected), "{line}");
+        assert_eq!(of_message(&add(message.clone())), Err(expected), "{line}");
 
         // Within a list the service is at another place, or none is named.
         let line = json!({ "event": "UpdateNodePortServices", "node_ips": [], "services": [json] });
@@ -423,7 +419,7 @@ fn what_is_wrong_with_a_service_is_said_in_the_words_of_json() {
             node_ips: Vec::new(),
             services: vec![message],
         });
-        assert_eq!(of_message(update), Err(expected), "{line}");
+        assert_eq!(of_message(&update), Err(expected), "{line}");
     }
 }
 
@@ -476,6 +472,6 @@ fn what_is_wrong_with_other_events_is_said_in_the_words_of_json() {
         ),
     ] {
         let expected = of_line(&line).expect_err("every case is wrong");
-        assert_eq!(of_message(event), Err(expected), "{line}");
+        assert_eq!(of_message(&event), Err(expected), "{line}");
     }
 }

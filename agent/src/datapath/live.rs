@@ -131,7 +131,7 @@ impl LiveFrontend {
 /// If the frontend table cannot be read.
 pub fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, TableError> {
     let capacity = tables.capacity();
-    let mut slices: HashMap<(u32, u32), (Arc<[Backend]>, bool)> = HashMap::new();
+    let mut slices = HashMap::new();
     let mut frontends: Vec<LiveFrontend> = tables
         .frontends()?
         .into_iter()
@@ -143,7 +143,7 @@ pub fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, Ta
                 Cell::default()
             };
             let slice = (cell.offset(), cell.count());
-            let (backends, sound) = slices
+            let LiveSlice { backends, sound } = slices
                 .entry(slice)
                 .or_insert_with(|| read_slice(tables, slice));
             LiveFrontend {
@@ -162,11 +162,15 @@ pub fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, Ta
     Ok(frontends)
 }
 
-/// The backends of a slice (offset, count), and whether its slots are as they should be.
-fn read_slice<F: FromIp, T: Tables<F>>(
-    tables: &T,
-    (offset, count): (u32, u32),
-) -> (Arc<[Backend]>, bool) {
+/// What the slots of a slice say.
+struct LiveSlice {
+    backends: Arc<[Backend]>,
+    /// All of them exist, and the slots select by their weights.
+    sound: bool,
+}
+
+/// Reads a slice (offset, count).
+fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, (offset, count): (u32, u32)) -> LiveSlice {
     let capacity = tables.capacity();
     // An offset is below 2^28 and a count below 2^20.
     let end = (offset + count).min(capacity.slots);
@@ -185,7 +189,10 @@ fn read_slice<F: FromIp, T: Tables<F>>(
         weight: entry.weight,
         local: entry.flags & shunt_common::Backend::<F>::LOCAL != 0,
     });
-    (backends.collect(), sound)
+    LiveSlice {
+        backends: backends.collect(),
+        sound,
+    }
 }
 
 impl Datapath {
