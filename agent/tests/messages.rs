@@ -221,7 +221,7 @@ fn a_snapshot_is_refused_once_whichever_piece_is_wrong() {
             UpdateLocalFrontendIfsRequest { new: Vec::new() },
         )),
     };
-    let unfinished = "the snapshot is unfinished: its last piece said that more would follow";
+    let unfinished = "the snapshot is unfinished: its last piece did not come";
     let cases: [(Vec<StreamRequest>, &[Option<&str>]); 6] = [
         (
             vec![

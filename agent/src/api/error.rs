@@ -88,7 +88,7 @@ pub enum Fault {
         expected: String,
     },
     /// The stream went on with something else, or ended.
-    #[error("the snapshot is unfinished: its last piece said that more would follow")]
+    #[error("the snapshot is unfinished: its last piece did not come")]
     UnfinishedSnapshot,
     /// The event cannot do without this field.
     #[error("missing field `{0}`")]

@@ -9,10 +9,10 @@ use crate::{
     Answer, Refusal,
     api::{
         EventError, Fault, RendererEvent,
-        message::{Assembler, SnapshotBuilder, decode},
+        message::{Assembler, decode},
     },
     proto::{
-        AddServiceRequest, Applied, DeleteServiceRequest, Refused, Snapshot, StreamRequest,
+        AddServiceRequest, Applied, DeleteServiceRequest, Refused, SnapshotPiece, StreamRequest,
         StreamResponse, UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest,
         UpdateNodePortServicesRequest, UpdateServiceRequest, events_server::Events,
         stream_request::Event, stream_response::Result as Outcome,
@@ -99,20 +99,18 @@ impl EventsService {
 impl Events for EventsService {
     async fn resync(
         &self,
-        request: Request<Streaming<Snapshot>>,
+        request: Request<Streaming<SnapshotPiece>>,
     ) -> Result<Response<Applied>, Status> {
         let mut pieces = request.into_inner();
-        let mut snapshot: Option<SnapshotBuilder> = None;
-        // A stream that breaks off is an error here, and not an end.
+        let mut assembler = Assembler::default();
         while let Some(piece) = pieces.message().await? {
-            if let Err(error) = snapshot.get_or_insert_default().add(&piece) {
-                return self.call(Err(error)).await;
+            if let Some(event) = assembler.piece(&piece) {
+                return self.call(event).await;
             }
         }
-        let event = snapshot
-            .ok_or_else(|| Fault::MissingField("snapshot").into())
-            .and_then(SnapshotBuilder::finish);
-        self.call(event).await
+        let unfinished = || Err(Fault::UnfinishedSnapshot.into());
+        self.call(assembler.finish().unwrap_or_else(unfinished))
+            .await
     }
 
     async fn add_service(

@@ -37,7 +37,8 @@ impl Assembler {
             .map(|snapshot| snapshot.and_then(refused))
     }
 
-    fn piece(&mut self, piece: &SnapshotPiece) -> Option<Result<RendererEvent, EventError>> {
+    /// The Resync that is complete with this piece.
+    pub fn piece(&mut self, piece: &SnapshotPiece) -> Option<Result<RendererEvent, EventError>> {
         let SnapshotPiece { snapshot, more } = piece;
         let so_far = self.unfinished.take().unwrap_or_else(|| Ok(<_>::default()));
         let now = so_far.and_then(|mut builder| {
