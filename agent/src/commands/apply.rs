@@ -29,8 +29,9 @@ const REFUSED: u8 = 1;
 /// How many messages wait for the agent before the file is read on.
 const AHEAD: usize = 4;
 
-/// How many lines wait for their answer before the file is read on.
-const UNANSWERED: usize = 1024;
+/// How many lines wait for their answer before the file is read on. While the agent is busy, they
+/// pile up at its end, and h2 ends a connection there with some thousands of unread small frames.
+const UNANSWERED: usize = 256;
 
 /// Have a running agent apply events
 ///
