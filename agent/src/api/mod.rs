@@ -1,7 +1,7 @@
 //! The northbound API: what Shunt is told, as plain values.
 //!
 //! Nothing here knows Kubernetes or the kernel. A line of JSON becomes a [`RendererEvent`] through
-//! [`decode`]: first the wire form (JSON's shape), then the values, each with a precise error. A
+//! [`decode()`]: first the wire form (JSON's shape), then the values, each with a precise error. A
 //! message of the gRPC interface goes the same way through [`message`].
 
 mod convert;

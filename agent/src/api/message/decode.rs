@@ -18,7 +18,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// In the words of [`crate::api::decode`].
+/// In the words of [`crate::api::decode()`].
 pub fn decode(message: &Event) -> Result<RendererEvent, EventError> {
     match message {
         Event::Resync(piece) => {
