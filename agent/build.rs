@@ -1,5 +1,5 @@
 //! Builds the kernel programs (package `shunt-ebpf`) and puts the object where the agent includes
-//! it: `$OUT_DIR/shunt.o`.
+//! it: `$OUT_DIR/shunt.o`. Makes the types and services of `proto/` into `$OUT_DIR/shunt.v1.rs`.
 
 use std::{
     env, fs,
@@ -21,8 +21,12 @@ const INPUTS: [&str; 5] = [
     "xtask/src/toolchain.rs",
 ];
 
+/// The published interface, relative to this package.
+const PROTO_FOLDER: &str = "proto";
+const PROTO_FILES: [&str; 2] = ["shunt/v1/events.proto", "shunt/v1/inspection.proto"];
+
 fn main() -> ExitCode {
-    match build() {
+    match interface().and_then(|()| build()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             // `cargo::error` is the one thing that cargo shows without the script's other output.
@@ -30,6 +34,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Compiles the published interface; in Rust, so that no protoc is needed.
+fn interface() -> Result<(), String> {
+    println!("cargo::rerun-if-changed={PROTO_FOLDER}");
+    let files = protox::compile(PROTO_FILES, [PROTO_FOLDER]).map_err(|error| error.to_string())?;
+    tonic_prost_build::configure()
+        .btree_map(".")
+        .compile_fds(files)
+        .map_err(|error| format!("cannot generate code from {PROTO_FOLDER}: {error}"))
 }
 
 fn build() -> Result<(), String> {

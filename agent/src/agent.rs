@@ -2,15 +2,22 @@
 
 use std::{
     collections::BTreeSet,
+    fmt,
     time::{Duration, Instant},
 };
 
 use thiserror::Error;
 
 use crate::{
-    api::RendererEvent,
+    api::{Origin, RendererEvent},
     datapath::{Attachments, Datapath, Published, TableError},
     renderer::{Conflict, RenderError, Renderer},
+};
+
+mod inspection;
+
+pub use self::inspection::{
+    AgentStatus, Difference, FrontendList, InspectError, InspectedFrontend,
 };
 
 /// The renderer and the datapath that it drives.
@@ -39,6 +46,26 @@ pub struct Outcome {
     pub conflicts: Vec<Conflict>,
     /// From the event's arrival here to the end of its last write.
     pub took: Duration,
+}
+
+impl fmt::Display for Outcome {
+    /// The counts, the time and the writes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            added,
+            changed,
+            removed,
+            skipped: _,
+            writes,
+            conflicts: _,
+            took,
+        } = self;
+        let took = took.as_micros();
+        write!(
+            f,
+            "{added} added, {changed} changed, {removed} removed, {took} us, {writes} writes"
+        )
+    }
 }
 
 /// Why an event had no effect.
@@ -75,11 +102,11 @@ impl Agent {
     /// The event cannot be rendered or does not fit into the tables; it had no effect then.
     pub fn apply(
         &mut self,
-        line: u64,
+        origin: impl Into<Origin>,
         event: RendererEvent,
     ) -> Result<Option<Outcome>, ApplyError> {
         let start = Instant::now();
-        let Some(event) = self.renderer.admit(line, event) else {
+        let Some(event) = self.renderer.admit(origin, event) else {
             return Ok(None);
         };
         let plan = self.renderer.plan(event)?;
@@ -110,8 +137,8 @@ impl Agent {
         Ok(Some(outcome))
     }
 
-    /// The events that were held until the Resync that was just applied, with their lines.
-    pub fn take_held(&mut self) -> Vec<(u64, RendererEvent)> {
+    /// The events that were held until the Resync that was just applied, with their origins.
+    pub fn take_held(&mut self) -> Vec<(Origin, RendererEvent)> {
         self.renderer.take_held()
     }
 

@@ -19,6 +19,11 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Agent(commands::agent::AgentArgs),
+    Apply(commands::apply::ApplyArgs),
+    Services(commands::services::ServicesArgs),
+    Status(commands::status::StatusArgs),
+    Conntrack(commands::conntrack::ConntrackArgs),
+    Lookup(commands::lookup::LookupArgs),
     Render(commands::render::RenderArgs),
     Cleanup(commands::cleanup::CleanupArgs),
 }
@@ -26,6 +31,11 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Agent(args) => commands::agent::run(args),
+        Command::Apply(args) => commands::apply::run(args),
+        Command::Services(args) => commands::services::run(&args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::Conntrack(args) => commands::conntrack::run(&args),
+        Command::Lookup(args) => commands::lookup::run(&args),
         Command::Render(args) => commands::render::run(args),
         Command::Cleanup(args) => commands::cleanup::run(&args),
     };

@@ -24,6 +24,7 @@ use crate::{
     namespace::Namespace,
     pin_dir::PinDir,
     process::{command_line, contain},
+    socket_path::SocketPath,
     wait::wait_until,
 };
 
@@ -45,11 +46,12 @@ pub struct Agent {
     stdin: ChildStdin,
     log: Log,
     lines: u64,
+    socket: SocketPath,
 }
 
 impl Agent {
-    /// Starts `binary agent --events - --pin-dir pins flags…` in the namespace and waits until it
-    /// is ready.
+    /// Starts `binary agent --events - --pin-dir pins --socket socket flags…` in the namespace and
+    /// waits until it is ready. The socket is one of its own.
     ///
     /// The agent is killed when the thread that called this ends, so call it from one that stays.
     ///
@@ -62,10 +64,13 @@ impl Agent {
         pins: &PinDir,
         flags: &[S],
     ) -> Result<Self> {
+        let socket = SocketPath::new();
         let mut command = Command::new(binary);
         command
             .args(["agent", "--events", "-", "--pin-dir"])
             .arg(pins.path())
+            .arg("--socket")
+            .arg(socket.path())
             .args(flags)
             .env("RUST_LOG", "info")
             .env("NO_COLOR", "1")
@@ -84,6 +89,7 @@ impl Agent {
             stdin,
             log: Log::follow(stderr),
             lines: 0,
+            socket,
         };
         let ready = |line: &str| line.contains(READY).then_some(());
         if let Err(error) = agent.log.wait_for(0, START, ready) {
@@ -156,6 +162,11 @@ impl Agent {
         self.child.id()
     }
 
+    /// Its socket.
+    pub fn socket(&self) -> &Path {
+        self.socket.path()
+    }
+
     /// The ids of the kernel programs that it holds, directly or through a link.
     ///
     /// # Errors
@@ -224,10 +235,12 @@ impl fmt::Debug for Agent {
             stdin: _,
             log: _,
             lines,
+            socket,
         } = self;
         f.debug_struct("Agent")
             .field("pid", &child.id())
             .field("lines", lines)
+            .field("socket", &socket.path())
             .finish()
     }
 }

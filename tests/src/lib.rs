@@ -15,6 +15,7 @@ mod process;
 mod protocol;
 mod sandbox;
 mod server;
+mod socket_path;
 mod table;
 mod tally;
 mod wait;
@@ -29,6 +30,7 @@ pub use self::{
     process::run,
     sandbox::{Pod, Sandbox, addresses},
     server::Server,
+    socket_path::SocketPath,
     table::{Table, bytes_text, duration_text},
     tally::{Share, Tally},
     wait::wait_until,

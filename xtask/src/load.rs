@@ -11,10 +11,11 @@ pub(crate) struct Args {
     /// Interface to attach to, besides those of the events; may be given more than once
     #[arg(long, value_name = "NAME", required = true)]
     interface: Vec<String>,
-    /// Renderer events, one JSON object a line; `-` reads standard input
+    /// Renderer events besides those of the agent's socket, one JSON object a line; `-` reads
+    /// standard input
     #[arg(long, value_name = "FILE")]
-    events: PathBuf,
-    /// Further arguments for `shunt agent`
+    events: Option<PathBuf>,
+    /// Further arguments for `shunt agent`, such as `-- --socket PATH`
     #[arg(last = true)]
     rest: Vec<String>,
 }
@@ -45,6 +46,9 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     for name in interface {
         agent.args(["--interface", name]);
     }
-    agent.arg("--events").arg(events).args(rest);
+    if let Some(events) = events {
+        agent.arg("--events").arg(events);
+    }
+    agent.args(rest);
     process::exec(&mut agent)
 }

@@ -87,6 +87,9 @@ pub enum Fault {
         /// All names.
         expected: String,
     },
+    /// The stream went on with something else, or ended.
+    #[error("the snapshot is unfinished: its last piece did not come")]
+    UnfinishedSnapshot,
     /// The event cannot do without this field.
     #[error("missing field `{0}`")]
     MissingField(&'static str),

@@ -46,6 +46,17 @@ pub struct NodePortUpdate {
 }
 
 impl RendererEvent {
+    /// The event's name and the service that it is about, if it is about one.
+    pub fn subject(&self) -> String {
+        match self {
+            Self::AddService(service) | Self::UpdateService(service) => {
+                format!("{} {}", self.name(), service.id)
+            }
+            Self::DeleteService(id) => format!("{} {id}", self.name()),
+            _ => self.name().to_owned(),
+        }
+    }
+
     /// The event's name as it is written.
     pub const fn name(&self) -> &'static str {
         match self {

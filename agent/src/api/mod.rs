@@ -1,7 +1,8 @@
 //! The northbound API: what Shunt is told, as plain values.
 //!
 //! Nothing here knows Kubernetes or the kernel. A line of JSON becomes a [`RendererEvent`] through
-//! [`decode`]: first the wire form (JSON's shape), then the values, each with a precise error.
+//! [`decode()`]: first the wire form (JSON's shape), then the values, each with a precise error. A
+//! message of the gRPC interface goes the same way through [`message`].
 
 mod convert;
 mod decode;
@@ -9,6 +10,8 @@ mod endpoint;
 mod error;
 mod event;
 mod locate;
+pub mod message;
+mod origin;
 mod policy;
 mod protocol;
 mod service;
@@ -20,6 +23,7 @@ pub use self::{
     endpoint::{Endpoint, EndpointState, Scopes},
     error::{EventError, Fault},
     event::{NodePortUpdate, RendererEvent, Snapshot},
+    origin::Origin,
     policy::TrafficPolicy,
     protocol::Protocol,
     service::{Service, ServicePort},

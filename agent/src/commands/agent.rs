@@ -1,7 +1,6 @@
 //! `shunt agent`: events in, translation in the kernel, until a signal.
 
 use std::{
-    future::pending,
     io::{self, IsTerminal as _},
     net::Ipv4Addr,
     process::ExitCode,
@@ -11,26 +10,30 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use shunt::{
-    Agent, Outcome,
-    api::RendererEvent,
+    Agent, Controller, Request,
     datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, cleanup},
     renderer::Renderer,
-    source::{self, Input, Line, LineError},
+    server::{Server, Socket},
+    source::{self, Input},
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
+    sync::mpsc,
     time::sleep,
 };
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    options::{NodeArgs, PinArgs, SnatArgs},
+    options::{NodeArgs, PinArgs, SnatArgs, SocketArgs},
     tables::{ConntrackArgs, SizeArgs},
 };
 
 /// How long no event must come before replaced table space is freed, which takes milliseconds.
 const IDLE: Duration = Duration::from_millis(100);
+
+/// How many requests wait for the loop before those who ask do.
+const AHEAD: usize = 16;
 
 /// Translate services in the kernel, as events describe them
 ///
@@ -38,9 +41,12 @@ const IDLE: Duration = Duration::from_millis(100);
 /// agent takes over or `shunt cleanup` ends it. Needs root, or CAP_BPF and CAP_NET_ADMIN. RUST_LOG sets what is logged (default: info).
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// Events, one JSON object a line; - follows standard input
+    /// Events besides those of the socket, one JSON object a line; - follows standard input
     #[arg(long, value_name = "FILE")]
-    events: Input,
+    events: Option<Input>,
+
+    #[command(flatten)]
+    socket: SocketArgs,
 
     /// An interface where clients are, besides those of the events; may be given several times
     #[arg(long = "interface", value_name = "NAME")]
@@ -104,6 +110,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<ExitCode> {
 async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     let AgentArgs {
         events,
+        socket: SocketArgs { socket },
         interfaces,
         node,
         hairpin_ip,
@@ -117,9 +124,16 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     let pin_dir = (!no_pin).then_some(pin_dir);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let reader = events
-        .open()
-        .with_context(|| format!("cannot open the events in {events}"))?;
+    let reader = match &events {
+        None => None,
+        Some(events) => Some(
+            events
+                .open()
+                .with_context(|| format!("cannot open the events in {events}"))?,
+        ),
+    };
+    // Before anything is touched: another agent may be at work here.
+    let listener = Socket::listen(&socket)?;
     let renderer = Renderer::new(node.render_options()?);
     let mut datapath = Datapath::load(&DatapathOptions {
         pod_cidrs: node.pod_cidrs,
@@ -142,30 +156,31 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         .context("cannot start the collector of connections")?;
     // The watch begins before the first look at the interfaces, so that none is missed.
     let mut links = LinkWatch::start().context("cannot watch the interfaces")?;
-    let mut agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
-    let mut lines = source::feed(reader).context("cannot start reading events")?;
-    info!("ready: reading events from {events}");
+    let connections = datapath.connections();
+    let agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
+    let mut controller = Controller::new(agent, pin_dir.clone());
+    let (queue, mut requests) = mpsc::channel(AHEAD);
+    if let Some(reader) = reader {
+        let queue = queue.clone();
+        source::feed(reader, move |line| {
+            queue.blocking_send(Request::Line(line)).is_ok()
+        })
+        .context("cannot start reading events")?;
+    }
+    let server = Server::start(listener, queue, connections).context("cannot serve the socket")?;
+    let from = events.map(|events| format!("reading events from {events}, "));
+    info!(
+        "ready: {}listening at {}",
+        from.unwrap_or_default(),
+        socket.display()
+    );
 
-    let mut reading = true;
     loop {
-        let next_line = async {
-            if reading {
-                lines.recv().await
-            } else {
-                pending().await
-            }
-        };
         tokio::select! {
-            line = next_line => match line {
-                Some(line) => apply(&mut agent, line),
-                None => {
-                    reading = false;
-                    info!("end of {events}: translating until a signal comes");
-                }
-            },
-            () = links.changed() => agent.reconcile_interfaces(),
-            () = sleep(IDLE), if agent.datapath().has_retired() => {
-                if let Err(error) = agent.datapath_mut().reclaim() {
+            Some(request) = requests.recv() => controller.handle(request),
+            () = links.changed() => controller.agent_mut().reconcile_interfaces(),
+            () = sleep(IDLE), if controller.agent().datapath().has_retired() => {
+                if let Err(error) = controller.agent_mut().datapath_mut().reclaim() {
                     warn!(%error, "replaced table space stays in use");
                 }
             },
@@ -173,6 +188,8 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => break,
         }
     }
+    drop(server);
+    let agent = controller.into_agent();
     info!("stopping: {}", totals(&agent));
     let idle = match collector.and_then(Collector::stop) {
         Some(conntrack) => agent.datapath().is_empty()? && conntrack.is_empty()?,
@@ -185,56 +202,6 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         info!("nothing is translated: nothing stays pinned");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Applies an event and those that waited for it.
-fn apply(agent: &mut Agent, line: Result<Line, LineError>) {
-    match line {
-        Ok(Line { number, event }) => {
-            acknowledge(agent, number, event);
-            for (number, event) in agent.take_held() {
-                acknowledge(agent, number, event);
-            }
-        }
-        Err(error) => error!("{error}"),
-    }
-}
-
-/// Applies one event and logs what it changed, or why it did not.
-fn acknowledge(agent: &mut Agent, line: u64, event: RendererEvent) {
-    let subject = match &event {
-        RendererEvent::AddService(service) | RendererEvent::UpdateService(service) => {
-            format!("{} {}", event.name(), service.id)
-        }
-        RendererEvent::DeleteService(id) => format!("{} {id}", event.name()),
-        _ => event.name().to_owned(),
-    };
-    match agent.apply(line, event) {
-        Ok(None) => info!("line {line}: {subject}: held until the first Resync"),
-        Ok(Some(outcome)) => {
-            let Outcome {
-                added,
-                changed,
-                removed,
-                skipped,
-                writes,
-                conflicts,
-                took,
-            } = outcome;
-            let took = took.as_micros();
-            info!(
-                "line {line}: {subject}: {added} added, {changed} changed, {removed} removed, \
-                 {took} us, {writes} writes"
-            );
-            for conflict in conflicts {
-                warn!("line {line}: conflict: {conflict}");
-            }
-            if skipped > 0 {
-                warn!("line {line}: {skipped} IPv6 frontends are not translated by this version");
-            }
-        }
-        Err(error) => error!("line {line}: {subject}: {error}"),
-    }
 }
 
 /// What the programs counted, in words.

@@ -1,26 +1,40 @@
-//! Frontends in the form that is shown, for programs and for people.
+//! Frontends in the form that is shown, for programs and for people: those of the renderer and
+//! those that are live.
 
 use std::{
     io::{self, Write},
     net::{IpAddr, SocketAddr},
 };
 
+use anyhow::{Context as _, Result};
 use serde::Serialize;
-use shunt::renderer::{Backend, Clients, Frontend, FrontendKey};
+use shunt::{
+    datapath::LiveKey,
+    proto::{self, Difference, TrafficPolicy},
+    renderer::{Backend, Clients, Frontend, FrontendKey},
+};
 
 use super::table::Table;
 
-/// A frontend as it is shown. The order of the fields is the order in JSON.
+/// A frontend as it is shown. The order of the fields is the order in JSON. What no event says is
+/// `null`.
 #[derive(Debug, Serialize)]
-struct Row {
+pub(crate) struct Row {
     address: IpAddr,
     port: u16,
-    protocol: &'static str,
-    kind: &'static str,
-    service: String,
-    policy: &'static str,
+    protocol: String,
+    kind: Option<String>,
+    service: Option<String>,
+    policy: Option<&'static str>,
     affinity_timeout: u32,
     backends: Vec<BackendRow>,
+    /// How what is live differs from what the events lead to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<&'static str>,
+    #[serde(skip)]
+    this_node_only: bool,
+    #[serde(skip)]
+    shown: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -31,8 +45,8 @@ struct BackendRow {
     local: bool,
 }
 
-impl Row {
-    fn new((key, frontend): (FrontendKey, &Frontend)) -> Self {
+impl From<(FrontendKey, &Frontend)> for Row {
+    fn from((key, frontend): (FrontendKey, &Frontend)) -> Self {
         let FrontendKey {
             address,
             port,
@@ -41,7 +55,7 @@ impl Row {
         let Frontend {
             kind,
             policy,
-            clients: _,
+            clients,
             refusal: _,
             affinity_timeout,
             backends,
@@ -60,75 +74,165 @@ impl Row {
         Self {
             address,
             port,
-            protocol: protocol.name(),
-            kind: kind.name(),
-            service: backends.service.to_string(),
-            policy: policy.name(),
+            protocol: protocol.name().to_owned(),
+            kind: Some(kind.name().to_owned()),
+            service: Some(backends.service.to_string()),
+            policy: Some(policy.name()),
             affinity_timeout: *affinity_timeout,
             backends: backends.backends.iter().map(row).collect(),
+            difference: None,
+            this_node_only: *clients == Clients::ThisNode,
+            shown: key.to_string(),
         }
     }
 }
 
-/// Writes a JSON array of the frontends, in their order.
-pub(crate) fn write_json<'a>(
-    frontends: impl Iterator<Item = (FrontendKey, &'a Frontend)>,
-    output: &mut impl Write,
-) -> io::Result<()> {
-    let rows: Vec<Row> = frontends.map(Row::new).collect();
-    serde_json::to_writer(&mut *output, &rows)?;
-    writeln!(output)
+impl TryFrom<proto::Frontend> for Row {
+    type Error = anyhow::Error;
+
+    fn try_from(frontend: proto::Frontend) -> Result<Self> {
+        let policy = match frontend.policy() {
+            TrafficPolicy::Unspecified => None,
+            TrafficPolicy::Cluster => Some("Cluster"),
+            TrafficPolicy::Local => Some("Local"),
+        };
+        let difference = difference_name(frontend.difference());
+        let proto::Frontend {
+            key,
+            kind,
+            service,
+            policy: _,
+            affinity_timeout,
+            this_node_only,
+            backends,
+            difference: _,
+        } = frontend;
+        let key = live_key(key)?;
+        let LiveKey {
+            address,
+            port,
+            protocol,
+        } = key;
+        let row = |backend: proto::LiveBackend| -> Result<BackendRow> {
+            let proto::LiveBackend {
+                ip,
+                port,
+                weight,
+                local,
+            } = backend;
+            Ok(BackendRow {
+                ip: parse_ip(&ip)?,
+                port: u16::try_from(port)?,
+                weight,
+                local,
+            })
+        };
+        Ok(Self {
+            address,
+            port,
+            protocol: protocol_name(protocol.into()),
+            kind,
+            service,
+            policy,
+            affinity_timeout,
+            backends: backends.into_iter().map(row).collect::<Result<_>>()?,
+            difference,
+            this_node_only,
+            shown: key.to_string(),
+        })
+    }
+}
+
+impl Row {
+    /// What differs, in words for people, if anything does.
+    pub(crate) fn note(&self) -> Option<String> {
+        let what = match self.difference? {
+            "unknown" => "is in the kernel, but no event leads to it",
+            _ => "is not in the kernel as the events lead to",
+        };
+        Some(format!("{} {what}", self.shown))
+    }
+}
+
+/// A frontend's key out of a message.
+pub(crate) fn live_key(key: Option<proto::FrontendKey>) -> Result<LiveKey> {
+    let proto::FrontendKey {
+        address,
+        port,
+        protocol,
+    } = key.context("a frontend without a key")?;
+    Ok(LiveKey {
+        address: parse_ip(&address)?,
+        port: u16::try_from(port)?,
+        protocol: u8::try_from(protocol)?,
+    })
+}
+
+/// An address out of a message.
+pub(crate) fn parse_ip(text: &str) -> Result<IpAddr> {
+    text.parse()
+        .with_context(|| format!("`{text}` is not an IP address"))
+}
+
+/// A protocol by its number; one without a name is shown by its number.
+pub(crate) fn protocol_name(number: i32) -> String {
+    match proto::Protocol::try_from(number) {
+        Ok(proto::Protocol::Tcp) => "TCP".to_owned(),
+        Ok(proto::Protocol::Udp) => "UDP".to_owned(),
+        Ok(proto::Protocol::Sctp) => "SCTP".to_owned(),
+        Ok(proto::Protocol::Unspecified) | Err(_) => number.to_string(),
+    }
+}
+
+/// A difference by its name.
+pub(crate) const fn difference_name(difference: Difference) -> Option<&'static str> {
+    match difference {
+        Difference::Unspecified => None,
+        Difference::Changed => Some("changed"),
+        Difference::Unknown => Some("unknown"),
+        Difference::Missing => Some("missing"),
+    }
 }
 
 /// Writes the frontends as a table, a line for each backend.
-pub(crate) fn write_table<'a>(
-    frontends: impl Iterator<Item = (FrontendKey, &'a Frontend)>,
-    output: &mut impl Write,
-) -> io::Result<()> {
+pub(crate) fn write_table(rows: &[Row], output: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new([
         "FRONTEND", "KIND", "SERVICE", "POLICY", "CLIENTS", "AFFINITY", "BACKEND", "WEIGHT",
         "LOCAL",
     ]);
-    for (key, frontend) in frontends {
-        let Frontend {
-            kind,
-            policy,
-            clients,
-            refusal: _,
-            affinity_timeout,
-            backends,
-        } = frontend;
-        let clients = match clients {
-            Clients::Everyone => "everyone",
-            Clients::ThisNode => "this node",
+    for row in rows {
+        let known = |text: Option<&str>| text.unwrap_or("-").to_owned();
+        let clients = if row.this_node_only {
+            "this node"
+        } else {
+            "everyone"
         };
-        let affinity = match affinity_timeout {
+        let affinity = match row.affinity_timeout {
             0 => "-".to_owned(),
             seconds => format!("{seconds}s"),
         };
-        let service = backends.service.to_string();
         let first = [
-            key.to_string(),
-            kind.name().into(),
-            service,
-            policy.name().into(),
+            row.shown.clone(),
+            known(row.kind.as_deref()),
+            known(row.service.as_deref()),
+            known(row.policy),
             clients.into(),
             affinity,
         ];
         let mut left = Some(first);
-        if backends.backends.is_empty() {
+        if row.backends.is_empty() {
             push(
                 &mut table,
                 left.take(),
                 ["none".into(), "-".into(), "-".into()],
             );
         }
-        for &Backend {
+        for &BackendRow {
             ip,
             port,
             weight,
             local,
-        } in &backends.backends
+        } in &row.backends
         {
             let local = if local { "yes" } else { "no" };
             let right = [

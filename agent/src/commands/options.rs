@@ -41,6 +41,14 @@ fn port_range(text: &str) -> Result<PortRange, String> {
     PortRange::within(first, last).ok_or_else(|| "there is no port in this range".to_owned())
 }
 
+/// Where the agent is asked.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SocketArgs {
+    /// The agent's Unix socket, where it takes events and questions
+    #[arg(long, value_name = "PATH", default_value = "/run/shunt/shunt.sock")]
+    pub(crate) socket: PathBuf,
+}
+
 /// What the renderer has to know of this node.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct NodeArgs {

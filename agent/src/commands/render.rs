@@ -1,19 +1,18 @@
 //! `shunt render`: the frontends that events lead to, without the kernel.
 
-use std::{
-    io::{self, BufWriter, ErrorKind, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use shunt::{
+    api::{Origin, RendererEvent},
     renderer::Renderer,
     source::{Input, Line, LineFault, Lines},
 };
 
 use super::{
-    listing::{write_json, write_table},
+    listing::{Row, write_table},
     options::NodeArgs,
+    output::{self, OutputFormat},
 };
 
 /// A line was bad; the others were rendered.
@@ -34,16 +33,6 @@ pub(crate) struct RenderArgs {
 
     #[command(flatten)]
     node: NodeArgs,
-}
-
-/// How frontends are printed.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum OutputFormat {
-    /// Aligned columns
-    #[default]
-    Table,
-    /// An array, sorted by address, port, protocol
-    Json,
 }
 
 /// Renders and prints. Exit status: 0; 1 if a line was bad (the rest is printed all the same);
@@ -92,26 +81,17 @@ pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
         eprintln!("error: no Resync came: held back until one does: {held} {events}");
     }
 
-    match print(&renderer, output) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        result => result?,
-    }
+    let rows: Vec<Row> = renderer.frontends().map(Row::from).collect();
+    output::print(|out| match output {
+        OutputFormat::Table => write_table(&rows, out),
+        OutputFormat::Json => output::write_json(&rows, out),
+    })?;
     let failed = bad_lines > 0 || held > 0;
     Ok(if failed {
         ExitCode::from(BAD_LINE)
     } else {
         ExitCode::SUCCESS
     })
-}
-
-fn print(renderer: &Renderer, format: OutputFormat) -> io::Result<()> {
-    let mut output = BufWriter::new(io::stdout().lock());
-    match format {
-        OutputFormat::Table => write_table(renderer.frontends(), &mut output)?,
-        OutputFormat::Json => write_json(renderer.frontends(), &mut output)?,
-    }
-    output.flush()
 }
 
 /// The renderer and what went wrong with it.
@@ -127,17 +107,16 @@ impl Rendering {
         let Some(event) = self.renderer.admit(number, event) else {
             return;
         };
-        self.apply(Line { number, event });
-        for (number, event) in self.renderer.take_held() {
-            self.apply(Line { number, event });
+        self.apply(number.into(), event);
+        for (origin, event) in self.renderer.take_held() {
+            self.apply(origin, event);
         }
     }
 
-    fn apply(&mut self, line: Line) {
-        let Line { number, event } = line;
+    fn apply(&mut self, origin: Origin, event: RendererEvent) {
         match self.renderer.plan(event) {
             Ok(plan) => self.renderer.commit(plan),
-            Err(error) => self.refuse(&format!("line {number}: {error}")),
+            Err(error) => self.refuse(&format!("{origin}: {error}")),
         }
     }
 

@@ -16,6 +16,16 @@ impl<const N: usize> Table<N> {
         }
     }
 
+    /// A table without headings.
+    pub(crate) const fn without_headings() -> Self {
+        Self { rows: Vec::new() }
+    }
+
+    /// Whether it has nothing but headings.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rows.len() <= 1
+    }
+
     /// Adds a row at the end.
     pub(crate) fn push(&mut self, row: [String; N]) {
         self.rows.push(row);

@@ -24,6 +24,20 @@ enum State {
     Failed(String),
 }
 
+/// How an interface that is to have the programs is, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InterfaceState {
+    /// There is none of this name: it is waited for.
+    Absent,
+    /// The programs run on it.
+    Attached {
+        /// The kernel's index of it.
+        index: u32,
+    },
+    /// The kernel refused the programs, for this reason.
+    Failed(String),
+}
+
 /// The programs on one interface.
 #[derive(Debug)]
 struct Programs {
@@ -85,6 +99,20 @@ impl Attachments {
                 );
             }
         }
+    }
+
+    /// Every interface that is to have the programs, by name.
+    pub fn states(&self) -> impl Iterator<Item = (&str, InterfaceState)> {
+        self.interfaces.iter().map(|(name, state)| {
+            let state = match state {
+                State::Absent => InterfaceState::Absent,
+                State::Attached(programs) => InterfaceState::Attached {
+                    index: programs.index,
+                },
+                State::Failed(reason) => InterfaceState::Failed(reason.clone()),
+            };
+            (name.as_str(), state)
+        })
     }
 
     /// The state of interface `name` after `before`, as the kernel now has it.

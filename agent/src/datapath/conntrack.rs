@@ -56,6 +56,16 @@ impl<F: Family> Conntrack<F> {
         }
     }
 
+    /// The clock.
+    pub(super) fn now(&self) -> u32 {
+        self.clock.read(0)
+    }
+
+    /// The table.
+    pub(super) fn map(&self) -> &MapData {
+        self.entries.map()
+    }
+
     /// Removes the connections that have been silent for longer than `timeouts` say, both of
     /// their entries.
     ///
@@ -108,7 +118,7 @@ impl<F: Family> Conntrack<F> {
         }
     }
 
-    fn get(&self, key: &ConntrackKey<F>) -> io::Result<Option<ConntrackEntry<F>>> {
+    pub(super) fn get(&self, key: &ConntrackKey<F>) -> io::Result<Option<ConntrackEntry<F>>> {
         match self.entries.get(&Raw(*key), 0) {
             Ok(Raw(entry)) => Ok(Some(entry)),
             Err(error) => absent(error).map(|()| None),
@@ -117,15 +127,15 @@ impl<F: Family> Conntrack<F> {
 }
 
 /// One entry and, if it is still there, the other one of its connection.
-struct Connection<F: Family> {
+pub(super) struct Connection<F: Family> {
     key: ConntrackKey<F>,
     entry: ConntrackEntry<F>,
-    other: Option<(ConntrackKey<F>, ConntrackEntry<F>)>,
+    pub(super) other: Option<(ConntrackKey<F>, ConntrackEntry<F>)>,
 }
 
 impl<F: Family> Connection<F> {
     /// The connection that `entry` at `key` belongs to, the other half found by `get`.
-    fn of(
+    pub(super) fn of(
         key: &ConntrackKey<F>,
         entry: &ConntrackEntry<F>,
         get: impl Fn(&ConntrackKey<F>) -> io::Result<Option<ConntrackEntry<F>>>,
@@ -145,7 +155,7 @@ impl<F: Family> Connection<F> {
         })
     }
 
-    fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         let (own, other) = (
             self.entry.seen,
             self.other.map_or(0, |(_, other)| other.seen),
@@ -158,7 +168,7 @@ impl<F: Family> Connection<F> {
     }
 
     /// For how many seconds neither direction has had a packet.
-    fn silent(&self, now: u32) -> u32 {
+    pub(super) fn silent(&self, now: u32) -> u32 {
         let since = |entry: &ConntrackEntry<F>| now.wrapping_sub(entry.last_seen);
         let own = since(&self.entry);
         self.other.map_or(own, |(_, other)| own.min(since(&other)))

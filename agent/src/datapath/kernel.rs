@@ -12,7 +12,7 @@ use shunt_common::{Cidr, FrontendKey, PodCidrs, PortRange, V4};
 use tracing::warn;
 
 use super::{
-    Conntrack, DatapathError, Publisher, TableError, TableSizes, Tables as _,
+    Connections, Conntrack, DatapathError, Publisher, TableError, TableSizes, Tables as _,
     counters::Counters,
     family::{FromIp, table_key},
     kernel_tables::{self, KernelTables, TableNames},
@@ -80,6 +80,7 @@ pub struct Datapath {
     v4: Publisher<V4, KernelTables<V4>>,
     node_v4: NodeTable<V4>,
     conntrack_v4: Option<Conntrack<V4>>,
+    connections_v4: Connections<V4>,
     counters: Counters,
     pins: Option<Pins>,
 }
@@ -152,6 +153,7 @@ impl Datapath {
                 pins.pin_program(name, program)?;
             }
         }
+        let connections_v4 = Connections::open(&ebpf, V4_CONNTRACK, "CLOCK")?;
         let conntrack = kernel_tables::take(&mut ebpf, V4_CONNTRACK)?;
         let node = kernel_tables::shared(&mut ebpf, "NODE_V4")?;
         let clock = kernel_tables::shared(&mut ebpf, "CLOCK")?;
@@ -160,6 +162,7 @@ impl Datapath {
             v4: Publisher::new(KernelTables::take(&mut ebpf, V4_TABLES)?),
             node_v4: NodeTable::new(node, snat_ip.map(IpAddr::from)),
             conntrack_v4: Some(Conntrack::new(conntrack, clock)),
+            connections_v4,
             counters: Counters::new(counters),
             pins,
             ebpf,
@@ -183,6 +186,16 @@ impl Datapath {
     /// The IPv4 connections, for whoever collects them; `None` the second time.
     pub const fn take_conntrack(&mut self) -> Option<Conntrack<V4>> {
         self.conntrack_v4.take()
+    }
+
+    /// The IPv4 connections, for whoever only looks.
+    pub fn connections(&self) -> Connections<V4> {
+        self.connections_v4.clone()
+    }
+
+    /// The IPv4 frontends.
+    pub(super) const fn v4(&self) -> &Publisher<V4, KernelTables<V4>> {
+        &self.v4
     }
 
     /// Whether the kernel holds no frontend, whoever put it there.

@@ -37,8 +37,11 @@ mod adoption;
 mod claims;
 mod ledger;
 mod resync;
+mod table_use;
 #[cfg(test)]
 mod tests;
+
+pub use self::table_use::TableUse;
 
 /// Puts one family's frontends into its tables.
 #[derive(Debug)]

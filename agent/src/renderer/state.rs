@@ -12,7 +12,7 @@ use super::{
     draft::Draft,
     entry::Entry,
 };
-use crate::api::{NodePortUpdate, RendererEvent, ServiceId, Snapshot};
+use crate::api::{NodePortUpdate, Origin, RendererEvent, ServiceId, Snapshot};
 
 /// Turns events into changes of frontends.
 ///
@@ -35,7 +35,7 @@ pub struct Renderer {
     frontend_ifs: BTreeSet<String>,
     backend_ifs: BTreeSet<String>,
     synced: bool,
-    held: Vec<(u64, RendererEvent)>,
+    held: Vec<(Origin, RendererEvent)>,
 }
 
 impl Renderer {
@@ -56,18 +56,22 @@ impl Renderer {
     }
 
     /// Gives the event back if it can be planned now. Before the first Resync every other event
-    /// is held instead, with the number of its line.
-    pub fn admit(&mut self, line: u64, event: RendererEvent) -> Option<RendererEvent> {
+    /// is held instead, with its origin.
+    pub fn admit(
+        &mut self,
+        origin: impl Into<Origin>,
+        event: RendererEvent,
+    ) -> Option<RendererEvent> {
         if self.synced || matches!(event, RendererEvent::Resync(_)) {
             return Some(event);
         }
-        self.held.push((line, event));
+        self.held.push((origin.into(), event));
         None
     }
 
-    /// The events that were held, in their order with their lines, once a Resync is committed;
+    /// The events that were held, in their order with their origins, once a Resync is committed;
     /// nothing before, and nothing a second time.
-    pub fn take_held(&mut self) -> Vec<(u64, RendererEvent)> {
+    pub fn take_held(&mut self) -> Vec<(Origin, RendererEvent)> {
         if self.synced {
             mem::take(&mut self.held)
         } else {
@@ -207,6 +211,11 @@ impl Renderer {
     /// Every claim that waits for an older one to go, sorted by frontend.
     pub fn conflicts(&self) -> impl Iterator<Item = Conflict> {
         self.claims.conflicts()
+    }
+
+    /// The addresses of the nodes.
+    pub const fn nodes(&self) -> &NodeAddresses {
+        &self.nodes
     }
 
     /// All interfaces where clients are.

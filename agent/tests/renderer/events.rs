@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use shunt::{api::decode, renderer::RenderError};
+use shunt::{
+    api::{Origin, decode},
+    renderer::RenderError,
+};
 
 use crate::world::{World, add, delete, nodes, resync, service, update};
 
@@ -230,7 +233,7 @@ fn events_before_the_first_resync_are_held_and_given_back_once_after_it() {
         "the Resync is not committed"
     );
     world.renderer.commit(plan);
-    let held: Vec<_> = (1..).zip(events).collect();
+    let held: Vec<_> = (1..).map(Origin::Line).zip(events).collect();
     assert_eq!(world.renderer.take_held(), held);
     assert_eq!(world.renderer.take_held(), []);
     let event = decode(&lines[0]).unwrap();

@@ -3,12 +3,16 @@
 //! Every test has a sandbox and an agent of its own, so they run in parallel. They need root; the
 //! agent's binary is `SHUNT_BIN`, or else the newest one that was built in this workspace.
 
+mod apply;
 mod bulk;
+mod calls;
 mod changes;
 mod cleanup;
+mod command;
 mod crashes;
 mod errors;
 mod hammer;
+mod inspection;
 mod interfaces;
 mod pinned;
 mod ports;

@@ -164,24 +164,41 @@ fn service(service: Option<Object<WireService<'_>>>) -> Result<Service, EventErr
 
 /// The services of a list, in its order, each once.
 fn services(list: Vec<Object<WireService<'_>>>) -> Result<Vec<Service>, EventError> {
-    let mut first = HashMap::<Arc<ServiceId>, usize>::with_capacity(list.len());
-    list.into_iter()
-        .enumerate()
-        .map(|(index, Object(service))| {
+    let mut services = ServiceList::default();
+    services.extend(list)?;
+    Ok(services.services)
+}
+
+/// Services in the order in which they come, each once.
+#[derive(Debug, Default)]
+pub(in crate::api) struct ServiceList {
+    pub(in crate::api) services: Vec<Service>,
+    /// Where each of them is.
+    first: HashMap<Arc<ServiceId>, usize>,
+}
+
+impl ServiceList {
+    /// Adds services at the end.
+    pub(in crate::api) fn extend(
+        &mut self,
+        list: Vec<Object<WireService<'_>>>,
+    ) -> Result<(), EventError> {
+        self.services.reserve(list.len());
+        for Object(service) in list {
             let service = Service::try_from(service)?;
-            match first.insert(Arc::clone(&service.id), index) {
-                None => Ok(service),
-                Some(first) => {
-                    let fault = Fault::DuplicateService {
-                        first: format!("services[{first}]"),
-                    };
-                    Err(EventError {
-                        service: Some(service.id.to_string()),
-                        field: String::new(),
-                        fault,
-                    })
-                }
+            let index = self.services.len();
+            if let Some(first) = self.first.insert(Arc::clone(&service.id), index) {
+                let fault = Fault::DuplicateService {
+                    first: format!("services[{first}]"),
+                };
+                return Err(EventError {
+                    service: Some(service.id.to_string()),
+                    field: String::new(),
+                    fault,
+                });
             }
-        })
-        .collect()
+            self.services.push(service);
+        }
+        Ok(())
+    }
 }

@@ -5,3 +5,5 @@ mod backends;
 mod event;
 mod name;
 mod service;
+
+pub(super) use self::event::ServiceList;

@@ -1,4 +1,5 @@
-//! The events' JSON form, before anything in it is checked but its shape.
+//! The events' JSON form, before anything in it is checked but its shape. The messages of the gRPC
+//! interface are brought into this form, too, so that there is one check for both.
 //!
 //! Text is borrowed from the line wherever it holds no escapes: a resync of a large cluster is a
 //! line of many megabytes.
@@ -27,6 +28,23 @@ pub(super) struct Line<'a> {
     pub(super) id: Option<Object<Id<'a>>>,
     pub(super) old: Option<IgnoredAny>,
     pub(super) new: Option<Vec<Text<'a>>>,
+}
+
+impl Line<'_> {
+    /// The event of this name without any field.
+    pub(super) fn of(event: &'static str) -> Self {
+        Self {
+            event: event.into(),
+            node_ips: None,
+            services: None,
+            frontend_ifs: None,
+            backend_ifs: None,
+            service: None,
+            id: None,
+            old: None,
+            new: None,
+        }
+    }
 }
 
 /// A service's identity.

@@ -1,10 +1,10 @@
-//! A JSON string, borrowed where it can be.
+//! A string of an event, borrowed where it can be.
 
 use std::{borrow::Cow, fmt, ops::Deref};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A string of the line. Unlike `Option<Cow<str>>` and `Vec<Cow<str>>`, which serde always copies,
+/// A string of the line or message. Unlike `Option<Cow<str>>` and `Vec<Cow<str>>`, which serde always copies,
 /// `Option<Text>` and `Vec<Text>` borrow.
 #[derive(Debug)]
 pub(in crate::api) struct Text<'a>(Cow<'a, str>);
@@ -14,6 +14,18 @@ impl Deref for Text<'_> {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
     }
 }
 

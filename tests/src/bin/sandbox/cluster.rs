@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Result, bail};
@@ -19,6 +19,7 @@ use crate::{
 /// Everything that runs. Dropped in this order: the agent, what it has pinned, the namespaces.
 #[derive(Debug)]
 pub(crate) struct Cluster {
+    binary: PathBuf,
     agent: Agent,
     _pins: PinDir,
     sandbox: Sandbox,
@@ -29,7 +30,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Builds the sandbox, starts servers where the events have backends, starts the agent and
     /// tells it the events.
-    pub(crate) fn build(progress: &Progress, agent: &Path, events: &[EventLine]) -> Result<Self> {
+    pub(crate) fn build(progress: &Progress, binary: &Path, events: &[EventLine]) -> Result<Self> {
         progress.say(
             "sandbox",
             "this node with pod-a, pod-b and the client pod-c",
@@ -47,9 +48,10 @@ impl Cluster {
         }
         let pins = PinDir::new().with_mount();
         let flags = ["--pod-cidr", addresses::POD_CIDR];
-        let agent = Agent::start(agent, sandbox.node(), &pins, &flags)?;
+        let agent = Agent::start(binary, sandbox.node(), &pins, &flags)?;
         progress.say("agent", format_args!("ready, process {}", agent.pid()));
         let mut cluster = Self {
+            binary: binary.to_owned(),
             agent,
             _pins: pins,
             sandbox,
@@ -89,6 +91,11 @@ impl Cluster {
         }
         self.model.apply(&line.event);
         Ok(())
+    }
+
+    /// The agent's binary.
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
     }
 
     pub(crate) const fn agent(&self) -> &Agent {

@@ -35,6 +35,15 @@ fn suggestions(cluster: &Cluster) -> Vec<(String, String)> {
         }
     }
     let mut add = |comment: &str, command: String| lines.push((comment.to_owned(), command));
+    let shunt = cluster.binary().display();
+    let socket = cluster.agent().socket().display();
+    for (comment, question) in [
+        ("the frontends that are live", "services"),
+        ("the connections that are remembered", "conntrack"),
+        ("how the agent is", "status"),
+    ] {
+        add(comment, format!("{shunt} {question} --socket {socket}"));
+    }
     add(
         "the node's interfaces and routes",
         format!("ip -n {node} address; ip -n {node} route"),

@@ -1,0 +1,10 @@
+//! The published interface, `agent/proto/shunt/v1`, as Rust.
+
+#![expect(
+    unused_qualifications,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+
+tonic::include_proto!("shunt.v1");
