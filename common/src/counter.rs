@@ -14,6 +14,8 @@ pub enum Counter {
     RejectNoBackend,
     /// Dropped: the frontend has no usable backend.
     DropNoBackend,
+    /// Dropped: the client is in none of the frontend's source ranges.
+    DropSourceRange,
     /// Dropped: the conntrack table took no new entry.
     DropConntrackFull,
     /// Dropped: no source port is left for a connection to this backend.
@@ -39,12 +41,13 @@ pub enum Counter {
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
         Self::RejectNoBackend,
         Self::DropNoBackend,
+        Self::DropSourceRange,
         Self::DropConntrackFull,
         Self::DropNoPort,
         Self::DropNoNodeIp,
@@ -65,6 +68,7 @@ impl Counter {
             Self::Connection => "connection",
             Self::RejectNoBackend => "reject_no_backend",
             Self::DropNoBackend => "drop_no_backend",
+            Self::DropSourceRange => "drop_source_range",
             Self::DropConntrackFull => "drop_conntrack_full",
             Self::DropNoPort => "drop_no_port",
             Self::DropNoNodeIp => "drop_no_node_ip",

@@ -16,8 +16,8 @@ pub struct FrontendKey<F: Family> {
     pub port: u16,
     /// Transport protocol, IANA number.
     pub protocol: u8,
-    /// Zero.
-    pub padding: u8,
+    /// Whose entry it is: [`Self::EVERYONE`] or [`Self::THIS_NODE`].
+    pub scope: u8,
 }
 
 const _: () = assert!(size_of::<FrontendKey<V4>>() == 8, "4 + 2 + 1 + 1");
@@ -29,6 +29,18 @@ unsafe impl<F: Family> Zeroable for FrontendKey<F> {}
 unsafe impl<F: Family> Pod for FrontendKey<F> {}
 
 impl<F: Family> FrontendKey<F> {
+    /// The same frontend in another scope.
+    #[inline]
+    #[must_use]
+    pub const fn scoped(self, scope: u8) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// The frontend itself.
+    pub const EVERYONE: u8 = 0;
+    /// What clients on this node have in its place, if its cell says so ([`Cell::TWO_SETS`]).
+    pub const THIS_NODE: u8 = 1;
+
     /// A key of `address` and `port` in network order.
     #[inline]
     pub const fn new(address: F::Address, port: u16, protocol: u8) -> Self {
@@ -36,7 +48,7 @@ impl<F: Family> FrontendKey<F> {
             address,
             port,
             protocol,
-            padding: 0,
+            scope: Self::EVERYONE,
         }
     }
 }
@@ -69,6 +81,15 @@ impl Cell {
     /// A packet that no backend can have is dropped: there are backends elsewhere. Without this
     /// flag it is rejected.
     pub const DROPS: u16 = 4;
+
+    /// Clients on this node have another entry of the frontend table in this one's place.
+    pub const TWO_SETS: u16 = 8;
+    /// The set is that of the frontend's traffic policy Local.
+    pub const LOCAL_SET: u16 = 16;
+    /// Only clients in the frontend's source ranges are served.
+    pub const RANGES: u16 = 32;
+    /// Of its two lists of source ranges the second one holds.
+    pub const SECOND_RANGES: u16 = 64;
 
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;
@@ -114,6 +135,13 @@ impl Cell {
     #[inline]
     pub const fn has(self, flags: u16) -> bool {
         (self.0 >> Self::FLAGS_SHIFT) as u16 & flags == flags
+    }
+
+    /// The same cell with these flags besides its own.
+    #[inline]
+    #[must_use]
+    pub const fn with(self, flags: u16) -> Self {
+        Self(self.0 | (flags as u64) << Self::FLAGS_SHIFT)
     }
 
     /// All flags.

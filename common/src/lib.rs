@@ -10,6 +10,7 @@
 #[cfg(not(target_arch = "bpf"))]
 extern crate alloc;
 
+mod affinity;
 mod backend;
 mod checksum;
 mod cidr;
@@ -21,8 +22,10 @@ mod node;
 mod ports;
 mod protocol;
 mod slot;
+mod source_range;
 mod tuple;
 
+pub use affinity::{AffinityEntry, AffinityKey};
 pub use backend::Backend;
 pub use checksum::Sum;
 pub use cidr::{Cidr, PodCidrs};
@@ -36,4 +39,5 @@ pub use protocol::{SCTP, TCP, UDP};
 pub use slot::Slot;
 #[cfg(not(target_arch = "bpf"))]
 pub use slot::fill_slots;
+pub use source_range::SourceRange;
 pub use tuple::Tuple;

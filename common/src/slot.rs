@@ -22,8 +22,9 @@ pub struct Slot {
     pub alias: u32,
     /// The slot's own part, in 2^-32 of a slot.
     pub threshold: u32,
-    /// Zero.
-    pub padding: u32,
+    /// Session affinity of the whole slice, the same in each of its slots: for how many seconds
+    /// since its last connection a client stays with its backend; 0 is off.
+    pub affinity: u32,
 }
 
 const _: () = assert!(size_of::<Slot>() == 16, "four words");
@@ -51,7 +52,7 @@ impl Slot {
 }
 
 /// Makes the slice that selects `backends[i]` (an index in the backend table) with weight
-/// `weights[i]`.
+/// `weights[i]`, with session affinity for `affinity` seconds (0: none).
 ///
 /// Where all weights are 0 the slice only lists the backends; the frontend's cell says so
 /// ([`crate::Cell::UNUSABLE`]).
@@ -60,14 +61,15 @@ impl Slot {
 ///
 /// If the two differ in length.
 #[cfg(not(target_arch = "bpf"))]
-pub fn fill_slots(backends: &[u32], weights: &[u32]) -> Vec<Slot> {
+pub fn fill_slots(backends: &[u32], weights: &[u32], affinity: u32) -> Vec<Slot> {
     assert_eq!(backends.len(), weights.len(), "a weight for each backend");
     let mut slots: Vec<Slot> = backends
         .iter()
         .map(|backend| Slot {
             backend: *backend,
             alias: *backend,
-            ..Slot::default()
+            threshold: 0,
+            affinity,
         })
         .collect();
     let full: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
@@ -121,7 +123,7 @@ mod tests {
             let sum: u128 = weights.iter().map(|w| u128::from(*w)).sum();
             prop_assume!(sum > 0);
             let backends: Vec<u32> = (0..weights.len() as u32).collect();
-            let slots = fill_slots(&backends, &weights);
+            let slots = fill_slots(&backends, &weights, 0);
             let shares = shares(&slots, weights.len());
             let slack = weights.len() as u64;
             for (share, weight) in shares.into_iter().zip(&weights) {
@@ -137,7 +139,8 @@ mod tests {
         #[test]
         fn slot_i_names_backend_i(weights in proptest::collection::vec(0u32.., 0..40)) {
             let backends: Vec<u32> = (0..weights.len() as u32).map(|i| 1000 + i).collect();
-            let slots = fill_slots(&backends, &weights);
+            let slots = fill_slots(&backends, &weights, 9);
+            prop_assert!(slots.iter().all(|slot| slot.affinity == 9));
             prop_assert_eq!(slots.iter().map(|s| s.backend).collect::<Vec<_>>(), backends);
         }
 
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn equal_weights_need_no_alias() {
-        for slot in fill_slots(&[5, 6, 7], &[9, 9, 9]) {
+        for slot in fill_slots(&[5, 6, 7], &[9, 9, 9], 0) {
             assert_eq!(
                 (slot.select(0), slot.select(u32::MAX)),
                 (slot.backend, slot.backend)

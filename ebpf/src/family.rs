@@ -7,7 +7,7 @@ use shunt_common::{PodCidrs, Tuple};
 use crate::{
     frame::Unreadable,
     icmp::IcmpError,
-    maps::{Backends, Cells, Conntrack, Frontends, Node, Slots},
+    maps::{Affinity, Backends, Cells, Conntrack, Frontends, Node, Slots, SourceRanges},
 };
 
 /// The kernel's side of an address family.
@@ -17,6 +17,8 @@ pub trait Family: shunt_common::Family {
     fn cells() -> &'static Cells;
     fn slots() -> &'static Slots;
     fn backends() -> &'static Backends<Self>;
+    fn source_ranges() -> &'static SourceRanges<Self>;
+    fn affinity() -> &'static Affinity<Self>;
     fn node() -> &'static Node<Self>;
     fn conntrack() -> &'static Conntrack<Self>;
 

@@ -8,7 +8,7 @@ use crate::{
     family::{Family, Network},
     frame::{Unreadable, at, at_mut},
     icmp::IcmpError,
-    maps::{self, Backends, Cells, Conntrack, Frontends, Node, Slots},
+    maps::{self, Affinity, Backends, Cells, Conntrack, Frontends, Node, Slots, SourceRanges},
     packet::TCP_LENGTH,
 };
 
@@ -74,6 +74,16 @@ impl Family for V4 {
     #[inline(always)]
     fn backends() -> &'static Backends<Self> {
         &maps::BACKENDS_V4
+    }
+
+    #[inline(always)]
+    fn source_ranges() -> &'static SourceRanges<Self> {
+        &maps::SOURCE_RANGES_V4
+    }
+
+    #[inline(always)]
+    fn affinity() -> &'static Affinity<Self> {
+        &maps::AFFINITY_V4
     }
 
     #[inline(always)]

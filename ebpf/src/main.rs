@@ -7,6 +7,7 @@
 
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
+mod affinity;
 mod answer;
 mod config;
 mod conntrack;

@@ -2,11 +2,12 @@
 
 use aya_ebpf::{
     bindings::BPF_F_MMAPABLE,
-    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray},
+    btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray},
     macros::btf_map,
 };
 use shunt_common::{
-    Backend, ConntrackEntry, ConntrackKey, Counter, FrontendKey, NodeIps, Slot, V4,
+    AffinityEntry, AffinityKey, Backend, ConntrackEntry, ConntrackKey, Counter, FrontendKey,
+    NodeIps, Slot, SourceRange, V4,
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -19,6 +20,11 @@ pub type Cells = Array<u64, 65_536, MMAPABLE>;
 pub type Slots = Array<Slot, 1_048_576, MMAPABLE>;
 /// Backends by index.
 pub type Backends<F> = Array<Backend<F>, 524_288, MMAPABLE>;
+/// Who may use a frontend; what an entry holds means nothing.
+pub type SourceRanges<F> = LpmTrie<SourceRange<F>, u32, 65_536>;
+/// Which backend a client had last. The least recently used entry makes room for a new one: its
+/// client picks again, which breaks no connection.
+pub type Affinity<F> = LruHashMap<AffinityKey<F>, AffinityEntry, 65_536>;
 /// This node's own addresses, one entry.
 pub type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
 /// Two entries a connection.
@@ -32,6 +38,10 @@ pub static CELLS_V4: Cells = Cells::new();
 pub static SLOTS_V4: Slots = Slots::new();
 #[btf_map]
 pub static BACKENDS_V4: Backends<V4> = Backends::new();
+#[btf_map]
+pub static SOURCE_RANGES_V4: SourceRanges<V4> = SourceRanges::new();
+#[btf_map]
+pub static AFFINITY_V4: Affinity<V4> = Affinity::new();
 #[btf_map]
 pub static NODE_V4: Node<V4> = Node::new();
 #[btf_map]

@@ -1,9 +1,9 @@
 //! Services: from a packet's destination to a backend.
 
-use aya_ebpf::helpers::bpf_get_prandom_u32;
-use shunt_common::{Backend, Cell, Counter, FrontendKey, Slot, Tuple};
+use aya_ebpf::{btf_maps::lpm_trie::Key as LpmKey, helpers::bpf_get_prandom_u32};
+use shunt_common::{AffinityKey, Backend, Cell, Counter, FrontendKey, Slot, SourceRange, Tuple};
 
-use crate::{family::Family, packet::Packet};
+use crate::{affinity, family::Family, packet::Packet, place};
 
 /// A backend that was chosen for a connection.
 pub struct Choice<F: Family> {
@@ -29,23 +29,26 @@ pub enum Lookup<F: Family> {
 #[inline(always)]
 pub fn select<F: Family>(packet: &Packet<F>) -> Lookup<F> {
     let Tuple {
+        source,
         destination,
         destination_port,
         ..
     } = packet.tuple;
-    let key = FrontendKey::<F>::new(destination, destination_port, packet.protocol);
-    // SAFETY: an index is a word, written and replaced whole.
-    let Some(&frontend) = (unsafe { F::frontends().get(key) }) else {
+    let mut key = FrontendKey::<F>::new(destination, destination_port, packet.protocol);
+    let Some(mut cell) = cell_of(key) else {
         return Lookup::NotAFrontend;
     };
-    let Some(word) = F::cells().get_ptr(frontend) else {
-        return Lookup::Dropped(Counter::DropCorrupt);
-    };
-    // SAFETY: the lookup gave a word of the table. The agent replaces it while we run; volatile,
-    // so that it is read once: a slice's offset and count belong together.
-    let cell = Cell::from_word(unsafe { word.read_volatile() });
-    if cell.has(Cell::THIS_NODE_ONLY) && !F::pod_cidrs().contains(&packet.tuple.source) {
+    if cell.has(Cell::THIS_NODE_ONLY) && !place::is_here::<F>(&source) {
         return Lookup::NotAFrontend;
+    }
+    if cell.has(Cell::RANGES) && !in_ranges(key, cell, source) {
+        return Lookup::Dropped(Counter::DropSourceRange);
+    }
+    if cell.has(Cell::TWO_SETS) && place::is_here::<F>(&source) {
+        key.scope = FrontendKey::<F>::THIS_NODE;
+        if let Some(other) = cell_of(key) {
+            cell = other;
+        }
     }
     if cell.count() == 0 || cell.has(Cell::UNUSABLE) {
         return if cell.has(Cell::DROPS) {
@@ -54,20 +57,62 @@ pub fn select<F: Family>(packet: &Packet<F>) -> Lookup<F> {
             Lookup::Rejected
         };
     }
+    match choose(key, cell, source) {
+        Some(choice) => Lookup::Backend(choice),
+        None => Lookup::Dropped(Counter::DropCorrupt),
+    }
+}
+
+/// The cell of the frontend with this key.
+#[inline(always)]
+fn cell_of<F: Family>(key: FrontendKey<F>) -> Option<Cell> {
+    // SAFETY: an index is a word, written and replaced whole.
+    let frontend = *unsafe { F::frontends().get(key) }?;
+    let word = F::cells().get_ptr(frontend)?;
+    // SAFETY: the lookup gave a word of the table. The agent replaces it while we run; volatile,
+    // so that it is read once: a slice's offset and count belong together.
+    Some(Cell::from_word(unsafe { word.read_volatile() }))
+}
+
+/// Whether the client is in one of the frontend's source ranges.
+#[inline(always)]
+fn in_ranges<F: Family>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> bool {
+    let range = SourceRange {
+        frontend: key.scoped(u8::from(cell.has(Cell::SECOND_RANGES))),
+        client,
+    };
+    F::source_ranges()
+        .get(&LpmKey::new(SourceRange::<F>::BITS, range))
+        .is_some()
+}
+
+/// Selects a backend of the cell's slice, which is not empty: the one that the client had last,
+/// if the service has session affinity, or one by weight.
+#[inline(always)]
+fn choose<F: Family>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> Option<Choice<F>> {
     // SAFETY: the helper has no preconditions.
     let random = unsafe { bpf_get_prandom_u32() };
     let (slot, fraction) = Slot::locate(random, cell.count());
-    let Some(slot) = F::slots().get(cell.offset() + slot) else {
-        return Lookup::Dropped(Counter::DropCorrupt);
+    let slot = F::slots().get(cell.offset() + slot)?;
+    let scope = key.scope | u8::from(cell.has(Cell::LOCAL_SET)) << 1;
+    let bond = AffinityKey {
+        client,
+        frontend: key.scoped(scope),
     };
-    let index = slot.select(fraction);
-    match F::backends().get(index) {
-        Some(backend) => Lookup::Backend(Choice {
-            index,
-            backend: *backend,
-        }),
-        None => Lookup::Dropped(Counter::DropCorrupt),
+    if slot.affinity > 0
+        && let Some(choice) = affinity::recall(&bond, slot.affinity)
+    {
+        return Some(choice);
     }
+    let index = slot.select(fraction);
+    let choice = Choice {
+        index,
+        backend: *F::backends().get(index)?,
+    };
+    if slot.affinity > 0 {
+        affinity::remember(&bond, &choice);
+    }
+    Some(choice)
 }
 
 /// Whether the backend at `index` is still the one that it was at `generation`.

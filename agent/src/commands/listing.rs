@@ -57,8 +57,9 @@ impl From<(FrontendKey, &Frontend)> for Row {
             policy,
             clients,
             refusal: _,
-            affinity_timeout,
             backends,
+            this_node: _,
+            sources: _,
         } = frontend;
         let row = |&Backend {
                        ip,
@@ -78,7 +79,7 @@ impl From<(FrontendKey, &Frontend)> for Row {
             kind: Some(kind.name().to_owned()),
             service: Some(backends.service.to_string()),
             policy: Some(policy.name()),
-            affinity_timeout: *affinity_timeout,
+            affinity_timeout: backends.affinity_timeout,
             backends: backends.backends.iter().map(row).collect(),
             difference: None,
             this_node_only: *clients == Clients::ThisNode,

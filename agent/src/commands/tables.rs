@@ -21,6 +21,14 @@ pub(crate) struct SizeArgs {
     /// How many conntrack entries there can be, two for each connection
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack)]
     max_conntrack: u32,
+
+    /// How many clients of services with session affinity are remembered, for each frontend
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().affinity)]
+    max_affinity: u32,
+
+    /// How many source ranges there can be, counted once for each frontend
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().source_ranges)]
+    max_source_ranges: u32,
 }
 
 /// How long connections are remembered, in seconds.
@@ -64,12 +72,16 @@ impl SizeArgs {
             max_slots,
             max_backends,
             max_conntrack,
+            max_affinity,
+            max_source_ranges,
         } = self;
         TableSizes {
             frontends: max_frontends,
             slots: max_slots,
             backends: max_backends,
             conntrack: max_conntrack,
+            affinity: max_affinity,
+            source_ranges: max_source_ranges,
         }
     }
 }

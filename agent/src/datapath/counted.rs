@@ -1,6 +1,6 @@
 //! Tables that count how often they are written.
 
-use shunt_common::{Backend, Cell, Family, FrontendKey, Slot};
+use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
 
 use super::{Capacity, TableError, Tables};
 
@@ -67,6 +67,20 @@ impl<F: Family, T: Tables<F>> Tables<F> for Counted<T> {
     fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError> {
         self.writes += 1;
         self.tables.remove_frontend(key)
+    }
+
+    fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<F>)>, TableError> {
+        self.tables.source_ranges()
+    }
+
+    fn insert_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError> {
+        self.writes += 1;
+        self.tables.insert_source_range(bits, range)
+    }
+
+    fn remove_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError> {
+        self.writes += 1;
+        self.tables.remove_source_range(bits, range)
     }
 
     fn wait_for_readers(&mut self) -> Result<(), TableError> {

@@ -6,7 +6,7 @@ use shunt_common::{Backend, Cell};
 
 use super::family::FromIp;
 use crate::{
-    api::ServiceId,
+    api::{ServiceId, TrafficPolicy},
     renderer::{self, BackendSet, Clients, Frontend, Refusal},
 };
 
@@ -42,7 +42,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The cell of `frontend`, which selects from this slice.
+    /// The cell of `frontend`, which selects from this slice, but for its source ranges.
     pub fn cell(&self, frontend: &Frontend) -> Cell {
         let mut flags = 0;
         if self.set.backends.iter().all(|backend| backend.weight == 0) {
@@ -53,6 +53,12 @@ impl Slice {
         }
         if frontend.refusal == Refusal::Drop {
             flags |= Cell::DROPS;
+        }
+        if frontend.this_node.is_some() {
+            flags |= Cell::TWO_SETS;
+        }
+        if frontend.policy == TrafficPolicy::Local {
+            flags |= Cell::LOCAL_SET;
         }
         Cell::new(self.offset, self.count, flags)
     }

@@ -90,6 +90,7 @@ const V4_TABLES: TableNames = TableNames {
     cells: "CELLS_V4",
     slots: "SLOTS_V4",
     backends: "BACKENDS_V4",
+    source_ranges: "SOURCE_RANGES_V4",
 };
 
 const V4_CONNTRACK: &str = "CONNTRACK_V4";
@@ -230,11 +231,17 @@ impl Datapath {
     pub fn publish(&mut self, changes: &Changes) -> Result<Published, TableError> {
         let wanted = || changes.added.iter().chain(&changes.changed);
         let v4 = of_family(wanted());
-        let removed: Vec<_> = changes.removed.iter().filter_map(table_key).collect();
+        let gone = changes.removed.iter().filter_map(table_key);
+        // A frontend may have had an entry for this node's clients, and not have one now.
+        let without = wanted()
+            .filter(|(_, frontend)| frontend.this_node.is_none())
+            .filter_map(|(key, _)| table_key(key));
+        let removed: Vec<FrontendKey<V4>> =
+            gone.clone().chain(gone.chain(without).map(here)).collect();
         let before = self.v4.writes();
         self.v4.publish(&v4, &removed)?;
         Ok(Published {
-            skipped: wanted().count() - v4.len(),
+            skipped: skipped::<V4>(wanted()),
             writes: self.v4.writes() - before,
         })
     }
@@ -253,7 +260,7 @@ impl Datapath {
         let before = self.v4.writes();
         self.v4.resync(&v4)?;
         Ok(Published {
-            skipped: snapshot.len() - v4.len(),
+            skipped: skipped::<V4>(snapshot.iter()),
             writes: self.v4.writes() - before,
         })
     }
@@ -282,13 +289,33 @@ pub struct Published {
     pub writes: u64,
 }
 
-/// The frontends of family `F`, with their keys in its table.
+/// The entries of family `F`'s table that the frontends lead to: one each, and before it the one
+/// that clients on this node have in its place, if any.
 fn of_family<'a, F: FromIp>(
     frontends: impl Iterator<Item = &'a (renderer::FrontendKey, Frontend)>,
 ) -> Vec<(FrontendKey<F>, &'a Frontend)> {
-    frontends
-        .filter_map(|(key, frontend)| Some((table_key(key)?, frontend)))
+    let of_family = frontends.filter_map(|(key, frontend)| Some((table_key(key)?, frontend)));
+    of_family
+        .flat_map(|(key, frontend)| {
+            let this_node = frontend.this_node.as_deref();
+            let this_node = this_node.map(|frontend| (here(key), frontend));
+            this_node.into_iter().chain([(key, frontend)])
+        })
         .collect()
+}
+
+/// The key of what clients on this node have in the frontend's place.
+const fn here<F: FromIp>(key: FrontendKey<F>) -> FrontendKey<F> {
+    key.scoped(FrontendKey::<F>::THIS_NODE)
+}
+
+/// How many of the frontends are of another family than `F`.
+fn skipped<'a, F: FromIp>(
+    frontends: impl Iterator<Item = &'a (renderer::FrontendKey, Frontend)>,
+) -> usize {
+    frontends
+        .filter(|(key, _)| table_key::<F>(key).is_none())
+        .count()
 }
 
 /// A pinned table has the size that it was made with, and the tables' contents are worth more
@@ -301,7 +328,9 @@ fn warn_of_kept_sizes(ebpf: &Ebpf, sized: &[SizedTable]) -> Result<(), DatapathE
     } in sized
     {
         let map = ebpf.map(name).ok_or(DatapathError::Missing(name))?;
-        let (Map::Array(data) | Map::HashMap(data) | Map::LruHashMap(data)) = map else {
+        let (Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) | Map::LruHashMap(data)) =
+            map
+        else {
             continue;
         };
         let info = data

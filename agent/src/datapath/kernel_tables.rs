@@ -4,10 +4,10 @@ use std::io::{self, ErrorKind};
 
 use aya::{
     Ebpf,
-    maps::{HashMap, Map, MapData, MapError},
+    maps::{HashMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
 };
 use bytemuck::Pod;
-use shunt_common::{Backend, Cell, Family, FrontendKey, Slot};
+use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
 
 use super::{
     Capacity, DatapathError, TableError, Tables, grace, raw::Raw, shared_array::SharedArray,
@@ -24,6 +24,8 @@ pub struct TableNames {
     pub slots: &'static str,
     /// Backends.
     pub backends: &'static str,
+    /// Source ranges.
+    pub source_ranges: &'static str,
 }
 
 /// The tables of one family in the kernel.
@@ -33,6 +35,7 @@ pub struct KernelTables<F: Family> {
     cells: SharedArray<u64>,
     slots: SharedArray<Slot>,
     backends: SharedArray<Backend<F>>,
+    source_ranges: LpmTrie<MapData, Raw<SourceRange<F>>, u32>,
 }
 
 impl<F: Family> KernelTables<F> {
@@ -43,6 +46,7 @@ impl<F: Family> KernelTables<F> {
             cells: shared(ebpf, names.cells)?,
             slots: shared(ebpf, names.slots)?,
             backends: shared(ebpf, names.backends)?,
+            source_ranges: take(ebpf, names.source_ranges)?,
         })
     }
 }
@@ -134,6 +138,36 @@ impl<F: Family> Tables<F> for KernelTables<F> {
             }
             result => {
                 result.map_err(|error| kernel_error("removing from the frontends table", error))
+            }
+        }
+    }
+
+    fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<F>)>, TableError> {
+        self.source_ranges
+            .keys()
+            .map(|key| {
+                key.map(|key| {
+                    let Raw(range) = key.data();
+                    (key.prefix_len(), range)
+                })
+            })
+            .collect::<Result<_, _>>()
+            .map_err(|error| kernel_error("reading the source ranges table", error))
+    }
+
+    fn insert_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError> {
+        self.source_ranges
+            .insert(&Key::new(bits, Raw(range)), 0, 0)
+            .map_err(|error| kernel_error("inserting into the source ranges table", error))
+    }
+
+    fn remove_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError> {
+        match self.source_ranges.remove(&Key::new(bits, Raw(range))) {
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {
+                Ok(())
+            }
+            result => {
+                result.map_err(|error| kernel_error("removing from the source ranges table", error))
             }
         }
     }

@@ -5,7 +5,8 @@
 
 use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
 
-use shunt_common::{Cell, SCTP, TCP, UDP, V4, fill_slots};
+use ipnet::IpNet;
+use shunt_common::{Cell, FrontendKey as TableKey, SCTP, SourceRange, TCP, UDP, V4, fill_slots};
 
 use super::{
     Datapath, TableError, Tables,
@@ -102,7 +103,14 @@ pub struct LiveFrontend {
     pub key: LiveKey,
     /// Where connections go, in the order of the slots. Frontends of one slice share the list.
     pub backends: Arc<[Backend]>,
+    /// Session affinity in seconds since the last connection; 0 is off.
+    pub affinity_timeout: u32,
+    /// Who may use it, sorted; empty: everyone.
+    pub sources: Vec<IpNet>,
+    /// What clients on this node have in its place.
+    pub this_node: Option<Box<LiveFrontend>>,
     cell: Cell,
+    scope: u8,
     /// Everything that it refers to exists, and its slots select by its backends' weights.
     sound: bool,
 }
@@ -120,7 +128,18 @@ impl LiveFrontend {
             offset: self.cell.offset(),
             count: self.cell.count(),
         };
-        self.sound && *self.backends == *wanted.backends.backends && slice.cell(wanted) == self.cell
+        let flags = self.cell.flags() & (Cell::RANGES | Cell::SECOND_RANGES);
+        let here = match (&self.this_node, &wanted.this_node) {
+            (Some(live), Some(wanted)) => live.is(wanted),
+            (None, None) => true,
+            _ => false,
+        };
+        self.sound
+            && here
+            && *self.backends == *wanted.backends.backends
+            && self.affinity_timeout == wanted.backends.affinity_timeout
+            && *self.sources == *wanted.sources
+            && slice.cell(wanted).with(flags) == self.cell
     }
 }
 
@@ -132,6 +151,7 @@ impl LiveFrontend {
 pub fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, TableError> {
     let capacity = tables.capacity();
     let mut slices = HashMap::new();
+    let mut sources = read_sources(tables)?;
     let mut frontends: Vec<LiveFrontend> = tables
         .frontends()?
         .into_iter()
@@ -143,7 +163,11 @@ pub fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, Ta
                 Cell::default()
             };
             let slice = (cell.offset(), cell.count());
-            let LiveSlice { backends, sound } = slices
+            let LiveSlice {
+                backends,
+                affinity_timeout,
+                sound,
+            } = slices
                 .entry(slice)
                 .or_insert_with(|| read_slice(tables, slice));
             LiveFrontend {
@@ -153,18 +177,55 @@ pub fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, Ta
                     protocol: key.protocol,
                 },
                 backends: Arc::clone(backends),
+                affinity_timeout: *affinity_timeout,
+                sources: if cell.has(Cell::RANGES) {
+                    let list = u8::from(cell.has(Cell::SECOND_RANGES));
+                    sources.remove(&key.scoped(list)).unwrap_or_default()
+                } else {
+                    Vec::new()
+                },
+                this_node: None,
                 cell,
+                scope: key.scope,
                 sound: known && *sound,
             }
         })
         .collect();
-    frontends.sort_by_key(|frontend| frontend.key.order());
+    frontends.sort_by_key(|frontend| (frontend.key.order(), frontend.scope));
+    frontends.dedup_by(|next, frontend| {
+        let belongs = next.scope > 0 && frontend.scope == 0 && next.key == frontend.key;
+        if belongs {
+            frontend.this_node = Some(Box::new(next.clone()));
+        }
+        belongs
+    });
     Ok(frontends)
+}
+
+/// The source ranges by frontend, the scope telling which list it is, each list sorted. What is
+/// no range is left out.
+fn read_sources<F: FromIp, T: Tables<F>>(
+    tables: &T,
+) -> Result<HashMap<TableKey<F>, Vec<IpNet>>, TableError> {
+    let mut sources: HashMap<_, Vec<IpNet>> = HashMap::new();
+    for (bits, range) in tables.source_ranges()? {
+        let length = bits.checked_sub(SourceRange::<F>::FRONTEND_BITS);
+        let length = length.and_then(|length| u8::try_from(length).ok());
+        let network = length.map(|length| IpNet::new(F::ip(range.client), length));
+        if let Some(Ok(network)) = network {
+            sources.entry(range.frontend).or_default().push(network);
+        }
+    }
+    for list in sources.values_mut() {
+        list.sort();
+    }
+    Ok(sources)
 }
 
 /// What the slots of a slice say.
 struct LiveSlice {
     backends: Arc<[Backend]>,
+    affinity_timeout: u32,
     /// All of them exist, and the slots select by their weights.
     sound: bool,
 }
@@ -182,7 +243,9 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, (offset, count): (u32, u32)) 
     let indexes: Vec<u32> = known.collect();
     let entries: Vec<_> = indexes.iter().map(|index| tables.backend(*index)).collect();
     let weights: Vec<u32> = entries.iter().map(|entry| entry.weight).collect();
-    let sound = indexes.len() == count as usize && fill_slots(&indexes, &weights) == slots;
+    let affinity_timeout = slots.first().map_or(0, |slot| slot.affinity);
+    let sound = indexes.len() == count as usize
+        && fill_slots(&indexes, &weights, affinity_timeout) == slots;
     let backends = entries.iter().map(|entry| Backend {
         ip: F::ip(entry.address),
         port: u16::from_be(entry.port),
@@ -191,6 +254,7 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, (offset, count): (u32, u32)) 
     });
     LiveSlice {
         backends: backends.collect(),
+        affinity_timeout,
         sound,
     }
 }
@@ -221,7 +285,7 @@ impl Datapath {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use shunt_common::{FrontendKey as TableKey, Slot};
+    use shunt_common::Slot;
 
     use super::*;
     use crate::{
@@ -242,8 +306,10 @@ mod tests {
             policy: TrafficPolicy::Cluster,
             clients: Clients::ThisNode,
             refusal: Refusal::Drop,
-            affinity_timeout: 0,
+            this_node: None,
+            sources: Arc::default(),
             backends: Arc::new(BackendSet {
+                affinity_timeout: 0,
                 service: Arc::new(ServiceId::new("default", "web")),
                 port: "http".into(),
                 backends: vec![backend(3, 1), backend(4, 3)],

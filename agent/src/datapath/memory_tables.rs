@@ -1,8 +1,8 @@
 //! Tables in plain memory: what everything above the kernel is tested on, without root.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use shunt_common::{Backend, Cell, Family, FrontendKey, Slot};
+use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
 
 use super::{Capacity, TableError, Tables};
 
@@ -17,6 +17,8 @@ pub struct MemoryTables<F: Family> {
     pub slots: Vec<Slot>,
     /// Backends by index.
     pub backends: Vec<Backend<F>>,
+    /// Source ranges: prefix length in bits, and the range.
+    pub source_ranges: HashSet<(u32, SourceRange<F>)>,
     /// How many writes were made.
     pub writes: usize,
 }
@@ -34,6 +36,7 @@ impl<F: Family> MemoryTables<F> {
             cells: vec![Cell::default(); frontends as usize],
             slots: vec![Slot::default(); slots as usize],
             backends: vec![bytemuck::Zeroable::zeroed(); backends as usize],
+            source_ranges: HashSet::new(),
             writes: 0,
         }
     }
@@ -102,6 +105,22 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
 
     fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError> {
         self.frontends.remove(&key);
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<F>)>, TableError> {
+        Ok(self.source_ranges.iter().copied().collect())
+    }
+
+    fn insert_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError> {
+        self.source_ranges.insert((bits, range));
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn remove_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError> {
+        self.source_ranges.remove(&(bits, range));
         self.writes += 1;
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! The publish order: how a change of frontends reaches the tables while packets read them.
 //!
-//! 1. Backends, then slots, into free space: nothing refers to them yet.
+//! 1. Source ranges, backends, then slots, into free space: nothing refers to them yet.
 //! 2. New frontends: the cell, then the hash entry.
 //! 3. Changed frontends: the cell, in one store. Old before it, new after it, never a mixture.
 //! 4. Removed frontends: the hash entry.
 //! 5. Backends that left their service get a new generation, so that UDP flows pick again.
 //! 6. After a grace period, in which every packet that saw the old state has left: the space of
-//!    old slices, backends and indexes is free ([`Publisher::reclaim`]).
+//!    old slices, backends, indexes and source ranges is free ([`Publisher::reclaim`]).
 //!
 //! After every single write, each frontend is what it was before the change or what it is after.
 //! Only the steps up to 2 can fail, and what they wrote until then nobody has seen.
@@ -33,10 +33,13 @@ use super::{
 };
 use crate::renderer::{BackendSet, Frontend};
 
+use source_ranges::{List, Written};
+
 mod adoption;
 mod claims;
 mod ledger;
 mod resync;
+mod source_ranges;
 mod table_use;
 #[cfg(test)]
 mod tests;
@@ -52,7 +55,9 @@ pub struct Publisher<F: Family, T> {
     indexes: IndexAllocator,
     slots: RangeAllocator,
     backends: IndexAllocator,
+    source_ranges: HashMap<FrontendKey<F>, List<F>>,
     retired: Retired,
+    retired_source_ranges: Vec<source_ranges::Entry<F>>,
 }
 
 /// A frontend in the tables.
@@ -90,7 +95,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             indexes: IndexAllocator::new(capacity.frontends),
             slots: RangeAllocator::new(capacity.slots.min(Cell::MAX_OFFSET)),
             backends: IndexAllocator::new(capacity.backends),
+            source_ranges: HashMap::new(),
             retired: Retired::default(),
+            retired_source_ranges: Vec::new(),
         }
     }
 
@@ -114,6 +121,10 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         wanted: &[(FrontendKey<F>, &Frontend)],
         removed: &[FrontendKey<F>],
     ) -> Result<(), TableError> {
+        if !self.retired_source_ranges.is_empty() {
+            // A list that replaces another may be the one that this replaced before.
+            self.reclaim()?;
+        }
         match self.publish_once(wanted, removed) {
             Err(TableError::Full { .. }) if self.has_retired() => {
                 self.reclaim()?;
@@ -125,7 +136,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
 
     /// Whether [`Self::reclaim`] has anything to do.
     pub const fn has_retired(&self) -> bool {
-        !self.retired.is_empty()
+        !self.retired.is_empty() || !self.retired_source_ranges.is_empty()
     }
 
     /// Waits for a grace period and frees what was replaced before it. Takes milliseconds, so it
@@ -153,6 +164,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         }
         for index in frontends {
             self.indexes.free(index);
+        }
+        for (bits, range) in mem::take(&mut self.retired_source_ranges) {
+            self.remove_source_range(bits, range);
         }
         Ok(())
     }
@@ -183,6 +197,20 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
 
     /// Steps 1 to 3.
     fn install(&mut self, wanted: &[(FrontendKey<F>, &Frontend)]) -> Result<(), TableError> {
+        let written = self.write_source_ranges(wanted)?;
+        let result = self.install_with(wanted, &written);
+        match result {
+            Ok(()) => self.adopt_source_ranges(wanted, written),
+            Err(_) => self.forget_source_ranges(written),
+        }
+        result
+    }
+
+    fn install_with(
+        &mut self,
+        wanted: &[(FrontendKey<F>, &Frontend)],
+        written: &Written<F>,
+    ) -> Result<(), TableError> {
         let slices = wanted
             .iter()
             .map(|(_, frontend)| self.slice_of(&frontend.backends))
@@ -193,7 +221,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             if self.frontends.contains_key(key) {
                 continue;
             }
-            if let Err(error) = self.insert(*key, slice.cell(frontend), slice) {
+            let flags = self.source_range_flags(key, frontend, written);
+            let cell = slice.cell(frontend).with(flags);
+            if let Err(error) = self.insert(*key, cell, slice) {
                 for key in inserted {
                     self.remove(key);
                 }
@@ -203,7 +233,8 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         }
 
         for ((key, frontend), slice) in wanted.iter().zip(slices) {
-            let cell = slice.cell(frontend);
+            let flags = self.source_range_flags(key, frontend, written);
+            let cell = slice.cell(frontend).with(flags);
             if let Some(published) = self.frontends.get_mut(key) {
                 if published.cell != cell {
                     self.tables.write_cell(published.index, cell);
@@ -271,7 +302,10 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             capacity: tables.capacity().slots,
             flag: "--max-slots",
         })?;
-        tables.write_slots(offset, &fill_slots(&indexes, &weights));
+        tables.write_slots(
+            offset,
+            &fill_slots(&indexes, &weights, set.affinity_timeout),
+        );
         let slice = Arc::new(Slice {
             set: Arc::clone(set),
             offset,
@@ -310,6 +344,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         let Some(Published { index, .. }) = self.frontends.remove(&key) else {
             return;
         };
+        self.retire_source_ranges(&key);
         match self.tables.remove_frontend(key) {
             Ok(()) => self.retired.frontends.push(index),
             // The entry stays, so its index must never mean anything else.

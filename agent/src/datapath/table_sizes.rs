@@ -11,6 +11,10 @@ pub struct TableSizes {
     pub backends: u32,
     /// Conntrack entries, two a connection.
     pub conntrack: u32,
+    /// Clients of services with session affinity, counted once for each frontend.
+    pub affinity: u32,
+    /// Source ranges, counted once for each frontend.
+    pub source_ranges: u32,
 }
 
 impl Default for TableSizes {
@@ -20,6 +24,8 @@ impl Default for TableSizes {
             slots: 1 << 20,
             backends: 1 << 19,
             conntrack: 1 << 19,
+            affinity: 1 << 16,
+            source_ranges: 1 << 16,
         }
     }
 }
@@ -37,7 +43,7 @@ pub struct SizedTable {
 
 impl TableSizes {
     /// The tables whose sizes these are.
-    pub const fn tables(&self) -> [SizedTable; 5] {
+    pub const fn tables(&self) -> [SizedTable; 7] {
         const fn sized(name: &'static str, entries: u32, flag: &'static str) -> SizedTable {
             SizedTable {
                 name,
@@ -50,6 +56,8 @@ impl TableSizes {
             slots,
             backends,
             conntrack,
+            affinity,
+            source_ranges,
         } = *self;
         [
             sized("FRONTENDS_V4", frontends, "--max-frontends"),
@@ -57,6 +65,8 @@ impl TableSizes {
             sized("SLOTS_V4", slots, "--max-slots"),
             sized("BACKENDS_V4", backends, "--max-backends"),
             sized("CONNTRACK_V4", conntrack, "--max-conntrack"),
+            sized("AFFINITY_V4", affinity, "--max-affinity"),
+            sized("SOURCE_RANGES_V4", source_ranges, "--max-source-ranges"),
         ]
     }
 }

@@ -1,6 +1,6 @@
 //! The tables as the publisher sees them: typed writes of one family's frontends and backends.
 
-use shunt_common::{Backend, Cell, Family, FrontendKey, Slot};
+use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
 
 use super::TableError;
 
@@ -50,6 +50,15 @@ pub trait Tables<F: Family> {
 
     /// Removes a frontend; one that is not there is no error.
     fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError>;
+
+    /// Every entry of the source range table as it is now: prefix length in bits, and the range.
+    fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<F>)>, TableError>;
+
+    /// Adds a source range of `bits` bits. On `Err` the table is as it was.
+    fn insert_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError>;
+
+    /// Removes a source range; one that is not there is no error.
+    fn remove_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError>;
 
     /// Returns when no packet that is on its way through a program can have seen what earlier
     /// writes replaced.

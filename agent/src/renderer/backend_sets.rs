@@ -3,12 +3,13 @@
 use std::{net::IpAddr, sync::Arc};
 
 use super::{Backend, BackendSet, Refusal, RenderError};
-use crate::api::{Endpoint, EndpointState, ServiceId, ServicePort, TrafficPolicy};
+use crate::api::{Endpoint, EndpointState, Service, ServiceId, ServicePort, TrafficPolicy};
 
 /// Makes each set when the first frontend asks for it, and shares it among all that use it.
 pub(super) struct BackendSets<'a> {
     service: &'a Arc<ServiceId>,
     port: &'a ServicePort,
+    affinity_timeout: u32,
     local_backend_weight: u32,
     v4: FamilySets,
     v6: FamilySets,
@@ -28,13 +29,16 @@ impl<'a> BackendSets<'a> {
     ///
     /// The weights of the usable backends of one family have too large a sum.
     pub(super) fn new(
-        service: &'a Arc<ServiceId>,
+        service: &'a Service,
         port: &'a ServicePort,
         local_backend_weight: u32,
     ) -> Result<Self, RenderError> {
+        let affinity_timeout = service.session_affinity_timeout;
+        let service = &service.id;
         let sets = Self {
             service,
             port,
+            affinity_timeout,
             local_backend_weight,
             v4: FamilySets::default(),
             v6: FamilySets::default(),
@@ -112,6 +116,7 @@ impl<'a> BackendSets<'a> {
         BackendSet {
             service: Arc::clone(self.service),
             port: Arc::clone(&self.port.name),
+            affinity_timeout: self.affinity_timeout,
             backends,
         }
     }

@@ -74,18 +74,30 @@ impl Entry {
 fn share_sets(frontends: &mut [(FrontendKey, Frontend)], old: &Entry) {
     // A service has few distinct sets for its many frontends.
     let mut decided: Vec<(Arc<BackendSet>, Arc<BackendSet>)> = Vec::new();
+    let mut share = |new: &mut Arc<BackendSet>, before: Option<&Arc<BackendSet>>| {
+        let known = decided.iter().find(|(set, _)| Arc::ptr_eq(set, new));
+        let chosen = match known {
+            Some((_, chosen)) => Arc::clone(chosen),
+            None => {
+                let chosen = Arc::clone(before.filter(|before| *before == new).unwrap_or(new));
+                decided.push((Arc::clone(new), Arc::clone(&chosen)));
+                chosen
+            }
+        };
+        *new = chosen;
+    };
     for (key, frontend) in frontends {
-        let new = &frontend.backends;
-        let known = decided
-            .iter()
-            .find(|(set, _)| Arc::ptr_eq(set, new))
-            .map(|(_, chosen)| Arc::clone(chosen));
-        let chosen = known.unwrap_or_else(|| {
-            let before = old.frontend(*key).map(|frontend| &frontend.backends);
-            let chosen = Arc::clone(before.filter(|before| *before == new).unwrap_or(new));
-            decided.push((Arc::clone(new), Arc::clone(&chosen)));
-            chosen
-        });
-        frontend.backends = chosen;
+        let before = old.frontend(*key);
+        share(
+            &mut frontend.backends,
+            before.map(|before| &before.backends),
+        );
+        if let Some(here) = &mut frontend.this_node {
+            let before = before.and_then(|before| before.this_node.as_ref());
+            share(
+                &mut Arc::make_mut(here).backends,
+                before.map(|before| &before.backends),
+            );
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
+use ipnet::IpNet;
+
 use crate::api::{Protocol, ServiceId, TrafficPolicy};
 
 /// The identity of a frontend: what a client connects to.
@@ -87,10 +89,13 @@ pub struct Frontend {
     pub clients: Clients,
     /// What becomes of its connections while its set has no usable backend.
     pub refusal: Refusal,
-    /// Session affinity in seconds since last use; 0 is off.
-    pub affinity_timeout: u32,
     /// Where its connections go. Frontends of one service port share one set.
     pub backends: Arc<BackendSet>,
+    /// What clients on this node have in its place, if that is something else: an external
+    /// address of policy Local serves them as under policy Cluster.
+    pub this_node: Option<Arc<Frontend>>,
+    /// Who may use it, of its own address family, sorted; empty: everyone.
+    pub sources: Arc<[IpNet]>,
 }
 
 /// The backends that the frontends of one service port select from.
@@ -100,6 +105,9 @@ pub struct BackendSet {
     pub service: Arc<ServiceId>,
     /// The name of the service's port.
     pub port: Arc<str>,
+    /// Session affinity: for how many seconds since its last connection a client stays with its
+    /// backend; 0 is off.
+    pub affinity_timeout: u32,
     /// Sorted by address and port, each (address, port) once, all of one address family.
     pub backends: Vec<Backend>,
 }

@@ -1,6 +1,8 @@
 //! From a service to its frontends.
 
-use std::{net::IpAddr, num::NonZeroU32};
+use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU32, sync::Arc};
+
+use ipnet::IpNet;
 
 use super::{
     Clients, Frontend, FrontendKey, FrontendKind, NodeAddresses, RenderError,
@@ -14,7 +16,8 @@ use crate::api::{Service, ServicePort, TrafficPolicy};
 /// ClusterIP frontends follow the internal traffic policy, all others the external one. NodePorts
 /// stand on the node addresses of the families that the service has addresses of. Under policy
 /// Cluster that is all nodes', where another node's is for clients on this node only; under policy
-/// Local this node's own. Where a NodePort coincides with an address and port of the service
+/// Local this node's own. An external address of policy Local serves clients on this node as under
+/// policy Cluster. Where a NodePort coincides with an address and port of the service
 /// itself, the service's own address is meant.
 ///
 /// # Errors
@@ -25,7 +28,6 @@ pub fn render(
     nodes: &NodeAddresses,
     local_backend_weight: NonZeroU32,
 ) -> Result<Vec<(FrontendKey, Frontend)>, RenderError> {
-    let affinity_timeout = service.session_affinity_timeout;
     let mut frontends = Vec::new();
     for port in &service.ports {
         let ServicePort {
@@ -35,7 +37,7 @@ pub fn render(
             node_port,
             endpoints: _,
         } = *port;
-        let mut sets = BackendSets::new(&service.id, port, local_backend_weight.get())?;
+        let mut sets = BackendSets::new(service, port, local_backend_weight.get())?;
         let mut add = |kind, policy, clients, address, port| {
             let key = FrontendKey {
                 address,
@@ -43,18 +45,29 @@ pub fn render(
                 protocol,
             };
             let refusal = sets.refusal(address);
-            let backends = sets.of(address, policy);
-            frontends.push((
-                key,
-                Frontend {
-                    kind,
-                    policy,
-                    clients,
-                    refusal,
-                    affinity_timeout,
-                    backends,
-                },
-            ));
+            let mut frontend = Frontend {
+                kind,
+                policy,
+                clients,
+                refusal,
+                backends: sets.of(address, policy),
+                this_node: None,
+                sources: Arc::default(),
+            };
+            if policy == TrafficPolicy::Local && kind != FrontendKind::ClusterIp {
+                let cluster = sets.of(address, TrafficPolicy::Cluster);
+                if cluster != frontend.backends {
+                    frontend.this_node = Some(Arc::new(Frontend {
+                        policy: TrafficPolicy::Cluster,
+                        backends: cluster,
+                        ..frontend.clone()
+                    }));
+                }
+            }
+            if kind == FrontendKind::LoadBalancerIp {
+                frontend.sources = sources(service, address);
+            }
+            frontends.push((key, frontend));
         };
         for (kind, policy, address) in own_addresses(service) {
             add(kind, policy, Clients::Everyone, address, number);
@@ -93,6 +106,20 @@ fn own_addresses(service: &Service) -> impl Iterator<Item = (FrontendKind, Traff
         .iter()
         .map(move |ip| (FrontendKind::LoadBalancerIp, external, *ip));
     cluster.chain(outer).chain(balanced)
+}
+
+/// Who may use the load balancer address: the service's ranges of its family, or everyone if one
+/// of them is everyone.
+fn sources(service: &Service, address: IpAddr) -> Arc<[IpNet]> {
+    let ranges = &service.load_balancer_source_ranges;
+    let of_family = ranges
+        .iter()
+        .filter(|range| range.addr().is_ipv4() == address.is_ipv4());
+    let sorted: BTreeSet<IpNet> = of_family.map(IpNet::trunc).collect();
+    if sorted.iter().any(|range| range.prefix_len() == 0) {
+        return Arc::default();
+    }
+    sorted.into_iter().collect()
 }
 
 /// The node addresses that carry the service's NodePorts, with whose connections they take.

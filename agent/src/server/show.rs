@@ -93,7 +93,7 @@ pub(super) fn frontend(found: &InspectedFrontend) -> proto::Frontend {
         policy: wanted
             .map_or(proto::TrafficPolicy::Unspecified, policy)
             .into(),
-        affinity_timeout: wanted.map_or(0, |frontend| frontend.affinity_timeout),
+        affinity_timeout: live.affinity_timeout,
         this_node_only: live.is_for_this_node(),
         backends: live.backends.iter().map(backend).collect(),
         difference: difference(found.difference()).into(),

@@ -63,9 +63,9 @@ fn policy_local_keeps_external_frontends_local_and_leaves_the_cluster_ip_alone()
         ],
         &[
             "10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.3:8080*1 local, 10.1.2.3:8080*1",
-            "192.168.16.10:30080/TCP NodePort Local default/web: 10.1.1.3:8080*1 local",
-            "198.51.100.1:80/TCP LoadBalancerIP Local default/web: 10.1.1.3:8080*1 local",
-            "203.0.113.7:80/TCP ExternalIP Local default/web: 10.1.1.3:8080*1 local",
+            "192.168.16.10:30080/TCP NodePort Local default/web: 10.1.1.3:8080*1 local; here 10.1.1.3:8080*1 local, 10.1.2.3:8080*1",
+            "198.51.100.1:80/TCP LoadBalancerIP Local default/web: 10.1.1.3:8080*1 local; here 10.1.1.3:8080*1 local, 10.1.2.3:8080*1",
+            "203.0.113.7:80/TCP ExternalIP Local default/web: 10.1.1.3:8080*1 local; here 10.1.1.3:8080*1 local, 10.1.2.3:8080*1",
         ],
     );
 }
@@ -96,7 +96,7 @@ fn a_frontend_without_backends_is_rendered_with_an_empty_set() {
         ],
         &[
             "10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.2.3:8080*1",
-            "203.0.113.7:80/TCP ExternalIP Local default/web: none",
+            "203.0.113.7:80/TCP ExternalIP Local default/web: none; here 10.1.2.3:8080*1",
         ],
     );
     expect(
@@ -128,7 +128,7 @@ fn only_ready_backends_in_scope_take_new_connections() {
         ],
         &[
             "10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.5:1*1 local, 10.1.1.7:1*1",
-            "203.0.113.7:80/TCP ExternalIP Local default/web: 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.4:1*1 local",
+            "203.0.113.7:80/TCP ExternalIP Local default/web: 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.4:1*1 local; here 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.5:1*1 local, 10.1.1.7:1*1",
         ],
     );
 }
@@ -325,4 +325,38 @@ fn a_frontend_drops_where_the_policy_and_rejects_where_nothing_is_left() {
         let refusals: Vec<_> = frontends.map(|(_, frontend)| frontend.refusal).collect();
         assert_eq!(refusals, [refusal], "{backends}");
     }
+}
+
+#[test]
+fn source_ranges_are_for_load_balancer_addresses_of_their_family() {
+    let service = |ranges: &str| {
+        [
+            r#""cluster_ips":["10.96.0.1"],"external_ips":["203.0.113.7"],"load_balancer_ips":["198.51.100.1","2001:db8::1"]"#.to_owned(),
+            PORT.to_owned(),
+            format!(r#""load_balancer_source_ranges":[{ranges}]"#),
+        ]
+    };
+    let expect = |ranges: &str, v4: &str, v6: &str| {
+        let fields = service(ranges);
+        expect(
+            &fields.each_ref().map(String::as_str),
+            &[
+                "10.96.0.1:80/TCP ClusterIP Cluster default/web: none",
+                &format!("198.51.100.1:80/TCP LoadBalancerIP Cluster{v4} default/web: none"),
+                "203.0.113.7:80/TCP ExternalIP Cluster default/web: none",
+                &format!("[2001:db8::1]:80/TCP LoadBalancerIP Cluster{v6} default/web: none"),
+            ],
+        );
+    };
+    expect("", "", "");
+    expect(
+        r#""192.0.2.9/24","10.0.0.0/8","192.0.2.0/24""#,
+        " from 10.0.0.0/8 from 192.0.2.0/24",
+        "",
+    );
+    expect(
+        r#""10.0.0.0/8","0.0.0.0/0","2001:db8::/32""#,
+        "",
+        " from 2001:db8::/32",
+    );
 }

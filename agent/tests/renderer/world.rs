@@ -9,8 +9,8 @@ use std::{
 use shunt::{
     api::{RendererEvent, decode},
     renderer::{
-        Backend, Changes, Clients, Frontend, FrontendKey, Plan, RenderError, RenderOptions,
-        Renderer,
+        Backend, BackendSet, Changes, Clients, Frontend, FrontendKey, Plan, RenderError,
+        RenderOptions, Renderer,
     },
 };
 
@@ -184,19 +184,36 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         policy,
         clients,
         refusal: _,
-        affinity_timeout,
         backends,
+        this_node,
+        sources,
     } = frontend;
     let clients = match clients {
         Clients::Everyone => "",
         Clients::ThisNode => " this-node",
     };
-    let affinity = if *affinity_timeout == 0 {
+    let affinity = if backends.affinity_timeout == 0 {
         String::new()
     } else {
-        format!(" affinity={affinity_timeout}")
+        format!(" affinity={}", backends.affinity_timeout)
     };
-    let list: Vec<String> = backends
+    let sources: String = sources
+        .iter()
+        .map(|range| format!(" from {range}"))
+        .collect();
+    let here = this_node.as_ref().map_or_else(String::new, |here| {
+        format!("; here {}", list(&here.backends))
+    });
+    format!(
+        "{key} {} {policy}{clients}{affinity}{sources} {}: {}{here}",
+        kind.name(),
+        backends.service,
+        list(backends),
+    )
+}
+
+fn list(set: &BackendSet) -> String {
+    let list: Vec<String> = set
         .backends
         .iter()
         .map(
@@ -214,16 +231,11 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
             },
         )
         .collect();
-    let list = if list.is_empty() {
+    if list.is_empty() {
         "none".to_owned()
     } else {
         list.join(", ")
-    };
-    format!(
-        "{key} {} {policy}{clients}{affinity} {}: {list}",
-        kind.name(),
-        backends.service
-    )
+    }
 }
 
 pub(crate) fn addresses<T: FromIterator<IpAddr>>(list: &[&str]) -> T {

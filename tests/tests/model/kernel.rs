@@ -25,6 +25,8 @@ const SIZES: TableSizes = TableSizes {
     slots: 8192,
     backends: 2048,
     conntrack: 65_536,
+    affinity: 1024,
+    source_ranges: 1024,
 };
 
 /// Longer than any connection is remembered.

@@ -9,6 +9,8 @@ const SMALL: TableSizes = TableSizes {
     slots: 8,
     backends: 8,
     conntrack: 64,
+    affinity: 64,
+    source_ranges: 64,
 };
 
 /// The size of a loaded program after the verifier, in bytes.

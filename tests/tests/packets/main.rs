@@ -2,6 +2,8 @@
 //! `BPF_PROG_TEST_RUN`. Whole output frames are compared, and journeys followed in which the
 //! output of one hook is the input of the next.
 
+mod affinity;
+mod clients;
 mod connections;
 mod frame;
 mod lifetime;

@@ -56,6 +56,7 @@ impl Node {
                 slots: 256,
                 backends: 64,
                 conntrack: 32_768,
+                ..TableSizes::default()
             },
             ..DatapathOptions::default()
         };

@@ -52,7 +52,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
             .collect();
         let indexes: Vec<u32> = slots.iter().map(|slot| slot.backend).collect();
         let weights: Vec<u32> = set.backends.iter().map(|backend| backend.weight).collect();
-        if slots != fill_slots(&indexes, &weights) {
+        if slots != fill_slots(&indexes, &weights, set.affinity_timeout) {
             return;
         }
         let mut backends = Vec::with_capacity(indexes.len());

@@ -30,6 +30,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             // For packets that saw what an agent replaced that was killed just now.
             self.tables.wait_for_readers()?;
         }
+        self.read_source_ranges()?;
         let Adoption {
             ledger,
             foreign,
@@ -49,6 +50,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             self.exchange(before);
             return Err(error);
         }
+        self.retire_foreign_source_ranges(wanted);
         self.retire(foreign, unclaimed);
         if let Err(error) = self.reclaim() {
             warn!(%error, "replaced table space stays in use");

@@ -8,7 +8,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use shunt_common::{Backend, Cell, FrontendKey, Slot, TCP, V4};
+use shunt_common::{Backend, Cell, FrontendKey, Slot, SourceRange, TCP, V4};
 
 use super::Publisher;
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
 };
 
 mod resync;
+mod source_ranges;
 
 /// What packets to each frontend would see: its backends by (address, weight) and the cell's flags.
 type View = BTreeMap<u16, (Vec<(IpAddr, u32)>, u16)>;
@@ -27,6 +28,8 @@ type View = BTreeMap<u16, (Vec<(IpAddr, u32)>, u16)>;
 struct Watched {
     inner: MemoryTables<V4>,
     views: Vec<View>,
+    /// The tables themselves after every write.
+    states: Vec<MemoryTables<V4>>,
     inserts_left: usize,
     writes_left: usize,
 }
@@ -36,6 +39,7 @@ impl Watched {
         Self {
             inner: MemoryTables::new(capacity),
             views: Vec::new(),
+            states: Vec::new(),
             inserts_left: usize::MAX,
             writes_left: usize::MAX,
         }
@@ -63,6 +67,7 @@ impl Watched {
             self.writes_left -= 1;
             write(&mut self.inner);
             self.views.push(self.view());
+            self.states.push(self.inner.clone());
         }
     }
 }
@@ -123,6 +128,20 @@ impl Tables<V4> for Watched {
         Ok(())
     }
 
+    fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<V4>)>, TableError> {
+        self.inner.source_ranges()
+    }
+
+    fn insert_source_range(&mut self, bits: u32, range: SourceRange<V4>) -> Result<(), TableError> {
+        self.write(|tables| tables.insert_source_range(bits, range).unwrap());
+        Ok(())
+    }
+
+    fn remove_source_range(&mut self, bits: u32, range: SourceRange<V4>) -> Result<(), TableError> {
+        self.write(|tables| tables.remove_source_range(bits, range).unwrap());
+        Ok(())
+    }
+
     fn wait_for_readers(&mut self) -> Result<(), TableError> {
         Ok(())
     }
@@ -146,6 +165,7 @@ fn set(name: &str, backends: &[(u8, u32)]) -> Arc<BackendSet> {
             name: name.into(),
         }),
         port: "http".into(),
+        affinity_timeout: 0,
         backends: backends
             .iter()
             .map(|(last, weight)| renderer::Backend {
@@ -164,7 +184,8 @@ fn frontend(backends: &Arc<BackendSet>) -> Frontend {
         policy: TrafficPolicy::Cluster,
         clients: Clients::Everyone,
         refusal: Refusal::Reject,
-        affinity_timeout: 0,
+        this_node: None,
+        sources: Arc::default(),
         backends: Arc::clone(backends),
     }
 }

@@ -69,7 +69,7 @@ fn assert_tidy(publisher: &mut Publisher<V4, Watched>, snapshot: &Snapshot) {
             .iter()
             .map(|index| tables.backends[*index as usize].weight)
             .collect();
-        assert_eq!(slots, shunt_common::fill_slots(&indexes, &weights));
+        assert_eq!(slots, shunt_common::fill_slots(&indexes, &weights, 0));
     }
     assert_eq!(
         resync(publisher, snapshot).unwrap(),
@@ -174,7 +174,7 @@ fn a_resync_that_does_not_fit_changes_nothing() {
 /// What someone else may do to the tables.
 #[derive(Debug, Clone)]
 enum Damage {
-    Entry { port: u16, padding: u8, index: u32 },
+    Entry { port: u16, scope: u8, index: u32 },
     Removal { port: u16 },
     Cell { index: u32, word: u64 },
     Slot { index: usize, slot: [u32; 4] },
@@ -184,9 +184,9 @@ enum Damage {
 fn damage() -> impl Strategy<Value = Damage> {
     let word = || prop_oneof![0u32..12, any::<u32>()];
     prop_oneof![
-        (78u16..86, 0u8..2, word()).prop_map(|(port, padding, index)| Damage::Entry {
+        (78u16..86, 0u8..2, word()).prop_map(|(port, scope, index)| Damage::Entry {
             port,
-            padding,
+            scope,
             index
         }),
         (80u16..84).prop_map(|port| Damage::Removal { port }),
@@ -209,15 +209,8 @@ fn damage() -> impl Strategy<Value = Damage> {
 impl Damage {
     fn apply(self, tables: &mut MemoryTables<V4>) {
         match self {
-            Self::Entry {
-                port,
-                padding,
-                index,
-            } => {
-                let key = FrontendKey {
-                    padding,
-                    ..key(port)
-                };
+            Self::Entry { port, scope, index } => {
+                let key = FrontendKey { scope, ..key(port) };
                 tables.frontends.insert(key, index);
             }
             Self::Removal { port } => drop(tables.frontends.remove(&key(port))),
