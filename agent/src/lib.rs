@@ -8,6 +8,7 @@ mod agent;
 pub mod api;
 mod controller;
 pub mod datapath;
+mod host;
 pub mod proto;
 pub mod renderer;
 mod request;
@@ -19,4 +20,5 @@ pub use agent::{
     Outcome,
 };
 pub use controller::Controller;
+pub use host::HostSettings;
 pub use request::{Answer, Health, Refusal, Request};

@@ -45,12 +45,8 @@ impl PortRange {
     #[inline]
     pub fn probes(&self, client: &impl Address, port: u16) -> Probes {
         // A range is not empty; said so that no division by 0 is left in the programs.
-        let count = if self.count == 0 {
-            1
-        } else {
-            self.count as u32
-        };
-        let port = u16::from_be(port) as u32;
+        let count = u32::from(self.count).max(1);
+        let port = u32::from(u16::from_be(port));
         let mut hash = 0;
         for word in client.words() {
             hash = mix(hash ^ *word);

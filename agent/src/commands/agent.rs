@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use shunt::{
-    Agent, Controller, Request,
+    Agent, Controller, HostSettings, Request,
     datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, cleanup},
     renderer::Renderer,
     server::{Server, Socket},
@@ -134,6 +134,9 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     };
     // Before anything is touched: another agent may be at work here.
     let listener = Socket::listen(&socket)?;
+    for complaint in HostSettings::read().complaints(snat.snat_ports, !node.pod_cidrs.is_empty()) {
+        warn!("{complaint}");
+    }
     let renderer = Renderer::new(node.render_options()?);
     let mut datapath = Datapath::load(&DatapathOptions {
         pod_cidrs: node.pod_cidrs,
