@@ -153,6 +153,12 @@ pub fn unreachable(packet: &Packet, frame: &[u8]) -> Vec<u8> {
     answer
 }
 
+/// The source of a frame without IPv4 options.
+pub fn source(frame: &[u8]) -> ([u8; 4], u16) {
+    let address = frame[26..30].try_into().unwrap();
+    (address, u16::from_be_bytes([frame[34], frame[35]]))
+}
+
 /// The destination of a frame without IPv4 options.
 pub fn destination(frame: &[u8]) -> ([u8; 4], u16) {
     let address = frame[30..34].try_into().unwrap();
