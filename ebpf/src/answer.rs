@@ -6,6 +6,10 @@ use shunt_common::{Direction, Tuple};
 use crate::{config, conntrack, family::Family, packet::Packet};
 
 /// The tuple that the packet is to leave with, if it is such an answer.
+///
+/// The connection says which address it went on from: this node's may have changed since. An
+/// answer to a client that kept its own address is not ours here, but at the egress of that
+/// client's interface.
 #[inline(always)]
 pub fn find<F: Family>(packet: &Packet<F>) -> Option<Tuple<F>> {
     let Tuple {
@@ -13,13 +17,9 @@ pub fn find<F: Family>(packet: &Packet<F>) -> Option<Tuple<F>> {
         destination_port,
         ..
     } = packet.tuple;
-    let may_be = destination == F::hairpin_ip()
-        || config::SNAT_PORTS.load().contains(destination_port)
-            && F::node()
-                .get(0)
-                .is_some_and(|node| node.snat == destination);
-    if !may_be {
+    if destination != F::hairpin_ip() && !config::SNAT_PORTS.load().contains(destination_port) {
         return None;
     }
-    conntrack::find(packet, Direction::Reply).map(|found| found.translated)
+    let translated = conntrack::find(packet, Direction::Reply)?.translated;
+    (translated.destination != destination).then_some(translated)
 }

@@ -11,8 +11,8 @@ use shunt_common::{Backend, ConntrackEntry, ConntrackKey, Counter, Direction, Pr
 use crate::{config, conntrack::clock, family::Family, packet::Packet, service::Choice};
 
 /// How many ports are tried for a connection. Where 95 % of them are in use, all of these are with
-/// a probability of 0.95^128, 0.14 %.
-const PROBES: u32 = 128;
+/// a probability of 0.95^192, 0.005 %.
+const PROBES: u32 = 192;
 
 /// `-EEXIST` of `asm-generic/errno-base.h`.
 const EXISTS: i32 = -17;
@@ -191,19 +191,21 @@ impl<F: Family> Opening<F> {
             return Holder::SameClient;
         }
         // SAFETY: as in `conntrack::find`.
-        let forward = unsafe { F::conntrack().get(self.forward_key(client)) };
-        let live = forward.is_some_and(|forward| {
-            forward.translated == self.translated
-                && !ConntrackEntry::<F>::is_over(forward.seen, reply.seen)
-        });
-        if live {
-            Holder::Live
-        } else if client.source == self.client.source {
+        let forward = unsafe { F::conntrack().get(self.forward_key(client)) }
+            .filter(|forward| forward.translated == self.translated);
+        let mut last_seen = reply.last_seen;
+        if let Some(forward) = forward {
+            if !ConntrackEntry::<F>::is_over(forward.seen, reply.seen) {
+                return Holder::Live;
+            }
+            if is_before(last_seen, forward.last_seen) {
+                last_seen = forward.last_seen;
+            }
+        }
+        if client.source == self.client.source {
             Holder::SameClient
         } else {
-            Holder::Over {
-                last_seen: reply.last_seen,
-            }
+            Holder::Over { last_seen }
         }
     }
 

@@ -32,6 +32,6 @@ pub use self::{
     server::Server,
     socket_path::SocketPath,
     table::{Table, bytes_text, duration_text},
-    tally::{Share, Tally},
+    tally::{ForeignSources, Share, Tally},
     wait::wait_until,
 };

@@ -1,8 +1,18 @@
 //! Who answered how often.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
-use crate::client::{Answer, Failure};
+use crate::{
+    client::{Answer, Failure},
+    sandbox::addresses,
+};
+
+/// How often each backend saw its clients at an address that is not theirs.
+pub type ForeignSources = BTreeMap<(SocketAddr, IpAddr), u64>;
 
 /// What one backend got.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,8 +32,9 @@ pub struct Tally {
     pub shares: BTreeMap<SocketAddr, Share>,
     /// How often each failure occurred.
     pub failures: BTreeMap<String, u64>,
-    /// How many answers came from a backend that had not seen the client's own address.
-    pub foreign_sources: u64,
+    /// Answers from backends that had not seen the client's own address. Its port may differ: it
+    /// does where the client has used it with another frontend of the backend a moment ago.
+    pub foreign_sources: ForeignSources,
     /// The sum of the latencies of all answers.
     pub time: Duration,
 }
@@ -42,7 +53,10 @@ impl Tally {
         share.name.clone_from(&answer.name);
         share.connections += 1;
         share.bytes += answer.bytes;
-        self.foreign_sources += u64::from(!answer.source_kept());
+        if answer.peer.ip() != answer.client.ip() {
+            let source = (answer.backend, answer.peer.ip());
+            *self.foreign_sources.entry(source).or_default() += 1;
+        }
         self.time += answer.latency;
     }
 
@@ -61,6 +75,16 @@ impl Tally {
         self.shares
             .get(&backend)
             .map_or(0, |share| share.connections)
+    }
+
+    /// The foreign sources of a client outside: backends on the other node see this node, those
+    /// on this one the client.
+    pub fn sources_from_outside(&self) -> ForeignSources {
+        let remote = self.shares.iter();
+        remote
+            .filter(|(backend, _)| backend.ip() == addresses::POD_D)
+            .map(|(backend, share)| ((*backend, addresses::NODE), share.connections))
+            .collect()
     }
 
     /// The backends that answered.

@@ -18,6 +18,7 @@ mod pinned;
 mod ports;
 mod restart;
 mod service;
+mod snat;
 mod translation;
 mod weights;
 mod world;

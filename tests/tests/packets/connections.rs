@@ -1,7 +1,7 @@
 //! What a connection keeps while services change around it.
 
 use super::{
-    frame::{Packet, Transport, destination},
+    frame::{OPENING, Packet, Transport, destination, source},
     needs_root,
     node::{Node, Verdict, resync, update, web},
 };
@@ -105,23 +105,64 @@ fn a_terminating_backend_keeps_its_connections_and_gets_no_new_one() {
 }
 
 #[test]
-fn a_client_port_can_be_used_at_one_frontend_after_the_other() {
+fn a_client_port_in_use_at_two_frontends_of_a_backend_is_two_connections_there() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
     let external = ([203, 0, 113, 7], 80);
-    for transport in [Transport::TcpSyn, Transport::Udp] {
-        for frontend in [FRONTEND, external, FRONTEND, external] {
-            let request = Packet::new(transport, client(1000), frontend);
-            let at_backend = request.to(backend(3));
-            assert_eq!(
-                node.ingress(&request.frame()),
-                Verdict::Pass(at_backend.frame())
-            );
-            let reply = at_backend.answer();
-            assert_eq!(
-                node.egress(&reply.frame()),
-                Verdict::Pass(reply.from(frontend).frame())
-            );
+    for transport in OPENING {
+        let requests =
+            [FRONTEND, external].map(|frontend| Packet::new(transport, client(1000), frontend));
+        let [first, second] = [&requests[0], &requests[1]]
+            .map(|request| source(&node.ingress(&request.frame()).passed()));
+        assert_eq!(first, client(1000), "the first keeps its port");
+        assert_eq!(second.0, client(1000).0, "the second keeps its address");
+        assert!(
+            second.1 >= 61_000,
+            "and gets a port of the range: {second:?}"
+        );
+        for _ in 0..3 {
+            for (request, source) in requests.iter().zip([first, second]) {
+                let at_backend = request.from(source).to(backend(3));
+                assert_eq!(
+                    node.ingress(&request.frame()),
+                    Verdict::Pass(at_backend.frame())
+                );
+                let reply = at_backend.answer();
+                let restored = reply.from(request.destination).to(client(1000));
+                assert_eq!(node.egress(&reply.frame()), Verdict::Pass(restored.frame()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_port_is_kept_at_one_frontend_after_the_other() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let external = ([203, 0, 113, 7], 80);
+    for (round, frontend) in [FRONTEND, external, FRONTEND, external]
+        .into_iter()
+        .enumerate()
+    {
+        let request = Packet::new(Transport::TcpSyn, client(1000), frontend);
+        let at_backend = request.to(backend(3));
+        assert_eq!(
+            node.ingress(&request.frame()),
+            Verdict::Pass(at_backend.frame())
+        );
+        let reply = at_backend.answer();
+        assert_eq!(
+            node.egress(&reply.frame()),
+            Verdict::Pass(reply.from(frontend).frame())
+        );
+        // Ended by the client alone, or by both sides.
+        if round % 2 == 0 {
+            let reset = request.with(Transport::TcpRst);
+            node.ingress(&reset.frame()).passed();
+        } else {
+            let fin = request.with(Transport::TcpFin);
+            node.ingress(&fin.frame()).passed();
+            node.egress(&reply.with(Transport::TcpFin).frame()).passed();
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Packet {
     pub transport: Transport,
     pub source: ([u8; 4], u16),
     pub destination: ([u8; 4], u16),
+    /// How many more hops it may make.
+    pub time_to_live: u8,
     /// IPv4 options, a multiple of 4 bytes.
     pub options: Vec<u8>,
     pub payload: Vec<u8>,
@@ -39,6 +41,7 @@ impl Packet {
             transport,
             source,
             destination,
+            time_to_live: 64,
             options: Vec::new(),
             payload: b"a payload of odd length".to_vec(),
         }
@@ -68,6 +71,14 @@ impl Packet {
         }
     }
 
+    /// The same packet, one hop on.
+    pub fn forwarded(&self) -> Self {
+        Self {
+            time_to_live: self.time_to_live - 1,
+            ..self.clone()
+        }
+    }
+
     /// An answer to this packet.
     pub fn answer(&self) -> Self {
         Self {
@@ -87,12 +98,18 @@ impl Packet {
             transport,
             source: (source, source_port),
             destination: (destination, destination_port),
+            time_to_live,
             options,
             payload,
         } = self;
-        let mut header =
-            etherparse::Ipv4Header::new(0, 64, etherparse::IpNumber::TCP, *source, *destination)
-                .unwrap();
+        let mut header = etherparse::Ipv4Header::new(
+            0,
+            *time_to_live,
+            etherparse::IpNumber::TCP,
+            *source,
+            *destination,
+        )
+        .unwrap();
         header.identification = 4711;
         header.options = options.as_slice().try_into().unwrap();
         let ip = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
@@ -125,9 +142,19 @@ impl Packet {
     }
 }
 
-/// The ICMP "port unreachable" that answers `frame`, a frame of `packet`: with the stations of its
-/// Ethernet header exchanged, from its destination, quoting its network and transport header.
+/// The ICMP "port unreachable" that answers `frame`, a frame of `packet`.
 pub fn unreachable(packet: &Packet, frame: &[u8]) -> Vec<u8> {
+    let port = etherparse::icmpv4::DestUnreachableHeader::Port;
+    error(
+        packet,
+        frame,
+        etherparse::Icmpv4Type::DestinationUnreachable(port),
+    )
+}
+
+/// The ICMP error of this kind that answers `frame`, a frame of `packet`: with the stations of its
+/// Ethernet header exchanged, from its destination, quoting its network and transport header.
+pub fn error(packet: &Packet, frame: &[u8], kind: etherparse::Icmpv4Type) -> Vec<u8> {
     let transport = match packet.transport {
         Transport::Udp => 8,
         _ => 20,
@@ -143,14 +170,19 @@ pub fn unreachable(packet: &Packet, frame: &[u8]) -> Vec<u8> {
     )
     .unwrap();
     header.dont_fragment = true;
-    let code = etherparse::icmpv4::DestUnreachableHeader::Port;
     let mut answer = Vec::new();
     PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1])
         .ip(etherparse::IpHeaders::Ipv4(header, Default::default()))
-        .icmpv4(etherparse::Icmpv4Type::DestinationUnreachable(code))
+        .icmpv4(kind)
         .write(&mut answer, quoted)
         .unwrap();
     answer
+}
+
+/// The source of a frame without IPv4 options.
+pub fn source(frame: &[u8]) -> ([u8; 4], u16) {
+    let address = frame[26..30].try_into().unwrap();
+    (address, u16::from_be_bytes([frame[34], frame[35]]))
 }
 
 /// The destination of a frame without IPv4 options.

@@ -10,6 +10,7 @@ mod lifetime;
 mod loading;
 mod node;
 mod selection;
+mod snat;
 mod translation;
 mod untouched;
 

@@ -35,8 +35,9 @@ impl Verdict {
     }
 }
 
-/// This node's address, and another node's.
+/// This node's address, one that it has too but that few events know, and another node's.
 pub const NODE: [u8; 4] = [192, 168, 16, 10];
+pub const NODE_TOO: [u8; 4] = [192, 168, 16, 5];
 pub const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
 
 /// An agent and its programs.
@@ -49,7 +50,15 @@ pub struct Node {
 impl Node {
     /// A node of the pod range 10.1.1.0/24 that has applied these events.
     pub fn new<'a>(events: impl IntoIterator<Item = &'a str>) -> Self {
-        let options = DatapathOptions {
+        Self::with(|_| (), events)
+    }
+
+    /// A node with other options.
+    pub fn with<'a>(
+        change: impl FnOnce(&mut DatapathOptions),
+        events: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let mut options = DatapathOptions {
             pod_cidrs: vec!["10.1.1.0/24".parse().unwrap()],
             sizes: TableSizes {
                 frontends: 64,
@@ -60,8 +69,9 @@ impl Node {
             },
             ..DatapathOptions::default()
         };
+        change(&mut options);
         let renderer = Renderer::new(RenderOptions {
-            node_ips: BTreeSet::from([IpAddr::from(NODE)]),
+            node_ips: BTreeSet::from([NODE, NODE_TOO].map(IpAddr::from)),
             ..RenderOptions::default()
         });
         let mut datapath = Datapath::load(&options).unwrap();

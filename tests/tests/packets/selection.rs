@@ -118,7 +118,7 @@ fn policy_local_without_a_local_backend_drops() {
         node.counters().into_iter().collect::<Vec<_>>(),
         [("drop_no_backend", 2)]
     );
-    let packet = Packet::new(Transport::TcpSyn, outsider, FRONTEND);
+    let packet = Packet::new(Transport::TcpSyn, ([10, 1, 1, 9], 1000), FRONTEND);
     let sent = node.ingress(&packet.frame());
     assert_eq!(
         sent,

@@ -10,6 +10,7 @@ use super::{
 
 const POD: ([u8; 4], u16) = ([10, 1, 1, 9], 40000);
 const OUTSIDER: ([u8; 4], u16) = ([198, 51, 100, 5], 40000);
+const HAIRPIN: [u8; 4] = [169, 254, 254, 1];
 const BACKEND: ([u8; 4], u16) = ([10, 1, 1, 3], 8080);
 
 #[test]
@@ -18,8 +19,9 @@ fn a_request_leaves_for_the_backend_and_its_reply_comes_from_the_frontend() {
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
     let frontends = [([10, 96, 0, 1], 80), ([203, 0, 113, 7], 80), (NODE, 30080)];
     for transport in OPENING {
-        for frontend in frontends {
-            for client in [POD, OUTSIDER] {
+        for (port, frontend) in (POD.1..).zip(frontends) {
+            for (client, _) in [POD, OUTSIDER] {
+                let client = (client, port);
                 let request = Packet::new(transport, client, frontend);
                 let sent = node.ingress(&request.frame());
                 let at_backend = request.to(BACKEND);
@@ -131,9 +133,9 @@ fn a_pod_reaches_itself_under_the_hairpin_address() {
         Verdict::Redirect(frame)
     };
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
-    let (pod, hairpin) = ((BACKEND.0, 40000), ([169, 254, 254, 1], 40000));
     for transport in OPENING {
-        for frontend in [([10, 96, 0, 1], 80), (NODE, 30080)] {
+        for (port, frontend) in [(40000, ([10, 96, 0, 1], 80)), (40001, (NODE, 30080))] {
+            let (pod, hairpin) = ((BACKEND.0, port), (HAIRPIN, port));
             let request = Packet::new(transport, pod, frontend);
             let at_pod = request.from(hairpin).to(BACKEND);
             assert_eq!(
@@ -150,7 +152,7 @@ fn a_pod_reaches_itself_under_the_hairpin_address() {
             );
         }
     }
-    let stray = Packet::new(Transport::TcpAck, ([10, 1, 1, 8], 1), hairpin).frame();
+    let stray = Packet::new(Transport::TcpAck, ([10, 1, 1, 8], 1), (HAIRPIN, 40000)).frame();
     assert_eq!(
         node.ingress(&stray),
         Verdict::Pass(stray.clone()),
@@ -189,7 +191,7 @@ fn checksums_are_right_for_any_addresses_ports_and_payloads() {
         let text = |ip: [u8; 4]| std::net::Ipv4Addr::from(ip).to_string();
         let protocol = if transport == Transport::Udp { "UDP" } else { "TCP" };
         let service = format!(
-            r#"{{"id":{{"namespace":"n","name":"s"}},"cluster_ips":["{}"],"ports":{{"p":{{"protocol":"{protocol}","port":{frontend_port}}}}},"backends":{{"p":[{{"ip":"{}","port":{backend_port}}}]}}}}"#,
+            r#"{{"id":{{"namespace":"n","name":"s"}},"cluster_ips":["{}"],"ports":{{"p":{{"protocol":"{protocol}","port":{frontend_port}}}}},"backends":{{"p":[{{"ip":"{}","port":{backend_port},"local":true}}]}}}}"#,
             text(frontend_ip),
             text(backend_ip),
         );

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use shunt_tests::{Table, Tally, bytes_text};
+use shunt_tests::{ForeignSources, Table, Tally, bytes_text};
 
 use crate::model::{Client, Frontend};
 
@@ -51,15 +51,20 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Every connection must have been answered, to the client's own address.
+    /// Every connection must have been answered, by a backend that saw whom it should see.
     pub(crate) fn check(&mut self, client: Client, frontend: &Frontend, tally: &Tally) {
         for (failure, times) in &tally.failures {
             self.problem(format!("{client} to {frontend}: {failure}, {times} times"));
         }
-        if tally.foreign_sources > 0 {
-            let times = tally.foreign_sources;
+        let expected = match client {
+            Client::Pod => ForeignSources::new(),
+            Client::Outside => tally.sources_from_outside(),
+        };
+        if tally.foreign_sources != expected {
+            let found = &tally.foreign_sources;
             self.problem(format!(
-                "{client} to {frontend}: source address lost {times} times"
+                "{client} to {frontend}: the backends must see {expected:?} in place of the \
+                 client's address, but it is {found:?}"
             ));
         }
         if tally.answered() + tally.failed() == 0 {
