@@ -15,7 +15,8 @@ const SOON: Duration = Duration::from_secs(2);
 
 const ROUNDS: u32 = 20;
 
-/// Connects as soon as the kernel lets the port go: it keeps it until its last FIN is acknowledged.
+/// Connects as soon as the kernel lets the port go: it keeps it until its last FIN is acknowledged,
+/// or while a child that another test is just starting still has the socket.
 fn reconnect(target: Target) -> Connection {
     wait_until("the client's port is free again", SOON, || {
         match target.connect() {
@@ -82,7 +83,7 @@ fn one_frontend_after_the_other(transport: Transport, ask: impl Fn(Target) -> An
 #[test]
 fn a_tcp_port_can_ask_one_frontend_after_the_other() {
     one_frontend_after_the_other(Transport::Tcp, |target| {
-        let mut connection = target.connect().unwrap();
+        let mut connection = reconnect(target);
         let answer = connection.echo(REQUEST).unwrap();
         // A FIN would keep the port in TIME_WAIT for the next round.
         connection.reset().unwrap();
