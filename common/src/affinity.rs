@@ -10,7 +10,7 @@ use crate::{Family, FrontendKey, V4, V6};
 pub struct AffinityKey<F: Family> {
     /// The client, network order.
     pub client: F::Address,
-    /// The frontend, and in its scope which of its sets.
+    /// The frontend.
     pub frontend: FrontendKey<F>,
 }
 

@@ -18,7 +18,8 @@ pub struct Backend<F: Family> {
     /// Changes whenever the index is given to another backend or taken from one. A connection
     /// that remembers another generation remembers a backend that is gone.
     pub generation: u16,
-    /// [`Self::LOCAL`] or 0.
+    /// [`Self::LOCAL`], [`Self::IN_CLUSTER_SET`], [`Self::IN_LOCAL_SET`], and in the upper 24 bits
+    /// a fingerprint of the service port.
     pub flags: u32,
 }
 
@@ -33,4 +34,16 @@ unsafe impl<F: Family> Pod for Backend<F> {}
 impl<F: Family> Backend<F> {
     /// The backend runs on this node.
     pub const LOCAL: u32 = 1;
+    /// It is in the set of its service port for policy Cluster.
+    pub const IN_CLUSTER_SET: u32 = 2;
+    /// It is in the set of its service port for policy Local.
+    pub const IN_LOCAL_SET: u32 = 4;
+    /// The bits of the service port's fingerprint.
+    pub const OWNER: u32 = !0xff;
+
+    /// Whether the two belong to one service port.
+    #[inline]
+    pub const fn has_owner_of(&self, other: &Self) -> bool {
+        (self.flags ^ other.flags) & Self::OWNER == 0
+    }
 }

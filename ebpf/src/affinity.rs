@@ -1,14 +1,18 @@
 //! Session affinity: a client stays with the backend that it had last.
 
 use aya_ebpf::bindings::BPF_ANY;
-use shunt_common::{AffinityEntry, AffinityKey};
+use shunt_common::{AffinityEntry, AffinityKey, Backend};
 
 use crate::{conntrack::clock, family::Family, service::Choice};
 
-/// The backend that the client had last, if that was no longer than `timeout` seconds ago and it
-/// still takes new connections.
+/// The backend that the client had last, if that was no longer than `timeout` seconds ago, it has
+/// not left its service since, and it is `usable`.
 #[inline(always)]
-pub fn recall<F: Family>(bond: &AffinityKey<F>, timeout: u32) -> Option<Choice<F>> {
+pub fn recall<F: Family>(
+    bond: &AffinityKey<F>,
+    timeout: u32,
+    usable: impl Fn(&Backend<F>) -> bool,
+) -> Option<Choice<F>> {
     let entry = F::affinity().get_ptr_mut(bond)?;
     // SAFETY: the lookup gave a live entry, made of words.
     let entry = unsafe { &mut *entry };
@@ -17,7 +21,7 @@ pub fn recall<F: Family>(bond: &AffinityKey<F>, timeout: u32) -> Option<Choice<F
         return None;
     }
     let backend = F::backends().get(entry.backend)?;
-    if backend.generation != entry.generation || backend.weight == 0 {
+    if backend.generation != entry.generation || !usable(backend) {
         return None;
     }
     entry.last_used = now;

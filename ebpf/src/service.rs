@@ -94,24 +94,30 @@ fn choose<F: Family>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> Opt
     let random = unsafe { bpf_get_prandom_u32() };
     let (slot, fraction) = Slot::locate(random, cell.count());
     let slot = F::slots().get(cell.offset() + slot)?;
-    let scope = key.scope | u8::from(cell.has(Cell::LOCAL_SET)) << 1;
-    let bond = AffinityKey {
-        client,
-        frontend: key.scoped(scope),
-    };
-    if slot.affinity > 0
-        && let Some(choice) = affinity::recall(&bond, slot.affinity)
-    {
-        return Some(choice);
-    }
     let index = slot.select(fraction);
     let choice = Choice {
         index,
         backend: *F::backends().get(index)?,
     };
-    if slot.affinity > 0 {
-        affinity::remember(&bond, &choice);
+    if slot.affinity == 0 {
+        return Some(choice);
     }
+    let bond = AffinityKey {
+        client,
+        frontend: key.scoped(FrontendKey::<F>::EVERYONE),
+    };
+    let set = if cell.has(Cell::LOCAL_SET) {
+        Backend::<F>::IN_LOCAL_SET
+    } else {
+        Backend::<F>::IN_CLUSTER_SET
+    };
+    let usable = |backend: &Backend<F>| {
+        backend.weight > 0 && backend.flags & set != 0 && backend.has_owner_of(&choice.backend)
+    };
+    if let Some(last) = affinity::recall(&bond, slot.affinity, usable) {
+        return Some(last);
+    }
+    affinity::remember(&bond, &choice);
     Some(choice)
 }
 

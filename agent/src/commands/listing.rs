@@ -66,6 +66,7 @@ impl From<(FrontendKey, &Frontend)> for Row {
                        port,
                        weight,
                        local,
+                       scopes: _,
                    }: &Backend| BackendRow {
             ip,
             port,

@@ -21,6 +21,16 @@ pub struct GroupKey {
 }
 
 impl GroupKey {
+    /// A number that another service port hardly has (FNV-1a): it stands beside each backend, and
+    /// has to be the same for each agent.
+    pub fn fingerprint(&self) -> u32 {
+        let Self { service, port } = self;
+        let text = format!("{service}:{port}");
+        text.bytes().fold(0x811c_9dc5, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        })
+    }
+
     /// The service port that owns `set`.
     pub fn of(set: &BackendSet) -> Self {
         Self {
@@ -92,18 +102,22 @@ impl<A> Endpoint<A> {
     }
 }
 
-/// The table's entry of `backend`.
-pub fn table_entry<F: FromIp>(backend: &renderer::Backend, generation: u16) -> Option<Backend<F>> {
+/// The table's entry of `backend`, which belongs to the service port with the fingerprint `owner`.
+pub fn table_entry<F: FromIp>(
+    owner: u32,
+    backend: &renderer::Backend,
+    generation: u16,
+) -> Option<Backend<F>> {
+    let flag = |set, flag| if set { flag } else { 0 };
     Some(Backend {
         address: F::address(backend.ip)?,
         weight: backend.weight,
         port: backend.port.to_be(),
         generation,
-        flags: if backend.local {
-            Backend::<F>::LOCAL
-        } else {
-            0
-        },
+        flags: flag(backend.local, Backend::<F>::LOCAL)
+            | flag(backend.scopes.cluster, Backend::<F>::IN_CLUSTER_SET)
+            | flag(backend.scopes.local, Backend::<F>::IN_LOCAL_SET)
+            | owner & Backend::<F>::OWNER,
     })
 }
 

@@ -15,7 +15,7 @@ use super::{
     publisher::TableUse,
 };
 use crate::{
-    api::Protocol,
+    api::{Protocol, Scopes},
     renderer::{Backend, Frontend, FrontendKey},
 };
 
@@ -251,6 +251,10 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, (offset, count): (u32, u32)) 
         port: u16::from_be(entry.port),
         weight: entry.weight,
         local: entry.flags & shunt_common::Backend::<F>::LOCAL != 0,
+        scopes: Scopes {
+            cluster: entry.flags & shunt_common::Backend::<F>::IN_CLUSTER_SET != 0,
+            local: entry.flags & shunt_common::Backend::<F>::IN_LOCAL_SET != 0,
+        },
     });
     LiveSlice {
         backends: backends.collect(),
@@ -300,6 +304,10 @@ mod tests {
             port: 8080,
             weight,
             local: last == 3,
+            scopes: Scopes {
+                cluster: true,
+                local: last == 3,
+            },
         };
         Frontend {
             kind: FrontendKind::NodePort,

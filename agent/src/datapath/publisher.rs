@@ -255,7 +255,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             backends,
             ..
         } = self;
-        let group = groups.entry(GroupKey::of(set)).or_default();
+        let key = GroupKey::of(set);
+        let owner = key.fingerprint();
+        let group = groups.entry(key).or_default();
         if let Some(slice) = group.slice_of(set) {
             return Ok(Arc::clone(slice));
         }
@@ -279,7 +281,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                     // The index may be free because an agent that was killed never got to tell
                     // its connections, so it is told here.
                     let generation = tables.backend(index).generation.wrapping_add(1);
-                    if let Some(entry) = table_entry(backend, generation) {
+                    if let Some(entry) = table_entry(owner, backend, generation) {
                         tables.write_backend(index, entry);
                     }
                     index
@@ -372,13 +374,15 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         let used: BTreeMap<_, _> = sets
             .filter_map(|backend| Some((Endpoint::of::<F>(backend)?, backend)))
             .collect();
+        let owner = key.fingerprint();
         group.backends.retain(|endpoint, index| {
             let index = *index;
             let now = self.tables.backend(index);
             match used.get(endpoint) {
                 Some(backend) => {
-                    // Its weight or place may have changed; nothing that a packet reads.
-                    if let Some(entry) = table_entry(backend, now.generation)
+                    // Its weight, place or sets may have changed: read by packets that choose a
+                    // backend, each of them a word that is old or new.
+                    if let Some(entry) = table_entry(owner, backend, now.generation)
                         && entry != now
                     {
                         self.tables.write_backend(index, entry);

@@ -100,7 +100,11 @@ impl<'a> BackendSets<'a> {
         };
         let backend = |endpoint: &Endpoint| {
             let &Endpoint {
-                ip, port, local, ..
+                ip,
+                port,
+                local,
+                scopes,
+                ..
             } = endpoint;
             // Does not saturate: `new` has added the products up.
             let weight = endpoint.weight.saturating_mul(self.factor(endpoint));
@@ -109,6 +113,7 @@ impl<'a> BackendSets<'a> {
                 port,
                 weight,
                 local,
+                scopes,
             }
         };
         let mut backends = Vec::with_capacity(self.listed(ipv4).filter(in_scope).count());

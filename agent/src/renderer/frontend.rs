@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
 
-use crate::api::{Protocol, ServiceId, TrafficPolicy};
+use crate::api::{Protocol, Scopes, ServiceId, TrafficPolicy};
 
 /// The identity of a frontend: what a client connects to.
 ///
@@ -123,4 +123,6 @@ pub struct Backend {
     pub weight: u32,
     /// Whether it runs on this node.
     pub local: bool,
+    /// Which sets of its service port it is in.
+    pub scopes: Scopes,
 }

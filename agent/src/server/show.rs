@@ -77,6 +77,7 @@ pub(super) fn frontend(found: &InspectedFrontend) -> proto::Frontend {
             port,
             weight,
             local,
+            scopes: _,
         } = backend;
         proto::LiveBackend {
             ip: ip.to_string(),

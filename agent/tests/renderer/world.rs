@@ -222,6 +222,7 @@ fn list(set: &BackendSet) -> String {
                  port,
                  weight,
                  local,
+                 scopes: _,
              }| {
                 format!(
                     "{}*{weight}{}",

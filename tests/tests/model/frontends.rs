@@ -8,7 +8,6 @@ use std::{
 use super::{
     addresses::{self, LOCAL_BACKEND_WEIGHT},
     cluster::{Backend, Endpoint, Event, Policy, PortName, Protocol, Service, ServiceId},
-    switches,
 };
 
 /// What a client connects to.
@@ -46,7 +45,7 @@ impl Frontend {
     /// The set that a client is served from.
     pub fn set_for(&self, on_this_node: bool) -> Policy {
         let external = self.kind != Kind::ClusterIp;
-        if switches::NODE_CLIENTS_USE_THE_CLUSTER_SET && external && on_this_node {
+        if external && on_this_node {
             return Policy::Cluster;
         }
         self.policy
@@ -124,9 +123,8 @@ impl Cluster {
 
     /// Whether a client with this address is on this node.
     pub fn is_on_this_node(&self, client: Ipv4Addr) -> bool {
-        let own = client == addresses::NODE;
-        addresses::is_pod_of_this_node(client)
-            || switches::OWN_ADDRESSES_ARE_CLIENTS_ON_THIS_NODE && own
+        let own = client == addresses::NODE && self.nodes.contains(&client);
+        addresses::is_pod_of_this_node(client) || own
     }
 
     /// The backends of a frontend's service port, usable or not.

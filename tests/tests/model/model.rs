@@ -6,7 +6,7 @@ use super::{
     addresses::HAIRPIN,
     cluster::{Backend, Endpoint, Event},
     flows::{Flow, Flows},
-    frontends::{Cluster, Frontend, Kind, Member},
+    frontends::{Cluster, Frontend, FrontendKey, Kind, Member},
     packet::{Form, Packet},
     switches,
 };
@@ -34,7 +34,16 @@ pub enum Hook {
 pub struct Model {
     pub cluster: Cluster,
     pub flows: Flows,
+    bonds: BTreeMap<(Ipv4Addr, FrontendKey), Bond>,
     counters: BTreeMap<&'static str, u64>,
+}
+
+/// Whom a client had last at a frontend.
+#[derive(Debug)]
+struct Bond {
+    member: Member,
+    membership: u64,
+    last_used: u64,
 }
 
 /// Who gets a packet that belongs to no flow.
@@ -136,6 +145,15 @@ impl Model {
             // A usable backend is a member.
             let membership = self.cluster.membership(*member).unwrap_or_default();
             let now = self.flows.now();
+            let key = (packet.protocol, packet.destination);
+            self.bonds.insert(
+                (packet.source.ip, key),
+                Bond {
+                    member: *member,
+                    membership,
+                    last_used: now,
+                },
+            );
             let flow = Flow::new(packet, source, (*member, membership), now);
             self.flows.open(flow);
             self.flows.note_request(packet);
@@ -175,7 +193,12 @@ impl Model {
         if let Some(reason) = self.refusal(frontend, packet) {
             return Service::Dropped(reason);
         }
-        let candidates = self.candidates(frontend, on_this_node);
+        let mut candidates = self.candidates(frontend, on_this_node);
+        if let Some(bound) = self.bound(frontend, packet) {
+            if candidates.contains(&bound) {
+                candidates = vec![bound];
+            }
+        }
         if !candidates.is_empty() {
             return Service::Backends(candidates);
         }
@@ -192,14 +215,21 @@ impl Model {
         let ranges = &self.cluster.services[&frontend.service].source_ranges;
         let open = ranges.is_empty() || ranges.iter().any(|range| is_in(packet.source.ip, *range));
         let refused = frontend.kind == Kind::LoadBalancerIp && !open;
-        (switches::SOURCE_RANGES && refused).then_some("drop_source_range")
+        refused.then_some("drop_source_range")
+    }
+
+    /// Whom the client stays with at this frontend, if its service has session affinity.
+    fn bound(&self, frontend: &Frontend, packet: &Packet) -> Option<Member> {
+        let timeout = self.cluster.services[&frontend.service].affinity;
+        let key = (packet.source.ip, (packet.protocol, packet.destination));
+        let bond = self.bonds.get(&key)?;
+        let current = self.cluster.membership(bond.member) == Some(bond.membership);
+        let recent = self.flows.now() - bond.last_used <= timeout.into();
+        (timeout > 0 && current && recent).then_some(bond.member)
     }
 
     /// Who may be chosen.
     fn candidates(&self, frontend: &Frontend, on_this_node: bool) -> Vec<Member> {
-        if switches::SESSION_AFFINITY {
-            unimplemented!("the backend that the client is bound to");
-        }
         let set = frontend.set_for(on_this_node);
         let backends = self.cluster.backends(frontend).iter();
         let usable = backends.filter(|backend| backend.is_usable() && backend.is_in(set));

@@ -12,7 +12,7 @@ use shunt_common::{Backend, Cell, FrontendKey, Slot, SourceRange, TCP, V4};
 
 use super::Publisher;
 use crate::{
-    api::{ServiceId, TrafficPolicy},
+    api::{Scopes, ServiceId, TrafficPolicy},
     datapath::{Capacity, MemoryTables, TableError, Tables, family::FromIp as _},
     renderer::{self, BackendSet, Clients, Frontend, FrontendKind, Refusal},
 };
@@ -173,6 +173,10 @@ fn set(name: &str, backends: &[(u8, u32)]) -> Arc<BackendSet> {
                 port: 8080,
                 weight: *weight,
                 local: true,
+                scopes: Scopes {
+                    cluster: true,
+                    local: true,
+                },
             })
             .collect(),
     })
