@@ -4,9 +4,11 @@
 
 mod connections;
 mod frame;
+mod full_table;
 mod lifetime;
 mod loading;
 mod node;
+mod opening_cost;
 mod selection;
 mod translation;
 mod untouched;
