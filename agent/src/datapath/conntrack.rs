@@ -123,7 +123,7 @@ impl<F: Family> Conntrack<F> {
             let (keys, entries, last) = reader.next_piece(map)?;
             for (key, entry) in keys.iter().zip(entries) {
                 // Most entries are young, and need no look at their other half.
-                if now.wrapping_sub(entry.last_seen) <= timeouts.shortest() {
+                if now.wrapping_sub(entry.last_seen) <= timeouts.shortest(key.protocol) {
                     swept.kept += 1;
                     continue;
                 }
@@ -154,11 +154,15 @@ impl<F: Family> Conntrack<F> {
             let map = self.entries.map().fd().as_fd();
             let (keys, entries, last) = reader.next_piece(map)?;
             for (key, entry) in keys.iter().zip(entries) {
-                let connection = Connection::of(key, entry, |key| self.get(key))?;
-                // With both halves there, the forward one stands for both.
-                if key.direction != Direction::Forward as u8 && connection.other.is_some() {
+                // The forward half stands for both; one alone waits for its timeout. What cannot
+                // go by what this half says costs no look at the other.
+                let own_silence = now.wrapping_sub(entry.last_seen);
+                if key.direction != Direction::Forward as u8
+                    || !Rank::is_possible(entry.seen, own_silence)
+                {
                     continue;
                 }
+                let connection = Connection::of(key, entry, |key| self.get(key))?;
                 let silent = connection.silent(now);
                 if let Some(rank) = Rank::of(connection.phase(), silent) {
                     candidates.push(Candidate {

@@ -7,6 +7,8 @@
 //! | more than [`CROWDED`] after a sweep | connections are removed until [`BUSY`], in the order of [`Rank`] |
 //! | all of it | a new connection is dropped and counted; those that are there go on |
 
+use shunt_common::{ConntrackEntry, V4};
+
 use super::lifetime::Phase;
 
 /// Beyond this much of the table, it is swept each second.
@@ -49,6 +51,13 @@ pub(super) enum Rank {
 }
 
 impl Rank {
+    /// Whether a connection may have a rank of which the client's half has seen this much, and
+    /// nothing for `silent` seconds. A backend's RST is noticed when the client has been silent.
+    pub(super) const fn is_possible(forward: u16, silent: u32) -> bool {
+        const ENDS: u16 = ConntrackEntry::<V4>::FIN | ConntrackEntry::<V4>::RST;
+        forward & ENDS != 0 || silent > ANSWER
+    }
+
     /// The rank of a connection in this phase, silent in both directions for so many seconds;
     /// `None` if it has to stay.
     pub(super) const fn of(phase: Phase, silent: u32) -> Option<Self> {

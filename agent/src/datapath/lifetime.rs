@@ -75,6 +75,11 @@ impl Phase {
         Self::Replied,
     ];
 
+    /// Whether connections of this protocol can be in this phase.
+    const fn is_of(self, protocol: u8) -> bool {
+        matches!(self, Self::OneWay | Self::Replied) == (protocol != TCP)
+    }
+
     /// The phase of a connection of which the two directions have seen this much; a direction
     /// whose entry is gone has seen 0. `given_source`: the backend sees another source address or
     /// port than the client has.
@@ -116,10 +121,11 @@ impl Timeouts {
         }
     }
 
-    /// The shortest of them: no connection is over before.
-    pub fn shortest(&self) -> u32 {
-        Phase::ALL
-            .into_iter()
+    /// The shortest of them for a protocol: no connection is over before.
+    pub fn shortest(&self, protocol: u8) -> u32 {
+        let phases = Phase::ALL.into_iter();
+        phases
+            .filter(|phase| phase.is_of(protocol))
             .fold(u32::MAX, |shortest, phase| shortest.min(self.of(phase)))
     }
 }
@@ -164,6 +170,13 @@ mod tests {
                 "{protocol}: {forward:#x}, {reply:#x}, from a source that we gave"
             );
         }
+    }
+
+    #[test]
+    fn no_connection_is_over_before_the_shortest_timeout_of_its_protocol() {
+        let timeouts = Timeouts::default();
+        assert_eq!(timeouts.shortest(TCP), 10);
+        assert_eq!(timeouts.shortest(UDP), 30);
     }
 
     #[test]

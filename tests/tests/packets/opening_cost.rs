@@ -1,8 +1,10 @@
-//! What it costs to open a connection, by how full the conntrack table is.
+//! What it costs to open a connection, by how full the conntrack table is, and to sweep it.
 //!
 //! `cargo test -p shunt-tests --test packets -- --ignored --nocapture opening_cost` prints it. To
 //! compare two kinds of table, build this test with each and run the two in turn: only what one
 //! run of each says within the same minute compares.
+
+use std::time::Instant;
 
 use super::{
     frame::{Packet, Transport},
@@ -64,5 +66,24 @@ fn opening_cost() {
             at(9900),
             at(9990),
         );
+    }
+}
+
+#[test]
+#[ignore = "measures, and asserts nothing"]
+fn sweeping_cost() {
+    needs_root!();
+    let mut node = Node::with_conntrack(ENTRIES, [resync(&[&web(&[(3, 1), (4, 1)])]).as_str()]);
+    let mut next = 0;
+    open(&mut node, &mut next, ENTRIES / 2);
+    for (what, seconds) in [
+        ("a full table of young flows", 1),
+        ("room made of unanswered flows", 10),
+        ("old flows that stay", 10),
+        ("all are over", 30),
+    ] {
+        let start = Instant::now();
+        let swept = node.pass(seconds);
+        println!("{what}: {swept:?} in {:?}", start.elapsed());
     }
 }
