@@ -21,9 +21,10 @@ pub struct Found<F: Family> {
 pub fn find<F: Family>(packet: &Packet<F>, direction: Direction) -> Option<Found<F>> {
     let key = ConntrackKey::new(packet.tuple, packet.protocol, direction);
     let entry = F::conntrack().get_ptr_mut(key)?;
-    // SAFETY: the lookup gave a live entry. One that is removed while we use it is not given to
-    // another connection before this program ends its RCU section, unless to the same bucket's
-    // next: the window that every program over such a table has.
+    // SAFETY: the lookup gave a live entry, and its memory stays an entry of this table. If it is
+    // removed while we use it, and given to another connection at once, that one gets our note of
+    // a packet, and we its tuple: the window that every program over such a table has. Entries
+    // are removed only after seconds of silence or by their own client's next connection.
     let entry = unsafe { &mut *entry };
     let ended = entry.seen & (ConntrackEntry::<F>::FIN | ConntrackEntry::<F>::RST) != 0;
     // Written only when it changes, so that a busy connection's entry stays clean in the caches

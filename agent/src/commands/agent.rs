@@ -4,6 +4,7 @@ use std::{
     io::{self, IsTerminal as _},
     net::Ipv4Addr,
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
@@ -154,7 +155,10 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     };
     let collector = datapath
         .take_conntrack()
-        .map(|table| Collector::start(table, conntrack.timeouts(), conntrack.interval()))
+        .map(|table| {
+            let counters = Arc::clone(datapath.counters());
+            Collector::start(table, counters, conntrack.timeouts(), conntrack.interval())
+        })
         .transpose()
         .context("cannot start the collector of connections")?;
     // The watch begins before the first look at the interfaces, so that none is missed.

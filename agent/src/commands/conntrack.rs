@@ -77,6 +77,7 @@ impl TryFrom<proto::Connection> for Row {
             Phase::Established => "established",
             Phase::Closing => "closing",
             Phase::Closed => "closed",
+            Phase::TimeWait => "time_wait",
             Phase::OneWay => "one_way",
             Phase::Replied => "replied",
         };

@@ -149,6 +149,10 @@ fn summary(view: &StatusView) -> Table<2> {
         ("last error:", last_error),
         ("node IPs:", addresses.join(", ")),
         ("untranslated:", format!("{} frontends", view.untranslated)),
+        (
+            "removed for room:",
+            format!("{} connections", view.conntrack_removed_for_room),
+        ),
     ];
     let mut table = Table::without_headings();
     for (name, value) in lines {

@@ -51,6 +51,11 @@ pub(crate) struct ConntrackArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().tcp_closed)]
     tcp_closed_timeout: u32,
 
+    /// Silence after which a TCP connection that both sides have ended is forgotten if its backend
+    /// saw another source than the client's: for so long the backend may hold that source's port
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().snat_closed)]
+    snat_closed_timeout: u32,
+
     /// Silence after which a UDP flow without a reply is forgotten
     #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_one_way)]
     udp_one_way_timeout: u32,
@@ -59,7 +64,8 @@ pub(crate) struct ConntrackArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_replied)]
     udp_replied_timeout: u32,
 
-    /// How often connections that are over are removed
+    /// How often connections that are over are removed; each second while the table is more than
+    /// three quarters full
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     conntrack_interval: u32,
 }
@@ -99,6 +105,7 @@ impl ConntrackArgs {
             tcp_established_timeout,
             tcp_closing_timeout,
             tcp_closed_timeout,
+            snat_closed_timeout,
             udp_one_way_timeout,
             udp_replied_timeout,
             conntrack_interval: _,
@@ -108,6 +115,7 @@ impl ConntrackArgs {
             tcp_established: tcp_established_timeout,
             tcp_closing: tcp_closing_timeout,
             tcp_closed: tcp_closed_timeout,
+            snat_closed: snat_closed_timeout,
             udp_one_way: udp_one_way_timeout,
             udp_replied: udp_replied_timeout,
         }

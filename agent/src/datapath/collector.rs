@@ -2,18 +2,29 @@
 
 use std::{
     io,
-    sync::mpsc::{self, RecvTimeoutError, Sender},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use shunt_common::Family;
+use shunt_common::{Counter, Family};
 use tracing::{debug, warn};
 
-use super::{conntrack::Conntrack, lifetime::Timeouts};
+use super::{
+    conntrack::{Conntrack, Swept},
+    counters::Counters,
+    lifetime::Timeouts,
+    sweep_schedule::SweepSchedule,
+};
 
 /// How often the clock advances: its unit.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How often at most the log says that the table is crowded.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Keeps the clock of a conntrack table, and sweeps the table, until it is stopped.
 pub struct Collector<F: Family> {
@@ -22,7 +33,8 @@ pub struct Collector<F: Family> {
 }
 
 impl<F: Family> Collector<F> {
-    /// Starts the thread; it sweeps every `interval` seconds.
+    /// Starts the thread; it sweeps every `interval` seconds, and every second while the table is
+    /// busy, which `counters` tell between two sweeps.
     ///
     /// A thread of its own, because a sweep of a large table takes many milliseconds, in which
     /// events must not wait.
@@ -32,6 +44,7 @@ impl<F: Family> Collector<F> {
     /// If no thread can be started.
     pub fn start(
         mut conntrack: Conntrack<F>,
+        counters: Arc<Counters>,
         timeouts: Timeouts,
         interval: u32,
     ) -> io::Result<Self> {
@@ -40,19 +53,27 @@ impl<F: Family> Collector<F> {
             .name("collector".to_owned())
             .spawn(move || {
                 let mut time = Instant::now();
-                let mut since_sweep = 0;
+                let mut schedule = SweepSchedule::new(interval, conntrack.busy());
+                let mut pressure = Pressure::default();
                 while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                     let seconds = time.elapsed().as_secs() as u32;
                     time += Duration::from_secs(seconds.into());
                     conntrack.advance(seconds);
-                    since_sweep += seconds;
-                    if since_sweep < interval {
+                    // Without the counter, the interval alone decides.
+                    let opened = counters.get(Counter::Connection).unwrap_or_default();
+                    if !schedule.is_due(seconds, opened) {
                         continue;
                     }
-                    since_sweep = 0;
                     match conntrack.sweep(&timeouts) {
-                        Ok(swept) => debug!(?swept, "swept the conntrack table"),
-                        Err(error) => warn!(%error, "sweeping the conntrack table failed"),
+                        Ok(swept) => {
+                            debug!(?swept, "swept the conntrack table");
+                            schedule.swept(swept.kept, opened);
+                            pressure.note(&swept, conntrack.capacity(), conntrack.busy());
+                        }
+                        Err(error) => {
+                            warn!(%error, "sweeping the conntrack table failed");
+                            schedule.swept(0, opened);
+                        }
                     }
                 }
                 conntrack
@@ -65,5 +86,33 @@ impl<F: Family> Collector<F> {
         let Self { stop, thread } = self;
         drop(stop);
         thread.join().ok()
+    }
+}
+
+/// What the log says while the table is crowded.
+#[derive(Debug, Default)]
+struct Pressure {
+    warned: Option<Instant>,
+    /// Connections that were removed since then.
+    removed: usize,
+}
+
+impl Pressure {
+    fn note(&mut self, swept: &Swept, capacity: u32, busy: usize) {
+        self.removed += swept.removed_for_room;
+        let crowded = swept.removed_for_room > 0 || swept.kept > busy;
+        let is_time = self
+            .warned
+            .is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL);
+        if !crowded || !is_time {
+            return;
+        }
+        warn!(
+            "the conntrack table is crowded: {} of {capacity} entries are in use, and {} \
+             connections were removed before their time; --max-conntrack makes it larger",
+            swept.kept, self.removed
+        );
+        self.warned = Some(Instant::now());
+        self.removed = 0;
     }
 }

@@ -10,7 +10,7 @@ use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Family};
 
 use super::{
     Conntrack, DatapathError, batch::BatchReader, conntrack::Connection, family::FromIp,
-    lifetime::Phase, shared_array::SharedArray,
+    lifetime::Phase, removed_for_room::RemovedForRoom, shared_array::SharedArray,
 };
 
 /// A connection that is remembered.
@@ -40,6 +40,7 @@ impl<F: FromIp> Connections<F> {
         ebpf: &Ebpf,
         table: &'static str,
         clock: &'static str,
+        removed_for_room: RemovedForRoom,
     ) -> Result<Self, DatapathError> {
         let failed = |name| move |source| DatapathError::Map { name, source };
         let entries = Map::from_map_data(duplicate(ebpf, table)?).map_err(failed(table))?;
@@ -51,17 +52,18 @@ impl<F: FromIp> Connections<F> {
                 name: clock,
                 source,
             })?;
-        Ok(Self(Arc::new(Conntrack::new(entries, memory))))
+        let conntrack = Conntrack::new(entries, memory, removed_for_room).map_err(failed(table))?;
+        Ok(Self(Arc::new(conntrack)))
     }
 
     /// How many entries the table has room for; a connection takes two.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel does not say.
-    pub fn capacity(&self) -> io::Result<u32> {
-        let info = self.0.map().info().map_err(io::Error::other)?;
-        Ok(info.max_entries())
+    pub fn capacity(&self) -> u32 {
+        self.0.capacity()
+    }
+
+    /// How many connections were removed for room since this agent began, before their time.
+    pub fn removed_for_room(&self) -> u64 {
+        self.0.removed_for_room().get()
     }
 
     /// How many entries there are. Reads the whole table, which takes milliseconds.
@@ -93,7 +95,7 @@ impl<F: FromIp> Connections<F> {
 
 /// A second handle on a map of the object.
 fn duplicate(ebpf: &Ebpf, name: &'static str) -> Result<MapData, DatapathError> {
-    let (Map::HashMap(data) | Map::LruHashMap(data) | Map::Array(data)) =
+    let (Map::HashMap(data) | Map::Array(data)) =
         ebpf.map(name).ok_or(DatapathError::Missing(name))?
     else {
         return Err(DatapathError::Missing(name));

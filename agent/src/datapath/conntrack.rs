@@ -7,15 +7,22 @@ use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Family};
 
 use super::{
     batch::BatchReader,
+    headroom::{self, BUSY, CROWDED, Candidate, Rank},
     lifetime::{Phase, Timeouts},
     raw::Raw,
+    removed_for_room::RemovedForRoom,
     shared_array::SharedArray,
 };
+
+/// Of `linux/bpf.h`: only if there is none.
+const BPF_NOEXIST: u64 = 1;
 
 /// The conntrack table of one family and the clock that its entries are dated by.
 pub struct Conntrack<F: Family> {
     entries: HashMap<MapData, Raw<ConntrackKey<F>>, Raw<ConntrackEntry<F>>>,
     clock: SharedArray<u32>,
+    capacity: u32,
+    removed_for_room: RemovedForRoom,
 }
 
 /// What a sweep has found.
@@ -23,17 +30,40 @@ pub struct Conntrack<F: Family> {
 pub struct Swept {
     /// Entries that stay.
     pub kept: usize,
-    /// Entries that were removed.
+    /// Entries that were removed because their time had come.
     pub removed: usize,
+    /// Connections that were removed for room, before their time.
+    pub removed_for_room: usize,
 }
 
 impl<F: Family> Conntrack<F> {
     /// Over the table and the clock.
-    pub(super) const fn new(
+    pub(super) fn new(
         entries: HashMap<MapData, Raw<ConntrackKey<F>>, Raw<ConntrackEntry<F>>>,
         clock: SharedArray<u32>,
-    ) -> Self {
-        Self { entries, clock }
+        removed_for_room: RemovedForRoom,
+    ) -> Result<Self, MapError> {
+        Ok(Self {
+            capacity: entries.map().info()?.max_entries(),
+            entries,
+            clock,
+            removed_for_room,
+        })
+    }
+
+    /// How many entries the table has room for; a connection takes two.
+    pub const fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Beyond how many entries the table is to be swept each second.
+    pub(super) const fn busy(&self) -> usize {
+        BUSY.of(self.capacity)
+    }
+
+    /// The count of what was removed for room.
+    pub(super) const fn removed_for_room(&self) -> &RemovedForRoom {
+        &self.removed_for_room
     }
 
     /// Lets `seconds` pass on the clock. It stands still while no agent runs, so that no
@@ -67,12 +97,24 @@ impl<F: Family> Conntrack<F> {
     }
 
     /// Removes the connections that have been silent for longer than `timeouts` say, both of
-    /// their entries.
+    /// their entries. If the table is still crowded, others make room, as [`headroom`] says.
     ///
     /// # Errors
     ///
     /// If the kernel refuses to read or remove; what was removed until then stays so.
     pub fn sweep(&mut self, timeouts: &Timeouts) -> io::Result<Swept> {
+        let mut swept = self.remove_silent(timeouts)?;
+        if swept.kept > CROWDED.of(self.capacity) {
+            let (connections, entries) = self.make_room(swept.kept - self.busy())?;
+            swept.removed_for_room = connections;
+            swept.kept -= entries.min(swept.kept);
+            self.removed_for_room.add(connections);
+        }
+        Ok(swept)
+    }
+
+    /// Removes what has been silent for too long.
+    fn remove_silent(&mut self, timeouts: &Timeouts) -> io::Result<Swept> {
         let now = self.clock.read(0);
         let mut swept = Swept::default();
         let mut reader = BatchReader::<ConntrackKey<F>, ConntrackEntry<F>>::new();
@@ -81,7 +123,7 @@ impl<F: Family> Conntrack<F> {
             let (keys, entries, last) = reader.next_piece(map)?;
             for (key, entry) in keys.iter().zip(entries) {
                 // Most entries are young, and need no look at their other half.
-                if now.wrapping_sub(entry.last_seen) <= timeouts.shortest() {
+                if now.wrapping_sub(entry.last_seen) <= timeouts.shortest(key.protocol) {
                     swept.kept += 1;
                     continue;
                 }
@@ -94,12 +136,7 @@ impl<F: Family> Conntrack<F> {
                     swept.kept += 1;
                     continue;
                 }
-                for (key, entry) in [Some((*key, *entry)), connection.other]
-                    .into_iter()
-                    .flatten()
-                {
-                    swept.removed += usize::from(self.remove(&key, &entry)?);
-                }
+                swept.removed += self.remove(&connection)?;
             }
             if last {
                 return Ok(swept);
@@ -107,11 +144,99 @@ impl<F: Family> Conntrack<F> {
         }
     }
 
-    /// Removes the entry unless a packet came since it was read.
-    fn remove(&mut self, key: &ConntrackKey<F>, entry: &ConntrackEntry<F>) -> io::Result<bool> {
-        if self.get(key)?.is_none_or(|now| now != *entry) {
-            return Ok(false);
+    /// Removes connections until there is room for `missing` entries more, or none is left that
+    /// may go. Gives how many connections and entries went.
+    fn make_room(&mut self, missing: usize) -> io::Result<(usize, usize)> {
+        let now = self.clock.read(0);
+        let mut candidates = Vec::new();
+        let mut reader = BatchReader::<ConntrackKey<F>, ConntrackEntry<F>>::new();
+        loop {
+            let map = self.entries.map().fd().as_fd();
+            let (keys, entries, last) = reader.next_piece(map)?;
+            for (key, entry) in keys.iter().zip(entries) {
+                // The forward half stands for both; one alone waits for its timeout. What cannot
+                // go by what this half says costs no look at the other.
+                let own_silence = now.wrapping_sub(entry.last_seen);
+                if key.direction != Direction::Forward as u8
+                    || !Rank::is_possible(entry.seen, own_silence)
+                {
+                    continue;
+                }
+                let connection = Connection::of(key, entry, |key| self.get(key))?;
+                let silent = connection.silent(now);
+                if let Some(rank) = Rank::of(connection.phase(), silent) {
+                    candidates.push(Candidate {
+                        key: *key,
+                        rank,
+                        silent,
+                        entries: 1 + usize::from(connection.other.is_some()),
+                    });
+                }
+            }
+            if last {
+                break;
+            }
         }
+        let mut removed = (0, 0);
+        for Candidate { key, silent, .. } in headroom::choose(candidates, missing) {
+            let Some(entry) = self.get(&key)? else {
+                continue;
+            };
+            let connection = Connection::of(&key, &entry, |key| self.get(key))?;
+            // A packet may have come since it was chosen.
+            if connection.silent(now) < silent {
+                continue;
+            }
+            let entries = self.remove(&connection)?;
+            removed.0 += usize::from(entries > 0);
+            removed.1 += entries;
+        }
+        Ok(removed)
+    }
+
+    /// Removes both halves of the connection, or neither if a packet came since they were read:
+    /// one alone would leave a flow that goes on with half of its translation. Gives how many
+    /// entries went.
+    fn remove(&mut self, connection: &Connection<F>) -> io::Result<usize> {
+        let Connection { key, entry, other } = connection;
+        let unchanged = |at: &ConntrackKey<F>, was: &ConntrackEntry<F>| {
+            Ok::<_, io::Error>(self.get(at)?.is_some_and(|now| now == *was))
+        };
+        if !unchanged(key, entry)? {
+            return Ok(0);
+        }
+        let Some((other_key, other_entry)) = other else {
+            return Ok(usize::from(self.remove_entry(key)?));
+        };
+        if !unchanged(other_key, other_entry)? {
+            return Ok(0);
+        }
+        let first = self.remove_entry(key)?;
+        if !self.get(other_key)?.is_some_and(|now| now == *other_entry) {
+            // A packet of the other direction came in between, so the flow goes on.
+            self.restore(key, entry)?;
+            return Ok(0);
+        }
+        let second = self.remove_entry(other_key)?;
+        Ok(usize::from(first) + usize::from(second))
+    }
+
+    /// Puts back an entry, unless another took its key or its place.
+    fn restore(&mut self, key: &ConntrackKey<F>, entry: &ConntrackEntry<F>) -> io::Result<()> {
+        match self.entries.insert(Raw(*key), Raw(*entry), BPF_NOEXIST) {
+            Err(MapError::SyscallError(error))
+                if !matches!(
+                    error.io_error.raw_os_error(),
+                    Some(libc::EEXIST | libc::E2BIG)
+                ) =>
+            {
+                Err(error.io_error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn remove_entry(&mut self, key: &ConntrackKey<F>) -> io::Result<bool> {
         match self.entries.remove(&Raw(*key)) {
             Ok(()) => Ok(true),
             Err(error) => absent(error).map(|()| false),
@@ -160,10 +285,16 @@ impl<F: Family> Connection<F> {
             self.entry.seen,
             self.other.map_or(0, |(_, other)| other.seen),
         );
+        // A direction's tuple as it leaves is the other's as it comes in, reversed.
+        let (arrives, leaves) = (&self.key.tuple, &self.entry.translated);
         if self.key.direction == Direction::Forward as u8 {
-            Phase::of(self.key.protocol, own, other)
+            let given_source =
+                (arrives.source, arrives.source_port) != (leaves.source, leaves.source_port);
+            Phase::of(self.key.protocol, own, other, given_source)
         } else {
-            Phase::of(self.key.protocol, other, own)
+            let given_source = (arrives.destination, arrives.destination_port)
+                != (leaves.destination, leaves.destination_port);
+            Phase::of(self.key.protocol, other, own, given_source)
         }
     }
 

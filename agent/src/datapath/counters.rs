@@ -20,10 +20,17 @@ impl Counters {
     pub fn read(&self) -> Result<Vec<(Counter, u64)>, MapError> {
         Counter::ALL
             .into_iter()
-            .map(|counter| {
-                let values = self.0.get(&(counter as u32), 0)?;
-                Ok((counter, values.iter().sum()))
-            })
+            .map(|counter| Ok((counter, self.get(counter)?)))
             .collect()
+    }
+
+    /// The packets of one counter.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read the table.
+    pub fn get(&self, counter: Counter) -> Result<u64, MapError> {
+        let values = self.0.get(&(counter as u32), 0)?;
+        Ok(values.iter().sum())
     }
 }

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
+    sync::Arc,
 };
 
 use aya::{Ebpf, EbpfLoader, maps::Map, programs::SchedClassifier};
@@ -19,6 +20,7 @@ use super::{
     node_table::NodeTable,
     pins::{Layout, Pins},
     raw::Raw,
+    removed_for_room::RemovedForRoom,
     table_sizes::SizedTable,
 };
 use crate::renderer::{self, Changes, Frontend};
@@ -81,7 +83,7 @@ pub struct Datapath {
     node_v4: NodeTable<V4>,
     conntrack_v4: Option<Conntrack<V4>>,
     connections_v4: Connections<V4>,
-    counters: Counters,
+    counters: Arc<Counters>,
     pins: Option<Pins>,
 }
 
@@ -154,17 +156,25 @@ impl Datapath {
                 pins.pin_program(name, program)?;
             }
         }
-        let connections_v4 = Connections::open(&ebpf, V4_CONNTRACK, "CLOCK")?;
+        let removed_for_room = RemovedForRoom::default();
+        let connections_v4 =
+            Connections::open(&ebpf, V4_CONNTRACK, "CLOCK", removed_for_room.clone())?;
         let conntrack = kernel_tables::take(&mut ebpf, V4_CONNTRACK)?;
         let node = kernel_tables::shared(&mut ebpf, "NODE_V4")?;
         let clock = kernel_tables::shared(&mut ebpf, "CLOCK")?;
         let counters = kernel_tables::take(&mut ebpf, "COUNTERS")?;
+        let conntrack = Conntrack::new(conntrack, clock, removed_for_room).map_err(|source| {
+            DatapathError::Map {
+                name: V4_CONNTRACK,
+                source,
+            }
+        })?;
         Ok(Self {
             v4: Publisher::new(KernelTables::take(&mut ebpf, V4_TABLES)?),
             node_v4: NodeTable::new(node, snat_ip.map(IpAddr::from)),
-            conntrack_v4: Some(Conntrack::new(conntrack, clock)),
+            conntrack_v4: Some(conntrack),
             connections_v4,
-            counters: Counters::new(counters),
+            counters: Arc::new(Counters::new(counters)),
             pins,
             ebpf,
         })
@@ -209,7 +219,7 @@ impl Datapath {
     }
 
     /// The programs' counters.
-    pub const fn counters(&self) -> &Counters {
+    pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 

@@ -13,6 +13,8 @@ pub struct Timeouts {
     pub tcp_closing: u32,
     /// TCP: both sides have ended, or one has reset.
     pub tcp_closed: u32,
+    /// TCP: both sides have ended, and the backend saw a source that we gave the client.
+    pub snat_closed: u32,
     /// UDP: no reply yet.
     pub udp_one_way: u32,
     /// UDP: both sides have spoken.
@@ -21,13 +23,15 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     /// Those of Linux's own connection tracking (`nf_conntrack-sysctl.rst`), with kube-proxy's day
-    /// instead of five for established TCP.
+    /// instead of five for established TCP. A source that we gave a client is kept for as long as
+    /// Linux keeps a socket in TIME-WAIT (`TCP_TIMEWAIT_LEN` of `net/tcp.h`).
     fn default() -> Self {
         Self {
             tcp_opening: 120,
             tcp_established: 86_400,
             tcp_closing: 120,
             tcp_closed: 10,
+            snat_closed: 60,
             udp_one_way: 30,
             udp_replied: 120,
         }
@@ -37,7 +41,7 @@ impl Default for Timeouts {
 /// Where a connection is in its life.
 ///
 /// ```text
-/// TCP: Opening -> Established -> Closing -> Closed     a RST leads to Closed from anywhere
+/// TCP: Opening -> Established -> Closing -> Closed or TimeWait    a RST leads to Closed from anywhere
 /// UDP: OneWay -> Replied
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +54,9 @@ pub enum Phase {
     Closing,
     /// TCP, and both sides have ended or one has reset.
     Closed,
+    /// TCP, and both sides have ended; the backend may hold the source that we gave the client, in
+    /// TIME-WAIT, and would not take another client's connection from it.
+    TimeWait,
     /// UDP, and the backend has not answered.
     OneWay,
     /// UDP, and both have spoken.
@@ -58,26 +65,38 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Opening,
         Self::Established,
         Self::Closing,
         Self::Closed,
+        Self::TimeWait,
         Self::OneWay,
         Self::Replied,
     ];
 
+    /// Whether connections of this protocol can be in this phase.
+    const fn is_of(self, protocol: u8) -> bool {
+        matches!(self, Self::OneWay | Self::Replied) == (protocol != TCP)
+    }
+
     /// The phase of a connection of which the two directions have seen this much; a direction
-    /// whose entry is gone has seen 0.
-    pub const fn of(protocol: u8, forward: u16, reply: u16) -> Self {
+    /// whose entry is gone has seen 0. `given_source`: the backend sees another source address or
+    /// port than the client has.
+    pub const fn of(protocol: u8, forward: u16, reply: u16, given_source: bool) -> Self {
         const PACKET: u16 = ConntrackEntry::<V4>::PACKET;
         const FIN: u16 = ConntrackEntry::<V4>::FIN;
+        const RST: u16 = ConntrackEntry::<V4>::RST;
         let replied = reply & PACKET != 0;
         if protocol != TCP {
             return if replied { Self::Replied } else { Self::OneWay };
         }
         if ConntrackEntry::<V4>::is_over(forward, reply) {
-            Self::Closed
+            if given_source && (forward | reply) & RST == 0 {
+                Self::TimeWait
+            } else {
+                Self::Closed
+            }
         } else if (forward | reply) & FIN != 0 {
             Self::Closing
         } else if replied {
@@ -96,15 +115,17 @@ impl Timeouts {
             Phase::Established => self.tcp_established,
             Phase::Closing => self.tcp_closing,
             Phase::Closed => self.tcp_closed,
+            Phase::TimeWait => self.snat_closed,
             Phase::OneWay => self.udp_one_way,
             Phase::Replied => self.udp_replied,
         }
     }
 
-    /// The shortest of them: no connection is over before.
-    pub fn shortest(&self) -> u32 {
-        Phase::ALL
-            .into_iter()
+    /// The shortest of them for a protocol: no connection is over before.
+    pub fn shortest(&self, protocol: u8) -> u32 {
+        let phases = Phase::ALL.into_iter();
+        phases
+            .filter(|phase| phase.is_of(protocol))
             .fold(u32::MAX, |shortest, phase| shortest.min(self.of(phase)))
     }
 }
@@ -135,8 +156,33 @@ mod tests {
             (UDP, PACKET, PACKET, Phase::Replied),
             (UDP, NONE, PACKET, Phase::Replied),
         ] {
-            let found = Phase::of(protocol, forward, reply);
+            let found = Phase::of(protocol, forward, reply, false);
             assert_eq!(found, phase, "{protocol}: {forward:#x}, {reply:#x}");
+            let given_source = match phase {
+                Phase::Closed if (forward | reply) & ConntrackEntry::<V4>::RST == 0 => {
+                    Phase::TimeWait
+                }
+                other => other,
+            };
+            let found = Phase::of(protocol, forward, reply, true);
+            assert_eq!(
+                found, given_source,
+                "{protocol}: {forward:#x}, {reply:#x}, from a source that we gave"
+            );
         }
+    }
+
+    #[test]
+    fn no_connection_is_over_before_the_shortest_timeout_of_its_protocol() {
+        let timeouts = Timeouts::default();
+        assert_eq!(timeouts.shortest(TCP), 10);
+        assert_eq!(timeouts.shortest(UDP), 30);
+    }
+
+    #[test]
+    fn a_source_that_we_gave_is_kept_as_long_as_a_backend_may_hold_it() {
+        let timeouts = Timeouts::default();
+        assert_eq!(timeouts.of(Phase::TimeWait), 60, "TCP_TIMEWAIT_LEN");
+        assert_eq!(timeouts.of(Phase::Closed), 10);
     }
 }

@@ -17,6 +17,7 @@ mod error;
 mod family;
 mod grace;
 mod group;
+mod headroom;
 mod hook;
 mod kernel;
 mod kernel_tables;
@@ -29,7 +30,9 @@ mod packet_log;
 mod pins;
 mod publisher;
 mod raw;
+mod removed_for_room;
 mod shared_array;
+mod sweep_schedule;
 mod table_sizes;
 mod tables;
 

@@ -84,6 +84,7 @@ impl Inspection for InspectionService {
     ) -> Result<Response<StatusResponse>, Status> {
         let health = self.queue.ask(crate::Request::Health).await?;
         let mut response = show::health(health.map_err(|error| unreadable(&error))?);
+        response.conntrack_removed_for_room = self.connections.removed_for_room();
         let connections = self.connections.clone();
         let counted = spawn_blocking(move || show::conntrack_use(&connections)).await;
         response

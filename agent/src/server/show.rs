@@ -153,6 +153,8 @@ pub(super) fn health(health: Health) -> StatusResponse {
                 packets,
             })
             .collect(),
+        // Known to the collector alone.
+        conntrack_removed_for_room: 0,
     }
 }
 
@@ -202,7 +204,7 @@ pub(super) fn conntrack_use(connections: &Connections<V4>) -> Result<proto::Tabl
     Ok(proto::TableUse {
         name: "conntrack_v4".to_owned(),
         used: connections.count().map_err(failed)? as u64,
-        capacity: connections.capacity().map_err(failed)?.into(),
+        capacity: connections.capacity().into(),
     })
 }
 
@@ -226,6 +228,7 @@ pub(super) fn connection(connection: &LiveConnection) -> proto::Connection {
         Phase::Established => connection::Phase::Established,
         Phase::Closing => connection::Phase::Closing,
         Phase::Closed => connection::Phase::Closed,
+        Phase::TimeWait => connection::Phase::TimeWait,
         Phase::OneWay => connection::Phase::OneWay,
         Phase::Replied => connection::Phase::Replied,
     };

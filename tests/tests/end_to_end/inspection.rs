@@ -110,6 +110,7 @@ fn status_shows_what_is_wrong() {
             (&json!("conntrack_v4"), &json!(65536)),
         ]
     );
+    assert_eq!(status["conntrack_removed_for_room"], 0);
     let table = world.shunt(&["status"]).clean();
     for word in [
         "nowhere",
@@ -117,6 +118,7 @@ fn status_shows_what_is_wrong() {
         "default/rival",
         "(own)",
         "not valid JSON",
+        "removed for room",
     ] {
         assert!(table.contains(word), "{word} is missing in\n{table}");
     }

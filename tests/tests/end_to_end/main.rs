@@ -11,6 +11,7 @@ mod cleanup;
 mod command;
 mod crashes;
 mod errors;
+mod full_table;
 mod hammer;
 mod inspection;
 mod interfaces;

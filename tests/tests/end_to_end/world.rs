@@ -21,6 +21,9 @@ pub(crate) const SERVED: u16 = 8080;
 /// A request's length where it does not matter.
 pub(crate) const REQUEST: usize = 100;
 
+/// How many conntrack entries there is room for where it does not matter.
+const CONNTRACK: &str = "65536";
+
 /// Everything that a test needs. The agent ends first, then what it has pinned, then the sandbox.
 pub(crate) struct World {
     pub(crate) agent: Agent,
@@ -32,6 +35,11 @@ impl World {
     /// A sandbox whose backend pods serve, and an agent that knows the nodes and the interfaces
     /// but no service. `None`, with a word about it, without root.
     pub(crate) fn new() -> Option<Self> {
+        Self::with_conntrack(CONNTRACK)
+    }
+
+    /// As [`Self::new`], with room for this many conntrack entries, two a connection.
+    pub(crate) fn with_conntrack(entries: &str) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: needs root");
             return None;
@@ -41,7 +49,7 @@ impl World {
             sandbox.serve(pod, &[SERVED]).unwrap();
         }
         let pins = PinDir::new();
-        let agent = start_agent(sandbox.node(), &pins);
+        let agent = try_start_agent_with(sandbox.node(), &pins, entries).unwrap();
         let mut world = Self {
             agent,
             pins,
@@ -132,13 +140,17 @@ pub(crate) fn start_agent(node: &Namespace, pins: &PinDir) -> Agent {
 
 /// Starts the agent where it may refuse to.
 pub(crate) fn try_start_agent(node: &Namespace, pins: &PinDir) -> Result<Agent> {
+    try_start_agent_with(node, pins, CONNTRACK)
+}
+
+fn try_start_agent_with(node: &Namespace, pins: &PinDir, conntrack: &str) -> Result<Agent> {
     // Small tables can be read whole by a test.
     let flags = [
         ["--pod-cidr", addresses::POD_CIDR],
         ["--max-frontends", "64"],
         ["--max-slots", "1024"],
         ["--max-backends", "256"],
-        ["--max-conntrack", "65536"],
+        ["--max-conntrack", conntrack],
     ];
     Agent::start(&binary(), node, pins, &flags.concat())
 }

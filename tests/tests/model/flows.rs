@@ -175,7 +175,11 @@ impl Flows {
             } else {
                 timeouts.udp_one_way
             }
-        } else if request.reset || reply.reset || request.end && reply.end {
+        } else if request.reset || reply.reset {
+            timeouts.tcp_closed
+        } else if request.end && reply.end && flow.source != flow.client {
+            timeouts.snat_closed
+        } else if request.end && reply.end {
             timeouts.tcp_closed
         } else if request.end || reply.end {
             timeouts.tcp_closing

@@ -73,7 +73,8 @@ fn a_connection_is_forgotten_after_the_silence_of_its_phase() {
             node.pass(timeout),
             Swept {
                 kept: 2,
-                removed: 0
+                removed: 0,
+                ..Swept::default()
             },
             "{packets:?}"
         );
@@ -81,7 +82,8 @@ fn a_connection_is_forgotten_after_the_silence_of_its_phase() {
             node.pass(1),
             Swept {
                 kept: 0,
-                removed: 2
+                removed: 2,
+                ..Swept::default()
             },
             "{packets:?}"
         );
@@ -109,7 +111,8 @@ fn a_packet_in_either_direction_keeps_both_entries() {
             swept,
             Swept {
                 kept: 2,
-                removed: 0
+                removed: 0,
+                ..Swept::default()
             }
         );
         talk(&mut node, &[(from_client, Transport::Udp)]);
@@ -149,14 +152,16 @@ fn a_sweep_goes_through_a_large_table() {
         node.pass(1),
         Swept {
             kept: 20_000,
-            removed: 0
+            removed: 0,
+            ..Swept::default()
         }
     );
     assert_eq!(
         node.pass(30),
         Swept {
             kept: 0,
-            removed: 20_000
+            removed: 20_000,
+            ..Swept::default()
         }
     );
 }

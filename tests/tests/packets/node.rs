@@ -3,12 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    time::Duration,
 };
 
 use aya::{TestRun as _, TestRunOptions};
 use shunt::{
     Agent, ApplyError, Outcome, api,
-    datapath::{Conntrack, Datapath, DatapathOptions, Swept, TableSizes, Timeouts},
+    datapath::{Conntrack, Datapath, DatapathOptions, LiveConnection, Swept, TableSizes, Timeouts},
     renderer::{RenderOptions, Renderer},
 };
 use shunt_common::V4;
@@ -51,6 +52,11 @@ impl Node {
     /// A node of the pod range 10.1.1.0/24 that has applied these events.
     pub fn new<'a>(events: impl IntoIterator<Item = &'a str>) -> Self {
         Self::with(|_| (), events)
+    }
+
+    /// Such a node with room for this many conntrack entries, two a connection.
+    pub fn with_conntrack<'a>(entries: u32, events: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::with(|options| options.sizes.conntrack = entries, events)
     }
 
     /// A node with other options.
@@ -123,13 +129,37 @@ impl Node {
         self.agent.datapath_mut().reclaim().unwrap();
     }
 
+    /// The connections that are remembered.
+    pub fn connections(&self) -> Vec<LiveConnection> {
+        let mut list = self.agent.datapath().connections().list();
+        let mut connections = Vec::new();
+        while let Some(piece) = list.next_piece().unwrap() {
+            connections.extend(piece);
+        }
+        connections
+    }
+
+    /// How many connections were removed for room.
+    pub fn removed_for_room(&self) -> u64 {
+        self.agent.datapath().connections().removed_for_room()
+    }
+
     /// Lets time pass and removes the connections that are over.
     pub fn pass(&mut self, seconds: u32) -> Swept {
         self.conntrack.advance(seconds);
         self.conntrack.sweep(&Timeouts::default()).unwrap()
     }
 
+    /// What the program at the ingress does with `frame`, and how long the kernel took for it.
+    pub fn timed_ingress(&mut self, frame: &[u8]) -> (Verdict, Duration) {
+        self.timed_run(Datapath::INGRESS, frame)
+    }
+
     fn run(&mut self, program: &'static str, frame: &[u8]) -> Verdict {
+        self.timed_run(program, frame).0
+    }
+
+    fn timed_run(&mut self, program: &'static str, frame: &[u8]) -> (Verdict, Duration) {
         let mut output = vec![0; frame.len() + 256];
         let result = self
             .agent
@@ -142,7 +172,7 @@ impl Node {
                 ..TestRunOptions::new()
             })
             .unwrap();
-        match result.return_value.cast_signed() {
+        let verdict = match result.return_value.cast_signed() {
             // TCX_NEXT, TCX_DROP and TCX_REDIRECT of linux/bpf.h.
             -1 => {
                 output.truncate(result.data_size_out as usize);
@@ -154,7 +184,8 @@ impl Node {
                 Verdict::Redirect(output)
             }
             other => panic!("{program} returned {other}"),
-        }
+        };
+        (verdict, result.duration)
     }
 }
 

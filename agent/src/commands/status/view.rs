@@ -30,6 +30,7 @@ pub(super) struct StatusView {
     pub(super) untranslated: u64,
     pub(super) tables: Vec<TableView>,
     pub(super) counters: BTreeMap<String, u64>,
+    pub(super) conntrack_removed_for_room: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -89,6 +90,7 @@ impl TryFrom<StatusResponse> for StatusView {
             untranslated,
             tables,
             counters,
+            conntrack_removed_for_room,
         } = status;
         Ok(Self {
             version,
@@ -114,6 +116,7 @@ impl TryFrom<StatusResponse> for StatusView {
                 .into_iter()
                 .map(|CounterValue { name, packets }| (name, packets))
                 .collect(),
+            conntrack_removed_for_room,
         })
     }
 }
