@@ -48,9 +48,9 @@ impl PortRange {
         let count = if self.count == 0 {
             1
         } else {
-            self.count as u32
+            u32::from(self.count)
         };
-        let port = u16::from_be(port) as u32;
+        let port = u32::from(u16::from_be(port));
         let mut hash = 0;
         for word in client.words() {
             hash = mix(hash ^ *word);
