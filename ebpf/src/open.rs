@@ -26,8 +26,9 @@ const EXISTS: i32 = -17;
 /// unless it has a connection from that port to another frontend with this backend.
 ///
 /// A connection that is over holds its port, because the backend may do so too (TIME-WAIT, RFC
-/// 9293 section 3.3.2). Another one of the same client may have it at once: its timestamps go on
-/// from there, and so the backend takes it (RFC 6191). Of other clients' ports, the one that has
+/// 9293 section 3.3.2). Another one from the same port of the same client may have it at once: its
+/// timestamps and sequence numbers go on from there, and so the backend takes it (RFC 6191; Linux
+/// gives each pair of addresses and ports offsets of its own). Of all others, the one that has
 /// been over for the longest is taken if none is free.
 #[inline(always)]
 pub fn open<F: Family>(
@@ -126,9 +127,9 @@ extern "C" fn try_port<F: Family>(_: u32, search: *mut c_void) -> c_long {
 /// Who has a source port towards a backend.
 enum Holder {
     Nobody,
-    /// A connection of the same client that is over or has moved on, or this one itself.
+    /// A connection from the same client port that is over or has moved on, or this one itself.
     SameClient,
-    /// A connection of another client that is over or has moved on.
+    /// A connection from elsewhere that is over or has moved on.
     Over {
         last_seen: u32,
     },
@@ -202,7 +203,7 @@ impl<F: Family> Opening<F> {
                 last_seen = forward.last_seen;
             }
         }
-        if client.source == self.client.source {
+        if client.source == self.client.source && client.source_port == self.client.source_port {
             Holder::SameClient
         } else {
             Holder::Over { last_seen }

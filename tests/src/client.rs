@@ -69,6 +69,11 @@ impl Target {
         Self::new(Transport::Udp, address)
     }
 
+    /// Whom it connects to.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Waits at most so long for a connection and for each answer.
     #[must_use]
     pub const fn within(mut self, patience: Duration) -> Self {

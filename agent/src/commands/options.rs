@@ -28,8 +28,8 @@ pub(crate) struct SnatArgs {
     #[arg(long, value_name = "IP")]
     pub(crate) snat_ip: Option<Ipv4Addr>,
 
-    /// The source ports that they are given; no process of this host may use them
-    #[arg(long, value_name = "FIRST-LAST", default_value = "61000-65535", value_parser = port_range)]
+    /// The source ports that they are given; the host's own connections must not use them
+    #[arg(long, value_name = "FIRST-LAST", default_value = "1024-29999", value_parser = port_range)]
     pub(crate) snat_ports: PortRange,
 }
 
@@ -37,7 +37,7 @@ fn port_range(text: &str) -> Result<PortRange, String> {
     let ends = text
         .split_once('-')
         .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-    let (first, last) = ends.ok_or("not of the form FIRST-LAST, as in 61000-65535")?;
+    let (first, last) = ends.ok_or("not of the form FIRST-LAST, as in 1024-29999")?;
     PortRange::within(first, last).ok_or_else(|| "there is no port in this range".to_owned())
 }
 

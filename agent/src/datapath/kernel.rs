@@ -66,9 +66,10 @@ impl Default for DatapathOptions {
             // Link-local (RFC 3927), so never routed.
             hairpin_ip: Ipv4Addr::new(169, 254, 254, 1),
             snat_ip: None,
-            // Above the ephemeral range that Linux has by default, 32768 to 60999, and so above
-            // the NodePorts of Kubernetes; 4,523 of these are used.
-            snat_ports: const { PortRange::within(61_000, 65_535).unwrap() },
+            // Below the NodePorts of Kubernetes, from 30000, and the ephemeral ports of Linux, 32768
+            // to 60999. 28,961 of these are used: more than a client has ephemeral ports, so that
+            // each of them gets a port that no other of that client's begins with.
+            snat_ports: const { PortRange::within(1024, 29_999).unwrap() },
             packet_log: PacketLog::Off,
             sizes: TableSizes::default(),
             pin_dir: None,

@@ -7,6 +7,7 @@ mod apply;
 mod bulk;
 mod calls;
 mod changes;
+mod churn;
 mod cleanup;
 mod command;
 mod crashes;
