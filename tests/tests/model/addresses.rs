@@ -1,6 +1,6 @@
 //! Who is where.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, ops::RangeInclusive};
 
 /// This node.
 pub const NODE: Ipv4Addr = Ipv4Addr::new(192, 168, 16, 10);
@@ -10,6 +10,10 @@ pub const OTHER_NODE: Ipv4Addr = Ipv4Addr::new(192, 168, 16, 20);
 pub const HAIRPIN: Ipv4Addr = Ipv4Addr::new(169, 254, 254, 1);
 /// The pods of this node.
 pub const POD_CIDR: &str = "10.1.1.0/24";
+
+/// The source ports that connections are given: the largest prime number of ports from 1024 on
+/// that ends below 30000.
+pub const SNAT_PORTS: RangeInclusive<u16> = 1024..=29_984;
 
 /// Multiplies the weight of local backends.
 pub const LOCAL_BACKEND_WEIGHT: u32 = 3;

@@ -10,7 +10,7 @@ use super::{
     addresses::{NODE, OTHER_NODE},
     cluster::{Endpoint, Event},
     kernel::Kernel,
-    model::{ForbiddenChoice, Hook, Model, Verdict},
+    model::{Chosen, ForbiddenChoice, Hook, Model, Verdict},
     operations::Operation,
     packet::{Packet, describe, hexadecimal},
     resolve::{Opened, event, packet},
@@ -155,7 +155,7 @@ impl<'a> Case<'a> {
         let verdict = self.kernel.run(hook, &packet.frame());
         self.packets += 1;
         let chosen = match &verdict {
-            Ok(Verdict::Pass(frame) | Verdict::Redirect(frame)) => destination(frame),
+            Ok(Verdict::Pass(frame) | Verdict::Redirect(frame)) => ends(frame),
             _ => None,
         };
         let expected = self.model.handle(hook, &packet, chosen);
@@ -199,12 +199,18 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The destination of an IPv4 frame with ports.
-fn destination(frame: &[u8]) -> Option<Endpoint> {
-    let ip: [u8; 4] = frame.get(30..34)?.try_into().ok()?;
-    let port = 14 + 4 * usize::from(frame[14] & 15) + 2;
-    let port = frame.get(port..port + 2)?.try_into().ok()?;
-    Some(Endpoint::new(ip, u16::from_be_bytes(port)))
+/// Source and destination of an IPv4 frame with ports.
+fn ends(frame: &[u8]) -> Option<Chosen> {
+    let endpoint = |ip: usize, port: usize| {
+        let ip: [u8; 4] = frame.get(ip..ip + 4)?.try_into().ok()?;
+        let port = 14 + 4 * usize::from(frame[14] & 15) + port;
+        let port = frame.get(port..port + 2)?.try_into().ok()?;
+        Some(Endpoint::new(ip, u16::from_be_bytes(port)))
+    };
+    Some(Chosen {
+        source: endpoint(26, 0)?,
+        backend: endpoint(30, 2)?,
+    })
 }
 
 /// Both frames, byte by byte.

@@ -8,7 +8,6 @@ use super::{
     cluster::{Endpoint, Protocol},
     frontends::Member,
     packet::Packet,
-    switches::{self, SharedReply},
 };
 
 /// The two ends of a packet.
@@ -128,17 +127,30 @@ impl Flows {
         Some(flow)
     }
 
+    /// Whether a flow of the packet's client may have `source` towards `backend`: nobody has it, or
+    /// a flow of this client port, which is this one, is over or has moved on. A flow of another
+    /// client keeps it even then, as long as others are free.
+    pub fn is_free(&self, packet: &Packet, source: Endpoint, backend: Endpoint) -> bool {
+        let reply = (packet.protocol, backend, source);
+        let Some(index) = self.replies.get(&reply) else {
+            return true;
+        };
+        let holder = &self.flows[index];
+        let same_flow = holder.frontend == packet.destination;
+        let leads_here = self.requests.get(&holder.request_ends()) == Some(index);
+        let (request, reply) = (holder.request, holder.reply);
+        let over = request.reset || reply.reset || request.end && reply.end;
+        holder.client == packet.source && (same_flow || !leads_here || over)
+    }
+
     /// Opens a flow.
     pub fn open(&mut self, flow: Flow) {
         let (request, reply) = (flow.request_ends(), flow.reply_ends());
         let index = self.next;
         self.next += 1;
-        match switches::SHARED_REPLY {
-            SharedReply::TakenOver => {
-                if let Some(earlier) = self.replies.insert(reply, index) {
-                    self.requests.retain(|_, flow| *flow != earlier);
-                }
-            }
+        // Whoever had the port is over, or has moved on.
+        if let Some(earlier) = self.replies.insert(reply, index) {
+            self.requests.retain(|_, flow| *flow != earlier);
         }
         self.requests.insert(request, index);
         self.flows.insert(index, flow);

@@ -3,12 +3,11 @@
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
 use super::{
-    addresses::HAIRPIN,
+    addresses::{HAIRPIN, NODE, SNAT_PORTS},
     cluster::{Backend, Endpoint, Event},
     flows::{Flow, Flows},
     frontends::{Cluster, Frontend, FrontendKey, Kind, Member},
     packet::{Form, Packet},
-    switches,
 };
 
 /// What a program does with a frame.
@@ -55,10 +54,18 @@ enum Service {
     Backends(Vec<Member>),
 }
 
-/// The programs chose a backend that may not be chosen.
+/// What the programs chose for a flow.
+#[derive(Debug, Clone, Copy)]
+pub struct Chosen {
+    /// Whom the backend sees.
+    pub source: Endpoint,
+    pub backend: Endpoint,
+}
+
+/// The programs chose a backend that may not be chosen, or a source that it may not see.
 #[derive(Debug)]
 pub struct ForbiddenChoice {
-    pub chosen: Option<Endpoint>,
+    pub chosen: Option<Chosen>,
     pub allowed: Vec<Endpoint>,
 }
 
@@ -73,13 +80,13 @@ impl Model {
         &self.counters
     }
 
-    /// What must become of a packet. Where a backend is to be chosen freely, `chosen` is who was,
-    /// and from then on it must be that one.
+    /// What must become of a packet. Where a backend and a source port are to be chosen freely,
+    /// `chosen` is what was, and from then on it must be that.
     pub fn handle(
         &mut self,
         hook: Hook,
         packet: &Packet,
-        chosen: Option<Endpoint>,
+        chosen: Option<Chosen>,
     ) -> Result<Verdict, ForbiddenChoice> {
         let reason = match packet.form() {
             Form::Whole => {
@@ -88,14 +95,10 @@ impl Model {
                         || Verdict::Pass(packet.frame()),
                         |reply| Verdict::Pass(reply.frame()),
                     )),
-                    // A pod's answer to itself goes back where it came from.
-                    Hook::Ingress if packet.destination.ip == HAIRPIN => {
-                        Ok(self.reply(packet).map_or_else(
-                            || Verdict::Pass(packet.frame()),
-                            |reply| Verdict::Redirect(reply.turned().frame()),
-                        ))
-                    }
-                    Hook::Ingress => self.request(packet, chosen),
+                    Hook::Ingress => match self.answer(packet) {
+                        Some(verdict) => Ok(verdict),
+                        None => self.request(packet, chosen),
+                    },
                 };
             }
             Form::Truncated => Some("pass_truncated"),
@@ -116,10 +119,30 @@ impl Model {
         Some(restored)
     }
 
+    /// What comes to an address that stands for a client's: a pod's answer to itself goes back
+    /// where it came from, a remote backend's on to its client.
+    fn answer(&mut self, packet: &Packet) -> Option<Verdict> {
+        let Endpoint { ip, port } = packet.destination;
+        if ip != HAIRPIN && !(ip == NODE && SNAT_PORTS.contains(&port)) {
+            return None;
+        }
+        let flow = self.flows.note_reply(packet)?;
+        if flow.source.ip == flow.client.ip {
+            return None;
+        }
+        let restored = packet.between(flow.frontend, flow.client);
+        self.count("reply");
+        Some(if ip == HAIRPIN {
+            Verdict::Redirect(restored.turned().frame())
+        } else {
+            Verdict::Redirect(restored.forwarded().frame())
+        })
+    }
+
     fn request(
         &mut self,
         packet: &Packet,
-        chosen: Option<Endpoint>,
+        chosen: Option<Chosen>,
     ) -> Result<Verdict, ForbiddenChoice> {
         let continues = self.has_flow(packet);
         // A flow takes note of every packet that has its ends, even of one that begins another.
@@ -137,11 +160,15 @@ impl Model {
                 }
                 Service::Backends(members) => members,
             };
-            let Some(member) = members.iter().find(|member| Some(member.at) == chosen) else {
+            let found = chosen.and_then(|chosen| {
+                let member = members.iter().find(|member| member.at == chosen.backend)?;
+                let source = self.source_towards(packet, *member, chosen.source)?;
+                Some((member, source))
+            });
+            let Some((member, source)) = found else {
                 let allowed = members.iter().map(|member| member.at).collect();
                 return Err(ForbiddenChoice { chosen, allowed });
             };
-            let source = self.source_towards(packet, *member);
             // A usable backend is a member.
             let membership = self.cluster.membership(*member).unwrap_or_default();
             let now = self.flows.now();
@@ -164,10 +191,12 @@ impl Model {
         };
         let translated = packet.between(flow.source, flow.backend);
         self.count("request");
-        Ok(if translated.source == packet.source {
+        Ok(if translated.source.ip == packet.source.ip {
             Verdict::Pass(translated.frame())
-        } else {
+        } else if translated.source.ip == HAIRPIN {
             Verdict::Redirect(translated.turned().frame())
+        } else {
+            Verdict::Redirect(translated.forwarded().frame())
         })
     }
 
@@ -242,18 +271,34 @@ impl Model {
             .collect()
     }
 
-    /// Whom the backend sees.
-    fn source_towards(&self, packet: &Packet, backend: Member) -> Endpoint {
-        if switches::SNAT {
-            unimplemented!("this node's address for outside clients of remote backends");
+    /// Whom the backend sees, if it may be `chosen`: the client, with its own port unless that is
+    /// taken; or an address in its place, if the client is the backend itself, or outside and the
+    /// backend elsewhere.
+    fn source_towards(
+        &self,
+        packet: &Packet,
+        member: Member,
+        chosen: Endpoint,
+    ) -> Option<Endpoint> {
+        let Endpoint { ip, port } = packet.source;
+        let service = &self.cluster.services[&member.service];
+        let mut backends = service.ports[member.port].backends.iter();
+        let local = backends.any(|backend| backend.at == member.at && backend.local);
+        let (ip, keeps_port) = if ip == member.at.ip {
+            (HAIRPIN, true)
+        } else if local || self.cluster.is_on_this_node(ip) {
+            (ip, true)
+        } else {
+            (NODE, false)
+        };
+        let own = Endpoint { ip, port };
+        if keeps_port && self.flows.is_free(packet, own, member.at) {
+            return Some(own);
         }
-        if packet.source.ip == backend.at.ip {
-            return Endpoint {
-                ip: HAIRPIN,
-                ..packet.source
-            };
-        }
-        packet.source
+        let right = chosen.ip == ip
+            && SNAT_PORTS.contains(&chosen.port)
+            && self.flows.is_free(packet, chosen, member.at);
+        right.then_some(chosen)
     }
 
     fn count(&mut self, counter: &'static str) {

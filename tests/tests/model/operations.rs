@@ -81,7 +81,6 @@ pub enum Change {
     /// The nodes change, and some services.
     NodePorts {
         other_node: bool,
-        this_node: bool,
         services: Vec<Service>,
     },
     /// A snapshot: of the services that exist those with a bit in `kept`, and new ones.

@@ -104,6 +104,14 @@ impl Packet {
         }
     }
 
+    /// The same packet, one hop further.
+    pub fn forwarded(self) -> Self {
+        Self {
+            time_to_live: self.time_to_live - 1,
+            ..self
+        }
+    }
+
     /// The same packet, sent back to the station that it came from.
     pub fn turned(self) -> Self {
         Self {

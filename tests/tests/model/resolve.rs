@@ -54,9 +54,11 @@ pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
     let existing = |number: &Pick| -> Option<Service> {
         Some(services[pick(services.keys(), *number)?].clone())
     };
-    let nodes = |this: bool, other: bool| {
-        let this = this.then_some(NODE);
-        this.into_iter()
+    // Without an address of its own, the node drops some connections, and who was chosen for them
+    // cannot be seen.
+    let nodes = |other: bool| {
+        [NODE]
+            .into_iter()
             .chain(other.then_some(OTHER_NODE))
             .collect()
     };
@@ -74,9 +76,8 @@ pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
         }
         Change::NodePorts {
             other_node,
-            this_node,
             services,
-        } => Event::NodePorts(nodes(*this_node, *other_node), services.clone()),
+        } => Event::NodePorts(nodes(*other_node), services.clone()),
         Change::Resync {
             other_node,
             kept,
@@ -87,7 +88,7 @@ pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
                 .values()
                 .filter(|old| kept & 1 << old.id != 0 && !replaced(old.id));
             let all = old.chain(new).cloned().collect();
-            Event::Resync(nodes(true, *other_node), all)
+            Event::Resync(nodes(*other_node), all)
         }
     })
 }
@@ -115,7 +116,7 @@ pub fn packet(cluster: &Cluster, opened: &Opened, way: &Way, shape: &Shape) -> (
             None => (Hook::Ingress, stray(protocol, *flow, *flow)),
         },
         Way::Reply { flow } => match opened(flow) {
-            Some(flow) if flow.source.ip == HAIRPIN => {
+            Some(flow) if flow.source.ip != flow.client.ip => {
                 (Hook::Ingress, (flow.protocol, flow.backend, flow.source))
             }
             Some(flow) => (Hook::Egress, (flow.protocol, flow.backend, flow.source)),
