@@ -223,10 +223,10 @@ impl Model {
             return Service::Dropped(reason);
         }
         let mut candidates = self.candidates(frontend, on_this_node);
-        if let Some(bound) = self.bound(frontend, packet) {
-            if candidates.contains(&bound) {
-                candidates = vec![bound];
-            }
+        if let Some(bound) = self.bound(frontend, packet)
+            && candidates.contains(&bound)
+        {
+            candidates = vec![bound];
         }
         if !candidates.is_empty() {
             return Service::Backends(candidates);
