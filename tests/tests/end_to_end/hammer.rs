@@ -19,6 +19,9 @@ use shunt_tests::{Answer, Failure, Namespace, Target, Transport, addresses, wait
 
 use crate::world::{REQUEST, World, resync_with};
 
+/// Room for the entries of some minutes: connections are made faster than they are forgotten.
+const CONNTRACK: &str = "2097152";
+
 /// How often the set is replaced, unless told otherwise.
 const REPLACEMENTS: u64 = 5000;
 
@@ -178,7 +181,7 @@ fn repeated_syns(namespace: &Namespace) -> u64 {
 
 #[test]
 fn replacing_backends_leaves_no_empty_window() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::with_conntrack(CONNTRACK) else {
         return;
     };
     let pods = ["pod-a", "pod-b", "pod-d"];
