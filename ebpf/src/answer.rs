@@ -3,7 +3,7 @@
 
 use shunt_common::{Direction, Tuple};
 
-use crate::{config, conntrack, family::Family, packet::Packet, place::is_ours};
+use crate::{config, conntrack, family::Family, packet::Packet};
 
 /// The tuple that the packet is to leave with, if it is such an answer.
 ///
@@ -17,9 +17,7 @@ pub fn find<F: Family>(packet: &Packet<F>) -> Option<Tuple<F>> {
         destination_port,
         ..
     } = packet.tuple;
-    let may_be = destination == F::hairpin_ip()
-        || config::SNAT_PORTS.load().contains(destination_port) && is_ours::<F>(&destination);
-    if !may_be {
+    if destination != F::hairpin_ip() && !config::SNAT_PORTS.load().contains(destination_port) {
         return None;
     }
     let translated = conntrack::find(packet, Direction::Reply)?.translated;

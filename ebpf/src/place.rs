@@ -7,15 +7,10 @@ use crate::family::Family;
 /// Whether the client is on this node: one of its pods, or the node itself.
 #[inline(always)]
 pub fn is_here<F: Family>(client: &F::Address) -> bool {
-    F::pod_cidrs().contains(client) || is_ours::<F>(client)
-}
-
-/// Whether the address is one of this node's.
-#[inline(always)]
-pub fn is_ours<F: Family>(address: &F::Address) -> bool {
-    F::node()
-        .get(0)
-        .is_some_and(|node| node.snat == *address || node.own.contains(address))
+    F::pod_cidrs().contains(client)
+        || F::node()
+            .get(0)
+            .is_some_and(|node| node.own.contains(client))
 }
 
 /// The source address with which a connection of `client` goes on to `backend`.

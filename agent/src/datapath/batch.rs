@@ -1,4 +1,4 @@
-//! Reading a hash table many entries a system call.
+//! Reading and filling a hash table many entries a system call.
 
 use std::{
     io,
@@ -9,6 +9,8 @@ use bytemuck::{Pod, Zeroable};
 
 /// `BPF_MAP_LOOKUP_BATCH` of `linux/bpf.h` (Linux 5.6).
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
+/// `BPF_MAP_UPDATE_BATCH` of `linux/bpf.h` (Linux 5.6).
+const BPF_MAP_UPDATE_BATCH: libc::c_long = 26;
 
 /// The part of `union bpf_attr` that the batch commands use.
 #[repr(C)]
@@ -25,6 +27,70 @@ struct BatchAttributes {
 }
 
 const _: () = assert!(size_of::<BatchAttributes>() == 56, "as in linux/bpf.h");
+
+impl BatchAttributes {
+    /// Makes the call; the kernel leaves in `count` how many entries it has dealt with. The
+    /// pointers are to live buffers of the sizes that the map's keys and values and the count
+    /// demand.
+    fn call(&mut self, command: libc::c_long) -> io::Result<()> {
+        // SAFETY: the kernel reads and writes the attributes, and the buffers as said above.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                command,
+                &raw mut *self,
+                size_of::<BatchAttributes>(),
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+/// Entries that the kernel did not take.
+#[derive(Debug)]
+pub struct Refused {
+    /// How many it had taken before the first of them.
+    pub inserted: usize,
+    /// Why it took no more.
+    pub source: io::Error,
+}
+
+/// Inserts or replaces entries, one after the other: `values[i]` at `keys[i]`.
+///
+/// # Panics
+///
+/// If the two differ in length.
+pub fn insert<K: Pod, V: Pod>(
+    map: BorrowedFd<'_>,
+    keys: &[K],
+    values: &[V],
+) -> Result<(), Refused> {
+    assert_eq!(keys.len(), values.len(), "a value for each key");
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut attributes = BatchAttributes {
+        in_batch: 0,
+        out_batch: 0,
+        keys: keys.as_ptr() as u64,
+        values: values.as_ptr() as u64,
+        count: keys.len() as u32,
+        map_fd: map.as_raw_fd().cast_unsigned(),
+        elem_flags: 0,
+        flags: 0,
+    };
+    attributes
+        .call(BPF_MAP_UPDATE_BATCH)
+        .map_err(|source| Refused {
+            // A call that is refused before its first entry may leave the count as it was.
+            inserted: (attributes.count as usize).min(keys.len()),
+            source,
+        })
+}
 
 /// Reads a whole hash table in pieces. What changes meanwhile may be seen or not, and an entry of
 /// a bucket that is read is seen once.
@@ -71,25 +137,12 @@ impl<K: Pod, V: Pod> BatchReader<K, V> {
             elem_flags: 0,
             flags: 0,
         };
-        // SAFETY: the pointers are to live buffers of the sizes that the map's keys and values and
-        // the count demand; the kernel writes nothing beyond them.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_bpf,
-                BPF_MAP_LOOKUP_BATCH,
-                &raw mut attributes,
-                size_of::<BatchAttributes>(),
-            )
-        };
-        let last = if result == 0 {
-            false
-        } else {
-            let error = io::Error::last_os_error();
+        let result = attributes.call(BPF_MAP_LOOKUP_BATCH);
+        let last = match result {
+            Ok(()) => false,
             // The end of the table; the count is that of the last entries.
-            if error.kind() != io::ErrorKind::NotFound {
-                return Err(error);
-            }
-            true
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
         };
         self.cursor = Some(next);
         let count = attributes.count as usize;

@@ -4,7 +4,7 @@ use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
 
 use super::{Capacity, TableError, Tables};
 
-/// Counts the writes on their way to `T`; each slot counts as one.
+/// Counts the writes on their way to `T`; each slot and each frontend counts as one.
 #[derive(Debug)]
 pub struct Counted<T> {
     pub(super) tables: T,
@@ -59,9 +59,9 @@ impl<F: Family, T: Tables<F>> Tables<F> for Counted<T> {
         self.tables.write_cell(frontend, cell);
     }
 
-    fn insert_frontend(&mut self, key: FrontendKey<F>, frontend: u32) -> Result<(), TableError> {
-        self.writes += 1;
-        self.tables.insert_frontend(key, frontend)
+    fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError> {
+        self.writes += new.len() as u64;
+        self.tables.insert_frontends(new)
     }
 
     fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError> {

@@ -1,16 +1,24 @@
 //! The kernel's tables of one family: a hash through system calls, arrays through memory.
 
-use std::io::{self, ErrorKind};
+use std::{
+    io::{self, ErrorKind},
+    os::fd::AsFd as _,
+};
 
 use aya::{
     Ebpf,
-    maps::{HashMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
+    maps::{HashMap, IterableMap as _, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
 };
 use bytemuck::Pod;
 use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
+use tracing::warn;
 
 use super::{
-    Capacity, DatapathError, TableError, Tables, grace, raw::Raw, shared_array::SharedArray,
+    Capacity, DatapathError, TableError, Tables,
+    batch::{self, Refused},
+    grace,
+    raw::Raw,
+    shared_array::SharedArray,
 };
 
 /// The names of a family's tables in the object.
@@ -125,10 +133,21 @@ impl<F: Family> Tables<F> for KernelTables<F> {
         self.cells.store(frontend, cell.word());
     }
 
-    fn insert_frontend(&mut self, key: FrontendKey<F>, frontend: u32) -> Result<(), TableError> {
-        self.frontends
-            .insert(Raw(key), frontend, 0)
-            .map_err(|error| kernel_error("inserting into the frontends table", error))
+    fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError> {
+        let (keys, indexes): (Vec<_>, Vec<u32>) = new.iter().copied().unzip();
+        batch::insert(self.frontends.map().fd().as_fd(), &keys, &indexes).map_err(
+            |Refused { inserted, source }| {
+                for key in &keys[..inserted] {
+                    if let Err(error) = self.remove_frontend(*key) {
+                        warn!(%error, "a frontend that was not to be stays in the table");
+                    }
+                }
+                TableError::Kernel {
+                    call: "inserting into the frontends table",
+                    source,
+                }
+            },
+        )
     }
 
     fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError> {

@@ -97,9 +97,9 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
         self.writes += 1;
     }
 
-    fn insert_frontend(&mut self, key: FrontendKey<F>, frontend: u32) -> Result<(), TableError> {
-        self.frontends.insert(key, frontend);
-        self.writes += 1;
+    fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError> {
+        self.frontends.extend(new.iter().copied());
+        self.writes += new.len();
         Ok(())
     }
 

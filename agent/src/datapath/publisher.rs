@@ -216,21 +216,14 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             .map(|(_, frontend)| self.slice_of(&frontend.backends))
             .collect::<Result<Vec<_>, _>>()?;
 
-        let mut inserted = Vec::new();
+        let mut new = Vec::new();
         for ((key, frontend), slice) in wanted.iter().zip(&slices) {
-            if self.frontends.contains_key(key) {
-                continue;
+            if !self.frontends.contains_key(key) {
+                let flags = self.source_range_flags(key, frontend, written);
+                new.push((*key, slice.cell(frontend).with(flags), slice));
             }
-            let flags = self.source_range_flags(key, frontend, written);
-            let cell = slice.cell(frontend).with(flags);
-            if let Err(error) = self.insert(*key, cell, slice) {
-                for key in inserted {
-                    self.remove(key);
-                }
-                return Err(error);
-            }
-            inserted.push(*key);
         }
+        self.insert(new)?;
 
         for ((key, frontend), slice) in wanted.iter().zip(slices) {
             let flags = self.source_range_flags(key, frontend, written);
@@ -317,27 +310,37 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         Ok(slice)
     }
 
-    /// Step 2.
-    fn insert(
-        &mut self,
-        key: FrontendKey<F>,
-        cell: Cell,
-        slice: &Arc<Slice>,
-    ) -> Result<(), TableError> {
-        let index = self.indexes.allocate().ok_or_else(|| TableError::Full {
-            table: "frontends",
-            needed: 1,
-            free: self.indexes.free_count(),
-            capacity: self.tables.capacity().frontends,
-            flag: "--max-frontends",
-        })?;
-        self.tables.write_cell(index, cell);
-        if let Err(error) = self.tables.insert_frontend(key, index) {
-            self.indexes.free(index);
+    /// Step 2, for all new frontends at once.
+    fn insert(&mut self, new: Vec<(FrontendKey<F>, Cell, &Arc<Slice>)>) -> Result<(), TableError> {
+        let needed = new.len() as u32;
+        let free = self.indexes.free_count();
+        let indexes: Vec<u32> = new.iter().map_while(|_| self.indexes.allocate()).collect();
+        if indexes.len() < new.len() {
+            for index in indexes {
+                self.indexes.free(index);
+            }
+            return Err(TableError::Full {
+                table: "frontends",
+                needed,
+                free,
+                capacity: self.tables.capacity().frontends,
+                flag: "--max-frontends",
+            });
+        }
+        let mut entries = Vec::with_capacity(new.len());
+        for ((key, cell, _), index) in new.iter().zip(&indexes) {
+            self.tables.write_cell(*index, *cell);
+            entries.push((*key, *index));
+        }
+        if let Err(error) = self.tables.insert_frontends(&entries) {
+            // Some may have been in the table for a moment.
+            self.retired.frontends.extend(indexes);
             return Err(error);
         }
-        let slice = Arc::clone(slice);
-        self.frontends.insert(key, Published { index, cell, slice });
+        for ((key, cell, slice), index) in new.into_iter().zip(indexes) {
+            let slice = Arc::clone(slice);
+            self.frontends.insert(key, Published { index, cell, slice });
+        }
         Ok(())
     }
 

@@ -45,8 +45,9 @@ pub trait Tables<F: Family> {
     /// Replaces the cell of the frontend with this index, in one store.
     fn write_cell(&mut self, frontend: u32, cell: Cell);
 
-    /// Adds a frontend. On `Err` the table is as it was.
-    fn insert_frontend(&mut self, key: FrontendKey<F>, frontend: u32) -> Result<(), TableError>;
+    /// Adds frontends with their indexes, one after the other. On `Err` none of them is in the
+    /// table.
+    fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError>;
 
     /// Removes a frontend; one that is not there is no error.
     fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError>;

@@ -123,7 +123,7 @@ impl Model {
     /// where it came from, a remote backend's on to its client.
     fn answer(&mut self, packet: &Packet) -> Option<Verdict> {
         let Endpoint { ip, port } = packet.destination;
-        if ip != HAIRPIN && !(ip == NODE && SNAT_PORTS.contains(&port)) {
+        if ip != HAIRPIN && !SNAT_PORTS.contains(&port) {
             return None;
         }
         let flow = self.flows.note_reply(packet)?;

@@ -107,17 +107,22 @@ impl Tables<V4> for Watched {
         self.write(|tables| tables.write_cell(frontend, cell));
     }
 
-    fn insert_frontend(&mut self, key: FrontendKey<V4>, frontend: u32) -> Result<(), TableError> {
-        if self.inserts_left == 0 {
-            return Err(TableError::Kernel {
-                call: "inserting into the frontends table",
-                source: io::ErrorKind::OutOfMemory.into(),
+    fn insert_frontends(&mut self, new: &[(FrontendKey<V4>, u32)]) -> Result<(), TableError> {
+        for (place, (key, frontend)) in new.iter().enumerate() {
+            if self.inserts_left == 0 {
+                for (key, _) in &new[..place] {
+                    self.remove_frontend(*key)?;
+                }
+                return Err(TableError::Kernel {
+                    call: "inserting into the frontends table",
+                    source: io::ErrorKind::OutOfMemory.into(),
+                });
+            }
+            self.inserts_left -= 1;
+            self.write(|tables| {
+                tables.frontends.insert(*key, *frontend);
             });
         }
-        self.inserts_left -= 1;
-        self.write(|tables| {
-            tables.frontends.insert(key, frontend);
-        });
         Ok(())
     }
 
