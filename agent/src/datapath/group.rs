@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use shunt_common::{Backend, Cell};
 
-use super::family::FromIp;
+use super::{family::FromIp, fingerprint::fingerprint};
 use crate::{
     api::{ServiceId, TrafficPolicy},
     renderer::{self, BackendSet, Clients, Frontend, Refusal},
@@ -21,14 +21,10 @@ pub struct GroupKey {
 }
 
 impl GroupKey {
-    /// A number that another service port hardly has (FNV-1a): it stands beside each backend, and
-    /// has to be the same for each agent.
+    /// A number that another service port hardly has: it stands beside each backend.
     pub fn fingerprint(&self) -> u32 {
         let Self { service, port } = self;
-        let text = format!("{service}:{port}");
-        text.bytes().fold(0x811c_9dc5, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        })
+        fingerprint(format!("{service}:{port}").bytes()) as u32
     }
 
     /// The service port that owns `set`.

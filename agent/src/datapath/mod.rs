@@ -15,6 +15,7 @@ mod counted;
 mod counters;
 mod error;
 mod family;
+mod fingerprint;
 mod grace;
 mod group;
 mod headroom;

@@ -6,7 +6,7 @@ use aya::maps::{Array, Map, MapData, MapInfo};
 use aya_obj::{EbpfSectionKind, Object};
 
 use super::{PinError, Pins, list, remove};
-use crate::datapath::{error::DatapathError, table_sizes::SizedTable};
+use crate::datapath::{error::DatapathError, fingerprint::fingerprint, table_sizes::SizedTable};
 
 /// Changes whenever the meaning of a pinned table does in a way that its sizes do not tell.
 const VERSION: u64 = 2;
@@ -108,7 +108,7 @@ impl Layout {
         Ok(())
     }
 
-    /// FNV-1a over what the tables are.
+    /// Of what the tables are.
     fn fingerprint(&self) -> u64 {
         let tables = self.0.iter().filter(|table| table.name != COUNTERS);
         let bytes = tables.flat_map(|table| {
@@ -124,9 +124,7 @@ impl Layout {
             let entries = if *sized { 0 } else { *entries };
             format!("{name} {kind} {key_size} {value_size} {flags} {entries}\n").into_bytes()
         });
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        fingerprint(bytes)
     }
 }
 
