@@ -49,7 +49,7 @@ pub fn open<F: Family>(
         opening: Opening::new(packet, choice, source, port),
         ports,
         outcome: SEARCHING,
-        oldest_over: 0,
+        oldest_over: clock().wrapping_add(1),
         oldest_port: 0,
     };
     // SAFETY: the kernel calls `try_port` with the search, while this function runs.
@@ -80,7 +80,7 @@ struct Search<F: Family> {
     /// [`SEARCHING`], or what became of the claim: 0 or an error.
     outcome: i32,
     /// Of the ports whose connection is over the one that has been so for the longest, and the
-    /// tick of its last packet. Port 0 is none.
+    /// tick of its last packet. Port 0 is none, and then the tick is the next one.
     oldest_over: u32,
     oldest_port: u16,
 }
@@ -93,6 +93,11 @@ const SEARCHING: i32 = 1;
 ///
 /// A function of its own, called back by `bpf_loop` (Linux 5.17), so that the verifier looks at
 /// it once and not as often as it can run.
+///
+/// Before Linux 6.7 it looks at the first call alone, takes what is a constant there for one in
+/// all calls, and cuts out what the constant excludes (mended by commit ab5cfac139ab, "verify
+/// callbacks as if they are called unknown number of times"). So no condition here may be about a
+/// field that begins as a constant; that is why the port 0 is not asked for.
 extern "C" fn try_port<F: Family>(_: u32, search: *mut c_void) -> c_long {
     // SAFETY: `open` gave the search, and waits.
     let search = unsafe { &mut *search.cast::<Search<F>>() };
@@ -104,7 +109,7 @@ extern "C" fn try_port<F: Family>(_: u32, search: *mut c_void) -> c_long {
             true
         }
         Holder::Over { last_seen } => {
-            if search.oldest_port == 0 || is_before(last_seen, search.oldest_over) {
+            if is_before(last_seen, search.oldest_over) {
                 search.oldest_over = last_seen;
                 search.oldest_port = opening.translated.source_port;
             }
