@@ -8,6 +8,7 @@ mod allocator;
 mod attachment;
 mod attachments;
 mod batch;
+mod clsact;
 mod collector;
 mod connections;
 mod conntrack;
