@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 mod build;
+mod kernel;
 mod load;
 mod process;
 mod run;
