@@ -21,12 +21,13 @@ use super::{
     pins::{Layout, Pins},
     raw::Raw,
     removed_for_room::RemovedForRoom,
+    requirements,
     table_sizes::SizedTable,
 };
 use crate::renderer::{self, Changes, Frontend};
 
 /// The kernel programs, as the build script made them.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
+pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
 
 /// How much the programs say of packets, through aya-log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -152,7 +153,7 @@ impl Datapath {
             let program = classifier(&mut ebpf, name)?;
             program
                 .load()
-                .map_err(|source| DatapathError::Program { name, source })?;
+                .map_err(|source| requirements::explain(name, source))?;
             if let Some(pins) = &pins {
                 pins.pin_program(name, program)?;
             }

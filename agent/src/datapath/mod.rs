@@ -33,6 +33,7 @@ mod pins;
 mod publisher;
 mod raw;
 mod removed_for_room;
+mod requirements;
 mod shared_array;
 mod sweep_schedule;
 mod table_sizes;
