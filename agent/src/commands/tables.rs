@@ -3,7 +3,7 @@
 use clap::Args;
 use shunt::datapath::{TableSizes, Timeouts};
 
-/// How large the tables are. They are allocated at start.
+/// How large the tables of each address family are. They are allocated at start.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct SizeArgs {
     /// How many frontends there can be
@@ -29,6 +29,10 @@ pub(crate) struct SizeArgs {
     /// How many source ranges there can be, counted once for each frontend
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().source_ranges)]
     max_source_ranges: u32,
+
+    /// How many fragmented packets are remembered of which later fragments may come
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().fragments)]
+    fragments: u32,
 }
 
 /// How long connections are remembered, in seconds.
@@ -80,6 +84,7 @@ impl SizeArgs {
             max_conntrack,
             max_affinity,
             max_source_ranges,
+            fragments,
         } = self;
         TableSizes {
             frontends: max_frontends,
@@ -88,6 +93,7 @@ impl SizeArgs {
             conntrack: max_conntrack,
             affinity: max_affinity,
             source_ranges: max_source_ranges,
+            fragments,
         }
     }
 }

@@ -11,12 +11,14 @@ use super::pins::PinError;
 pub enum TableError {
     /// A table has no room for what the change needs.
     #[error(
-        "the {table} table is full: {needed} more entries are needed and {free} of {capacity} are \
+        "the {table} table is full ({family}): {needed} more entries are needed and {free} of {capacity} are \
          free; a larger table is set with {flag}"
     )]
     Full {
         /// Which table.
         table: &'static str,
+        /// Of which family: `IPv4`, `IPv6`.
+        family: &'static str,
         /// How many entries the change needs.
         needed: u32,
         /// How many there are left.
