@@ -68,6 +68,22 @@ pub(crate) struct ConntrackArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_replied)]
     udp_replied_timeout: u32,
 
+    /// Silence after which an SCTP association without a reply is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().sctp_opening)]
+    sctp_opening_timeout: u32,
+
+    /// Silence after which an SCTP association is forgotten; its peers send heartbeats
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().sctp_established)]
+    sctp_established_timeout: u32,
+
+    /// Silence after which an SCTP association whose shutdown one side has acknowledged is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().sctp_closing)]
+    sctp_closing_timeout: u32,
+
+    /// Silence after which an SCTP association that is shut down or aborted is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().sctp_closed)]
+    sctp_closed_timeout: u32,
+
     /// How often connections that are over are removed; each second while the table is more than
     /// three quarters full
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
@@ -114,6 +130,10 @@ impl ConntrackArgs {
             snat_closed_timeout,
             udp_one_way_timeout,
             udp_replied_timeout,
+            sctp_opening_timeout,
+            sctp_established_timeout,
+            sctp_closing_timeout,
+            sctp_closed_timeout,
             conntrack_interval: _,
         } = *self;
         Timeouts {
@@ -124,6 +144,10 @@ impl ConntrackArgs {
             snat_closed: snat_closed_timeout,
             udp_one_way: udp_one_way_timeout,
             udp_replied: udp_replied_timeout,
+            sctp_opening: sctp_opening_timeout,
+            sctp_established: sctp_established_timeout,
+            sctp_closing: sctp_closing_timeout,
+            sctp_closed: sctp_closed_timeout,
         }
     }
 }

@@ -101,7 +101,7 @@ impl<F: Family> ConntrackTable<F> {
                     // It went with its other half.
                     continue;
                 }
-                if connection.silent(now) <= timeouts.of(connection.phase()) {
+                if connection.silent(now) <= timeouts.of(key.protocol, connection.phase()) {
                     swept.kept += 1;
                     continue;
                 }

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::pins::PinError;
+use super::{link_layer::LinkLayerError, pins::PinError};
 
 /// A change that the tables did not take. Nothing of it was published.
 #[derive(Debug, Error)]
@@ -81,6 +81,9 @@ pub enum DatapathError {
     /// The object in this binary lacks something that the agent knows by name.
     #[error("the kernel object has no {0}: it was built from another version")]
     Missing(&'static str),
+    /// There is no program for the interface.
+    #[error(transparent)]
+    LinkLayer(#[from] LinkLayerError),
     /// The pin directory cannot be used.
     #[error(transparent)]
     Pin(#[from] PinError),

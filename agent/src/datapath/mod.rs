@@ -29,6 +29,7 @@ mod hook;
 mod kernel;
 mod kernel_tables;
 mod lifetime;
+mod link_layer;
 mod links;
 mod live;
 mod memory_tables;
