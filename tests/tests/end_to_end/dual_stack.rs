@@ -63,6 +63,22 @@ fn service(world: &World, transport: Transport, pods: &[&str]) -> Service {
 }
 
 #[test]
+fn a_pod_s_own_address_leads_to_it_in_both_families() {
+    let Some(world) = world() else {
+        return;
+    };
+    for family in Family::BOTH {
+        for transport in TRANSPORTS {
+            let backend = family.backend(&world, "pod-d");
+            let direct = Target::new(transport, backend);
+            for from in [world.client_pod(), world.sandbox.outside()] {
+                assert_eq!(all_answered(from, direct, 10).of(backend), 10);
+            }
+        }
+    }
+}
+
+#[test]
 fn both_families_reach_all_backends_at_every_kind_of_frontend() {
     let Some(mut world) = world() else {
         return;
@@ -170,7 +186,11 @@ fn a_service_that_one_family_has_no_room_for_changes_neither() {
             .backend(world.backend("pod-b")),
         Service::backend,
     );
-    let Ack::Refused(reason) = world.agent.apply(&too_large.event("UpdateService")).unwrap() else {
+    let Ack::Refused(reason) = world
+        .agent
+        .apply(&too_large.event("UpdateService"))
+        .unwrap()
+    else {
         panic!("300 backends must be refused");
     };
     assert!(
