@@ -163,7 +163,7 @@ mod tests {
         );
         assert_eq!(
             complaints(&defaults, false),
-            [first.clone()],
+            std::slice::from_ref(first),
             "IPv6 is not used"
         );
         let forwarding = [(FORWARD, "1"), (FORWARD_V6, "1"), EPHEMERAL, (RESERVED, "")];

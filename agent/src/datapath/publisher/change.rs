@@ -51,7 +51,7 @@ enum Rest<F: Family> {
         touched: HashSet<GroupKey>,
     },
     /// All of it goes.
-    Goes(Findings<F>),
+    Goes(Box<Findings<F>>),
 }
 
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
@@ -91,7 +91,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         &mut self,
         wanted: &[(FrontendKey<F>, &Frontend)],
     ) -> Result<Change<'_, F, T>, TableError> {
-        let rest = Rest::Goes(self.sort_out(wanted)?);
+        let rest = Rest::Goes(Box::new(self.sort_out(wanted)?));
         Change::new(self, wanted, rest)
     }
 }
@@ -224,7 +224,7 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
                     publisher.retire_unused(key);
                 }
             }
-            Rest::Goes(findings) => publisher.retire_findings(findings),
+            Rest::Goes(findings) => publisher.retire_findings(*findings),
         }
     }
 }
