@@ -241,9 +241,9 @@ impl Sandbox {
             "link add eth0 type veth peer name eth0 netns {}\n\
              link add eth1 type veth peer name eth0 netns {}\n\
              address add {NODE_OUTSIDE}/24 dev eth0\n\
-             address add {node_outside_v6}/64 dev eth0\n\
+             address add {node_outside_v6}/64 dev eth0 nodad\n\
              address add {node_address}/24 dev eth1\n\
-             address add {node_v6}/64 dev eth1\n\
+             address add {node_v6}/64 dev eth1 nodad\n\
              link set eth0 up\n\
              link set eth1 up\n\
              route add {POD_CIDR2} via {node2_address}\n\
@@ -253,14 +253,14 @@ impl Sandbox {
         ))?;
         outside.configure(&format!(
             "address add {outside_address}/24 dev eth0\n\
-             address add {outside_v6}/64 dev eth0\n\
+             address add {outside_v6}/64 dev eth0 nodad\n\
              link set eth0 up\n\
              route add default via {NODE_OUTSIDE}\n\
              route add ::/0 via {node_outside_v6}\n"
         ))?;
         node2.configure(&format!(
             "address add {node2_address}/24 dev eth0\n\
-             address add {node2_v6}/64 dev eth0\n\
+             address add {node2_v6}/64 dev eth0 nodad\n\
              link set eth0 up\n\
              route add default via {node_address}\n\
              route add ::/0 via {node_v6}\n"
@@ -288,7 +288,7 @@ impl Sandbox {
         node.configure(&format!(
             "link add {name} type veth peer name eth0 netns {}\n\
              address add {gateway}/32 dev {name}\n\
-             address add {gateway_v6}/128 dev {name}\n\
+             address add {gateway_v6}/128 dev {name} nodad\n\
              link set {name} up\n\
              route add {address}/32 dev {name}\n\
              route add {address_v6}/128 dev {name}\n",
@@ -296,7 +296,7 @@ impl Sandbox {
         ))?;
         namespace.configure(&format!(
             "address add {address}/32 dev eth0\n\
-             address add {address_v6}/128 dev eth0\n\
+             address add {address_v6}/128 dev eth0 nodad\n\
              link set eth0 up\n\
              route add {gateway}/32 dev eth0\n\
              route add default via {gateway} dev eth0\n\

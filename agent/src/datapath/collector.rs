@@ -150,7 +150,7 @@ impl Pressure {
             return;
         }
         warn!(
-            "the {} conntrack table is crowded: {} of {} entries are in use, and {} \
+            "the conntrack table is crowded ({}): {} of {} entries are in use, and {} \
              connections were removed before their time; --max-conntrack makes it larger",
             F::NAME,
             swept.kept,

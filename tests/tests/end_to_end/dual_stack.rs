@@ -3,11 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde_json::{Value, json};
-use shunt_tests::{Ack, Failure, ForeignSources, Target, Transport, addresses};
+use shunt_tests::{
+    Ack, Agent, Failure, ForeignSources, PinDir, Sandbox, Target, Transport, addresses, is_root,
+};
 
 use crate::{
     service::Service,
-    world::{REQUEST, SERVED, World, all_answered, all_answered_outside, resync, start_agent},
+    world::{
+        REQUEST, SERVED, World, all_answered, all_answered_outside, binary, resync, start_agent,
+    },
 };
 
 /// So many connections miss one of three equal backends in one of 10^17 runs.
@@ -230,4 +234,79 @@ fn open_connections_of_both_families_survive_a_restart_of_the_agent() {
         .each_mut()
         .map(|connection| connection.echo(REQUEST).unwrap().backend);
     assert_eq!(first, second, "each goes on with its backend");
+}
+
+#[test]
+fn connections_and_frontends_of_both_families_are_shown() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = service(&world, Transport::Tcp, &["pod-a"]);
+    world.add(&service);
+    let frontends = Family::BOTH.map(|family| family.target(service.cluster_ip()));
+    let _open = frontends.map(|target| {
+        let connection = world.client_pod().enter(|| target.connect());
+        connection.unwrap()
+    });
+    let connections = world.shunt(&["conntrack", "-o", "json"]).json();
+    for (family, target) in Family::BOTH.into_iter().zip(frontends) {
+        let frontend = json!({ "ip": target.address().ip(), "port": target.address().port() });
+        let mut connections = connections.as_array().unwrap().iter();
+        let connection = connections
+            .find(|connection| connection["frontend"] == frontend)
+            .unwrap_or_else(|| panic!("a connection to {frontend}"));
+        assert_eq!(
+            connection["client"]["ip"],
+            json!(family.of(addresses::POD_C))
+        );
+        assert_eq!(
+            connection["backend"]["ip"],
+            json!(family.of(addresses::POD_A))
+        );
+
+        let found = world.shunt(&["lookup", &target.address().to_string(), "-o", "json"]);
+        let found = &found.json()["frontends"];
+        assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+        assert_eq!(found[0]["backends"].as_array().unwrap().len(), 1, "{found}");
+    }
+    let services = world.shunt(&["services", "-o", "json"]).json();
+    let services = services.as_array().unwrap();
+    assert_eq!(services.len(), 8, "four frontends of each family");
+}
+
+#[test]
+fn a_family_that_is_left_out_is_not_translated_and_that_is_said() {
+    if !is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let mut sandbox = Sandbox::new().unwrap();
+    sandbox.serve("pod-a", &[SERVED]).unwrap();
+    let pins = PinDir::new();
+    let flags = [["--ip-families", "ipv4"], ["--max-frontends", "64"]].concat();
+    let agent = Agent::start(&binary(), sandbox.node(), &pins, &flags).unwrap();
+    let mut world = World {
+        agent,
+        pins,
+        sandbox,
+    };
+    world.apply(&resync());
+    let service = service(&world, Transport::Tcp, &["pod-a"]);
+    world.add(&service);
+    world.ask_from_pod(service.cluster_ip(), 10);
+    let log = world.agent.log();
+    assert!(
+        log.contains("2 frontends are not translated") && log.contains("--ip-families"),
+        "{log}"
+    );
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    assert_eq!(status["untranslated"], 2);
+    assert_eq!(status["differences"], json!([]));
+    let tables = status["tables"].as_array().unwrap();
+    let capacity = |name: &str| {
+        let mut tables = tables.iter();
+        tables.find(|table| table["name"] == name).unwrap()["capacity"].clone()
+    };
+    assert_eq!(capacity("frontends_v4"), 64);
+    assert_eq!(capacity("frontends_v6"), 1);
 }
