@@ -12,11 +12,13 @@ use aya::{
     },
     util::KernelVersion,
 };
+use nix::net::if_::if_indextoname;
 use tracing::{info, warn};
 
 use super::{
     Datapath, DatapathError,
     hook::Hook,
+    link_layer::LinkLayer,
     pins::{self, LinkPin},
 };
 
@@ -41,17 +43,16 @@ impl Attachment {
     }
 }
 
-/// Attaches the program of `hook` to the interface, and pins the link if there is a place for it.
+/// Attaches the program of `hook` for the interface's link layer to it, and pins the link if there
+/// is a place for it.
 pub fn attach(
     datapath: &mut Datapath,
     interface: &str,
     index: u32,
     hook: Hook,
 ) -> Result<Attachment, DatapathError> {
-    let failed = |source| DatapathError::Program {
-        name: hook.program(),
-        source,
-    };
+    let name = hook.program(LinkLayer::of_interface(interface)?);
+    let failed = |source| DatapathError::Program { name, source };
     let tcx = KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE);
     let options = if tcx {
         // Ahead of a CNI's own programs, which then see translated packets.
@@ -67,7 +68,7 @@ pub fn attach(
             classid: None,
         })
     };
-    let program = datapath.program(hook.program())?;
+    let program = datapath.program(name)?;
     let link = program
         .attach_with_options(interface, hook.attach_type(), options)
         .and_then(|link| program.take_link(link))
@@ -97,8 +98,8 @@ pub fn attach(
     }
 }
 
-/// Replaces the programs of all pinned links by ours. What is no link, or not one of an interface
-/// that exists, is removed.
+/// Replaces the programs of all pinned links by ours, each by the one for its interface's link
+/// layer. What is no link, or not one of an interface that exists, is removed.
 pub fn adopt(datapath: &mut Datapath) -> BTreeMap<(u32, Hook), Attachment> {
     let mut adopted = BTreeMap::new();
     let links = match datapath
@@ -116,7 +117,18 @@ pub fn adopt(datapath: &mut Datapath) -> BTreeMap<(u32, Hook), Attachment> {
             discard(&path, "it is of another network namespace");
             continue;
         };
-        match adopt_one(datapath, &path, hook) {
+        // An interface without a name is gone, which its link will say.
+        let layer = if_indextoname(index).map_or(Ok(LinkLayer::Ethernet), |name| {
+            LinkLayer::of_interface(&name.to_string_lossy())
+        });
+        let layer = match layer {
+            Ok(layer) => layer,
+            Err(error) => {
+                discard(&path, &error.to_string());
+                continue;
+            }
+        };
+        match adopt_one(datapath, &path, hook.program(layer)) {
             Ok(link) => {
                 info!(index, hook = hook.name(), "program replaced");
                 let pin = Some(path);
@@ -134,9 +146,8 @@ pub fn adopt(datapath: &mut Datapath) -> BTreeMap<(u32, Hook), Attachment> {
 fn adopt_one(
     datapath: &mut Datapath,
     path: &Path,
-    hook: Hook,
+    name: &'static str,
 ) -> Result<SchedClassifierLink, DatapathError> {
-    let name = hook.program();
     let link = pins::open_link(path)?;
     let program = datapath.program(name)?;
     program
