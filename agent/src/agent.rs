@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use crate::{
     api::{Origin, RendererEvent},
-    datapath::{Attachments, Datapath, Published, TableError},
-    renderer::{Conflict, RenderError, Renderer},
+    datapath::{Attachments, Datapath, TableError},
+    renderer::{Changes, Conflict, Plan, RenderError, Renderer},
 };
 
 mod inspection;
@@ -38,8 +38,9 @@ pub struct Outcome {
     pub changed: usize,
     /// Frontends that ceased to exist.
     pub removed: usize,
-    /// Frontends that the kernel programs cannot translate yet, for their address family.
-    pub skipped: usize,
+    /// Frontends of this event that are not in the kernel, because their address family is not
+    /// translated.
+    pub untranslated: usize,
     /// Writes to the kernel's tables.
     pub writes: u64,
     /// Services of this event that wait for a frontend which another one has.
@@ -55,7 +56,7 @@ impl fmt::Display for Outcome {
             added,
             changed,
             removed,
-            skipped: _,
+            untranslated: _,
             writes,
             conflicts: _,
             took,
@@ -110,7 +111,7 @@ impl Agent {
             return Ok(None);
         };
         let plan = self.renderer.plan(event)?;
-        let Published { skipped, writes } = match &plan.snapshot {
+        let writes = match &plan.snapshot {
             Some(snapshot) => self.datapath.resync(snapshot)?,
             None => self.datapath.publish(&plan.changes)?,
         };
@@ -123,7 +124,7 @@ impl Agent {
             added: plan.changes.added.len(),
             changed: plan.changes.changed.len(),
             removed: plan.changes.removed.len(),
-            skipped,
+            untranslated: self.untranslated(&plan),
             writes,
             conflicts: plan.conflicts.clone(),
             took: Duration::ZERO,
@@ -135,6 +136,17 @@ impl Agent {
         }
         outcome.took = start.elapsed();
         Ok(Some(outcome))
+    }
+
+    /// How many of the frontends that are to be after the event are not translated.
+    fn untranslated(&self, plan: &Plan) -> usize {
+        let Changes { added, changed, .. } = &plan.changes;
+        let frontends = match &plan.snapshot {
+            Some(snapshot) => [snapshot.as_slice(), &[]],
+            None => [added.as_slice(), changed],
+        };
+        let keys = frontends.into_iter().flatten().map(|(key, _)| key);
+        keys.filter(|key| !self.datapath.translates(key)).count()
     }
 
     /// The events that were held until the Resync that was just applied, with their origins.

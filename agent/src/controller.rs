@@ -117,9 +117,12 @@ impl Controller {
                 for conflict in &outcome.conflicts {
                     warn!("{origin}: conflict: {conflict}");
                 }
-                let skipped = outcome.skipped;
-                if skipped > 0 {
-                    warn!("{origin}: {skipped} IPv6 frontends are not translated by this version");
+                let untranslated = outcome.untranslated;
+                if untranslated > 0 {
+                    warn!(
+                        "{origin}: {untranslated} frontends are not translated: their address \
+                         family is not among --ip-families"
+                    );
                 }
                 Ok(Answer::Applied(outcome))
             }

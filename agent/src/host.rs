@@ -2,6 +2,7 @@
 
 use std::{fs, ops::RangeInclusive};
 
+use ipnet::IpNet;
 use shunt_common::PortRange;
 
 /// The node ports of Kubernetes, unless its `--service-node-port-range` says otherwise.
@@ -16,29 +17,43 @@ const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
 pub struct HostSettings {
     /// `net.ipv4.ip_forward`.
     pub forwards: Option<bool>,
+    /// `net.ipv6.conf.all.forwarding`.
+    pub forwards_v6: Option<bool>,
     /// `net.ipv4.ip_local_port_range`: the ports that sockets get which ask for none.
     pub ephemeral_ports: Option<RangeInclusive<u16>>,
     /// `net.ipv4.ip_local_reserved_ports`: those of them that they do not get.
     pub reserved_ports: Vec<RangeInclusive<u16>>,
 }
 
+/// What translation needs of the host.
+#[derive(Debug, Clone, Copy)]
+pub struct HostNeeds<'a> {
+    /// The source ports that connections are given.
+    pub snat_ports: PortRange,
+    /// Where this node's pods take their addresses from.
+    pub pod_cidrs: &'a [IpNet],
+    /// Whether IPv4 is used here.
+    pub ipv4: bool,
+    /// Whether IPv6 is.
+    pub ipv6: bool,
+}
+
 impl HostSettings {
     /// Reads them.
     pub fn read() -> Self {
-        let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
-        Self::parse(
-            read("ip_forward").as_deref(),
-            read("ip_local_port_range").as_deref(),
-            read("ip_local_reserved_ports").as_deref(),
-        )
+        Self::parse(|name| fs::read_to_string(format!("/proc/sys/net/{name}")).ok())
     }
 
-    fn parse(forward: Option<&str>, ephemeral: Option<&str>, reserved: Option<&str>) -> Self {
+    fn parse(read: impl Fn(&str) -> Option<String>) -> Self {
+        let forwards = |name| read(name).map(|text| text.trim() != "0");
         let range = |first: &str, last: &str| Some(first.parse().ok()?..=last.parse().ok()?);
-        let reserved = reserved.unwrap_or_default().trim().split(',');
+        // Both families' sockets share the settings that are called IPv4's.
+        let reserved = read("ipv4/ip_local_reserved_ports").unwrap_or_default();
+        let reserved = reserved.trim().split(',');
         Self {
-            forwards: forward.map(|text| text.trim() != "0"),
-            ephemeral_ports: ephemeral.and_then(|text| {
+            forwards: forwards("ipv4/ip_forward"),
+            forwards_v6: forwards("ipv6/conf/all/forwarding"),
+            ephemeral_ports: read("ipv4/ip_local_port_range").and_then(|text| {
                 let (first, last) = text.trim().split_once(char::is_whitespace)?;
                 range(first, last.trim())
             }),
@@ -51,16 +66,30 @@ impl HostSettings {
         }
     }
 
-    /// What stands in the way of translation, a sentence each, with `snat_ports` as the source
-    /// ports that connections are given and whether it is known which clients are on this node.
-    pub fn complaints(&self, snat_ports: PortRange, has_pod_cidrs: bool) -> Vec<String> {
+    /// What stands in the way of translation, a sentence each.
+    pub fn complaints(&self, needs: &HostNeeds<'_>) -> Vec<String> {
+        let HostNeeds {
+            snat_ports,
+            pod_cidrs,
+            ipv4,
+            ipv6,
+        } = *needs;
         let mut complaints = Vec::new();
-        if self.forwards == Some(false) {
-            complaints.push(
-                "this host does not forward packets, so no backend in another namespace or on \
-                 another node is reached: `sysctl -w net.ipv4.ip_forward=1`"
-                    .to_owned(),
-            );
+        for (family, used, forwards, setting) in [
+            ("IPv4", ipv4, self.forwards, "net.ipv4.ip_forward"),
+            (
+                "IPv6",
+                ipv6,
+                self.forwards_v6,
+                "net.ipv6.conf.all.forwarding",
+            ),
+        ] {
+            if used && forwards == Some(false) {
+                complaints.push(format!(
+                    "this host does not forward {family} packets, so no backend in another \
+                     namespace or on another node is reached: `sysctl -w {setting}=1`"
+                ));
+            }
         }
         let snat = snat_ports.first..=snat_ports.first + (snat_ports.count - 1);
         for (what, ports) in [("--snat-ports", snat), ("node ports", NODE_PORTS)] {
@@ -73,12 +102,15 @@ impl HostSettings {
                 ));
             }
         }
-        if !has_pod_cidrs {
-            complaints.push(
-                "without --pod-cidr this node's pods are taken for clients from outside: backends \
-                 on other nodes see this node's address in place of theirs"
-                    .to_owned(),
-            );
+        let has = |ipv4| pod_cidrs.iter().any(|range| range.addr().is_ipv4() == ipv4);
+        for (family, used, has) in [("IPv4", ipv4, has(true)), ("IPv6", ipv6, has(false))] {
+            if used && !has {
+                complaints.push(format!(
+                    "without an {family} range in --pod-cidr this node's {family} pods are taken \
+                     for clients from outside: backends on other nodes see this node's address in \
+                     place of theirs"
+                ));
+            }
         }
         complaints
     }
@@ -97,38 +129,82 @@ impl HostSettings {
 mod tests {
     use super::*;
 
-    fn complaints(settings: &HostSettings) -> Vec<String> {
-        settings.complaints(PortRange::within(61_000, 65_535).unwrap(), true)
+    /// What is said of a host with these settings, if it has no others.
+    fn complaints(settings: &[(&str, &str)], ipv6: bool) -> Vec<String> {
+        let settings = HostSettings::parse(|name| {
+            let setting = settings.iter().find(|(known, _)| *known == name)?;
+            Some(format!("{}\n", setting.1))
+        });
+        let pod_cidrs = ["10.1.0.0/16", "fd00:1::/64"].map(|range| range.parse().unwrap());
+        settings.complaints(&HostNeeds {
+            snat_ports: PortRange::within(61_000, 65_535).unwrap(),
+            pod_cidrs: &pod_cidrs,
+            ipv4: true,
+            ipv6,
+        })
     }
+
+    const FORWARD: &str = "ipv4/ip_forward";
+    const FORWARD_V6: &str = "ipv6/conf/all/forwarding";
+    const EPHEMERAL: (&str, &str) = ("ipv4/ip_local_port_range", "32768\t60999");
+    const RESERVED: &str = "ipv4/ip_local_reserved_ports";
 
     #[test]
     fn a_host_with_the_defaults_of_linux_has_only_to_forward() {
-        let settings = HostSettings::parse(Some("0\n"), Some("32768\t60999\n"), Some("\n"));
-        let [complaint] = &complaints(&settings)[..] else {
-            panic!("one complaint about {settings:?}");
+        let defaults = [(FORWARD, "0"), (FORWARD_V6, "0"), EPHEMERAL, (RESERVED, "")];
+        let both = complaints(&defaults, true);
+        let [first, second] = &both[..] else {
+            panic!("two complaints, not {both:?}");
         };
-        assert!(complaint.contains("ip_forward=1"), "{complaint}");
-        let settings = HostSettings::parse(Some("1\n"), Some("32768\t60999\n"), Some("\n"));
-        assert_eq!(complaints(&settings), [""; 0]);
+        assert!(first.contains("net.ipv4.ip_forward=1"), "{first}");
+        assert!(
+            second.contains("net.ipv6.conf.all.forwarding=1"),
+            "{second}"
+        );
+        assert_eq!(
+            complaints(&defaults, false),
+            std::slice::from_ref(first),
+            "IPv6 is not used"
+        );
+        let forwarding = [(FORWARD, "1"), (FORWARD_V6, "1"), EPHEMERAL, (RESERVED, "")];
+        assert_eq!(complaints(&forwarding, true), [""; 0]);
     }
 
     #[test]
     fn ports_that_sockets_get_clash_unless_they_are_reserved() {
-        let settings = HostSettings::parse(Some("1"), Some("1024 65535"), Some("8080,30000-32767"));
-        let [complaint] = &complaints(&settings)[..] else {
-            panic!("one complaint about {settings:?}");
+        let all = ("ipv4/ip_local_port_range", "1024 65535");
+        let found = complaints(&[all, (RESERVED, "8080,30000-32767")], true);
+        let [complaint] = &found[..] else {
+            panic!("one complaint, not {found:?}");
         };
         assert!(
             complaint.contains("--snat-ports, 61000 for one"),
             "{complaint}"
         );
-        let all = Some("30000-32767,61000-65535");
-        let settings = HostSettings::parse(Some("1"), Some("1024 65535"), all);
-        assert_eq!(complaints(&settings), [""; 0]);
+        let reserved = (RESERVED, "30000-32767,61000-65535");
+        assert_eq!(complaints(&[all, reserved], true), [""; 0]);
+    }
+
+    #[test]
+    fn each_family_in_use_needs_its_pod_ranges() {
+        let pod_cidrs = ["10.1.0.0/16".parse().unwrap()];
+        let needs = |ipv6| HostNeeds {
+            snat_ports: PortRange::within(1024, 29_999).unwrap(),
+            pod_cidrs: &pod_cidrs,
+            ipv4: true,
+            ipv6,
+        };
+        let settings = HostSettings::default();
+        assert_eq!(settings.complaints(&needs(false)), [""; 0]);
+        let found = settings.complaints(&needs(true));
+        assert!(
+            matches!(&found[..], [one] if one.starts_with("without an IPv6 range in --pod-cidr")),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn what_cannot_be_read_is_no_complaint() {
-        assert_eq!(complaints(&HostSettings::default()), [""; 0]);
+        assert_eq!(complaints(&[], true), [""; 0]);
     }
 }

@@ -20,5 +20,5 @@ pub use agent::{
     Outcome,
 };
 pub use controller::Controller;
-pub use host::HostSettings;
+pub use host::{HostNeeds, HostSettings};
 pub use request::{Answer, Health, Refusal, Request};

@@ -18,7 +18,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Agent(commands::agent::AgentArgs),
+    Agent(Box<commands::agent::AgentArgs>),
     Apply(commands::apply::ApplyArgs),
     Services(commands::services::ServicesArgs),
     Status(commands::status::StatusArgs),
@@ -30,7 +30,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Agent(args) => commands::agent::run(args),
+        Command::Agent(args) => commands::agent::run(*args),
         Command::Apply(args) => commands::apply::run(args),
         Command::Services(args) => commands::services::run(&args),
         Command::Status(args) => commands::status::run(&args),

@@ -244,6 +244,31 @@ fn fields_of_a_service() {
                 "cluster_ips[1]: duplicate frontend: 10.96.0.1 is already in cluster_ips[0]",
             ),
             (
+                r#""cluster_ips":["10.96.0.1","2001:db8::1","10.96.0.2"]"#,
+                "cluster_ips[2]: IPv4/IPv6 mix-up: the service has another IPv4 address in cluster_ips[0]",
+            ),
+            (
+                r#""cluster_ips":["2001:db8::1","2001:db8::2"]"#,
+                "cluster_ips[1]: IPv4/IPv6 mix-up: the service has another IPv6 address in cluster_ips[0]",
+            ),
+            (
+                r#""external_ips":["2001:db8::1","ff02::1"]"#,
+                "external_ips[1]: ff02::1 is a multicast address, which cannot be used here",
+            ),
+            (
+                r#""external_ips":["::"]"#,
+                "external_ips[0]: :: is the unspecified address, which cannot be used here",
+            ),
+            (
+                r#""load_balancer_ips":["fe80::1"]"#,
+                "load_balancer_ips[0]: fe80::1 is a link-local address, which cannot be used here",
+            ),
+            (
+                r#""load_balancer_source_ranges":["10.0.0.0/8","::ffff:10.0.0.0/104"]"#,
+                "load_balancer_source_ranges[1]: IPv4/IPv6 mix-up: ::ffff:10.0.0.0/104 is a range of \
+             IPv4-mapped addresses, write 10.0.0.0/8",
+            ),
+            (
                 r#""cluster_ips":["10.96.0.1"],"load_balancer_ips":["10.96.0.2","10.96.0.1"]"#,
                 "load_balancer_ips[1]: duplicate frontend: 10.96.0.1 is already in cluster_ips[0]",
             ),
@@ -338,6 +363,14 @@ fn backends_of_a_port() {
             (
                 r#"{"ip":"2001:db8::1","port":1}"#,
                 "backends.http[0].ip: IPv4/IPv6 mix-up: an IPv6 backend, but the service has IPv4 addresses only",
+            ),
+            (
+                r#"{"ip":"::ffff:10.1.1.3","port":1}"#,
+                "backends.http[0].ip: IPv4/IPv6 mix-up: ::ffff:10.1.1.3 is an IPv4-mapped address, write 10.1.1.3",
+            ),
+            (
+                r#"{"ip":"fe80::3","port":1}"#,
+                "backends.http[0].ip: fe80::3 is a link-local address, which cannot be used here",
             ),
             (
                 r#"{"ip":"10.1.1.3","port":0}"#,

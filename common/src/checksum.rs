@@ -24,6 +24,13 @@ impl Sum {
         Self(self.0 + word as u64)
     }
 
+    /// The sum after another change besides this one.
+    #[inline]
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+
     /// The sum as the kernel's checksum helpers take it (`__wsum`).
     #[inline]
     pub const fn to_wsum(self) -> u32 {

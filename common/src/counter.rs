@@ -10,8 +10,14 @@ pub enum Counter {
     Reply,
     /// A connection was opened: its first packet chose a backend.
     Connection,
+    /// A later fragment was sent where its first one went.
+    Fragment,
+    /// An ICMP error about a translated packet was sent to whom it concerns.
+    IcmpError,
     /// Rejected: there is no usable backend anywhere.
     RejectNoBackend,
+    /// Dropped instead of rejected: as many were rejected lately as the agent allows.
+    DropRejectRate,
     /// Dropped: the frontend has no usable backend.
     DropNoBackend,
     /// Dropped: the client is in none of the frontend's source ranges.
@@ -33,19 +39,25 @@ pub enum Counter {
     DropRewrite,
     /// Dropped: a slot or backend that the tables point at does not exist.
     DropCorrupt,
-    /// Passed untouched: an IP fragment.
+    /// Passed untouched: a later fragment, and its first one was not translated, or has not come
+    /// yet.
     PassFragment,
+    /// Passed untouched: more IPv6 extension headers than are walked.
+    PassHeaders,
     /// Passed untouched: shorter than its headers say.
     PassTruncated,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
+        Self::Fragment,
+        Self::IcmpError,
         Self::RejectNoBackend,
+        Self::DropRejectRate,
         Self::DropNoBackend,
         Self::DropSourceRange,
         Self::DropConntrackFull,
@@ -57,6 +69,7 @@ impl Counter {
         Self::DropRewrite,
         Self::DropCorrupt,
         Self::PassFragment,
+        Self::PassHeaders,
         Self::PassTruncated,
     ];
 
@@ -66,7 +79,10 @@ impl Counter {
             Self::Request => "request",
             Self::Reply => "reply",
             Self::Connection => "connection",
+            Self::Fragment => "fragment",
+            Self::IcmpError => "icmp_error",
             Self::RejectNoBackend => "reject_no_backend",
+            Self::DropRejectRate => "drop_reject_rate",
             Self::DropNoBackend => "drop_no_backend",
             Self::DropSourceRange => "drop_source_range",
             Self::DropConntrackFull => "drop_conntrack_full",
@@ -78,6 +94,7 @@ impl Counter {
             Self::DropRewrite => "drop_rewrite",
             Self::DropCorrupt => "drop_corrupt",
             Self::PassFragment => "pass_fragment",
+            Self::PassHeaders => "pass_headers",
             Self::PassTruncated => "pass_truncated",
         }
     }

@@ -1,5 +1,7 @@
 //! The source ports that connections are given, and the order in which they are tried.
 
+use core::num::NonZeroU32;
+
 use bytemuck::{Pod, Zeroable};
 
 use crate::Address;
@@ -44,14 +46,14 @@ impl PortRange {
     /// can. `port` is in network order.
     #[inline]
     pub fn probes(&self, client: &impl Address, port: u16) -> Probes {
-        // A range is not empty; said so that no division by 0 is left in the programs.
-        let count = u32::from(self.count).max(1);
+        // A range is not empty; the type says so, and no division by 0 is left in the programs.
+        let count = non_zero(self.count.into());
+        let steps = non_zero(count.get() - 1);
         let port = u32::from(u16::from_be(port));
         let mut hash = 0;
         for word in client.words() {
             hash = mix(hash ^ *word);
         }
-        let steps = if count > 1 { count - 1 } else { 1 };
         Probes {
             range: *self,
             place: hash.wrapping_add(port) % count,
@@ -78,6 +80,13 @@ impl Probes {
             self.place -= self.range.count as u32;
         }
         port.to_be()
+    }
+}
+
+const fn non_zero(number: u32) -> NonZeroU32 {
+    match NonZeroU32::new(number) {
+        Some(number) => number,
+        None => NonZeroU32::MIN,
     }
 }
 

@@ -39,6 +39,15 @@ impl<F: Family> Tuple<F> {
         }
     }
 
+    /// Makes this the reverse of `other`, in place.
+    #[inline]
+    pub const fn set_reversed(&mut self, other: &Self) {
+        self.source = other.destination;
+        self.destination = other.source;
+        self.source_port = other.destination_port;
+        self.destination_port = other.source_port;
+    }
+
     /// What a checksum over the addresses changes by when `self` is replaced by `new`.
     #[inline]
     pub fn address_difference(&self, new: &Self) -> Sum {
@@ -58,6 +67,12 @@ impl<F: Family> Tuple<F> {
     #[inline]
     pub const fn has_ports_of(&self, new: &Self) -> bool {
         self.source_port == new.source_port && self.destination_port == new.destination_port
+    }
+
+    /// The ports as the word that they are in a packet.
+    #[inline]
+    pub fn port_word(&self) -> u32 {
+        bytemuck::cast([self.source_port, self.destination_port])
     }
 
     /// What a checksum over the ports changes by when `self` is replaced by `new`.

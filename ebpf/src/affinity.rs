@@ -27,7 +27,7 @@ pub fn recall<F: Family>(
     entry.last_used = now;
     Some(Choice {
         index: entry.backend,
-        backend: *backend,
+        backend,
     })
 }
 

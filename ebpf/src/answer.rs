@@ -5,21 +5,25 @@ use shunt_common::{Direction, Tuple};
 
 use crate::{config, conntrack, family::Family, packet::Packet};
 
-/// The tuple that the packet is to leave with, if it is such an answer.
+/// Puts the tuple that the packet is to leave with into `translated`; gives whether it is such an
+/// answer.
 ///
 /// The connection says which address it went on from: this node's may have changed since. An
 /// answer to a client that kept its own address is not ours here, but at the egress of that
 /// client's interface.
 #[inline(always)]
-pub fn find<F: Family>(packet: &Packet<F>) -> Option<Tuple<F>> {
+pub fn find<F: Family>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
     let Tuple {
         destination,
         destination_port,
         ..
     } = packet.tuple;
     if destination != F::hairpin_ip() && !config::SNAT_PORTS.load().contains(destination_port) {
-        return None;
+        return false;
     }
-    let translated = conntrack::find(packet, Direction::Reply)?.translated;
-    (translated.destination != destination).then_some(translated)
+    let Some(found) = conntrack::find(packet, Direction::Reply) else {
+        return false;
+    };
+    *translated = found.entry.translated;
+    translated.destination != destination
 }

@@ -1,22 +1,19 @@
 //! Connection tracking: a connection keeps the backend that its first packet got.
 
-use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Tuple};
+use shunt_common::{ConntrackEntry, ConntrackKey, Direction};
 
 use crate::{family::Family, maps::CLOCK, packet::Packet};
 
-/// What a connection means for a packet.
+/// A connection that was found.
 pub struct Found<F: Family> {
-    /// The tuple that the packet is to leave with.
-    pub translated: Tuple<F>,
-    /// Index of the connection's backend.
-    pub backend: u32,
-    /// The backend's generation when the connection was made.
-    pub generation: u16,
-    /// Whether this direction has ended: a SYN after that begins another connection.
+    /// Its entry in the packet's direction.
+    pub entry: &'static ConntrackEntry<F>,
+    /// Whether this direction had ended before: a SYN after that begins another connection.
     pub ended: bool,
 }
 
-/// Finds the packet's connection in this direction and notes what the packet says, in place.
+/// Finds the packet's connection in this direction and notes what the packet says, in place; an
+/// ICMP error says nothing.
 #[inline(always)]
 pub fn find<F: Family>(packet: &Packet<F>, direction: Direction) -> Option<Found<F>> {
     let key = ConntrackKey::new(packet.tuple, packet.protocol, direction);
@@ -27,22 +24,19 @@ pub fn find<F: Family>(packet: &Packet<F>, direction: Direction) -> Option<Found
     // are removed only after seconds of silence or by their own client's next connection.
     let entry = unsafe { &mut *entry };
     let ended = entry.seen & (ConntrackEntry::<F>::FIN | ConntrackEntry::<F>::RST) != 0;
-    // Written only when it changes, so that a busy connection's entry stays clean in the caches
-    // of the CPUs that read it.
-    let now = clock();
-    if entry.last_seen != now {
-        entry.last_seen = now;
+    if packet.says != 0 {
+        // Written only when it changes, so that a busy connection's entry stays clean in the
+        // caches of the CPUs that read it.
+        let now = clock();
+        if entry.last_seen != now {
+            entry.last_seen = now;
+        }
+        let seen = entry.seen | packet.says;
+        if entry.seen != seen {
+            entry.seen = seen;
+        }
     }
-    let seen = entry.seen | packet.says();
-    if entry.seen != seen {
-        entry.seen = seen;
-    }
-    Some(Found {
-        translated: entry.translated,
-        backend: entry.backend,
-        generation: entry.generation,
-        ended,
-    })
+    Some(Found { entry, ended })
 }
 
 /// The agent's clock.

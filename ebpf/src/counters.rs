@@ -19,6 +19,6 @@ pub fn count(counter: Counter) {
 #[inline(always)]
 pub fn drop(context: &TcContext, reason: Counter) -> Verdict {
     count(reason);
-    debug!(context, "dropped: {}", reason.name());
+    debug!(context, "dropped for reason {}", reason as u32);
     Verdict::Drop
 }

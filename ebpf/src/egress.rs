@@ -1,13 +1,14 @@
 //! Packets that go to a client: from a backend, so back to the frontend's address.
 
 use aya_ebpf::programs::TcContext;
-use shunt_common::{Counter, Direction};
+use shunt_common::{Counter, Direction, Hook};
 
 use crate::{
     conntrack,
     counters::{count, drop},
     family::Family,
-    packet::Packet,
+    fragments,
+    packet::{Form, Link, Packet},
     rewrite::rewrite,
     verdict::Verdict,
 };
@@ -15,16 +16,26 @@ use crate::{
 /// Gives a reply of a translated connection its frontend's address; passes every other packet
 /// untouched.
 #[inline(always)]
-pub fn handle<F: Family>(context: &TcContext) -> Verdict {
-    let Some(packet) = Packet::<F>::parse(context) else {
+pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
+    let mut packet = Packet::<F>::none();
+    if !packet.parse(context, link) {
         return Verdict::Pass;
+    }
+    let packet = &packet;
+    let mut translated = bytemuck::Zeroable::zeroed();
+    let is_known = match packet.form {
+        Form::LaterFragment => fragments::recall(packet, Hook::Egress, &mut translated),
+        _ => conntrack::find(packet, Direction::Reply)
+            .map(|found| translated = found.entry.translated)
+            .is_some(),
     };
-    let Some(found) = conntrack::find(&packet, Direction::Reply) else {
+    if !is_known {
         return Verdict::Pass;
-    };
-    if rewrite(context, &packet, &found.translated).is_err() {
+    }
+    fragments::remember(packet, Hook::Egress, &translated);
+    if rewrite(context, packet, &translated).is_err() {
         return drop(context, Counter::DropRewrite);
     }
-    count(Counter::Reply);
+    count(packet.counts_as(Counter::Reply));
     Verdict::Pass
 }

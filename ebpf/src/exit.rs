@@ -7,11 +7,12 @@
 //! | SNAT | straight to the next hop: the stack would see halves of two connections |
 
 use aya_ebpf::programs::TcContext;
-use shunt_common::{Counter, Tuple};
+use shunt_common::{Counter, Hook, Tuple};
 
 use crate::{
     counters::{count, drop},
     family::Family,
+    fragments,
     packet::Packet,
     rewrite::rewrite,
     route::{self, Refusal, Route},
@@ -50,6 +51,7 @@ pub fn send<F: Family>(
             }
         }
     };
+    fragments::remember(packet, Hook::Ingress, translated);
     if rewrite(context, packet, translated).is_err() {
         return drop(context, Counter::DropRewrite);
     }
@@ -58,8 +60,8 @@ pub fn send<F: Family>(
             count(as_what);
             return Verdict::Pass;
         }
-        Way::Back => turn_back(context),
-        Way::Transit(route) => route.take::<F>(context),
+        Way::Back => turn_back(context, packet.link),
+        Way::Transit(route) => route.take(context, packet),
     };
     if sent.is_err() {
         return drop(context, Counter::DropRewrite);

@@ -2,37 +2,43 @@
 //! generic source.
 
 use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
-use shunt_common::{PodCidrs, Tuple};
+use shunt_common::Tuple;
 
 use crate::{
-    frame::Unreadable,
-    icmp::IcmpError,
-    maps::{Affinity, Backends, Cells, Conntrack, Frontends, Node, Slots, SourceRanges},
+    config::Config, frame::Unreadable, functions::Functions, icmp::IcmpError, maps::Tables,
 };
 
 /// The kernel's side of an address family.
-pub trait Family: shunt_common::Family {
-    /// The family's tables.
-    fn frontends() -> &'static Frontends<Self>;
-    fn cells() -> &'static Cells;
-    fn slots() -> &'static Slots;
-    fn backends() -> &'static Backends<Self>;
-    fn source_ranges() -> &'static SourceRanges<Self>;
-    fn affinity() -> &'static Affinity<Self>;
-    fn node() -> &'static Node<Self>;
-    fn conntrack() -> &'static Conntrack<Self>;
-
-    /// Where this node's pods take their addresses from.
-    fn pod_cidrs() -> PodCidrs<Self>;
-
-    /// The address that a pod sees when it reaches itself through its service.
-    fn hairpin_ip() -> Self::Address;
-
+pub trait Family: Tables + Config + Functions {
     /// Whether the kernel says that the packet is of this family.
     fn carried_by(context: &TcContext) -> bool;
 
-    /// Reads the network header at `offset`.
-    fn read(context: &TcContext, offset: usize) -> Result<Network<Self>, Unreadable>;
+    /// Reads the network header at `offset`. Whether the packet is as long as that says is left to
+    /// the caller: a quoted one need not be.
+    fn read(context: &TcContext, offset: usize) -> Result<Network<'_, Self>, Unreadable>;
+
+    /// Replaces the addresses `old` by `new` in the network header at `offset`, and what the
+    /// header itself has of checksums.
+    fn write(
+        context: &TcContext,
+        offset: usize,
+        old: &Tuple<Self>,
+        new: &Tuple<Self>,
+    ) -> Result<(), Unreadable>;
+
+    /// Whether the network header has a checksum of its own, so that the sum over the header
+    /// stays the same whatever is written into it.
+    const HAS_HEADER_CHECKSUM: bool;
+
+    /// Whether one host has the address: not a group, not the unspecified one.
+    fn is_unicast(address: &Self::Address) -> bool;
+
+    /// The protocol number of the family's ICMP.
+    const ICMP: u8;
+    /// Whether an ICMP message of this type is an error, so that it quotes a packet.
+    fn is_error(kind: u8) -> bool;
+    /// Whether the checksum of ICMP covers the addresses.
+    const ICMP_COVERS_ADDRESSES: bool;
 
     /// Nobody listens at the port.
     const PORT_UNREACHABLE: IcmpError;
@@ -70,22 +76,53 @@ pub trait Family: shunt_common::Family {
         translated: &Tuple<Self>,
         lookup: &mut bpf_fib_lookup,
     ) -> Result<(), Unreadable>;
-
-    /// Replaces the addresses `old` by `new` in the network header at `offset`, and what the
-    /// header itself has of checksums.
-    fn write(
-        context: &TcContext,
-        offset: usize,
-        old: &Tuple<Self>,
-        new: &Tuple<Self>,
-    ) -> Result<(), Unreadable>;
 }
 
 /// What the network header says.
-pub struct Network<F: Family> {
-    pub source: F::Address,
-    pub destination: F::Address,
+pub struct Network<'a, F: Family> {
+    /// In the header.
+    pub source: &'a F::Address,
+    pub destination: &'a F::Address,
+    /// The protocol of what follows the header.
     pub protocol: u8,
-    /// Offset of the transport header.
+    /// Offset of that.
     pub transport: usize,
+    /// Offset of the packet's end: what the frame has behind it is padding.
+    pub end: usize,
+    /// How much of a datagram it is.
+    pub part: Part,
+    /// Which datagram, if it is a part of one.
+    pub fragment: Fragment,
+}
+
+/// How much of a datagram a packet is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// Its begin, with the ports.
+    First,
+    /// Another part of it, without ports.
+    Later,
+}
+
+/// Which datagram a fragment is of; zeros if it is none.
+#[derive(Clone, Copy)]
+pub struct Fragment {
+    /// As it stands in the packet.
+    pub identification: u32,
+    /// What else tells it from others, see [`shunt_common::FragmentKey::protocol`].
+    pub protocol: u32,
+}
+
+impl Part {
+    /// What a packet is that is, or is not, the begin of a datagram, or its end.
+    #[inline(always)]
+    pub const fn of(is_first: bool, is_last: bool) -> Self {
+        match (is_first, is_last) {
+            (true, true) => Self::Whole,
+            (true, false) => Self::First,
+            (false, _) => Self::Later,
+        }
+    }
 }

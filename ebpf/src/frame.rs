@@ -8,10 +8,32 @@ use aya_ebpf::programs::TcContext;
 pub enum Unreadable {
     /// Its headers go beyond what is there.
     Truncated,
-    /// It is an IP fragment.
-    Fragment,
+    /// It has more extension headers than are walked.
+    TooManyHeaders,
     /// It is something that we do not translate.
     Foreign,
+}
+
+/// Where a header begins in the frame, remembered in a structure.
+///
+/// The verifier forgets the bounds of what is copied there; they are said again at each use.
+#[derive(Clone, Copy)]
+pub struct Offset(u16);
+
+impl Offset {
+    /// All headers that are read begin below this: twice the longest network header, with an
+    /// ICMP error's own between, in the longer of the families.
+    const BOUND: u16 = 0x3ff;
+
+    #[inline(always)]
+    pub const fn new(offset: usize) -> Self {
+        Self(offset as u16)
+    }
+
+    #[inline(always)]
+    pub fn get(self) -> usize {
+        usize::from(self.0 & Self::BOUND)
+    }
 }
 
 /// The `T` at `offset` of the packet's linear part.
@@ -46,4 +68,15 @@ fn checked<T>(context: &TcContext, offset: usize) -> Result<*const T, Unreadable
         return Err(Unreadable::Truncated);
     }
     Ok(ptr::with_exposed_provenance(start))
+}
+
+/// The end of a packet whose length does not fit into its header: the kernel has put it together
+/// of segments and takes it apart again. Of any other packet it is an error.
+#[inline(always)]
+pub fn longer_than_said(context: &TcContext) -> Result<usize, Unreadable> {
+    // SAFETY: the context is the kernel's.
+    if unsafe { (*context.skb.skb).gso_size } == 0 {
+        return Err(Unreadable::Truncated);
+    }
+    Ok(context.len() as usize)
 }

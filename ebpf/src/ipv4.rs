@@ -1,15 +1,13 @@
-//! IPv4: headers and tables.
+//! IPv4: its header and ICMP (RFC 791, RFC 792).
 
 use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
-use shunt_common::{PodCidrs, Sum, Tuple, V4};
+use shunt_common::{Sum, Tuple, V4};
 
 use crate::{
-    config,
-    family::{Family, Network},
-    frame::{Unreadable, at, at_mut},
-    icmp::IcmpError,
-    maps::{self, Affinity, Backends, Cells, Conntrack, Frontends, Node, Slots, SourceRanges},
-    packet::TCP_LENGTH,
+    family::{Family, Fragment, Network, Part},
+    frame::{Unreadable, at, at_mut, longer_than_said},
+    icmp::{IcmpError, IcmpHeader},
+    transport,
 };
 
 /// `ETH_P_IP` of `linux/if_ether.h`, as `__sk_buff::protocol` holds it.
@@ -34,100 +32,47 @@ const _: () = assert!(size_of::<Ipv4Header>() == 20, "RFC 791: five words");
 
 /// "Don't fragment" in the fragment field.
 const DONT_FRAGMENT: u16 = 0x4000;
-/// The protocol number of ICMP.
-const ICMP: u8 = 1;
-
-/// The header of an ICMP error, RFC 792, network order.
-#[repr(C)]
-struct IcmpHeader {
-    kind: u8,
-    code: u8,
-    checksum: u16,
-    detail: u32,
-}
-
-const _: () = assert!(size_of::<IcmpHeader>() == 8, "RFC 792: two words");
-
+/// "More fragments" there, and where this one is in its datagram.
+const MORE_FRAGMENTS: u16 = 0x2000;
+const OFFSET: u16 = 0x1fff;
 const DESTINATION_UNREACHABLE: u8 = 3;
 const TIME_EXCEEDED: u8 = 11;
+const PARAMETER_PROBLEM: u8 = 12;
 /// `AF_INET` of `linux/socket.h`.
 const ADDRESS_FAMILY: u8 = 2;
 /// The longest IPv4 header, with the longer of our transport headers.
-const LONGEST_QUOTE: usize = 60 + TCP_LENGTH;
+const LONGEST_QUOTE: usize = 60 + transport::LONGEST;
 
 impl Family for V4 {
-    #[inline(always)]
-    fn frontends() -> &'static Frontends<Self> {
-        &maps::FRONTENDS_V4
-    }
-
-    #[inline(always)]
-    fn cells() -> &'static Cells {
-        &maps::CELLS_V4
-    }
-
-    #[inline(always)]
-    fn slots() -> &'static Slots {
-        &maps::SLOTS_V4
-    }
-
-    #[inline(always)]
-    fn backends() -> &'static Backends<Self> {
-        &maps::BACKENDS_V4
-    }
-
-    #[inline(always)]
-    fn source_ranges() -> &'static SourceRanges<Self> {
-        &maps::SOURCE_RANGES_V4
-    }
-
-    #[inline(always)]
-    fn affinity() -> &'static Affinity<Self> {
-        &maps::AFFINITY_V4
-    }
-
-    #[inline(always)]
-    fn node() -> &'static Node<Self> {
-        &maps::NODE_V4
-    }
-
-    #[inline(always)]
-    fn conntrack() -> &'static Conntrack<Self> {
-        &maps::CONNTRACK_V4
-    }
-
-    #[inline(always)]
-    fn pod_cidrs() -> PodCidrs<Self> {
-        config::POD_CIDRS_V4.load()
-    }
-
-    #[inline(always)]
-    fn hairpin_ip() -> u32 {
-        config::HAIRPIN_IP_V4.load()
-    }
-
     #[inline(always)]
     fn carried_by(context: &TcContext) -> bool {
         context.skb.protocol() == ETHERTYPE_IPV4
     }
 
     #[inline(always)]
-    fn read(context: &TcContext, offset: usize) -> Result<Network<Self>, Unreadable> {
+    fn read(context: &TcContext, offset: usize) -> Result<Network<'_, Self>, Unreadable> {
         let header = at::<Ipv4Header>(context, offset)?;
         let length = usize::from(header.version_and_length & 0x0f) * 4;
         if header.version_and_length >> 4 != 4 || length < size_of::<Ipv4Header>() {
             return Err(Unreadable::Foreign);
         }
-        // "More fragments" or an offset: this packet has no ports of its own, or its rest comes
-        // without them.
-        if header.fragment & 0x3fff_u16.to_be() != 0 {
-            return Err(Unreadable::Fragment);
-        }
+        let is_first = header.fragment & OFFSET.to_be() == 0;
+        let is_last = header.fragment & MORE_FRAGMENTS.to_be() == 0;
+        let end = match usize::from(u16::from_be(header.total_length)) {
+            0 => longer_than_said(context)?,
+            total => offset + total,
+        };
         Ok(Network {
-            source: header.source,
-            destination: header.destination,
+            source: &header.source,
+            destination: &header.destination,
             protocol: header.protocol,
             transport: offset + length,
+            end,
+            part: Part::of(is_first, is_last),
+            fragment: Fragment {
+                identification: header.identification.into(),
+                protocol: header.protocol.into(),
+            },
         })
     }
 
@@ -144,6 +89,27 @@ impl Family for V4 {
         header.checksum = old.address_difference(new).apply(header.checksum);
         Ok(())
     }
+
+    const HAS_HEADER_CHECKSUM: bool = true;
+
+    #[inline(always)]
+    fn is_unicast(address: &u32) -> bool {
+        // Classes D and E, the limited broadcast among them, are 224.0.0.0 and above.
+        let first = address.to_ne_bytes()[0];
+        first != 0 && first < 224
+    }
+
+    const ICMP: u8 = 1;
+
+    #[inline(always)]
+    fn is_error(kind: u8) -> bool {
+        matches!(
+            kind,
+            DESTINATION_UNREACHABLE | TIME_EXCEEDED | PARAMETER_PROBLEM
+        )
+    }
+
+    const ICMP_COVERS_ADDRESSES: bool = false;
 
     const PORT_UNREACHABLE: IcmpError = IcmpError {
         kind: DESTINATION_UNREACHABLE,
@@ -187,7 +153,7 @@ impl Family for V4 {
             identification: 0,
             fragment: DONT_FRAGMENT.to_be(),
             time_to_live: 64,
-            protocol: ICMP,
+            protocol: Self::ICMP,
             checksum: 0,
             source: tuple.destination,
             destination: tuple.source,

@@ -1,14 +1,16 @@
 //! The tables, one set a family. The sizes here are defaults that the agent overrides.
 
 use aya_ebpf::{
-    bindings::BPF_F_MMAPABLE,
+    bindings::{BPF_F_MMAPABLE, bpf_fib_lookup},
     btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray},
     macros::btf_map,
 };
 use shunt_common::{
-    AffinityEntry, AffinityKey, Backend, ConntrackEntry, ConntrackKey, Counter, FrontendKey,
-    NodeIps, Slot, SourceRange, V4,
+    AffinityEntry, AffinityKey, Backend, ConntrackEntry, ConntrackKey, Counter, FragmentEntry,
+    FragmentKey, FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
 };
+
+use crate::{ingress::Arrival, open::Search};
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
@@ -25,6 +27,9 @@ pub type SourceRanges<F> = LpmTrie<SourceRange<F>, u32, 65_536>;
 /// Which backend a client had last. The least recently used entry makes room for a new one: its
 /// client picks again, which breaks no connection.
 pub type Affinity<F> = LruHashMap<AffinityKey<F>, AffinityEntry, 65_536>;
+/// What became of the first fragment of a datagram. The oldest entry makes room for a new one:
+/// its datagram is lost, as it is where the kernel has no room to put one together.
+pub type Fragments<F> = LruHashMap<FragmentKey<F>, FragmentEntry<F>, 8192>;
 /// This node's own addresses, one entry.
 pub type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
 /// Two entries a connection.
@@ -44,27 +49,87 @@ pub type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
 /// dropped and counted. Preallocated, so that no packet waits for memory.
 pub type Conntrack<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 524_288>;
 
-#[btf_map]
-pub static FRONTENDS_V4: Frontends<V4> = Frontends::new();
-#[btf_map]
-pub static CELLS_V4: Cells = Cells::new();
-#[btf_map]
-pub static SLOTS_V4: Slots = Slots::new();
-#[btf_map]
-pub static BACKENDS_V4: Backends<V4> = Backends::new();
-#[btf_map]
-pub static SOURCE_RANGES_V4: SourceRanges<V4> = SourceRanges::new();
-#[btf_map]
-pub static AFFINITY_V4: Affinity<V4> = Affinity::new();
-#[btf_map]
-pub static NODE_V4: Node<V4> = Node::new();
-#[btf_map]
-pub static CONNTRACK_V4: Conntrack<V4> = Conntrack::new();
+/// What a CPU keeps while it opens a connection, one entry.
+pub type Searches<F> = PerCpuArray<Search<F>, 1>;
+
+/// What a CPU keeps of the packet that its ingress program is at, one entry.
+pub type Arrivals<F> = PerCpuArray<Arrival<F>, 1>;
+
+/// A family's tables.
+pub trait Tables: shunt_common::Family {
+    fn frontends() -> &'static Frontends<Self>;
+    fn cells() -> &'static Cells;
+    fn slots() -> &'static Slots;
+    fn backends() -> &'static Backends<Self>;
+    fn source_ranges() -> &'static SourceRanges<Self>;
+    fn affinity() -> &'static Affinity<Self>;
+    fn fragments() -> &'static Fragments<Self>;
+    fn node() -> &'static Node<Self>;
+    fn conntrack() -> &'static Conntrack<Self>;
+    fn searches() -> &'static Searches<Self>;
+    fn arrivals() -> &'static Arrivals<Self>;
+}
+
+/// Declares a family's tables, by the names that the kernel shows.
+macro_rules! tables {
+    ($family:ty: $($accessor:ident $name:ident: $table:ty,)*) => {
+        $(
+            #[btf_map]
+            pub static $name: $table = <$table>::new();
+        )*
+
+        impl Tables for $family {
+            $(
+                #[inline(always)]
+                fn $accessor() -> &'static $table {
+                    &$name
+                }
+            )*
+        }
+    };
+}
+
+tables! { V4:
+    frontends FRONTENDS_V4: Frontends<V4>,
+    cells CELLS_V4: Cells,
+    slots SLOTS_V4: Slots,
+    backends BACKENDS_V4: Backends<V4>,
+    source_ranges SOURCE_RANGES_V4: SourceRanges<V4>,
+    affinity AFFINITY_V4: Affinity<V4>,
+    fragments FRAGMENTS_V4: Fragments<V4>,
+    node NODE_V4: Node<V4>,
+    conntrack CONNTRACK_V4: Conntrack<V4>,
+    searches SEARCHES_V4: Searches<V4>,
+    arrivals ARRIVALS_V4: Arrivals<V4>,
+}
+
+tables! { V6:
+    frontends FRONTENDS_V6: Frontends<V6>,
+    cells CELLS_V6: Cells,
+    slots SLOTS_V6: Slots,
+    backends BACKENDS_V6: Backends<V6>,
+    source_ranges SOURCE_RANGES_V6: SourceRanges<V6>,
+    affinity AFFINITY_V6: Affinity<V6>,
+    fragments FRAGMENTS_V6: Fragments<V6>,
+    node NODE_V6: Node<V6>,
+    conntrack CONNTRACK_V6: Conntrack<V6>,
+    searches SEARCHES_V6: Searches<V6>,
+    arrivals ARRIVALS_V6: Arrivals<V6>,
+}
 
 /// The time, in ticks of a second that the agent counts while it runs. Reading it costs a packet
 /// next to nothing, where a clock helper would cost more than its translation.
 #[btf_map]
 pub static CLOCK: Array<u32, 1, MMAPABLE> = Array::new();
+
+/// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock.
+#[btf_map]
+pub static REJECTIONS: Array<u64, 1> = Array::new();
+
+/// What a CPU asks the kernel for a route with, one entry; in a table for the reason that
+/// [`Searches`] are.
+#[btf_map]
+pub static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
 
 /// Packets by [`Counter`].
 #[btf_map]

@@ -6,7 +6,7 @@ use aya_ebpf::{
     cty::{c_long, c_void},
     helpers::bpf_loop,
 };
-use shunt_common::{Backend, ConntrackEntry, ConntrackKey, Counter, Direction, Probes, Tuple};
+use shunt_common::{ConntrackEntry, ConntrackKey, Counter, Direction, Probes, Tuple};
 
 use crate::{config, conntrack::clock, family::Family, packet::Packet, service::Choice};
 
@@ -35,52 +35,61 @@ pub fn open<F: Family>(
     packet: &Packet<F>,
     choice: &Choice<F>,
     source: F::Address,
-) -> Result<Tuple<F>, Counter> {
+    translated: &mut Tuple<F>,
+) -> Result<(), Counter> {
+    // Always there: the table has an entry for each CPU.
+    let Some(search) = F::searches().get_ptr_mut(0) else {
+        return Err(Counter::DropConntrackFull);
+    };
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let search = unsafe { &mut *search };
     let client = packet.tuple;
-    let mut ports = config::SNAT_PORTS
+    search.ports = config::SNAT_PORTS
         .load()
         .probes(&client.source, client.source_port);
     let port = if source == client.source || source == F::hairpin_ip() {
         client.source_port
     } else {
-        ports.next_port()
+        search.ports.next_port()
     };
-    let mut search = Search {
-        opening: Opening::new(packet, choice, source, port),
-        ports,
-        outcome: SEARCHING,
-        oldest_over: clock().wrapping_add(1),
-        oldest_port: 0,
-    };
-    // SAFETY: the kernel calls `try_port` with the search, while this function runs.
+    search.opening.set(packet, choice, &source, port);
+    search.outcome = SEARCHING;
+    search.oldest_port = 0;
+    let mut at = search as *mut Search<F>;
+    // SAFETY: the kernel calls `try_port` with the search's address, while this function runs.
     unsafe {
         bpf_loop(
             PROBES,
             try_port::<F> as *mut c_void,
-            (&raw mut search).cast(),
+            (&raw mut at).cast(),
             0,
         );
     }
     if search.outcome == SEARCHING && search.oldest_port != 0 {
-        search.opening.translated.source_port = search.oldest_port;
+        search.opening.set_port(search.oldest_port);
         search.opening.dismiss_holder();
         search.outcome = search.opening.claim();
     }
     match search.outcome {
-        0 => search.opening.finish(),
+        0 => {
+            *translated = search.opening.translated;
+            search.opening.finish()
+        }
         SEARCHING | EXISTS => Err(Counter::DropNoPort),
         _ => Err(Counter::DropConntrackFull),
     }
 }
 
-/// A search for a port: what the kernel's loop keeps from one try to the next.
-struct Search<F: Family> {
+/// A search for a port: what the kernel's loop keeps from one try to the next. In a table, since
+/// the stack of a program, 512 bytes, has no room for it.
+#[repr(C)]
+pub struct Search<F: shunt_common::Family> {
     opening: Opening<F>,
     ports: Probes,
     /// [`SEARCHING`], or what became of the claim: 0 or an error.
     outcome: i32,
     /// Of the ports whose connection is over the one that has been so for the longest, and the
-    /// tick of its last packet. Port 0 is none, and then the tick is the next one.
+    /// tick of its last packet. Port 0 is none.
     oldest_over: u32,
     oldest_port: u16,
 }
@@ -96,11 +105,11 @@ const SEARCHING: i32 = 1;
 ///
 /// Before Linux 6.7 it looks at the first call alone, takes what is a constant there for one in
 /// all calls, and cuts out what the constant excludes (mended by commit ab5cfac139ab, "verify
-/// callbacks as if they are called unknown number of times"). So no condition here may be about a
-/// field that begins as a constant; that is why the port 0 is not asked for.
+/// callbacks as if they are called unknown number of times"). So what changes from call to call
+/// is in a map's value, of which it knows nothing, and not on the stack.
 extern "C" fn try_port<F: Family>(_: u32, search: *mut c_void) -> c_long {
-    // SAFETY: `open` gave the search, and waits.
-    let search = unsafe { &mut *search.cast::<Search<F>>() };
+    // SAFETY: `open` gave the place of the search's address, and waits.
+    let search = unsafe { &mut **search.cast::<*mut Search<F>>() };
     let opening = &mut search.opening;
     let vacant = match opening.holder() {
         Holder::Nobody => true,
@@ -109,7 +118,7 @@ extern "C" fn try_port<F: Family>(_: u32, search: *mut c_void) -> c_long {
             true
         }
         Holder::Over { last_seen } => {
-            if is_before(last_seen, search.oldest_over) {
+            if search.oldest_port == 0 || is_before(last_seen, search.oldest_over) {
                 search.oldest_over = last_seen;
                 search.oldest_port = opening.translated.source_port;
             }
@@ -125,7 +134,7 @@ extern "C" fn try_port<F: Family>(_: u32, search: *mut c_void) -> c_long {
             return 1;
         }
     }
-    opening.translated.source_port = search.ports.next_port();
+    opening.set_port(search.ports.next_port());
     0
 }
 
@@ -142,62 +151,63 @@ enum Holder {
 }
 
 /// A connection that is to be opened from a certain port.
-struct Opening<F: Family> {
+///
+/// Addresses are copied from table to table, field by field: a tuple in the program's own
+/// variables would be words in registers, which are too few, and so on the stack.
+#[repr(C)]
+struct Opening<F: shunt_common::Family> {
     client: Tuple<F>,
     translated: Tuple<F>,
     backend: u32,
     generation: u16,
     says: u16,
-    protocol: u8,
+    /// The key of `translated`'s answers.
+    reply: ConntrackKey<F>,
+    /// The key of a client's packets: of whoever holds the port, or of this one's.
+    forward: ConntrackKey<F>,
+    entry: ConntrackEntry<F>,
 }
 
 impl<F: Family> Opening<F> {
     #[inline(always)]
-    fn new(packet: &Packet<F>, choice: &Choice<F>, source: F::Address, port: u16) -> Self {
-        let Backend {
-            address,
-            port: destination_port,
-            generation,
-            ..
-        } = choice.backend;
-        Self {
-            client: packet.tuple,
-            translated: Tuple {
-                source,
-                destination: address,
-                source_port: port,
-                destination_port,
-            },
-            backend: choice.index,
-            generation,
-            says: packet.says(),
-            protocol: packet.protocol,
-        }
+    fn set(&mut self, packet: &Packet<F>, choice: &Choice<F>, source: &F::Address, port: u16) {
+        self.client = packet.tuple;
+        self.translated.source = *source;
+        self.translated.destination = choice.backend.address;
+        self.translated.destination_port = choice.backend.port;
+        self.backend = choice.index;
+        self.generation = choice.backend.generation;
+        self.says = packet.says;
+        self.reply.tuple.set_reversed(&self.translated);
+        self.reply.protocol = packet.protocol;
+        self.reply.direction = Direction::Reply as u8;
+        self.forward.protocol = packet.protocol;
+        self.forward.direction = Direction::Forward as u8;
+        self.set_port(port);
+    }
+
+    /// Has the connection go on from `port`, network order.
+    #[inline(always)]
+    const fn set_port(&mut self, port: u16) {
+        self.translated.source_port = port;
+        self.reply.tuple.destination_port = port;
     }
 
     #[inline(always)]
-    fn reply_key(&self) -> ConntrackKey<F> {
-        let tuple = self.translated.reversed();
-        ConntrackKey::new(tuple, self.protocol, Direction::Reply)
-    }
-
-    #[inline(always)]
-    fn forward_key(&self, client: Tuple<F>) -> ConntrackKey<F> {
-        ConntrackKey::new(client, self.protocol, Direction::Forward)
-    }
-
-    #[inline(always)]
-    fn holder(&self) -> Holder {
+    fn holder(&mut self) -> Holder {
         // SAFETY: as in `conntrack::find`.
-        let Some(reply) = (unsafe { F::conntrack().get(self.reply_key()) }) else {
+        let Some(reply) = (unsafe { F::conntrack().get(&self.reply) }) else {
             return Holder::Nobody;
         };
-        let client = reply.translated.reversed();
-        if client == self.client {
+        self.forward.tuple.set_reversed(&reply.translated);
+        let client = &self.forward.tuple;
+        if *client == self.client {
             return Holder::SameClient;
         }
+        let is_same =
+            client.source == self.client.source && client.source_port == self.client.source_port;
         // SAFETY: as in `conntrack::find`.
-        let forward = unsafe { F::conntrack().get(self.forward_key(client)) }
+        let forward = unsafe { F::conntrack().get(&self.forward) }
             .filter(|forward| forward.translated == self.translated);
         let mut last_seen = reply.last_seen;
         if let Some(forward) = forward {
@@ -208,7 +218,7 @@ impl<F: Family> Opening<F> {
                 last_seen = forward.last_seen;
             }
         }
-        if client.source == self.client.source && client.source_port == self.client.source_port {
+        if is_same {
             Holder::SameClient
         } else {
             Holder::Over { last_seen }
@@ -218,28 +228,28 @@ impl<F: Family> Opening<F> {
     /// Removes the entries of the connection that holds the port and is over. A client that has
     /// moved on, to another backend or by this very packet, keeps its forward entry.
     #[inline(always)]
-    fn dismiss_holder(&self) {
+    fn dismiss_holder(&mut self) {
         let conntrack = F::conntrack();
-        let reply = self.reply_key();
         // SAFETY: as in `conntrack::find`.
-        let Some(held) = (unsafe { conntrack.get(reply) }) else {
+        let Some(held) = (unsafe { conntrack.get(&self.reply) }) else {
             return;
         };
-        let forward = self.forward_key(held.translated.reversed());
+        self.forward.tuple.set_reversed(&held.translated);
         // SAFETY: as in `conntrack::find`.
-        let there = unsafe { conntrack.get(forward) };
+        let there = unsafe { conntrack.get(&self.forward) };
         if there.is_some_and(|there| there.translated == self.translated) {
-            let _ = conntrack.remove(forward);
+            let _ = conntrack.remove(&self.forward);
         }
-        let _ = conntrack.remove(reply);
+        let _ = conntrack.remove(&self.reply);
     }
 
     /// Enters the reply's entry unless there is one: of two CPUs, one succeeds. Gives 0 or an
     /// error.
     #[inline(always)]
-    fn claim(&self) -> i32 {
-        let entry = self.entry(self.client.reversed(), 0);
-        match F::conntrack().insert(self.reply_key(), entry, BPF_NOEXIST.into()) {
+    fn claim(&mut self) -> i32 {
+        self.entry.translated.set_reversed(&self.client);
+        self.complete_entry(0);
+        match F::conntrack().insert(&self.reply, &self.entry, BPF_NOEXIST.into()) {
             Ok(()) => 0,
             Err(error) => error,
         }
@@ -247,25 +257,25 @@ impl<F: Family> Opening<F> {
 
     /// Enters the forward entry. If it finds no room, the claim is given back.
     #[inline(always)]
-    fn finish(&self) -> Result<Tuple<F>, Counter> {
-        let key = self.forward_key(self.client);
-        let entry = self.entry(self.translated, self.says);
-        if F::conntrack().insert(key, entry, BPF_ANY.into()).is_err() {
-            let _ = F::conntrack().remove(self.reply_key());
+    fn finish(&mut self) -> Result<(), Counter> {
+        self.forward.tuple = self.client;
+        self.entry.translated = self.translated;
+        self.complete_entry(self.says);
+        let entered = F::conntrack().insert(&self.forward, &self.entry, BPF_ANY.into());
+        if entered.is_err() {
+            let _ = F::conntrack().remove(&self.reply);
             return Err(Counter::DropConntrackFull);
         }
-        Ok(self.translated)
+        Ok(())
     }
 
+    /// Writes what both entries have in common, and what this direction has seen.
     #[inline(always)]
-    fn entry(&self, translated: Tuple<F>, seen: u16) -> ConntrackEntry<F> {
-        ConntrackEntry {
-            translated,
-            backend: self.backend,
-            generation: self.generation,
-            seen,
-            last_seen: clock(),
-        }
+    fn complete_entry(&mut self, seen: u16) {
+        self.entry.backend = self.backend;
+        self.entry.generation = self.generation;
+        self.entry.seen = seen;
+        self.entry.last_seen = clock();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::family::Family;
 /// Whether the client is on this node: one of its pods, or the node itself.
 #[inline(always)]
 pub fn is_here<F: Family>(client: &F::Address) -> bool {
-    F::pod_cidrs().contains(client)
+    F::is_of_pod(client)
         || F::node()
             .get(0)
             .is_some_and(|node| node.own.contains(client))

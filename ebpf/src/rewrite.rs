@@ -2,57 +2,169 @@
 
 use aya_ebpf::{
     bindings::{BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR},
+    helpers::bpf_csum_update,
     programs::TcContext,
 };
-use shunt_common::{TCP, Tuple};
+use shunt_common::{SCTP, Sum, TCP, Tuple, crc32c};
 
 use crate::{
     family::Family,
     frame::{Unreadable, at_mut},
-    packet::{NETWORK_OFFSET, Packet, Ports, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET},
+    packet::{Form, Packet},
+    quote,
+    transport::{Ports, SCTP_CHECKSUM_OFFSET, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET},
 };
 
-/// Gives the packet the tuple `new`.
-///
-/// Addresses and ports are written in place. The transport checksum goes through the kernel's
-/// helper, twice: it alone knows whether the field holds a whole checksum or, with
-/// `CHECKSUM_PARTIAL`, only the pseudo header's part, which addresses change and ports do not; and
-/// it keeps `skb->csum` of `CHECKSUM_COMPLETE` true. `Err` leaves a packet that must be dropped.
+/// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
 #[inline(always)]
 pub fn rewrite<F: Family>(
     context: &TcContext,
     packet: &Packet<F>,
     new: &Tuple<F>,
 ) -> Result<(), Unreadable> {
-    let old = &packet.tuple;
-    F::write(context, NETWORK_OFFSET, old, new)?;
-    let ports = at_mut::<Ports>(context, packet.transport)?;
-    ports.source = new.source_port;
-    ports.destination = new.destination_port;
-
-    let (checksum, flags) = if packet.protocol == TCP {
-        (packet.transport + TCP_CHECKSUM_OFFSET, 0)
+    if F::rewrite(context, packet, new) {
+        Ok(())
     } else {
-        // A UDP checksum of 0 means "none" and stays 0 (RFC 768).
-        (
-            packet.transport + UDP_CHECKSUM_OFFSET,
-            u64::from(BPF_F_MARK_MANGLED_0),
-        )
-    };
-    let addresses = old.address_difference(new).to_wsum();
-    context
-        .l4_csum_replace(
-            checksum,
-            0,
-            addresses.into(),
-            flags | u64::from(BPF_F_PSEUDO_HDR),
-        )
-        .map_err(|_| Unreadable::Truncated)?;
+        Err(Unreadable::Foreign)
+    }
+}
+
+/// What [`rewrite`] does.
+#[inline(always)]
+pub fn rewrite_here<F: Family>(
+    context: &TcContext,
+    packet: &Packet<F>,
+    new: &Tuple<F>,
+) -> Result<(), Unreadable> {
+    match packet.form {
+        Form::Error => quote::rewrite(context, packet, new),
+        Form::LaterFragment => write_addresses(context, packet, &packet.tuple, new, None),
+        Form::Whole | Form::FirstFragment => match packet.protocol {
+            SCTP => rewrite_sctp(context, packet, new),
+            // A UDP checksum of 0 means "none" and stays 0 (RFC 768).
+            _ => {
+                let checksum = if packet.protocol == TCP {
+                    (packet.transport.get() + TCP_CHECKSUM_OFFSET, 0)
+                } else {
+                    let offset = packet.transport.get() + UDP_CHECKSUM_OFFSET;
+                    (offset, u64::from(BPF_F_MARK_MANGLED_0))
+                };
+                rewrite_with_sum(context, packet, new, checksum)
+            }
+        },
+    }
+}
+
+/// TCP and UDP, whose checksum covers addresses and ports: where it is, and flags for it.
+#[inline(always)]
+fn rewrite_with_sum<F: Family>(
+    context: &TcContext,
+    packet: &Packet<F>,
+    new: &Tuple<F>,
+    checksum: (usize, u64),
+) -> Result<(), Unreadable> {
+    let old = &packet.tuple;
+    write_ports(context, packet, new)?;
+    write_addresses(context, packet, old, new, Some(checksum))?;
     if old.has_ports_of(new) {
         return Ok(());
     }
-    let ports = old.port_difference(new).to_wsum();
+    let (offset, flags) = checksum;
+    adjust(context, offset, old.port_difference(new), flags)
+}
+
+/// SCTP, whose CRC covers ports, but no addresses. It is 0 while it is still to be filled in, by
+/// the interface that the packet leaves by, and then stays so.
+#[inline(always)]
+fn rewrite_sctp<F: Family>(
+    context: &TcContext,
+    packet: &Packet<F>,
+    new: &Tuple<F>,
+) -> Result<(), Unreadable> {
+    let old = &packet.tuple;
+    if !old.has_ports_of(new) {
+        // The length is needed, which a fragment does not tell.
+        let Form::Whole = packet.form else {
+            return Err(Unreadable::Foreign);
+        };
+        let difference = old.port_word() ^ new.port_word();
+        let difference = crc_difference(difference, packet.end - packet.transport.get() as u32);
+        write_ports(context, packet, new)?;
+        let checksum = at_mut::<u32>(context, packet.transport.get() + SCTP_CHECKSUM_OFFSET)?;
+        let mut change = old.port_difference(new);
+        if *checksum != 0 {
+            change = change.replace(*checksum, *checksum ^ difference);
+            *checksum ^= difference;
+        }
+        account(context, change);
+    }
+    write_addresses(context, packet, old, new, None)
+}
+
+/// [`crc32c::difference`] as a function of the kernel's ([`crate::functions`]): its loops are long.
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub extern "C" fn crc_difference(difference: u32, length: u32) -> u32 {
+    crc32c::difference(difference, length)
+}
+
+#[inline(always)]
+fn write_ports<F: Family>(
+    context: &TcContext,
+    packet: &Packet<F>,
+    new: &Tuple<F>,
+) -> Result<(), Unreadable> {
+    let ports = at_mut::<Ports>(context, packet.transport.get())?;
+    ports.source = new.source_port;
+    ports.destination = new.destination_port;
+    Ok(())
+}
+
+/// Writes the addresses of `new` into the packet's network header in place of those of `old`, and
+/// keeps the checksum of what follows it true, if one covers them.
+///
+/// That goes through the kernel's helper: it alone knows whether the field holds a whole checksum
+/// or, with `CHECKSUM_PARTIAL`, only the pseudo header's part, which addresses change and ports do
+/// not; and it keeps `skb->csum` of `CHECKSUM_COMPLETE` true.
+#[inline(always)]
+pub fn write_addresses<F: Family>(
+    context: &TcContext,
+    packet: &Packet<F>,
+    old: &Tuple<F>,
+    new: &Tuple<F>,
+    covering: Option<(usize, u64)>,
+) -> Result<(), Unreadable> {
+    F::write(context, packet.network.get(), old, new)?;
+    let change = old.address_difference(new);
+    if let Some((offset, flags)) = covering {
+        adjust(context, offset, change, flags | u64::from(BPF_F_PSEUDO_HDR))?;
+    }
+    // The helper takes it that the header that holds the addresses has a checksum of its own, so
+    // that the frame's sum changes with the field (inet_proto_csum_replace_by_diff() in
+    // net/core/utils.c).
+    if !F::HAS_HEADER_CHECKSUM {
+        account(context, change);
+    }
+    Ok(())
+}
+
+/// Changes the checksum at `offset` by what is covered by it having changed.
+#[inline(always)]
+pub fn adjust(
+    context: &TcContext,
+    offset: usize,
+    change: Sum,
+    flags: u64,
+) -> Result<(), Unreadable> {
     context
-        .l4_csum_replace(checksum, 0, ports.into(), flags)
+        .l4_csum_replace(offset, 0, change.to_wsum().into(), flags)
         .map_err(|_| Unreadable::Truncated)
+}
+
+/// Tells the kernel that the sum over the frame has changed, if it has one from the hardware
+/// (`CHECKSUM_COMPLETE`).
+#[inline(always)]
+pub fn account(context: &TcContext, change: Sum) {
+    // SAFETY: the context is the kernel's. The helper fails where there is no such sum.
+    let _ = unsafe { bpf_csum_update(context.skb.skb, change.to_wsum()) };
 }

@@ -7,7 +7,7 @@ use aya_ebpf::{
         bpf_redir_neigh__bindgen_ty_1 as NextHopAddress,
     },
     cty::c_long,
-    helpers::{bpf_fib_lookup, bpf_redirect_neigh},
+    helpers::{bpf_fib_lookup, bpf_redirect_neigh, bpf_skb_change_head},
     programs::TcContext,
 };
 use shunt_common::{Counter, Tuple};
@@ -16,7 +16,8 @@ use crate::{
     family::Family,
     frame::Unreadable,
     icmp::IcmpError,
-    packet::{NETWORK_OFFSET, Packet},
+    maps::LOOKUPS,
+    packet::{Link, Packet},
 };
 
 /// The way to a next hop.
@@ -42,15 +43,20 @@ pub fn find<F: Family>(
         reason: Counter::DropNoRoute,
         tell: None,
     };
-    if F::hop_limit(context, NETWORK_OFFSET).map_err(|_| NO_ROUTE)? <= 1 {
+    if F::hop_limit(context, packet.network.get()).map_err(|_| NO_ROUTE)? <= 1 {
         return Err(Refusal {
             reason: Counter::RejectExpired,
             tell: Some(F::EXPIRED),
         });
     }
+    let Some(lookup) = LOOKUPS.get_ptr_mut(0) else {
+        return Err(NO_ROUTE);
+    };
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let lookup = unsafe { &mut *lookup };
     // SAFETY: words, bytes and unions of them.
-    let mut lookup: FibLookup = unsafe { core::mem::zeroed() };
-    F::route_key(context, NETWORK_OFFSET, translated, &mut lookup).map_err(|_| NO_ROUTE)?;
+    *lookup = unsafe { core::mem::zeroed() };
+    F::route_key(context, packet.network.get(), translated, lookup).map_err(|_| NO_ROUTE)?;
     lookup.__bindgen_anon_1.tot_len = longest_packet(context, packet);
     // SAFETY: the context is the kernel's.
     lookup.ifindex = unsafe { (*context.skb.skb).ifindex };
@@ -58,7 +64,7 @@ pub fn find<F: Family>(
     let answer = unsafe {
         bpf_fib_lookup(
             context.skb.skb.cast(),
-            &raw mut lookup,
+            lookup,
             size_of::<FibLookup>() as i32,
             0,
         )
@@ -88,8 +94,20 @@ impl Route {
     /// Has the kernel send the packet this way, one hop older; the program has to end with
     /// [`crate::verdict::Verdict::Redirect`].
     #[inline(always)]
-    pub fn take<F: Family>(mut self, context: &TcContext) -> Result<(), Unreadable> {
-        F::decrement_hop_limit(context, NETWORK_OFFSET)?;
+    pub fn take<F: Family>(
+        mut self,
+        context: &TcContext,
+        packet: &Packet<F>,
+    ) -> Result<(), Unreadable> {
+        F::decrement_hop_limit(context, packet.network.get())?;
+        if packet.link == Link::None {
+            // The helper that sends the packet takes an Ethernet header off, whatever it says.
+            let length = Link::Ethernet.header_length() as u32;
+            // SAFETY: the context is the kernel's.
+            if unsafe { bpf_skb_change_head(context.skb.skb, length, 0) } != 0 {
+                return Err(Unreadable::Foreign);
+            }
+        }
         // SAFETY: the helper gets as many bytes as it is told.
         let redirected = unsafe {
             bpf_redirect_neigh(
@@ -116,7 +134,7 @@ fn longest_packet<F: Family>(context: &TcContext, packet: &Packet<F>) -> u16 {
     let whole = if segment == 0 {
         context.len() as usize
     } else {
-        packet.payload + segment as usize
+        packet.payload.get() + segment as usize
     };
-    (whole - NETWORK_OFFSET) as u16
+    (whole - packet.network.get()) as u16
 }

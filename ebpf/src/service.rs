@@ -9,8 +9,8 @@ use crate::{affinity, family::Family, packet::Packet, place};
 pub struct Choice<F: Family> {
     /// Its index in the backend table.
     pub index: u32,
-    /// What the table said of it.
-    pub backend: Backend<F>,
+    /// Its entry there. The agent gives it to nobody else while a program runs.
+    pub backend: &'static Backend<F>,
 }
 
 /// What a packet's destination means.
@@ -97,7 +97,7 @@ fn choose<F: Family>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> Opt
     let index = slot.select(fraction);
     let choice = Choice {
         index,
-        backend: *F::backends().get(index)?,
+        backend: F::backends().get(index)?,
     };
     if slot.affinity == 0 {
         return Some(choice);
@@ -112,7 +112,7 @@ fn choose<F: Family>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> Opt
         Backend::<F>::IN_CLUSTER_SET
     };
     let usable = |backend: &Backend<F>| {
-        backend.weight > 0 && backend.flags & set != 0 && backend.has_owner_of(&choice.backend)
+        backend.weight > 0 && backend.flags & set != 0 && backend.has_owner_of(choice.backend)
     };
     if let Some(last) = affinity::recall(&bond, slot.affinity, usable) {
         return Some(last);

@@ -4,7 +4,10 @@ use aya_ebpf::{
     bindings::TC_ACT_REDIRECT, cty::c_long, helpers::bpf_redirect, programs::TcContext,
 };
 
-use crate::frame::{Unreadable, at_mut};
+use crate::{
+    frame::{Unreadable, at_mut},
+    packet::Link,
+};
 
 /// The addresses of an Ethernet header.
 #[repr(C)]
@@ -16,9 +19,11 @@ struct EthernetAddresses {
 /// Has the kernel send the packet out of the interface that it came in by, to the station that
 /// sent it; the program has to end with [`crate::verdict::Verdict::Redirect`].
 #[inline(always)]
-pub fn turn_back(context: &TcContext) -> Result<(), Unreadable> {
-    let ethernet = at_mut::<EthernetAddresses>(context, 0)?;
-    core::mem::swap(&mut ethernet.destination, &mut ethernet.source);
+pub fn turn_back(context: &TcContext, link: Link) -> Result<(), Unreadable> {
+    if link == Link::Ethernet {
+        let ethernet = at_mut::<EthernetAddresses>(context, 0)?;
+        core::mem::swap(&mut ethernet.destination, &mut ethernet.source);
+    }
     // SAFETY: the context is the kernel's; the helper takes any interface index.
     let redirected = unsafe { bpf_redirect((*context.skb.skb).ifindex, 0) };
     if redirected == c_long::from(TC_ACT_REDIRECT) {

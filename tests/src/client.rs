@@ -74,6 +74,13 @@ impl Target {
         self.address
     }
 
+    /// A client of the same port of another address.
+    #[must_use]
+    pub const fn to(mut self, ip: IpAddr) -> Self {
+        self.address = SocketAddr::new(ip, self.address.port());
+        self
+    }
+
     /// Waits at most so long for a connection and for each answer.
     #[must_use]
     pub const fn within(mut self, patience: Duration) -> Self {

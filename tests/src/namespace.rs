@@ -51,6 +51,10 @@ impl Namespace {
             Ok(file) => {
                 let namespace = Self { name, file };
                 namespace.configure("link set lo up\n")?;
+                // Nobody has an address twice here, so each is of use at once.
+                for interfaces in ["all", "default"] {
+                    namespace.set(&format!("net/ipv6/conf/{interfaces}/accept_dad"), "0")?;
+                }
                 Ok(namespace)
             }
             Err(error) => {

@@ -6,7 +6,8 @@
 //!               pod-a pod-b pod-c            pod-d
 //! ```
 //!
-//! The agent runs on `node`. Nothing but routes connects the parts: no bridge, no NAT, no netfilter
+//! Everybody has an IPv4 address and, of the same digits, an IPv6 address. The agent runs on `node`.
+//! Nothing but routes connects the parts: no bridge, no NAT, no netfilter
 //! rules. `node2` sends everything that is not for its own pods through `node`, so that the replies
 //! of its pods to the outside come back where their requests were translated.
 
@@ -22,7 +23,7 @@ use crate::{namespace::Namespace, server::Server};
 
 /// Who has which address.
 pub mod addresses {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     /// This node.
     pub const NODE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 16, 10));
@@ -40,6 +41,23 @@ pub mod addresses {
     pub const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 50));
     /// The addresses of this node's pods.
     pub const POD_CIDR: &str = "10.1.1.0/24";
+    /// The same for IPv6.
+    pub const POD_CIDR_V6: &str = "fd00:10:1:1::/64";
+
+    /// The IPv6 address of whoever has this IPv4 address, of the same digits: `fd00:10:1:1::3` for
+    /// 10.1.1.3. An IPv6 address is its own.
+    pub fn v6(address: IpAddr) -> IpAddr {
+        let IpAddr::V4(v4) = address else {
+            return address;
+        };
+        // Each number as if it were hexadecimal.
+        let digits = |number: u8| {
+            let number = u16::from(number);
+            number / 100 * 0x100 + number / 10 % 10 * 0x10 + number % 10
+        };
+        let [a, b, c, d] = v4.octets().map(digits);
+        Ipv6Addr::new(0xfd00, a, b, c, 0, 0, 0, d).into()
+    }
 }
 
 /// The node's address towards the outside.
@@ -54,6 +72,9 @@ const GATEWAY2: &str = "10.1.2.254";
 /// The addresses of the second node's pods.
 const POD_CIDR2: &str = "10.1.2.0/24";
 
+/// The same for IPv6.
+const POD_CIDR2_V6: &str = "fd00:10:1:2::/64";
+
 /// A pod: a namespace whose `eth0` is the other end of an interface of its node.
 #[derive(Debug)]
 pub struct Pod {
@@ -63,7 +84,7 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// The pod's address.
+    /// The pod's IPv4 address.
     pub const fn address(&self) -> IpAddr {
         self.address
     }
@@ -81,6 +102,11 @@ impl Pod {
     /// The address of its server on this port.
     pub const fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::new(self.address, port)
+    }
+
+    /// Its IPv6 address.
+    pub fn at_v6(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(addresses::v6(self.address), port)
     }
 }
 
@@ -153,7 +179,7 @@ impl Sandbox {
         self.pods.iter().map(|(name, pod)| (name.as_str(), pod))
     }
 
-    /// Starts TCP and UDP servers on these ports of a pod, in place of those that it had.
+    /// Starts TCP and UDP servers on these ports of both addresses of a pod, in place of those that it had.
     ///
     /// # Errors
     ///
@@ -164,11 +190,12 @@ impl Sandbox {
             .get_mut(name)
             .with_context(|| format!("there is no pod {name}"))?;
         pod.server = None;
-        pod.server = Some(Server::start(&pod.namespace, name, pod.address, ports)?);
+        let both = [pod.address, addresses::v6(pod.address)];
+        pod.server = Some(Server::start(&pod.namespace, name, &both, ports)?);
         Ok(())
     }
 
-    /// Adds a pod to this node; the node's interface to it is called as the pod is.
+    /// Adds a pod with this IPv4 address to this node; the node's interface to it is called as the pod is.
     ///
     /// # Errors
     ///
@@ -207,31 +234,44 @@ impl Sandbox {
         } = self;
         let (outside_address, node_address, node2_address) =
             (addresses::OUTSIDE, addresses::NODE, addresses::NODE2);
+        let [outside_v6, node_v6, node2_v6] =
+            [outside_address, node_address, node2_address].map(addresses::v6);
+        let node_outside_v6 = addresses::v6(NODE_OUTSIDE.parse()?);
         node.configure(&format!(
             "link add eth0 type veth peer name eth0 netns {}\n\
              link add eth1 type veth peer name eth0 netns {}\n\
              address add {NODE_OUTSIDE}/24 dev eth0\n\
+             address add {node_outside_v6}/64 dev eth0 nodad\n\
              address add {node_address}/24 dev eth1\n\
+             address add {node_v6}/64 dev eth1 nodad\n\
              link set eth0 up\n\
              link set eth1 up\n\
-             route add {POD_CIDR2} via {node2_address}\n",
+             route add {POD_CIDR2} via {node2_address}\n\
+             route add {POD_CIDR2_V6} via {node2_v6}\n",
             outside.name(),
             node2.name(),
         ))?;
         outside.configure(&format!(
             "address add {outside_address}/24 dev eth0\n\
+             address add {outside_v6}/64 dev eth0 nodad\n\
              link set eth0 up\n\
-             route add default via {NODE_OUTSIDE}\n"
+             route add default via {NODE_OUTSIDE}\n\
+             route add ::/0 via {node_outside_v6}\n"
         ))?;
         node2.configure(&format!(
             "address add {node2_address}/24 dev eth0\n\
+             address add {node2_v6}/64 dev eth0 nodad\n\
              link set eth0 up\n\
-             route add default via {node_address}\n"
+             route add default via {node_address}\n\
+             route add ::/0 via {node_v6}\n"
         ))?;
         // The one thing that translation needs of the host. Everything else, `rp_filter` too, is
         // as this machine has it.
-        node.set("net/ipv4/ip_forward", "1")?;
-        node2.set("net/ipv4/ip_forward", "1")
+        for node in [node, node2] {
+            node.set("net/ipv4/ip_forward", "1")?;
+            node.set("net/ipv6/conf/all/forwarding", "1")?;
+        }
+        Ok(())
     }
 
     /// Makes a pod behind `node`, as simple routed CNIs do: a veth pair, a host route to the pod,
@@ -244,19 +284,24 @@ impl Sandbox {
         gateway: &str,
     ) -> Result<Pod> {
         let namespace = Namespace::new(number, name)?;
-        let length = if address.is_ipv4() { 32 } else { 128 };
+        let (address_v6, gateway_v6) = (addresses::v6(address), addresses::v6(gateway.parse()?));
         node.configure(&format!(
             "link add {name} type veth peer name eth0 netns {}\n\
-             address add {gateway}/{length} dev {name}\n\
+             address add {gateway}/32 dev {name}\n\
+             address add {gateway_v6}/128 dev {name} nodad\n\
              link set {name} up\n\
-             route add {address}/{length} dev {name}\n",
+             route add {address}/32 dev {name}\n\
+             route add {address_v6}/128 dev {name}\n",
             namespace.name(),
         ))?;
         namespace.configure(&format!(
-            "address add {address}/{length} dev eth0\n\
+            "address add {address}/32 dev eth0\n\
+             address add {address_v6}/128 dev eth0 nodad\n\
              link set eth0 up\n\
-             route add {gateway}/{length} dev eth0\n\
-             route add default via {gateway} dev eth0\n"
+             route add {gateway}/32 dev eth0\n\
+             route add default via {gateway} dev eth0\n\
+             route add {gateway_v6}/128 dev eth0\n\
+             route add ::/0 via {gateway_v6} dev eth0\n"
         ))?;
         Ok(Pod {
             address,

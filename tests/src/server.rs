@@ -1,4 +1,4 @@
-//! A backend's servers: TCP and UDP, on several ports of one pod.
+//! A backend's servers: TCP and UDP, on several addresses and ports of one pod.
 
 mod tcp;
 mod udp;
@@ -43,7 +43,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on TCP and UDP at `address` and each of the ports, in the namespace.
+    /// Listens on TCP and UDP at each of the addresses and ports, in the namespace.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl Server {
     pub fn start(
         namespace: &Namespace,
         name: &str,
-        address: IpAddr,
+        addresses: &[IpAddr],
         ports: &[u16],
     ) -> Result<Self> {
         let backend = Arc::new(Backend {
@@ -66,8 +66,10 @@ impl Server {
             udp: Vec::new(),
         };
         namespace.enter(|| {
-            for &port in ports {
-                let at = SocketAddr::new(address, port);
+            let ends = addresses
+                .iter()
+                .flat_map(|ip| ports.iter().map(|port| SocketAddr::new(*ip, *port)));
+            for at in ends {
                 let context = || format!("{name} cannot listen at {at}");
                 server
                     .tcp

@@ -82,8 +82,14 @@ impl Tally {
     pub fn sources_from_outside(&self) -> ForeignSources {
         let remote = self.shares.iter();
         remote
-            .filter(|(backend, _)| backend.ip() == addresses::POD_D)
-            .map(|(backend, share)| ((*backend, addresses::NODE), share.connections))
+            .filter_map(|(backend, share)| {
+                let node = match backend.ip() {
+                    ip if ip == addresses::POD_D => addresses::NODE,
+                    ip if ip == addresses::v6(addresses::POD_D) => addresses::v6(addresses::NODE),
+                    _ => return None,
+                };
+                Some(((*backend, node), share.connections))
+            })
             .collect()
     }
 

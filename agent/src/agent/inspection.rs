@@ -124,7 +124,7 @@ impl Agent {
                 Vec::new()
             },
             untranslated,
-            tables: self.datapath.table_use().to_vec(),
+            tables: self.datapath.table_use(),
             counters: self.datapath.counters().read()?,
         })
     }

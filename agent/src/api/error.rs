@@ -2,6 +2,7 @@
 
 use std::{fmt, net::IpAddr};
 
+use ipnet::{IpNet, Ipv4Net};
 use thiserror::Error;
 
 use super::Protocol;
@@ -129,6 +130,22 @@ pub enum Fault {
         found: IpAddr,
         /// The IPv4 address inside.
         instead: IpAddr,
+    },
+    /// A range of IPv4 addresses written as IPv6 ones.
+    #[error("IPv4/IPv6 mix-up: {found} is a range of IPv4-mapped addresses, write {instead}")]
+    MappedRange {
+        /// The range that was given.
+        found: IpNet,
+        /// The IPv4 range inside.
+        instead: Ipv4Net,
+    },
+    /// A service has one ClusterIP of each family.
+    #[error("IPv4/IPv6 mix-up: the service has another {family} address in {first}")]
+    SecondClusterIp {
+        /// The family.
+        family: &'static str,
+        /// The path of the first one.
+        first: String,
     },
     /// A backend of a family in which the service has no address.
     #[error("IPv4/IPv6 mix-up: an {backend} backend, but the service has {service} addresses only")]

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal as _},
-    net::Ipv4Addr,
+    net::IpAddr,
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -10,10 +10,11 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use ipnet::IpNet;
 use shunt::{
-    Agent, Controller, HostSettings, Request,
-    datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, cleanup},
-    renderer::Renderer,
+    Agent, Controller, HostNeeds, HostSettings, Request,
+    datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, RejectLimit, cleanup},
+    renderer::{RenderOptions, Renderer},
     server::{Server, Socket},
     source::{self, Input},
 };
@@ -26,7 +27,8 @@ use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    options::{NodeArgs, PinArgs, SnatArgs, SocketArgs},
+    addresses::Addresses,
+    options::{FamilyArgs, NodeArgs, PinArgs, SnatArgs, SocketArgs},
     tables::{ConntrackArgs, SizeArgs},
 };
 
@@ -57,12 +59,20 @@ pub(crate) struct AgentArgs {
     node: NodeArgs,
 
     /// The address that a pod sees when it reaches itself through its service; nobody else may
-    /// have it
-    #[arg(long, value_name = "IP", default_value_t = DatapathOptions::default().hairpin_ip)]
-    hairpin_ip: Ipv4Addr,
+    /// have it. Once for each family [default: 169.254.254.1 and fd9a:7452:4a6d::1]
+    #[arg(long = "hairpin-ip", value_name = "IP")]
+    hairpin_ips: Vec<IpAddr>,
 
     #[command(flatten)]
     snat: SnatArgs,
+
+    /// How many packets a second are rejected with an ICMP error, where nothing serves them; 0: any
+    /// number. A twentieth of it may come at once; beyond that they are dropped
+    #[arg(long, value_name = "N", default_value_t = RejectLimit::default().rate)]
+    reject_rate: u32,
+
+    #[command(flatten)]
+    families: FamilyArgs,
 
     /// What the kernel programs log of packets
     #[arg(long, value_enum, default_value_t)]
@@ -114,8 +124,10 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         socket: SocketArgs { socket },
         interfaces,
         node,
-        hairpin_ip,
+        hairpin_ips,
         snat,
+        reject_rate,
+        families,
         packet_log,
         sizes,
         conntrack,
@@ -135,15 +147,31 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     };
     // Before anything is touched: another agent may be at work here.
     let listener = Socket::listen(&socket)?;
-    for complaint in HostSettings::read().complaints(snat.snat_ports, !node.pod_cidrs.is_empty()) {
+    let families = families.families();
+    let render_options = node.render_options()?;
+    let settings = HostSettings::read();
+    let needs = HostNeeds {
+        snat_ports: snat.snat_ports,
+        pod_cidrs: &node.pod_cidrs,
+        ipv4: families.ipv4,
+        ipv6: families.ipv6 && uses_ipv6(&render_options, &node.pod_cidrs),
+    };
+    for complaint in settings.complaints(&needs) {
         warn!("{complaint}");
     }
-    let renderer = Renderer::new(node.render_options()?);
+    let renderer = Renderer::new(render_options);
+    let defaults = DatapathOptions::default();
+    let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
+    let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
     let mut datapath = Datapath::load(&DatapathOptions {
         pod_cidrs: node.pod_cidrs,
-        hairpin_ip,
-        snat_ip: snat.snat_ip,
+        hairpin_v4: hairpin.v4.unwrap_or(defaults.hairpin_v4),
+        hairpin_v6: hairpin.v6.unwrap_or(defaults.hairpin_v6),
+        snat_v4: snat_from.v4,
+        snat_v6: snat_from.v6,
         snat_ports: snat.snat_ports,
+        rejects: RejectLimit { rate: reject_rate },
+        families,
         packet_log,
         sizes: sizes.table_sizes(),
         pin_dir: pin_dir.clone(),
@@ -209,6 +237,17 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         info!("nothing is translated: nothing stays pinned");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there is IPv6 here besides what every interface has of it: an address that can reach
+/// other links, or a setting that names one.
+fn uses_ipv6(options: &RenderOptions, pod_cidrs: &[IpNet]) -> bool {
+    let addresses = options.node_ips.iter().chain(&options.host_addresses);
+    let mut addresses = addresses.copied().chain(pod_cidrs.iter().map(IpNet::addr));
+    addresses.any(|address| match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
+    })
 }
 
 /// What the programs counted, in words.

@@ -137,7 +137,7 @@ fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
         added,
         changed,
         removed,
-        skipped,
+        untranslated,
         writes,
         took_us,
         conflicts,
@@ -146,7 +146,7 @@ fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
         added: added as usize,
         changed: changed as usize,
         removed: removed as usize,
-        skipped: skipped as usize,
+        untranslated: untranslated as usize,
         writes,
         conflicts: Vec::new(),
         took: Duration::from_micros(took_us),
@@ -163,10 +163,11 @@ fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
     for conflict in conflicts {
         writeln!(output, "line {line}: conflict: {conflict}")?;
     }
-    if skipped > 0 {
+    if untranslated > 0 {
         writeln!(
             output,
-            "line {line}: {skipped} IPv6 frontends are not translated by this version"
+            "line {line}: {untranslated} frontends are not translated: their address family is not \
+             among the agent's --ip-families"
         )?;
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The subcommands, one module each.
 
+mod addresses;
 pub(crate) mod agent;
 pub(crate) mod apply;
 pub(crate) mod cleanup;

@@ -1,15 +1,14 @@
 //! Flags that several commands share.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    num::NonZeroU32,
-    path::PathBuf,
-};
+use std::{net::IpAddr, num::NonZeroU32, path::Path, path::PathBuf};
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use shunt::renderer::{RenderOptions, host_addresses};
+use shunt::{
+    datapath::Families,
+    renderer::{RenderOptions, host_addresses},
+};
 use shunt_common::PortRange;
 
 /// Where the datapath is pinned.
@@ -21,12 +20,12 @@ pub(crate) struct PinArgs {
 }
 
 /// From where connections from outside to backends on other nodes go on.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct SnatArgs {
     /// The address of this node that connections from outside to backends on other nodes go on
-    /// from [default: the lowest of the node's own]
-    #[arg(long, value_name = "IP")]
-    pub(crate) snat_ip: Option<Ipv4Addr>,
+    /// from; once for each family [default: the lowest of the node's own]
+    #[arg(long = "snat-ip", value_name = "IP")]
+    pub(crate) snat_ips: Vec<IpAddr>,
 
     /// The source ports that they are given; the host's own connections must not use them
     #[arg(long, value_name = "FIRST-LAST", default_value = "1024-29999", value_parser = port_range)]
@@ -39,6 +38,42 @@ fn port_range(text: &str) -> Result<PortRange, String> {
         .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     let (first, last) = ends.ok_or("not of the form FIRST-LAST, as in 1024-29999")?;
     PortRange::within(first, last).ok_or_else(|| "there is no port in this range".to_owned())
+}
+
+/// An address family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IpFamily {
+    /// IPv4
+    Ipv4,
+    /// IPv6
+    Ipv6,
+}
+
+/// Which families are translated.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FamilyArgs {
+    /// The address families that are translated; frontends of another are left out, and its tables
+    /// take no memory [default: ipv4, and ipv6 if this host has it]
+    #[arg(long, value_name = "FAMILIES", value_enum, value_delimiter = ',')]
+    pub(crate) ip_families: Vec<IpFamily>,
+}
+
+impl FamilyArgs {
+    /// The families.
+    pub(crate) fn families(&self) -> Families {
+        let Self { ip_families } = self;
+        if ip_families.is_empty() {
+            return Families {
+                ipv4: true,
+                // A kernel without IPv6, or with it switched off, does not have the file.
+                ipv6: Path::new("/proc/net/if_inet6").exists(),
+            };
+        }
+        Families {
+            ipv4: ip_families.contains(&IpFamily::Ipv4),
+            ipv6: ip_families.contains(&IpFamily::Ipv6),
+        }
+    }
 }
 
 /// Where the agent is asked.
@@ -61,7 +96,7 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) local_backend_weight: NonZeroU32,
 
-    /// A range of addresses of this node's pods; may be given several times
+    /// A range of addresses of this node's pods; may be given several times, for both families
     #[arg(long = "pod-cidr", value_name = "CIDR")]
     pub(crate) pod_cidrs: Vec<IpNet>,
 }

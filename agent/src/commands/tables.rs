@@ -3,7 +3,7 @@
 use clap::Args;
 use shunt::datapath::{TableSizes, Timeouts};
 
-/// How large the tables are. They are allocated at start.
+/// How large the tables of each address family are. They are allocated at start.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct SizeArgs {
     /// How many frontends there can be
@@ -29,6 +29,10 @@ pub(crate) struct SizeArgs {
     /// How many source ranges there can be, counted once for each frontend
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().source_ranges)]
     max_source_ranges: u32,
+
+    /// How many fragmented packets are remembered of which later fragments may come
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().fragments)]
+    fragments: u32,
 }
 
 /// How long connections are remembered, in seconds.
@@ -64,6 +68,22 @@ pub(crate) struct ConntrackArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().udp_replied)]
     udp_replied_timeout: u32,
 
+    /// Silence after which an SCTP association without a reply is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().sctp_opening)]
+    sctp_opening_timeout: u32,
+
+    /// Silence after which an SCTP association is forgotten; its peers send heartbeats
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().sctp_established)]
+    sctp_established_timeout: u32,
+
+    /// Silence after which an SCTP association whose shutdown one side has acknowledged is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().sctp_closing)]
+    sctp_closing_timeout: u32,
+
+    /// Silence after which an SCTP association that is shut down or aborted is forgotten
+    #[arg(long, value_name = "SECONDS", default_value_t = Timeouts::default().sctp_closed)]
+    sctp_closed_timeout: u32,
+
     /// How often connections that are over are removed; each second while the table is more than
     /// three quarters full
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
@@ -80,6 +100,7 @@ impl SizeArgs {
             max_conntrack,
             max_affinity,
             max_source_ranges,
+            fragments,
         } = self;
         TableSizes {
             frontends: max_frontends,
@@ -88,6 +109,7 @@ impl SizeArgs {
             conntrack: max_conntrack,
             affinity: max_affinity,
             source_ranges: max_source_ranges,
+            fragments,
         }
     }
 }
@@ -108,6 +130,10 @@ impl ConntrackArgs {
             snat_closed_timeout,
             udp_one_way_timeout,
             udp_replied_timeout,
+            sctp_opening_timeout,
+            sctp_established_timeout,
+            sctp_closing_timeout,
+            sctp_closed_timeout,
             conntrack_interval: _,
         } = *self;
         Timeouts {
@@ -118,6 +144,10 @@ impl ConntrackArgs {
             snat_closed: snat_closed_timeout,
             udp_one_way: udp_one_way_timeout,
             udp_replied: udp_replied_timeout,
+            sctp_opening: sctp_opening_timeout,
+            sctp_established: sctp_established_timeout,
+            sctp_closing: sctp_closing_timeout,
+            sctp_closed: sctp_closed_timeout,
         }
     }
 }

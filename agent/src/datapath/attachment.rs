@@ -12,12 +12,14 @@ use aya::{
     },
     util::KernelVersion,
 };
+use nix::net::if_::if_indextoname;
 use tracing::{info, warn};
 
 use super::{
     Datapath, DatapathError,
     clsact::{self, Filter},
     hook::Hook,
+    link_layer::LinkLayer,
     pins::{self, LinkPin},
 };
 
@@ -54,24 +56,23 @@ impl Attachment {
     }
 }
 
-/// Attaches the program of `hook` to the interface, so that it outlives the agent if there is a
-/// place for what that needs.
+/// Attaches the program of `hook` for the interface's link layer to it, so that it outlives the
+/// agent if there is a place for what that needs.
 pub fn attach(
     datapath: &mut Datapath,
     interface: &str,
     index: u32,
     hook: Hook,
 ) -> Result<Attachment, DatapathError> {
-    let name = hook.program();
+    let name = hook.program(LinkLayer::of_interface(interface)?);
     let failed = |source| DatapathError::Program { name, source };
     let pin = datapath.pins().map(|pins| pins.link(index, hook));
     let tcx = KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE);
     let program = datapath.program(name)?;
     if !tcx {
         return match pin {
-            Some(note) => {
-                Filter::attach(program, (interface, index), hook, note).map(Attachment::Filter)
-            }
+            Some(note) => Filter::attach((name, program), (interface, index), hook, note)
+                .map(Attachment::Filter),
             None => clsact::attach(program, interface, hook).map(Attachment::Link),
         }
         .map_err(failed);
@@ -91,8 +92,8 @@ pub fn attach(
     }
 }
 
-/// Replaces the programs of all pinned links by ours. What is no link, or not one of an interface
-/// that exists, is removed.
+/// Replaces the programs of all pinned links by ours, each by the one for its interface's link
+/// layer. What is no link, or not one of an interface that exists, is removed.
 pub fn adopt(datapath: &mut Datapath) -> BTreeMap<(u32, Hook), Attachment> {
     let mut adopted = BTreeMap::new();
     let links = match datapath
@@ -110,7 +111,18 @@ pub fn adopt(datapath: &mut Datapath) -> BTreeMap<(u32, Hook), Attachment> {
             discard(&path, "it is of another network namespace");
             continue;
         };
-        match adopt_one(datapath, &path, index, hook) {
+        // An interface without a name is gone, which its link will say.
+        let layer = if_indextoname(index).map_or(Ok(LinkLayer::Ethernet), |name| {
+            LinkLayer::of_interface(&name.to_string_lossy())
+        });
+        let layer = match layer {
+            Ok(layer) => layer,
+            Err(error) => {
+                discard(&path, &error.to_string());
+                continue;
+            }
+        };
+        match adopt_one(datapath, &path, (index, hook), hook.program(layer)) {
             Ok(attachment) => {
                 info!(index, hook = hook.name(), "program replaced");
                 adopted.insert((index, hook), attachment);
@@ -129,10 +141,9 @@ pub fn adopt(datapath: &mut Datapath) -> BTreeMap<(u32, Hook), Attachment> {
 fn adopt_one(
     datapath: &mut Datapath,
     path: &Path,
-    index: u32,
-    hook: Hook,
+    (index, hook): (u32, Hook),
+    name: &'static str,
 ) -> Result<Attachment, DatapathError> {
-    let name = hook.program();
     let failed = |source| DatapathError::Program { name, source };
     let pin = path.to_owned();
     if clsact::is_note(path) {

@@ -37,17 +37,17 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Attaches the program of `hook` to an interface, by its name and index, and leaves a note
-    /// of it.
+    /// Attaches a program, by its name, to a hook of an interface, by its name and index, and
+    /// leaves a note of it.
     pub fn attach(
-        program: &mut SchedClassifier,
+        (name, program): (&str, &mut SchedClassifier),
         (interface, index): (&str, u32),
         hook: Hook,
         note: PathBuf,
     ) -> Result<Self, ProgramError> {
         pins::remove(&note)
             .map_err(io::Error::other)
-            .and_then(|()| symlink(Path::new("../programs").join(hook.program()), &note))?;
+            .and_then(|()| symlink(Path::new("../programs").join(name), &note))?;
         match attach(program, interface, hook) {
             Ok(link) => {
                 // It would detach the program at its end.

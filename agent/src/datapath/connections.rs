@@ -6,11 +6,12 @@ use aya::{
     Ebpf,
     maps::{HashMap, Map, MapData, MapError},
 };
-use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Family};
+use shunt_common::{ConntrackEntry, ConntrackKey, Direction, V4, V6};
 
 use super::{
-    Conntrack, DatapathError, batch::BatchReader, conntrack::Connection, family::FromIp,
-    lifetime::Phase, removed_for_room::RemovedForRoom, shared_array::SharedArray,
+    DatapathError, TableUse, batch::BatchReader, clock::Clock, connection::Connection,
+    conntrack_table::ConntrackTable, family::FromIp, lifetime::Phase,
+    removed_for_room::RemovedForRoom,
 };
 
 /// A connection that is remembered.
@@ -32,72 +33,84 @@ pub struct LiveConnection {
 
 /// A way to read the connections beside the collector, which owns them.
 #[derive(Clone)]
-pub struct Connections<F: Family>(Arc<Conntrack<F>>);
+pub struct Connections(Arc<Inner>);
 
-impl<F: FromIp> Connections<F> {
-    /// Opens the table and the clock of these names a second time.
+struct Inner {
+    clock: Clock,
+    v4: ConntrackTable<V4>,
+    v6: ConntrackTable<V6>,
+    removed_for_room: RemovedForRoom,
+}
+
+impl Connections {
+    /// Opens the tables a second time.
     pub(super) fn open(
         ebpf: &Ebpf,
-        table: &'static str,
-        clock: &'static str,
         removed_for_room: RemovedForRoom,
     ) -> Result<Self, DatapathError> {
-        let failed = |name| move |source| DatapathError::Map { name, source };
-        let entries = Map::from_map_data(duplicate(ebpf, table)?).map_err(failed(table))?;
-        let entries = HashMap::try_from(entries).map_err(failed(table))?;
-        let data = duplicate(ebpf, clock)?;
-        let length = data.info().map_err(failed(clock))?.max_entries();
-        let memory =
-            SharedArray::map(data.fd(), length).map_err(|source| DatapathError::Mapping {
-                name: clock,
-                source,
-            })?;
-        let conntrack = Conntrack::new(entries, memory, removed_for_room).map_err(failed(table))?;
-        Ok(Self(Arc::new(conntrack)))
-    }
-
-    /// How many entries the table has room for; a connection takes two.
-    pub fn capacity(&self) -> u32 {
-        self.0.capacity()
+        Ok(Self(Arc::new(Inner {
+            clock: Clock::open(ebpf)?,
+            v4: open(ebpf, &removed_for_room)?,
+            v6: open(ebpf, &removed_for_room)?,
+            removed_for_room,
+        })))
     }
 
     /// How many connections were removed for room since this agent began, before their time.
     pub fn removed_for_room(&self) -> u64 {
-        self.0.removed_for_room().get()
+        self.0.removed_for_room.get()
     }
 
-    /// How many entries there are. Reads the whole table, which takes milliseconds.
+    /// How full the tables are. Reads all of them, which takes milliseconds.
     ///
     /// # Errors
     ///
     /// If the kernel refuses to read.
-    pub fn count(&self) -> io::Result<usize> {
-        let mut reader = BatchReader::<ConntrackKey<F>, ConntrackEntry<F>>::new();
-        let mut count = 0;
-        loop {
-            let (keys, _, last) = reader.next_piece(self.0.map().fd().as_fd())?;
-            count += keys.len();
-            if last {
-                return Ok(count);
-            }
-        }
+    pub fn table_use(&self) -> io::Result<[TableUse; 2]> {
+        Ok([table_use(&self.0.v4)?, table_use(&self.0.v6)?])
     }
 
     /// Begins to list the connections.
-    pub fn list(&self) -> ConnectionList<F> {
+    pub fn list(&self) -> ConnectionList {
         ConnectionList {
-            table: Arc::clone(&self.0),
-            reader: BatchReader::new(),
-            ended: false,
+            tables: Arc::clone(&self.0),
+            v4: Some(BatchReader::new()),
+            v6: Some(BatchReader::new()),
+        }
+    }
+}
+
+/// Opens a family's table a second time.
+fn open<F: FromIp>(
+    ebpf: &Ebpf,
+    removed_for_room: &RemovedForRoom,
+) -> Result<ConntrackTable<F>, DatapathError> {
+    let name = F::TABLES.conntrack;
+    let failed = |source| DatapathError::Map { name, source };
+    let entries = Map::from_map_data(duplicate(ebpf, name)?).map_err(failed)?;
+    let entries = HashMap::try_from(entries).map_err(failed)?;
+    ConntrackTable::new(entries, removed_for_room.clone()).map_err(failed)
+}
+
+fn table_use<F: FromIp>(table: &ConntrackTable<F>) -> io::Result<TableUse> {
+    let mut reader = Reader::<F>::new();
+    let mut used = 0;
+    loop {
+        let (keys, _, last) = reader.next_piece(table.map().fd().as_fd())?;
+        used += keys.len() as u32;
+        if last {
+            return Ok(TableUse {
+                name: F::TABLES.shown.conntrack,
+                used,
+                capacity: table.capacity(),
+            });
         }
     }
 }
 
 /// A second handle on a map of the object.
 fn duplicate(ebpf: &Ebpf, name: &'static str) -> Result<MapData, DatapathError> {
-    let (Map::HashMap(data) | Map::Array(data)) =
-        ebpf.map(name).ok_or(DatapathError::Missing(name))?
-    else {
+    let Map::HashMap(data) = ebpf.map(name).ok_or(DatapathError::Missing(name))? else {
         return Err(DatapathError::Missing(name));
     };
     let failed = |source| DatapathError::Map { name, source };
@@ -109,38 +122,56 @@ fn duplicate(ebpf: &Ebpf, name: &'static str) -> Result<MapData, DatapathError> 
     MapData::from_fd(descriptor).map_err(failed)
 }
 
+type Reader<F> = BatchReader<ConntrackKey<F>, ConntrackEntry<F>>;
+
 /// The connections, piece by piece. Between two pieces nothing is held in the kernel, so whoever
 /// reads may take their time.
-pub struct ConnectionList<F: Family> {
-    table: Arc<Conntrack<F>>,
-    reader: BatchReader<ConntrackKey<F>, ConntrackEntry<F>>,
-    ended: bool,
+pub struct ConnectionList {
+    tables: Arc<Inner>,
+    /// `None` at the end.
+    v4: Option<Reader<V4>>,
+    v6: Option<Reader<V6>>,
 }
 
-impl<F: FromIp> ConnectionList<F> {
+impl ConnectionList {
     /// Some more connections; `None` at the end.
     ///
     /// # Errors
     ///
     /// If the kernel refuses to read.
     pub fn next_piece(&mut self) -> io::Result<Option<Vec<LiveConnection>>> {
-        if self.ended {
-            return Ok(None);
+        let Self { tables, v4, v6 } = self;
+        let now = tables.clock.now();
+        match next_piece(&tables.v4, v4, now)? {
+            None => next_piece(&tables.v6, v6, now),
+            piece => Ok(piece),
         }
-        let now = self.table.now();
-        let (keys, entries, last) = self.reader.next_piece(self.table.map().fd().as_fd())?;
-        let mut found = Vec::with_capacity(keys.len() / 2);
-        for (key, entry) in keys.iter().zip(entries) {
-            let connection = Connection::of(key, entry, |key| self.table.get(key))?;
-            let forward = key.direction == Direction::Forward as u8;
-            // With both entries there, the forward one stands for both.
-            if forward || connection.other.is_none() {
-                found.push(live(key, entry, forward, &connection, now));
-            }
-        }
-        self.ended = last;
-        Ok(Some(found))
     }
+}
+
+/// Some more connections of a family; `None` at the end, of the reader too.
+fn next_piece<F: FromIp>(
+    table: &ConntrackTable<F>,
+    place: &mut Option<Reader<F>>,
+    now: u32,
+) -> io::Result<Option<Vec<LiveConnection>>> {
+    let Some(reader) = place else {
+        return Ok(None);
+    };
+    let (keys, entries, last) = reader.next_piece(table.map().fd().as_fd())?;
+    let mut found = Vec::with_capacity(keys.len() / 2);
+    for (key, entry) in keys.iter().zip(entries) {
+        let connection = Connection::of(key, entry, |key| table.get(key))?;
+        let forward = key.direction == Direction::Forward as u8;
+        // With both entries there, the forward one stands for both.
+        if forward || connection.other.is_none() {
+            found.push(live(key, entry, forward, &connection, now));
+        }
+    }
+    if last {
+        *place = None;
+    }
+    Ok(Some(found))
 }
 
 fn live<F: FromIp>(

@@ -1,28 +1,21 @@
-//! The connections of one family: their clock, and what becomes of those that are over.
+//! The connections of both families, for whoever keeps them: their clock, and what becomes of those
+//! that are over.
 
-use std::{io, os::fd::AsFd as _};
+use std::{io, ops::AddAssign};
 
-use aya::maps::{HashMap, IterableMap as _, MapData, MapError};
-use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Family};
+use aya::Ebpf;
+use shunt_common::{V4, V6};
 
 use super::{
-    batch::BatchReader,
-    headroom::{self, BUSY, CROWDED, Candidate, Rank},
-    lifetime::{Phase, Timeouts},
-    raw::Raw,
-    removed_for_room::RemovedForRoom,
-    shared_array::SharedArray,
+    DatapathError, clock::Clock, conntrack_table::ConntrackTable, family::FromIp, kernel_tables,
+    lifetime::Timeouts, removed_for_room::RemovedForRoom,
 };
 
-/// Of `linux/bpf.h`: only if there is none.
-const BPF_NOEXIST: u64 = 1;
-
-/// The conntrack table of one family and the clock that its entries are dated by.
-pub struct Conntrack<F: Family> {
-    entries: HashMap<MapData, Raw<ConntrackKey<F>>, Raw<ConntrackEntry<F>>>,
-    clock: SharedArray<u32>,
-    capacity: u32,
-    removed_for_room: RemovedForRoom,
+/// The conntrack tables and the clock that their entries are dated by.
+pub struct Conntrack {
+    clock: Clock,
+    pub(super) v4: ConntrackTable<V4>,
+    pub(super) v6: ConntrackTable<V6>,
 }
 
 /// What a sweep has found.
@@ -36,41 +29,42 @@ pub struct Swept {
     pub removed_for_room: usize,
 }
 
-impl<F: Family> Conntrack<F> {
-    /// Over the table and the clock.
-    pub(super) fn new(
-        entries: HashMap<MapData, Raw<ConntrackKey<F>>, Raw<ConntrackEntry<F>>>,
-        clock: SharedArray<u32>,
-        removed_for_room: RemovedForRoom,
-    ) -> Result<Self, MapError> {
-        Ok(Self {
-            capacity: entries.map().info()?.max_entries(),
-            entries,
-            clock,
+impl AddAssign for Swept {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            kept,
+            removed,
             removed_for_room,
+        } = other;
+        self.kept += kept;
+        self.removed += removed;
+        self.removed_for_room += removed_for_room;
+    }
+}
+
+impl Conntrack {
+    /// Takes the tables out of the loaded object; what is removed for room is counted in
+    /// `removed_for_room`.
+    pub(super) fn take(
+        ebpf: &mut Ebpf,
+        removed_for_room: &RemovedForRoom,
+    ) -> Result<Self, DatapathError> {
+        Ok(Self {
+            clock: Clock::open(ebpf)?,
+            v4: take(ebpf, removed_for_room)?,
+            v6: take(ebpf, removed_for_room)?,
         })
-    }
-
-    /// How many entries the table has room for; a connection takes two.
-    pub const fn capacity(&self) -> u32 {
-        self.capacity
-    }
-
-    /// Beyond how many entries the table is to be swept each second.
-    pub(super) const fn busy(&self) -> usize {
-        BUSY.of(self.capacity)
-    }
-
-    /// The count of what was removed for room.
-    pub(super) const fn removed_for_room(&self) -> &RemovedForRoom {
-        &self.removed_for_room
     }
 
     /// Lets `seconds` pass on the clock. It stands still while no agent runs, so that no
     /// connection ages for want of one.
     pub fn advance(&mut self, seconds: u32) {
-        self.clock
-            .write(0, self.clock.read(0).wrapping_add(seconds));
+        self.clock.advance(seconds);
+    }
+
+    /// The time in seconds.
+    pub(super) fn now(&self) -> u32 {
+        self.clock.now()
     }
 
     /// Whether no connection is remembered.
@@ -79,239 +73,31 @@ impl<F: Family> Conntrack<F> {
     ///
     /// If the kernel refuses to read.
     pub fn is_empty(&self) -> io::Result<bool> {
-        match self.entries.keys().next() {
-            None => Ok(true),
-            Some(Ok(_)) => Ok(false),
-            Some(Err(error)) => absent(error).map(|()| true),
-        }
-    }
-
-    /// The clock.
-    pub(super) fn now(&self) -> u32 {
-        self.clock.read(0)
-    }
-
-    /// The table.
-    pub(super) fn map(&self) -> &MapData {
-        self.entries.map()
+        Ok(self.v4.is_empty()? && self.v6.is_empty()?)
     }
 
     /// Removes the connections that have been silent for longer than `timeouts` say, both of
-    /// their entries. If the table is still crowded, others make room, as [`headroom`] says.
+    /// their entries. Where a table is still crowded, others make room, as `docs/conntrack.md`
+    /// says.
     ///
     /// # Errors
     ///
     /// If the kernel refuses to read or remove; what was removed until then stays so.
     pub fn sweep(&mut self, timeouts: &Timeouts) -> io::Result<Swept> {
-        let mut swept = self.remove_silent(timeouts)?;
-        if swept.kept > CROWDED.of(self.capacity) {
-            let (connections, entries) = self.make_room(swept.kept - self.busy())?;
-            swept.removed_for_room = connections;
-            swept.kept -= entries.min(swept.kept);
-            self.removed_for_room.add(connections);
-        }
+        let now = self.now();
+        let mut swept = self.v4.sweep(now, timeouts)?;
+        swept += self.v6.sweep(now, timeouts)?;
         Ok(swept)
     }
-
-    /// Removes what has been silent for too long.
-    fn remove_silent(&mut self, timeouts: &Timeouts) -> io::Result<Swept> {
-        let now = self.clock.read(0);
-        let mut swept = Swept::default();
-        let mut reader = BatchReader::<ConntrackKey<F>, ConntrackEntry<F>>::new();
-        loop {
-            let map = self.entries.map().fd().as_fd();
-            let (keys, entries, last) = reader.next_piece(map)?;
-            for (key, entry) in keys.iter().zip(entries) {
-                // Most entries are young, and need no look at their other half.
-                if now.wrapping_sub(entry.last_seen) <= timeouts.shortest(key.protocol) {
-                    swept.kept += 1;
-                    continue;
-                }
-                let connection = Connection::of(key, entry, |key| self.get(key))?;
-                if connection.other.is_none() && self.get(key)?.is_none() {
-                    // It went with its other half.
-                    continue;
-                }
-                if connection.silent(now) <= timeouts.of(connection.phase()) {
-                    swept.kept += 1;
-                    continue;
-                }
-                swept.removed += self.remove(&connection)?;
-            }
-            if last {
-                return Ok(swept);
-            }
-        }
-    }
-
-    /// Removes connections until there is room for `missing` entries more, or none is left that
-    /// may go. Gives how many connections and entries went.
-    fn make_room(&mut self, missing: usize) -> io::Result<(usize, usize)> {
-        let now = self.clock.read(0);
-        let mut candidates = Vec::new();
-        let mut reader = BatchReader::<ConntrackKey<F>, ConntrackEntry<F>>::new();
-        loop {
-            let map = self.entries.map().fd().as_fd();
-            let (keys, entries, last) = reader.next_piece(map)?;
-            for (key, entry) in keys.iter().zip(entries) {
-                // The forward half stands for both; one alone waits for its timeout. What cannot
-                // go by what this half says costs no look at the other.
-                let own_silence = now.wrapping_sub(entry.last_seen);
-                if key.direction != Direction::Forward as u8
-                    || !Rank::is_possible(entry.seen, own_silence)
-                {
-                    continue;
-                }
-                let connection = Connection::of(key, entry, |key| self.get(key))?;
-                let silent = connection.silent(now);
-                if let Some(rank) = Rank::of(connection.phase(), silent) {
-                    candidates.push(Candidate {
-                        key: *key,
-                        rank,
-                        silent,
-                        entries: 1 + usize::from(connection.other.is_some()),
-                    });
-                }
-            }
-            if last {
-                break;
-            }
-        }
-        let mut removed = (0, 0);
-        for Candidate { key, silent, .. } in headroom::choose(candidates, missing) {
-            let Some(entry) = self.get(&key)? else {
-                continue;
-            };
-            let connection = Connection::of(&key, &entry, |key| self.get(key))?;
-            // A packet may have come since it was chosen.
-            if connection.silent(now) < silent {
-                continue;
-            }
-            let entries = self.remove(&connection)?;
-            removed.0 += usize::from(entries > 0);
-            removed.1 += entries;
-        }
-        Ok(removed)
-    }
-
-    /// Removes both halves of the connection, or neither if a packet came since they were read:
-    /// one alone would leave a flow that goes on with half of its translation. Gives how many
-    /// entries went.
-    fn remove(&mut self, connection: &Connection<F>) -> io::Result<usize> {
-        let Connection { key, entry, other } = connection;
-        let unchanged = |at: &ConntrackKey<F>, was: &ConntrackEntry<F>| {
-            Ok::<_, io::Error>(self.get(at)?.is_some_and(|now| now == *was))
-        };
-        if !unchanged(key, entry)? {
-            return Ok(0);
-        }
-        let Some((other_key, other_entry)) = other else {
-            return Ok(usize::from(self.remove_entry(key)?));
-        };
-        if !unchanged(other_key, other_entry)? {
-            return Ok(0);
-        }
-        let first = self.remove_entry(key)?;
-        if !self.get(other_key)?.is_some_and(|now| now == *other_entry) {
-            // A packet of the other direction came in between, so the flow goes on.
-            self.restore(key, entry)?;
-            return Ok(0);
-        }
-        let second = self.remove_entry(other_key)?;
-        Ok(usize::from(first) + usize::from(second))
-    }
-
-    /// Puts back an entry, unless another took its key or its place.
-    fn restore(&mut self, key: &ConntrackKey<F>, entry: &ConntrackEntry<F>) -> io::Result<()> {
-        match self.entries.insert(Raw(*key), Raw(*entry), BPF_NOEXIST) {
-            Err(MapError::SyscallError(error))
-                if !matches!(
-                    error.io_error.raw_os_error(),
-                    Some(libc::EEXIST | libc::E2BIG)
-                ) =>
-            {
-                Err(error.io_error)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn remove_entry(&mut self, key: &ConntrackKey<F>) -> io::Result<bool> {
-        match self.entries.remove(&Raw(*key)) {
-            Ok(()) => Ok(true),
-            Err(error) => absent(error).map(|()| false),
-        }
-    }
-
-    pub(super) fn get(&self, key: &ConntrackKey<F>) -> io::Result<Option<ConntrackEntry<F>>> {
-        match self.entries.get(&Raw(*key), 0) {
-            Ok(Raw(entry)) => Ok(Some(entry)),
-            Err(error) => absent(error).map(|()| None),
-        }
-    }
 }
 
-/// One entry and, if it is still there, the other one of its connection.
-pub(super) struct Connection<F: Family> {
-    key: ConntrackKey<F>,
-    entry: ConntrackEntry<F>,
-    pub(super) other: Option<(ConntrackKey<F>, ConntrackEntry<F>)>,
-}
-
-impl<F: Family> Connection<F> {
-    /// The connection that `entry` at `key` belongs to, the other half found by `get`.
-    pub(super) fn of(
-        key: &ConntrackKey<F>,
-        entry: &ConntrackEntry<F>,
-        get: impl Fn(&ConntrackKey<F>) -> io::Result<Option<ConntrackEntry<F>>>,
-    ) -> io::Result<Self> {
-        let direction = if key.direction == Direction::Forward as u8 {
-            Direction::Reply
-        } else {
-            Direction::Forward
-        };
-        let other = ConntrackKey::new(entry.translated.reversed(), key.protocol, direction);
-        // A client that uses its port elsewhere has taken the reply's entry with it.
-        let found = get(&other)?.filter(|found| found.translated.reversed() == key.tuple);
-        Ok(Self {
-            key: *key,
-            entry: *entry,
-            other: found.map(|found| (other, found)),
-        })
-    }
-
-    pub(super) fn phase(&self) -> Phase {
-        let (own, other) = (
-            self.entry.seen,
-            self.other.map_or(0, |(_, other)| other.seen),
-        );
-        // A direction's tuple as it leaves is the other's as it comes in, reversed.
-        let (arrives, leaves) = (&self.key.tuple, &self.entry.translated);
-        if self.key.direction == Direction::Forward as u8 {
-            let given_source =
-                (arrives.source, arrives.source_port) != (leaves.source, leaves.source_port);
-            Phase::of(self.key.protocol, own, other, given_source)
-        } else {
-            let given_source = (arrives.destination, arrives.destination_port)
-                != (leaves.destination, leaves.destination_port);
-            Phase::of(self.key.protocol, other, own, given_source)
-        }
-    }
-
-    /// For how many seconds neither direction has had a packet.
-    pub(super) fn silent(&self, now: u32) -> u32 {
-        let since = |entry: &ConntrackEntry<F>| now.wrapping_sub(entry.last_seen);
-        let own = since(&self.entry);
-        self.other.map_or(own, |(_, other)| own.min(since(&other)))
-    }
-}
-
-/// An entry that is not there is no error.
-fn absent(error: MapError) -> io::Result<()> {
-    match error {
-        MapError::KeyNotFound => Ok(()),
-        MapError::SyscallError(error) if error.io_error.kind() == io::ErrorKind::NotFound => Ok(()),
-        MapError::SyscallError(error) => Err(error.io_error),
-        other => Err(io::Error::other(other)),
-    }
+/// Takes a family's table out of the object.
+fn take<F: FromIp>(
+    ebpf: &mut Ebpf,
+    removed_for_room: &RemovedForRoom,
+) -> Result<ConntrackTable<F>, DatapathError> {
+    let name = F::TABLES.conntrack;
+    let entries = kernel_tables::take(ebpf, name)?;
+    ConntrackTable::new(entries, removed_for_room.clone())
+        .map_err(|source| DatapathError::Map { name, source })
 }

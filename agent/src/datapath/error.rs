@@ -4,19 +4,21 @@ use std::io;
 
 use thiserror::Error;
 
-use super::pins::PinError;
+use super::{link_layer::LinkLayerError, pins::PinError};
 
 /// A change that the tables did not take. Nothing of it was published.
 #[derive(Debug, Error)]
 pub enum TableError {
     /// A table has no room for what the change needs.
     #[error(
-        "the {table} table is full: {needed} more entries are needed and {free} of {capacity} are \
+        "the {table} table is full ({family}): {needed} more entries are needed and {free} of {capacity} are \
          free; a larger table is set with {flag}"
     )]
     Full {
         /// Which table.
         table: &'static str,
+        /// Of which family: `IPv4`, `IPv6`.
+        family: &'static str,
         /// How many entries the change needs.
         needed: u32,
         /// How many there are left.
@@ -90,6 +92,9 @@ pub enum DatapathError {
     /// The object in this binary lacks something that the agent knows by name.
     #[error("the kernel object has no {0}: it was built from another version")]
     Missing(&'static str),
+    /// There is no program for the interface.
+    #[error(transparent)]
+    LinkLayer(#[from] LinkLayerError),
     /// The pin directory cannot be used.
     #[error(transparent)]
     Pin(#[from] PinError),

@@ -1,13 +1,26 @@
-//! From the renderer's addresses to a family's and back.
+//! What the families differ in: from the renderer's addresses to a family's and back, and names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use shunt_common::{Family, FrontendKey, SCTP, TCP, UDP, V4, V6};
 
+use super::table_names::TableNames;
 use crate::{api::Protocol, renderer};
 
 /// A family whose addresses are told from [`IpAddr`]s.
 pub trait FromIp: Family {
+    /// The family's own addresses.
+    type Ip: Into<IpAddr> + Copy;
+
+    /// As people call it.
+    const NAME: &'static str;
+
+    /// As its tables are called.
+    const TABLES: TableNames;
+
+    /// `ip` in network order.
+    fn network_order(ip: Self::Ip) -> Self::Address;
+
     /// `ip` in network order, or `None` if it is of the other family.
     fn address(ip: IpAddr) -> Option<Self::Address>;
 
@@ -16,9 +29,18 @@ pub trait FromIp: Family {
 }
 
 impl FromIp for V4 {
+    type Ip = Ipv4Addr;
+
+    const NAME: &'static str = "IPv4";
+    const TABLES: TableNames = TableNames::V4;
+
+    fn network_order(ip: Ipv4Addr) -> u32 {
+        u32::from_ne_bytes(ip.octets())
+    }
+
     fn address(ip: IpAddr) -> Option<u32> {
         match ip {
-            IpAddr::V4(ip) => Some(u32::from_ne_bytes(ip.octets())),
+            IpAddr::V4(ip) => Some(Self::network_order(ip)),
             IpAddr::V6(_) => None,
         }
     }
@@ -29,10 +51,19 @@ impl FromIp for V4 {
 }
 
 impl FromIp for V6 {
+    type Ip = Ipv6Addr;
+
+    const NAME: &'static str = "IPv6";
+    const TABLES: TableNames = TableNames::V6;
+
+    fn network_order(ip: Ipv6Addr) -> [u32; 4] {
+        bytemuck::cast(ip.octets())
+    }
+
     fn address(ip: IpAddr) -> Option<[u32; 4]> {
         match ip {
             IpAddr::V4(_) => None,
-            IpAddr::V6(ip) => Some(bytemuck::cast(ip.octets())),
+            IpAddr::V6(ip) => Some(Self::network_order(ip)),
         }
     }
 

@@ -2,7 +2,15 @@
 
 use aya::programs::TcAttachType;
 
-use super::Datapath;
+use super::{Datapath, link_layer::LinkLayer};
+
+/// All programs of the object.
+pub const PROGRAMS: [&str; 4] = [
+    Datapath::INGRESS,
+    Datapath::EGRESS,
+    Datapath::INGRESS_L3,
+    Datapath::EGRESS_L3,
+];
 
 /// Where a program is attached on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,11 +38,13 @@ impl Hook {
         Self::ALL.into_iter().find(|hook| hook.name() == name)
     }
 
-    /// The name of its program.
-    pub const fn program(self) -> &'static str {
-        match self {
-            Self::Egress => Datapath::EGRESS,
-            Self::Ingress => Datapath::INGRESS,
+    /// The name of its program for packets that begin so.
+    pub const fn program(self, layer: LinkLayer) -> &'static str {
+        match (self, layer) {
+            (Self::Egress, LinkLayer::Ethernet) => Datapath::EGRESS,
+            (Self::Ingress, LinkLayer::Ethernet) => Datapath::INGRESS,
+            (Self::Egress, LinkLayer::None) => Datapath::EGRESS_L3,
+            (Self::Ingress, LinkLayer::None) => Datapath::INGRESS_L3,
         }
     }
 

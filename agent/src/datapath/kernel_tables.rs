@@ -16,25 +16,11 @@ use tracing::warn;
 use super::{
     Capacity, DatapathError, TableError, Tables,
     batch::{self, Refused},
+    family::FromIp,
     grace,
     raw::Raw,
     shared_array::SharedArray,
 };
-
-/// The names of a family's tables in the object.
-#[derive(Debug, Clone, Copy)]
-pub struct TableNames {
-    /// Frontend to index.
-    pub frontends: &'static str,
-    /// Cells.
-    pub cells: &'static str,
-    /// Slots.
-    pub slots: &'static str,
-    /// Backends.
-    pub backends: &'static str,
-    /// Source ranges.
-    pub source_ranges: &'static str,
-}
 
 /// The tables of one family in the kernel.
 #[derive(Debug)]
@@ -46,9 +32,10 @@ pub struct KernelTables<F: Family> {
     source_ranges: LpmTrie<MapData, Raw<SourceRange<F>>, u32>,
 }
 
-impl<F: Family> KernelTables<F> {
-    /// Takes the tables with these names out of the loaded object.
-    pub fn take(ebpf: &mut Ebpf, names: TableNames) -> Result<Self, DatapathError> {
+impl<F: FromIp> KernelTables<F> {
+    /// Takes the family's tables out of the loaded object.
+    pub fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+        let names = F::TABLES;
         Ok(Self {
             frontends: take(ebpf, names.frontends)?,
             cells: shared(ebpf, names.cells)?,
@@ -68,13 +55,12 @@ where
     M::try_from(map).map_err(|source| DatapathError::Map { name, source })
 }
 
-/// Maps the array of this name.
+/// Maps the array of this name into memory, where it stays whatever becomes of the object.
 pub(super) fn shared<T: Pod>(
-    ebpf: &mut Ebpf,
+    ebpf: &Ebpf,
     name: &'static str,
 ) -> Result<SharedArray<T>, DatapathError> {
-    let map = ebpf.take_map(name).ok_or(DatapathError::Missing(name))?;
-    let Map::Array(data) = map else {
+    let Map::Array(data) = ebpf.map(name).ok_or(DatapathError::Missing(name))? else {
         return Err(DatapathError::Missing(name));
     };
     let info = data

@@ -1,6 +1,9 @@
 //! Tables in plain memory: what everything above the kernel is tested on, without root.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+};
 
 use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
 
@@ -21,6 +24,8 @@ pub struct MemoryTables<F: Family> {
     pub source_ranges: HashSet<(u32, SourceRange<F>)>,
     /// How many writes were made.
     pub writes: usize,
+    /// How often a grace period was waited for.
+    pub waits: usize,
 }
 
 impl<F: Family> MemoryTables<F> {
@@ -38,6 +43,7 @@ impl<F: Family> MemoryTables<F> {
             backends: vec![bytemuck::Zeroable::zeroed(); backends as usize],
             source_ranges: HashSet::new(),
             writes: 0,
+            waits: 0,
         }
     }
 
@@ -98,6 +104,13 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
     }
 
     fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError> {
+        // As the kernel does, whoever wrote what is there.
+        if self.frontends.len() + new.len() > self.cells.len() {
+            return Err(TableError::Kernel {
+                call: "inserting into the frontends table",
+                source: io::ErrorKind::ArgumentListTooLong.into(),
+            });
+        }
         self.frontends.extend(new.iter().copied());
         self.writes += new.len();
         Ok(())
@@ -126,6 +139,7 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
     }
 
     fn wait_for_readers(&mut self) -> Result<(), TableError> {
+        self.waits += 1;
         Ok(())
     }
 }

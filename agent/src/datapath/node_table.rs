@@ -2,38 +2,44 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use aya::Ebpf;
 use bytemuck::Zeroable as _;
-use shunt_common::{Address as _, Family, NodeIps};
+use shunt_common::{Address as _, NodeIps};
 use tracing::warn;
 
-use super::{family::FromIp, shared_array::SharedArray};
+use super::{DatapathError, family::FromIp, kernel_tables, shared_array::SharedArray};
 
 /// The table of one family, of one entry.
 #[derive(Debug)]
-pub struct NodeTable<F: Family> {
+pub struct NodeTable<F: FromIp> {
     table: SharedArray<NodeIps<F>>,
     /// The address for connections from outside to backends elsewhere, if it is a setting.
-    snat: Option<IpAddr>,
+    snat: Option<F::Ip>,
 }
 
 impl<F: FromIp> NodeTable<F> {
-    /// Over the table; without a setting, `snat` is the lowest of the node's addresses.
-    pub(super) const fn new(table: SharedArray<NodeIps<F>>, snat: Option<IpAddr>) -> Self {
-        Self { table, snat }
+    /// Over the object's table; without a setting, `snat` is the lowest of the node's addresses.
+    pub(super) fn open(ebpf: &Ebpf, snat: Option<F::Ip>) -> Result<Self, DatapathError> {
+        Ok(Self {
+            table: kernel_tables::shared(ebpf, F::TABLES.node)?,
+            snat,
+        })
     }
 
     /// Makes `own` the node's addresses; those of the other family are left out. Gives the number
     /// of writes.
     pub fn set(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
-        let before = self.table.read(0);
-        let after = replaced(before, own, self.snat);
-        let left_out = own.iter().filter_map(|ip| F::address(*ip)).count();
-        if left_out > NodeIps::<F>::CAPACITY {
+        let own: BTreeSet<F::Address> = own.iter().filter_map(|ip| F::address(*ip)).collect();
+        if own.len() > NodeIps::<F>::CAPACITY {
             warn!(
-                "this node has {left_out} addresses, of which {} are taken for its own",
+                "this node has {} {} addresses, of which {} are taken for its own",
+                own.len(),
+                F::NAME,
                 NodeIps::<F>::CAPACITY
             );
         }
+        let before = self.table.read(0);
+        let after = replaced::<F>(before, &own, self.snat.map(F::network_order));
         if after == before {
             return 0;
         }
@@ -45,14 +51,13 @@ impl<F: FromIp> NodeTable<F> {
 /// `before` with the addresses `own` in place of its own: what stays, stays at its place.
 fn replaced<F: FromIp>(
     before: NodeIps<F>,
-    own: &BTreeSet<IpAddr>,
-    snat: Option<IpAddr>,
+    own: &BTreeSet<F::Address>,
+    snat: Option<F::Address>,
 ) -> NodeIps<F> {
-    let own: BTreeSet<F::Address> = own.iter().filter_map(|ip| F::address(*ip)).collect();
     let lowest = own.iter().min_by_key(|address| F::ip(**address)).copied();
     let free = F::Address::zeroed();
     let mut after = before;
-    after.snat = snat.and_then(F::address).or(lowest).unwrap_or(free);
+    after.snat = snat.or(lowest).unwrap_or(free);
     for place in &mut after.own {
         if !own.contains(place) {
             *place = free;
@@ -74,23 +79,15 @@ mod tests {
 
     #[test]
     fn an_address_that_stays_stays_at_its_place() {
-        let ips = |last: &[u8]| -> BTreeSet<IpAddr> {
-            last.iter()
-                .map(|last| IpAddr::from([10, 0, 0, *last]))
-                .collect()
-        };
         let word = |last: u8| u32::from_ne_bytes([10, 0, 0, last]);
-        let first = replaced(NodeIps::<V4>::zeroed(), &ips(&[1, 2, 3]), None);
+        let words = |last: &[u8]| last.iter().map(|last| word(*last)).collect();
+        let first = replaced(NodeIps::<V4>::zeroed(), &words(&[1, 2, 3]), None);
         assert_eq!(first.own[..4], [word(1), word(2), word(3), 0]);
         assert_eq!(first.snat, word(1));
-        let second = replaced(
-            first,
-            &ips(&[2, 4, 5, 3]),
-            Some(IpAddr::from([10, 0, 0, 3])),
-        );
+        let second = replaced(first, &words(&[2, 4, 5, 3]), Some(word(3)));
         assert_eq!(second.own[..5], [word(4), word(2), word(3), word(5), 0]);
         assert_eq!(second.snat, word(3));
-        let third = replaced(second, &ips(&[]), None);
+        let third = replaced(second, &words(&[]), None);
         assert_eq!(third, NodeIps::zeroed());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! maps/NAME                      a table of the object, or LAYOUT
-//! programs/tc_ingress            the program that the links run
+//! programs/tc_ingress            a program that links run
 //! links/NETNS-INDEX-ingress      on the interface of this index in the namespace of this inode;
 //!                                before Linux 6.6 a symbolic link, the note of a filter
 //! ```

@@ -1,6 +1,8 @@
 //! How large the tables are, and which flags say so.
 
-/// How many entries the tables have.
+use super::{Families, table_names::TableNames};
+
+/// How many entries the tables of each family have.
 #[derive(Debug, Clone, Copy)]
 pub struct TableSizes {
     /// Frontends.
@@ -15,6 +17,8 @@ pub struct TableSizes {
     pub affinity: u32,
     /// Source ranges, counted once for each frontend.
     pub source_ranges: u32,
+    /// Fragmented packets of which later fragments may come.
+    pub fragments: u32,
 }
 
 impl Default for TableSizes {
@@ -26,6 +30,7 @@ impl Default for TableSizes {
             conntrack: 1 << 19,
             affinity: 1 << 16,
             source_ranges: 1 << 16,
+            fragments: 1 << 13,
         }
     }
 }
@@ -42,15 +47,31 @@ pub struct SizedTable {
 }
 
 impl TableSizes {
-    /// The tables whose sizes these are.
-    pub const fn tables(&self) -> [SizedTable; 7] {
-        const fn sized(name: &'static str, entries: u32, flag: &'static str) -> SizedTable {
-            SizedTable {
-                name,
-                entries,
-                flag,
+    /// The tables whose sizes these are. Those of a family that is not translated have one entry.
+    pub fn tables(&self, families: Families) -> Vec<SizedTable> {
+        let of = |names, is_translated: bool| {
+            let mut tables = self.tables_of(names);
+            if !is_translated {
+                for table in &mut tables {
+                    table.entries = 1;
+                    table.flag = "--ip-families";
+                }
             }
-        }
+            tables
+        };
+        [
+            of(&TableNames::V4, families.ipv4),
+            of(&TableNames::V6, families.ipv6),
+        ]
+        .concat()
+    }
+
+    fn tables_of(&self, names: &TableNames) -> [SizedTable; 8] {
+        let sized = |name, entries, flag| SizedTable {
+            name,
+            entries,
+            flag,
+        };
         let Self {
             frontends,
             slots,
@@ -58,15 +79,17 @@ impl TableSizes {
             conntrack,
             affinity,
             source_ranges,
+            fragments,
         } = *self;
         [
-            sized("FRONTENDS_V4", frontends, "--max-frontends"),
-            sized("CELLS_V4", frontends, "--max-frontends"),
-            sized("SLOTS_V4", slots, "--max-slots"),
-            sized("BACKENDS_V4", backends, "--max-backends"),
-            sized("CONNTRACK_V4", conntrack, "--max-conntrack"),
-            sized("AFFINITY_V4", affinity, "--max-affinity"),
-            sized("SOURCE_RANGES_V4", source_ranges, "--max-source-ranges"),
+            sized(names.frontends, frontends, "--max-frontends"),
+            sized(names.cells, frontends, "--max-frontends"),
+            sized(names.slots, slots, "--max-slots"),
+            sized(names.backends, backends, "--max-backends"),
+            sized(names.conntrack, conntrack, "--max-conntrack"),
+            sized(names.affinity, affinity, "--max-affinity"),
+            sized(names.source_ranges, source_ranges, "--max-source-ranges"),
+            sized(names.fragments, fragments, "--fragments"),
         ]
     }
 }

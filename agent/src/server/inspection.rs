@@ -3,7 +3,6 @@
 use std::{net::IpAddr, pin::Pin};
 
 use futures_util::stream::{self, Stream};
-use shunt_common::V4;
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -27,11 +26,11 @@ type Pieces<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[derive(Clone)]
 pub(super) struct InspectionService {
     queue: Queue,
-    connections: Connections<V4>,
+    connections: Connections,
 }
 
 impl InspectionService {
-    pub(super) const fn new(queue: Queue, connections: Connections<V4>) -> Self {
+    pub(super) const fn new(queue: Queue, connections: Connections) -> Self {
         Self { queue, connections }
     }
 
@@ -89,7 +88,7 @@ impl Inspection for InspectionService {
         let counted = spawn_blocking(move || show::conntrack_use(&connections)).await;
         response
             .tables
-            .push(counted.map_err(|error| Status::internal(error.to_string()))??);
+            .extend(counted.map_err(|error| Status::internal(error.to_string()))??);
         Ok(Response::new(response))
     }
 

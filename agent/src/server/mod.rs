@@ -13,7 +13,6 @@ mod status_code;
 
 use std::io;
 
-use shunt_common::V4;
 use tokio::{
     net::UnixListener,
     runtime::{self, Runtime},
@@ -53,7 +52,7 @@ impl Server {
     pub fn start(
         mut socket: Socket,
         queue: mpsc::Sender<Request>,
-        connections: Connections<V4>,
+        connections: Connections,
     ) -> io::Result<Self> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use shunt_common::V4;
 use tonic::Status;
 
 use crate::{
@@ -26,7 +25,7 @@ pub(super) fn answer(answer: Answer) -> Applied {
                 added,
                 changed,
                 removed,
-                skipped,
+                untranslated,
                 writes,
                 conflicts,
                 took,
@@ -36,7 +35,7 @@ pub(super) fn answer(answer: Answer) -> Applied {
                 added: added as u64,
                 changed: changed as u64,
                 removed: removed as u64,
-                skipped: skipped as u64,
+                untranslated: untranslated as u64,
                 writes,
                 took_us: took.as_micros().try_into().unwrap_or(u64::MAX),
                 conflicts: conflicts.iter().map(ToString::to_string).collect(),
@@ -198,14 +197,11 @@ fn table_use(table: TableUse) -> proto::TableUse {
     }
 }
 
-/// How full the conntrack table is. Reads all of it.
-pub(super) fn conntrack_use(connections: &Connections<V4>) -> Result<proto::TableUse, Status> {
+/// How full the conntrack tables are. Reads all of them.
+pub(super) fn conntrack_use(connections: &Connections) -> Result<Vec<proto::TableUse>, Status> {
     let failed = |error| Status::internal(format!("reading the connections: {error}"));
-    Ok(proto::TableUse {
-        name: "conntrack_v4".to_owned(),
-        used: connections.count().map_err(failed)? as u64,
-        capacity: connections.capacity().into(),
-    })
+    let tables = connections.table_use().map_err(failed)?;
+    Ok(tables.into_iter().map(table_use).collect())
 }
 
 pub(super) fn connection(connection: &LiveConnection) -> proto::Connection {

@@ -40,6 +40,7 @@ mod tests {
             local_backend_weight: 2,
         };
         let full = TableError::Full {
+            family: "IPv4",
             table: "slots",
             needed: 2,
             free: 1,

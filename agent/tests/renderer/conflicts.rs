@@ -4,12 +4,12 @@ use crate::world::{World, add, delete, nodes, resync, service, update};
 
 const KEY: &str = "10.96.0.1:80/TCP";
 
-/// A service on these ClusterIPs, with a NodePort unless that is 0.
+/// A service on these external addresses, with a NodePort unless that is 0.
 fn on(name: &str, addresses: &str, node_port: u16) -> String {
     service(
         name,
         &format!(
-            r#""cluster_ips":[{addresses}],
+            r#""external_ips":[{addresses}],
                "ports":{{"http":{{"protocol":"TCP","port":80,"node_port":{node_port}}}}}"#
         ),
     )
@@ -50,8 +50,8 @@ fn the_rest_of_a_service_in_conflict_is_rendered() {
     let mut world = World::synced(&[], &[&claim("a")]);
     world.tell(&add(&on("b", r#""10.96.0.1","10.96.0.2""#, 0)));
     world.expect(&[
-        "10.96.0.1:80/TCP ClusterIP Cluster default/a: none",
-        "10.96.0.2:80/TCP ClusterIP Cluster default/b: none",
+        "10.96.0.1:80/TCP ExternalIP Cluster default/a: none",
+        "10.96.0.2:80/TCP ExternalIP Cluster default/b: none",
     ]);
 }
 
@@ -170,7 +170,7 @@ fn equal_ports_of_different_protocols_are_no_conflict() {
     let world = World::synced(&[], &[&claim("a"), &udp]);
     assert_eq!(world.conflicts(), [""; 0]);
     world.expect(&[
-        "10.96.0.1:80/TCP ClusterIP Cluster default/a: none",
+        "10.96.0.1:80/TCP ExternalIP Cluster default/a: none",
         "10.96.0.1:80/UDP ClusterIP Cluster default/b: none",
     ]);
 }

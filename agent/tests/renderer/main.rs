@@ -1,6 +1,7 @@
 //! The renderer from the outside: lines of events in, the full set of frontends out.
 
 mod conflicts;
+mod dual_stack;
 mod events;
 mod properties;
 mod rules;

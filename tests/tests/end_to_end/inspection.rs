@@ -107,7 +107,11 @@ fn status_shows_what_is_wrong() {
             (&json!("frontends_v4"), &json!(64)),
             (&json!("slots_v4"), &json!(1024)),
             (&json!("backends_v4"), &json!(256)),
+            (&json!("frontends_v6"), &json!(64)),
+            (&json!("slots_v6"), &json!(1024)),
+            (&json!("backends_v6"), &json!(256)),
             (&json!("conntrack_v4"), &json!(65536)),
+            (&json!("conntrack_v6"), &json!(65536)),
         ]
     );
     assert_eq!(status["conntrack_removed_for_room"], 0);

@@ -1,13 +1,16 @@
 //! Interfaces that come and go.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
+use aya::programs::loaded_programs;
+use nix::net::if_::if_nametoindex;
 use serde_json::json;
 use shunt_tests::{Continuous, Namespace, Target, Transport, wait_until};
 
 use crate::{
+    pinned,
     service::Service,
-    world::{REQUEST, World, all_answered},
+    world::{REQUEST, World, all_answered, resync_with, start_agent},
 };
 
 const POD_E: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 1, 6));
@@ -80,4 +83,77 @@ fn an_interface_that_is_no_longer_named_is_detached() {
         "eth0", "eth1", "pod-a", "pod-b", "pod-c",
     ]));
     world.ask_from_pod(service.cluster_ip(), 20);
+}
+
+/// The programs on an interface of the node, by hook; none if it has no pinned links.
+fn programs_on(world: &World, name: &str) -> BTreeMap<String, String> {
+    let index = world
+        .sandbox
+        .node()
+        .enter(|| if_nametoindex(name))
+        .unwrap_or(0);
+    let links = pinned::links(&world.pins).into_iter();
+    links
+        .filter_map(|(link, (_, program))| {
+            let mut parts = link.splitn(3, '-').skip(1);
+            let of_this = parts.next()? == index.to_string();
+            let hook = parts.next()?.to_owned();
+            let info = loaded_programs().flatten();
+            let mut info = info.filter(|info| info.id() == program);
+            let name = info.next()?.name_as_str()?.to_owned();
+            of_this.then_some((hook, name))
+        })
+        .collect()
+}
+
+#[test]
+fn an_interface_has_the_programs_for_what_its_packets_begin_with() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    // Without a service, an agent that ends would leave nothing pinned.
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    world.apply(&frontend_interfaces(&["eth0", "changing"]));
+    let kinds = [
+        ("link add changing type veth peer name other\n", ""),
+        ("tuntap add dev changing mode tun\n", "_l3"),
+        ("tuntap add dev changing mode tap\n", ""),
+    ];
+    for (add, ending) in kinds {
+        world.sandbox.node().configure(add).unwrap();
+        let expected: BTreeMap<_, _> = ["egress", "ingress"]
+            .map(|hook| (hook.to_owned(), format!("tc_{hook}{ending}")))
+            .into();
+        let attached = |world: &World| {
+            wait_until("the interface is attached", SOON, || {
+                let programs = programs_on(world, "changing");
+                (programs.len() == 2).then_some(programs)
+            })
+            .unwrap()
+        };
+        assert_eq!(attached(&world), expected, "after {add}");
+
+        // The next agent gives each link the right program, too.
+        let World {
+            agent,
+            pins,
+            sandbox,
+        } = world;
+        assert!(agent.stop().unwrap().success());
+        let agent = start_agent(sandbox.node(), &pins);
+        world = World {
+            agent,
+            pins,
+            sandbox,
+        };
+        assert_eq!(attached(&world), expected, "after {add} and a restart");
+        world.apply(&resync_with(&[service.json()]));
+        world.apply(&frontend_interfaces(&["eth0", "changing"]));
+        world
+            .sandbox
+            .node()
+            .configure("link delete changing\n")
+            .unwrap();
+    }
 }

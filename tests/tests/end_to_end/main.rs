@@ -11,6 +11,7 @@ mod churn;
 mod cleanup;
 mod command;
 mod crashes;
+mod dual_stack;
 mod errors;
 mod full_table;
 mod hammer;

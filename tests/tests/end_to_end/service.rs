@@ -21,6 +21,7 @@ const NODE_PORT: u16 = 30080;
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
     transport: Transport,
+    dual_stack: bool,
     backends: Vec<(SocketAddr, u32)>,
 }
 
@@ -29,8 +30,15 @@ impl Service {
     pub(crate) const fn new(transport: Transport) -> Self {
         Self {
             transport,
+            dual_stack: false,
             backends: Vec::new(),
         }
+    }
+
+    /// With addresses of both families, the IPv6 ones as [`addresses::v6`] says.
+    pub(crate) const fn dual_stack(mut self) -> Self {
+        self.dual_stack = true;
+        self
     }
 
     /// With one more backend, of weight 1.
@@ -59,7 +67,7 @@ impl Service {
     pub(crate) fn json(&self) -> Value {
         let backend = |(address, weight): &(SocketAddr, u32)| {
             let ip = address.ip();
-            let local = ip != addresses::POD_D;
+            let local = ip != addresses::POD_D && ip != addresses::v6(addresses::POD_D);
             json!({
                 "ip": ip, "port": address.port(), "local": local, "host_network": false,
                 "weight": weight,
@@ -68,8 +76,8 @@ impl Service {
         let backends: Vec<_> = self.backends.iter().map(backend).collect();
         json!({
             "id": { "namespace": "default", "name": "web" },
-            "cluster_ips": [CLUSTER_IP],
-            "external_ips": [EXTERNAL_IP],
+            "cluster_ips": self.addresses(CLUSTER_IP),
+            "external_ips": self.addresses(EXTERNAL_IP),
             "traffic_policy": "Cluster",
             "session_affinity_timeout": 0,
             "ports": {
@@ -81,6 +89,16 @@ impl Service {
             },
             "backends": { "main": backends },
         })
+    }
+
+    /// An IPv4 address and, if it has one, the IPv6 address beside it.
+    fn addresses(&self, v4: &str) -> Vec<IpAddr> {
+        let v4 = v4.parse().unwrap();
+        if self.dual_stack {
+            vec![v4, addresses::v6(v4)]
+        } else {
+            vec![v4]
+        }
     }
 
     /// A client of its ClusterIP.

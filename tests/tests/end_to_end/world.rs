@@ -94,6 +94,11 @@ impl World {
         self.sandbox.pod(pod).at(SERVED)
     }
 
+    /// The IPv6 address of a pod's server.
+    pub(crate) fn backend_v6(&self, pod: &str) -> SocketAddr {
+        self.sandbox.pod(pod).at_v6(SERVED)
+    }
+
     /// Opens connections from the client pod, all of which must be answered.
     pub(crate) fn ask_from_pod(&self, target: Target, times: u32) -> Tally {
         all_answered(self.client_pod(), target, times)
@@ -147,6 +152,7 @@ fn try_start_agent_with(node: &Namespace, pins: &PinDir, conntrack: &str) -> Res
     // Small tables can be read whole by a test.
     let flags = [
         ["--pod-cidr", addresses::POD_CIDR],
+        ["--pod-cidr", addresses::POD_CIDR_V6],
         ["--max-frontends", "64"],
         ["--max-slots", "1024"],
         ["--max-backends", "256"],

@@ -12,7 +12,6 @@ use shunt::{
     datapath::{Conntrack, Datapath, DatapathOptions, TableSizes, Timeouts},
     renderer::{RenderError, RenderOptions, Renderer},
 };
-use shunt_common::V4;
 
 use super::{
     addresses,
@@ -27,6 +26,7 @@ const SIZES: TableSizes = TableSizes {
     conntrack: 65_536,
     affinity: 1024,
     source_ranges: 1024,
+    fragments: 64,
 };
 
 /// Longer than any connection is remembered.
@@ -35,7 +35,7 @@ const LONG: u32 = 1_000_000;
 /// An agent and its programs.
 pub struct Kernel {
     agent: Agent,
-    conntrack: Conntrack<V4>,
+    conntrack: Conntrack,
     line: u64,
     /// What the counters said when the node was last [cleared](Self::clear).
     before: BTreeMap<&'static str, u64>,
@@ -46,7 +46,7 @@ impl Kernel {
     pub fn load() -> Self {
         let options = DatapathOptions {
             pod_cidrs: vec![addresses::POD_CIDR.parse().unwrap()],
-            hairpin_ip: addresses::HAIRPIN,
+            hairpin_v4: addresses::HAIRPIN,
             sizes: SIZES,
             ..DatapathOptions::default()
         };

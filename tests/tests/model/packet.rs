@@ -11,7 +11,7 @@ use etherparse::{
 use super::cluster::{Endpoint, Protocol};
 
 const FROM: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const TO: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const TO: [u8; 6] = [0; 6];
 
 const ETHERNET: usize = 14;
 

@@ -210,6 +210,8 @@ fn service() -> impl Strategy<Value = Service> {
     )
         .prop_map(|(id, ips, source_ranges, policies, affinity, mut ports)| {
             let (mut cluster_ips, mut external_ips, mut load_balancer_ips) = ips;
+            // One of each family is all that a service may have.
+            cluster_ips.truncate(1);
             let mut taken = Vec::new();
             for list in [&mut cluster_ips, &mut external_ips, &mut load_balancer_ips] {
                 list.retain(|ip| {

@@ -3,6 +3,12 @@
 
 use etherparse::PacketBuilder;
 
+/// Who sends the frames.
+pub const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Who receives them: the kernel runs a program as if at the loopback interface, whose address
+/// is this.
+pub const THIS_STATION: [u8; 6] = [0; 6];
+
 /// A transport protocol with what its header holds besides ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
@@ -112,7 +118,7 @@ impl Packet {
         .unwrap();
         header.identification = 4711;
         header.options = options.as_slice().try_into().unwrap();
-        let ip = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+        let ip = PacketBuilder::ethernet2(NEIGHBOUR, THIS_STATION)
             .ip(etherparse::IpHeaders::Ipv4(header, Default::default()));
         let mut frame = Vec::new();
         match transport {
@@ -171,7 +177,7 @@ pub fn error(packet: &Packet, frame: &[u8], kind: etherparse::Icmpv4Type) -> Vec
     .unwrap();
     header.dont_fragment = true;
     let mut answer = Vec::new();
-    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1])
+    PacketBuilder::ethernet2(THIS_STATION, NEIGHBOUR)
         .ip(etherparse::IpHeaders::Ipv4(header, Default::default()))
         .icmpv4(kind)
         .write(&mut answer, quoted)

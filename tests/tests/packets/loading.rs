@@ -11,6 +11,7 @@ const SMALL: TableSizes = TableSizes {
     conntrack: 64,
     affinity: 64,
     source_ranges: 64,
+    fragments: 64,
 };
 
 /// The size of a loaded program after the verifier, in bytes.

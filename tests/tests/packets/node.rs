@@ -12,7 +12,6 @@ use shunt::{
     datapath::{Conntrack, Datapath, DatapathOptions, LiveConnection, Swept, TableSizes, Timeouts},
     renderer::{RenderOptions, Renderer},
 };
-use shunt_common::V4;
 
 /// What a program said of a frame.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
 /// An agent and its programs.
 pub struct Node {
     agent: Agent,
-    conntrack: Conntrack<V4>,
+    conntrack: Conntrack,
     line: u64,
 }
 

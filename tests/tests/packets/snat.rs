@@ -368,7 +368,7 @@ fn the_flag_says_which_address_connections_go_on_from() {
     needs_root!();
     in_network(|| {
         let given = [192, 168, 16, 77];
-        let options = |options: &mut DatapathOptions| options.snat_ip = Some(given.into());
+        let options = |options: &mut DatapathOptions| options.snat_v4 = Some(given.into());
         let mut node = Node::with(options, [resync(&[&remote(&[3])]).as_str()]);
         let request = Packet::new(Transport::Udp, CLIENT, EXTERNAL_IP);
         let seen_as = seen(&node.ingress(&request.frame()));

@@ -4,7 +4,11 @@ use std::{collections::HashMap, hash::Hash, net::IpAddr, num::NonZeroU16, sync::
 
 use ipnet::IpNet;
 
-use super::{address::addresses, backends::endpoints, name::name};
+use super::{
+    address::{addresses, family, range},
+    backends::endpoints,
+    name::name,
+};
 use crate::api::{
     EventError, Fault, Protocol, Service, ServiceId, ServicePort, TrafficPolicy,
     locate::segment,
@@ -62,7 +66,7 @@ fn convert(service: wire::Service<'_>) -> Result<Service, EventError> {
             id.try_into()
                 .map_err(|error: EventError| error.within("id"))?,
         ),
-        cluster_ips: own_addresses(&cluster_ips, "cluster_ips", &mut seen)?,
+        cluster_ips: cluster_addresses(&cluster_ips, "cluster_ips", &mut seen)?,
         external_ips: own_addresses(&external_ips, "external_ips", &mut seen)?,
         load_balancer_ips: own_addresses(&load_balancer_ips, "load_balancer_ips", &mut seen)?,
         load_balancer_source_ranges: source_ranges(&load_balancer_source_ranges)?,
@@ -113,13 +117,30 @@ fn own_addresses(
     Ok(found)
 }
 
+/// The addresses inside the cluster: as in Kubernetes, one of each family.
+fn cluster_addresses(
+    list: &[Text<'_>],
+    field: &str,
+    seen: &mut Seen<IpAddr>,
+) -> Result<Vec<IpAddr>, EventError> {
+    let addresses = own_addresses(list, field, seen)?;
+    let mut families = Seen::default();
+    for (index, address) in addresses.iter().enumerate() {
+        let (family, path) = (family(*address), format!("{field}[{index}]"));
+        families.note(family, &path).map_err(|first| {
+            EventError::new(Fault::SecondClusterIp { family, first }).within(&path)
+        })?;
+    }
+    Ok(addresses)
+}
+
 fn source_ranges(list: &[Text<'_>]) -> Result<Vec<IpNet>, EventError> {
     list.iter()
         .enumerate()
-        .map(|(index, text)| match text.parse::<IpNet>() {
-            Ok(range) => Ok(range.trunc()),
-            Err(_) => Err(EventError::new(Fault::NotARange(text.to_string()))
-                .within(format_args!("load_balancer_source_ranges[{index}]"))),
+        .map(|(index, text)| {
+            range(text).map_err(|fault| {
+                EventError::new(fault).within(format_args!("load_balancer_source_ranges[{index}]"))
+            })
         })
         .collect()
 }

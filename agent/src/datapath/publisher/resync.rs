@@ -2,34 +2,40 @@
 
 use std::collections::HashSet;
 
-use shunt_common::{Cell, FrontendKey};
-use tracing::{error, warn};
+use shunt_common::{Cell, Family, FrontendKey};
+use tracing::error;
 
 use super::{
     Publisher, Retired,
     adoption::{Adoption, adopt},
-    clear, next_generation,
+    clear,
+    ledger::Ledger,
+    next_generation,
 };
 use crate::{
     datapath::{TableError, Tables, family::FromIp, group::GroupKey},
     renderer::Frontend,
 };
 
+/// What a Resync has found in the tables, beside what is wanted.
+#[derive(Debug)]
+pub(super) struct Findings<F: Family> {
+    /// What is gone back to if the Resync fails.
+    pub(super) before: Ledger<F>,
+    /// The frontends that are wanted.
+    wanted: HashSet<FrontendKey<F>>,
+    /// Entries of the frontend table that are not, with their indexes.
+    foreign: Vec<(FrontendKey<F>, u32)>,
+    /// What nothing wanted uses as it is.
+    unclaimed: Retired,
+}
+
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
-    /// Makes `wanted` the frontends of the tables, whatever was in them: of an earlier publisher,
-    /// or changed by someone else. What is right already is not touched.
-    ///
-    /// # Errors
-    ///
-    /// If the tables cannot be read, have no room or refuse a new frontend. What packets see is
-    /// as it was then.
-    pub fn resync(&mut self, wanted: &[(FrontendKey<F>, &Frontend)]) -> Result<(), TableError> {
-        if self.has_retired() {
-            self.reclaim()?;
-        } else {
-            // For packets that saw what an agent replaced that was killed just now.
-            self.tables.wait_for_readers()?;
-        }
+    /// Reads the tables and goes on from what of `wanted` is in them.
+    pub(super) fn sort_out(
+        &mut self,
+        wanted: &[(FrontendKey<F>, &Frontend)],
+    ) -> Result<Findings<F>, TableError> {
         self.read_source_ranges()?;
         let Adoption {
             ledger,
@@ -40,31 +46,28 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         for index in leftovers {
             clear(&mut self.tables, index);
         }
-        let before = self.exchange(ledger);
-        if let Err(error) = self.install(wanted) {
-            if let Err(error) = self.tables.wait_for_readers() {
-                warn!(%error, "table space may be reused early");
-            }
-            // What was taken was not taken from the state that is gone back to.
-            self.retired = Retired::default();
-            self.exchange(before);
-            return Err(error);
-        }
-        self.retire_foreign_source_ranges(wanted);
-        self.retire(foreign, unclaimed);
-        if let Err(error) = self.reclaim() {
-            warn!(%error, "replaced table space stays in use");
-        }
-        Ok(())
+        Ok(Findings {
+            before: self.exchange(ledger),
+            wanted: wanted.iter().map(|(key, _)| *key).collect(),
+            foreign,
+            unclaimed,
+        })
     }
 
     /// Steps 4 and 5 for what was found in the tables and is not wanted.
-    fn retire(&mut self, foreign: Vec<(FrontendKey<F>, u32)>, unclaimed: Retired) {
-        let Retired {
-            slices,
-            backends,
-            frontends,
-        } = unclaimed;
+    pub(super) fn retire_findings(&mut self, findings: Findings<F>) {
+        let Findings {
+            before: _,
+            wanted,
+            foreign,
+            unclaimed:
+                Retired {
+                    slices,
+                    backends,
+                    frontends,
+                },
+        } = findings;
+        self.retire_foreign_source_ranges(&wanted);
         let frontends: HashSet<u32> = frontends.into_iter().collect();
         let mut stuck = HashSet::new();
         for (key, index) in foreign {

@@ -54,13 +54,20 @@ impl<F: FromIp> List<F> {
 #[derive(Debug)]
 pub(super) struct Written<F: Family>(HashMap<FrontendKey<F>, List<F>>);
 
+impl<F: Family> Default for Written<F> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
-    /// Writes the list of each of `wanted` that has one and has another until now.
+    /// Writes the list of each of `wanted` that has one and has another until now, and notes it
+    /// in `written`, also if the table takes only a part.
     pub(super) fn write_source_ranges(
         &mut self,
         wanted: &[(FrontendKey<F>, &Frontend)],
-    ) -> Result<Written<F>, TableError> {
-        let mut written = Written(HashMap::new());
+        written: &mut Written<F>,
+    ) -> Result<(), TableError> {
         for (key, frontend) in wanted {
             let known = self.source_ranges.get(key);
             let second = known.is_some_and(|known| known.second);
@@ -75,11 +82,10 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 .find_map(|(bits, range)| self.tables.insert_source_range(*bits, *range).err());
             written.0.insert(*key, list);
             if let Some(error) = refused {
-                self.forget_source_ranges(written);
                 return Err(error);
             }
         }
-        Ok(written)
+        Ok(())
     }
 
     /// Removes lists that never held.
@@ -104,16 +110,10 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         list.map_or(0, List::flags)
     }
 
-    /// Notes that the written lists hold, and that `wanted` without one have none any more.
-    pub(super) fn adopt_source_ranges(
-        &mut self,
-        wanted: &[(FrontendKey<F>, &Frontend)],
-        written: Written<F>,
-    ) {
-        for (key, frontend) in wanted {
-            if frontend.sources.is_empty() {
-                self.retire_source_ranges(key);
-            }
+    /// Notes that the written lists hold, and that the frontends at `open` have none any more.
+    pub(super) fn adopt_source_ranges(&mut self, open: &[FrontendKey<F>], written: Written<F>) {
+        for key in open {
+            self.retire_source_ranges(key);
         }
         for (key, list) in written.0 {
             self.retire_source_ranges(&key);
@@ -175,8 +175,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     }
 
     /// Retires the lists of frontends that are not wanted.
-    pub(super) fn retire_foreign_source_ranges(&mut self, wanted: &[(FrontendKey<F>, &Frontend)]) {
-        let wanted: HashSet<_> = wanted.iter().map(|(key, _)| *key).collect();
+    pub(super) fn retire_foreign_source_ranges(&mut self, wanted: &HashSet<FrontendKey<F>>) {
         let foreign: Vec<_> = self
             .source_ranges
             .keys()

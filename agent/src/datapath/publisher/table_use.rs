@@ -15,21 +15,26 @@ pub struct TableUse {
 }
 
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
-    /// The use of the tables of frontends, slots and backends, under these names.
-    pub fn table_use(&self, names: [&'static str; 3]) -> [TableUse; 3] {
-        let capacity = self.tables.capacity();
-        let free = [
-            (self.indexes.free_count(), capacity.frontends),
-            (self.slots.free_count(), capacity.slots),
-            (self.backends.free_count(), capacity.backends),
-        ];
-        let [frontends, slots, backends] = free;
-        let of = |name, (free, capacity): (u32, u32)| TableUse {
+    /// The use of the tables of frontends, slots and backends.
+    pub fn table_use(&self) -> [TableUse; 3] {
+        let (capacity, names) = (self.tables.capacity(), F::TABLES.shown);
+        let of = |name, free, capacity: u32| TableUse {
             name,
             used: capacity.saturating_sub(free),
             capacity,
         };
-        let [a, b, c] = names;
-        [of(a, frontends), of(b, slots), of(c, backends)]
+        [
+            of(
+                names.frontends,
+                self.indexes.free_count(),
+                capacity.frontends,
+            ),
+            of(names.slots, self.slots.free_count(), capacity.slots),
+            of(
+                names.backends,
+                self.backends.free_count(),
+                capacity.backends,
+            ),
+        ]
     }
 }

@@ -13,12 +13,53 @@ use shunt_common::{Backend, Cell, FrontendKey, Slot, SourceRange, TCP, V4};
 use super::Publisher;
 use crate::{
     api::{Scopes, ServiceId, TrafficPolicy},
-    datapath::{Capacity, MemoryTables, TableError, Tables, family::FromIp as _},
+    datapath::{Capacity, MemoryTables, TableError, Tables, family::FromIp},
     renderer::{self, BackendSet, Clients, Frontend, FrontendKind, Refusal},
 };
 
 mod resync;
 mod source_ranges;
+
+impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
+    /// One family's change by itself, with the steps that [`crate::datapath::DualPublisher`] takes
+    /// in both.
+    pub(in crate::datapath) fn publish(
+        &mut self,
+        wanted: &[(FrontendKey<F>, &Frontend)],
+        removed: &[FrontendKey<F>],
+    ) -> Result<(), TableError> {
+        if self.is_blocked(wanted) {
+            self.reclaim()?;
+        }
+        carry_out(self.stage(wanted, removed)?)
+    }
+
+    /// One family's Resync by itself.
+    fn resync(&mut self, wanted: &[(FrontendKey<F>, &Frontend)]) -> Result<(), TableError> {
+        self.reclaim()?;
+        carry_out(self.stage_resync(wanted)?)?;
+        self.reclaim()
+    }
+
+    /// The tables, for someone else to write into.
+    pub(in crate::datapath) const fn tables_mut(&mut self) -> &mut T {
+        &mut self.tables.tables
+    }
+
+    fn reclaim(&mut self) -> Result<(), TableError> {
+        self.wait_for_readers()?;
+        self.free_retired();
+        Ok(())
+    }
+}
+
+fn carry_out<F: FromIp, T: Tables<F>>(
+    mut change: super::Change<'_, F, T>,
+) -> Result<(), TableError> {
+    change.insert()?;
+    change.commit();
+    Ok(())
+}
 
 /// What packets to each frontend would see: its backends by (address, weight) and the cell's flags.
 type View = BTreeMap<u16, (Vec<(IpAddr, u32)>, u16)>;

@@ -1,0 +1,212 @@
+//! IPv6: its header and ICMPv6 (RFC 8200, RFC 4443).
+
+use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
+use shunt_common::{Address as _, Sum, Tuple, V6};
+
+use crate::{
+    extensions::{self, LONGEST_EXTENSIONS},
+    family::{Family, Fragment, Network, Part},
+    frame::{Unreadable, at, at_mut, longer_than_said},
+    icmp::{IcmpError, IcmpHeader},
+    rewrite::account,
+    transport,
+};
+
+/// `ETH_P_IPV6` of `linux/if_ether.h`, as `__sk_buff::protocol` holds it.
+const ETHERTYPE_IPV6: u32 = 0x86dd_u16.to_be() as u32;
+
+/// The IPv6 header, RFC 8200 section 3; multi-byte fields in network order.
+#[repr(C)]
+struct Ipv6Header {
+    version_class_flow: u32,
+    payload_length: u16,
+    next_header: u8,
+    hop_limit: u8,
+    source: [u32; 4],
+    destination: [u32; 4],
+}
+
+const _: () = assert!(size_of::<Ipv6Header>() == 40, "RFC 8200: ten words");
+
+const DESTINATION_UNREACHABLE: u8 = 1;
+const PACKET_TOO_BIG: u8 = 2;
+const TIME_EXCEEDED: u8 = 3;
+const PARAMETER_PROBLEM: u8 = 4;
+/// `AF_INET6` of `linux/socket.h`.
+const ADDRESS_FAMILY: u8 = 10;
+/// The longest headers that are quoted.
+const LONGEST_QUOTE: usize = size_of::<Ipv6Header>() + LONGEST_EXTENSIONS + transport::LONGEST;
+
+impl Family for V6 {
+    #[inline(always)]
+    fn carried_by(context: &TcContext) -> bool {
+        context.skb.protocol() == ETHERTYPE_IPV6
+    }
+
+    #[inline(always)]
+    fn read(context: &TcContext, offset: usize) -> Result<Network<'_, Self>, Unreadable> {
+        let header = at::<Ipv6Header>(context, offset)?;
+        if header.version_class_flow.to_ne_bytes()[0] >> 4 != 6 {
+            return Err(Unreadable::Foreign);
+        }
+        let begin = offset + size_of::<Ipv6Header>();
+        let end = match usize::from(u16::from_be(header.payload_length)) {
+            0 => longer_than_said(context)?,
+            payload => begin + payload,
+        };
+        let mut network = Network {
+            source: &header.source,
+            destination: &header.destination,
+            protocol: header.next_header,
+            transport: begin,
+            end,
+            part: Part::Whole,
+            fragment: Fragment {
+                identification: 0,
+                protocol: 0,
+            },
+        };
+        if extensions::is_one(network.protocol) {
+            extensions::skip(context, &mut network)?;
+        }
+        Ok(network)
+    }
+
+    #[inline(always)]
+    fn write(
+        context: &TcContext,
+        offset: usize,
+        _: &Tuple<Self>,
+        new: &Tuple<Self>,
+    ) -> Result<(), Unreadable> {
+        let header = at_mut::<Ipv6Header>(context, offset)?;
+        header.source = new.source;
+        header.destination = new.destination;
+        Ok(())
+    }
+
+    const HAS_HEADER_CHECKSUM: bool = false;
+
+    #[inline(always)]
+    fn is_unicast(address: &[u32; 4]) -> bool {
+        // Groups are ff00::/8 (RFC 4291 section 2.7).
+        address[0].to_ne_bytes()[0] != 0xff && !address.is_unspecified()
+    }
+
+    const ICMP: u8 = 58;
+
+    #[inline(always)]
+    fn is_error(kind: u8) -> bool {
+        matches!(
+            kind,
+            DESTINATION_UNREACHABLE | PACKET_TOO_BIG | TIME_EXCEEDED | PARAMETER_PROBLEM
+        )
+    }
+
+    const ICMP_COVERS_ADDRESSES: bool = true;
+
+    const PORT_UNREACHABLE: IcmpError = IcmpError {
+        kind: DESTINATION_UNREACHABLE,
+        code: 4,
+        detail: 0,
+    };
+
+    const EXPIRED: IcmpError = IcmpError {
+        kind: TIME_EXCEEDED,
+        code: 0,
+        detail: 0,
+    };
+
+    /// "Packet too big", RFC 4443 section 3.2.
+    #[inline(always)]
+    fn too_long(mtu: u16) -> IcmpError {
+        IcmpError {
+            kind: PACKET_TOO_BIG,
+            code: 0,
+            detail: u32::from(mtu).to_be(),
+        }
+    }
+
+    const ICMP_LENGTH: usize = size_of::<Ipv6Header>() + size_of::<IcmpHeader>();
+
+    #[inline(always)]
+    fn write_icmp(
+        context: &TcContext,
+        offset: usize,
+        quoted: usize,
+        tuple: &Tuple<Self>,
+        error: IcmpError,
+    ) -> Result<(), Unreadable> {
+        let IcmpError { kind, code, detail } = error;
+        let length = size_of::<IcmpHeader>() + quoted;
+        let header = at_mut::<Ipv6Header>(context, offset)?;
+        *header = Ipv6Header {
+            version_class_flow: 0x6000_0000_u32.to_be(),
+            payload_length: (length as u16).to_be(),
+            next_header: Self::ICMP,
+            hop_limit: 64,
+            source: tuple.destination,
+            destination: tuple.source,
+        };
+
+        let offset = offset + size_of::<Ipv6Header>();
+        let header = at_mut::<IcmpHeader>(context, offset)?;
+        *header = IcmpHeader {
+            kind,
+            code,
+            checksum: 0,
+            detail,
+        };
+        // The pseudo header, RFC 8200 section 8.1.
+        let mut sum = Sum::default()
+            .with((length as u32).to_be())
+            .with(u32::from(Self::ICMP).to_be());
+        for address in [&tuple.source, &tuple.destination] {
+            for word in address {
+                sum = sum.with(*word);
+            }
+        }
+        for place in (0..size_of::<IcmpHeader>() + LONGEST_QUOTE).step_by(4) {
+            if place >= length {
+                break;
+            }
+            sum = sum.with(*at::<u32>(context, offset + place)?);
+        }
+        at_mut::<IcmpHeader>(context, offset)?.checksum = sum.apply(!0);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn hop_limit(context: &TcContext, offset: usize) -> Result<u8, Unreadable> {
+        Ok(at::<Ipv6Header>(context, offset)?.hop_limit)
+    }
+
+    #[inline(always)]
+    fn decrement_hop_limit(context: &TcContext, offset: usize) -> Result<(), Unreadable> {
+        let header = at_mut::<Ipv6Header>(context, offset)?;
+        header.hop_limit -= 1;
+        // The field is the second of its 16-bit word.
+        let one = u32::from(u16::from_ne_bytes([0, 1]));
+        account(context, Sum::default().replace(one, 0));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn route_key(
+        context: &TcContext,
+        offset: usize,
+        translated: &Tuple<Self>,
+        lookup: &mut bpf_fib_lookup,
+    ) -> Result<(), Unreadable> {
+        let header = at::<Ipv6Header>(context, offset)?;
+        lookup.family = ADDRESS_FAMILY;
+        lookup.l4_protocol = header.next_header;
+        lookup.sport = translated.source_port;
+        lookup.dport = translated.destination_port;
+        // The traffic class and the flow label (`IPV6_FLOWINFO_MASK` of net/ipv6.h).
+        lookup.__bindgen_anon_2.flowinfo = header.version_class_flow & 0x0fff_ffff_u32.to_be();
+        lookup.__bindgen_anon_3.ipv6_src = translated.source;
+        lookup.__bindgen_anon_4.ipv6_dst = translated.destination;
+        Ok(())
+    }
+}
