@@ -99,8 +99,16 @@ impl Namespace {
     ///
     /// At the first line that fails; the lines before it have taken effect.
     pub fn configure(&self, commands: &str) -> Result<()> {
-        run_with_input("ip", &["-n", &self.name, "-batch", "-"], commands)?;
-        Ok(())
+        self.query(commands).map(drop)
+    }
+
+    /// As [`Self::configure`]; gives what the commands say.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::configure`].
+    pub fn query(&self, commands: &str) -> Result<String> {
+        run_with_input("ip", &["-n", &self.name, "-batch", "-"], commands)
     }
 
     /// Writes a setting, by its path below `/proc/sys`.

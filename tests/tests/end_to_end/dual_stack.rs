@@ -21,26 +21,26 @@ const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
 
 /// A target, or the same in IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
 
 impl Family {
-    const BOTH: [Self; 2] = [Self::V4, Self::V6];
+    pub(crate) const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
-    fn of(self, ip: IpAddr) -> IpAddr {
+    pub(crate) fn of(self, ip: IpAddr) -> IpAddr {
         match self {
             Self::V4 => ip,
             Self::V6 => addresses::v6(ip),
         }
     }
 
-    fn target(self, target: Target) -> Target {
+    pub(crate) fn target(self, target: Target) -> Target {
         target.to(self.of(target.address().ip()))
     }
 
-    fn backend(self, world: &World, pod: &str) -> SocketAddr {
+    pub(crate) fn backend(self, world: &World, pod: &str) -> SocketAddr {
         match self {
             Self::V4 => world.backend(pod),
             Self::V6 => world.backend_v6(pod),
@@ -49,7 +49,7 @@ impl Family {
 }
 
 /// A world whose nodes have addresses of both families.
-fn world() -> Option<World> {
+pub(crate) fn world() -> Option<World> {
     let mut world = World::new()?;
     let nodes = [addresses::NODE, addresses::NODE2];
     let mut event: Value = serde_json::from_str(&resync()).unwrap();
@@ -59,7 +59,7 @@ fn world() -> Option<World> {
 }
 
 /// A service of both families on these pods.
-fn service(world: &World, transport: Transport, pods: &[&str]) -> Service {
+pub(crate) fn service(world: &World, transport: Transport, pods: &[&str]) -> Service {
     let both = pods
         .iter()
         .flat_map(|pod| Family::BOTH.map(|family| family.backend(world, pod)));

@@ -17,6 +17,7 @@ mod full_table;
 mod hammer;
 mod inspection;
 mod interfaces;
+mod path_mtu;
 mod pinned;
 mod ports;
 mod restart;

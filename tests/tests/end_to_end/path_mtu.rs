@@ -1,0 +1,123 @@
+//! Path-MTU discovery through translation: a link on the way takes less than the ends' links do,
+//! and whoever stands before it says so to the sender, who knows only the frontend.
+
+use std::net::IpAddr;
+
+use shunt_tests::{Namespace, Target, Transport, addresses};
+
+use crate::{
+    dual_stack::{Family, service, world},
+    world::World,
+};
+
+/// The least that an IPv6 link may have (RFC 8200 section 5).
+const SMALL: u32 = 1280;
+
+/// Several congestion windows.
+const BYTES: u64 = (4 << 20) + 321;
+
+/// A link with a small MTU.
+struct Narrow {
+    /// On whose side: the packets that it sends are the ones that do not fit.
+    node: fn(&World) -> &Namespace,
+    interface: &'static str,
+    /// Whose packets do not fit there.
+    sender: Sender,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    Client,
+    Backend,
+}
+
+#[test]
+fn transfers_complete_over_a_narrow_link_behind_the_other_node() {
+    check(&Narrow {
+        node: |world| world.sandbox.node2(),
+        interface: "pod-d",
+        sender: Sender::Client,
+    });
+}
+
+#[test]
+fn transfers_complete_over_a_narrow_link_between_the_nodes() {
+    check(&Narrow {
+        node: |world| world.sandbox.node(),
+        interface: "eth1",
+        sender: Sender::Client,
+    });
+}
+
+#[test]
+fn transfers_complete_over_a_narrow_link_towards_the_client() {
+    check(&Narrow {
+        node: |world| world.sandbox.node(),
+        interface: "eth0",
+        sender: Sender::Backend,
+    });
+}
+
+/// Sends many bytes both ways through every kind of frontend to a pod of the other node, and looks
+/// whether the sender has learnt of the narrow link.
+fn check(narrow: &Narrow) {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = service(&world, Transport::Tcp, &["pod-d"]);
+    world.add(&service);
+    (narrow.node)(&world)
+        .configure(&format!("link set {} mtu {SMALL}\n", narrow.interface))
+        .unwrap();
+    let outside = (world.sandbox.outside(), addresses::OUTSIDE);
+    let pod = (world.client_pod(), addresses::POD_C);
+    let ways = [
+        (pod, service.cluster_ip()),
+        (pod, service.node_port()),
+        (pod, service.external_ip()),
+        (outside, service.node_port()),
+        (outside, service.external_ip()),
+    ];
+    let backend = world.sandbox.pod("pod-d").namespace();
+    for ((client, address), target) in ways {
+        // The narrow link is not on every client's way.
+        if narrow.sender == Sender::Backend && address == addresses::POD_C {
+            continue;
+        }
+        for family in Family::BOTH {
+            let target = family.target(target);
+            for end in [client, backend] {
+                end.configure("route flush cache\n").unwrap();
+            }
+            transfer(client, target);
+            let (sender, receiver) = match narrow.sender {
+                Sender::Client => (client, target.address().ip()),
+                // Whom the backend takes for its client: this node, if that is outside.
+                Sender::Backend => (backend, family.of(addresses::NODE)),
+            };
+            assert_eq!(
+                learnt(sender, receiver),
+                Some(SMALL),
+                "what the {:?} knows of its way to {receiver} after {target:?}",
+                narrow.sender
+            );
+        }
+    }
+}
+
+fn transfer(client: &Namespace, target: Target) {
+    client.enter(|| {
+        let mut connection = target.connect().unwrap();
+        for outcome in [connection.send(BYTES), connection.fetch(BYTES)] {
+            outcome.unwrap_or_else(|failure| panic!("{target:?}: {failure}"));
+        }
+    });
+}
+
+/// The MTU that a host has learnt its way to `address` has, if it has.
+fn learnt(host: &Namespace, address: IpAddr) -> Option<u32> {
+    let output = host.query(&format!("route get {address}\n")).unwrap();
+    let mut words = output.split_whitespace();
+    words.find(|word| *word == "mtu")?;
+    words.next()?.parse().ok()
+}
