@@ -15,7 +15,7 @@ use std::{
 };
 
 use aya::programs::{
-    Link as _, ProgramError, SchedClassifier,
+    Link, ProgramError, SchedClassifier,
     tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcError, TcHandle},
 };
 use nix::net::if_::if_indextoname;
@@ -112,12 +112,9 @@ pub fn attach(
 
 /// Removes our filter from an interface of this network namespace; none there is no error.
 pub fn detach(index: u32, hook: Hook) -> Result<(), ProgramError> {
-    let Ok(name) = name(index) else {
-        // It went with its interface.
-        return Ok(());
-    };
-    match link(&name, hook)?.detach() {
-        Err(ProgramError::NetlinkError(error)) if is_absent(error.raw_os_error()) => Ok(()),
+    let link = name(index).and_then(|name| link(&name, hook));
+    match link.map_err(ProgramError::IOError).and_then(Link::detach) {
+        Err(error) if is_gone(&error) => Ok(()),
         result => result,
     }
 }
@@ -125,6 +122,7 @@ pub fn detach(index: u32, hook: Hook) -> Result<(), ProgramError> {
 /// Whether an error says that a filter is not there, or its interface.
 pub fn is_gone(error: &ProgramError) -> bool {
     match error {
+        ProgramError::NetlinkError(error) => is_absent(error.raw_os_error()),
         ProgramError::TcError(error) => is_absent(errno(error)),
         ProgramError::IOError(error) => is_absent(error.raw_os_error()),
         _ => false,
@@ -147,6 +145,10 @@ fn link(interface: &str, hook: Hook) -> io::Result<SchedClassifierLink> {
 
 fn name(index: u32) -> io::Result<String> {
     let name = if_indextoname(index)?;
+    // What nix makes of the null pointer that is returned for an index that nothing has.
+    if name.is_empty() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
     name.into_string().map_err(io::Error::other)
 }
 
