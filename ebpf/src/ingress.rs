@@ -19,17 +19,30 @@ use crate::{
     verdict::Verdict,
 };
 
+/// A packet that came in, and the tuple that it goes on with. In a table: on the stack, programs and
+/// their functions would have more than the 512 bytes that they are allowed, of which kernels
+/// before 6.8 give each function a multiple of 32.
+#[repr(C)]
+pub struct Arrival<F: shunt_common::Family> {
+    packet: Packet<F>,
+    translated: Tuple<F>,
+}
+
 /// Sends a packet for a frontend to its connection's backend, and an answer on to its client;
 /// passes every other packet untouched.
 #[inline(always)]
 pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
-    let mut packet = Packet::<F>::none();
+    // Always there: the table has an entry for each CPU.
+    let Some(arrival) = F::arrivals().get_ptr_mut(0) else {
+        return Verdict::Pass;
+    };
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let Arrival { packet, translated } = unsafe { &mut *arrival };
+    *packet = Packet::none();
     if !packet.parse(context, link) {
         return Verdict::Pass;
     }
-    let packet = &packet;
-    let mut translated = bytemuck::Zeroable::zeroed();
-    let translated = &mut translated;
+    *translated = bytemuck::Zeroable::zeroed();
     match find(context, packet, translated) {
         Ok(as_what) => exit::send(context, packet, translated, packet.counts_as(as_what)),
         Err(verdict) => verdict,

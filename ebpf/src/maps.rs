@@ -10,7 +10,7 @@ use shunt_common::{
     FragmentKey, FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
 };
 
-use crate::open::Search;
+use crate::{ingress::Arrival, open::Search};
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
@@ -52,6 +52,9 @@ pub type Conntrack<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 524_288>;
 /// What a CPU keeps while it opens a connection, one entry.
 pub type Searches<F> = PerCpuArray<Search<F>, 1>;
 
+/// What a CPU keeps of the packet that its ingress program is at, one entry.
+pub type Arrivals<F> = PerCpuArray<Arrival<F>, 1>;
+
 /// A family's tables.
 pub trait Tables: shunt_common::Family {
     fn frontends() -> &'static Frontends<Self>;
@@ -64,6 +67,7 @@ pub trait Tables: shunt_common::Family {
     fn node() -> &'static Node<Self>;
     fn conntrack() -> &'static Conntrack<Self>;
     fn searches() -> &'static Searches<Self>;
+    fn arrivals() -> &'static Arrivals<Self>;
 }
 
 /// Declares a family's tables, by the names that the kernel shows.
@@ -96,6 +100,7 @@ tables! { V4:
     node NODE_V4: Node<V4>,
     conntrack CONNTRACK_V4: Conntrack<V4>,
     searches SEARCHES_V4: Searches<V4>,
+    arrivals ARRIVALS_V4: Arrivals<V4>,
 }
 
 tables! { V6:
@@ -109,6 +114,7 @@ tables! { V6:
     node NODE_V6: Node<V6>,
     conntrack CONNTRACK_V6: Conntrack<V6>,
     searches SEARCHES_V6: Searches<V6>,
+    arrivals ARRIVALS_V6: Arrivals<V6>,
 }
 
 /// The time, in ticks of a second that the agent counts while it runs. Reading it costs a packet

@@ -102,6 +102,11 @@ const SEARCHING: i32 = 1;
 ///
 /// A function of its own, called back by `bpf_loop` (Linux 5.17), so that the verifier looks at
 /// it once and not as often as it can run.
+///
+/// Before Linux 6.7 it looks at the first call alone, takes what is a constant there for one in
+/// all calls, and cuts out what the constant excludes (mended by commit ab5cfac139ab, "verify
+/// callbacks as if they are called unknown number of times"). So what changes from call to call
+/// is in a map's value, of which it knows nothing, and not on the stack.
 extern "C" fn try_port<F: Family>(_: u32, search: *mut c_void) -> c_long {
     // SAFETY: `open` gave the place of the search's address, and waits.
     let search = unsafe { &mut **search.cast::<*mut Search<F>>() };

@@ -8,6 +8,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 mod build;
+mod fuzz;
+mod kernel;
 mod load;
 mod process;
 mod run;
@@ -36,6 +38,8 @@ enum Command {
     Load(load::Args),
     /// Runs the tests
     Test(test::Args),
+    /// Runs the fuzz tests for longer
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> ExitCode {
@@ -56,5 +60,6 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Run(args) => run::main(&args),
         Command::Load(args) => load::main(&args),
         Command::Test(args) => test::main(&args),
+        Command::Fuzz(args) => fuzz::main(&args),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::{process, setup, workspace};
+use crate::{kernel, process, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
 const QUICK: [&str; 3] = ["shunt", "shunt-common", "xtask"];
@@ -14,13 +14,25 @@ pub(crate) struct Args {
     /// Only what needs no root: no packets, no namespaces
     #[arg(long)]
     quick: bool,
+    /// On a kernel of this version, such as 6.1, in a machine of qemu's: the packet tests and some
+    /// of the end-to-end tests. May be given more than once; needs Debian's archive, and is slow
+    /// without `/dev/kvm`
+    #[arg(long, value_name = "VERSION", conflicts_with = "quick", value_parser = version)]
+    kernel: Vec<String>,
     /// Further arguments for `cargo test`, such as a filter
     #[arg(last = true)]
     rest: Vec<String>,
 }
 
 pub(crate) fn main(args: &Args) -> Result<()> {
-    let Args { quick, rest } = args;
+    let Args {
+        quick,
+        kernel,
+        rest,
+    } = args;
+    if !kernel.is_empty() {
+        return kernel::main(kernel, rest);
+    }
     if !quick && !workspace::is_root() {
         bail!(
             "the packet and end-to-end tests need root: type `cargo xtask test` as root, or \
@@ -43,4 +55,13 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     process::run(test.args(rest))?;
     eprintln!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// A kernel version of two numbers.
+fn version(text: &str) -> Result<String> {
+    let (major, minor) = text.split_once('.').unwrap_or((text, ""));
+    if major.parse::<u32>().is_err() || minor.parse::<u32>().is_err() {
+        bail!("not a version such as 6.1");
+    }
+    Ok(text.to_owned())
 }

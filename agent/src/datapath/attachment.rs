@@ -7,8 +7,8 @@ use std::{
 
 use aya::{
     programs::{
-        LinkOrder, ProgramError,
-        tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcError, TcHandle},
+        LinkOrder,
+        tc::{SchedClassifierLink, TcAttachOptions},
     },
     util::KernelVersion,
 };
@@ -17,34 +17,47 @@ use tracing::{info, warn};
 
 use super::{
     Datapath, DatapathError,
+    clsact::{self, Filter},
     hook::Hook,
     link_layer::LinkLayer,
     pins::{self, LinkPin},
 };
 
-/// The first kernel with TCX links; older ones attach through a clsact qdisc.
+/// The first kernel with TCX links; older ones attach as [`clsact`] does.
 const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
 
-/// A program on a hook. Dropping it detaches the program, unless it is pinned.
+/// A program on a hook. Dropping it detaches the program, unless it is pinned or noted.
 #[derive(Debug)]
-pub struct Attachment {
-    _link: SchedClassifierLink,
-    pin: Option<PathBuf>,
+pub enum Attachment {
+    /// It ends with the agent.
+    Link(#[expect(dead_code, reason = "held, not used")] SchedClassifierLink),
+    /// It outlives the agent: the kernel keeps what is pinned.
+    Pinned {
+        /// Held so that the link is not looked up again.
+        _link: SchedClassifierLink,
+        /// Where it is pinned.
+        pin: PathBuf,
+    },
+    /// It outlives the agent: the kernel keeps filters.
+    Filter(Filter),
 }
 
 impl Attachment {
     /// Detaches the program.
     pub fn detach(self) {
-        if let Some(pin) = &self.pin
-            && let Err(error) = pins::remove(pin)
-        {
+        let detached = match self {
+            Self::Link(_) => Ok(()),
+            Self::Pinned { _link, pin } => pins::remove(&pin),
+            Self::Filter(filter) => filter.detach(),
+        };
+        if let Err(error) = detached {
             warn!(%error, "a program stays attached");
         }
     }
 }
 
-/// Attaches the program of `hook` for the interface's link layer to it, and pins the link if there
-/// is a place for it.
+/// Attaches the program of `hook` for the interface's link layer to it, so that it outlives the
+/// agent if there is a place for what that needs.
 pub fn attach(
     datapath: &mut Datapath,
     interface: &str,
@@ -53,48 +66,29 @@ pub fn attach(
 ) -> Result<Attachment, DatapathError> {
     let name = hook.program(LinkLayer::of_interface(interface)?);
     let failed = |source| DatapathError::Program { name, source };
+    let pin = datapath.pins().map(|pins| pins.link(index, hook));
     let tcx = KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE);
-    let options = if tcx {
-        // Ahead of a CNI's own programs, which then see translated packets.
-        TcAttachOptions::TcxOrder(LinkOrder::first())
-    } else {
-        match tc::qdisc_add_clsact(interface) {
-            Ok(()) | Err(TcError::AlreadyAttached) => {}
-            Err(source) => return Err(failed(ProgramError::from(source))),
-        }
-        TcAttachOptions::Netlink(NlOptions {
-            priority: 1,
-            handle: TcHandle::AUTO_ASSIGN,
-            classid: None,
-        })
-    };
     let program = datapath.program(name)?;
+    if !tcx {
+        return match pin {
+            Some(note) => Filter::attach((name, program), (interface, index), hook, note)
+                .map(Attachment::Filter),
+            None => clsact::attach(program, interface, hook).map(Attachment::Link),
+        }
+        .map_err(failed);
+    }
+    // Ahead of a CNI's own programs, which then see translated packets.
+    let first = TcAttachOptions::TcxOrder(LinkOrder::first());
     let link = program
-        .attach_with_options(interface, hook.attach_type(), options)
+        .attach_with_options(interface, hook.attach_type(), first)
         .and_then(|link| program.take_link(link))
         .map_err(failed)?;
-    match datapath.pins() {
-        Some(pins) if tcx => {
-            let path = pins.link(index, hook);
-            Ok(Attachment {
-                _link: pins::pin_link(link, &path)?,
-                pin: Some(path),
-            })
-        }
-        Some(_) => {
-            warn!(
-                interface,
-                "nothing translates here while no agent runs: links need Linux 6.6"
-            );
-            Ok(Attachment {
-                _link: link,
-                pin: None,
-            })
-        }
-        None => Ok(Attachment {
-            _link: link,
-            pin: None,
+    match pin {
+        Some(pin) => Ok(Attachment::Pinned {
+            _link: pins::pin_link(link, &pin)?,
+            pin,
         }),
+        None => Ok(Attachment::Link(link)),
     }
 }
 
@@ -128,13 +122,14 @@ pub fn adopt(datapath: &mut Datapath) -> BTreeMap<(u32, Hook), Attachment> {
                 continue;
             }
         };
-        match adopt_one(datapath, &path, hook.program(layer)) {
-            Ok(link) => {
+        match adopt_one(datapath, &path, (index, hook), hook.program(layer)) {
+            Ok(attachment) => {
                 info!(index, hook = hook.name(), "program replaced");
-                let pin = Some(path);
-                adopted.insert((index, hook), Attachment { _link: link, pin });
+                adopted.insert((index, hook), attachment);
             }
-            Err(DatapathError::Program { source, .. }) if pins::is_dead(&source) => {
+            Err(DatapathError::Program { source, .. })
+                if pins::is_dead(&source) || clsact::is_gone(&source) =>
+            {
                 discard(&path, "its interface is gone");
             }
             Err(error) => discard(&path, &error.to_string()),
@@ -146,18 +141,28 @@ pub fn adopt(datapath: &mut Datapath) -> BTreeMap<(u32, Hook), Attachment> {
 fn adopt_one(
     datapath: &mut Datapath,
     path: &Path,
+    (index, hook): (u32, Hook),
     name: &'static str,
-) -> Result<SchedClassifierLink, DatapathError> {
+) -> Result<Attachment, DatapathError> {
+    let failed = |source| DatapathError::Program { name, source };
+    let pin = path.to_owned();
+    if clsact::is_note(path) {
+        let program = datapath.program(name)?;
+        return Filter::adopt(program, index, hook, pin)
+            .map(Attachment::Filter)
+            .map_err(failed);
+    }
     let link = pins::open_link(path)?;
     let program = datapath.program(name)?;
-    program
+    let _link = program
         .attach_to_link(link)
         .and_then(|link| program.take_link(link))
-        .map_err(|source| DatapathError::Program { name, source })
+        .map_err(failed)?;
+    Ok(Attachment::Pinned { _link, pin })
 }
 
 fn discard(path: &Path, reason: &str) {
-    match pins::remove(path) {
+    match pins::release(path) {
         Ok(()) => info!(path = %path.display(), reason, "removed a pinned link"),
         Err(error) => warn!(%error, reason, "a pinned link stays"),
     }

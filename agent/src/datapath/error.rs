@@ -54,6 +54,17 @@ pub enum DatapathError {
         "loading the kernel programs failed (it needs root, or CAP_BPF and CAP_NET_ADMIN): {0}"
     )]
     Load(#[from] aya::EbpfError),
+    /// The kernel has not all that the programs call.
+    #[error(
+        "this kernel, {release}, is too old for the programs or was built without something that \
+         they need: it lacks {missing}"
+    )]
+    OldKernel {
+        /// As `uname -r` says it.
+        release: String,
+        /// What it lacks, each with the version of Linux that has it.
+        missing: String,
+    },
     /// The kernel did not take a program.
     #[error("loading the program {name} failed: {source}")]
     Program {

@@ -16,12 +16,13 @@ use super::{
     node_table::NodeTable,
     pins::{Layout, Pins},
     removed_for_room::RemovedForRoom,
+    requirements,
     table_sizes::SizedTable,
 };
 use crate::renderer::{self, Changes, Frontend};
 
 /// The kernel programs, as the build script made them.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
+pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
 
 /// The loaded object: programs to attach, tables to write.
 pub struct Datapath {
@@ -74,7 +75,7 @@ impl Datapath {
             let program = classifier(&mut ebpf, name)?;
             program
                 .load()
-                .map_err(|source| DatapathError::Program { name, source })?;
+                .map_err(|source| requirements::explain(name, source))?;
             if let Some(pins) = &pins {
                 pins.pin_program(name, program)?;
             }

@@ -3,13 +3,15 @@
 //! ```text
 //! maps/NAME                      a table of the object, or LAYOUT
 //! programs/tc_ingress            a program that links run
-//! links/NETNS-INDEX-ingress      on the interface of this index in the namespace of this inode
+//! links/NETNS-INDEX-ingress      on the interface of this index in the namespace of this inode;
+//!                                before Linux 6.6 a symbolic link, the note of a filter
 //! ```
 
 mod bpffs;
 mod cleanup;
 mod layout;
 mod lock;
+mod namespace;
 
 use std::{
     ffi::OsStr,
@@ -26,8 +28,8 @@ use nix::errno::Errno;
 use thiserror::Error;
 
 pub use self::cleanup::{Removed, cleanup};
-pub(super) use self::layout::Layout;
 use self::lock::Lock;
+pub(super) use self::{cleanup::release, layout::Layout};
 use super::hook::Hook;
 
 const MAPS: &str = "maps";
@@ -88,7 +90,7 @@ impl PinError {
         move |source| Self::Io { what, path, source }
     }
 
-    fn object<E: std::error::Error + Send + Sync + 'static>(
+    pub(super) fn object<E: std::error::Error + Send + Sync + 'static>(
         what: &'static str,
         path: &Path,
     ) -> impl FnOnce(E) -> Self {
@@ -132,7 +134,7 @@ impl Pins {
             let folder = dir.join(folder);
             fs::create_dir_all(&folder).map_err(PinError::io("making the directory", &folder))?;
         }
-        let ours = Path::new("/proc/thread-self/ns/net");
+        let ours = Path::new(namespace::OURS);
         let namespace = nix::sys::stat::stat(ours)
             .map_err(io::Error::from)
             .map_err(PinError::io("looking at", ours))?
@@ -160,22 +162,13 @@ impl Pins {
         let paths = list(&self.dir.join(LINKS))?.into_iter();
         Ok(paths
             .map(|path| {
-                let name = path.file_name().and_then(OsStr::to_str);
+                let place = place(&path).filter(|place| place.0 == self.namespace);
                 LinkPin {
-                    place: name.and_then(|name| self.place(name)),
+                    place: place.map(|(_, index, hook)| (index, hook)),
                     path,
                 }
             })
             .collect())
-    }
-
-    /// What the name of a link says.
-    fn place(&self, name: &str) -> Option<(u32, Hook)> {
-        let mut parts = name.splitn(3, '-');
-        let namespace: u64 = parts.next()?.parse().ok()?;
-        let index = parts.next()?.parse().ok()?;
-        let hook = Hook::named(parts.next()?)?;
-        (namespace == self.namespace).then_some((index, hook))
     }
 
     /// Pins a program in place of the one that has the name, if any.
@@ -189,6 +182,16 @@ impl Pins {
             .map_err(PinError::object("pinning the program", &new))?;
         fs::rename(&new, &path).map_err(PinError::io("replacing the program", &path))
     }
+}
+
+/// What the name of a link says: the inode of a network namespace, the index of an interface in
+/// it, and the hook.
+fn place(path: &Path) -> Option<(u64, u32, Hook)> {
+    let name = path.file_name().and_then(OsStr::to_str)?;
+    let mut parts = name.splitn(3, '-');
+    let namespace = parts.next()?.parse().ok()?;
+    let index = parts.next()?.parse().ok()?;
+    Some((namespace, index, Hook::named(parts.next()?)?))
 }
 
 /// The link that is pinned at `path`.

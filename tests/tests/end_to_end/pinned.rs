@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fs, net::Ipv4Addr};
 
 use aya::{
     maps::{Array, HashMap, Map, MapData},
-    programs::links::{FdLink, PinnedLink},
+    programs::{
+        ProgramInfo,
+        links::{FdLink, PinnedLink},
+    },
 };
 use shunt_common::Cell;
 use shunt_tests::PinDir;
@@ -65,14 +68,20 @@ impl Tables {
 }
 
 /// The kernel's ids of the pinned links and of the programs that they run, by the links' names.
+/// Before Linux 6.6 there are filters in place of links: they have no id of the kernel's, and run
+/// the program that is pinned.
 pub(crate) fn links(pins: &PinDir) -> BTreeMap<String, (u32, u32)> {
     let entries = fs::read_dir(pins.path().join("links")).unwrap();
     entries
         .map(|entry| {
             let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if entry.path().is_symlink() {
+                let program = ProgramInfo::from_pin(entry.path()).unwrap();
+                return (name, (0, program.id()));
+            }
             let link = FdLink::from(PinnedLink::from_pin(entry.path()).unwrap());
             let info = link.info().unwrap();
-            let name = entry.file_name().into_string().unwrap();
             (name, (info.id(), info.program_id()))
         })
         .collect()

@@ -64,12 +64,7 @@ pub(super) fn install_packages(packages: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    // A source that does not answer is no reason to stop: the lists may still name the packages.
-    if let Err(error) =
-        process::quiet_step("setup: fetch the lists of packages", apt().arg("update"))
-    {
-        eprintln!("setup: {error:#}");
-    }
+    update();
     let unknown: Vec<_> = missing
         .iter()
         .copied()
@@ -86,8 +81,18 @@ pub(super) fn install_packages(packages: &[&str]) -> Result<()> {
     )
 }
 
+/// Fetches the lists of packages. A source that does not answer is no reason to stop: the lists
+/// may still name what is wanted.
+pub(crate) fn update() {
+    if let Err(error) =
+        process::quiet_step("setup: fetch the lists of packages", apt().arg("update"))
+    {
+        eprintln!("setup: {error:#}");
+    }
+}
+
 /// `apt-get` that never asks, waits for another one, and gives up soon on a dead network.
-fn apt() -> Command {
+pub(crate) fn apt() -> Command {
     let mut command = Command::new("apt-get");
     command.env("DEBIAN_FRONTEND", "noninteractive").args([
         "-qq",

@@ -3,7 +3,7 @@
 //! The kernel programs need a compiler with `core` for BPF and a linker for the same LLVM. There is
 //! more than one [`way`] to get them; the first that works is recorded for the agent's build script.
 
-mod debian;
+pub(crate) mod debian;
 mod linker;
 mod nightly;
 mod probe;

@@ -2,7 +2,12 @@
 
 use std::{fs, path::Path};
 
-use super::{LINKS, MAPS, PROGRAMS, PinError, bpffs, list, lock::Lock};
+use tracing::warn;
+
+use super::{
+    LINKS, MAPS, PROGRAMS, PinError, bpffs, list, lock::Lock, namespace::within, place, remove,
+};
+use crate::datapath::clsact;
 
 /// How much was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,19 +37,46 @@ pub fn cleanup(dir: &Path) -> Result<Option<Removed>, PinError> {
     // Links first, so that no packet meets a table that is gone; the layout is the last of the
     // tables, so that a cleanup that is killed can be begun again.
     let removed = Removed {
-        links: empty(&dir.join(LINKS))?,
-        programs: empty(&dir.join(PROGRAMS))?,
-        maps: empty(&dir.join(MAPS))?,
+        links: empty(&dir.join(LINKS), release)?,
+        programs: empty(&dir.join(PROGRAMS), remove)?,
+        maps: empty(&dir.join(MAPS), remove)?,
     };
     fs::remove_dir(dir).map_err(PinError::io("removing the directory", dir))?;
     Ok(Some(removed))
 }
 
-/// Removes a directory with its entries; gives how many they were.
-fn empty(folder: &Path) -> Result<usize, PinError> {
+/// Removes a pinned link, or the filter that is noted there and its note.
+pub(in crate::datapath) fn release(path: &Path) -> Result<(), PinError> {
+    if clsact::is_note(path) {
+        detach(path)?;
+    }
+    remove(path)
+}
+
+/// Detaches the filter that is noted at `note`, in whatever network namespace it is.
+fn detach(note: &Path) -> Result<(), PinError> {
+    let Some((namespace, index, hook)) = place(note) else {
+        return Ok(());
+    };
+    let detached = within(namespace, || clsact::detach(index, hook))
+        .map_err(PinError::io("entering the network namespace of", note))?;
+    match detached {
+        Some(detached) => detached.map_err(PinError::object("detaching the program of", note)),
+        None => {
+            warn!(
+                note = %note.display(),
+                "its network namespace is not found: if it is still there, so is the program"
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Removes a directory with its entries, each by `remove`; gives how many they were.
+fn empty(folder: &Path, remove: fn(&Path) -> Result<(), PinError>) -> Result<usize, PinError> {
     let entries = list(folder)?;
     for entry in &entries {
-        super::remove(entry)?;
+        remove(entry)?;
     }
     if folder.exists() {
         fs::remove_dir(folder).map_err(PinError::io("removing the directory", folder))?;

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod fuzz;
+
 /// The snapshot: for each port the backends of its service.
 type Snapshot = BTreeMap<u16, BTreeMap<u8, u32>>;
 

@@ -1,0 +1,7 @@
+//! Events from bytes that nobody vouches for: never a panic, and what is accepted renders.
+//! `cargo xtask fuzz` runs these for longer.
+
+mod damage;
+mod lines;
+mod messages;
+mod receiver;

@@ -1,0 +1,105 @@
+//! What runs in the machine: the agent and the test binaries, as cargo built them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::END_TO_END;
+use crate::{process, workspace};
+
+/// Paths of the binaries.
+pub(super) struct Binaries {
+    agent: PathBuf,
+    packets: PathBuf,
+    end_to_end: PathBuf,
+}
+
+impl Binaries {
+    /// Builds them.
+    pub(super) fn build() -> Result<Self> {
+        let root = workspace::root()?;
+        process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
+        let tests = ["packets", "end_to_end"];
+        let messages = process::output(
+            workspace::cargo(&root)
+                .args(["test", "--no-run"])
+                .args(["--message-format", "json-render-diagnostics"])
+                .args(tests.iter().flat_map(|name| ["--test", name]))
+                .stderr(Stdio::inherit()),
+        )?;
+        let find = |name| {
+            executable(&messages, name).with_context(|| format!("cargo built no test {name}"))
+        };
+        Ok(Self {
+            agent: workspace::output("debug")?.join("shunt"),
+            packets: find(tests[0])?,
+            end_to_end: find(tests[1])?,
+        })
+    }
+
+    /// Copies of them in a folder.
+    pub(super) fn copy_to(&self, folder: &Path) -> Result<Self> {
+        let copy = |from: &Path, name: &str| {
+            let to = folder.join(name);
+            fs::copy(from, &to)
+                .with_context(|| format!("cannot copy {}", from.display()))
+                .map(|_| to)
+        };
+        let Self {
+            agent,
+            packets,
+            end_to_end,
+        } = self;
+        Ok(Self {
+            agent: copy(agent, "shunt")?,
+            packets: copy(packets, "packets")?,
+            end_to_end: copy(end_to_end, "end_to_end")?,
+        })
+    }
+
+    /// The script that runs the tests, one at a time; its exit status is 0 if all pass.
+    pub(super) fn job(&self, root: &Path, filters: &[String]) -> String {
+        let Self {
+            agent,
+            packets,
+            end_to_end,
+        } = self;
+        let chosen = |usual: &[&str]| {
+            let filters: Vec<_> = if filters.is_empty() {
+                usual.to_vec()
+            } else {
+                filters.iter().map(String::as_str).collect()
+            };
+            filters.join(" ")
+        };
+        let mut job = format!(
+            "export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n\
+             export RUST_BACKTRACE=0 SHUNT_BIN={}\n\
+             cd {}\nstatus=0\n",
+            agent.display(),
+            root.join("tests").display(),
+        );
+        for (binary, filters) in [(packets, chosen(&[])), (end_to_end, chosen(&END_TO_END))] {
+            let binary = binary.display();
+            job.push_str(&format!(
+                "{binary} --color=never --test-threads=1 {filters} || status=$?\n"
+            ));
+        }
+        job.push_str("exit $status\n");
+        job
+    }
+}
+
+/// The path of the integration test `name` in cargo's messages, a JSON object a line.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}

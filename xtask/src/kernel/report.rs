@@ -1,0 +1,130 @@
+//! What the tests in the machine came to.
+
+use std::fmt;
+
+use anyhow::{Result, bail};
+
+/// What was read of the machine's output so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// What `uname -r` should say.
+    release: String,
+    /// Whether it said so.
+    is_release: bool,
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+    left_out: u64,
+    /// The exit status of the tests, once they have ended.
+    exit: Option<String>,
+}
+
+impl Report {
+    pub(super) fn new(release: &str) -> Self {
+        Self {
+            release: release.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Reads a line: of the machine's first process, or of a test binary about its tests.
+    pub(super) fn read(&mut self, line: &str) {
+        if let Some(kernel) = line.strip_prefix("kernel ") {
+            self.is_release |= kernel.split(',').next() == Some(&self.release);
+        } else if let Some(exit) = line.strip_prefix("job exit ") {
+            self.exit = Some(exit.trim().to_owned());
+        } else if let Some(result) = line.strip_prefix("test result: ") {
+            for (words, sum) in [
+                ("passed", &mut self.passed),
+                ("failed", &mut self.failed),
+                ("ignored", &mut self.ignored),
+                ("filtered out", &mut self.left_out),
+            ] {
+                *sum += count(result, words);
+            }
+        }
+    }
+
+    /// Whether it was the right kernel, every test passed, and there were any.
+    pub(super) fn verdict(&self) -> Result<()> {
+        if !self.is_release {
+            bail!("the machine did not say that it runs {}", self.release);
+        }
+        match self.exit.as_deref() {
+            Some("0") if self.failed == 0 && self.passed > 0 => Ok(()),
+            Some("0") => bail!("no test ran on {}", self.release),
+            Some(_) => bail!("tests failed on {}", self.release),
+            None => bail!("the tests on {} did not come to their end", self.release),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            release,
+            is_release: _,
+            passed,
+            failed,
+            ignored,
+            left_out,
+            exit: _,
+        } = self;
+        write!(
+            f,
+            "{release}: {passed} tests passed, {failed} failed, {ignored} were skipped, {left_out} \
+             not chosen"
+        )
+    }
+}
+
+/// The number before `words` in `ok. 61 passed; 1 failed; …`.
+fn count(result: &str, words: &str) -> u64 {
+    result
+        .split([';', '.'])
+        .find_map(|part| part.trim().strip_suffix(words)?.trim().parse().ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&str]) -> Report {
+        let mut report = Report::new("6.1.0-56-amd64");
+        lines.iter().for_each(|line| report.read(line));
+        report
+    }
+
+    #[test]
+    fn the_results_of_all_binaries_are_summed_up() {
+        let report = read(&[
+            "kernel 6.1.0-56-amd64, up after 9 s",
+            "test result: ok. 61 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.5s",
+            "test result: ok. 20 passed; 0 failed; 0 ignored; 0 measured; 30 filtered out; finished in 9s",
+            "job exit 0",
+        ]);
+        assert_eq!(
+            report.to_string(),
+            "6.1.0-56-amd64: 81 tests passed, 0 failed, 2 were skipped, 30 not chosen"
+        );
+        report.verdict().unwrap();
+    }
+
+    #[test]
+    fn only_tests_that_ran_to_their_end_on_that_kernel_count() {
+        let right = "kernel 6.1.0-56-amd64, up after 9 s";
+        let passed = "test result: ok. 3 passed; 0 failed; 0 ignored";
+        let failed = "test result: FAILED. 3 passed; 1 failed; 0 ignored";
+        for lines in [
+            ["kernel 6.18.0, up after 9 s", passed, "job exit 0"],
+            [right, failed, "job exit 1"],
+            [right, failed, "job exit 0"],
+            [right, passed, "job exit 101"],
+            [right, "test result: ok. 0 passed", "job exit 0"],
+            [right, passed, ""],
+        ] {
+            assert!(read(&lines).verdict().is_err(), "{lines:?}");
+        }
+    }
+}
