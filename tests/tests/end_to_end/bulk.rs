@@ -5,7 +5,11 @@ use std::net::IpAddr;
 
 use shunt_tests::{Namespace, Target, Transport, addresses};
 
-use crate::{service::Service, world::World};
+use crate::{
+    dual_stack::{Family, service, world},
+    service::Service,
+    world::World,
+};
 
 /// More than a gigabyte (2^30), and no multiple of anything.
 const THERE: u64 = (1 << 30) + 12_345;
@@ -86,6 +90,29 @@ fn udp_datagrams_of_all_lengths_arrive_unchanged() {
             answer.is_ok(),
             "{length} bytes must arrive with their checksum, but {answer:?}"
         );
+    }
+}
+
+#[test]
+fn udp_datagrams_longer_than_a_frame_arrive_unchanged() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = service(&world, Transport::Udp, &["pod-a", "pod-d"]);
+    world.add(&service);
+    let (pod, outside) = (world.client_pod(), world.sandbox.outside());
+    for family in Family::BOTH {
+        for (client, target) in [
+            (pod, service.cluster_ip()),
+            (outside, service.node_port()),
+            (outside, service.external_ip()),
+        ] {
+            // A flow each, so that both backends get some.
+            for length in [1_473, 1_500, 2_961, 8_000, 20_001, 60_000].repeat(4) {
+                let answer = client.enter(|| family.target(target).flow().unwrap().ask(length));
+                assert!(answer.is_ok(), "{length} bytes to {target:?}: {answer:?}");
+            }
+        }
     }
 }
 

@@ -1,8 +1,6 @@
 //! Interfaces that come and go.
 
-use std::{
-    collections::BTreeMap, fs::File, io, mem, net::IpAddr, os::fd::AsRawFd as _, time::Duration,
-};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use aya::programs::loaded_programs;
 use nix::net::if_::if_nametoindex;
@@ -12,6 +10,7 @@ use shunt_tests::{Continuous, Namespace, Target, Transport, wait_until};
 use crate::{
     pinned,
     service::Service,
+    tun::Tun,
     world::{REQUEST, World, all_answered, resync_with, start_agent},
 };
 
@@ -160,27 +159,6 @@ fn an_interface_has_the_programs_for_what_its_packets_begin_with() {
     }
 }
 
-/// A tun interface that claims to be of this link type, until it is dropped; `ip` makes none.
-fn tun_of_type(name: &str, link_type: libc::c_ulong) -> File {
-    let tun = File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/net/tun")
-        .unwrap();
-    // SAFETY: all bits 0 are an empty name and no flags.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
-    }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
-    // SAFETY: the kernel reads and writes the request (`tun.rst`).
-    let made = unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
-    // SAFETY: the kernel takes the number itself.
-    let set = unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETLINK, link_type) };
-    assert_eq!((made, set), (0, 0), "{}", io::Error::last_os_error());
-    tun
-}
-
 #[test]
 fn an_interface_of_another_link_type_is_left_alone_and_shown_with_the_reason() {
     const IEEE802154: libc::c_ulong = 804;
@@ -188,7 +166,8 @@ fn an_interface_of_another_link_type_is_left_alone_and_shown_with_the_reason() {
         return;
     };
     let node = world.sandbox.node();
-    let tun = node.enter(|| tun_of_type("radio", IEEE802154));
+    let tun = Tun::new(node, "radio");
+    tun.claim(IEEE802154);
     world.apply(&frontend_interfaces(&["eth0", "radio"]));
     let radio = |world: &World| {
         let status = world.shunt(&["status", "-o", "json"]).json();
@@ -205,7 +184,7 @@ fn an_interface_of_another_link_type_is_left_alone_and_shown_with_the_reason() {
     // One of that name that can have the programs gets them.
     drop(tun);
     let node = world.sandbox.node();
-    let _tun = node.enter(|| tun_of_type("radio", libc::ARPHRD_NONE.into()));
+    let _tun = Tun::new(node, "radio");
     wait_until("the new interface is attached", SOON, || {
         (radio(&world)?["state"] == "attached").then_some(())
     })

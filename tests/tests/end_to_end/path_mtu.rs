@@ -16,12 +16,15 @@ const SMALL: u32 = 1280;
 /// Several congestion windows.
 const BYTES: u64 = (4 << 20) + 321;
 
+/// What the ends of a connection say of themselves all the same: that they take whole Ethernet
+/// frames. Nobody has to discover what the handshake tells.
+const ADVERTISED: u32 = 1440;
+
 /// A link with a small MTU.
 struct Narrow {
-    /// On whose side: the packets that it sends are the ones that do not fit.
-    node: fn(&World) -> &Namespace,
-    interface: &'static str,
-    /// Whose packets do not fit there.
+    /// Its two ends.
+    ends: [(fn(&World) -> &Namespace, &'static str); 2],
+    /// Whose packets do not fit there, and are told so on their way.
     sender: Sender,
 }
 
@@ -34,8 +37,10 @@ enum Sender {
 #[test]
 fn transfers_complete_over_a_narrow_link_behind_the_other_node() {
     check(&Narrow {
-        node: |world| world.sandbox.node2(),
-        interface: "pod-d",
+        ends: [
+            (|world| world.sandbox.node2(), "pod-d"),
+            (|world| world.sandbox.pod("pod-d").namespace(), "eth0"),
+        ],
         sender: Sender::Client,
     });
 }
@@ -43,8 +48,10 @@ fn transfers_complete_over_a_narrow_link_behind_the_other_node() {
 #[test]
 fn transfers_complete_over_a_narrow_link_between_the_nodes() {
     check(&Narrow {
-        node: |world| world.sandbox.node(),
-        interface: "eth1",
+        ends: [
+            (|world| world.sandbox.node(), "eth1"),
+            (|world| world.sandbox.node2(), "eth0"),
+        ],
         sender: Sender::Client,
     });
 }
@@ -52,8 +59,10 @@ fn transfers_complete_over_a_narrow_link_between_the_nodes() {
 #[test]
 fn transfers_complete_over_a_narrow_link_towards_the_client() {
     check(&Narrow {
-        node: |world| world.sandbox.node(),
-        interface: "eth0",
+        ends: [
+            (|world| world.sandbox.node(), "eth0"),
+            (|world| world.sandbox.outside(), "eth0"),
+        ],
         sender: Sender::Backend,
     });
 }
@@ -66,9 +75,11 @@ fn check(narrow: &Narrow) {
     };
     let service = service(&world, Transport::Tcp, &["pod-d"]);
     world.add(&service);
-    (narrow.node)(&world)
-        .configure(&format!("link set {} mtu {SMALL}\n", narrow.interface))
-        .unwrap();
+    for (host, interface) in narrow.ends {
+        host(&world)
+            .configure(&format!("link set {interface} mtu {SMALL}\n"))
+            .unwrap();
+    }
     let outside = (world.sandbox.outside(), addresses::OUTSIDE);
     let pod = (world.client_pod(), addresses::POD_C);
     let ways = [
@@ -79,6 +90,8 @@ fn check(narrow: &Narrow) {
         (outside, service.external_ip()),
     ];
     let backend = world.sandbox.pod("pod-d").namespace();
+    advertise(backend, "10.1.2.254");
+    advertise(world.sandbox.outside(), "198.51.100.1");
     for ((client, address), target) in ways {
         // The narrow link is not on every client's way.
         if narrow.sender == Sender::Backend && address == addresses::POD_C {
@@ -103,6 +116,17 @@ fn check(narrow: &Narrow) {
             );
         }
     }
+}
+
+/// Has a host say of every connection of its own that it takes whole frames.
+fn advertise(host: &Namespace, gateway: &str) {
+    let gateway: IpAddr = gateway.parse().unwrap();
+    let gateway_v6 = addresses::v6(gateway);
+    host.configure(&format!(
+        "route replace default via {gateway} dev eth0 advmss {ADVERTISED}\n\
+         route replace ::/0 via {gateway_v6} dev eth0 advmss {ADVERTISED}\n"
+    ))
+    .unwrap();
 }
 
 fn transfer(client: &Namespace, target: Target) {
