@@ -12,6 +12,10 @@ use serde_json::Value;
 use super::END_TO_END;
 use crate::{process, workspace};
 
+/// How many cases a property is tried on there. Whether it holds is tested here, with more of
+/// them; an emulated machine would take too long for that.
+const PROPERTY_CASES: u32 = 16;
+
 /// Paths of the binaries.
 pub(super) struct Binaries {
     agent: PathBuf,
@@ -79,7 +83,7 @@ impl Binaries {
         };
         let mut job = format!(
             "export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n\
-             export RUST_BACKTRACE=0 SHUNT_BIN={}\n\
+             export RUST_BACKTRACE=0 SHUNT_BIN={} PROPTEST_CASES={PROPERTY_CASES}\n\
              cd {}\nstatus=0\n",
             agent.display(),
             root.join("tests").display(),
