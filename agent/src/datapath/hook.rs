@@ -4,14 +4,6 @@ use aya::programs::TcAttachType;
 
 use super::{Datapath, link_layer::LinkLayer};
 
-/// All programs of the object.
-pub const PROGRAMS: [&str; 4] = [
-    Datapath::INGRESS,
-    Datapath::EGRESS,
-    Datapath::INGRESS_L3,
-    Datapath::EGRESS_L3,
-];
-
 /// Where a program is attached on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {

@@ -11,7 +11,6 @@ use super::{
     constants::Constants,
     counters::Counters,
     dual_publisher::DualPublisher,
-    hook::PROGRAMS,
     kernel_tables::{self, KernelTables},
     node_table::NodeTable,
     pins::{Layout, Pins},
@@ -71,14 +70,8 @@ impl Datapath {
         }
         let mut ebpf = loader.load(OBJECT)?;
         warn_of_kept_sizes(&ebpf, &sized)?;
-        for name in PROGRAMS {
-            let program = classifier(&mut ebpf, name)?;
-            program
-                .load()
-                .map_err(|source| requirements::explain(name, source))?;
-            if let Some(pins) = &pins {
-                pins.pin_program(name, program)?;
-            }
+        for name in [Self::INGRESS, Self::EGRESS] {
+            load_program(&mut ebpf, pins.as_ref(), name)?;
         }
         let removed_for_room = RemovedForRoom::default();
         // Before the tables are taken.
@@ -99,12 +92,17 @@ impl Datapath {
         })
     }
 
-    /// The loaded program of this name.
+    /// The program of this name, loaded. Those for interfaces without a link header are loaded when
+    /// the first of these is attached: few nodes have one, and the kernel takes half a second to
+    /// verify them.
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// If there is none, or the kernel does not take it.
     pub fn program(&mut self, name: &'static str) -> Result<&mut SchedClassifier, DatapathError> {
+        if classifier(&mut self.ebpf, name)?.fd().is_err() {
+            load_program(&mut self.ebpf, self.pins.as_ref(), name)?;
+        }
         classifier(&mut self.ebpf, name)
     }
 
@@ -229,6 +227,22 @@ fn warn_of_kept_sizes(ebpf: &Ebpf, sized: &[SizedTable]) -> Result<(), DatapathE
                  {entries}; `shunt cleanup` lets the next agent begin with new tables"
             );
         }
+    }
+    Ok(())
+}
+
+/// Loads the program of this name, and pins it if things are pinned.
+fn load_program(
+    ebpf: &mut Ebpf,
+    pins: Option<&Pins>,
+    name: &'static str,
+) -> Result<(), DatapathError> {
+    let program = classifier(ebpf, name)?;
+    program
+        .load()
+        .map_err(|source| requirements::explain(name, source))?;
+    if let Some(pins) = pins {
+        pins.pin_program(name, program)?;
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ fn cleanup_removes_everything() {
     all_answered(pod, service.cluster_ip(), 20);
     let removed = cleanup().unwrap();
     assert!(
-        removed.contains("10 links, 4 programs"),
+        removed.contains("10 links, 2 programs"),
         "two hooks of five interfaces: {removed}"
     );
     assert!(!pins.path().exists());
