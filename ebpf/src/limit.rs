@@ -8,7 +8,7 @@ use crate::{config, maps::REJECTIONS};
 /// Whether another rejection may be sent now.
 ///
 /// The generic cell rate algorithm (ITU-T I.371): each one is due an interval after the last, and
-/// may come early by as many intervals as the burst has. Two CPUs at one instant may both be
+/// may come early by one interval less than the burst has. Two CPUs at one instant may both be
 /// allowed what one is: that is harmless, and a lock is not.
 #[inline(always)]
 pub fn allows_rejection() -> bool {
@@ -22,11 +22,11 @@ pub fn allows_rejection() -> bool {
     // SAFETY: the helper has no preconditions.
     let now = unsafe { bpf_ktime_get_ns() };
     // SAFETY: the lookup gave a word of the table; volatile, as other CPUs write it too.
-    let next = unsafe { due.read_volatile() }.max(now);
-    if next - now >= interval.wrapping_mul(config::REJECT_BURST.load()) {
+    let next = unsafe { due.read_volatile() }.max(now) + interval;
+    if next - now > interval.wrapping_mul(config::REJECT_BURST.load()) {
         return false;
     }
     // SAFETY: as above.
-    unsafe { due.write_volatile(next + interval) };
+    unsafe { due.write_volatile(next) };
     true
 }

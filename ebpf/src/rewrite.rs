@@ -9,7 +9,7 @@ use shunt_common::{SCTP, Sum, TCP, Tuple, crc32c};
 
 use crate::{
     family::Family,
-    frame::{Unreadable, at_mut},
+    frame::{Unreadable, at, at_mut},
     packet::{Form, Packet},
     quote,
     transport::{Ports, SCTP_CHECKSUM_OFFSET, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET},
@@ -41,7 +41,6 @@ pub fn rewrite_here<F: Family>(
         Form::LaterFragment => write_addresses(context, packet, &packet.tuple, new, None),
         Form::Whole | Form::FirstFragment => match packet.protocol {
             SCTP => rewrite_sctp(context, packet, new),
-            // A UDP checksum of 0 means "none" and stays 0 (RFC 768).
             _ => {
                 let checksum = if packet.protocol == TCP {
                     (packet.transport.get() + TCP_CHECKSUM_OFFSET, 0)
@@ -65,11 +64,17 @@ fn rewrite_with_sum<F: Family>(
 ) -> Result<(), Unreadable> {
     let old = &packet.tuple;
     write_ports(context, packet, new)?;
+    let (offset, flags) = checksum;
+    // A UDP checksum of 0 means "none" and stays 0 (RFC 768). The kernel's helper would leave the
+    // sum over the frame alone too, which the ports are in.
+    if flags != 0 && *at::<u16>(context, offset)? == 0 {
+        account(context, old.port_difference(new));
+        return write_addresses(context, packet, old, new, None);
+    }
     write_addresses(context, packet, old, new, Some(checksum))?;
     if old.has_ports_of(new) {
         return Ok(());
     }
-    let (offset, flags) = checksum;
     adjust(context, offset, old.port_difference(new), flags)
 }
 

@@ -1,7 +1,9 @@
 //! Frames: built by a library of its own, so that the programs' checksums are compared with
 //! somebody else's.
 
-use etherparse::PacketBuilder;
+use etherparse::{Ethernet2Header, IpNumber, TcpHeader, UdpHeader};
+
+use super::address::{Address, Extension, Fragment, Header};
 
 /// Who sends the frames.
 pub const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -9,11 +11,16 @@ pub const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// is this.
 pub const THIS_STATION: [u8; 6] = [0; 6];
 
+/// How long an Ethernet header is.
+pub const ETHERNET: usize = 14;
+
 /// A transport protocol with what its header holds besides ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// A segment that opens a connection.
     TcpSyn,
+    /// A segment that answers one, or opens a connection from both sides.
+    TcpSynAck,
     /// A segment of an open connection.
     TcpAck,
     /// A segment that ends its direction.
@@ -22,39 +29,68 @@ pub enum Transport {
     TcpRst,
     /// A datagram.
     Udp,
+    /// A datagram whose sender has not computed a checksum.
+    UdpUnsummed,
+    /// A packet whose first chunk is of this type.
+    Sctp(u8),
 }
 
 /// The two transport protocols, each with a packet that may open a flow.
 pub const OPENING: [Transport; 2] = [Transport::TcpSyn, Transport::Udp];
 
-/// An IPv4 packet in an Ethernet frame.
+/// The type of the SCTP chunk that opens an association.
+pub const SCTP_INIT: u8 = 1;
+
+impl Transport {
+    /// How long its header is, without options.
+    pub const fn header_length(self) -> usize {
+        match self {
+            Self::Udp | Self::UdpUnsummed => 8,
+            Self::Sctp(_) => 12,
+            _ => 20,
+        }
+    }
+
+    const fn protocol(self) -> IpNumber {
+        match self {
+            Self::Udp | Self::UdpUnsummed => IpNumber::UDP,
+            Self::Sctp(_) => IpNumber::SCTP,
+            _ => IpNumber::TCP,
+        }
+    }
+}
+
+/// An IP packet in an Ethernet frame.
 #[derive(Debug, Clone)]
-pub struct Packet {
+pub struct Packet<A = [u8; 4]> {
     pub transport: Transport,
-    pub source: ([u8; 4], u16),
-    pub destination: ([u8; 4], u16),
+    pub source: (A, u16),
+    pub destination: (A, u16),
     /// How many more hops it may make.
     pub time_to_live: u8,
     /// IPv4 options, a multiple of 4 bytes.
     pub options: Vec<u8>,
+    /// IPv6 extension headers.
+    pub extensions: Vec<Extension>,
     pub payload: Vec<u8>,
 }
 
-impl Packet {
+impl<A: Address> Packet<A> {
     /// A packet with a small payload.
-    pub fn new(transport: Transport, source: ([u8; 4], u16), destination: ([u8; 4], u16)) -> Self {
+    pub fn new(transport: Transport, source: (A, u16), destination: (A, u16)) -> Self {
         Self {
             transport,
             source,
             destination,
             time_to_live: 64,
             options: Vec::new(),
+            extensions: Vec::new(),
             payload: b"a payload of odd length".to_vec(),
         }
     }
 
     /// The same packet to another destination.
-    pub fn to(&self, destination: ([u8; 4], u16)) -> Self {
+    pub fn to(&self, destination: (A, u16)) -> Self {
         Self {
             destination,
             ..self.clone()
@@ -62,7 +98,7 @@ impl Packet {
     }
 
     /// The same packet from another source.
-    pub fn from(&self, source: ([u8; 4], u16)) -> Self {
+    pub fn from(&self, source: (A, u16)) -> Self {
         Self {
             source,
             ..self.clone()
@@ -73,6 +109,14 @@ impl Packet {
     pub fn with(&self, transport: Transport) -> Self {
         Self {
             transport,
+            ..self.clone()
+        }
+    }
+
+    /// The same packet with a payload of this length.
+    pub fn of_payload(&self, length: usize) -> Self {
+        Self {
+            payload: (0..length).map(|place| (place * 7) as u8).collect(),
             ..self.clone()
         }
     }
@@ -89,8 +133,12 @@ impl Packet {
     pub fn answer(&self) -> Self {
         Self {
             transport: match self.transport {
-                Transport::Udp => Transport::Udp,
-                _ => Transport::TcpAck,
+                Transport::TcpSyn
+                | Transport::TcpSynAck
+                | Transport::TcpAck
+                | Transport::TcpFin
+                | Transport::TcpRst => Transport::TcpAck,
+                other => other,
             },
             source: self.destination,
             destination: self.source,
@@ -100,99 +148,155 @@ impl Packet {
 
     /// The frame, with right checksums.
     pub fn frame(&self) -> Vec<u8> {
+        ethernet::<A>(NEIGHBOUR, THIS_STATION, &self.packet())
+    }
+
+    /// The frame as it is sent back to who sent it.
+    pub fn returned_frame(&self) -> Vec<u8> {
+        ethernet::<A>(THIS_STATION, NEIGHBOUR, &self.packet())
+    }
+
+    /// What the frame carries.
+    pub fn packet(&self) -> Vec<u8> {
+        A::packet(&self.header(None), &self.transport_bytes())
+    }
+
+    /// The packets of the datagram with this identification, with so many bytes each, a multiple
+    /// of 8.
+    pub fn fragments(&self, identification: u16, length: usize) -> Vec<Vec<u8>> {
+        let bytes = self.transport_bytes();
+        let count = bytes.len().div_ceil(length);
+        let pieces = bytes.chunks(length).enumerate();
+        pieces
+            .map(|(place, piece)| {
+                let fragment = Fragment {
+                    identification,
+                    offset: (place * length / 8) as u16,
+                    is_last: place + 1 == count,
+                };
+                A::packet(&self.header(Some(fragment)), piece)
+            })
+            .collect()
+    }
+
+    /// How long the packet is up to its payload.
+    pub fn headers_length(&self) -> usize {
+        self.packet().len() - self.payload.len()
+    }
+
+    /// Its network header, as a fragment or whole.
+    pub fn header(&self, fragment: Option<Fragment>) -> Header<'_, A> {
+        Header {
+            protocol: self.transport.protocol(),
+            source: self.source.0,
+            destination: self.destination.0,
+            time_to_live: self.time_to_live,
+            identification: 4711,
+            options: &self.options,
+            extensions: &self.extensions,
+            fragment,
+        }
+    }
+
+    fn transport_bytes(&self) -> Vec<u8> {
         let Self {
-            transport,
             source: (source, source_port),
             destination: (destination, destination_port),
-            time_to_live,
-            options,
             payload,
+            ..
         } = self;
-        let mut header = etherparse::Ipv4Header::new(
-            0,
-            *time_to_live,
-            etherparse::IpNumber::TCP,
-            *source,
-            *destination,
-        )
-        .unwrap();
-        header.identification = 4711;
-        header.options = options.as_slice().try_into().unwrap();
-        let ip = PacketBuilder::ethernet2(NEIGHBOUR, THIS_STATION)
-            .ip(etherparse::IpHeaders::Ipv4(header, Default::default()));
-        let mut frame = Vec::new();
-        match transport {
-            Transport::TcpSyn => ip
-                .tcp(*source_port, *destination_port, 1000, 64240)
-                .syn()
-                .write(&mut frame, payload),
-            Transport::TcpAck => ip
-                .tcp(*source_port, *destination_port, 1001, 64240)
-                .ack(77)
-                .write(&mut frame, payload),
-            Transport::TcpFin => ip
-                .tcp(*source_port, *destination_port, 1001, 64240)
-                .ack(77)
-                .fin()
-                .write(&mut frame, payload),
-            Transport::TcpRst => ip
-                .tcp(*source_port, *destination_port, 1001, 64240)
-                .rst()
-                .write(&mut frame, payload),
-            Transport::Udp => ip
-                .udp(*source_port, *destination_port)
-                .write(&mut frame, payload),
-        }
-        .unwrap();
-        frame
+        let tcp = |sequence, flags: fn(&mut TcpHeader)| {
+            let mut header = TcpHeader::new(*source_port, *destination_port, sequence, 64240);
+            flags(&mut header);
+            header.checksum = A::tcp_checksum(&header, *source, *destination, payload);
+            header.to_bytes().to_vec()
+        };
+        let mut udp = UdpHeader {
+            source_port: *source_port,
+            destination_port: *destination_port,
+            length: (8 + payload.len()) as u16,
+            checksum: 0,
+        };
+        let mut bytes = match self.transport {
+            Transport::TcpSyn => tcp(1000, |header| header.syn = true),
+            Transport::TcpSynAck => tcp(1000, |header| {
+                (header.syn, header.ack, header.acknowledgment_number) = (true, true, 77);
+            }),
+            Transport::TcpAck => tcp(1001, |header| {
+                (header.ack, header.acknowledgment_number) = (true, 77);
+            }),
+            Transport::TcpFin => tcp(1001, |header| {
+                (header.fin, header.ack, header.acknowledgment_number) = (true, true, 77);
+            }),
+            Transport::TcpRst => tcp(1001, |header| header.rst = true),
+            Transport::UdpUnsummed => udp.to_bytes().to_vec(),
+            Transport::Udp => {
+                udp.checksum = A::udp_checksum(&udp, *source, *destination, payload);
+                udp.to_bytes().to_vec()
+            }
+            Transport::Sctp(chunk) => {
+                return sctp(chunk, *source_port, *destination_port, payload);
+            }
+        };
+        bytes.extend(payload);
+        bytes
     }
 }
 
-/// The ICMP "port unreachable" that answers `frame`, a frame of `packet`.
-pub fn unreachable(packet: &Packet, frame: &[u8]) -> Vec<u8> {
-    let port = etherparse::icmpv4::DestUnreachableHeader::Port;
-    error(
-        packet,
-        frame,
-        etherparse::Icmpv4Type::DestinationUnreachable(port),
-    )
+/// An SCTP packet of one chunk (RFC 9260 section 3).
+fn sctp(chunk: u8, source_port: u16, destination_port: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = [source_port.to_be_bytes(), destination_port.to_be_bytes()].concat();
+    bytes.extend(0x5eed_f00d_u32.to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend([chunk, 0]);
+    bytes.extend(((4 + value.len()) as u16).to_be_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let checksum = crc32c::crc32c(&bytes);
+    bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+    bytes
 }
 
-/// The ICMP error of this kind that answers `frame`, a frame of `packet`: with the stations of its
-/// Ethernet header exchanged, from its destination, quoting its network and transport header.
-pub fn error(packet: &Packet, frame: &[u8], kind: etherparse::Icmpv4Type) -> Vec<u8> {
-    let transport = match packet.transport {
-        Transport::Udp => 8,
-        _ => 20,
+/// A frame with this packet.
+pub fn ethernet<A: Address>(source: [u8; 6], destination: [u8; 6], packet: &[u8]) -> Vec<u8> {
+    let header = Ethernet2Header {
+        source,
+        destination,
+        ether_type: A::ETHER_TYPE,
     };
-    let quoted = &frame[14..14 + 20 + packet.options.len() + transport];
-    let (client, frontend) = (packet.source.0, packet.destination.0);
-    let mut header = etherparse::Ipv4Header::new(
-        8 + quoted.len() as u16,
-        64,
-        etherparse::IpNumber::ICMP,
-        frontend,
-        client,
+    [header.to_bytes().as_slice(), packet].concat()
+}
+
+/// A frame from the neighbour with this packet.
+pub fn framed<A: Address>(packet: &[u8]) -> Vec<u8> {
+    ethernet::<A>(NEIGHBOUR, THIS_STATION, packet)
+}
+
+/// The source of a frame without options.
+pub fn source_of<A: Address>(frame: &[u8]) -> (A, u16) {
+    endpoint(frame, 0)
+}
+
+/// The destination of a frame without options.
+pub fn destination_of<A: Address>(frame: &[u8]) -> (A, u16) {
+    endpoint(frame, 1)
+}
+
+fn endpoint<A: Address>(frame: &[u8], which: usize) -> (A, u16) {
+    let address = ETHERNET + A::SOURCE + which * size_of::<A>();
+    let port = ETHERNET + A::HEADER + which * 2;
+    (
+        A::of(&frame[address..address + size_of::<A>()]),
+        u16::from_be_bytes([frame[port], frame[port + 1]]),
     )
-    .unwrap();
-    header.dont_fragment = true;
-    let mut answer = Vec::new();
-    PacketBuilder::ethernet2(THIS_STATION, NEIGHBOUR)
-        .ip(etherparse::IpHeaders::Ipv4(header, Default::default()))
-        .icmpv4(kind)
-        .write(&mut answer, quoted)
-        .unwrap();
-    answer
 }
 
-/// The source of a frame without IPv4 options.
+/// The source of an IPv4 frame without options.
 pub fn source(frame: &[u8]) -> ([u8; 4], u16) {
-    let address = frame[26..30].try_into().unwrap();
-    (address, u16::from_be_bytes([frame[34], frame[35]]))
+    source_of(frame)
 }
 
-/// The destination of a frame without IPv4 options.
+/// The destination of an IPv4 frame without options.
 pub fn destination(frame: &[u8]) -> ([u8; 4], u16) {
-    let address = frame[30..34].try_into().unwrap();
-    (address, u16::from_be_bytes([frame[36], frame[37]]))
+    destination_of(frame)
 }

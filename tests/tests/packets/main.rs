@@ -2,19 +2,34 @@
 //! `BPF_PROG_TEST_RUN`. Whole output frames are compared, and journeys followed in which the
 //! output of one hook is the input of the next.
 
+mod address;
 mod affinity;
+mod any_packet;
 mod clients;
 mod connections;
+mod families;
+mod fragments;
 mod frame;
 mod full_table;
+mod headers;
+mod icmp_errors;
+mod icmp_untouched;
 mod lifetime;
+mod links;
 mod loading;
 mod node;
 mod opening_cost;
+mod phases;
+mod reject_limit;
+mod reports;
+mod sctp;
 mod selection;
 mod snat;
+mod snat_ports;
+mod test_run;
 mod translation;
 mod untouched;
+mod world;
 
 /// Leaves the test, and says so, where the kernel's tables cannot be used.
 macro_rules! needs_root {

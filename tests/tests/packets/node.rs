@@ -3,14 +3,20 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    os::fd::AsFd as _,
     time::Duration,
 };
 
-use aya::{TestRun as _, TestRunOptions};
+use nix::libc;
 use shunt::{
     Agent, ApplyError, Outcome, api,
     datapath::{Conntrack, Datapath, DatapathOptions, LiveConnection, Swept, TableSizes, Timeouts},
     renderer::{RenderOptions, Renderer},
+};
+
+use super::{
+    test_run::{Ran, Sum, test_run},
+    world::{Family as _, V6},
 };
 
 /// What a program said of a frame.
@@ -48,7 +54,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node of the pod range 10.1.1.0/24 that has applied these events.
+    /// A node of the pod ranges 10.1.1.0/24 and fd00:10:1:1::/64 that has applied these events.
     pub fn new<'a>(events: impl IntoIterator<Item = &'a str>) -> Self {
         Self::with(|_| (), events)
     }
@@ -64,7 +70,9 @@ impl Node {
         events: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let mut options = DatapathOptions {
-            pod_cidrs: vec!["10.1.1.0/24".parse().unwrap()],
+            pod_cidrs: ["10.1.1.0/24", "fd00:10:1:1::/64"]
+                .map(|range| range.parse().unwrap())
+                .into(),
             sizes: TableSizes {
                 frontends: 64,
                 slots: 256,
@@ -76,7 +84,7 @@ impl Node {
         };
         change(&mut options);
         let renderer = Renderer::new(RenderOptions {
-            node_ips: BTreeSet::from([NODE, NODE_TOO].map(IpAddr::from)),
+            node_ips: BTreeSet::from([NODE.into(), NODE_TOO.into(), IpAddr::from(V6::NODE)]),
             ..RenderOptions::default()
         });
         let mut datapath = Datapath::load(&options).unwrap();
@@ -107,6 +115,13 @@ impl Node {
     /// What the program at the ingress of a client's interface does with `frame`.
     pub fn ingress(&mut self, frame: &[u8]) -> Verdict {
         self.run(Datapath::INGRESS, frame)
+    }
+
+    /// As [`Self::ingress`], for a frame that is turned into another: the helpers that do so have
+    /// the kernel forget the sum over it, which a run would then look for in vain.
+    pub fn rejecting_ingress(&mut self, frame: &[u8]) -> Verdict {
+        let ran = self.run_in(Datapath::INGRESS, frame, &[], Sum::Unknown);
+        ran.unwrap().0
     }
 
     /// What the program at its egress does with `frame`.
@@ -154,37 +169,44 @@ impl Node {
         self.timed_run(Datapath::INGRESS, frame)
     }
 
+    /// What a program does with `frame`, with this begin of a `struct __sk_buff` as its context.
+    /// `Err` if the kernel does not run it so.
+    pub fn run_in(
+        &mut self,
+        program: &'static str,
+        frame: &[u8],
+        context: &[u8],
+        sum: Sum,
+    ) -> std::io::Result<(Verdict, Duration)> {
+        let program = self.agent.datapath_mut().program(program).unwrap();
+        let descriptor = program.fd().unwrap().as_fd();
+        let Ran {
+            return_value,
+            frame,
+            duration,
+        } = test_run(descriptor, frame, context, sum)?;
+        // TCX_NEXT, TCX_DROP and TCX_REDIRECT of linux/bpf.h.
+        let verdict = match return_value {
+            -1 => Verdict::Pass(frame),
+            2 => Verdict::Drop,
+            7 => Verdict::Redirect(frame),
+            other => panic!("returned {other}"),
+        };
+        Ok((verdict, duration))
+    }
+
     fn run(&mut self, program: &'static str, frame: &[u8]) -> Verdict {
         self.timed_run(program, frame).0
     }
 
     fn timed_run(&mut self, program: &'static str, frame: &[u8]) -> (Verdict, Duration) {
-        let mut output = vec![0; frame.len() + 256];
-        let result = self
-            .agent
-            .datapath_mut()
-            .program(program)
-            .unwrap()
-            .test_run(TestRunOptions {
-                data_in: Some(frame),
-                data_out: Some(&mut output),
-                ..TestRunOptions::new()
-            })
-            .unwrap();
-        let verdict = match result.return_value.cast_signed() {
-            // TCX_NEXT, TCX_DROP and TCX_REDIRECT of linux/bpf.h.
-            -1 => {
-                output.truncate(result.data_size_out as usize);
-                Verdict::Pass(output)
+        match self.run_in(program, frame, &[], Sum::Known) {
+            // Older than Linux 6.17, which has run nothing yet.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.run_in(program, frame, &[], Sum::Unknown).unwrap()
             }
-            2 => Verdict::Drop,
-            7 => {
-                output.truncate(result.data_size_out as usize);
-                Verdict::Redirect(output)
-            }
-            other => panic!("{program} returned {other}"),
-        };
-        (verdict, result.duration)
+            ran => ran.unwrap(),
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{
-    frame::{OPENING, Packet, Transport, destination, unreachable},
+    frame::{OPENING, Packet, Transport, destination},
     needs_root,
     node::{Node, Verdict, resync, update, web},
+    reports::unreachable,
 };
 
 const FRONTEND: ([u8; 4], u16) = ([10, 96, 0, 1], 80);
@@ -76,8 +77,8 @@ fn a_frontend_without_a_usable_backend_anywhere_rejects() {
                     ..Packet::new(transport, client, FRONTEND)
                 };
                 let frame = packet.frame();
-                let answer = Verdict::Redirect(unreachable(&packet, &frame));
-                assert_eq!(node.ingress(&frame), answer, "{packet:?}");
+                let answer = Verdict::Redirect(unreachable(&packet));
+                assert_eq!(node.rejecting_ingress(&frame), answer, "{packet:?}");
                 rejected += 1;
             }
         }

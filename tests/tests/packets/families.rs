@@ -1,0 +1,243 @@
+//! What a translated packet looks like, byte for byte, in both families.
+
+use super::{
+    address::Problem,
+    frame::{Packet, Transport, source_of},
+    needs_root,
+    node::Verdict,
+    reports::{error, unreachable},
+    world::{Backends, Family, SERVED, V4, V6, in_network, node, open_transit, seen},
+};
+
+#[test]
+fn a_request_leaves_for_the_backend_and_its_reply_comes_from_the_frontend() {
+    needs_root!();
+    kept_source::<V4>();
+    kept_source::<V6>();
+}
+
+fn kept_source<A: Family>() {
+    let mut node = node(Backends::Here);
+    let mut flows = 0;
+    for transport in SERVED {
+        for frontend in A::frontends() {
+            for client in [A::POD, A::OUTSIDER] {
+                let client = (client, 40_000 + flows as u16);
+                let request = Packet::new(transport, client, frontend);
+                let at_backend = request.to((A::LOCAL, 8080));
+                assert_eq!(
+                    node.ingress(&request.frame()),
+                    Verdict::Pass(at_backend.frame()),
+                    "{request:?}"
+                );
+                let reply = at_backend.answer();
+                assert_eq!(
+                    node.egress(&reply.frame()),
+                    Verdict::Pass(reply.from(frontend).frame()),
+                    "{reply:?}"
+                );
+                for passing in [&at_backend, &reply] {
+                    let frame = passing.frame();
+                    assert_eq!(node.ingress(&frame), Verdict::Pass(frame.clone()));
+                }
+                flows += 1;
+            }
+        }
+    }
+    let counters: Vec<_> = node.counters().into_iter().collect();
+    assert_eq!(
+        counters,
+        [("connection", flows), ("reply", flows), ("request", flows)]
+    );
+}
+
+#[test]
+fn a_pod_reaches_itself_under_the_hairpin_address() {
+    needs_root!();
+    hairpin::<V4>();
+    hairpin::<V6>();
+}
+
+fn hairpin<A: Family>() {
+    let mut node = node(Backends::Here);
+    for (port, transport) in (40_000..).step_by(10).zip(SERVED) {
+        for (port, frontend) in (port..).zip(A::frontends()) {
+            let pod = (A::LOCAL, port);
+            let request = Packet::new(transport, pod, frontend);
+            let at_pod = request.from((A::HAIRPIN, port)).to((A::LOCAL, 8080));
+            assert_eq!(
+                node.ingress(&request.frame()),
+                Verdict::Redirect(at_pod.returned_frame()),
+                "{request:?}"
+            );
+            let reply = at_pod.answer();
+            let restored = reply.from(frontend).to(pod);
+            assert_eq!(
+                node.ingress(&reply.frame()),
+                Verdict::Redirect(restored.returned_frame()),
+                "{reply:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn both_directions_of_a_connection_from_outside_are_forwarded_under_this_nodes_address() {
+    needs_root!();
+    in_network(|| {
+        transit::<V4>();
+        transit::<V6>();
+    });
+}
+
+fn transit<A: Family>() {
+    let mut node = node(Backends::Elsewhere);
+    for (port, transport) in (40_000..).step_by(10).zip(SERVED) {
+        for (port, frontend) in (port..).zip(A::frontends()) {
+            let client = (A::OUTSIDER, port);
+            let first = Packet::new(transport, client, frontend);
+            let seen_as = open_transit(&mut node, &first).source;
+            assert!((1024..30_000).contains(&seen_as.1), "{seen_as:?}");
+            for time_to_live in [2, 255] {
+                let request = Packet {
+                    time_to_live,
+                    ..first.clone()
+                };
+                let at_backend = request.from(seen_as).to((A::REMOTE, 8080)).forwarded();
+                assert_eq!(
+                    node.ingress(&request.frame()),
+                    Verdict::Redirect(at_backend.frame())
+                );
+                let reply = Packet {
+                    time_to_live,
+                    ..at_backend.answer()
+                };
+                let restored = reply.from(frontend).to(client).forwarded();
+                assert_eq!(
+                    node.ingress(&reply.frame()),
+                    Verdict::Redirect(restored.frame())
+                );
+                for sent in [at_backend, restored].map(|packet| packet.frame()) {
+                    let passed = Verdict::Pass(sent.clone());
+                    assert_eq!(node.egress(&sent), passed, "on its way out");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_on_this_node_keep_their_address_towards_remote_backends() {
+    needs_root!();
+    local_client::<V4>();
+    local_client::<V6>();
+}
+
+fn local_client<A: Family>() {
+    let mut node = node(Backends::Elsewhere);
+    for (port, transport) in (40_000..).zip(SERVED) {
+        for client in [A::POD, A::NODE] {
+            for frontend in A::frontends() {
+                let request = Packet::new(transport, (client, port), frontend);
+                let Verdict::Pass(sent) = node.ingress(&request.frame()) else {
+                    panic!("not passed: {request:?}");
+                };
+                // The same port towards another frontend of the backend is given another one.
+                let from = source_of::<A>(&sent);
+                assert_eq!(from.0, client);
+                let at_backend = request.from(from).to((A::REMOTE, 8080));
+                assert_eq!(sent, at_backend.frame());
+                let reply = at_backend.answer();
+                let restored = reply.from(frontend).to((client, port));
+                assert_eq!(node.egress(&reply.frame()), Verdict::Pass(restored.frame()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frontend_without_a_backend_is_unreachable() {
+    needs_root!();
+    rejection::<V4>();
+    rejection::<V6>();
+}
+
+fn rejection<A: Family>() {
+    let mut node = node(Backends::Nowhere);
+    for transport in SERVED {
+        for frontend in A::frontends() {
+            for client in [A::POD, A::OUTSIDER] {
+                let packet = Packet::new(transport, (client, 40_000), frontend);
+                assert_eq!(
+                    node.rejecting_ingress(&packet.frame()),
+                    Verdict::Redirect(unreachable(&packet)),
+                    "{packet:?}"
+                );
+            }
+        }
+    }
+    let counters: Vec<_> = node.counters().into_iter().collect();
+    assert_eq!(counters, [("reject_no_backend", 24)]);
+}
+
+#[test]
+fn a_packet_that_has_come_too_far_is_reported() {
+    needs_root!();
+    in_network(|| {
+        expired::<V4>();
+        expired::<V6>();
+    });
+}
+
+fn expired<A: Family>() {
+    let mut node = node(Backends::Elsewhere);
+    let request = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 40_000), (A::NODE, 30080));
+    let reply = open_transit(&mut node, &request).answer();
+    for time_to_live in [0, 1] {
+        for packet in [&request, &reply] {
+            let packet = Packet {
+                time_to_live,
+                ..packet.clone()
+            };
+            assert_eq!(
+                node.rejecting_ingress(&packet.frame()),
+                Verdict::Redirect(error(&packet, Problem::Expired))
+            );
+        }
+    }
+    assert_eq!(node.counters()["reject_expired"], 4);
+}
+
+#[test]
+fn a_packet_longer_than_its_way_takes_is_reported() {
+    needs_root!();
+    in_network(|| {
+        too_long::<V4>();
+        too_long::<V6>();
+    });
+}
+
+fn too_long<A: Family>() {
+    let mut node = node(Backends::Elsewhere);
+    for transport in [Transport::TcpSyn, Transport::TcpAck, Transport::Udp] {
+        let opening = match transport {
+            Transport::Udp => Transport::Udp,
+            _ => Transport::TcpSyn,
+        };
+        let first = Packet::new(opening, (A::OUTSIDER, 40_000), (A::NODE, 30080));
+        let seen_as = open_transit(&mut node, &first).source;
+        let request = first.with(transport);
+        let reply = request.from(seen_as).to((A::REMOTE, 8080)).answer();
+        for (packet, mtu) in [(request, A::BACKEND_MTU), (reply, A::CLIENT_MTU)] {
+            let payload = usize::from(mtu) - packet.headers_length();
+            seen::<A>(&node.ingress(&packet.of_payload(payload).frame()));
+            let longer = packet.of_payload(payload + 1);
+            assert_eq!(
+                node.rejecting_ingress(&longer.frame()),
+                Verdict::Redirect(error(&longer, Problem::TooLong { mtu })),
+                "{transport:?} {mtu}"
+            );
+        }
+    }
+    assert_eq!(node.counters()["reject_too_long"], 6);
+}

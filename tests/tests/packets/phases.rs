@@ -1,0 +1,162 @@
+//! Begins and ends of connections that are not the usual ones, in both families.
+
+use shunt::datapath::Timeouts;
+
+use super::{
+    frame::{Packet, Transport},
+    needs_root,
+    node::{Node, Verdict},
+    world::{Backends, Family, V4, V6, cluster, node},
+};
+
+use Transport::{TcpAck, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
+
+const CLIENT: bool = true;
+const BACKEND: bool = false;
+
+/// Sends packets of one connection with this backend, each from its client or from its backend.
+#[track_caller]
+fn talk<A: Family>(node: &mut Node, backend: A, packets: &[(bool, Transport)]) {
+    let (client, frontend) = ((A::POD, 40_000), (A::CLUSTER_IP, 80));
+    for (from_client, transport) in packets {
+        let request = Packet::new(*transport, client, frontend);
+        let at_backend = request.to((backend, 8080));
+        if *from_client {
+            let sent = node.ingress(&request.frame());
+            assert_eq!(sent, Verdict::Pass(at_backend.frame()), "{request:?}");
+        } else {
+            let reply = at_backend.to(client).from(at_backend.destination);
+            let restored = reply.from(frontend);
+            let sent = node.egress(&reply.frame());
+            assert_eq!(sent, Verdict::Pass(restored.frame()), "{reply:?}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_opened_from_both_sides_is_one() {
+    needs_root!();
+    both_sides::<V4>();
+    both_sides::<V6>();
+}
+
+fn both_sides<A: Family>() {
+    let mut node = node(Backends::Here);
+    let packets = [
+        (CLIENT, TcpSyn),
+        (BACKEND, TcpSyn),
+        (CLIENT, TcpSynAck),
+        (BACKEND, TcpSynAck),
+        (CLIENT, TcpAck),
+        (BACKEND, TcpAck),
+    ];
+    talk(&mut node, A::LOCAL, &packets);
+    assert_eq!(node.counters()["connection"], 1);
+    assert_eq!(node.connections().len(), 1);
+    node.pass(Timeouts::default().tcp_established - 1);
+    talk(&mut node, A::LOCAL, &packets[4..]);
+}
+
+#[test]
+fn a_connection_from_a_port_that_had_another_does_not_inherit_a_backend_that_is_gone() {
+    needs_root!();
+    let mut node = node(Backends::Here);
+    inherits_nothing::<V4>(&mut node);
+    inherits_nothing::<V6>(&mut node);
+}
+
+fn inherits_nothing<A: Family>(node: &mut Node) {
+    let open = [(CLIENT, TcpSyn), (BACKEND, TcpSynAck), (CLIENT, TcpAck)];
+    let ends = [
+        vec![(CLIENT, TcpRst)],
+        vec![(BACKEND, TcpRst)],
+        vec![(CLIENT, TcpFin), (BACKEND, TcpFin), (CLIENT, TcpAck)],
+        vec![(BACKEND, TcpFin), (CLIENT, TcpFin), (BACKEND, TcpAck)],
+        // Its end was lost, or is still to come.
+        vec![],
+        vec![(CLIENT, TcpFin)],
+    ];
+    for end in ends {
+        node.apply(&cluster(Backends::Here));
+        talk(node, A::LOCAL, &open);
+        talk(node, A::LOCAL, &end);
+        node.apply(&cluster(Backends::MovedHere));
+        talk(node, A::LOCAL_TOO, &open);
+        // What of the old one is still on its way back is not taken for the new one's.
+        let late = Packet::new(TcpAck, (A::LOCAL, 8080), (A::POD, 40_000));
+        let sent = node.egress(&late.frame()).passed();
+        assert!(
+            [late.frame(), late.from((A::CLUSTER_IP, 80)).frame()].contains(&sent),
+            "to the client as it is, or as the frontend's: {end:?}"
+        );
+        talk(node, A::LOCAL_TOO, &open[1..]);
+    }
+}
+
+#[test]
+fn after_a_reset_the_old_connections_segments_still_reach_their_backend() {
+    needs_root!();
+    after_reset::<V4>();
+    after_reset::<V6>();
+}
+
+fn after_reset<A: Family>() {
+    let mut node = node(Backends::Here);
+    talk(
+        &mut node,
+        A::LOCAL,
+        &[
+            (CLIENT, TcpSyn),
+            (BACKEND, TcpSynAck),
+            (CLIENT, TcpRst),
+            (BACKEND, TcpAck),
+            (CLIENT, TcpRst),
+        ],
+    );
+}
+
+#[test]
+fn a_keep_alive_after_a_long_silence_reaches_the_same_backend() {
+    needs_root!();
+    keep_alive::<V4>();
+    keep_alive::<V6>();
+}
+
+fn keep_alive<A: Family>() {
+    let mut node = node(Backends::Here);
+    talk(
+        &mut node,
+        A::LOCAL,
+        &[(CLIENT, TcpSyn), (BACKEND, TcpSynAck), (CLIENT, TcpAck)],
+    );
+    node.apply(&cluster(Backends::MovedHere));
+    for speaker in [CLIENT, BACKEND, CLIENT, CLIENT] {
+        node.pass(Timeouts::default().tcp_established - 1);
+        talk(&mut node, A::LOCAL, &[(speaker, TcpAck)]);
+    }
+}
+
+#[test]
+fn a_udp_flow_leaves_a_backend_that_is_gone_at_once() {
+    needs_root!();
+    udp_leaves::<V4>();
+    udp_leaves::<V6>();
+}
+
+fn udp_leaves<A: Family>() {
+    let mut node = node(Backends::Here);
+    for transport in [Udp, Transport::UdpUnsummed] {
+        node.apply(&cluster(Backends::Here));
+        talk(
+            &mut node,
+            A::LOCAL,
+            &[(CLIENT, transport), (BACKEND, transport)],
+        );
+        node.apply(&cluster(Backends::MovedHere));
+        talk(
+            &mut node,
+            A::LOCAL_TOO,
+            &[(CLIENT, transport), (BACKEND, transport)],
+        );
+    }
+}
