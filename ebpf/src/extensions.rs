@@ -149,6 +149,9 @@ fn walk(context: &TcContext, begin: usize, mut protocol: u8) -> Walked {
                 };
                 protocol = header.next_header;
                 length += size_of::<FragmentHeader>();
+                if length > LONGEST_EXTENSIONS {
+                    return Walked::ended(Walked::TOO_MANY);
+                }
                 walked.identification = header.identification;
                 if header.place & 0xfff8_u16.to_be() != 0 {
                     walked.end = Walked::LATER;

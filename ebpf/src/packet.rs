@@ -140,7 +140,8 @@ impl<F: Family> Packet<F> {
     #[inline(always)]
     fn read(&mut self, context: &TcContext, link: Link) -> Result<(), Unreadable> {
         let network = F::read(context, link.header_length())?;
-        if network.end > context.len() as usize {
+        // What the frame has behind the packet's end is no header either.
+        if network.end > context.len() as usize || network.transport > network.end {
             return Err(Unreadable::Truncated);
         }
         self.link = link;

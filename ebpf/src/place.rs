@@ -4,13 +4,15 @@ use shunt_common::{Address as _, Backend, Counter};
 
 use crate::family::Family;
 
-/// Whether the client is on this node: one of its pods, or the node itself.
+/// Whether the client is on this node: one of its pods, or the node itself. Nobody has the
+/// unspecified address, which is what a free place among the node's holds.
 #[inline(always)]
 pub fn is_here<F: Family>(client: &F::Address) -> bool {
     F::is_of_pod(client)
-        || F::node()
-            .get(0)
-            .is_some_and(|node| node.own.contains(client))
+        || !client.is_unspecified()
+            && F::node()
+                .get(0)
+                .is_some_and(|node| node.own.contains(client))
 }
 
 /// The source address with which a connection of `client` goes on to `backend`.

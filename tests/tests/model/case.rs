@@ -8,18 +8,20 @@ use std::{
 
 use super::{
     addresses::{NODE, OTHER_NODE},
-    cluster::{Endpoint, Event},
-    kernel::Kernel,
-    model::{Chosen, ForbiddenChoice, Hook, Model, Verdict},
+    cluster::Event,
+    describe::{describe, hexadecimal},
+    kernel::{Kernel, LONG},
+    model::{Chosen, ForbiddenChoice, Hook, Model, Observed, Verdict},
+    mutation::mutate,
     operations::Operation,
-    packet::{Packet, describe, hexadecimal},
-    resolve::{Opened, event, packet},
+    resolve::{Opened, ends, event},
+    wire::{Form, Packet},
 };
 
 /// What was done, for people.
 enum Step {
     Event(String, bool),
-    Packet(Hook, Packet, Result<Verdict, String>),
+    Packet(Hook, Vec<u8>, Result<Verdict, String>),
     Pass(u32),
     Reclaim,
 }
@@ -30,7 +32,8 @@ impl fmt::Display for Step {
             Self::Event(line, true) => write!(f, "{line}"),
             Self::Event(line, false) => write!(f, "refused: {line}"),
             Self::Packet(hook, packet, verdict) => {
-                write!(f, "{hook:?} {packet:?}\n     {}", outcome(verdict))
+                let (packet, outcome) = (describe(packet), outcome(verdict));
+                write!(f, "{hook:?} {packet}\n     {outcome}")
             }
             Self::Pass(seconds) => write!(f, "{seconds} s pass"),
             Self::Reclaim => write!(f, "a grace period"),
@@ -44,6 +47,8 @@ pub struct Compared {
     pub packets: u64,
     /// What the packets were, by the programs' counters.
     pub counters: BTreeMap<&'static str, u64>,
+    /// How many of each family, protocol and form went on as something else.
+    pub translated: BTreeMap<String, u64>,
 }
 
 /// Model and kernel differ.
@@ -57,7 +62,14 @@ pub struct Difference {
 
 impl AddAssign for Compared {
     fn add_assign(&mut self, other: Self) {
-        let Self { packets, counters } = other;
+        let Self {
+            packets,
+            counters,
+            translated,
+        } = other;
+        for (kind, count) in translated {
+            *self.translated.entry(kind).or_default() += count;
+        }
         self.packets += packets;
         for (counter, count) in counters {
             *self.counters.entry(counter).or_default() += count;
@@ -72,13 +84,14 @@ pub struct Case<'a> {
     opened: Opened,
     steps: Vec<Step>,
     packets: u64,
+    translated: BTreeMap<String, u64>,
 }
 
 impl<'a> Case<'a> {
     /// Begins with two nodes and nothing else.
     pub fn new(kernel: &'a mut Kernel) -> Self {
         let mut model = Model::default();
-        let empty = Event::Resync(vec![NODE, OTHER_NODE], Vec::new());
+        let empty = Event::Resync([NODE.both(), OTHER_NODE.both()].concat(), Vec::new());
         model.apply(&empty);
         kernel.clear(&empty.line());
         Self {
@@ -87,6 +100,7 @@ impl<'a> Case<'a> {
             opened: Opened::default(),
             steps: Vec::new(),
             packets: 0,
+            translated: BTreeMap::new(),
         }
     }
 
@@ -100,6 +114,7 @@ impl<'a> Case<'a> {
             Ok(()) => Ok(Compared {
                 packets: self.packets,
                 counters: self.model.counters().clone(),
+                translated: self.translated,
             }),
             Err(difference) => Err(Difference {
                 packets: self.packets,
@@ -110,9 +125,27 @@ impl<'a> Case<'a> {
 
     fn step(&mut self, operation: &Operation) -> Result<(), String> {
         match operation {
-            Operation::Packet(way, shape) => {
-                let (hook, packet) = packet(&self.model.cluster, &self.opened, way, shape);
-                self.send(hook, packet)
+            Operation::Packet(way, shape, mutations) => {
+                let protocol = shape.protocol;
+                let (hook, ends) = ends(&self.model.cluster, &self.opened, way, protocol);
+                let mut frame = shape.frame(ends);
+                mutate(&mut frame, mutations);
+                self.send(hook, frame)
+            }
+            Operation::Datagram(way, shape, order) => {
+                let protocol = shape.protocol;
+                let (hook, ends) = ends(&self.model.cluster, &self.opened, way, protocol);
+                let pieces = shape.fragments(ends);
+                order.iter().try_for_each(|(piece, mutations)| {
+                    let mut frame = pieces[piece % pieces.len()].clone();
+                    mutate(&mut frame, mutations);
+                    self.send(hook, frame)
+                })
+            }
+            Operation::Bytes(hook, bytes) => {
+                let mut frame = bytes.clone();
+                mutate(&mut frame, &[]);
+                self.send(*hook, frame)
             }
             Operation::Event(change) => {
                 let Some(event) = event(&self.model.cluster, change) else {
@@ -151,23 +184,46 @@ impl<'a> Case<'a> {
         Err(format!("the agent must apply the event: {expected}"))
     }
 
-    fn send(&mut self, hook: Hook, packet: Packet) -> Result<(), String> {
-        let verdict = self.kernel.run(hook, &packet.frame());
+    fn send(&mut self, hook: Hook, frame: Vec<u8>) -> Result<(), String> {
+        let verdict = self.kernel.run(hook, &frame);
         self.packets += 1;
-        let chosen = match &verdict {
-            Ok(Verdict::Pass(frame) | Verdict::Redirect(frame)) => ends(frame),
-            _ => None,
-        };
-        let expected = self.model.handle(hook, &packet, chosen);
-        if hook == Hook::Ingress
-            && let Some(flow) = self.model.flows.of_request(&packet)
-        {
-            self.opened.note(flow);
+        let observed = verdict.as_ref().ok().map(|verdict| {
+            let count = || self.kernel.counters().get("drop_rewrite").copied();
+            Observed {
+                verdict,
+                chosen: chosen(verdict),
+                not_rewritten: if *verdict == Verdict::Drop {
+                    count()
+                } else {
+                    None
+                }
+                .unwrap_or(0),
+            }
+        });
+        let expected = self.model.handle(hook, &frame, observed);
+        if self.model.take_lost() {
+            self.model.flows.pass(LONG);
+            self.kernel.pass(LONG);
+        }
+        if let Ok(packet) = Packet::read(&frame) {
+            if hook == Hook::Ingress
+                && let Some(flow) = self.model.flows.of_request(&packet)
+            {
+                self.opened.note(flow);
+            }
+            if let Ok(Verdict::Pass(after) | Verdict::Redirect(after)) = &verdict
+                && *after != frame
+            {
+                let family = if packet.is_ipv4() { "IPv4" } else { "IPv6" };
+                let kind = format!("{family} {:?} {:?}", packet.ends.protocol, packet.form);
+                *self.translated.entry(kind).or_default() += 1;
+            }
         }
         let result = match expected {
             Ok(expected) if verdict.as_ref() == Ok(&expected) => Ok(()),
             Ok(expected) => Err(format!(
-                "expected\n     {}\n{}",
+                "{}\nexpected\n     {}\n{}",
+                hexadecimal(&frame),
                 outcome(&Ok(expected.clone())),
                 compare(&expected, &verdict)
             )),
@@ -176,7 +232,7 @@ impl<'a> Case<'a> {
                 None => format!("one of {allowed:?} must be chosen"),
             }),
         };
-        self.steps.push(Step::Packet(hook, packet, verdict));
+        self.steps.push(Step::Packet(hook, frame, verdict));
         result
     }
 
@@ -199,17 +255,16 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Source and destination of an IPv4 frame with ports.
-fn ends(frame: &[u8]) -> Option<Chosen> {
-    let endpoint = |ip: usize, port: usize| {
-        let ip: [u8; 4] = frame.get(ip..ip + 4)?.try_into().ok()?;
-        let port = 14 + 4 * usize::from(frame[14] & 15) + port;
-        let port = frame.get(port..port + 2)?.try_into().ok()?;
-        Some(Endpoint::new(ip, u16::from_be_bytes(port)))
+/// Who the flow that a packet opens goes on between, if it does.
+fn chosen(verdict: &Verdict) -> Option<Chosen> {
+    let (Verdict::Pass(frame) | Verdict::Redirect(frame)) = verdict else {
+        return None;
     };
-    Some(Chosen {
-        source: endpoint(26, 0)?,
-        backend: endpoint(30, 2)?,
+    let packet = Packet::read(frame).ok()?;
+    let is_own = matches!(packet.form, Form::Whole | Form::First);
+    is_own.then_some(Chosen {
+        source: packet.ends.source,
+        backend: packet.ends.destination,
     })
 }
 

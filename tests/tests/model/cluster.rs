@@ -1,37 +1,47 @@
 //! Services as events describe them: plain values, and the names that they are given here.
 
-use std::{fmt, net::Ipv4Addr};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+};
 
 use serde_json::{Value, json};
 
 /// An address and a port, in host byte order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    pub ip: Ipv4Addr,
+    pub ip: IpAddr,
     pub port: u16,
-}
-
-impl Endpoint {
-    pub const fn new(ip: [u8; 4], port: u16) -> Self {
-        let [a, b, c, d] = ip;
-        Self {
-            ip: Ipv4Addr::new(a, b, c, d),
-            port,
-        }
-    }
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.ip, self.port)
+        write!(f, "{}", SocketAddr::new(self.ip, self.port))
     }
 }
 
-/// The two protocols that are translated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    Tcp,
-    Udp,
+/// A transport protocol, by its IANA number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Protocol(pub u8);
+
+impl Protocol {
+    pub const TCP: Self = Self(6);
+    pub const UDP: Self = Self(17);
+    pub const SCTP: Self = Self(132);
+
+    /// Those that are translated.
+    pub const ALL: [Self; 3] = [Self::TCP, Self::UDP, Self::SCTP];
+}
+
+impl fmt::Debug for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TCP => f.write_str("TCP"),
+            Self::UDP => f.write_str("UDP"),
+            Self::SCTP => f.write_str("SCTP"),
+            Self(number) => write!(f, "protocol {number}"),
+        }
+    }
 }
 
 /// Which backends a frontend may use.
@@ -117,11 +127,11 @@ pub type PortName = usize;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     pub id: ServiceId,
-    pub cluster_ips: Vec<Ipv4Addr>,
-    pub external_ips: Vec<Ipv4Addr>,
-    pub load_balancer_ips: Vec<Ipv4Addr>,
+    pub cluster_ips: Vec<IpAddr>,
+    pub external_ips: Vec<IpAddr>,
+    pub load_balancer_ips: Vec<IpAddr>,
     /// Address and prefix length.
-    pub source_ranges: Vec<(Ipv4Addr, u8)>,
+    pub source_ranges: Vec<(IpAddr, u8)>,
     pub external_policy: Policy,
     pub internal_policy: Policy,
     /// Seconds; 0: off.
@@ -130,6 +140,29 @@ pub struct Service {
 }
 
 impl Service {
+    /// Whether it has an address of this family, or none at all: then it is of both.
+    pub fn has_family_of(&self, ip: IpAddr) -> bool {
+        let lists = [
+            &self.cluster_ips,
+            &self.external_ips,
+            &self.load_balancer_ips,
+        ];
+        let mut own = lists.into_iter().flatten().peekable();
+        own.peek().is_none() || own.any(|own| own.is_ipv4() == ip.is_ipv4())
+    }
+
+    /// Leaves out the backends of a family in which it has no address: an event with them is
+    /// refused.
+    pub fn without_foreign_backends(mut self) -> Self {
+        let mut ports = std::mem::take(&mut self.ports);
+        for port in &mut ports {
+            port.backends
+                .retain(|backend| self.has_family_of(backend.at.ip));
+        }
+        self.ports = ports;
+        self
+    }
+
     fn json(&self) -> Value {
         let Self {
             id,
@@ -159,7 +192,7 @@ impl Service {
             .collect();
         for (name, port) in ports.iter().enumerate() {
             let name = format!("p{name}");
-            let protocol = format!("{:?}", port.protocol).to_uppercase();
+            let protocol = format!("{:?}", port.protocol);
             value["ports"][&name] = json!({
                 "protocol": protocol, "port": port.port, "node_port": port.node_port,
             });
@@ -176,11 +209,11 @@ fn id_json(id: ServiceId) -> Value {
 /// An event, as the model and the agent are told of it.
 #[derive(Debug, Clone)]
 pub enum Event {
-    Resync(Vec<Ipv4Addr>, Vec<Service>),
+    Resync(Vec<IpAddr>, Vec<Service>),
     Add(Service),
     Update(Service),
     Delete(ServiceId),
-    NodePorts(Vec<Ipv4Addr>, Vec<Service>),
+    NodePorts(Vec<IpAddr>, Vec<Service>),
 }
 
 impl Event {

@@ -6,12 +6,18 @@ use shunt::datapath::Timeouts;
 
 use super::{
     cluster::{Endpoint, Protocol},
+    edit::Between,
     frontends::Member,
-    packet::Packet,
+    wire::{Form, Packet},
 };
 
 /// The two ends of a packet.
-pub type Ends = (Protocol, Endpoint, Endpoint);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ends {
+    pub protocol: Protocol,
+    pub source: Endpoint,
+    pub destination: Endpoint,
+}
 
 /// What one direction of a flow has seen.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,10 +29,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn note(&mut self, packet: &Packet, now: u64) {
+    fn note(&mut self, packet: &Packet<'_>, now: u64) {
+        // An error is of the flow that it is about, but says nothing of it.
+        if packet.form == Form::Error {
+            return;
+        }
         self.packet = true;
-        self.end |= packet.ends();
-        self.reset |= packet.ends() && packet.flags.rst;
+        self.end |= packet.closes || packet.resets;
+        self.reset |= packet.resets;
         self.last = now;
     }
 }
@@ -50,15 +60,15 @@ pub struct Flow {
 impl Flow {
     /// A flow whose first packet is yet to come.
     pub fn new(
-        packet: &Packet,
+        packet: &Packet<'_>,
         source: Endpoint,
         (member, membership): (Member, u64),
         now: u64,
     ) -> Self {
         Self {
-            protocol: packet.protocol,
-            client: packet.source,
-            frontend: packet.destination,
+            protocol: packet.ends.protocol,
+            client: packet.ends.source,
+            frontend: packet.ends.destination,
             source,
             backend: member.at,
             member,
@@ -76,14 +86,38 @@ impl Flow {
         self.request.end
     }
 
+    /// As its requests go on to the backend.
+    pub const fn sent_on(&self) -> Between {
+        Between {
+            source: self.source,
+            destination: self.backend,
+        }
+    }
+
+    /// As its replies go on to the client.
+    pub const fn restored(&self) -> Between {
+        Between {
+            source: self.frontend,
+            destination: self.client,
+        }
+    }
+
     /// As its requests come in.
     pub const fn request_ends(&self) -> Ends {
-        (self.protocol, self.client, self.frontend)
+        Ends {
+            protocol: self.protocol,
+            source: self.client,
+            destination: self.frontend,
+        }
     }
 
     /// As its replies come in.
     pub const fn reply_ends(&self) -> Ends {
-        (self.protocol, self.backend, self.source)
+        Ends {
+            protocol: self.protocol,
+            source: self.backend,
+            destination: self.source,
+        }
     }
 }
 
@@ -105,24 +139,21 @@ impl Flows {
     }
 
     /// The flow that a request belongs to.
-    pub fn of_request(&self, packet: &Packet) -> Option<&Flow> {
-        let ends = (packet.protocol, packet.source, packet.destination);
-        self.flows.get(self.requests.get(&ends)?)
+    pub fn of_request(&self, packet: &Packet<'_>) -> Option<&Flow> {
+        self.flows.get(self.requests.get(&packet.ends)?)
     }
 
     /// Notes what a request says to its flow.
-    pub fn note_request(&mut self, packet: &Packet) {
-        let ends = (packet.protocol, packet.source, packet.destination);
-        let index = self.requests.get(&ends);
+    pub fn note_request(&mut self, packet: &Packet<'_>) {
+        let index = self.requests.get(&packet.ends);
         if let Some(flow) = index.and_then(|index| self.flows.get_mut(index)) {
             flow.request.note(packet, self.now);
         }
     }
 
     /// Notes what a reply says to its flow, and gives that.
-    pub fn note_reply(&mut self, packet: &Packet) -> Option<&Flow> {
-        let ends = (packet.protocol, packet.source, packet.destination);
-        let flow = self.flows.get_mut(self.replies.get(&ends)?)?;
+    pub fn note_reply(&mut self, packet: &Packet<'_>) -> Option<&Flow> {
+        let flow = self.flows.get_mut(self.replies.get(&packet.ends)?)?;
         flow.reply.note(packet, self.now);
         Some(flow)
     }
@@ -130,17 +161,21 @@ impl Flows {
     /// Whether a flow of the packet's client may have `source` towards `backend`: nobody has it, or
     /// a flow of this client port, which is this one, is over or has moved on. A flow of another
     /// client keeps it even then, as long as others are free.
-    pub fn is_free(&self, packet: &Packet, source: Endpoint, backend: Endpoint) -> bool {
-        let reply = (packet.protocol, backend, source);
+    pub fn is_free(&self, packet: &Packet<'_>, source: Endpoint, backend: Endpoint) -> bool {
+        let reply = Ends {
+            protocol: packet.ends.protocol,
+            source: backend,
+            destination: source,
+        };
         let Some(index) = self.replies.get(&reply) else {
             return true;
         };
         let holder = &self.flows[index];
-        let same_flow = holder.frontend == packet.destination;
+        let same_flow = holder.frontend == packet.ends.destination;
         let leads_here = self.requests.get(&holder.request_ends()) == Some(index);
         let (request, reply) = (holder.request, holder.reply);
         let over = request.reset || reply.reset || request.end && reply.end;
-        holder.client == packet.source && (same_flow || !leads_here || over)
+        holder.client == packet.ends.source && (same_flow || !leads_here || over)
     }
 
     /// Opens a flow.
@@ -181,24 +216,20 @@ impl Flows {
         let last = request.into_iter().chain(reply).map(|seen| seen.last).max();
         let (request, reply) = (request.unwrap_or_default(), reply.unwrap_or_default());
         let timeouts = Timeouts::default();
-        let timeout = if flow.protocol == Protocol::Udp {
-            if reply.packet {
-                timeouts.udp_replied
-            } else {
-                timeouts.udp_one_way
-            }
-        } else if request.reset || reply.reset {
-            timeouts.tcp_closed
-        } else if request.end && reply.end && flow.source != flow.client {
-            timeouts.snat_closed
-        } else if request.end && reply.end {
-            timeouts.tcp_closed
-        } else if request.end || reply.end {
-            timeouts.tcp_closing
-        } else if reply.packet {
-            timeouts.tcp_established
-        } else {
-            timeouts.tcp_opening
+        let closed = request.reset || reply.reset || request.end && reply.end;
+        let timeout = match (flow.protocol, closed) {
+            (Protocol::UDP, _) if reply.packet => timeouts.udp_replied,
+            (Protocol::UDP, _) => timeouts.udp_one_way,
+            (Protocol::SCTP, true) => timeouts.sctp_closed,
+            (Protocol::SCTP, _) if request.end || reply.end => timeouts.sctp_closing,
+            (Protocol::SCTP, _) if reply.packet => timeouts.sctp_established,
+            (Protocol::SCTP, _) => timeouts.sctp_opening,
+            (_, true) if request.reset || reply.reset => timeouts.tcp_closed,
+            (_, true) if flow.source != flow.client => timeouts.snat_closed,
+            (_, true) => timeouts.tcp_closed,
+            _ if request.end || reply.end => timeouts.tcp_closing,
+            _ if reply.packet => timeouts.tcp_established,
+            _ => timeouts.tcp_opening,
         };
         last.is_none_or(|last| self.now - last > timeout.into())
     }

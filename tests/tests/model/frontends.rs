@@ -2,12 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
 use super::{
     addresses::{self, LOCAL_BACKEND_WEIGHT},
-    cluster::{Backend, Endpoint, Event, Policy, PortName, Protocol, Service, ServiceId},
+    cluster::{Backend, Endpoint, Event, Policy, Port, PortName, Protocol, Service, ServiceId},
 };
 
 /// What a client connects to.
@@ -36,6 +36,7 @@ pub struct Frontend {
     pub service: ServiceId,
     pub port: PortName,
     pub kind: Kind,
+    is_ipv4: bool,
     /// The NodePort of another node's address is for clients on this node.
     pub this_node_only: bool,
     policy: Policy,
@@ -62,7 +63,7 @@ enum Claim {
 /// Everything that events have told.
 #[derive(Debug, Clone, Default)]
 pub struct Cluster {
-    pub nodes: BTreeSet<Ipv4Addr>,
+    pub nodes: BTreeSet<IpAddr>,
     pub services: BTreeMap<ServiceId, Service>,
     pub frontends: BTreeMap<FrontendKey, Frontend>,
     claims: BTreeMap<(ServiceId, Claim), u64>,
@@ -122,14 +123,17 @@ impl Cluster {
     }
 
     /// Whether a client with this address is on this node.
-    pub fn is_on_this_node(&self, client: Ipv4Addr) -> bool {
-        let own = client == addresses::NODE && self.nodes.contains(&client);
+    pub fn is_on_this_node(&self, client: IpAddr) -> bool {
+        let own = addresses::NODE.has(client) && self.nodes.contains(&client);
         addresses::is_pod_of_this_node(client) || own
     }
 
-    /// The backends of a frontend's service port, usable or not.
-    pub fn backends(&self, frontend: &Frontend) -> &[Backend] {
-        &self.services[&frontend.service].ports[frontend.port].backends
+    /// The backends of a frontend's service port that are of its family, usable or not.
+    pub fn backends(&self, frontend: &Frontend) -> impl Iterator<Item = &Backend> + use<'_> {
+        let is_ipv4 = frontend.is_ipv4;
+        let all = &self.services[&frontend.service].ports[frontend.port].backends;
+        all.iter()
+            .filter(move |backend| backend.at.ip.is_ipv4() == is_ipv4)
     }
 
     /// Since when the port has had the backend, if it has it.
@@ -198,6 +202,7 @@ impl Cluster {
                     service: service.id,
                     port: name,
                     kind,
+                    is_ipv4: ip.is_ipv4(),
                     this_node_only,
                     policy,
                 };
@@ -215,8 +220,9 @@ impl Cluster {
             if port.node_port == 0 {
                 continue;
             }
-            for ip in &self.nodes {
-                let other = *ip != addresses::NODE;
+            let nodes = self.nodes.iter().filter(|ip| service.has_family_of(**ip));
+            for ip in nodes {
+                let other = !addresses::NODE.has(*ip);
                 if !other || service.external_policy == Policy::Cluster {
                     add(Kind::NodePort, *ip, port.node_port, other);
                 }
@@ -274,18 +280,25 @@ fn claims(service: &Service) -> impl Iterator<Item = Claim> {
     })
 }
 
-/// Whether the weights of a port's usable backends do not fit into a `u32` together.
+/// Whether the weights of a port's usable backends of one family do not fit into a `u32` together.
 fn overflows(service: &Service) -> bool {
-    service.ports.iter().any(|port| {
+    let factor = |backend: &Backend| {
+        if backend.local {
+            LOCAL_BACKEND_WEIGHT
+        } else {
+            1
+        }
+    };
+    let sum = |port: &Port, is_ipv4| -> u64 {
         let usable = port.backends.iter().filter(|backend| backend.is_usable());
-        let weights = usable.map(|backend| {
-            let factor = if backend.local {
-                LOCAL_BACKEND_WEIGHT
-            } else {
-                1
-            };
-            u64::from(backend.weight) * u64::from(factor)
-        });
-        weights.sum::<u64>() > u32::MAX.into()
+        let of_family = usable.filter(|backend| backend.at.ip.is_ipv4() == is_ipv4);
+        let weights =
+            of_family.map(|backend| u64::from(backend.weight) * u64::from(factor(backend)));
+        weights.sum()
+    };
+    service.ports.iter().any(|port| {
+        [true, false]
+            .into_iter()
+            .any(|is_ipv4| sum(port, is_ipv4) > u32::MAX.into())
     })
 }

@@ -2,14 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
     num::NonZeroU32,
 };
 
 use aya::{TestRun as _, TestRunOptions};
 use shunt::{
     Agent, ApplyError, api,
-    datapath::{Conntrack, Datapath, DatapathOptions, TableSizes, Timeouts},
+    datapath::{Conntrack, Datapath, DatapathOptions, RejectLimit, TableSizes, Timeouts},
     renderer::{RenderError, RenderOptions, Renderer},
 };
 
@@ -26,11 +25,12 @@ const SIZES: TableSizes = TableSizes {
     conntrack: 65_536,
     affinity: 1024,
     source_ranges: 1024,
-    fragments: 64,
+    // More than cases make while one is remembered.
+    fragments: 65_536,
 };
 
 /// Longer than any connection is remembered.
-const LONG: u32 = 1_000_000;
+pub const LONG: u32 = 1_000_000;
 
 /// An agent and its programs.
 pub struct Kernel {
@@ -45,13 +45,18 @@ impl Kernel {
     /// Loads the object.
     pub fn load() -> Self {
         let options = DatapathOptions {
-            pod_cidrs: vec![addresses::POD_CIDR.parse().unwrap()],
-            hairpin_v4: addresses::HAIRPIN,
+            pod_cidrs: addresses::POD_CIDRS
+                .map(|cidr| cidr.parse().unwrap())
+                .into(),
+            hairpin_v4: addresses::HAIRPIN.v4,
+            hairpin_v6: addresses::HAIRPIN.v6,
+            // Nobody counts the time that passes here.
+            rejects: RejectLimit { rate: 0 },
             sizes: SIZES,
             ..DatapathOptions::default()
         };
         let renderer = Renderer::new(RenderOptions {
-            node_ips: BTreeSet::from([IpAddr::from(addresses::NODE)]),
+            node_ips: BTreeSet::from(addresses::NODE.both()),
             local_backend_weight: NonZeroU32::new(addresses::LOCAL_BACKEND_WEIGHT).unwrap(),
             ..RenderOptions::default()
         });

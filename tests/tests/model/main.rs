@@ -5,43 +5,63 @@
 //! each case. A difference is shrunk to a short sequence of events and packets, which is printed.
 //!
 //! `SHUNT_MODEL_PACKETS` says how many packets at least, `SHUNT_MODEL_SEED` makes a run again.
+//! [`frames`] does the same with frames that are spoilt in any way.
 
 mod addresses;
 mod case;
 mod cluster;
+mod describe;
+mod edit;
+mod extensions;
 mod flows;
 mod frontends;
 mod kernel;
 mod model;
+mod mutation;
 mod operations;
 mod packet;
 mod resolve;
+mod selection;
+mod shapes;
 mod strategies;
+mod wire;
 
 use std::{
     cell::{Cell, RefCell},
     env,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::{
+    strategy::Strategy,
+    test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
+};
 
 use shunt_tests::Namespace;
 
 use crate::{
     case::{Case, Compared, Difference},
+    cluster::Protocol,
     kernel::Kernel,
+    operations::Operation,
+    wire::Form,
 };
 
 /// How many packets, unless told otherwise.
 const PACKETS: u64 = 100_000;
 
+/// How many spoilt frames, unless told otherwise.
+const FRAMES: u64 = 50_000;
+
 /// What must have happened to at least every thousandth packet, for the run to say something.
-const COVERED: [&str; 8] = [
+const COVERED: [&str; 11] = [
     "connection",
     "drop_no_backend",
     "drop_source_range",
+    "fragment",
+    "icmp_error",
     "pass_fragment",
+    "pass_headers",
     "pass_truncated",
     "reject_no_backend",
     "reply",
@@ -56,7 +76,7 @@ const CASES: u32 = 20;
 const TRIES: u32 = 12;
 
 /// How long a difference may be shrunk, in milliseconds.
-const SHRINKING: u32 = 120_000;
+const SHRINKING: u32 = 30_000;
 
 fn setting(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap())
@@ -69,32 +89,80 @@ fn rng(seed: u64, round: u64) -> TestRng {
     TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
 }
 
-#[test]
-fn the_programs_do_what_the_model_says() {
+/// Runs in a namespace with routes, so that the programs can forward; the frames come in by its
+/// loopback.
+fn with_routes(role: &str, run: impl FnOnce() + Send) {
     if !shunt_tests::is_root() {
         eprintln!("skipped: needs root");
         return;
     }
-    // Routes, so that the programs can forward; the frames come in by its loopback.
-    let network = Namespace::new(0, "model").unwrap();
+    let network = Namespace::new(0, role).unwrap();
     network.set("net/ipv4/ip_forward", "1").unwrap();
+    network.set("net/ipv6/conf/all/forwarding", "1").unwrap();
     network
         .configure(
             "link add eth0 mtu 9000 type veth peer name peer\n\
              address add 192.168.16.10/24 dev eth0\n\
+             address add fd00:16::10/64 dev eth0 nodad\n\
              link set eth0 up\n\
              link set peer up\n\
-             route add default via 192.168.16.1\n",
+             route add default via 192.168.16.1\n\
+             route add ::/0 via fd00:16::1\n",
         )
         .unwrap();
-    network.enter(compare_at_random);
+    network.enter(run);
 }
 
-fn compare_at_random() {
+#[test]
+fn the_programs_do_what_the_model_says() {
+    with_routes("model", || {
+        let wanted = setting("SHUNT_MODEL_PACKETS").unwrap_or(PACKETS);
+        let compared = compare_at_random(wanted, None, strategies::operations());
+        for kind in translated_kinds() {
+            let count = compared.translated.get(&kind).copied().unwrap_or_default();
+            assert!(count >= wanted / 20_000, "too few are {kind}: {count}");
+        }
+        for counter in COVERED {
+            let count = compared.counters.get(counter).copied().unwrap_or_default();
+            assert!(
+                count >= wanted / 1000,
+                "too few packets are {counter}: {count}"
+            );
+        }
+    });
+}
+
+/// Every kind of packet that must have been translated.
+fn translated_kinds() -> impl Iterator<Item = String> {
+    let forms = [Form::Whole, Form::First, Form::Later, Form::Error];
+    let kinds = ["IPv4", "IPv6"].into_iter().flat_map(move |family| {
+        let protocols = Protocol::ALL.into_iter();
+        protocols.flat_map(move |protocol| forms.map(|form| (family, protocol, form)))
+    });
+    kinds.map(|(family, protocol, form)| format!("{family} {protocol:?} {form:?}"))
+}
+
+/// The fuzz target over whole frames: `SHUNT_FUZZ_FRAMES` says how many, or `SHUNT_FUZZ_SECONDS`
+/// for how long.
+#[test]
+fn frames() {
+    with_routes("frames", || {
+        let seconds = setting("SHUNT_FUZZ_SECONDS").map(Duration::from_secs);
+        let endless = seconds.map(|_| u64::MAX);
+        let wanted = setting("SHUNT_FUZZ_FRAMES").or(endless).unwrap_or(FRAMES);
+        compare_at_random(wanted, seconds, strategies::mutated_operations());
+    });
+}
+
+/// Compares `wanted` packets, or for so long.
+fn compare_at_random(
+    wanted: u64,
+    time: Option<Duration>,
+    operations: impl Strategy<Value = Vec<Operation>>,
+) -> Compared {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = setting("SHUNT_MODEL_SEED").unwrap_or(now.as_nanos() as u64);
     println!("SHUNT_MODEL_SEED={seed}");
-    let wanted = setting("SHUNT_MODEL_PACKETS").unwrap_or(PACKETS);
 
     let config = Config {
         failure_persistence: None,
@@ -106,12 +174,13 @@ fn compare_at_random() {
     let (total, failed) = (RefCell::new(Compared::default()), Cell::new(false));
     let start = Instant::now();
     for round in 0.. {
-        if total.borrow().packets >= wanted {
+        let is_over = time.is_some_and(|time| start.elapsed() >= time);
+        if is_over || total.borrow().packets >= wanted {
             break;
         }
         // A runner makes its number of cases once.
         let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, round));
-        let result = runner.run(&strategies::operations(), |operations| {
+        let result = runner.run(&operations, |operations| {
             // A case that fails may leave anything behind: the next begins with another object.
             let mut kernel = kernel.borrow_mut();
             let mut attempt = || {
@@ -138,14 +207,15 @@ fn compare_at_random() {
         }
         result.unwrap();
     }
-    let Compared { packets, counters } = total.into_inner();
+    let compared = total.into_inner();
+    let Compared {
+        packets,
+        counters,
+        translated,
+    } = &compared;
     let took = start.elapsed();
-    println!("{packets} packets compared, 0 mismatches, {took:.0?}: {counters:?}");
-    for counter in COVERED {
-        let count = counters.get(counter).copied().unwrap_or_default();
-        assert!(
-            count >= wanted / 1000,
-            "too few packets are {counter}: {count}"
-        );
-    }
+    println!("{packets} packets compared, 0 mismatches, {took:.0?}");
+    println!("counted {counters:?}");
+    println!("translated {translated:?}");
+    compared
 }

@@ -5,7 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use super::{
     cluster::{Backend, Policy, Service, State},
-    packet::{Damage, Flags},
+    model::Hook,
+    mutation::Mutation,
+    packet::Shape,
 };
 
 /// A number that picks.
@@ -24,8 +26,12 @@ pub fn pick<T: Hash>(items: impl IntoIterator<Item = T>, number: Pick) -> Option
 /// One step of a case.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// A packet.
-    Packet(Way, Shape),
+    /// A packet, with changes that make something else of it.
+    Packet(Way, Shape, Vec<Mutation>),
+    /// A datagram in three pieces: which of them come, in which order, and how they are changed.
+    Datagram(Way, Shape, Vec<(usize, Vec<Mutation>)>),
+    /// A frame that never was a packet.
+    Bytes(Hook, Vec<u8>),
     /// An event.
     Event(Change),
     /// So many seconds.
@@ -52,21 +58,6 @@ pub enum Way {
         source: Pick,
         destination: Pick,
     },
-}
-
-/// Everything of a packet but its ends.
-#[derive(Debug, Clone)]
-pub struct Shape {
-    pub udp: bool,
-    pub flags: Flags,
-    pub checksum: bool,
-    pub ip_options: usize,
-    pub tcp_options: usize,
-    pub time_to_live: u8,
-    pub identification: u16,
-    pub payload: Vec<u8>,
-    pub padding: usize,
-    pub damage: Option<Damage>,
 }
 
 /// A change of services.

@@ -1,19 +1,23 @@
-//! Packets as values, and the frames that they are. A frame is always made from scratch, by a
-//! library of its own: whatever the programs do to a checksum, here it is summed anew.
+//! Packets as values, and the frames that they are. Headers and checksums are a library's.
 
-use std::{fmt, net::Ipv4Addr};
+use std::net::IpAddr;
 
 use etherparse::{
-    Icmpv4Type, IpHeaders, IpNumber, Ipv4Header, NetHeaders, PacketBuilder, PacketHeaders,
-    TcpHeader, TransportHeader, icmpv4::DestUnreachableHeader,
+    Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpFragOffset, IpNumber, Ipv4Header,
+    Ipv6FlowLabel, Ipv6Header, TcpHeader, UdpHeader,
 };
 
-use super::cluster::{Endpoint, Protocol};
+use super::{
+    cluster::Protocol,
+    extensions::{FRAGMENT, ROUTING},
+    flows::Ends,
+};
 
 const FROM: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const TO: [u8; 6] = [0; 6];
 
-const ETHERNET: usize = 14;
+/// Where the first piece of a fragmented datagram ends, and the second: a TCP header is whole.
+const CUTS: [usize; 2] = [24, 40];
 
 /// The flags of a TCP segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,190 +28,282 @@ pub struct Flags {
     pub rst: bool,
 }
 
-/// What makes a packet unreadable, or something else than it seems.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Damage {
-    /// The frame ends after so many bytes.
-    Cut(usize),
-    /// The flags and offset of a fragment.
-    Fragment(u16),
-    /// Another protocol number.
-    Protocol(u8),
-    /// Another Ethernet type.
-    EtherType(u16),
-    /// Another first byte of the IP header.
-    FirstByte(u8),
+/// An IPv6 extension header.
+#[derive(Debug, Clone, Copy)]
+pub struct Extension {
+    pub kind: u8,
+    /// In its own units, without what every one has.
+    pub length: u8,
+    /// Of a routing header.
+    pub segments_left: u8,
 }
 
-/// How a packet is to be taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    Whole,
-    Truncated,
-    Fragment,
-    Foreign,
+/// An ICMP error instead of the packet: about one that went the other way.
+#[derive(Debug, Clone, Copy)]
+pub struct Report {
+    /// Of four errors of each family, and something that is none.
+    pub kind: u8,
+    /// Whether it comes from a router on the way, and not from the end.
+    pub from_router: bool,
+    /// How much of the packet is quoted at most.
+    pub quoted: usize,
 }
 
-/// A packet in an Ethernet frame.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Packet {
+/// Everything of a packet but its ends.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// Of a packet that goes nowhere in particular.
     pub protocol: Protocol,
-    pub source: Endpoint,
-    pub destination: Endpoint,
     pub flags: Flags,
-    /// UDP without it has 0 in its place.
+    /// The type of SCTP's first chunk.
+    pub chunk: u8,
+    /// UDP without it has 0 in its place; so has SCTP while it is to be filled in.
     pub checksum: bool,
-    /// Words of IP options, up to 10.
+    /// Words of IPv4 options, up to 10.
     pub ip_options: usize,
+    /// IPv6's extension headers.
+    pub extensions: Vec<Extension>,
     /// Words of TCP options, up to 10.
     pub tcp_options: usize,
-    pub time_to_live: u8,
+    pub hop_limit: u8,
     pub identification: u16,
     pub payload: Vec<u8>,
     /// Bytes behind the IP packet, as short Ethernet frames have them.
     pub padding: usize,
-    pub damage: Option<Damage>,
-    /// Sent back to the station that it came from.
-    pub turned: bool,
+    pub report: Option<Report>,
 }
 
-impl Packet {
-    /// How it is to be taken.
-    pub fn form(&self) -> Form {
-        match self.damage {
-            None => Form::Whole,
-            Some(Damage::Cut(length)) if length < self.headers() => Form::Truncated,
-            Some(Damage::Cut(_)) => Form::Whole,
-            Some(Damage::Fragment(_)) => Form::Fragment,
-            Some(Damage::Protocol(_) | Damage::EtherType(_) | Damage::FirstByte(_)) => {
-                Form::Foreign
+/// Where a fragment is in its datagram: in units of 8 bytes, and whether more follow.
+type Place = (u16, bool);
+
+impl Shape {
+    /// The frame of a whole packet between these ends.
+    pub fn frame(&self, ends: Ends) -> Vec<u8> {
+        let (source, destination) = (ends.source.ip, ends.destination.ip);
+        let packet = match self.report {
+            None => self.packet(ends, None),
+            Some(report) => {
+                let about = Ends {
+                    protocol: ends.protocol,
+                    source: ends.destination,
+                    destination: ends.source,
+                };
+                let mut quoted = self.packet(about, None);
+                quoted.truncate(report.quoted);
+                let reporter = match source {
+                    _ if !report.from_router => source,
+                    IpAddr::V4(_) => [198, 51, 100, 254].into(),
+                    IpAddr::V6(_) => [0x2001, 0xdb8, 0x51, 0, 0, 0, 0, 0xfe].into(),
+                };
+                let (number, message) = error(report.kind, reporter, destination, &quoted);
+                self.network(reporter, destination, number, &message, None)
             }
-        }
-    }
-
-    /// Whether it may be the first of a flow.
-    pub fn may_open(&self) -> bool {
-        self.protocol == Protocol::Udp || self.flags.syn && !self.flags.ack
-    }
-
-    /// Whether it ends what its sender has to say.
-    pub fn ends(&self) -> bool {
-        self.protocol == Protocol::Tcp && (self.flags.fin || self.flags.rst)
-    }
-
-    /// The same packet between others.
-    pub fn between(&self, source: Endpoint, destination: Endpoint) -> Self {
-        Self {
-            source,
-            destination,
-            ..self.clone()
-        }
-    }
-
-    /// The same packet, one hop further.
-    pub fn forwarded(self) -> Self {
-        Self {
-            time_to_live: self.time_to_live - 1,
-            ..self
-        }
-    }
-
-    /// The same packet, sent back to the station that it came from.
-    pub fn turned(self) -> Self {
-        Self {
-            turned: true,
-            ..self
-        }
-    }
-
-    /// The length of the frame's headers, without TCP options: what has to be there.
-    fn headers(&self) -> usize {
-        let transport = match self.protocol {
-            Protocol::Tcp => 20,
-            Protocol::Udp => 8,
         };
-        ETHERNET + 20 + 4 * self.ip_options + transport
+        self.link(&packet, source)
     }
 
-    /// The frame.
-    pub fn frame(&self) -> Vec<u8> {
-        let (from, to) = if self.turned { (TO, FROM) } else { (FROM, TO) };
-        let header = self.ip_header();
-        let builder =
-            PacketBuilder::ethernet2(from, to).ip(IpHeaders::Ipv4(header, Default::default()));
-        let mut frame = Vec::with_capacity(256);
-        match self.protocol {
-            Protocol::Tcp => builder
-                .tcp_header(self.tcp_header())
-                .write(&mut frame, &self.payload),
-            Protocol::Udp => builder
-                .udp(self.source.port, self.destination.port)
-                .write(&mut frame, &self.payload),
+    /// The frames of a datagram in three pieces.
+    pub fn fragments(&self, ends: Ends) -> [Vec<u8>; 3] {
+        let mut shape = self.clone();
+        shape.report = None;
+        let least = CUTS[1] + 8;
+        shape.payload.resize(shape.payload.len().max(least), 7);
+        let last = shape.segment(ends).len();
+        let pieces = [(0, CUTS[0]), (CUTS[0], CUTS[1]), (CUTS[1], last)];
+        pieces.map(|(from, to)| {
+            let place = ((from / 8) as u16, to < last);
+            shape.link(&shape.packet(ends, Some((from, to, place))), ends.source.ip)
+        })
+    }
+
+    fn packet(&self, ends: Ends, piece: Option<(usize, usize, Place)>) -> Vec<u8> {
+        let segment = self.segment(ends);
+        let (bytes, place) = match piece {
+            None => (segment, None),
+            Some((from, to, place)) => (segment[from..to].to_vec(), Some(place)),
+        };
+        let Protocol(number) = ends.protocol;
+        self.network(ends.source.ip, ends.destination.ip, number, &bytes, place)
+    }
+
+    /// The transport header and what follows it.
+    fn segment(&self, ends: Ends) -> Vec<u8> {
+        let (from, to) = (ends.source.port, ends.destination.port);
+        let ips = (ends.source.ip, ends.destination.ip);
+        let payload = &self.payload;
+        let mut segment = match ends.protocol {
+            Protocol::TCP => {
+                let mut header = TcpHeader::new(from, to, 1000, 64240);
+                let Flags { syn, ack, fin, rst } = self.flags;
+                (header.syn, header.ack, header.fin, header.rst) = (syn, ack, fin, rst);
+                header
+                    .set_options_raw(&no_operations(self.tcp_options))
+                    .unwrap();
+                header.checksum = match ips {
+                    (IpAddr::V4(from), IpAddr::V4(to)) => {
+                        header.calc_checksum_ipv4_raw(from.octets(), to.octets(), payload)
+                    }
+                    (IpAddr::V6(from), IpAddr::V6(to)) => {
+                        header.calc_checksum_ipv6_raw(from.octets(), to.octets(), payload)
+                    }
+                    _ => unreachable!("a packet is of one family"),
+                }
+                .unwrap();
+                header.to_bytes().to_vec()
+            }
+            Protocol::UDP => {
+                let length = (UdpHeader::LEN + payload.len()) as u16;
+                let mut header = UdpHeader {
+                    source_port: from,
+                    destination_port: to,
+                    length,
+                    checksum: 0,
+                };
+                if self.checksum {
+                    header.checksum = match ips {
+                        (IpAddr::V4(from), IpAddr::V4(to)) => {
+                            header.calc_checksum_ipv4_raw(from.octets(), to.octets(), payload)
+                        }
+                        (IpAddr::V6(from), IpAddr::V6(to)) => {
+                            header.calc_checksum_ipv6_raw(from.octets(), to.octets(), payload)
+                        }
+                        _ => unreachable!("a packet is of one family"),
+                    }
+                    .unwrap();
+                }
+                header.to_bytes().to_vec()
+            }
+            _ => {
+                let mut packet = [from.to_be_bytes(), to.to_be_bytes()].concat();
+                packet.extend([0, 0, 0, 7, 0, 0, 0, 0, self.chunk, 0, 0, 4]);
+                packet.extend(payload);
+                if self.checksum {
+                    let crc = crc32c::crc32c(&packet).to_le_bytes();
+                    packet[8..12].copy_from_slice(&crc);
+                }
+                return packet;
+            }
+        };
+        segment.extend(payload);
+        segment
+    }
+
+    /// The network header, and what follows it.
+    fn network(
+        &self,
+        source: IpAddr,
+        destination: IpAddr,
+        number: u8,
+        payload: &[u8],
+        place: Option<Place>,
+    ) -> Vec<u8> {
+        match (source, destination) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let length = payload.len() as u16;
+                let (from, to) = (from.octets(), to.octets());
+                let number = IpNumber(number);
+                let mut header = Ipv4Header::new(0, self.hop_limit, number, from, to).unwrap();
+                header.identification = self.identification;
+                let options = no_operations(self.ip_options);
+                header.options = options.as_slice().try_into().unwrap();
+                header.set_payload_len(length.into()).unwrap();
+                if let Some((offset, more)) = place {
+                    header.dont_fragment = false;
+                    header.more_fragments = more;
+                    header.fragment_offset = IpFragOffset::try_new(offset).unwrap();
+                }
+                header.header_checksum = header.calc_header_checksum();
+                [&header.to_bytes(), payload].concat()
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                let (first, extensions) = self.extensions(number, place);
+                let header = Ipv6Header {
+                    traffic_class: 0,
+                    flow_label: Ipv6FlowLabel::ZERO,
+                    payload_length: (extensions.len() + payload.len()) as u16,
+                    next_header: IpNumber(first),
+                    hop_limit: self.hop_limit,
+                    source: from.octets(),
+                    destination: to.octets(),
+                };
+                [&header.to_bytes(), extensions.as_slice(), payload].concat()
+            }
+            _ => unreachable!("a packet is of one family"),
         }
-        .unwrap();
-        let transport = ETHERNET + 20 + 4 * self.ip_options;
-        if self.protocol == Protocol::Udp && !self.checksum {
-            frame[transport + 6..transport + 8].fill(0);
+    }
+
+    /// The extension headers with that of a fragment behind them, before what has this number, and
+    /// the number of the first.
+    fn extensions(&self, number: u8, place: Option<Place>) -> (u8, Vec<u8>) {
+        let (mut next, mut bytes) = (number, Vec::new());
+        if let Some((offset, more)) = place {
+            let [high, low] = (offset << 3 | u16::from(more)).to_be_bytes();
+            let [a, b] = self.identification.to_be_bytes();
+            bytes = vec![next, 0, high, low, 1, 2, a, b];
+            next = FRAGMENT;
         }
+        for extension in self.extensions.iter().rev() {
+            let Extension {
+                kind,
+                length,
+                segments_left,
+            } = *extension;
+            let (length, unit) = match kind {
+                FRAGMENT => (0, 8),
+                // Of IPv6, it is a multiple of 8 bytes long, too.
+                51 => (length & !1, 4),
+                _ => (length, 8),
+            };
+            let mut header = vec![0; 8 + usize::from(length) * unit];
+            (header[0], header[1]) = (next, length);
+            if kind == ROUTING {
+                header[3] = segments_left;
+            }
+            header.append(&mut bytes);
+            (next, bytes) = (kind, header);
+        }
+        (next, bytes)
+    }
+
+    fn link(&self, packet: &[u8], source: IpAddr) -> Vec<u8> {
+        let kind = if source.is_ipv4() {
+            [8, 0]
+        } else {
+            [0x86, 0xdd]
+        };
+        let mut frame = [&TO[..], &FROM, &kind, packet].concat();
         frame.resize(frame.len() + self.padding, 0);
-        self.apply_damage(&mut frame);
         frame
     }
+}
 
-    /// The ICMP "port unreachable" that answers it: from its destination, quoting its network and
-    /// transport header.
-    pub fn unreachable(&self) -> Vec<u8> {
-        let quoted = &self.frame()[ETHERNET..self.headers()];
-        let length = 8 + quoted.len() as u16;
-        let (from, to) = (self.destination.ip.octets(), self.source.ip.octets());
-        let mut header = Ipv4Header::new(length, 64, IpNumber::ICMP, from, to).unwrap();
-        header.dont_fragment = true;
-        let port = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
-        let mut answer = Vec::new();
-        PacketBuilder::ethernet2(TO, FROM)
-            .ip(IpHeaders::Ipv4(header, Default::default()))
-            .icmpv4(port)
-            .write(&mut answer, quoted)
-            .unwrap();
-        answer
-    }
-
-    fn ip_header(&self) -> Ipv4Header {
-        let (source, destination) = (self.source.ip.octets(), self.destination.ip.octets());
-        let mut header =
-            Ipv4Header::new(0, self.time_to_live, IpNumber::TCP, source, destination).unwrap();
-        header.identification = self.identification;
-        header.options = no_operations(self.ip_options)
-            .as_slice()
-            .try_into()
-            .unwrap();
-        header
-    }
-
-    fn tcp_header(&self) -> TcpHeader {
-        let mut header = TcpHeader::new(self.source.port, self.destination.port, 1000, 64240);
-        let Flags { syn, ack, fin, rst } = self.flags;
-        (header.syn, header.ack, header.fin, header.rst) = (syn, ack, fin, rst);
-        header
-            .set_options_raw(&no_operations(self.tcp_options))
-            .unwrap();
-        header
-    }
-
-    fn apply_damage(&self, frame: &mut Vec<u8>) {
-        match self.damage {
-            None => {}
-            Some(Damage::Cut(length)) => frame.truncate(length),
-            Some(Damage::Fragment(field)) => {
-                frame[20..22].copy_from_slice(&field.to_be_bytes());
-            }
-            Some(Damage::Protocol(number)) => frame[23] = number,
-            Some(Damage::EtherType(kind)) => {
-                frame[12..14].copy_from_slice(&kind.to_be_bytes());
-                // The kernel's test run takes no IPv6 frame without a whole header.
-                frame.resize(frame.len().max(ETHERNET + 40), 0);
-            }
-            Some(Damage::FirstByte(byte)) => frame[14] = byte,
+/// An ICMP message that quotes a packet, and the number of its protocol.
+fn error(kind: u8, source: IpAddr, destination: IpAddr, quoted: &[u8]) -> (u8, Vec<u8>) {
+    let detail = [0, 0, 5, 0];
+    let kind = usize::from(kind);
+    match (source, destination) {
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let kinds = [(1, 4), (2, 0), (3, 0), (4, 1), (128, 0)];
+            let (type_u8, code_u8) = kinds[kind % kinds.len()];
+            let kind = Icmpv6Type::Unknown {
+                type_u8,
+                code_u8,
+                bytes5to8: detail,
+            };
+            let (from, to) = (from.octets(), to.octets());
+            let header = Icmpv6Header::with_checksum(kind, from, to, quoted).unwrap();
+            (58, [&header.to_bytes(), quoted].concat())
+        }
+        _ => {
+            let kinds = [(3, 3), (3, 4), (11, 0), (12, 0), (8, 0)];
+            let (type_u8, code_u8) = kinds[kind % kinds.len()];
+            let kind = Icmpv4Type::Unknown {
+                type_u8,
+                code_u8,
+                bytes5to8: detail,
+            };
+            let header = Icmpv4Header::with_checksum(kind, quoted);
+            (1, [&header.to_bytes(), quoted].concat())
         }
     }
 }
@@ -219,77 +315,4 @@ fn no_operations(words: usize) -> Vec<u8> {
         *last = 0;
     }
     options
-}
-
-impl fmt::Debug for Packet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            protocol,
-            source,
-            destination,
-            flags,
-            checksum,
-            ip_options,
-            tcp_options,
-            time_to_live,
-            identification: _,
-            payload,
-            padding,
-            damage,
-            turned: _,
-        } = self;
-        write!(f, "{source:?} > {destination:?} {protocol:?}")?;
-        let Flags { syn, ack, fin, rst } = flags;
-        let tcp = *protocol == Protocol::Tcp;
-        for (set, name) in [
-            (tcp && *syn, "SYN"),
-            (tcp && *ack, "ACK"),
-            (tcp && *fin, "FIN"),
-            (tcp && *rst, "RST"),
-            (!tcp && !checksum, "without checksum"),
-        ] {
-            if set {
-                write!(f, " {name}")?;
-            }
-        }
-        write!(f, " ttl {time_to_live} length {}", payload.len())?;
-        for (count, name) in [
-            (*ip_options, "words of IP options"),
-            (*tcp_options, "words of TCP options"),
-            (*padding, "bytes of padding"),
-        ] {
-            if count > 0 {
-                write!(f, " {count} {name}")?;
-            }
-        }
-        damage.map_or(Ok(()), |damage| write!(f, " {damage:?}"))
-    }
-}
-
-/// Who a frame says that it is from and to; all of it if it does not say.
-pub fn describe(frame: &[u8]) -> String {
-    let Ok(headers) = PacketHeaders::from_ethernet_slice(frame) else {
-        return hexadecimal(frame);
-    };
-    let Some(NetHeaders::Ipv4(header, _)) = headers.net else {
-        return hexadecimal(frame);
-    };
-    let [source, destination] = [header.source, header.destination].map(Ipv4Addr::from);
-    let (protocol, ports) = match headers.transport {
-        Some(TransportHeader::Tcp(tcp)) => ("TCP", Some((tcp.source_port, tcp.destination_port))),
-        Some(TransportHeader::Udp(udp)) => ("UDP", Some((udp.source_port, udp.destination_port))),
-        Some(TransportHeader::Icmpv4(icmp)) => {
-            return format!("{source} > {destination} {:?}", icmp.icmp_type);
-        }
-        _ => ("without ports", None),
-    };
-    match ports {
-        Some((from, to)) => format!("{source}:{from} > {destination}:{to} {protocol}"),
-        None => format!("{source} > {destination} {protocol}"),
-    }
-}
-
-/// Bytes, for people.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

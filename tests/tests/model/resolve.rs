@@ -1,21 +1,24 @@
 //! From abstract operations to events and packets, among what there is when their turn comes.
 
+use std::net::IpAddr;
+
 use super::{
-    addresses::{self, BACKEND_IPS, CLIENT_IPS, CLIENT_PORTS, HAIRPIN, NODE, OTHER_NODE},
+    addresses::{
+        self, BACKEND_IPS, CLIENT_IPS, CLIENT_PORTS, HAIRPIN, NODE, ODD_IPS, OTHER_NODE, Pair,
+    },
     cluster::{Backend, Endpoint, Event, Protocol, Service},
-    flows::Flow,
+    flows::{Ends, Flow},
     frontends::Cluster,
     model::Hook,
-    operations::{Change, Pick, Shape, Tweak, Way, pick, scopes_of, sorted},
-    packet::Packet,
+    operations::{Change, Pick, Tweak, Way, pick, scopes_of, sorted},
 };
 
 /// How many flows are remembered to send packets of.
 const FLOWS: usize = 24;
 
-/// The ends of a flow's packets as they come in.
+/// Who a flow is between.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Ends {
+struct FourEnds {
     protocol: Protocol,
     client: Endpoint,
     frontend: Endpoint,
@@ -25,13 +28,13 @@ struct Ends {
 
 /// The flows that were opened of late, whatever has become of them.
 #[derive(Default)]
-pub struct Opened(Vec<Ends>);
+pub struct Opened(Vec<FourEnds>);
 
 impl Opened {
     /// Remembers a flow.
     pub fn note(&mut self, flow: &Flow) {
         let Self(opened) = self;
-        let ends = Ends {
+        let ends = FourEnds {
             protocol: flow.protocol,
             client: flow.client,
             frontend: flow.frontend,
@@ -57,10 +60,9 @@ pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
     // Without an address of its own, the node drops some connections, and who was chosen for them
     // cannot be seen.
     let nodes = |other: bool| {
-        [NODE]
-            .into_iter()
-            .chain(other.then_some(OTHER_NODE))
-            .collect()
+        let others = other.then_some(OTHER_NODE).into_iter();
+        let nodes = [NODE].into_iter().chain(others);
+        nodes.flat_map(Pair::both).collect()
     };
     Some(match change {
         Change::Put {
@@ -72,7 +74,7 @@ pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
         Change::Tweak { service, tweak } => {
             let mut service = existing(service)?;
             apply(tweak, &mut service);
-            Event::Update(service)
+            Event::Update(service.without_foreign_backends())
         }
         Change::NodePorts {
             other_node,
@@ -93,22 +95,18 @@ pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
     })
 }
 
-/// The packet that an operation is now, and where it comes in.
-pub fn packet(cluster: &Cluster, opened: &Opened, way: &Way, shape: &Shape) -> (Hook, Packet) {
+/// Between whom the packet of an operation goes now, and where it comes in; of `protocol` if it
+/// has no other.
+pub fn ends(cluster: &Cluster, opened: &Opened, way: &Way, protocol: Protocol) -> (Hook, Ends) {
     let opened = |number: &Pick| pick(opened.0.iter().copied(), *number);
-    let protocol = if shape.udp {
-        Protocol::Udp
-    } else {
-        Protocol::Tcp
-    };
     let (hook, (protocol, source, destination)) = match way {
         Way::ToFrontend { frontend, client } => {
             let keys = cluster.frontends.keys().copied();
-            let any = (protocol, any_endpoint(*frontend));
+            let any = (protocol, any_endpoint(*frontend, None));
             let (protocol, frontend) = pick(keys, *frontend).unwrap_or(any);
             (
                 Hook::Ingress,
-                (protocol, client_endpoint(*client), frontend),
+                (protocol, client_endpoint(*client, frontend.ip), frontend),
             )
         }
         Way::Request { flow } => match opened(flow) {
@@ -144,52 +142,46 @@ pub fn packet(cluster: &Cluster, opened: &Opened, way: &Way, shape: &Shape) -> (
             (hook, stray(protocol, *source, *destination))
         }
     };
-    let Shape {
-        udp: _,
-        flags,
-        checksum,
-        ip_options,
-        tcp_options,
-        time_to_live,
-        identification,
-        payload,
-        padding,
-        damage,
-    } = shape.clone();
-    let packet = Packet {
+    let ends = Ends {
         protocol,
         source,
         destination,
-        flags,
-        checksum,
-        ip_options,
-        tcp_options,
-        time_to_live,
-        identification,
-        payload,
-        padding,
-        damage,
-        turned: false,
     };
-    (hook, packet)
+    (hook, ends)
 }
 
-fn client_endpoint(number: Pick) -> Endpoint {
+/// A client of the family of `like`.
+fn client_endpoint(number: Pick, like: IpAddr) -> Endpoint {
     let number = usize::from(number);
+    let ips = if number % 64 == 63 {
+        &ODD_IPS[..]
+    } else {
+        &CLIENT_IPS
+    };
+    let ips: Vec<IpAddr> = ips
+        .iter()
+        .copied()
+        .filter(|ip| ip.is_ipv4() == like.is_ipv4())
+        .collect();
     Endpoint {
-        ip: CLIENT_IPS[number % CLIENT_IPS.len()],
-        port: CLIENT_PORTS[number / CLIENT_IPS.len() % CLIENT_PORTS.len()],
+        ip: ips[number / 64 % ips.len()],
+        port: CLIENT_PORTS[number % CLIENT_PORTS.len()],
     }
 }
 
-fn any_endpoint(number: Pick) -> Endpoint {
-    let ips = [
+/// Anybody; of the family of `like`, if there is one.
+fn any_endpoint(number: Pick, like: Option<IpAddr>) -> Endpoint {
+    let hairpin = HAIRPIN.both();
+    let ips: Vec<IpAddr> = [
         &addresses::SERVICE_IPS[..],
         &BACKEND_IPS,
         &CLIENT_IPS,
-        &[HAIRPIN],
+        &ODD_IPS,
+        &hairpin,
     ]
     .concat();
+    let of_family = |ip: &IpAddr| like.is_none_or(|like| like.is_ipv4() == ip.is_ipv4());
+    let ips: Vec<IpAddr> = ips.into_iter().filter(of_family).collect();
     let ports = [
         &addresses::SERVICE_PORTS[..],
         &addresses::BACKEND_PORTS,
@@ -205,7 +197,8 @@ fn any_endpoint(number: Pick) -> Endpoint {
 }
 
 fn stray(protocol: Protocol, source: Pick, destination: Pick) -> (Protocol, Endpoint, Endpoint) {
-    (protocol, any_endpoint(source), any_endpoint(destination))
+    let source = any_endpoint(source, None);
+    (protocol, source, any_endpoint(destination, Some(source.ip)))
 }
 
 fn apply(tweak: &Tweak, service: &mut Service) {

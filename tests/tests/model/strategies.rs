@@ -7,18 +7,51 @@ use super::{
         BACKEND_IPS, BACKEND_PORTS, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS, is_pod_of_this_node,
     },
     cluster::{Backend, Endpoint, Policy, Port, Protocol, Service, State},
-    operations::{Change, Operation, Shape, Tweak, Way, scopes_of, sorted},
-    packet::{Damage, Flags},
+    operations::{Change, Operation, Tweak, Way, scopes_of, sorted},
+    shapes::{bytes, datagram, mutations, shape},
 };
 
 /// The operations of a case.
 pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    vec(operation(), 1..400)
+    let packet = prop_oneof![
+        30 => Just(vec![]).boxed(),
+        1 => mutations(1).boxed(),
+    ];
+    vec(
+        prop_oneof![
+            82 => (way(), shape(), packet)
+                .prop_map(|(way, shape, mutations)| Operation::Packet(way, shape, mutations)),
+            8 => (way(), shape(), datagram(Just(vec![])))
+                .prop_map(|(way, shape, pieces)| Operation::Datagram(way, shape, pieces)),
+            11 => other(),
+        ],
+        1..400,
+    )
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+/// The operations of a case in which hardly a frame is what it should be.
+pub fn mutated_operations() -> impl Strategy<Value = Vec<Operation>> {
+    vec(
+        prop_oneof![
+            25 => (way(), shape())
+                .prop_map(|(way, shape)| Operation::Packet(way, shape, vec![])),
+            20 => (way(), shape(), mutations(1))
+                .prop_map(|(way, shape, mutations)| Operation::Packet(way, shape, mutations)),
+            20 => (way(), shape(), mutations(2))
+                .prop_map(|(way, shape, mutations)| Operation::Packet(way, shape, mutations)),
+            20 => (way(), shape(), mutations(6))
+                .prop_map(|(way, shape, mutations)| Operation::Packet(way, shape, mutations)),
+            8 => (way(), shape(), datagram(mutations(2)))
+                .prop_map(|(way, shape, pieces)| Operation::Datagram(way, shape, pieces)),
+            6 => bytes().prop_map(|(hook, bytes)| Operation::Bytes(hook, bytes)),
+            6 => other(),
+        ],
+        1..400,
+    )
+}
+
+fn other() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        90 => (way(), shape()).prop_map(|(way, shape)| Operation::Packet(way, shape)),
         8 => change().prop_map(Operation::Event),
         2 => select(vec![1u32, 11, 31, 121, 86_401]).prop_map(Operation::Pass),
         1 => Just(Operation::Reclaim),
@@ -35,73 +68,6 @@ fn way() -> impl Strategy<Value = Way> {
         5 => (any::<bool>(), index(), index()).prop_map(|(egress, source, destination)| {
             Way::Stray { egress, source, destination }
         }),
-    ]
-}
-
-fn shape() -> impl Strategy<Value = Shape> {
-    let flags = |syn, ack, fin, rst| Flags { syn, ack, fin, rst };
-    let flags = prop_oneof![
-        8 => Just(flags(true, false, false, false)),
-        8 => Just(flags(false, true, false, false)),
-        1 => Just(flags(true, true, false, false)),
-        2 => Just(flags(false, true, true, false)),
-        1 => Just(flags(false, false, false, true)),
-        1 => any::<[bool; 4]>().prop_map(move |[syn, ack, fin, rst]| flags(syn, ack, fin, rst)),
-    ];
-    let payload = prop_oneof![
-        6 => vec(any::<u8>(), 0..8),
-        1 => vec(any::<u8>(), 8..200),
-        1 => vec(select(vec![0u8, 0xff]), 0..8),
-    ];
-    let mostly_zero = |most: usize| prop_oneof![8 => Just(0), 1 => 1..=most];
-    (
-        any::<bool>(),
-        flags,
-        prop_oneof![4 => Just(true), 1 => Just(false)],
-        mostly_zero(10),
-        mostly_zero(10),
-        // Of 1, forwarding would make an error in which nothing is seen of the choice.
-        prop_oneof![4 => Just(64u8), 1 => 2u8..],
-        any::<u16>(),
-        payload,
-        mostly_zero(18),
-        prop_oneof![30 => Just(None), 1 => damage().prop_map(Some)],
-    )
-        .prop_map(
-            |(
-                udp,
-                flags,
-                checksum,
-                ip_options,
-                tcp_options,
-                time_to_live,
-                identification,
-                payload,
-                padding,
-                damage,
-            )| Shape {
-                udp,
-                flags,
-                checksum,
-                ip_options,
-                tcp_options,
-                time_to_live,
-                identification,
-                payload,
-                padding,
-                damage,
-            },
-        )
-}
-
-fn damage() -> impl Strategy<Value = Damage> {
-    prop_oneof![
-        // The kernel's test run takes no IPv4 frame that lacks a whole IPv4 header.
-        4 => (34..80usize).prop_map(Damage::Cut),
-        2 => select(vec![0x2000u16, 0x2010, 0x0020, 0x1fff, 0x6000]).prop_map(Damage::Fragment),
-        1 => select(vec![0u8, 1, 47, 50, 132, 136, 255]).prop_map(Damage::Protocol),
-        1 => select(vec![0x0806u16, 0x86dd, 0x8100, 46]).prop_map(Damage::EtherType),
-        1 => select(vec![0x65u8, 0x05, 0x40, 0x44, 0x35]).prop_map(Damage::FirstByte),
     ]
 }
 
@@ -179,13 +145,14 @@ fn backend() -> impl Strategy<Value = Backend> {
 }
 
 fn backends() -> impl Strategy<Value = Vec<Backend>> {
-    vec(backend(), 0..5).prop_map(sorted)
+    vec(backend(), 0..8).prop_map(sorted)
 }
 
 fn port() -> impl Strategy<Value = Port> {
     let numbers = (select(&SERVICE_PORTS[..]), select(&NODE_PORTS[..]));
-    (any::<bool>(), numbers, backends()).prop_map(|(udp, (port, node_port), backends)| Port {
-        protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
+    let protocol = select(&Protocol::ALL[..]);
+    (protocol, numbers, backends()).prop_map(|(protocol, (port, node_port), backends)| Port {
+        protocol,
         port,
         node_port,
         backends,
@@ -193,11 +160,17 @@ fn port() -> impl Strategy<Value = Port> {
 }
 
 fn service() -> impl Strategy<Value = Service> {
-    let ips = || vec(select(&SERVICE_IPS[..]), 0..3);
+    let ips = || vec(select(&SERVICE_IPS[..]), 0..4);
     let ranges = prop_oneof![
         3 => Just(vec![]),
-        1 => Just(vec![([198, 51, 100, 5].into(), 32), ([10, 1, 0, 0].into(), 16)]),
-        1 => Just(vec![([0, 0, 0, 0].into(), 0)]),
+        1 => Just(vec![
+            ([198, 51, 100, 5].into(), 32),
+            ([10, 1, 0, 0].into(), 16),
+            ([0x2001, 0xdb8, 0x51, 0, 0, 0, 0, 5].into(), 128),
+            ([0xfd00, 1, 0, 0, 0, 0, 0, 0].into(), 31),
+        ]),
+        1 => Just(vec![([0xfd00, 1, 1, 0, 0, 0, 0, 0].into(), 64)]),
+        1 => Just(vec![([0, 0, 0, 0].into(), 0), ([0; 8].into(), 0)]),
     ];
     let affinity = prop_oneof![4 => Just(0u32), 1 => Just(10)];
     (
@@ -211,7 +184,11 @@ fn service() -> impl Strategy<Value = Service> {
         .prop_map(|(id, ips, source_ranges, policies, affinity, mut ports)| {
             let (mut cluster_ips, mut external_ips, mut load_balancer_ips) = ips;
             // One of each family is all that a service may have.
-            cluster_ips.truncate(1);
+            for is_ipv4 in [true, false] {
+                let mut seen = false;
+                cluster_ips
+                    .retain(|ip| ip.is_ipv4() != is_ipv4 || !std::mem::replace(&mut seen, true));
+            }
             let mut taken = Vec::new();
             for list in [&mut cluster_ips, &mut external_ips, &mut load_balancer_ips] {
                 list.retain(|ip| {
@@ -232,6 +209,7 @@ fn service() -> impl Strategy<Value = Service> {
                 affinity,
                 ports,
             }
+            .without_foreign_backends()
         })
 }
 

@@ -1,0 +1,47 @@
+//! Frames, for people.
+
+use super::wire::Packet;
+
+/// Who a frame is from and to, and what it is; all of it if it cannot be read.
+pub fn describe(frame: &[u8]) -> String {
+    let packet = match Packet::read(frame) {
+        Ok(packet) => packet,
+        Err(unread) => return format!("{unread:?} {}", hexadecimal(frame)),
+    };
+    let Packet {
+        form,
+        ends,
+        opens,
+        closes,
+        resets,
+        hop_limit,
+        overheard,
+        datagram,
+        ..
+    } = packet;
+    let mut text = format!(
+        "{:?} > {:?} {:?}",
+        ends.source, ends.destination, ends.protocol
+    );
+    for (set, name) in [
+        (opens, "opens"),
+        (closes, "closes"),
+        (resets, "resets"),
+        (overheard, "for another station"),
+    ] {
+        if set {
+            text += " ";
+            text += name;
+        }
+    }
+    let identification = datagram.identification;
+    text + &format!(
+        " {form:?} {identification:#x} hops {hop_limit} length {}",
+        frame.len()
+    )
+}
+
+/// Bytes.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

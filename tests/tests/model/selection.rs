@@ -1,0 +1,158 @@
+//! Who may be chosen for a flow, and whom the backend may see.
+
+use std::net::IpAddr;
+
+use super::{
+    addresses::{HAIRPIN, NODE, SNAT_PORTS},
+    cluster::{Backend, Endpoint},
+    frontends::{Frontend, Kind, Member},
+    model::Model,
+    wire::Packet,
+};
+
+/// Whom a client had last at a frontend.
+#[derive(Debug)]
+pub struct Bond {
+    member: Member,
+    membership: u64,
+    last_used: u64,
+}
+
+/// Who gets a packet that belongs to no flow.
+pub enum Service {
+    NotAFrontend,
+    Rejected,
+    Dropped(&'static str),
+    /// One of these.
+    Backends(Vec<Member>),
+}
+
+impl Model {
+    /// Whether it is for another station, and no pod of this node has sent it.
+    pub(super) fn is_overheard(&self, packet: &Packet<'_>) -> bool {
+        packet.overheard && !self.cluster.is_on_this_node(packet.ends.source.ip)
+    }
+
+    pub(super) fn service(&self, packet: &Packet<'_>) -> Service {
+        let key = (packet.ends.protocol, packet.ends.destination);
+        let on_this_node = self.cluster.is_on_this_node(packet.ends.source.ip);
+        let Some(frontend) = self.cluster.frontends.get(&key) else {
+            return Service::NotAFrontend;
+        };
+        if frontend.this_node_only && !on_this_node {
+            return Service::NotAFrontend;
+        }
+        if let Some(reason) = self.refusal(frontend, packet) {
+            return Service::Dropped(reason);
+        }
+        let mut candidates = self.candidates(frontend, on_this_node);
+        if let Some(bound) = self.bound(frontend, packet)
+            && candidates.contains(&bound)
+        {
+            candidates = vec![bound];
+        }
+        if !candidates.is_empty() {
+            return Service::Backends(candidates);
+        }
+        if self.cluster.backends(frontend).any(Backend::is_usable) {
+            Service::Dropped("drop_no_backend")
+        } else {
+            Service::Rejected
+        }
+    }
+
+    /// Why the frontend does not serve this client, if it does not.
+    fn refusal(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<&'static str> {
+        let client = packet.ends.source.ip;
+        let ranges = &self.cluster.services[&frontend.service].source_ranges;
+        let of_family = |(ip, _): &&(IpAddr, u8)| ip.is_ipv4() == client.is_ipv4();
+        let mut ranges = ranges.iter().filter(of_family).peekable();
+        let open = ranges.peek().is_none() || ranges.any(|range| is_in(client, *range));
+        let refused = frontend.kind == Kind::LoadBalancerIp && !open;
+        refused.then_some("drop_source_range")
+    }
+
+    /// Whom the client stays with at this frontend, if its service has session affinity.
+    fn bound(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<Member> {
+        let timeout = self.cluster.services[&frontend.service].affinity;
+        let ends = packet.ends;
+        let key = (ends.source.ip, (ends.protocol, ends.destination));
+        let bond = self.bonds.get(&key)?;
+        let current = self.cluster.membership(bond.member) == Some(bond.membership);
+        let recent = self.flows.now() - bond.last_used <= timeout.into();
+        (timeout > 0 && current && recent).then_some(bond.member)
+    }
+
+    /// Who may be chosen.
+    fn candidates(&self, frontend: &Frontend, on_this_node: bool) -> Vec<Member> {
+        let set = frontend.set_for(on_this_node);
+        let backends = self.cluster.backends(frontend);
+        let usable = backends.filter(|backend| backend.is_usable() && backend.is_in(set));
+        usable
+            .map(|backend| Member {
+                service: frontend.service,
+                port: frontend.port,
+                at: backend.at,
+            })
+            .collect()
+    }
+
+    /// The address that the backend sees: the client's own, or one in its place, if the client is
+    /// the backend itself, or outside and the backend elsewhere.
+    pub(super) fn source_for(&self, client: IpAddr, member: Member) -> IpAddr {
+        let service = &self.cluster.services[&member.service];
+        let mut backends = service.ports[member.port].backends.iter();
+        let local = backends.any(|backend| backend.at == member.at && backend.local);
+        if client == member.at.ip {
+            HAIRPIN.like(client)
+        } else if local || self.cluster.is_on_this_node(client) {
+            client
+        } else {
+            NODE.like(client)
+        }
+    }
+
+    /// Whom the backend sees, if it may be `chosen`: one that keeps its address, or has the
+    /// hairpin address, keeps its own port unless that is taken.
+    pub(super) fn source_towards(
+        &self,
+        packet: &Packet<'_>,
+        member: Member,
+        chosen: Endpoint,
+    ) -> Option<Endpoint> {
+        let Endpoint { ip: client, port } = packet.ends.source;
+        let ip = self.source_for(client, member);
+        let keeps_port = ip == client || HAIRPIN.has(ip);
+        let own = Endpoint { ip, port };
+        if keeps_port && self.flows.is_free(packet, own, member.at) {
+            return Some(own);
+        }
+        let right = chosen.ip == ip
+            && SNAT_PORTS.contains(&chosen.port)
+            && self.flows.is_free(packet, chosen, member.at);
+        right.then_some(chosen)
+    }
+
+    /// Remembers whom the client has now, if the service has session affinity.
+    pub(super) fn bind(&mut self, packet: &Packet<'_>, member: Member, membership: u64) {
+        if self.cluster.services[&member.service].affinity > 0 {
+            let ends = packet.ends;
+            let bond = Bond {
+                member,
+                membership,
+                last_used: self.flows.now(),
+            };
+            let frontend = (ends.protocol, ends.destination);
+            self.bonds.insert((ends.source.ip, frontend), bond);
+        }
+    }
+}
+
+fn is_in(ip: IpAddr, (range, length): (IpAddr, u8)) -> bool {
+    let bits = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()) << 96,
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+    (bits(ip) ^ bits(range)) & mask == 0
+}
