@@ -10,6 +10,7 @@ use crate::{
     counters::{count, drop},
     family::Family,
     frame::Unreadable,
+    limit,
     packet::Packet,
     turn::turn_back,
     verdict::Verdict,
@@ -33,6 +34,9 @@ pub struct IcmpError {
     pub code: u8,
     /// The second word, network order: the MTU of what is too long, else 0.
     pub detail: u32,
+    /// Whether it counts as a rejection, of which only so many are sent; what path-MTU discovery
+    /// needs does not.
+    pub is_rejection: bool,
 }
 
 impl IcmpError {
@@ -48,6 +52,9 @@ impl IcmpError {
     ) -> Verdict {
         if !packet.may_be_answered() {
             return drop(context, reason);
+        }
+        if self.is_rejection && !limit::allows_rejection() {
+            return drop(context, Counter::DropRejectRate);
         }
         if self.replace(context, packet).is_err() {
             return drop(context, Counter::DropRewrite);

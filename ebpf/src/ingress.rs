@@ -11,7 +11,7 @@ use crate::{
     counters::{count, drop},
     exit,
     family::Family,
-    fragments, limit,
+    fragments,
     open::open,
     packet::{Form, Link, Packet},
     place,
@@ -94,9 +94,6 @@ fn translate<F: Family>(
     match service::select(packet) {
         Lookup::NotAFrontend => Err(Verdict::Pass),
         Lookup::Dropped(reason) => Err(drop(context, reason)),
-        Lookup::Rejected if !limit::allows_rejection() => {
-            Err(drop(context, Counter::DropRejectRate))
-        }
         Lookup::Rejected => {
             Err(F::PORT_UNREACHABLE.answer(context, packet, Counter::RejectNoBackend))
         }

@@ -115,12 +115,14 @@ impl Family for V4 {
         kind: DESTINATION_UNREACHABLE,
         code: 3,
         detail: 0,
+        is_rejection: true,
     };
 
     const EXPIRED: IcmpError = IcmpError {
         kind: TIME_EXCEEDED,
         code: 0,
         detail: 0,
+        is_rejection: true,
     };
 
     /// "Fragmentation needed and DF set", with the MTU as RFC 1191 section 4 has it.
@@ -130,6 +132,7 @@ impl Family for V4 {
             kind: DESTINATION_UNREACHABLE,
             code: 4,
             detail: u32::from(mtu).to_be(),
+            is_rejection: false,
         }
     }
 
@@ -143,7 +146,9 @@ impl Family for V4 {
         tuple: &Tuple<Self>,
         error: IcmpError,
     ) -> Result<(), Unreadable> {
-        let IcmpError { kind, code, detail } = error;
+        let IcmpError {
+            kind, code, detail, ..
+        } = error;
         let total = Self::ICMP_LENGTH + quoted;
         let header = at_mut::<Ipv4Header>(context, offset)?;
         *header = Ipv4Header {

@@ -109,12 +109,14 @@ impl Family for V6 {
         kind: DESTINATION_UNREACHABLE,
         code: 4,
         detail: 0,
+        is_rejection: true,
     };
 
     const EXPIRED: IcmpError = IcmpError {
         kind: TIME_EXCEEDED,
         code: 0,
         detail: 0,
+        is_rejection: true,
     };
 
     /// "Packet too big", RFC 4443 section 3.2.
@@ -124,6 +126,7 @@ impl Family for V6 {
             kind: PACKET_TOO_BIG,
             code: 0,
             detail: u32::from(mtu).to_be(),
+            is_rejection: false,
         }
     }
 
@@ -137,7 +140,9 @@ impl Family for V6 {
         tuple: &Tuple<Self>,
         error: IcmpError,
     ) -> Result<(), Unreadable> {
-        let IcmpError { kind, code, detail } = error;
+        let IcmpError {
+            kind, code, detail, ..
+        } = error;
         let length = size_of::<IcmpHeader>() + quoted;
         let header = at_mut::<Ipv6Header>(context, offset)?;
         *header = Ipv6Header {

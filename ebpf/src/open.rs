@@ -168,6 +168,10 @@ struct Opening<F: shunt_common::Family> {
     entry: ConntrackEntry<F>,
 }
 
+#[expect(
+    clippy::needless_borrows_for_generic_args,
+    reason = "a key passed by value would be copied to the stack"
+)]
 impl<F: Family> Opening<F> {
     #[inline(always)]
     fn set(&mut self, packet: &Packet<F>, choice: &Choice<F>, source: &F::Address, port: u16) {

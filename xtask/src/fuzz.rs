@@ -17,7 +17,7 @@ struct Target {
     filter: &'static str,
 }
 
-const TARGETS: [Target; 3] = [
+const TARGETS: [Target; 4] = [
     Target {
         name: "lines",
         place: &["--package", "shunt", "--test", "fuzz"],
@@ -33,6 +33,11 @@ const TARGETS: [Target; 3] = [
         place: &["--package", "shunt", "--lib"],
         filter: "datapath::publisher::tests::resync::fuzz::",
     },
+    Target {
+        name: "frames",
+        place: &["--package", "shunt-tests", "--test", "model"],
+        filter: "frames",
+    },
 ];
 
 #[derive(Debug, clap::Args)]
@@ -43,7 +48,7 @@ pub(crate) struct Args {
     /// The seed of an input that failed, to have it again
     #[arg(long)]
     seed: Option<String>,
-    /// What to fuzz: lines, messages, tables; all of them if none is named
+    /// What to fuzz: lines, messages, tables, frames (needs root); all of them if none is named
     #[arg(value_name = "TARGET", value_parser = TARGETS.map(|target| target.name))]
     targets: Vec<String>,
 }
@@ -69,11 +74,13 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         } = target;
         let mut test = workspace::cargo(&root);
         test.env("BOLERO_RANDOM_TEST_TIME_MS", &milliseconds)
+            .env("SHUNT_FUZZ_SECONDS", seconds.to_string())
             .arg("test")
             .args(*place)
             .args(["--", "--nocapture", filter]);
         if let Some(seed) = seed {
-            test.env("BOLERO_RANDOM_SEED", seed);
+            test.env("BOLERO_RANDOM_SEED", seed)
+                .env("SHUNT_MODEL_SEED", seed);
         }
         process::step(&format!("fuzz {name}"), &mut test)?;
     }

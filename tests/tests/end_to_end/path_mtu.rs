@@ -20,10 +20,13 @@ const BYTES: u64 = (4 << 20) + 321;
 /// frames. Nobody has to discover what the handshake tells.
 const ADVERTISED: u32 = 1440;
 
+/// One of the world's hosts.
+type Host = fn(&World) -> &Namespace;
+
 /// A link with a small MTU.
 struct Narrow {
     /// Its two ends.
-    ends: [(fn(&World) -> &Namespace, &'static str); 2],
+    ends: [(Host, &'static str); 2],
     /// Whose packets do not fit there, and are told so on their way.
     sender: Sender,
 }
