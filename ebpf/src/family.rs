@@ -2,11 +2,9 @@
 //! generic source.
 
 use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
-use shunt_common::Tuple;
+use shunt_common::{Sum, Tuple};
 
-use crate::{
-    config::Config, frame::Unreadable, functions::Functions, icmp::IcmpError, maps::Tables,
-};
+use crate::{config::Config, frame::Unreadable, functions::Functions, maps::Tables};
 
 /// The kernel's side of an address family.
 pub trait Family: Tables + Config + Functions {
@@ -40,27 +38,27 @@ pub trait Family: Tables + Config + Functions {
     /// Whether the checksum of ICMP covers the addresses.
     const ICMP_COVERS_ADDRESSES: bool;
 
-    /// Nobody listens at the port.
-    const PORT_UNREACHABLE: IcmpError;
-    /// The hop limit is used up.
-    const EXPIRED: IcmpError;
+    /// Type and code of the error "nobody listens at the port".
+    const PORT_UNREACHABLE: (u8, u8);
+    /// Of "the hop limit is used up".
+    const EXPIRED: (u8, u8);
+    /// Of "the packet is longer than the link takes".
+    const TOO_LONG: (u8, u8);
 
-    /// The packet is longer than `mtu`.
-    fn too_long(mtu: u16) -> IcmpError;
+    /// How long the header is that [`Self::write_before_icmp`] writes.
+    const HEADER_LENGTH: usize;
+    /// How long a header is at most with all that is walked.
+    const LONGEST_HEADER: usize;
 
-    /// How long [`Self::write_icmp`]'s headers are.
-    const ICMP_LENGTH: usize;
-
-    /// Writes the headers of an ICMP error at `offset`, from the destination of the packet with
-    /// this tuple to its source. Room for them is there; the `quoted` bytes of that packet
-    /// follow, a multiple of 4.
-    fn write_icmp(
+    /// Writes the network header of an ICMP message of `length` bytes at `offset`, from the
+    /// destination of a packet with this tuple to its source. Gives the sum over what ICMP's
+    /// checksum covers of it.
+    fn write_before_icmp(
         context: &TcContext,
         offset: usize,
-        quoted: usize,
+        length: usize,
         tuple: &Tuple<Self>,
-        error: IcmpError,
-    ) -> Result<(), Unreadable>;
+    ) -> Result<Sum, Unreadable>;
 
     /// How many more hops the packet with its network header at `offset` may make.
     fn hop_limit(context: &TcContext, offset: usize) -> Result<u8, Unreadable>;

@@ -12,6 +12,7 @@ use crate::{
     exit,
     family::Family,
     fragments,
+    icmp::IcmpError,
     open::open,
     packet::{Form, Link, Packet},
     place,
@@ -95,7 +96,7 @@ fn translate<F: Family>(
         Lookup::NotAFrontend => Err(Verdict::Pass),
         Lookup::Dropped(reason) => Err(drop(context, reason)),
         Lookup::Rejected => {
-            Err(F::PORT_UNREACHABLE.answer(context, packet, Counter::RejectNoBackend))
+            Err(IcmpError::PortUnreachable.answer(context, packet, Counter::RejectNoBackend))
         }
         Lookup::Backend(choice) => connect(packet, &choice, translated)
             .map_err(|reason| drop(context, reason))

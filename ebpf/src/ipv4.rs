@@ -6,8 +6,6 @@ use shunt_common::{Sum, Tuple, V4};
 use crate::{
     family::{Family, Fragment, Network, Part},
     frame::{Unreadable, at, at_mut, longer_than_said},
-    icmp::{IcmpError, IcmpHeader},
-    transport,
 };
 
 /// `ETH_P_IP` of `linux/if_ether.h`, as `__sk_buff::protocol` holds it.
@@ -40,8 +38,6 @@ const TIME_EXCEEDED: u8 = 11;
 const PARAMETER_PROBLEM: u8 = 12;
 /// `AF_INET` of `linux/socket.h`.
 const ADDRESS_FAMILY: u8 = 2;
-/// The longest IPv4 header, with the longer of our transport headers.
-const LONGEST_QUOTE: usize = 60 + transport::LONGEST;
 
 impl Family for V4 {
     #[inline(always)]
@@ -111,45 +107,22 @@ impl Family for V4 {
 
     const ICMP_COVERS_ADDRESSES: bool = false;
 
-    const PORT_UNREACHABLE: IcmpError = IcmpError {
-        kind: DESTINATION_UNREACHABLE,
-        code: 3,
-        detail: 0,
-        is_rejection: true,
-    };
+    const PORT_UNREACHABLE: (u8, u8) = (DESTINATION_UNREACHABLE, 3);
+    const EXPIRED: (u8, u8) = (TIME_EXCEEDED, 0);
+    /// "Fragmentation needed and DF set" (RFC 1191 section 4).
+    const TOO_LONG: (u8, u8) = (DESTINATION_UNREACHABLE, 4);
 
-    const EXPIRED: IcmpError = IcmpError {
-        kind: TIME_EXCEEDED,
-        code: 0,
-        detail: 0,
-        is_rejection: true,
-    };
-
-    /// "Fragmentation needed and DF set", with the MTU as RFC 1191 section 4 has it.
-    #[inline(always)]
-    fn too_long(mtu: u16) -> IcmpError {
-        IcmpError {
-            kind: DESTINATION_UNREACHABLE,
-            code: 4,
-            detail: u32::from(mtu).to_be(),
-            is_rejection: false,
-        }
-    }
-
-    const ICMP_LENGTH: usize = size_of::<Ipv4Header>() + size_of::<IcmpHeader>();
+    const HEADER_LENGTH: usize = size_of::<Ipv4Header>();
+    const LONGEST_HEADER: usize = 60;
 
     #[inline(always)]
-    fn write_icmp(
+    fn write_before_icmp(
         context: &TcContext,
         offset: usize,
-        quoted: usize,
+        length: usize,
         tuple: &Tuple<Self>,
-        error: IcmpError,
-    ) -> Result<(), Unreadable> {
-        let IcmpError {
-            kind, code, detail, ..
-        } = error;
-        let total = Self::ICMP_LENGTH + quoted;
+    ) -> Result<Sum, Unreadable> {
+        let total = Self::HEADER_LENGTH + length;
         let header = at_mut::<Ipv4Header>(context, offset)?;
         *header = Ipv4Header {
             version_and_length: 0x45,
@@ -168,25 +141,7 @@ impl Family for V4 {
             sum = sum.with(*word);
         }
         at_mut::<Ipv4Header>(context, offset)?.checksum = sum.apply(!0);
-
-        let offset = offset + size_of::<Ipv4Header>();
-        let header = at_mut::<IcmpHeader>(context, offset)?;
-        *header = IcmpHeader {
-            kind,
-            code,
-            checksum: 0,
-            detail,
-        };
-        let mut sum = Sum::default();
-        let covered = size_of::<IcmpHeader>() + quoted;
-        for place in (0..size_of::<IcmpHeader>() + LONGEST_QUOTE).step_by(4) {
-            if place >= covered {
-                break;
-            }
-            sum = sum.with(*at::<u32>(context, offset + place)?);
-        }
-        at_mut::<IcmpHeader>(context, offset)?.checksum = sum.apply(!0);
-        Ok(())
+        Ok(Sum::default())
     }
 
     #[inline(always)]

@@ -7,9 +7,7 @@ use crate::{
     extensions::{self, LONGEST_EXTENSIONS},
     family::{Family, Fragment, Network, Part},
     frame::{Unreadable, at, at_mut, longer_than_said},
-    icmp::{IcmpError, IcmpHeader},
     rewrite::account,
-    transport,
 };
 
 /// `ETH_P_IPV6` of `linux/if_ether.h`, as `__sk_buff::protocol` holds it.
@@ -34,8 +32,6 @@ const TIME_EXCEEDED: u8 = 3;
 const PARAMETER_PROBLEM: u8 = 4;
 /// `AF_INET6` of `linux/socket.h`.
 const ADDRESS_FAMILY: u8 = 10;
-/// The longest headers that are quoted.
-const LONGEST_QUOTE: usize = size_of::<Ipv6Header>() + LONGEST_EXTENSIONS + transport::LONGEST;
 
 impl Family for V6 {
     #[inline(always)]
@@ -105,45 +101,20 @@ impl Family for V6 {
 
     const ICMP_COVERS_ADDRESSES: bool = true;
 
-    const PORT_UNREACHABLE: IcmpError = IcmpError {
-        kind: DESTINATION_UNREACHABLE,
-        code: 4,
-        detail: 0,
-        is_rejection: true,
-    };
+    const PORT_UNREACHABLE: (u8, u8) = (DESTINATION_UNREACHABLE, 4);
+    const EXPIRED: (u8, u8) = (TIME_EXCEEDED, 0);
+    const TOO_LONG: (u8, u8) = (PACKET_TOO_BIG, 0);
 
-    const EXPIRED: IcmpError = IcmpError {
-        kind: TIME_EXCEEDED,
-        code: 0,
-        detail: 0,
-        is_rejection: true,
-    };
-
-    /// "Packet too big", RFC 4443 section 3.2.
-    #[inline(always)]
-    fn too_long(mtu: u16) -> IcmpError {
-        IcmpError {
-            kind: PACKET_TOO_BIG,
-            code: 0,
-            detail: u32::from(mtu).to_be(),
-            is_rejection: false,
-        }
-    }
-
-    const ICMP_LENGTH: usize = size_of::<Ipv6Header>() + size_of::<IcmpHeader>();
+    const HEADER_LENGTH: usize = size_of::<Ipv6Header>();
+    const LONGEST_HEADER: usize = Self::HEADER_LENGTH + LONGEST_EXTENSIONS;
 
     #[inline(always)]
-    fn write_icmp(
+    fn write_before_icmp(
         context: &TcContext,
         offset: usize,
-        quoted: usize,
+        length: usize,
         tuple: &Tuple<Self>,
-        error: IcmpError,
-    ) -> Result<(), Unreadable> {
-        let IcmpError {
-            kind, code, detail, ..
-        } = error;
-        let length = size_of::<IcmpHeader>() + quoted;
+    ) -> Result<Sum, Unreadable> {
         let header = at_mut::<Ipv6Header>(context, offset)?;
         *header = Ipv6Header {
             version_class_flow: 0x6000_0000_u32.to_be(),
@@ -152,15 +123,6 @@ impl Family for V6 {
             hop_limit: 64,
             source: tuple.destination,
             destination: tuple.source,
-        };
-
-        let offset = offset + size_of::<Ipv6Header>();
-        let header = at_mut::<IcmpHeader>(context, offset)?;
-        *header = IcmpHeader {
-            kind,
-            code,
-            checksum: 0,
-            detail,
         };
         // The pseudo header, RFC 8200 section 8.1.
         let mut sum = Sum::default()
@@ -171,14 +133,7 @@ impl Family for V6 {
                 sum = sum.with(*word);
             }
         }
-        for place in (0..size_of::<IcmpHeader>() + LONGEST_QUOTE).step_by(4) {
-            if place >= length {
-                break;
-            }
-            sum = sum.with(*at::<u32>(context, offset + place)?);
-        }
-        at_mut::<IcmpHeader>(context, offset)?.checksum = sum.apply(!0);
-        Ok(())
+        Ok(sum)
     }
 
     #[inline(always)]

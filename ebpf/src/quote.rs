@@ -13,7 +13,7 @@ use crate::{
     frame::{Offset, Unreadable, at, at_mut},
     icmp::IcmpHeader,
     packet::{Form, Packet},
-    rewrite::{adjust, write_addresses},
+    rewrite::{adjust, write_addresses, write_ports},
     transport::{self, Ports, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET},
 };
 
@@ -103,9 +103,7 @@ fn rewrite_quoted<F: Family>(
 ) -> Result<Sum, Unreadable> {
     let quote = &packet.quote;
     F::write(context, quote.network.get(), old, new)?;
-    let ports = at_mut::<Ports>(context, quote.transport.get())?;
-    ports.source = new.source_port;
-    ports.destination = new.destination_port;
+    write_ports(context, quote.transport, new)?;
     let covered = old.address_difference(new).and(old.port_difference(new));
     let mut change = old.port_difference(new);
     if !F::HAS_HEADER_CHECKSUM {

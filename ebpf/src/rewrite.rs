@@ -9,7 +9,7 @@ use shunt_common::{SCTP, Sum, TCP, Tuple, crc32c};
 
 use crate::{
     family::Family,
-    frame::{Unreadable, at, at_mut},
+    frame::{Offset, Unreadable, at, at_mut},
     packet::{Form, Packet},
     quote,
     transport::{Ports, SCTP_CHECKSUM_OFFSET, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET},
@@ -63,7 +63,7 @@ fn rewrite_with_sum<F: Family>(
     checksum: (usize, u64),
 ) -> Result<(), Unreadable> {
     let old = &packet.tuple;
-    write_ports(context, packet, new)?;
+    write_ports(context, packet.transport, new)?;
     let (offset, flags) = checksum;
     // A UDP checksum of 0 means "none" and stays 0 (RFC 768). The kernel's helper would leave the
     // sum over the frame alone too, which the ports are in.
@@ -94,7 +94,7 @@ fn rewrite_sctp<F: Family>(
         };
         let difference = old.port_word() ^ new.port_word();
         let difference = crc_difference(difference, packet.end - packet.transport.get() as u32);
-        write_ports(context, packet, new)?;
+        write_ports(context, packet.transport, new)?;
         let checksum = at_mut::<u32>(context, packet.transport.get() + SCTP_CHECKSUM_OFFSET)?;
         let mut change = old.port_difference(new);
         if *checksum != 0 {
@@ -113,13 +113,14 @@ pub extern "C" fn crc_difference(difference: u32, length: u32) -> u32 {
     crc32c::difference(difference, length)
 }
 
+/// Writes the ports of `new` into the transport header there.
 #[inline(always)]
-fn write_ports<F: Family>(
+pub fn write_ports<F: Family>(
     context: &TcContext,
-    packet: &Packet<F>,
+    transport: Offset,
     new: &Tuple<F>,
 ) -> Result<(), Unreadable> {
-    let ports = at_mut::<Ports>(context, packet.transport.get())?;
+    let ports = at_mut::<Ports>(context, transport.get())?;
     ports.source = new.source_port;
     ports.destination = new.destination_port;
     Ok(())

@@ -46,7 +46,7 @@ pub fn find<F: Family>(
     if F::hop_limit(context, packet.network.get()).map_err(|_| NO_ROUTE)? <= 1 {
         return Err(Refusal {
             reason: Counter::RejectExpired,
-            tell: Some(F::EXPIRED),
+            tell: Some(IcmpError::Expired),
         });
     }
     let Some(lookup) = LOOKUPS.get_ptr_mut(0) else {
@@ -84,7 +84,9 @@ pub fn find<F: Family>(
         Ok(BPF_FIB_LKUP_RET_FRAG_NEEDED) => Err(Refusal {
             reason: Counter::RejectTooLong,
             // SAFETY: the helper has put the MTU where the length was.
-            tell: Some(F::too_long(unsafe { lookup.__bindgen_anon_1.mtu_result })),
+            tell: Some(IcmpError::TooLong(unsafe {
+                lookup.__bindgen_anon_1.mtu_result
+            })),
         }),
         _ => Err(NO_ROUTE),
     }
