@@ -116,6 +116,34 @@ fn udp_datagrams_longer_than_a_frame_arrive_unchanged() {
     }
 }
 
+#[test]
+fn jumbo_frames_arrive_unchanged() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let hosts = [world.sandbox.node(), world.client_pod()];
+    let jumbo = "link set pod-a mtu 9000\nlink set pod-c mtu 9000\n";
+    let within = "link set eth0 mtu 9000\n";
+    for (host, commands) in hosts.into_iter().zip([jumbo, within]) {
+        host.configure(commands).unwrap();
+    }
+    let backend = world.sandbox.pod("pod-a").namespace();
+    backend.configure(within).unwrap();
+    let service = service(&world, Transport::Udp, &["pod-a"]);
+    world.add(&service);
+    for family in Family::BOTH {
+        let target = family.target(service.cluster_ip());
+        for length in [1_473, 4_097, 8_900] {
+            let answer = world
+                .client_pod()
+                .enter(|| target.flow().unwrap().ask(length));
+            assert!(answer.is_ok(), "{length} bytes to {target:?}: {answer:?}");
+        }
+    }
+    let counters = &world.shunt(&["status", "-o", "json"]).json()["counters"];
+    assert_eq!(counters["fragment"], 0, "whole frames: {counters}");
+}
+
 /// Sends bytes there and gets others back; the backend must see the client at `seen`.
 fn transfer(from: &Namespace, target: Target, seen: IpAddr, there: u64, back: u64) {
     from.enter(|| {

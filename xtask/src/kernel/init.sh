@@ -27,6 +27,9 @@ $b ln -s /proc/self/fd /dev/fd
 $b mkdir /dev/pts /dev/shm
 $b mount -t devpts devpts /dev/pts
 $b mount -t tmpfs shm /dev/shm
+# Opening it loads the module, which makes no node before.
+$b mkdir -p /dev/net
+[ -e /dev/net/tun ] || $b mknod /dev/net/tun c 10 200
 $b mount -t cgroup2 cgroup /sys/fs/cgroup
 for folder in proc sys dev; do
     $b mount -o rbind /$folder /root/$folder
