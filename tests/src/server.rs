@@ -4,20 +4,24 @@ mod tcp;
 mod udp;
 
 use std::{
-    fmt,
+    fmt, io,
     net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
 
 pub(crate) use self::tcp::take;
 use self::{tcp::TcpService, udp::UdpService};
-use crate::namespace::Namespace;
+use crate::{namespace::Namespace, wait::wait_until};
+
+/// How long a port may be taken by what is closed already.
+const FREE_SOON: Duration = Duration::from_secs(2);
 
 /// What every thread of a server shares.
 #[derive(Debug)]
@@ -71,12 +75,10 @@ impl Server {
                 .flat_map(|ip| ports.iter().map(|port| SocketAddr::new(*ip, *port)));
             for at in ends {
                 let context = || format!("{name} cannot listen at {at}");
-                server
-                    .tcp
-                    .push(TcpService::start(&server.backend, at).with_context(context)?);
-                server
-                    .udp
-                    .push(UdpService::start(&server.backend, at).with_context(context)?);
+                let tcp = when_free(|| TcpService::start(&server.backend, at));
+                server.tcp.push(tcp.with_context(context)?);
+                let udp = when_free(|| UdpService::start(&server.backend, at));
+                server.udp.push(udp.with_context(context)?);
             }
             Ok(server)
         })
@@ -91,6 +93,17 @@ impl Server {
     pub fn bytes(&self) -> u64 {
         self.backend.bytes.load(Ordering::Relaxed)
     }
+}
+
+/// Listens, as soon as the port is free: a process that another test is just starting holds the
+/// sockets of this one, also those that were closed since, until it runs its program.
+fn when_free<T>(listen: impl Fn() -> io::Result<T>) -> Result<T> {
+    let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+    let result = wait_until("the port is free", FREE_SOON, || match listen() {
+        Err(error) if is_taken(&error) => None,
+        result => Some(result),
+    })?;
+    Ok(result?)
 }
 
 impl Drop for Server {
