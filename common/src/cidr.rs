@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Address as _, Family, V4, V6};
+use crate::{Family, V4, V6};
 
 /// The largest number of ranges a family.
 const CAPACITY: usize = 4;
@@ -53,14 +53,5 @@ impl<F: Family> PodCidrs<F> {
                 mask: zero,
             }; CAPACITY],
         }
-    }
-
-    /// Whether `address` is in one of the ranges.
-    #[inline]
-    pub fn contains(&self, address: &F::Address) -> bool {
-        self.cidrs
-            .iter()
-            .zip(0..self.count)
-            .any(|(cidr, _)| address.matches(&cidr.address, &cidr.mask))
     }
 }

@@ -43,7 +43,6 @@ pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
     if !packet.parse(context, link) {
         return Verdict::Pass;
     }
-    *translated = bytemuck::Zeroable::zeroed();
     match find(context, packet, translated) {
         Ok(as_what) => exit::send(context, packet, translated, packet.counts_as(as_what)),
         Err(verdict) => verdict,

@@ -95,7 +95,8 @@ impl<F: Family> Packet<F> {
         F::parse(context, link, self)
     }
 
-    /// What [`Self::parse`] does. A packet whose headers are not in its linear part has them pulled there and is read again.
+    /// What [`Self::parse`] does. A packet whose headers are not in its linear part has them pulled
+    /// there and is read again.
     #[inline(always)]
     pub fn parse_here(&mut self, context: &TcContext, link: Link) -> bool {
         let mut is_pulled = false;
