@@ -22,7 +22,7 @@ pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
     }
     let mut packet = Packet::<F>::none();
     if !packet.parse(context, link) {
-        return Verdict::Pass;
+        return Verdict::PASS;
     }
     let packet = &packet;
     let mut translated = bytemuck::Zeroable::zeroed();
@@ -33,12 +33,12 @@ pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
             .is_some(),
     };
     if !is_known {
-        return Verdict::Pass;
+        return Verdict::PASS;
     }
     fragments::remember(packet, Hook::Egress, &translated);
     if rewrite(context, packet, &translated).is_err() {
         return drop(context, Counter::DropRewrite);
     }
     count(packet.counts_as(Counter::Reply));
-    Verdict::Pass
+    Verdict::PASS
 }

@@ -58,7 +58,7 @@ pub fn send<F: Family>(
     let sent = match way {
         Way::Stack => {
             count(as_what);
-            return Verdict::Pass;
+            return Verdict::PASS;
         }
         Way::Back => turn_back(context, packet.link),
         Way::Transit(route) => route.take(context, packet),
@@ -67,5 +67,5 @@ pub fn send<F: Family>(
         return drop(context, Counter::DropRewrite);
     }
     count(as_what);
-    Verdict::Redirect
+    Verdict::REDIRECT
 }

@@ -8,7 +8,7 @@
 //! same there, only slower.
 
 use aya_ebpf::programs::TcContext;
-use shunt_common::{Address as _, ConntrackEntry, ConntrackKey, Counter, Direction, Sum, TCP, UDP};
+use shunt_common::{ConntrackEntry, ConntrackKey, Counter, Direction, TCP, UDP};
 
 use crate::{
     config, conntrack,
@@ -75,56 +75,42 @@ fn segment<F: Family, T: Segment>(
     };
     let entry = match way {
         Way::Translate(entry) => entry,
-        Way::Pass => return Some(Verdict::Pass),
+        Way::Pass => return Some(Verdict::PASS),
         Way::General => return None,
     };
     conntrack::note(entry, transport.says());
 
-    let (old, new) = (&key.tuple, &entry.translated);
     let was = transport.checksum();
-    let (address, port) = match direction {
+    match direction {
         Direction::Forward => {
-            *network.destination() = new.destination;
-            transport.ports().destination = new.destination_port;
-            (
-                (&old.destination, &new.destination),
-                (old.destination_port, new.destination_port),
-            )
+            *network.destination() = entry.translated.destination;
+            transport.ports().destination = entry.translated.destination_port;
         }
         Direction::Reply => {
-            *network.source() = new.source;
-            transport.ports().source = new.source_port;
-            (
-                (&old.source, &new.source),
-                (old.source_port, new.source_port),
-            )
+            *network.source() = entry.translated.source;
+            transport.ports().source = entry.translated.source_port;
         }
-    };
-    let address = Sum::default().replace_all(address.0.words(), address.1.words());
-    let port = Sum::default().replace(port.0.into(), port.1.into());
-    network.follow(address);
+    }
+    let (addresses, ports) = (entry.address_change, entry.port_change);
+    network.follow(addresses);
     let offset = begin + F::HEADER_LENGTH;
-    if follow::<F, T>(context, offset, was, address, port).is_err() {
+    if follow::<F, T>(context, offset, was, addresses, ports).is_err() {
         return Some(drop(context, Counter::DropRewrite));
     }
     count(match direction {
         Direction::Forward => Counter::Request,
         Direction::Reply => Counter::Reply,
     });
-    Some(Verdict::Pass)
+    Some(Verdict::PASS)
 }
 
 /// Where a backend's packet goes.
 #[inline(always)]
 fn reply<F: Family>(key: &ConntrackKey<F>) -> Way<F> {
-    let Some(entry) = conntrack::entry(key) else {
-        return Way::Pass;
-    };
-    let (old, new) = (&key.tuple, &entry.translated);
-    if new.destination == old.destination && new.destination_port == old.destination_port {
-        Way::Translate(entry)
-    } else {
-        Way::General
+    match conntrack::entry(key) {
+        None => Way::Pass,
+        Some(entry) if keeps_client(entry) => Way::Translate(entry),
+        Some(_) => Way::General,
     }
 }
 
@@ -138,13 +124,12 @@ fn request<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
         return Way::General;
     }
     let is_snat_port = config::SNAT_PORTS.load().contains(old.destination_port);
-    let is_syn = opens && key.protocol == TCP;
-    if !is_syn && let Some(entry) = conntrack::entry(key) {
-        let new = &entry.translated;
+    if let Some(entry) = conntrack::entry(key) {
+        // A SYN may be one of an ended connection; that is noted before this packet is.
+        let is_syn = opens && key.protocol == TCP;
         let is_current = !opens || service::is_current::<F>(entry.backend, entry.generation);
-        let keeps_source = new.source == old.source && new.source_port == old.source_port;
-        return if is_current && keeps_source && !(is_snat_port && is_snat_ip::<F>(&old.destination))
-        {
+        let is_answer = is_snat_port && is_snat_ip::<F>(&old.destination);
+        return if keeps_client(entry) && is_current && !is_syn && !is_answer {
             Way::Translate(entry)
         } else {
             Way::General
@@ -159,6 +144,11 @@ fn request<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
     } else {
         Way::Pass
     }
+}
+
+#[inline(always)]
+const fn keeps_client<F: Family>(entry: &ConntrackEntry<F>) -> bool {
+    entry.seen & ConntrackEntry::<F>::KEEPS_CLIENT != 0
 }
 
 /// Whether connections go on from this address now. A client may have a connection to it all the

@@ -1,4 +1,4 @@
-//! Functions in the kernel's sense: parsing and rewriting.
+//! Functions in the kernel's sense: parsing, rewriting and the fast path.
 //!
 //! The verifier looks at a function that has a global name once, for all arguments that its types
 //! allow, and takes any result for possible where it is called ("global functions",
@@ -31,20 +31,7 @@ pub trait Functions: shunt_common::Family {
 /// Makes a family's functions. They are given references; the verifier does not know, and wants
 /// the null pointer looked for.
 macro_rules! functions {
-    (
-        $family:ty: $parse:ident, $rewrite:ident,
-        $($fast_path:ident: $link:ident $direction:ident,)*
-    ) => {
-        $(
-            #[inline(never)]
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $fast_path(context: *mut __sk_buff) -> i32 {
-                let context = TcContext::new(context);
-                fast_path::handle::<$family>(&context, Link::$link, Direction::$direction)
-                    .map_or(Verdict::NONE, i32::from)
-            }
-        )*
-
+    ($family:ty: $parse:ident, $rewrite:ident, $fast_path:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub extern "C" fn $parse(
@@ -83,10 +70,7 @@ macro_rules! functions {
         impl Functions for $family {
             #[inline(always)]
             fn fast_path(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
-                let function = match (link, direction) {
-                    $((Link::$link, Direction::$direction) => $fast_path,)*
-                };
-                Verdict::of_function(function(context.skb.skb))
+                $fast_path(context, link, direction)
             }
 
             #[inline(always)]
@@ -102,15 +86,43 @@ macro_rules! functions {
     };
 }
 
-functions! {
-    V4: parse_v4, rewrite_v4,
-    request_v4: Ethernet Forward,
-    reply_v4: Ethernet Reply,
-    request_v4_l3: None Forward,
-    reply_v4_l3: None Reply,
+functions!(V4: parse_v4, rewrite_v4, fast_path_v4);
+functions!(V6: parse_v6, rewrite_v6, fast_path_v6);
+
+/// Inlined: its few variables cost the programs no stack, and a call would cost it a tenth.
+#[inline(always)]
+fn fast_path_v4(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
+    fast_path::handle::<V4>(context, link, direction)
 }
-functions! {
-    V6: parse_v6, rewrite_v6,
+
+#[inline(always)]
+fn fast_path_v6(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
+    let function = match (link, direction) {
+        (Link::Ethernet, Direction::Forward) => request_v6,
+        (Link::Ethernet, Direction::Reply) => reply_v6,
+        (Link::None, Direction::Forward) => request_v6_l3,
+        (Link::None, Direction::Reply) => reply_v6_l3,
+    };
+    Verdict::of_value(function(context.skb.skb))
+}
+
+/// Makes functions of IPv6's fast path.
+macro_rules! fast_paths {
+    ($($name:ident: $link:ident $direction:ident,)*) => {
+        $(
+            #[inline(never)]
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name(context: *mut __sk_buff) -> i32 {
+                let context = TcContext::new(context);
+                let verdict =
+                    fast_path::handle::<V6>(&context, Link::$link, Direction::$direction);
+                Verdict::to_value(verdict)
+            }
+        )*
+    };
+}
+
+fast_paths! {
     request_v6: Ethernet Forward,
     reply_v6: Ethernet Reply,
     request_v6_l3: None Forward,

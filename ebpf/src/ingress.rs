@@ -38,13 +38,13 @@ pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
     }
     // Always there: the table has an entry for each CPU.
     let Some(arrival) = F::arrivals().get_ptr_mut(0) else {
-        return Verdict::Pass;
+        return Verdict::PASS;
     };
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let Arrival { packet, translated } = unsafe { &mut *arrival };
     *packet = Packet::none();
     if !packet.parse(context, link) {
-        return Verdict::Pass;
+        return Verdict::PASS;
     }
     match find(context, packet, translated) {
         Ok(as_what) => exit::send(context, packet, translated, packet.counts_as(as_what)),
@@ -65,7 +65,7 @@ fn find<F: Family>(
             return Ok(Counter::Fragment);
         }
         count(Counter::PassFragment);
-        return Err(Verdict::Pass);
+        return Err(Verdict::PASS);
     }
     if answer::find(packet, translated) {
         return Ok(Counter::Reply);
@@ -92,10 +92,10 @@ fn translate<F: Family>(
         return Ok(());
     }
     if packet.is_error() || is_overheard(context, packet) {
-        return Err(Verdict::Pass);
+        return Err(Verdict::PASS);
     }
     match service::select(packet) {
-        Lookup::NotAFrontend => Err(Verdict::Pass),
+        Lookup::NotAFrontend => Err(Verdict::PASS),
         Lookup::Dropped(reason) => Err(drop(context, reason)),
         Lookup::Rejected => {
             Err(IcmpError::PortUnreachable.answer(context, packet, Counter::RejectNoBackend))

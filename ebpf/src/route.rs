@@ -94,7 +94,7 @@ pub fn find<F: Family>(
 
 impl Route {
     /// Has the kernel send the packet this way, one hop older; the program has to end with
-    /// [`crate::verdict::Verdict::Redirect`].
+    /// [`crate::verdict::Verdict::REDIRECT`].
     #[inline(always)]
     pub fn take<F: Family>(
         mut self,

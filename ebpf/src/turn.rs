@@ -17,7 +17,7 @@ struct EthernetAddresses {
 }
 
 /// Has the kernel send the packet out of the interface that it came in by, to the station that
-/// sent it; the program has to end with [`crate::verdict::Verdict::Redirect`].
+/// sent it; the program has to end with [`crate::verdict::Verdict::REDIRECT`].
 #[inline(always)]
 pub fn turn_back(context: &TcContext, link: Link) -> Result<(), Unreadable> {
     if link == Link::Ethernet {

@@ -9,7 +9,7 @@ use super::{PinError, Pins, list, remove};
 use crate::datapath::{error::DatapathError, fingerprint::fingerprint, table_sizes::SizedTable};
 
 /// Changes whenever the meaning of a pinned table does in a way that its sizes do not tell.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// The table with the version and the fingerprint of the others. It is pinned before them and
 /// removed after them, so wherever they are, it is.
