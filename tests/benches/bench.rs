@@ -123,6 +123,11 @@ impl Bench {
                 .any(|text| name.contains(text.as_str()) || text.starts_with(name))
     }
 
+    /// How many rounds there are to be: fewer if the run is to be quick.
+    pub const fn rounds(&self, usually: usize, quick: usize) -> usize {
+        if self.options.quick { quick } else { usually }
+    }
+
     /// Runs a study, if it is wanted, and reports it.
     ///
     /// # Errors

@@ -18,7 +18,13 @@ use aya_ebpf::{
     programs::TcContext,
 };
 
-use crate::plan::{FIRST_PORT, FLOWS_PER_CLIENT, LENGTH_V4, LENGTH_V6, Plan};
+use crate::plan::{LENGTH_V4, LENGTH_V6, Plan};
+
+/// How many flows each client has, by its ports: a power of two.
+const FLOWS_PER_CLIENT: u32 = 4096;
+
+/// A client's first port.
+const FIRST_PORT: u32 = 20_480;
 
 /// What is fed.
 #[btf_map]

@@ -10,8 +10,8 @@ pub struct Plan {
     pub client_prefix: [u32; 3],
     /// The peer's: a frontend's, or a backend's.
     pub peer_prefix: [u32; 3],
-    /// The last word of the first client's address, in the machine's byte order. The next
-    /// [`FLOWS_PER_CLIENT`] flows are the next client's.
+    /// The last word of the first client's address, in the machine's byte order. Each
+    /// client has so many flows that its ports tell them apart, then the next one has.
     pub client: u32,
     /// The last word of the first service's, in the machine's byte order; the next service has
     /// the next.
@@ -45,12 +45,6 @@ pub struct Plan {
     /// The 16 bytes that follow the ports.
     pub transport: [u64; 2],
 }
-
-/// How many flows each client has, by its ports: a power of two.
-pub const FLOWS_PER_CLIENT: u32 = 4096;
-
-/// A client's first port.
-pub const FIRST_PORT: u32 = 20_480;
 
 /// Ethernet, IPv4, TCP; or another transport header with as many bytes of its payload.
 pub const LENGTH_V4: usize = 14 + 20 + 20;

@@ -2,15 +2,14 @@
 
 use std::cell::RefCell;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use aya::programs::ProgramFd;
 use shunt::datapath::{Families, TableSizes};
-use shunt_common::Counter;
 
 use super::{
     feeder::Feeder,
     node::{Node, Size},
-    programs,
+    opened, programs,
     traffic::{Family, Peer, Traffic, Transport},
 };
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
 
 const NAME: &str = "packets/established";
 
-const EMPTY: &str = "empty, bare";
+pub const EMPTY: &str = "empty, bare";
 const TRIVIAL: &str = "trivial";
 
 /// How much more than the trivial program, in runs of an empty one.
@@ -53,10 +52,10 @@ pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
 
     let tcp = Traffic::new(Family::V4, Transport::TcpAck, Peer::Services);
     let mut study = Study::new(NAME, "ns a packet over the empty program", Better::Lower)
-        .rounds(if bench.options().quick { 7 } else { 15 })
+        .rounds(bench.rounds(15, 7))
         .subject(EMPTY, || Ok(sample([("", feeder.borrow_mut().bare()?)])))
-        .subject("empty, fed", || cost(feeder, &tcp, &empty))
-        .subject(TRIVIAL, || cost(feeder, &tcp, &trivial));
+        .subject("empty, fed", || opened::cost(feeder, &tcp, &empty))
+        .subject(TRIVIAL, || opened::cost(feeder, &tcp, &trivial));
     for (family, transport, name) in [
         (
             Family::V4,
@@ -81,11 +80,11 @@ pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     ] {
         let request = Traffic::new(family, transport, Peer::Services);
         let reply = request.with(transport, Peer::Backends);
-        open(&mut feeder.borrow_mut(), &node, &request, &ingress, &egress)?;
+        opened::open(&mut feeder.borrow_mut(), &mut node, &request)?;
         let (ingress, egress) = (&ingress, &egress);
         study = study
-            .subject(name[0], move || cost(feeder, &request, ingress))
-            .subject(name[1], move || cost(feeder, &reply, egress));
+            .subject(name[0], move || opened::cost(feeder, &request, ingress))
+            .subject(name[1], move || opened::cost(feeder, &reply, egress));
     }
     let over_trivial = |subject: &'static str, limit| {
         Bound::new(
@@ -102,48 +101,4 @@ pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
             .bound(over_trivial("v4 tcp request", REQUEST_LIMIT))
             .bound(over_trivial("v4 tcp reply", REPLY_LIMIT)),
     )
-}
-
-/// What a program costs for a packet of this traffic.
-fn cost(
-    feeder: &RefCell<Feeder>,
-    traffic: &Traffic,
-    program: &ProgramFd,
-) -> Result<crate::measure::Sample> {
-    Ok(sample([("", feeder.borrow_mut().cost(traffic, program)?)]))
-}
-
-/// Opens the flows of `request`, and makes sure that its packets are translated from now on, and
-/// so are the answers.
-///
-/// # Errors
-///
-/// If they are not.
-pub fn open(
-    feeder: &mut Feeder,
-    node: &Node,
-    request: &Traffic,
-    ingress: &ProgramFd,
-    egress: &ProgramFd,
-) -> Result<()> {
-    let flows = request.flows();
-    let opening = match request.transport {
-        Transport::TcpAck => request.with(Transport::TcpSyn, Peer::Services),
-        _ => *request,
-    };
-    let reply = request.with(request.transport, Peer::Backends);
-    for (traffic, program, counter) in [
-        (&opening, ingress, Counter::Connection),
-        (&reply, egress, Counter::Reply),
-        (request, ingress, Counter::Request),
-    ] {
-        let before = node.count(counter)?;
-        feeder.feed(traffic, program, flows)?;
-        let counted = node.count(counter)? - before;
-        ensure!(
-            counted == u64::from(flows),
-            "of {flows} packets {counted} were counted as {counter:?}: {traffic:?}"
-        );
-    }
-    Ok(())
 }

@@ -9,8 +9,12 @@
 mod clock;
 mod established;
 mod feeder;
+mod flows;
 mod node;
+mod opened;
+mod other;
 mod programs;
+mod services;
 mod traffic;
 
 use std::cell::RefCell;
@@ -31,5 +35,8 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     }
     clock::stay_on_this_processor()?;
     let feeder = RefCell::new(Feeder::load(&bench.options().feeder)?);
-    established::run(bench, &feeder)
+    established::run(bench, &feeder)?;
+    other::run(bench, &feeder)?;
+    flows::run(bench, &feeder)?;
+    services::run(bench, &feeder)
 }
