@@ -17,6 +17,15 @@ impl Sum {
         Self(self.0 + !old as u64 + new as u64)
     }
 
+    /// The sum after the words `old` were replaced by `new`, as many.
+    #[inline]
+    #[must_use]
+    pub fn replace_all(self, old: &[u32], new: &[u32]) -> Self {
+        old.iter()
+            .zip(new)
+            .fold(self, |sum, (old, new)| sum.replace(*old, *new))
+    }
+
     /// The sum with another word in what it covers.
     #[inline]
     #[must_use]
@@ -42,11 +51,20 @@ impl Sum {
     #[inline]
     pub const fn apply(self, checksum: u16) -> u16 {
         // RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
-        let sum = self.to_wsum() as u64 + !checksum as u64;
+        !self.add_to(!checksum)
+    }
+
+    /// The folded sum `sum` after this difference: what `CHECKSUM_PARTIAL` has in the place of a
+    /// checksum.
+    #[inline]
+    pub const fn add_to(self, sum: u16) -> u16 {
+        // What is left to carry is at most 2^32, 2^17, 2^16 and 1.
+        let sum = self.0 + sum as u64;
+        let sum = (sum & 0xffff_ffff) + (sum >> 32);
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = (sum & 0xffff) + (sum >> 16);
-        !(sum as u16)
+        sum as u16
     }
 }
 

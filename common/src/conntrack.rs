@@ -48,7 +48,41 @@ impl<F: Family> ConntrackKey<F> {
             padding: 0,
         }
     }
+
+    /// The same of a packet's addresses and its ports, as the word that they are there.
+    ///
+    /// It is written word by word, as the kernel's hash reads it: a word that was just written in
+    /// parts is not there for reading before the last of them has gone to the cache.
+    #[inline]
+    pub fn of_packet(
+        source: &F::Address,
+        destination: &F::Address,
+        ports: u32,
+        protocol: u8,
+        direction: Direction,
+    ) -> Self {
+        let words = Words {
+            source: *source,
+            destination: *destination,
+            ports,
+            kind: u32::from_ne_bytes([protocol, direction as u8, 0, 0]),
+        };
+        // SAFETY: the two are equally long, as asserted below, and a key may have any bytes.
+        unsafe { core::mem::transmute_copy(&words) }
+    }
 }
+
+/// A [`ConntrackKey`] as words.
+#[repr(C)]
+struct Words<A> {
+    source: A,
+    destination: A,
+    ports: u32,
+    kind: u32,
+}
+
+const _: () = assert!(size_of::<Words<u32>>() == size_of::<ConntrackKey<V4>>());
+const _: () = assert!(size_of::<Words<[u32; 4]>>() == size_of::<ConntrackKey<V6>>());
 
 /// What becomes of a connection's packets in one direction, and what they have said so far.
 #[repr(C)]

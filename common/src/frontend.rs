@@ -44,14 +44,25 @@ impl<F: Family> FrontendKey<F> {
     /// A key of `address` and `port` in network order.
     #[inline]
     pub const fn new(address: F::Address, port: u16, protocol: u8) -> Self {
-        Self {
+        let [low, high] = port.to_ne_bytes();
+        let words = Words {
             address,
-            port,
-            protocol,
-            scope: Self::EVERYONE,
-        }
+            rest: u32::from_ne_bytes([low, high, protocol, Self::EVERYONE]),
+        };
+        // SAFETY: the two are equally long, as asserted below, and a key may have any bytes.
+        unsafe { core::mem::transmute_copy(&words) }
     }
 }
+
+/// A [`FrontendKey`] as words, for the reason that [`crate::ConntrackKey::of_packet`] gives.
+#[repr(C)]
+struct Words<A> {
+    address: A,
+    rest: u32,
+}
+
+const _: () = assert!(size_of::<Words<u32>>() == size_of::<FrontendKey<V4>>());
+const _: () = assert!(size_of::<Words<[u32; 4]>>() == size_of::<FrontendKey<V6>>());
 
 /// Where a frontend's slice of slots is, in one word that is read with one load and replaced with
 /// one store.

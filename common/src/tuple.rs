@@ -51,16 +51,9 @@ impl<F: Family> Tuple<F> {
     /// What a checksum over the addresses changes by when `self` is replaced by `new`.
     #[inline]
     pub fn address_difference(&self, new: &Self) -> Sum {
-        let mut sum = Sum::default();
-        for (old, new) in [
-            (&self.source, &new.source),
-            (&self.destination, &new.destination),
-        ] {
-            for (old, new) in old.words().iter().zip(new.words()) {
-                sum = sum.replace(*old, *new);
-            }
-        }
-        sum
+        Sum::default()
+            .replace_all(self.source.words(), new.source.words())
+            .replace_all(self.destination.words(), new.destination.words())
     }
 
     /// Whether `new` has the same ports.

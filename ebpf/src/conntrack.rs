@@ -17,26 +17,38 @@ pub struct Found<F: Family> {
 #[inline(always)]
 pub fn find<F: Family>(packet: &Packet<F>, direction: Direction) -> Option<Found<F>> {
     let key = ConntrackKey::new(packet.tuple, packet.protocol, direction);
+    let entry = entry(&key)?;
+    let ended = entry.seen & (ConntrackEntry::<F>::FIN | ConntrackEntry::<F>::RST) != 0;
+    if packet.says != 0 {
+        note(entry, packet.says);
+    }
+    Some(Found { entry, ended })
+}
+
+/// The entry with this key.
+#[inline(always)]
+pub fn entry<F: Family>(key: &ConntrackKey<F>) -> Option<&'static mut ConntrackEntry<F>> {
     let entry = F::conntrack().get_ptr_mut(key)?;
     // SAFETY: the lookup gave a live entry, and its memory stays an entry of this table. If it is
     // removed while we use it, and given to another connection at once, that one gets our note of
     // a packet, and we its tuple: the window that every program over such a table has. Entries
     // are removed only after seconds of silence or by their own client's next connection.
-    let entry = unsafe { &mut *entry };
-    let ended = entry.seen & (ConntrackEntry::<F>::FIN | ConntrackEntry::<F>::RST) != 0;
-    if packet.says != 0 {
-        // Written only when it changes, so that a busy connection's entry stays clean in the
-        // caches of the CPUs that read it.
-        let now = clock();
-        if entry.last_seen != now {
-            entry.last_seen = now;
-        }
-        let seen = entry.seen | packet.says;
-        if entry.seen != seen {
-            entry.seen = seen;
-        }
+    Some(unsafe { &mut *entry })
+}
+
+/// Notes what a packet of the entry's direction says, in place.
+#[inline(always)]
+pub fn note<F: Family>(entry: &mut ConntrackEntry<F>, says: u16) {
+    // Written only when it changes, so that a busy connection's entry stays clean in the caches of
+    // the CPUs that read it.
+    let now = clock();
+    if entry.last_seen != now {
+        entry.last_seen = now;
     }
-    Some(Found { entry, ended })
+    let seen = entry.seen | says;
+    if entry.seen != seen {
+        entry.seen = seen;
+    }
 }
 
 /// The agent's clock.

@@ -17,6 +17,9 @@ use crate::{
 /// untouched.
 #[inline(always)]
 pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
+    if let Some(verdict) = F::fast_path(context, link, Direction::Reply) {
+        return verdict;
+    }
     let mut packet = Packet::<F>::none();
     if !packet.parse(context, link) {
         return Verdict::Pass;

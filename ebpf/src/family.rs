@@ -8,21 +8,15 @@ use crate::{config::Config, frame::Unreadable, functions::Functions, maps::Table
 
 /// The kernel's side of an address family.
 pub trait Family: Tables + Config + Functions {
+    /// The network header without options or extension headers.
+    type Header: Header<Self>;
+
     /// Whether the kernel says that the packet is of this family.
     fn carried_by(context: &TcContext) -> bool;
 
     /// Reads the network header at `offset`. Whether the packet is as long as that says is left to
     /// the caller: a quoted one need not be.
     fn read(context: &TcContext, offset: usize) -> Result<Network<'_, Self>, Unreadable>;
-
-    /// Replaces the addresses `old` by `new` in the network header at `offset`, and what the
-    /// header itself has of checksums.
-    fn write(
-        context: &TcContext,
-        offset: usize,
-        old: &Tuple<Self>,
-        new: &Tuple<Self>,
-    ) -> Result<(), Unreadable>;
 
     /// Whether the network header has a checksum of its own, so that the sum over the header
     /// stays the same whatever is written into it.
@@ -45,8 +39,8 @@ pub trait Family: Tables + Config + Functions {
     /// Of "the packet is longer than the link takes".
     const TOO_LONG: (u8, u8);
 
-    /// How long the header is that [`Self::write_before_icmp`] writes.
-    const HEADER_LENGTH: usize;
+    /// How long [`Self::Header`] is.
+    const HEADER_LENGTH: usize = size_of::<Self::Header>();
     /// How long a header is at most with all that is walked.
     const LONGEST_HEADER: usize;
 
@@ -74,6 +68,32 @@ pub trait Family: Tables + Config + Functions {
         translated: &Tuple<Self>,
         lookup: &mut bpf_fib_lookup,
     ) -> Result<(), Unreadable>;
+}
+
+/// A network header without options or extension headers.
+pub trait Header<F: Family> {
+    /// What follows it, if that is a whole datagram and not more headers.
+    fn protocol_of_whole(&self) -> Option<u8>;
+
+    /// How long the packet is from the header's begin on; 0 if it is longer than can be said.
+    fn packet_length(&self) -> usize;
+
+    /// The address that the packet comes from.
+    fn source(&mut self) -> &mut F::Address;
+
+    /// The address that it goes to.
+    fn destination(&mut self) -> &mut F::Address;
+
+    /// Has the header's own checksum follow a change of the addresses.
+    fn follow(&mut self, change: Sum);
+
+    /// Writes the addresses of `new`, which differ by `change` from what there is.
+    #[inline(always)]
+    fn write(&mut self, new: &Tuple<F>, change: Sum) {
+        *self.source() = new.source;
+        *self.destination() = new.destination;
+        self.follow(change);
+    }
 }
 
 /// What the network header says.

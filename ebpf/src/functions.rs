@@ -7,15 +7,20 @@
 //! stack frame of its own besides; a chain of them has 512 bytes.
 
 use aya_ebpf::{bindings::__sk_buff, programs::TcContext};
-use shunt_common::{Tuple, V4, V6};
+use shunt_common::{Direction, Tuple, V4, V6};
 
 use crate::{
+    fast_path,
     packet::{Link, Packet},
     rewrite::rewrite_here,
+    verdict::Verdict,
 };
 
 /// A family's functions.
 pub trait Functions: shunt_common::Family {
+    /// [`fast_path::handle`].
+    fn fast_path(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict>;
+
     /// [`Packet::parse_here`].
     fn parse(context: &TcContext, link: Link, packet: &mut Packet<Self>) -> bool;
 
@@ -26,7 +31,20 @@ pub trait Functions: shunt_common::Family {
 /// Makes a family's functions. They are given references; the verifier does not know, and wants
 /// the null pointer looked for.
 macro_rules! functions {
-    ($family:ty: $parse:ident, $rewrite:ident) => {
+    (
+        $family:ty: $parse:ident, $rewrite:ident,
+        $($fast_path:ident: $link:ident $direction:ident,)*
+    ) => {
+        $(
+            #[inline(never)]
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $fast_path(context: *mut __sk_buff) -> i32 {
+                let context = TcContext::new(context);
+                fast_path::handle::<$family>(&context, Link::$link, Direction::$direction)
+                    .map_or(Verdict::NONE, i32::from)
+            }
+        )*
+
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub extern "C" fn $parse(
@@ -64,6 +82,14 @@ macro_rules! functions {
 
         impl Functions for $family {
             #[inline(always)]
+            fn fast_path(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
+                let function = match (link, direction) {
+                    $((Link::$link, Direction::$direction) => $fast_path,)*
+                };
+                Verdict::of_function(function(context.skb.skb))
+            }
+
+            #[inline(always)]
             fn parse(context: &TcContext, link: Link, packet: &mut Packet<Self>) -> bool {
                 $parse(context.skb.skb, link as u32, packet) != 0
             }
@@ -76,5 +102,17 @@ macro_rules! functions {
     };
 }
 
-functions!(V4: parse_v4, rewrite_v4);
-functions!(V6: parse_v6, rewrite_v6);
+functions! {
+    V4: parse_v4, rewrite_v4,
+    request_v4: Ethernet Forward,
+    reply_v4: Ethernet Reply,
+    request_v4_l3: None Forward,
+    reply_v4_l3: None Reply,
+}
+functions! {
+    V6: parse_v6, rewrite_v6,
+    request_v6: Ethernet Forward,
+    reply_v6: Ethernet Reply,
+    request_v6_l3: None Forward,
+    reply_v6_l3: None Reply,
+}

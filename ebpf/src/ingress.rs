@@ -33,6 +33,9 @@ pub struct Arrival<F: shunt_common::Family> {
 /// passes every other packet untouched.
 #[inline(always)]
 pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
+    if let Some(verdict) = F::fast_path(context, link, Direction::Forward) {
+        return verdict;
+    }
     // Always there: the table has an entry for each CPU.
     let Some(arrival) = F::arrivals().get_ptr_mut(0) else {
         return Verdict::Pass;

@@ -4,7 +4,7 @@ use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
 use shunt_common::{Sum, Tuple, V4};
 
 use crate::{
-    family::{Family, Fragment, Network, Part},
+    family::{Family, Fragment, Header, Network, Part},
     frame::{Unreadable, at, at_mut, longer_than_said},
 };
 
@@ -13,7 +13,7 @@ const ETHERTYPE_IPV4: u32 = 0x0800_u16.to_be() as u32;
 
 /// The IPv4 header without options, RFC 791 section 3.1; multi-byte fields in network order.
 #[repr(C)]
-struct Ipv4Header {
+pub struct Ipv4Header {
     version_and_length: u8,
     service: u8,
     total_length: u16,
@@ -39,7 +39,38 @@ const PARAMETER_PROBLEM: u8 = 12;
 /// `AF_INET` of `linux/socket.h`.
 const ADDRESS_FAMILY: u8 = 2;
 
+impl Header<V4> for Ipv4Header {
+    #[inline(always)]
+    fn protocol_of_whole(&self) -> Option<u8> {
+        let is_plain = self.version_and_length == 0x45
+            && self.fragment & (MORE_FRAGMENTS | OFFSET).to_be() == 0;
+        is_plain.then_some(self.protocol)
+    }
+
+    #[inline(always)]
+    fn packet_length(&self) -> usize {
+        u16::from_be(self.total_length).into()
+    }
+
+    #[inline(always)]
+    fn source(&mut self) -> &mut u32 {
+        &mut self.source
+    }
+
+    #[inline(always)]
+    fn destination(&mut self) -> &mut u32 {
+        &mut self.destination
+    }
+
+    #[inline(always)]
+    fn follow(&mut self, change: Sum) {
+        self.checksum = change.apply(self.checksum);
+    }
+}
+
 impl Family for V4 {
+    type Header = Ipv4Header;
+
     #[inline(always)]
     fn carried_by(context: &TcContext) -> bool {
         context.skb.protocol() == ETHERTYPE_IPV4
@@ -72,20 +103,6 @@ impl Family for V4 {
         })
     }
 
-    #[inline(always)]
-    fn write(
-        context: &TcContext,
-        offset: usize,
-        old: &Tuple<Self>,
-        new: &Tuple<Self>,
-    ) -> Result<(), Unreadable> {
-        let header = at_mut::<Ipv4Header>(context, offset)?;
-        header.source = new.source;
-        header.destination = new.destination;
-        header.checksum = old.address_difference(new).apply(header.checksum);
-        Ok(())
-    }
-
     const HAS_HEADER_CHECKSUM: bool = true;
 
     #[inline(always)]
@@ -112,7 +129,6 @@ impl Family for V4 {
     /// "Fragmentation needed and DF set" (RFC 1191 section 4).
     const TOO_LONG: (u8, u8) = (DESTINATION_UNREACHABLE, 4);
 
-    const HEADER_LENGTH: usize = size_of::<Ipv4Header>();
     const LONGEST_HEADER: usize = 60;
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use shunt_common::{Address as _, Sum, Tuple, V6};
 
 use crate::{
     extensions::{self, LONGEST_EXTENSIONS},
-    family::{Family, Fragment, Network, Part},
+    family::{Family, Fragment, Header, Network, Part},
     frame::{Unreadable, at, at_mut, longer_than_said},
     rewrite::account,
 };
@@ -15,7 +15,7 @@ const ETHERTYPE_IPV6: u32 = 0x86dd_u16.to_be() as u32;
 
 /// The IPv6 header, RFC 8200 section 3; multi-byte fields in network order.
 #[repr(C)]
-struct Ipv6Header {
+pub struct Ipv6Header {
     version_class_flow: u32,
     payload_length: u16,
     next_header: u8,
@@ -33,7 +33,39 @@ const PARAMETER_PROBLEM: u8 = 4;
 /// `AF_INET6` of `linux/socket.h`.
 const ADDRESS_FAMILY: u8 = 10;
 
+impl Header<V6> for Ipv6Header {
+    #[inline(always)]
+    fn protocol_of_whole(&self) -> Option<u8> {
+        let is_plain = self.version_class_flow.to_ne_bytes()[0] >> 4 == 6
+            && !extensions::is_one(self.next_header);
+        is_plain.then_some(self.next_header)
+    }
+
+    #[inline(always)]
+    fn packet_length(&self) -> usize {
+        match u16::from_be(self.payload_length) {
+            0 => 0,
+            payload => size_of::<Self>() + usize::from(payload),
+        }
+    }
+
+    #[inline(always)]
+    fn source(&mut self) -> &mut [u32; 4] {
+        &mut self.source
+    }
+
+    #[inline(always)]
+    fn destination(&mut self) -> &mut [u32; 4] {
+        &mut self.destination
+    }
+
+    #[inline(always)]
+    fn follow(&mut self, _: Sum) {}
+}
+
 impl Family for V6 {
+    type Header = Ipv6Header;
+
     #[inline(always)]
     fn carried_by(context: &TcContext) -> bool {
         context.skb.protocol() == ETHERTYPE_IPV6
@@ -68,19 +100,6 @@ impl Family for V6 {
         Ok(network)
     }
 
-    #[inline(always)]
-    fn write(
-        context: &TcContext,
-        offset: usize,
-        _: &Tuple<Self>,
-        new: &Tuple<Self>,
-    ) -> Result<(), Unreadable> {
-        let header = at_mut::<Ipv6Header>(context, offset)?;
-        header.source = new.source;
-        header.destination = new.destination;
-        Ok(())
-    }
-
     const HAS_HEADER_CHECKSUM: bool = false;
 
     #[inline(always)]
@@ -105,7 +124,6 @@ impl Family for V6 {
     const EXPIRED: (u8, u8) = (TIME_EXCEEDED, 0);
     const TOO_LONG: (u8, u8) = (PACKET_TOO_BIG, 0);
 
-    const HEADER_LENGTH: usize = size_of::<Ipv6Header>();
     const LONGEST_HEADER: usize = Self::HEADER_LENGTH + LONGEST_EXTENSIONS;
 
     #[inline(always)]

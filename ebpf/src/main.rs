@@ -16,6 +16,7 @@ mod egress;
 mod exit;
 mod extensions;
 mod family;
+mod fast_path;
 mod fragments;
 mod frame;
 mod functions;

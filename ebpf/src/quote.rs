@@ -9,12 +9,12 @@ use aya_ebpf::programs::TcContext;
 use shunt_common::{SCTP, Sum, TCP, Tuple};
 
 use crate::{
-    family::{Family, Network, Part},
+    family::{Family, Header as _, Network, Part},
     frame::{Offset, Unreadable, at, at_mut},
     icmp::IcmpHeader,
     packet::{Form, Packet},
     rewrite::{adjust, write_addresses, write_ports},
-    transport::{self, Ports, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET},
+    transport::{self, Ports, Segment as _, TcpHeader, UdpHeader},
 };
 
 /// Where an error quotes a packet.
@@ -90,7 +90,7 @@ pub fn rewrite<F: Family>(
         report.source = quote.reporter;
     }
     let covering = F::ICMP_COVERS_ADDRESSES.then_some((checksum, 0));
-    write_addresses(context, packet, &reported, &report, covering)
+    write_addresses(context, packet.network.get(), &reported, &report, covering)
 }
 
 /// Gives the quoted packet the tuple `new`. Gives what a sum over it changes by.
@@ -102,9 +102,10 @@ fn rewrite_quoted<F: Family>(
     new: &Tuple<F>,
 ) -> Result<Sum, Unreadable> {
     let quote = &packet.quote;
-    F::write(context, quote.network.get(), old, new)?;
-    write_ports(context, quote.transport, new)?;
-    let covered = old.address_difference(new).and(old.port_difference(new));
+    let addresses = old.address_difference(new);
+    at_mut::<F::Header>(context, quote.network.get())?.write(new, addresses);
+    write_ports(context, quote.transport.get(), new)?;
+    let covered = addresses.and(old.port_difference(new));
     let mut change = old.port_difference(new);
     if !F::HAS_HEADER_CHECKSUM {
         change = covered;
@@ -113,10 +114,10 @@ fn rewrite_quoted<F: Family>(
     // An error need not quote more than eight bytes of the transport header, and a checksum that
     // its sender's hardware was to fill in means nothing: it is kept true if it was.
     let offset = match packet.protocol {
-        TCP => TCP_CHECKSUM_OFFSET,
+        TCP => TcpHeader::CHECKSUM_OFFSET,
         // The CRC of a whole packet, of which a part is here: nobody can look at it.
         SCTP => return Ok(change),
-        _ => UDP_CHECKSUM_OFFSET,
+        _ => UdpHeader::CHECKSUM_OFFSET,
     };
     let offset = quote.transport.get() + offset;
     if offset + size_of::<u16>() > packet.end as usize {

@@ -8,11 +8,11 @@ use aya_ebpf::{
 use shunt_common::{SCTP, Sum, TCP, Tuple, crc32c};
 
 use crate::{
-    family::Family,
-    frame::{Offset, Unreadable, at, at_mut},
+    family::{Family, Header as _},
+    frame::{Unreadable, at_mut},
     packet::{Form, Packet},
     quote,
-    transport::{Ports, SCTP_CHECKSUM_OFFSET, TCP_CHECKSUM_OFFSET, UDP_CHECKSUM_OFFSET},
+    transport::{Ports, SCTP_CHECKSUM_OFFSET, Segment, TcpHeader, UdpHeader},
 };
 
 /// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
@@ -38,44 +38,84 @@ pub fn rewrite_here<F: Family>(
 ) -> Result<(), Unreadable> {
     match packet.form {
         Form::Error => quote::rewrite(context, packet, new),
-        Form::LaterFragment => write_addresses(context, packet, &packet.tuple, new, None),
+        Form::LaterFragment => {
+            write_addresses(context, packet.network.get(), &packet.tuple, new, None)
+        }
         Form::Whole | Form::FirstFragment => match packet.protocol {
             SCTP => rewrite_sctp(context, packet, new),
-            _ => {
-                let checksum = if packet.protocol == TCP {
-                    (packet.transport.get() + TCP_CHECKSUM_OFFSET, 0)
-                } else {
-                    let offset = packet.transport.get() + UDP_CHECKSUM_OFFSET;
-                    (offset, u64::from(BPF_F_MARK_MANGLED_0))
-                };
-                rewrite_with_sum(context, packet, new, checksum)
-            }
+            TCP => rewrite_segment::<F, TcpHeader>(context, packet, new),
+            _ => rewrite_segment::<F, UdpHeader>(context, packet, new),
         },
     }
 }
 
-/// TCP and UDP, whose checksum covers addresses and ports: where it is, and flags for it.
 #[inline(always)]
-fn rewrite_with_sum<F: Family>(
+fn rewrite_segment<F: Family, T: Segment>(
     context: &TcContext,
     packet: &Packet<F>,
     new: &Tuple<F>,
-    checksum: (usize, u64),
 ) -> Result<(), Unreadable> {
     let old = &packet.tuple;
-    write_ports(context, packet.transport, new)?;
-    let (offset, flags) = checksum;
-    // A UDP checksum of 0 means "none" and stays 0 (RFC 768). The kernel's helper would leave the
-    // sum over the frame alone too, which the ports are in.
-    if flags != 0 && *at::<u16>(context, offset)? == 0 {
-        account(context, old.port_difference(new));
-        return write_addresses(context, packet, old, new, None);
-    }
-    write_addresses(context, packet, old, new, Some(checksum))?;
-    if old.has_ports_of(new) {
+    let addresses = old.address_difference(new);
+    let offset = packet.transport.get();
+    at_mut::<F::Header>(context, packet.network.get())?.write(new, addresses);
+    let segment = at_mut::<T>(context, offset)?;
+    *segment.ports() = Ports {
+        source: new.source_port,
+        destination: new.destination_port,
+    };
+    let was = segment.checksum();
+    follow::<F, T>(context, offset, was, addresses, old.port_difference(new))
+}
+
+/// Has the checksum of the segment at `offset`, which was `was`, follow a change of the addresses
+/// and one of the ports, which have been written. `Err` leaves a packet that must be dropped.
+///
+/// The kernel's helper alone knows whether the field holds a whole checksum or, with
+/// `CHECKSUM_PARTIAL`, only the pseudo header's part, which addresses change and ports do not; and
+/// it keeps `skb->csum` of `CHECKSUM_COMPLETE` true.
+#[inline(always)]
+pub fn follow<F: Family, T: Segment>(
+    context: &TcContext,
+    offset: usize,
+    was: u16,
+    addresses: Sum,
+    ports: Sum,
+) -> Result<(), Unreadable> {
+    // 0 stays 0 (RFC 768). The helper would leave the sum over the frame alone too, which the
+    // ports are in.
+    if T::ZERO_IS_NONE && was == 0 {
+        account(context, ports);
+        account_addresses::<F>(context, addresses);
         return Ok(());
     }
-    adjust(context, offset, old.port_difference(new), flags)
+    let offset = offset + T::CHECKSUM_OFFSET;
+    let flags = if T::ZERO_IS_NONE {
+        u64::from(BPF_F_MARK_MANGLED_0)
+    } else {
+        0
+    };
+    adjust(
+        context,
+        offset,
+        addresses,
+        flags | u64::from(BPF_F_PSEUDO_HDR),
+    )?;
+    account_addresses::<F>(context, addresses);
+    // What the helper did tells what the field holds: a checksum went down by the addresses'
+    // difference, the pseudo header's part went up. A checksum covers the ports too, and has their
+    // difference at once, which saves a second call of the helper.
+    let (whole, part) = (addresses.apply(was), addresses.add_to(was));
+    let checksum = at_mut::<u16>(context, offset)?;
+    if whole == part || *checksum != whole && *checksum != part {
+        return adjust(context, offset, ports, flags);
+    }
+    if *checksum == whole {
+        let new = ports.apply(whole);
+        // 0 would say that there is none.
+        *checksum = if T::ZERO_IS_NONE && new == 0 { !0 } else { new };
+    }
+    Ok(())
 }
 
 /// SCTP, whose CRC covers ports, but no addresses. It is 0 while it is still to be filled in, by
@@ -94,7 +134,7 @@ fn rewrite_sctp<F: Family>(
         };
         let difference = old.port_word() ^ new.port_word();
         let difference = crc_difference(difference, packet.end - packet.transport.get() as u32);
-        write_ports(context, packet.transport, new)?;
+        write_ports(context, packet.transport.get(), new)?;
         let checksum = at_mut::<u32>(context, packet.transport.get() + SCTP_CHECKSUM_OFFSET)?;
         let mut change = old.port_difference(new);
         if *checksum != 0 {
@@ -103,7 +143,7 @@ fn rewrite_sctp<F: Family>(
         }
         account(context, change);
     }
-    write_addresses(context, packet, old, new, None)
+    write_addresses(context, packet.network.get(), old, new, None)
 }
 
 /// [`crc32c::difference`] as a function of the kernel's ([`crate::functions`]): its loops are long.
@@ -117,41 +157,42 @@ pub extern "C" fn crc_difference(difference: u32, length: u32) -> u32 {
 #[inline(always)]
 pub fn write_ports<F: Family>(
     context: &TcContext,
-    transport: Offset,
+    transport: usize,
     new: &Tuple<F>,
 ) -> Result<(), Unreadable> {
-    let ports = at_mut::<Ports>(context, transport.get())?;
+    let ports = at_mut::<Ports>(context, transport)?;
     ports.source = new.source_port;
     ports.destination = new.destination_port;
     Ok(())
 }
 
-/// Writes the addresses of `new` into the packet's network header in place of those of `old`, and
+/// Writes the addresses of `new` into the network header there in place of those of `old`, and
 /// keeps the checksum of what follows it true, if one covers them.
-///
-/// That goes through the kernel's helper: it alone knows whether the field holds a whole checksum
-/// or, with `CHECKSUM_PARTIAL`, only the pseudo header's part, which addresses change and ports do
-/// not; and it keeps `skb->csum` of `CHECKSUM_COMPLETE` true.
 #[inline(always)]
 pub fn write_addresses<F: Family>(
     context: &TcContext,
-    packet: &Packet<F>,
+    network: usize,
     old: &Tuple<F>,
     new: &Tuple<F>,
     covering: Option<(usize, u64)>,
 ) -> Result<(), Unreadable> {
-    F::write(context, packet.network.get(), old, new)?;
     let change = old.address_difference(new);
+    at_mut::<F::Header>(context, network)?.write(new, change);
     if let Some((offset, flags)) = covering {
         adjust(context, offset, change, flags | u64::from(BPF_F_PSEUDO_HDR))?;
     }
-    // The helper takes it that the header that holds the addresses has a checksum of its own, so
-    // that the frame's sum changes with the field (inet_proto_csum_replace_by_diff() in
-    // net/core/utils.c).
+    account_addresses::<F>(context, change);
+    Ok(())
+}
+
+/// Tells the kernel that the addresses have changed. Its helper takes it that the header that holds
+/// them has a checksum of its own, so that the frame's sum changes with the field alone
+/// (inet_proto_csum_replace_by_diff() in net/core/utils.c).
+#[inline(always)]
+fn account_addresses<F: Family>(context: &TcContext, change: Sum) {
     if !F::HAS_HEADER_CHECKSUM {
         account(context, change);
     }
-    Ok(())
 }
 
 /// Changes the checksum at `offset` by what is covered by it having changed.

@@ -63,6 +63,14 @@ pub fn select<F: Family>(packet: &Packet<F>) -> Lookup<F> {
     }
 }
 
+/// Whether there is a frontend at this address and port, network order.
+#[inline(always)]
+pub fn exists<F: Family>(address: &F::Address, port: u16, protocol: u8) -> bool {
+    let key = FrontendKey::<F>::new(*address, port, protocol);
+    // SAFETY: the value is not read.
+    unsafe { F::frontends().get(&key) }.is_some()
+}
+
 /// The cell of the frontend with this key.
 #[inline(always)]
 fn cell_of<F: Family>(key: FrontendKey<F>) -> Option<Cell> {

@@ -28,9 +28,36 @@ pub struct Ports {
     pub destination: u16,
 }
 
+impl Ports {
+    /// Both as the word that they are in a packet.
+    #[inline(always)]
+    pub fn word(&self) -> u32 {
+        let word = (&raw const *self).cast::<u32>();
+        // SAFETY: a word is as long as two ports; on its alignment see `frame::at`.
+        unsafe { *word }
+    }
+}
+
+/// The header of a segment or datagram whose checksum covers ports and addresses.
+pub trait Segment {
+    /// Where the checksum is, from the begin of the header.
+    const CHECKSUM_OFFSET: usize;
+    /// Whether a checksum of 0 says that there is none.
+    const ZERO_IS_NONE: bool;
+
+    /// Whether the packet may be the first of a flow.
+    fn opens(&self) -> bool;
+    /// What it says to connection tracking.
+    fn says(&self) -> u16;
+    /// The ports.
+    fn ports(&mut self) -> &mut Ports;
+    /// The checksum, as it stands in the packet.
+    fn checksum(&self) -> u16;
+}
+
 /// The TCP header without options, RFC 9293 section 3.1, network order.
 #[repr(C)]
-struct TcpHeader {
+pub struct TcpHeader {
     ports: Ports,
     sequence: u32,
     acknowledgement: u32,
@@ -48,15 +75,72 @@ const TCP_SYN: u8 = 0x02;
 const TCP_RST: u8 = 0x04;
 const TCP_ACK: u8 = 0x10;
 
+impl Segment for TcpHeader {
+    const CHECKSUM_OFFSET: usize = core::mem::offset_of!(Self, checksum);
+    const ZERO_IS_NONE: bool = false;
+
+    #[inline(always)]
+    fn opens(&self) -> bool {
+        self.flags & (TCP_SYN | TCP_ACK) == TCP_SYN
+    }
+
+    #[inline(always)]
+    fn says(&self) -> u16 {
+        let mut says = PACKET;
+        if self.flags & TCP_FIN != 0 {
+            says |= FIN;
+        }
+        if self.flags & TCP_RST != 0 {
+            says |= RST;
+        }
+        says
+    }
+
+    #[inline(always)]
+    fn ports(&mut self) -> &mut Ports {
+        &mut self.ports
+    }
+
+    #[inline(always)]
+    fn checksum(&self) -> u16 {
+        self.checksum
+    }
+}
+
 /// The UDP header, RFC 768, network order.
 #[repr(C)]
-struct UdpHeader {
+pub struct UdpHeader {
     ports: Ports,
     length: u16,
     checksum: u16,
 }
 
 const _: () = assert!(size_of::<UdpHeader>() == 8, "RFC 768: two words");
+
+impl Segment for UdpHeader {
+    const CHECKSUM_OFFSET: usize = core::mem::offset_of!(Self, checksum);
+    const ZERO_IS_NONE: bool = true;
+
+    #[inline(always)]
+    fn opens(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn says(&self) -> u16 {
+        PACKET
+    }
+
+    #[inline(always)]
+    fn ports(&mut self) -> &mut Ports {
+        &mut self.ports
+    }
+
+    #[inline(always)]
+    fn checksum(&self) -> u16 {
+        self.checksum
+    }
+}
 
 /// The SCTP common header with the header of the first chunk, RFC 9260 section 3, network order
 /// but for the checksum. The chunks that say something to us come first in their packet.
@@ -80,11 +164,7 @@ const SCTP_ABORT: u8 = 6;
 const SCTP_SHUTDOWN_ACK: u8 = 8;
 const SCTP_SHUTDOWN_COMPLETE: u8 = 14;
 
-/// Where a protocol keeps its checksum, from the begin of its header.
-pub const TCP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(TcpHeader, checksum);
-/// Where a protocol keeps its checksum, from the begin of its header.
-pub const UDP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(UdpHeader, checksum);
-/// Where a protocol keeps its checksum, from the begin of its header.
+/// Where SCTP keeps its checksum, from the begin of its header.
 pub const SCTP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(SctpHeader, checksum);
 
 /// The longest of the headers without options.
@@ -107,17 +187,10 @@ impl Transport {
         match protocol {
             TCP => {
                 let header = at::<TcpHeader>(context, offset)?;
-                let mut says = PACKET;
-                if header.flags & TCP_FIN != 0 {
-                    says |= FIN;
-                }
-                if header.flags & TCP_RST != 0 {
-                    says |= RST;
-                }
                 Ok(Self {
                     ports: header.ports,
-                    opens: header.flags & (TCP_SYN | TCP_ACK) == TCP_SYN,
-                    says,
+                    opens: header.opens(),
+                    says: header.says(),
                     least_length: size_of::<TcpHeader>(),
                     length: usize::from(header.offset >> 4) * 4,
                 })
@@ -126,8 +199,8 @@ impl Transport {
                 let header = at::<UdpHeader>(context, offset)?;
                 Ok(Self {
                     ports: header.ports,
-                    opens: true,
-                    says: PACKET,
+                    opens: header.opens(),
+                    says: header.says(),
                     least_length: size_of::<UdpHeader>(),
                     length: size_of::<UdpHeader>(),
                 })
