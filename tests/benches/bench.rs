@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use shunt_tests::is_root;
 
 use crate::{
-    interrupt,
+    control, interrupt,
     measure::Study,
     packets,
     report::{Facts, Report},
@@ -52,12 +52,15 @@ pub struct Options {
 enum Suite {
     /// A packet through each program
     Packets,
+    /// Events, from their arrival to the kernel's tables
+    Control,
 }
 
 impl Suite {
     fn run(self, bench: &mut Bench) -> Result<()> {
         match self {
             Self::Packets => packets::run(bench),
+            Self::Control => control::run(bench),
         }
     }
 }

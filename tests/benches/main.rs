@@ -5,6 +5,7 @@
 //! removed when it is dropped: a run that fails or is interrupted ends by returning.
 
 mod bench;
+mod control;
 mod interrupt;
 mod measure;
 mod packets;

@@ -94,7 +94,7 @@ impl Feeder {
     /// If the kernel does not run it.
     pub fn bare(&mut self) -> Result<f64> {
         let program = classifier(&mut self.ebpf, "empty")?;
-        measured(|packets| Ok(timed(program, &[0; 64], packets)?.0))
+        measured(1, |packets| Ok(timed(program, &[0; 64], packets)?.0))
     }
 
     /// What a program takes for a packet of this traffic, over what the empty one does, in
@@ -105,8 +105,9 @@ impl Feeder {
     /// If the kernel does not run it.
     pub fn cost(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
         let empty = self.empty.try_clone().context("cannot keep a program")?;
-        let idle = measured(|packets| self.feed(traffic, &empty, packets.max(traffic.flows())))?;
-        let busy = measured(|packets| self.feed(traffic, program, packets.max(traffic.flows())))?;
+        let least = traffic.flows();
+        let idle = measured(least, |packets| self.feed(traffic, &empty, packets))?;
+        let busy = measured(least, |packets| self.feed(traffic, program, packets))?;
         Ok(busy - idle)
     }
 
@@ -148,11 +149,11 @@ impl Feeder {
     }
 }
 
-/// Nanoseconds a packet of a run of at least [`RUN`].
-fn measured(mut run: impl FnMut(u32) -> Result<Duration>) -> Result<f64> {
+/// Nanoseconds a packet of a run of at least [`RUN`] and so many packets.
+fn measured(least: u32, mut run: impl FnMut(u32) -> Result<Duration>) -> Result<f64> {
     let tried = run(TRIED)?.max(Duration::from_nanos(1));
     let packets = f64::from(TRIED) * (RUN.as_secs_f64() / tried.as_secs_f64());
-    let packets = packets.clamp(f64::from(TRIED), 1e8) as u32;
+    let packets = (packets.clamp(1.0, 1e8) as u32).max(least);
     let time = run(packets)?;
     Ok(time.as_nanos() as f64 / f64::from(packets))
 }
