@@ -10,7 +10,7 @@ use std::{
 #[path = "../xtask/src/toolchain.rs"]
 mod toolchain;
 
-use toolchain::{FOLDER, RECORD, RecordError, TARGET, Toolchain};
+use toolchain::{FOLDER, RECORD, RecordError, Toolchain};
 
 /// What the object depends on, relative to the workspace.
 const INPUTS: [&str; 5] = [
@@ -60,25 +60,7 @@ fn build() -> Result<(), String> {
         .map_err(|error: RecordError| format!("{error}: run `cargo xtask setup`"))?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let target_dir = target_dir(&out).join("bpf");
-    let status = toolchain
-        .cargo_build(&root, &target_dir)
-        .args(["--package", "shunt-ebpf", "--profile", "bpf", "--locked"])
-        .status()
-        .map_err(|error| {
-            format!(
-                "cannot run {}: {error}: run `cargo xtask setup`",
-                toolchain.cargo.display()
-            )
-        })?;
-    if !status.success() {
-        return Err(format!(
-            "the kernel programs do not build with {} ({}): see the messages of package shunt-ebpf \
-             below",
-            toolchain.version, toolchain.way
-        ));
-    }
-
-    let object = target_dir.join(TARGET).join("bpf/shunt-ebpf");
+    let object = toolchain.build_object(&root, &target_dir, "shunt-ebpf")?;
     fs::copy(&object, out.join("shunt.o"))
         .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
     Ok(())

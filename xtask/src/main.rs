@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod build;
 mod fuzz;
 mod kernel;
@@ -38,6 +39,8 @@ enum Command {
     Load(load::Args),
     /// Runs the tests
     Test(test::Args),
+    /// Measures, and compares with kube-proxy's rules (needs root)
+    Bench(bench::Args),
     /// Runs the fuzz tests for longer
     Fuzz(fuzz::Args),
 }
@@ -60,6 +63,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Run(args) => run::main(&args),
         Command::Load(args) => load::main(&args),
         Command::Test(args) => test::main(&args),
+        Command::Bench(args) => bench::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
     }
 }

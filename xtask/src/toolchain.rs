@@ -137,6 +137,35 @@ impl Toolchain {
         command
     }
 
+    /// Builds one of the objects of the package `shunt-ebpf`, by the name of its binary, in the
+    /// workspace at `root`, and says where it is below `target_dir`.
+    pub(crate) fn build_object(
+        &self,
+        root: &Path,
+        target_dir: &Path,
+        name: &str,
+    ) -> Result<PathBuf, String> {
+        let status = self
+            .cargo_build(root, target_dir)
+            .args(["--package", "shunt-ebpf", "--bin", name])
+            .args(["--profile", "bpf", "--locked"])
+            .status()
+            .map_err(|error| {
+                format!(
+                    "cannot run {}: {error}: run `cargo xtask setup`",
+                    self.cargo.display()
+                )
+            })?;
+        if !status.success() {
+            return Err(format!(
+                "the kernel programs do not build with {} ({}): see the messages of package \
+                 shunt-ebpf below",
+                self.version, self.way
+            ));
+        }
+        Ok(target_dir.join(TARGET).join("bpf").join(name))
+    }
+
     /// Debug information, BTF made from it, and neutral names for the folders of this machine.
     fn rustflags(&self, root: &Path, target_dir: &Path) -> Vec<String> {
         let mut flags: Vec<String> = ["-Cdebuginfo=2", "-Clink-arg=--btf"]

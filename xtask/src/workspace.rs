@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
 
 /// The workspace's folder.
 pub(crate) fn root() -> Result<PathBuf> {
@@ -37,6 +38,15 @@ pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
+}
+
+/// The path of the test or bench `name` in cargo's messages, a JSON object a line.
+pub(crate) fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 /// Whether this process is root's: the kernel gives its folder below `/proc` to the effective user.

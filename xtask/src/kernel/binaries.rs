@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use serde_json::Value;
 
 use super::END_TO_END;
 use crate::{process, workspace};
@@ -37,7 +36,8 @@ impl Binaries {
                 .stderr(Stdio::inherit()),
         )?;
         let find = |name| {
-            executable(&messages, name).with_context(|| format!("cargo built no test {name}"))
+            workspace::executable(&messages, name)
+                .with_context(|| format!("cargo built no test {name}"))
         };
         Ok(Self {
             agent: workspace::output("debug")?.join("shunt"),
@@ -97,13 +97,4 @@ impl Binaries {
         job.push_str("exit $status\n");
         job
     }
-}
-
-/// The path of the integration test `name` in cargo's messages, a JSON object a line.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }

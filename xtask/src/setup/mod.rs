@@ -33,6 +33,8 @@ pub(crate) enum Needs {
     Build,
     /// That, and the tools with which network namespaces are made.
     Network,
+    /// That, and the tools that load the rules which Shunt is compared with.
+    Bench,
 }
 
 /// Makes sure that this machine has what is needed. Quick when it has.
@@ -48,9 +50,7 @@ pub(crate) fn ensure(needs: Needs) -> Result<()> {
         Some(toolchain) => toolchain,
         None => find(&root)?,
     };
-    if needs == Needs::Network {
-        tools::ensure()?;
-    }
+    tools::ensure(needs)?;
     let Toolchain { way, version, .. } = toolchain;
     eprintln!(
         "setup: {version} ({way}): ready after {:.1} s",

@@ -1,19 +1,75 @@
-//! The programs that the sandbox and the tests call.
+//! The programs that the sandbox, the tests and the benches call.
 
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::debian;
+use super::{Needs, debian};
 use crate::{process, workspace};
 
-/// Makes sure that `ip` is there, with which network namespaces are made.
-pub(super) fn ensure() -> Result<()> {
-    if process::output(Command::new("ip").arg("-Version")).is_ok() {
+/// A program, and the Debian package that has it.
+struct Tool {
+    program: &'static str,
+    version: &'static str,
+    package: &'static str,
+}
+
+/// With this, network namespaces are made.
+const IP: Tool = Tool {
+    program: "ip",
+    version: "-Version",
+    package: "iproute2",
+};
+
+/// With these, rules of kube-proxy's two modes are loaded.
+const RULES: [Tool; 2] = [
+    Tool {
+        program: "nft",
+        version: "--version",
+        package: "nftables",
+    },
+    Tool {
+        program: "iptables-restore",
+        version: "--version",
+        package: "iptables",
+    },
+];
+
+/// Makes sure that the programs are there that are needed.
+pub(super) fn ensure(needs: Needs) -> Result<()> {
+    let tools: &[Tool] = match needs {
+        Needs::Build => &[],
+        Needs::Network => &[IP],
+        Needs::Bench => {
+            &const {
+                let [nft, iptables] = RULES;
+                [IP, nft, iptables]
+            }
+        }
+    };
+    let missing: Vec<_> = tools.iter().filter(|tool| !tool.is_there()).collect();
+    let Some(first) = missing.first() else {
         return Ok(());
-    }
+    };
+    let packages: Vec<_> = missing.iter().map(|tool| tool.package).collect();
     if workspace::is_root() && debian::has_apt() {
-        return debian::install_packages(&["iproute2"]);
+        return debian::install_packages(&packages);
     }
-    bail!("`ip` is missing: install the package iproute2 as root");
+    bail!(
+        "`{}` is missing: install the package{} {} as root",
+        first.program,
+        if packages.len() == 1 { "" } else { "s" },
+        packages.join(", ")
+    );
+}
+
+impl Tool {
+    fn is_there(&self) -> bool {
+        let Self {
+            program,
+            version,
+            package: _,
+        } = self;
+        process::output(Command::new(program).arg(version)).is_ok()
+    }
 }

@@ -1,0 +1,155 @@
+//! A run: which suites, with what, and where the results go.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Parser, ValueEnum};
+use shunt_tests::is_root;
+
+use crate::{
+    control, interrupt,
+    measure::Study,
+    packets,
+    report::{Facts, Report},
+};
+
+/// Measures Shunt. `cargo xtask bench` builds what it needs and runs it.
+#[derive(Debug, Parser)]
+#[command(name = "bench", version)]
+pub struct Options {
+    /// Fewer rounds, and nothing that takes minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these suites
+    #[arg(long, value_enum)]
+    suite: Vec<Suite>,
+    /// Only studies with this in their names, such as `packets/established`; may be given more
+    /// than once
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Rounds of each study, instead of what the study says
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// The agent's binary
+    #[arg(long, value_name = "PATH")]
+    pub agent: PathBuf,
+    /// The object with the programs that feed others
+    #[arg(long, value_name = "PATH")]
+    pub feeder: PathBuf,
+    /// Where results.json, results.md and the charts go
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    output: PathBuf,
+    /// Put the results into bench.md in this folder, and the charts beside it
+    #[arg(long, value_name = "DIR")]
+    docs: Option<PathBuf>,
+    /// What cargo says to every bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// A packet through each program
+    Packets,
+    /// Events, from their arrival to the kernel's tables
+    Control,
+}
+
+impl Suite {
+    fn run(self, bench: &mut Bench) -> Result<()> {
+        match self {
+            Self::Packets => packets::run(bench),
+            Self::Control => control::run(bench),
+        }
+    }
+}
+
+/// A run of suites.
+pub struct Bench {
+    options: Options,
+    report: Report,
+}
+
+impl Bench {
+    /// A run with these options, once it is sure that it can be done.
+    ///
+    /// # Errors
+    ///
+    /// Without root, or without the binaries.
+    pub fn new(options: Options) -> Result<Self> {
+        if !is_root() {
+            bail!("BPF programs and network namespaces need root: run it as root");
+        }
+        for path in [&options.agent, &options.feeder] {
+            path.metadata()
+                .with_context(|| format!("no {}: run `cargo xtask bench`", path.display()))?;
+        }
+        interrupt::listen()?;
+        let report = Report::new(&options.output, options.quick)?;
+        Ok(Self { options, report })
+    }
+
+    /// Runs the suites, and writes what they gave, also if one fails.
+    ///
+    /// # Errors
+    ///
+    /// When a suite fails, or the user stops it.
+    pub fn run(mut self) -> Result<()> {
+        let suites = if self.options.suite.is_empty() {
+            Suite::value_variants().to_vec()
+        } else {
+            self.options.suite.clone()
+        };
+        let ran = suites
+            .into_iter()
+            .try_for_each(|suite| suite.run(&mut self));
+        self.report.write()?;
+        ran?;
+        if let Some(docs) = &self.options.docs {
+            self.report.update_docs(docs)?;
+        }
+        Ok(())
+    }
+
+    /// What was asked for.
+    pub const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether a study of this name is wanted, or any whose name begins so.
+    pub fn wants(&self, name: &str) -> bool {
+        let only = &self.options.only;
+        only.is_empty()
+            || only
+                .iter()
+                .any(|text| name.contains(text.as_str()) || text.starts_with(name))
+    }
+
+    /// How many rounds there are to be: fewer if the run is to be quick.
+    pub const fn rounds(&self, usually: usize, quick: usize) -> usize {
+        if self.options.quick { quick } else { usually }
+    }
+
+    /// Runs a study, if it is wanted, and reports it.
+    ///
+    /// # Errors
+    ///
+    /// When one of its subjects fails, or the user stops it.
+    pub fn study(&mut self, mut study: Study<'_>) -> Result<()> {
+        if !self.wants(study.name()) {
+            return Ok(());
+        }
+        if let Some(rounds) = self.options.rounds {
+            study = study.rounds(rounds);
+        }
+        let results = study.run()?;
+        self.report.study(results);
+        Ok(())
+    }
+
+    /// Reports what is not measured in rounds.
+    pub fn facts(&mut self, facts: Facts) {
+        self.report.facts(facts);
+    }
+}

@@ -1,0 +1,164 @@
+//! An agent in a namespace of its own, and how long it takes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use shunt_tests::{Ack, Agent, Namespace, PinDir, run};
+
+/// How long the agent may take to free what was replaced: it waits until no event has come for a
+/// while.
+const FREED: Duration = Duration::from_secs(5);
+
+/// Longer than that while.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// An agent in a namespace of its own. All of it goes when it is dropped.
+pub struct Subject {
+    // In the order in which they are to go.
+    agent: Agent,
+    binary: PathBuf,
+    _pins: PinDir,
+    _namespace: Namespace,
+}
+
+/// What an event took.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// From before its first byte was written to after the agent's answer was read.
+    pub time: Duration,
+    /// Writes to the kernel's tables.
+    pub writes: u64,
+}
+
+impl Subject {
+    /// Starts an agent, which knows of no services.
+    ///
+    /// # Errors
+    ///
+    /// If it does not become ready.
+    pub fn start(binary: &Path, flags: &[&str]) -> Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let namespace = Namespace::new(number, "control")?;
+        let pins = PinDir::new();
+        Ok(Self {
+            agent: Agent::start(binary, &namespace, &pins, flags)?,
+            binary: binary.to_owned(),
+            _pins: pins,
+            _namespace: namespace,
+        })
+    }
+
+    /// Hands it an event that must take effect.
+    ///
+    /// # Errors
+    ///
+    /// If it does not.
+    pub fn apply(&mut self, event: &str) -> Result<Taken> {
+        let begin = Instant::now();
+        let ack = self.agent.apply(event)?;
+        let time = begin.elapsed();
+        match ack {
+            Ack::Applied { writes, .. } => Ok(Taken { time, writes }),
+            Ack::Refused(reason) => bail!("the agent refuses an event: {reason}"),
+        }
+    }
+
+    /// Makes sure that the kernel's tables, read back, are what the events say, and hold so many
+    /// backends once what was replaced is free.
+    ///
+    /// # Errors
+    ///
+    /// If they do not.
+    pub fn check(&self, backends: u32) -> Result<()> {
+        let deadline = Instant::now() + FREED;
+        loop {
+            let used = self.used_backends()?;
+            if used == u64::from(backends) {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "{used} backends in the tables, not {backends}"
+            );
+            // A question is a disturbance, too.
+            thread::sleep(QUIET);
+        }
+    }
+
+    /// How many backends the tables hold, which are what the events say.
+    fn used_backends(&self) -> Result<u64> {
+        let socket = self.agent.socket().to_string_lossy().into_owned();
+        let binary = self.binary.to_string_lossy();
+        let status = run(&binary, &["status", "-o", "json", "--socket", &socket])?;
+        let status: Value = serde_json::from_str(&status).context("cannot read the status")?;
+        let differences = status["differences"].as_array().map_or(1, Vec::len);
+        ensure!(
+            differences == 0,
+            "{differences} frontends differ from the events"
+        );
+        let tables = status["tables"].as_array().context("no tables")?;
+        Ok(tables
+            .iter()
+            .filter(|table| {
+                let name = table["name"].as_str().unwrap_or_default();
+                name.to_lowercase().contains("backends")
+            })
+            .filter_map(|table| table["used"].as_u64())
+            .sum())
+    }
+
+    /// A line of its `/proc/PID/status`, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn memory(&self, line: &str) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.agent.pid());
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let found = text.lines().find_map(|text| text.strip_prefix(line));
+        let kilobytes = found
+            .and_then(|text| text.trim_start_matches(':').trim().strip_suffix(" kB"))
+            .and_then(|number| number.parse::<u64>().ok());
+        kilobytes
+            .map(|kilobytes| kilobytes * 1024)
+            .with_context(|| format!("no {line} in {path}"))
+    }
+
+    /// How many bytes of kernel memory its tables have, as the kernel says.
+    ///
+    /// # Errors
+    ///
+    /// If the process is gone.
+    pub fn tables(&self) -> Result<u64> {
+        let folder = format!("/proc/{}/fdinfo", self.agent.pid());
+        let mut maps = std::collections::BTreeMap::new();
+        for entry in fs::read_dir(&folder).with_context(|| format!("no {folder}"))? {
+            // A descriptor may be closed between the listing and the reading.
+            let Ok(text) = fs::read_to_string(entry?.path()) else {
+                continue;
+            };
+            let number = |key: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+                line.trim().parse::<u64>().ok()
+            };
+            if let (Some(id), Some(bytes)) = (number("map_id:"), number("memlock:")) {
+                maps.insert(id, bytes);
+            }
+        }
+        ensure!(!maps.is_empty(), "the agent holds no tables");
+        Ok(maps.into_values().sum())
+    }
+}
+
+/// Milliseconds.
+pub fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,97 @@
+//! One backend changed, among many.
+
+use std::{cell::RefCell, path::Path};
+
+use anyhow::Result;
+
+use super::{
+    agent::Subject,
+    world::{LARGE, WIDE, World},
+};
+use crate::{
+    bench::Bench,
+    measure::{Better, Bound, Limit, Sample, Study, sample},
+};
+
+const NAME: &str = "control/change";
+
+/// How many changes there are in a round.
+const CHANGES: u32 = 1000;
+
+/// How long one in a hundred may take longer than, in microseconds.
+const LIMIT: f64 = 1000.0;
+
+/// An agent with all services of a world, and how often one of them was changed.
+struct Changing {
+    subject: Subject,
+    world: World,
+    changes: u32,
+}
+
+/// Runs the study.
+///
+/// # Errors
+///
+/// If an agent does not do as it should.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    if !bench.wants(NAME) {
+        return Ok(());
+    }
+    let binary = bench.options().agent.clone();
+    let small = World {
+        services: 1,
+        ..WIDE
+    };
+    let mut subjects = Vec::new();
+    for world in [small, WIDE, LARGE] {
+        subjects.push((world, RefCell::new(Changing::start(&binary, world)?)));
+    }
+    let mut study =
+        Study::new(NAME, "us a change of one backend", Better::Lower).rounds(bench.rounds(7, 3));
+    for (world, changing) in &subjects {
+        study = study.subject(world.name(), || changing.borrow_mut().round());
+    }
+    let large = &LARGE.name();
+    bench.study(study.bound(Bound::figure(
+        "p99 among 250,000 backends, us",
+        large,
+        "p99",
+        Limit::AtMost(LIMIT),
+    )))?;
+    for (world, changing) in &subjects {
+        changing.borrow().subject.check(world.all_backends())?;
+    }
+    Ok(())
+}
+
+impl Changing {
+    fn start(binary: &Path, world: World) -> Result<Self> {
+        let mut subject = Subject::start(binary, &[])?;
+        subject.apply(&world.resync())?;
+        Ok(Self {
+            subject,
+            world,
+            changes: 0,
+        })
+    }
+
+    /// How long changes take, one after the other, in microseconds.
+    fn round(&mut self) -> Result<Sample> {
+        let Self {
+            subject,
+            world,
+            changes,
+        } = self;
+        let mut times = Vec::new();
+        for _ in 0..CHANGES {
+            *changes += 1;
+            let event = world.change(*changes);
+            let taken = subject.apply(&event)?;
+            anyhow::ensure!(taken.writes > 0, "a change led to no write");
+            times.push(taken.time.as_secs_f64() * 1e6);
+        }
+        times.sort_by(f64::total_cmp);
+        let at = |hundredth: usize| times[times.len() * hundredth / 100];
+        Ok(sample([("p50", at(50)), ("p99", at(99))]))
+    }
+}

@@ -1,0 +1,30 @@
+//! From an event's arrival to the kernel's tables being right.
+//!
+//! The agent is the real one, a process in a network namespace of its own, told through its standard
+//! input. A change is done when the agent says so in its log, which it does after its last write;
+//! afterwards the tables are read back, by its own `status`, and must be what the events say.
+
+mod agent;
+mod change;
+mod cold;
+mod memory;
+mod node;
+mod resync;
+mod world;
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+
+/// Runs the suite.
+///
+/// # Errors
+///
+/// If an agent does not start, refuses an event, or its tables are not what they should be.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    cold::run(bench)?;
+    change::run(bench)?;
+    resync::run(bench)?;
+    node::run(bench)?;
+    memory::run(bench)
+}

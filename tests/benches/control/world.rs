@@ -1,0 +1,112 @@
+//! Services of a size, and the events about them.
+
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+/// Services with so many backends each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct World {
+    pub services: u32,
+    /// Of each service.
+    pub backends: u32,
+    /// Whether each service has a NodePort.
+    pub node_ports: bool,
+}
+
+/// 250,000 backends.
+pub const LARGE: World = World {
+    services: 5_000,
+    backends: 50,
+    node_ports: false,
+};
+
+/// 100,000 backends, as kube-proxy is compared at.
+pub const WIDE: World = World {
+    services: 10_000,
+    backends: 10,
+    node_ports: false,
+};
+
+/// The node's own address, another node's, and the one that is added.
+const NODES: [&str; 2] = ["192.168.16.10", "192.168.16.20"];
+const NEW_NODE: &str = "192.168.16.30";
+
+/// The first NodePort.
+const NODE_PORT: u32 = 30_000;
+
+impl World {
+    /// What it is called.
+    pub fn name(self) -> String {
+        let Self {
+            services, backends, ..
+        } = self;
+        format!("{services} x {backends}")
+    }
+
+    /// How many backends there are in all.
+    pub const fn all_backends(self) -> u32 {
+        self.services * self.backends
+    }
+
+    /// The Resync with all of it.
+    pub fn resync(self) -> String {
+        let services: Vec<_> = (0..self.services)
+            .map(|number| self.service(number, None))
+            .collect();
+        json!({
+            "event": "Resync",
+            "node_ips": NODES,
+            "services": services,
+            "frontend_ifs": [],
+            "backend_ifs": [],
+        })
+        .to_string()
+    }
+
+    /// The change number `change`: another one of a service's backends gets another address, and
+    /// that of the service's last change its old one.
+    pub fn change(self, change: u32) -> String {
+        // Spread over all of the services: 7,919 is a prime.
+        let number = (change.wrapping_mul(7_919)) % self.services;
+        let service = self.service(number, Some(change));
+        json!({"event": "UpdateService", "service": service}).to_string()
+    }
+
+    /// The event that says which nodes there are: with the new one, or without.
+    pub fn nodes(with_new: bool) -> String {
+        let nodes = NODES.into_iter().chain(with_new.then_some(NEW_NODE));
+        let nodes: Vec<_> = nodes.collect();
+        json!({"event": "UpdateNodePortServices", "node_ips": nodes, "services": []}).to_string()
+    }
+
+    fn service(self, number: u32, change: Option<u32>) -> Value {
+        let first = number * self.backends;
+        let changed = change.map(|change| (change % self.backends, change));
+        let backends: Vec<_> = (0..self.backends)
+            .map(|place| {
+                let ip = match changed {
+                    Some((changed, change)) if changed == place => {
+                        // 10.250.0.0 and on: no other backend's.
+                        Ipv4Addr::from_bits(0x0afa_0000 + change % 0xffff)
+                    }
+                    _ => Ipv4Addr::from_bits(0x0a80_0000 + first + place),
+                };
+                json!({"ip": ip, "port": 8080, "local": false, "host_network": false})
+            })
+            .collect();
+        let mut port = json!({"protocol": "TCP", "port": 80});
+        if self.node_ports {
+            port["node_port"] = (NODE_PORT + number).into();
+        }
+        json!({
+            "id": {"namespace": "default", "name": format!("service-{number}")},
+            "cluster_ips": [Ipv4Addr::from_bits(0x0a60_0001 + number)],
+            "external_ips": [],
+            "traffic_policy": "Cluster",
+            "session_affinity_timeout": 0,
+            "ports": {"http": port},
+            "backends": {"http": backends},
+        })
+    }
+}

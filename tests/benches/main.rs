@@ -1,0 +1,28 @@
+//! `cargo xtask bench`: what packets, connections and changes cost, beside what else they could.
+//!
+//! A suite is a module with `pub fn run(bench: &mut Bench) -> Result<()>`, which builds what it
+//! measures and hands [studies](measure::Study) to [`Bench::study`]. All that it makes must be
+//! removed when it is dropped: a run that fails or is interrupted ends by returning.
+
+mod bench;
+mod control;
+mod interrupt;
+mod measure;
+mod packets;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::bench::{Bench, Options};
+
+fn main() -> ExitCode {
+    match Bench::new(Options::parse()).and_then(Bench::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

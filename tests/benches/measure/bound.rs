@@ -1,0 +1,86 @@
+//! What a study has to reach.
+
+use serde::Serialize;
+
+use super::{Judged, Round, Spread};
+
+/// The limit of a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// It may not be more.
+    AtMost(f64),
+    /// It may not be less.
+    AtLeast(f64),
+}
+
+impl Limit {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(limit) => value <= limit,
+            Self::AtLeast(limit) => value >= limit,
+        }
+    }
+}
+
+/// A value that follows from the figures of a round, and its limit. The median of the rounds is
+/// what is judged.
+pub struct Bound<'a> {
+    label: String,
+    limit: Limit,
+    value: Box<dyn Fn(&Round) -> Option<f64> + 'a>,
+}
+
+impl<'a> Bound<'a> {
+    /// The bound of what `value` gives for a round.
+    pub fn new(
+        label: impl Into<String>,
+        limit: Limit,
+        value: impl Fn(&Round) -> Option<f64> + 'a,
+    ) -> Self {
+        Self {
+            label: label.into(),
+            limit,
+            value: Box::new(value),
+        }
+    }
+
+    /// The bound of a subject's figure over the same figure of another.
+    pub fn ratio(
+        label: impl Into<String>,
+        subject: &'a str,
+        other: &'a str,
+        figure: &'a str,
+        limit: Limit,
+    ) -> Self {
+        Self::new(label, limit, move |round| {
+            Some(round.get(subject, figure)? / round.get(other, figure)?)
+        })
+    }
+
+    /// The bound of a subject's figure itself.
+    pub fn figure(
+        label: impl Into<String>,
+        subject: &'a str,
+        figure: &'a str,
+        limit: Limit,
+    ) -> Self {
+        Self::new(label, limit, move |round| round.get(subject, figure))
+    }
+
+    pub(super) fn judge(&self, rounds: &[Round]) -> Option<Judged> {
+        let Self {
+            label,
+            limit,
+            value,
+        } = self;
+        let values = rounds.iter().map(value).collect::<Option<_>>()?;
+        let value = Spread::of(values)?;
+        Some(Judged {
+            label: label.clone(),
+            limit: *limit,
+            value,
+            met: limit.is_met(value.median),
+        })
+    }
+}

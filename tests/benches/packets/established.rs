@@ -1,0 +1,104 @@
+//! Packets of one open connection, each way.
+
+use std::cell::RefCell;
+
+use anyhow::{Context as _, Result};
+use aya::programs::ProgramFd;
+use shunt::datapath::{Families, TableSizes};
+
+use super::{
+    feeder::Feeder,
+    node::{Node, Size},
+    opened, programs,
+    traffic::{Family, Peer, Traffic, Transport},
+};
+use crate::{
+    bench::Bench,
+    measure::{Better, Bound, Limit, Study, sample},
+};
+
+const NAME: &str = "packets/established";
+
+pub const EMPTY: &str = "empty, bare";
+const TRIVIAL: &str = "trivial";
+
+/// How much more than the trivial program, in runs of an empty one.
+const REQUEST_LIMIT: f64 = 3.2;
+const REPLY_LIMIT: f64 = 2.2;
+
+/// Runs the study.
+///
+/// # Errors
+///
+/// If the kernel does not run the programs, or they do not translate.
+pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
+    if !bench.wants(NAME) && !bench.wants("packets/programs") {
+        return Ok(());
+    }
+    let mut node = Node::new(Size {
+        services: 1,
+        conntrack: TableSizes::default().conntrack,
+        families: Families::default(),
+    })?;
+    if bench.wants("packets/programs") {
+        bench.facts(programs::sizes(&mut node, &mut feeder.borrow_mut())?);
+    }
+    let (ingress, egress) = (node.ingress()?, node.egress()?);
+    let (empty, trivial) = {
+        let feeder = feeder.borrow();
+        let keep = |program: &ProgramFd| program.try_clone().context("cannot keep a program");
+        (keep(feeder.empty())?, keep(feeder.trivial())?)
+    };
+
+    let tcp = Traffic::new(Family::V4, Transport::TcpAck, Peer::Services);
+    let mut study = Study::new(NAME, "ns a packet over the empty program", Better::Lower)
+        .rounds(bench.rounds(15, 7))
+        .subject(EMPTY, || Ok(sample([("", feeder.borrow_mut().bare()?)])))
+        .subject("empty, fed", || opened::cost(feeder, &tcp, &empty))
+        .subject(TRIVIAL, || opened::cost(feeder, &tcp, &trivial));
+    for (family, transport, name) in [
+        (
+            Family::V4,
+            Transport::TcpAck,
+            ["v4 tcp request", "v4 tcp reply"],
+        ),
+        (
+            Family::V4,
+            Transport::Udp,
+            ["v4 udp request", "v4 udp reply"],
+        ),
+        (
+            Family::V6,
+            Transport::TcpAck,
+            ["v6 tcp request", "v6 tcp reply"],
+        ),
+        (
+            Family::V6,
+            Transport::Udp,
+            ["v6 udp request", "v6 udp reply"],
+        ),
+    ] {
+        let request = Traffic::new(family, transport, Peer::Services);
+        let reply = request.with(transport, Peer::Backends);
+        opened::open(&mut feeder.borrow_mut(), &mut node, &request)?;
+        let (ingress, egress) = (&ingress, &egress);
+        study = study
+            .subject(name[0], move || opened::cost(feeder, &request, ingress))
+            .subject(name[1], move || opened::cost(feeder, &reply, egress));
+    }
+    let over_trivial = |subject: &'static str, limit| {
+        Bound::new(
+            format!("{subject} over the trivial program, in empty ones"),
+            Limit::AtMost(limit),
+            move |round| {
+                let over = round.get(subject, "")? - round.get(TRIVIAL, "")?;
+                Some(over / round.get(EMPTY, "")?)
+            },
+        )
+    };
+    bench.study(
+        study
+            .bound(over_trivial("v4 tcp request", REQUEST_LIMIT))
+            .bound(over_trivial("v4 tcp reply", REPLY_LIMIT)),
+    )
+}

@@ -1,0 +1,178 @@
+//! Runs a program on one packet after the other, as a plan says.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use aya::{
+    Ebpf,
+    maps::{Array, MapData, ProgramArray},
+    programs::{ProgramFd, SchedClassifier, TestRun as _, TestRunOptions},
+};
+
+use super::{
+    clock::thread_time,
+    traffic::{Plan, Traffic},
+};
+
+/// How long a run is at least.
+const RUN: Duration = Duration::from_millis(25);
+
+/// How many packets are tried to find out how many that are.
+const TRIED: u32 = 20_000;
+
+/// The programs that feed others, those that others are compared with, and how many nanoseconds
+/// all of that takes.
+pub struct Feeder {
+    ebpf: Ebpf,
+    plan: Array<MapData, SharedPlan>,
+    fed: ProgramArray<MapData>,
+    empty: ProgramFd,
+    trivial: ProgramFd,
+}
+
+/// The plan, as aya takes values.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct SharedPlan(Plan);
+
+// SAFETY: words without padding.
+unsafe impl aya::Pod for SharedPlan {}
+
+impl Feeder {
+    /// Loads the object at `path`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or the kernel does not take it.
+    pub fn load(path: &Path) -> Result<Self> {
+        let object = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut ebpf = Ebpf::load(&object).context("cannot load the feeder")?;
+        let mut load = |name: &str| {
+            let program = classifier(&mut ebpf, name)?;
+            program
+                .load()
+                .with_context(|| format!("the kernel does not take {name}"))?;
+            let descriptor = program.fd()?.try_clone();
+            descriptor.context("cannot keep a program")
+        };
+        load("feed_v4")?;
+        load("feed_v6")?;
+        let (empty, trivial) = (load("empty")?, load("trivial")?);
+        let mut take = |name| ebpf.take_map(name).context("the feeder lacks a table");
+        Ok(Self {
+            plan: take("PLAN")?.try_into()?,
+            fed: take("FED")?.try_into()?,
+            empty,
+            trivial,
+            ebpf,
+        })
+    }
+
+    /// The program that does nothing.
+    pub const fn empty(&self) -> &ProgramFd {
+        &self.empty
+    }
+
+    /// The least program that rewrites a packet.
+    pub const fn trivial(&self) -> &ProgramFd {
+        &self.trivial
+    }
+
+    /// A program of the object.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name.
+    pub fn program(&mut self, name: &str) -> Result<&mut SchedClassifier> {
+        classifier(&mut self.ebpf, name)
+    }
+
+    /// What a run of the empty program takes, without a feeder, in nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not run it.
+    pub fn bare(&mut self) -> Result<f64> {
+        let program = classifier(&mut self.ebpf, "empty")?;
+        measured(1, |packets| Ok(timed(program, &[0; 64], packets)?.0))
+    }
+
+    /// What a program takes for a packet of this traffic, over what the empty one does, in
+    /// nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not run it.
+    pub fn cost(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
+        let empty = self.empty.try_clone().context("cannot keep a program")?;
+        let least = traffic.flows();
+        let idle = measured(least, |packets| self.feed(traffic, &empty, packets))?;
+        let busy = measured(least, |packets| self.feed(traffic, program, packets))?;
+        Ok(busy - idle)
+    }
+
+    /// As [`Self::cost`], for exactly one packet of each flow.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not run it.
+    pub fn cost_of_each(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
+        let empty = self.empty.try_clone().context("cannot keep a program")?;
+        let flows = traffic.flows();
+        let idle = self.feed(traffic, &empty, flows)?;
+        let busy = self.feed(traffic, program, flows)?;
+        Ok((busy.as_nanos() as f64 - idle.as_nanos() as f64) / f64::from(flows))
+    }
+
+    /// Feeds the program so many packets. Gives the time that it took.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not run it.
+    pub fn feed(
+        &mut self,
+        traffic: &Traffic,
+        program: &ProgramFd,
+        packets: u32,
+    ) -> Result<Duration> {
+        self.fed.set(0, program, 0).context(
+            "the program cannot be called by the feeder: it is of another kind, or not compiled",
+        )?;
+        self.plan
+            .set(0, SharedPlan(traffic.plan()), 0)
+            .context("cannot write the plan")?;
+        let feeder = classifier(&mut self.ebpf, traffic.feeder())?;
+        let (time, verdict) = timed(feeder, &traffic.frame(), packets)?;
+        // TC_ACT_SHOT of linux/pkt_cls.h: the feeder's own word that it could not.
+        ensure!(verdict != 2, "the packets were dropped");
+        Ok(time)
+    }
+}
+
+/// Nanoseconds a packet of a run of at least [`RUN`] and so many packets.
+fn measured(least: u32, mut run: impl FnMut(u32) -> Result<Duration>) -> Result<f64> {
+    let tried = run(TRIED)?.max(Duration::from_nanos(1));
+    let packets = f64::from(TRIED) * (RUN.as_secs_f64() / tried.as_secs_f64());
+    let packets = (packets.clamp(1.0, 1e8) as u32).max(least);
+    let time = run(packets)?;
+    Ok(time.as_nanos() as f64 / f64::from(packets))
+}
+
+/// Runs a program so many times on a frame. Gives the time and its last verdict.
+fn timed(program: &SchedClassifier, frame: &[u8], packets: u32) -> Result<(Duration, u32)> {
+    let begin = thread_time();
+    let ran = program
+        .test_run(TestRunOptions {
+            data_in: Some(frame),
+            repeat: packets,
+            ..TestRunOptions::default()
+        })
+        .context("the kernel does not run the program")?;
+    Ok((thread_time() - begin, ran.return_value))
+}
+
+fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier> {
+    let program = ebpf.program_mut(name);
+    let program = program.with_context(|| format!("the feeder has no program {name}"))?;
+    Ok(program.try_into()?)
+}

@@ -1,0 +1,88 @@
+//! Packets of open connections, by how many of these there are in turn.
+
+use std::cell::RefCell;
+
+use anyhow::Result;
+use shunt::datapath::Families;
+
+use super::{
+    feeder::Feeder,
+    node::{Node, Size},
+    opened,
+    traffic::{Family, Peer, Traffic, Transport},
+};
+use crate::{
+    bench::Bench,
+    measure::{Better, Study},
+};
+
+const NAME: &str = "packets/flows";
+
+/// How many connections take turns; each with what that is called.
+const FLOWS: [(u32, &str); 4] = [
+    (1, "1"),
+    (1_000, "1,000"),
+    (65_536, "64k"),
+    (1_048_576, "1M"),
+];
+
+/// Room for all of them, two entries each, and a seventh of the table left: the agent would keep
+/// that, too.
+const CONNTRACK: u32 = 2_600_000;
+
+/// Runs the studies, one for each family.
+///
+/// # Errors
+///
+/// If the kernel does not run the programs, or they do not translate.
+pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
+    for (family, name) in [(Family::V4, "v4"), (Family::V6, "v6")] {
+        of_family(bench, feeder, family, &format!("{NAME}-{name}"))?;
+    }
+    Ok(())
+}
+
+fn of_family(
+    bench: &mut Bench,
+    feeder: &RefCell<Feeder>,
+    family: Family,
+    name: &str,
+) -> Result<()> {
+    if !bench.wants(name) {
+        return Ok(());
+    }
+    let mut node = Node::new(Size {
+        services: 1,
+        conntrack: CONNTRACK,
+        families: Families {
+            ipv4: family == Family::V4,
+            ipv6: family == Family::V6,
+        },
+    })?;
+    let (ingress, egress) = (&node.ingress()?, &node.egress()?);
+    let mut study = Study::new(name, "ns a packet over the empty program", Better::Lower)
+        .rounds(bench.rounds(9, 7));
+    let flows = &FLOWS[..if bench.options().quick {
+        3
+    } else {
+        FLOWS.len()
+    }];
+    // All are flows of the largest number, so that each is opened once.
+    if let Some((most, _)) = flows.last() {
+        let all = Traffic::new(family, Transport::TcpAck, Peer::Services).spread(*most, 1);
+        opened::open(&mut feeder.borrow_mut(), &mut node, &all)?;
+    }
+    for &(flows, count) in flows {
+        let request = Traffic::new(family, Transport::TcpAck, Peer::Services).spread(flows, 1);
+        study = study.subject(format!("request, {count} in turn"), move || {
+            opened::cost(feeder, &request, ingress)
+        });
+    }
+    for &(flows, count) in flows {
+        let reply = Traffic::new(family, Transport::TcpAck, Peer::Backends).spread(flows, 1);
+        study = study.subject(format!("reply, {count} in turn"), move || {
+            opened::cost(feeder, &reply, egress)
+        });
+    }
+    bench.study(study)
+}

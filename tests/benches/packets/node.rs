@@ -1,0 +1,206 @@
+//! A node: an agent with the real object in the kernel, attached to nothing.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use aya::programs::ProgramFd;
+use serde_json::json;
+use shunt::{
+    Agent, api,
+    datapath::{Conntrack, Datapath, DatapathOptions, Families, RejectLimit, TableSizes, Timeouts},
+    renderer::{RenderOptions, Renderer},
+};
+use shunt_common::Counter;
+
+use super::traffic::{Family, Peer};
+
+/// The services' port, for TCP and UDP.
+pub const SERVICE_PORT: u16 = 80;
+/// The backends'.
+pub const BACKEND_PORT: u16 = 8080;
+
+/// The first client. All of them are pods of this node, so that no packet leaves it.
+pub fn client(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(10, 64, 1, 0).into(),
+        Family::V6 => Ipv6Addr::new(0xfd00, 0x64, 0, 0, 0, 0, 0, 0x100).into(),
+    }
+}
+
+/// The first of those at the other end.
+pub fn peer(family: Family, peer: Peer) -> IpAddr {
+    let second = match peer {
+        Peer::Services => 96,
+        Peer::Backends => 128,
+        Peer::Nobody => 112,
+        Peer::Stranger => 160,
+    };
+    match family {
+        Family::V4 => Ipv4Addr::new(10, second, 0, 1).into(),
+        Family::V6 => Ipv6Addr::new(0xfd00, second.into(), 0, 0, 0, 0, 0, 1).into(),
+    }
+}
+
+/// How large a node is.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// Services with one backend each, of IPv4 unless there is only one.
+    pub services: u32,
+    /// Entries of the conntrack tables.
+    pub conntrack: u32,
+    pub families: Families,
+}
+
+/// An agent and its programs.
+pub struct Node {
+    agent: Agent,
+    conntrack: Conntrack,
+}
+
+impl Node {
+    /// A node of this size, and one more service, without backends.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take it.
+    pub fn new(size: Size) -> Result<Self> {
+        let Size {
+            services,
+            conntrack,
+            families,
+        } = size;
+        let options = DatapathOptions {
+            pod_cidrs: vec!["10.64.0.0/12".parse()?, "fd00:64::/64".parse()?],
+            rejects: RejectLimit { rate: 0 },
+            families,
+            sizes: TableSizes {
+                conntrack,
+                frontends: services * 2 + 64,
+                ..TableSizes::default()
+            },
+            ..DatapathOptions::default()
+        };
+        let mut datapath = Datapath::load(&options).context("cannot load the datapath")?;
+        let conntrack = datapath.take_conntrack().context("no conntrack")?;
+        let renderer = Renderer::new(RenderOptions::default());
+        let mut node = Self {
+            agent: Agent::new(renderer, datapath, BTreeSet::new()),
+            conntrack,
+        };
+        let event = api::decode(&resync(services))?;
+        let outcome = node.agent.apply(1_u64, event)?.context("held back")?;
+        ensure!(
+            outcome.conflicts.is_empty(),
+            "the services are in each other's way"
+        );
+        Ok(node)
+    }
+
+    /// The program at a client's ingress.
+    ///
+    /// # Errors
+    ///
+    /// If it is not loaded.
+    pub fn ingress(&mut self) -> Result<ProgramFd> {
+        self.program(Datapath::INGRESS)
+    }
+
+    /// The program at a client's egress.
+    ///
+    /// # Errors
+    ///
+    /// If it is not loaded.
+    pub fn egress(&mut self) -> Result<ProgramFd> {
+        self.program(Datapath::EGRESS)
+    }
+
+    /// The loaded programs of a node: their names, and what the kernel says of them.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel says nothing.
+    pub fn programs(&mut self) -> Result<Vec<(&'static str, aya::programs::ProgramInfo)>> {
+        [Datapath::INGRESS, Datapath::EGRESS]
+            .into_iter()
+            .map(|name| Ok((name, self.agent.datapath_mut().program(name)?.info()?)))
+            .collect()
+    }
+
+    /// How many packets were counted so.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
+    pub fn count(&self, counter: Counter) -> Result<u64> {
+        Ok(self.agent.datapath().counters().get(counter)?)
+    }
+
+    /// Forgets all connections: lets a time pass that is longer than any of them lasts.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to remove them.
+    pub fn forget(&mut self) -> Result<()> {
+        self.conntrack.advance(100_000);
+        let swept = self.conntrack.sweep(&Timeouts::default())?;
+        ensure!(swept.kept == 0, "{} connections stay", swept.kept);
+        Ok(())
+    }
+
+    fn program(&mut self, name: &'static str) -> Result<ProgramFd> {
+        let program = self.agent.datapath_mut().program(name)?;
+        program.fd()?.try_clone().context("cannot keep a program")
+    }
+}
+
+/// The Resync of so many services and one without backends.
+fn resync(services: u32) -> String {
+    let families: &[Family] = if services == 1 {
+        &[Family::V4, Family::V6]
+    } else {
+        &[Family::V4]
+    };
+    let service = |number: u32, of: Peer| {
+        let at = |of| -> Vec<_> {
+            let addresses = families.iter().map(|family| nth(peer(*family, of), number));
+            addresses.collect()
+        };
+        let backends: Vec<_> = at(Peer::Backends)
+            .into_iter()
+            .filter(|_| of == Peer::Services)
+            .map(|ip| json!({"ip": ip, "port": BACKEND_PORT, "local": true}))
+            .collect();
+        json!({
+            "id": {"namespace": "bench", "name": format!("{of:?}-{number}").to_lowercase()},
+            "cluster_ips": at(of),
+            "ports": {
+                "tcp": {"protocol": "TCP", "port": SERVICE_PORT},
+                "udp": {"protocol": "UDP", "port": SERVICE_PORT},
+            },
+            "backends": {"tcp": backends, "udp": backends},
+        })
+    };
+    let list: Vec<_> = (0..services)
+        .map(|number| service(number, Peer::Services))
+        .chain([service(0, Peer::Nobody)])
+        .collect();
+    json!({
+        "event": "Resync",
+        "node_ips": [],
+        "services": list,
+        "frontend_ifs": [],
+        "backend_ifs": [],
+    })
+    .to_string()
+}
+
+/// The address that is so many after this one.
+fn nth(address: IpAddr, number: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() + number).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() + u128::from(number)).into(),
+    }
+}

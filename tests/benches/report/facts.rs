@@ -1,0 +1,14 @@
+//! What is not measured in rounds.
+
+use serde::Serialize;
+
+/// A table of what is so each time, such as sizes and counts.
+#[derive(Debug, Clone, Serialize)]
+pub struct Facts {
+    /// The suite's name and its own, as `packets/programs`.
+    pub name: String,
+    /// What the columns are; the first one says what the row is about.
+    pub columns: Vec<&'static str>,
+    /// The cells.
+    pub rows: Vec<Vec<String>>,
+}

@@ -1,0 +1,92 @@
+//! `cargo xtask bench`: what packets, connections and changes cost, beside what else they could.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, anyhow};
+
+use crate::{process, setup, toolchain::Toolchain, workspace};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Suite {
+    /// A packet through each program
+    Packets,
+    /// Requests and connections in network namespaces
+    Traffic,
+    /// Events, from their arrival to the kernel's tables
+    Control,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Fewer rounds, and nothing that takes minutes
+    #[arg(long)]
+    quick: bool,
+    /// Only this; may be given more than once
+    #[arg(long, value_enum)]
+    suite: Vec<Suite>,
+    /// Put the results into docs/bench.md
+    #[arg(long)]
+    update_docs: bool,
+    /// Further arguments for the bench; `-- --help` lists them
+    #[arg(last = true)]
+    rest: Vec<String>,
+}
+
+pub(crate) fn main(args: &Args) -> Result<()> {
+    let Args {
+        quick,
+        suite,
+        update_docs,
+        rest,
+    } = args;
+    workspace::require_root("cargo xtask bench")?;
+    setup::ensure(setup::Needs::Bench)?;
+    let root = workspace::root()?;
+    process::step(
+        "build the agent",
+        workspace::cargo(&root).args([
+            "build",
+            "--release",
+            "--package",
+            "shunt",
+            "--bin",
+            "shunt",
+        ]),
+    )?;
+    let messages = process::output(
+        workspace::cargo(&root)
+            .args(["bench", "--no-run", "--package", "shunt-tests"])
+            .args(["--bench", "bench"])
+            .args(["--message-format", "json-render-diagnostics"])
+            .stderr(Stdio::inherit()),
+    )?;
+    let bench = workspace::executable(&messages, "bench").context("cargo built no bench")?;
+    let output = workspace::output("bench")?;
+    let feeder = Toolchain::load(&root)
+        .map_err(|error| anyhow!("{error}"))?
+        .build_object(&root, &workspace::output("bpf")?, "shunt-feeder")
+        .map_err(|error| anyhow!("{error}"))?;
+
+    let mut command = Command::new(bench);
+    command
+        .arg("--agent")
+        .arg(workspace::output("release")?.join("shunt"))
+        .arg("--feeder")
+        .arg(feeder)
+        .arg("--output")
+        .arg(output)
+        .args(quick.then_some("--quick"));
+    for suite in suite {
+        let name = match suite {
+            Suite::Packets => "packets",
+            Suite::Traffic => "traffic",
+            Suite::Control => "control",
+        };
+        command.args(["--suite", name]);
+    }
+    if *update_docs {
+        command.arg("--docs").arg(root.join("docs"));
+    }
+    process::exec(command.args(rest))
+}
