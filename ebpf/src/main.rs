@@ -12,6 +12,7 @@ mod answer;
 mod config;
 mod conntrack;
 mod counters;
+mod delivery;
 mod egress;
 mod exit;
 mod extensions;
