@@ -10,6 +10,7 @@ mod interrupt;
 mod measure;
 mod packets;
 mod report;
+mod rulesets;
 
 use std::process::ExitCode;
 

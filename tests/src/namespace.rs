@@ -1,6 +1,7 @@
 //! Network namespaces that remove themselves.
 
 use std::{
+    ffi::OsStr,
     fmt,
     fs::{self, File},
     os::fd::{AsFd as _, BorrowedFd},
@@ -109,6 +110,23 @@ impl Namespace {
     /// As [`Self::configure`].
     pub fn query(&self, commands: &str) -> Result<String> {
         run_with_input("ip", &["-n", &self.name, "-batch", "-"], commands)
+    }
+
+    /// Runs a command inside the namespace, with `input` on its standard input, and gives what it
+    /// writes to its standard output.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started or fails; the text has the command line and what it wrote to
+    /// standard error.
+    pub fn run_with_input<S: AsRef<OsStr> + Sync>(
+        &self,
+        program: &str,
+        arguments: &[S],
+        input: &str,
+    ) -> Result<String> {
+        // A child is in the namespace of the thread that starts it.
+        self.enter(|| run_with_input(program, arguments, input))
     }
 
     /// Writes a setting, by its path below `/proc/sys`.

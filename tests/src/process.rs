@@ -22,6 +22,9 @@ use nix::{
 
 use crate::namespace::Namespace;
 
+/// How much of its input the error of a command has, in characters.
+const SHOWN: usize = 10_000;
+
 /// Runs a command to its end and returns its standard output.
 ///
 /// # Errors
@@ -62,7 +65,8 @@ pub(crate) fn run_with_input<S: AsRef<OsStr>>(
         let input = if input.is_empty() {
             String::new()
         } else {
-            format!("\ninput:\n{input}")
+            let shown: String = input.chars().take(SHOWN).collect();
+            format!("\ninput:\n{shown}")
         };
         bail!(
             "`{line}` failed ({}): {}{input}",

@@ -32,7 +32,7 @@ use super::{
     tables::{ConntrackArgs, SizeArgs},
 };
 
-/// How long no event must come before replaced table space is freed, which takes milliseconds.
+/// How long no event must come before what was replaced is freed, which takes milliseconds.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// How many requests wait for the loop before those who ask do.
@@ -221,11 +221,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         tokio::select! {
             Some(request) = requests.recv() => controller.handle(request),
             () = links.changed() => controller.agent_mut().reconcile_interfaces(),
-            () = sleep(IDLE), if controller.agent().datapath().has_retired() => {
-                if let Err(error) = controller.agent_mut().datapath_mut().reclaim() {
-                    warn!(%error, "replaced table space stays in use");
-                }
-            },
+            () = sleep(IDLE), if controller.has_to_tidy() => controller.tidy(),
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }
