@@ -10,7 +10,7 @@ mod services;
 mod studies;
 mod subject;
 
-use std::thread;
+use std::{path::Path, thread};
 
 use anyhow::{Result, anyhow};
 
@@ -27,19 +27,19 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("traffic") {
         return Ok(());
     }
-    let quick = bench.options().quick;
+    let agent = &bench.options().agent;
     eprintln!("traffic: setting up");
-    let mut subjects = kinds(quick)
-        .into_iter()
-        .map(|kind| {
+    let mut subjects = Vec::new();
+    for kind in kinds(bench.options().quick, has_redirect(agent)?) {
+        for _ in 0..instances(kind) {
             interrupt::check()?;
-            Subject::new(kind)
-        })
-        .collect::<Result<Vec<_>>>()?;
+            subjects.push(Subject::new(kind)?);
+        }
+    }
     load_rules(&subjects)?;
     for subject in &mut subjects {
         interrupt::check()?;
-        subject.start_agent(&bench.options().agent)?;
+        subject.start_agent(agent)?;
     }
     if let [direct, ..] = subjects.as_slice() {
         bench.facts(generator::facts(direct)?);
@@ -47,8 +47,8 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     studies::run(bench, &subjects)
 }
 
-/// The subjects, each baseline before what is compared to it.
-fn kinds(quick: bool) -> Vec<Kind> {
+/// The kinds of subjects, each baseline before what is compared to it.
+fn kinds(quick: bool, redirect: bool) -> Vec<Kind> {
     let kind = |proxy, others, masquerade| Kind {
         proxy,
         others,
@@ -62,14 +62,32 @@ fn kinds(quick: bool) -> Vec<Kind> {
             }
         }
     }
-    let masquerading = [
-        Proxy::Direct,
-        Proxy::Shunt,
-        Proxy::Nftables,
-        Proxy::Iptables,
-    ];
-    kinds.extend(masquerading.map(|proxy| kind(proxy, 0, true)));
+    kinds.extend(redirect.then_some(kind(Proxy::Redirect, 0, false)));
+    kinds.push(kind(Proxy::Direct, 0, true));
+    kinds.extend(redirect.then_some(kind(Proxy::Redirect, 0, true)));
+    let proxies = [Proxy::Shunt, Proxy::Nftables, Proxy::Iptables];
+    kinds.extend(proxies.map(|proxy| kind(proxy, 0, true)));
     kinds
+}
+
+/// How many subjects of a kind there are, which take turns round by round.
+///
+/// Two nodes that differ in nothing but where in memory they are may be as far apart as some of
+/// the bounds are from 1.
+const fn instances(kind: Kind) -> usize {
+    match kind.proxy {
+        Proxy::Direct | Proxy::Shunt | Proxy::Redirect
+            if !kind.masquerade && kind.others != 1_000 =>
+        {
+            3
+        }
+        _ => 1,
+    }
+}
+
+/// Whether this agent can hand packets straight to pods.
+fn has_redirect(agent: &Path) -> Result<bool> {
+    Ok(shunt_tests::run(&agent.to_string_lossy(), &["agent", "--help"])?.contains("--redirect"))
 }
 
 /// Loads all rules, as many at a time as there are CPUs, the largest first.

@@ -1,6 +1,6 @@
 //! What is compared with what.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{
     load::{self, Exchange},
@@ -25,25 +25,26 @@ const EXCHANGES: [Exchange; 6] = [
 pub(super) fn run(bench: &mut Bench, subjects: &[Subject]) -> Result<()> {
     for path in Path::ALL {
         for masquerade in [false, true] {
+            let subjects: Vec<_> = subjects
+                .chunk_by(|one, next| one.kind() == next.kind())
+                .filter(|same| same[0].kind().masquerade == masquerade)
+                .collect();
             for exchange in EXCHANGES {
-                let subjects = subjects
-                    .iter()
-                    .filter(|subject| subject.kind().masquerade == masquerade)
-                    .collect::<Vec<_>>();
-                let study = study(bench.options().quick, path, exchange, masquerade, &subjects);
-                bench.study(study)?;
+                let quick = bench.options().quick;
+                bench.study(study(quick, path, exchange, masquerade, &subjects))?;
             }
         }
     }
     Ok(())
 }
 
+/// A study of subjects, those of a kind together.
 fn study<'a>(
     quick: bool,
     path: Path,
     exchange: Exchange,
     masquerade: bool,
-    subjects: &[&'a Subject],
+    subjects: &[&'a [Subject]],
 ) -> Study<'a> {
     let (word, unit, better) = match exchange {
         Exchange::Request => ("request", "us a TCP request", Better::Lower),
@@ -59,15 +60,19 @@ fn study<'a>(
     };
     let node = if masquerade { "-masquerading" } else { "" };
     let rounds = match (quick, path) {
-        (false, Path::SameNode) => 41,
-        (false, _) => 21,
-        (true, Path::SameNode) => 9,
+        (false, Path::SameNode) => 61,
+        (false, _) => 31,
+        (true, Path::SameNode) => 15,
         (true, _) => 5,
     };
     let name = format!("traffic/{}{node}/{word}", path.word());
     let mut study = Study::new(name, unit, better).rounds(rounds);
-    for &subject in subjects {
-        study = study.subject(subject.name(), move || measure(subject, path, exchange));
+    for &same in subjects {
+        let mut turns = same.iter().cycle();
+        study = study.subject(same[0].name(), move || match turns.next() {
+            Some(subject) => measure(subject, path, exchange),
+            None => bail!("there is no subject of this kind"),
+        });
     }
     if path == Path::SameNode && !masquerade {
         for bound in bounds(exchange, subjects) {
@@ -79,9 +84,9 @@ fn study<'a>(
 
 fn measure(subject: &Subject, path: Path, exchange: Exchange) -> Result<Sample> {
     let count = match exchange {
-        Exchange::Request | Exchange::Datagram => 1_000,
-        Exchange::Connection | Exchange::ServerCloses | Exchange::NewFlow => 200,
-        Exchange::Bulk => 20,
+        Exchange::Request | Exchange::Datagram => 500,
+        Exchange::Connection | Exchange::ServerCloses | Exchange::NewFlow => 100,
+        Exchange::Bulk => 10,
     };
     let load::Exchanged { times, .. } = load::run(
         exchange,
@@ -107,15 +112,15 @@ fn measure(subject: &Subject, path: Path, exchange: Exchange) -> Result<Sample> 
 }
 
 /// What Shunt has to reach.
-fn bounds<'a>(exchange: Exchange, subjects: &[&'a Subject]) -> Vec<Bound<'a>> {
+fn bounds<'a>(exchange: Exchange, subjects: &[&'a [Subject]]) -> Vec<Bound<'a>> {
     let name = |proxy: Proxy, others: usize| {
-        subjects.iter().find_map(|subject| {
+        subjects.iter().find_map(|same| {
             let kind = Kind {
                 proxy,
                 others,
                 masquerade: false,
             };
-            (subject.kind() == kind).then_some(subject.name())
+            (same[0].kind() == kind).then_some(same[0].name())
         })
     };
     let (figure, limit, redirected, more) = match exchange {
