@@ -5,6 +5,7 @@
 mod address;
 mod affinity;
 mod any_packet;
+mod budget;
 mod clients;
 mod connections;
 mod families;
@@ -16,6 +17,7 @@ mod icmp_errors;
 mod icmp_untouched;
 mod lifetime;
 mod links;
+mod listing;
 mod loading;
 mod node;
 mod opening_cost;

@@ -1,0 +1,150 @@
+//! What a packet's way through the programs may cost: lookups, and instructions.
+//!
+//! Read off the programs as the kernel has verified and translated them: array lookups are inlined there,
+//! and what is left of calls is what costs. Of all ways through a function those count that end on the
+//! fast path: whatever calls the general way's parser is cut off.
+
+use std::{collections::HashMap, os::fd::AsFd as _};
+
+use shunt::datapath::{Datapath, DatapathOptions};
+
+use super::{
+    listing::{Listing, Step},
+    needs_root,
+};
+
+/// A lookup in a hash table, as the kernel calls it directly.
+const LOOKUP: &str = "__htab_map_lookup_elem";
+/// What only a packet that is rewritten comes by.
+const REWRITE: &str = "bpf_l4_csum_replace";
+
+/// The dearest way from some place on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cost {
+    lookups: u32,
+    instructions: u32,
+}
+
+impl Cost {
+    fn dearer(self, other: Self) -> Self {
+        Self {
+            lookups: self.lookups.max(other.lookups),
+            instructions: self.instructions.max(other.instructions),
+        }
+    }
+}
+
+/// A search for the dearest ways through one function.
+struct Search<'a> {
+    listing: &'a Listing,
+    /// Functions at whose call a way is cut off.
+    cut: Vec<usize>,
+    /// By place, and whether the packet is to be rewritten yet; `None`: no such way leads on.
+    known: HashMap<(usize, bool), Option<Cost>>,
+}
+
+impl Search<'_> {
+    /// The dearest way from `place` to the function's end on which the packet is still to be
+    /// rewritten, or is not.
+    fn from(&mut self, place: usize, is_to_be_rewritten: bool) -> Option<Cost> {
+        let at = (place, is_to_be_rewritten);
+        if let Some(known) = self.known.get(&at) {
+            return *known;
+        }
+        // A way that comes back here is none: no loop is on the fast path.
+        self.known.insert(at, None);
+        let mut lookups = 0;
+        let mut still = is_to_be_rewritten;
+        let next = place + 1;
+        let on = match self.listing.steps[place].clone() {
+            Step::Exit => (!still).then_some(Cost {
+                lookups: 0,
+                instructions: 0,
+            }),
+            Step::Function(function) if self.cut.contains(&function) => None,
+            Step::Jump(there) => self.from(there, still),
+            Step::Branch(there) => match (self.from(there, still), self.from(next, still)) {
+                (Some(a), Some(b)) => Some(a.dearer(b)),
+                (a, b) => a.or(b),
+            },
+            Step::Kernel(name) => {
+                lookups = u32::from(name == LOOKUP);
+                still &= name != REWRITE;
+                self.from(next, still)
+            }
+            Step::Function(_) | Step::Next => self.from(next, still),
+        };
+        let cost = on.map(|on| Cost {
+            lookups: on.lookups + lookups,
+            instructions: on.instructions + 1,
+        });
+        self.known.insert(at, cost);
+        cost
+    }
+}
+
+/// The dearest fast ways through a function of a program: of a packet that is translated, and of any
+/// other.
+fn costs(redirect: bool, program: &'static str, function: &str) -> [Cost; 2] {
+    let options = DatapathOptions {
+        redirect,
+        pod_cidrs: vec!["10.1.1.0/24".parse().unwrap()],
+        ..DatapathOptions::default()
+    };
+    let mut datapath = Datapath::load(&options).unwrap();
+    let program = datapath.program(program).unwrap().fd().unwrap();
+    let listing = Listing::of(program.as_fd());
+    let begin = listing.begins[listing.function(function)];
+    let general = listing.names.iter().enumerate();
+    let cut = general.filter(|(_, name)| name.starts_with("parse_v"));
+    let cut: Vec<usize> = cut.map(|(number, _)| number).collect();
+    assert_eq!(cut.len(), 2, "{:?}", listing.names);
+    let mut search = Search {
+        listing: &listing,
+        cut,
+        known: HashMap::new(),
+    };
+    // The programs are long, and each instruction of a way is a call here.
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .stack_size(64 << 20)
+            .spawn_scoped(scope, || {
+                [true, false].map(|is_rewritten| search.from(begin, is_rewritten).unwrap())
+            })
+            .unwrap()
+            .join()
+            .unwrap()
+    })
+}
+
+/// A change that needs more than these has to say why it is worth it.
+#[test]
+fn an_established_packet_costs_one_lookup_towards_a_backend_and_one_back() {
+    needs_root!();
+    for (program, function, lookups, lookups_of_others, instructions) in [
+        (Datapath::INGRESS, Datapath::INGRESS, 1, 3, 360),
+        (Datapath::INGRESS, "ingress_v6", 1, 3, 420),
+        (Datapath::EGRESS, Datapath::EGRESS, 1, 1, 240),
+        (Datapath::EGRESS, "egress_v6", 1, 1, 250),
+    ] {
+        let [translated, others] = costs(false, program, function);
+        eprintln!("{function}: {translated:?}, others {others:?}");
+        assert_eq!(translated.lookups, lookups, "{function}: {translated:?}");
+        assert_eq!(others.lookups, lookups_of_others, "{function}: {others:?}");
+        assert!(
+            translated.instructions <= instructions,
+            "{function}: {} instructions are more than {instructions}",
+            translated.instructions
+        );
+    }
+}
+
+#[test]
+fn delivery_in_one_hop_costs_at_most_one_lookup_more() {
+    needs_root!();
+    let [translated, _] = costs(true, Datapath::INGRESS, Datapath::INGRESS);
+    assert_eq!(
+        translated.lookups, 3,
+        "reply, request, and the peers at times"
+    );
+}
