@@ -17,7 +17,7 @@ use crate::{
 /// untouched.
 #[inline(always)]
 pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
-    if let Some(verdict) = F::fast_path(context, link, Direction::Reply) {
+    if let Some(verdict) = F::fast_path(context, link, Hook::Egress) {
         return verdict;
     }
     let mut packet = Packet::<F>::none();

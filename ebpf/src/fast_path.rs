@@ -8,13 +8,14 @@
 //! same there, only slower.
 
 use aya_ebpf::programs::TcContext;
-use shunt_common::{ConntrackEntry, ConntrackKey, Counter, Direction, TCP, UDP};
+use shunt_common::{ConntrackEntry, ConntrackKey, Counter, Direction, Hook, TCP, UDP};
 
 use crate::{
     config, conntrack,
     counters::{count, drop},
+    delivery,
     family::{Family, Header as _},
-    frame::{at, at_mut},
+    frame::{Extent, at, at_mut},
     packet::Link,
     rewrite::follow,
     service,
@@ -31,23 +32,23 @@ struct Headers<N, T> {
 
 /// What a packet is to be done with.
 enum Way<F: Family> {
-    /// It gets the tuple of this entry, in which the client's end is its own.
-    Translate(&'static mut ConntrackEntry<F>),
+    /// It gets the tuple of this entry of its direction, in which the client's end is its own.
+    Translate(Direction, &'static mut ConntrackEntry<F>),
     /// It is not ours.
     Pass,
     /// It is not for here.
     General,
 }
 
-/// Handles the packet if it goes the fast path in this direction; `None` leaves it untouched.
+/// Handles the packet if it goes the fast path at this hook; `None` leaves it untouched.
 #[inline(always)]
-pub fn handle<F: Family>(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
+pub fn handle<F: Family>(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict> {
     match at::<F::Header>(context, link.header_length())
         .ok()?
         .protocol_of_whole()?
     {
-        TCP => segment::<F, TcpHeader>(context, link, TCP, direction),
-        UDP => segment::<F, UdpHeader>(context, link, UDP, direction),
+        TCP => segment::<F, TcpHeader>(context, link, TCP, hook),
+        UDP => segment::<F, UdpHeader>(context, link, UDP, hook),
         _ => None,
     }
 }
@@ -57,9 +58,10 @@ fn segment<F: Family, T: Segment>(
     context: &TcContext,
     link: Link,
     protocol: u8,
-    direction: Direction,
+    hook: Hook,
 ) -> Option<Verdict> {
     let begin = link.header_length();
+    let offset = begin + F::HEADER_LENGTH;
     let Headers { network, transport } = at_mut::<Headers<F::Header, T>>(context, begin).ok()?;
     // What a frame has behind its packet's end is no header.
     let length = network.packet_length();
@@ -68,16 +70,28 @@ fn segment<F: Family, T: Segment>(
     }
     let ports = transport.ports().word();
     let (source, destination) = (*network.source(), *network.destination());
-    let mut key = ConntrackKey::<F>::of_packet(&source, &destination, ports, protocol, direction);
-    let way = match direction {
-        Direction::Forward => request(&mut key, transport.opens()),
-        Direction::Reply => reply(&key),
+    let key =
+        |direction| ConntrackKey::<F>::of_packet(&source, &destination, ports, protocol, direction);
+    let way = match hook {
+        Hook::Ingress => incoming(&mut key(Direction::Forward), transport.opens()),
+        Hook::Egress => reply(&key(Direction::Reply)),
     };
-    let entry = match way {
-        Way::Translate(entry) => entry,
+    let (direction, entry) = match way {
+        Way::Translate(direction, entry) => (direction, entry),
         Way::Pass => return Some(Verdict::PASS),
         Way::General => return None,
     };
+    let extent = Extent {
+        network: begin,
+        payload: offset + transport.length(),
+    };
+    let hop = match hook {
+        Hook::Ingress => delivery::find(context, link, extent, &entry.translated, false),
+        Hook::Egress => None,
+    };
+    if hook == Hook::Ingress && direction == Direction::Reply && hop.is_none() {
+        return None;
+    }
     conntrack::note(entry, transport.says());
 
     let was = transport.checksum();
@@ -93,15 +107,21 @@ fn segment<F: Family, T: Segment>(
     }
     let (addresses, ports) = (entry.address_change, entry.port_change);
     network.follow(addresses);
-    let offset = begin + F::HEADER_LENGTH;
     if follow::<F, T>(context, offset, was, addresses, ports).is_err() {
         return Some(drop(context, Counter::DropRewrite));
     }
+    let verdict = match hop {
+        Some(hop) if hop.take(context, begin).is_err() => {
+            return Some(drop(context, Counter::DropRewrite));
+        }
+        Some(_) => Verdict::REDIRECT,
+        None => Verdict::PASS,
+    };
     count(match direction {
         Direction::Forward => Counter::Request,
         Direction::Reply => Counter::Reply,
     });
-    Some(Verdict::PASS)
+    Some(verdict)
 }
 
 /// Where a backend's packet goes.
@@ -109,9 +129,24 @@ fn segment<F: Family, T: Segment>(
 fn reply<F: Family>(key: &ConntrackKey<F>) -> Way<F> {
     match conntrack::entry(key) {
         None => Way::Pass,
-        Some(entry) if keeps_client(entry) => Way::Translate(entry),
+        Some(entry) if keeps_client(entry) => Way::Translate(Direction::Reply, entry),
         Some(_) => Way::General,
     }
+}
+
+/// Where a packet goes that comes in: of a client, or also of a backend if those are delivered in
+/// one hop.
+#[inline(always)]
+fn incoming<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
+    // Of what comes to a pod, nearly all are replies.
+    if config::redirects() && F::is_of_pod(&key.tuple.destination) {
+        key.direction = Direction::Reply as u8;
+        match reply(key) {
+            Way::Pass => key.direction = Direction::Forward as u8,
+            way => return way,
+        }
+    }
+    request(key, opens)
 }
 
 /// Where a client's packet goes.
@@ -130,7 +165,7 @@ fn request<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
         let is_current = !opens || service::is_current::<F>(entry.backend, entry.generation);
         let is_answer = is_snat_port && is_snat_ip::<F>(&old.destination);
         return if keeps_client(entry) && is_current && !is_syn && !is_answer {
-            Way::Translate(entry)
+            Way::Translate(Direction::Forward, entry)
         } else {
             Way::General
         };
@@ -139,7 +174,7 @@ fn request<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
         return Way::General;
     }
     key.direction = Direction::Reply as u8;
-    if is_snat_port && conntrack::entry(key).is_some() {
+    if (is_snat_port || config::redirects()) && conntrack::entry(key).is_some() {
         Way::General
     } else {
         Way::Pass

@@ -7,7 +7,7 @@
 //! stack frame of its own besides; a chain of them has 512 bytes.
 
 use aya_ebpf::{bindings::__sk_buff, programs::TcContext};
-use shunt_common::{Direction, Tuple, V4, V6};
+use shunt_common::{Hook, Tuple, V4, V6};
 
 use crate::{
     fast_path,
@@ -19,7 +19,7 @@ use crate::{
 /// A family's functions.
 pub trait Functions: shunt_common::Family {
     /// [`fast_path::handle`].
-    fn fast_path(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict>;
+    fn fast_path(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict>;
 
     /// [`Packet::parse_here`].
     fn parse(context: &TcContext, link: Link, packet: &mut Packet<Self>) -> bool;
@@ -69,8 +69,8 @@ macro_rules! functions {
 
         impl Functions for $family {
             #[inline(always)]
-            fn fast_path(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
-                $fast_path(context, link, direction)
+            fn fast_path(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict> {
+                $fast_path(context, link, hook)
             }
 
             #[inline(always)]
@@ -91,31 +91,31 @@ functions!(V6: parse_v6, rewrite_v6, fast_path_v6);
 
 /// Inlined: its few variables cost the programs no stack, and a call would cost it a tenth.
 #[inline(always)]
-fn fast_path_v4(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
-    fast_path::handle::<V4>(context, link, direction)
+fn fast_path_v4(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict> {
+    fast_path::handle::<V4>(context, link, hook)
 }
 
 #[inline(always)]
-fn fast_path_v6(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
-    let function = match (link, direction) {
-        (Link::Ethernet, Direction::Forward) => request_v6,
-        (Link::Ethernet, Direction::Reply) => reply_v6,
-        (Link::None, Direction::Forward) => request_v6_l3,
-        (Link::None, Direction::Reply) => reply_v6_l3,
+fn fast_path_v6(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict> {
+    let function = match (link, hook) {
+        (Link::Ethernet, Hook::Ingress) => ingress_v6,
+        (Link::Ethernet, Hook::Egress) => egress_v6,
+        (Link::None, Hook::Ingress) => ingress_v6_l3,
+        (Link::None, Hook::Egress) => egress_v6_l3,
     };
     Verdict::of_value(function(context.skb.skb))
 }
 
 /// Makes functions of IPv6's fast path.
 macro_rules! fast_paths {
-    ($($name:ident: $link:ident $direction:ident,)*) => {
+    ($($name:ident: $link:ident $hook:ident,)*) => {
         $(
             #[inline(never)]
             #[unsafe(no_mangle)]
             pub extern "C" fn $name(context: *mut __sk_buff) -> i32 {
                 let context = TcContext::new(context);
                 let verdict =
-                    fast_path::handle::<V6>(&context, Link::$link, Direction::$direction);
+                    fast_path::handle::<V6>(&context, Link::$link, Hook::$hook);
                 Verdict::to_value(verdict)
             }
         )*
@@ -123,8 +123,8 @@ macro_rules! fast_paths {
 }
 
 fast_paths! {
-    request_v6: Ethernet Forward,
-    reply_v6: Ethernet Reply,
-    request_v6_l3: None Forward,
-    reply_v6_l3: None Reply,
+    ingress_v6: Ethernet Ingress,
+    egress_v6: Ethernet Egress,
+    ingress_v6_l3: None Ingress,
+    egress_v6_l3: None Egress,
 }

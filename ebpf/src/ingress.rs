@@ -1,12 +1,12 @@
 //! Packets that come in: of a client to a frontend, so on to a backend; or of a backend to an
-//! address that stands for a client's.
+//! address that stands for a client's, or, with `--redirect`, to any client.
 
 use aya_ebpf::programs::TcContext;
 use aya_log_ebpf::debug;
 use shunt_common::{Counter, Direction, Hook, Tuple};
 
 use crate::{
-    answer,
+    answer, config,
     conntrack::{self, Found},
     counters::{count, drop},
     exit,
@@ -33,7 +33,7 @@ pub struct Arrival<F: shunt_common::Family> {
 /// passes every other packet untouched.
 #[inline(always)]
 pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
-    if let Some(verdict) = F::fast_path(context, link, Direction::Forward) {
+    if let Some(verdict) = F::fast_path(context, link, Hook::Ingress) {
         return verdict;
     }
     // Always there: the table has an entry for each CPU.
@@ -68,6 +68,12 @@ fn find<F: Family>(
         return Err(Verdict::PASS);
     }
     if answer::find(packet, translated) {
+        return Ok(Counter::Reply);
+    }
+    if config::redirects()
+        && let Some(found) = conntrack::find(packet, Direction::Reply)
+    {
+        *translated = found.entry.translated;
         return Ok(Counter::Reply);
     }
     translate(context, packet, translated)?;

@@ -12,6 +12,7 @@ mod answer;
 mod config;
 mod conntrack;
 mod counters;
+mod delivery;
 mod egress;
 mod exit;
 mod extensions;
@@ -44,6 +45,7 @@ use crate::{family::Family as _, packet::Link, verdict::Verdict};
 
 /// Hook: ingress of a client's interface, before routing and netfilter.
 #[classifier]
+#[inline(always)]
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the macro passes the context so"
@@ -54,6 +56,7 @@ pub fn tc_ingress(context: TcContext) -> i32 {
 
 /// Hook: egress of a client's interface, after netfilter.
 #[classifier]
+#[inline(always)]
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the macro passes the context so"
@@ -64,6 +67,7 @@ pub fn tc_egress(context: TcContext) -> i32 {
 
 /// As [`tc_ingress`], on an interface whose packets have no link header.
 #[classifier]
+#[inline(always)]
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the macro passes the context so"
@@ -74,6 +78,7 @@ pub fn tc_ingress_l3(context: TcContext) -> i32 {
 
 /// As [`tc_egress`], on an interface whose packets have no link header.
 #[classifier]
+#[inline(always)]
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the macro passes the context so"

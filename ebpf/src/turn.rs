@@ -5,16 +5,9 @@ use aya_ebpf::{
 };
 
 use crate::{
-    frame::{Unreadable, at_mut},
+    frame::{EthernetAddresses, Unreadable, at_mut},
     packet::Link,
 };
-
-/// The addresses of an Ethernet header.
-#[repr(C)]
-struct EthernetAddresses {
-    destination: [u8; 6],
-    source: [u8; 6],
-}
 
 /// Has the kernel send the packet out of the interface that it came in by, to the station that
 /// sent it; the program has to end with [`crate::verdict::Verdict::REDIRECT`].

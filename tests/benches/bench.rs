@@ -11,6 +11,7 @@ use crate::{
     measure::Study,
     packets,
     report::{Facts, Report},
+    traffic,
 };
 
 /// Measures Shunt. `cargo xtask bench` builds what it needs and runs it.
@@ -52,6 +53,8 @@ pub struct Options {
 enum Suite {
     /// A packet through each program
     Packets,
+    /// Requests and connections in network namespaces
+    Traffic,
     /// Events, from their arrival to the kernel's tables
     Control,
 }
@@ -60,6 +63,7 @@ impl Suite {
     fn run(self, bench: &mut Bench) -> Result<()> {
         match self {
             Self::Packets => packets::run(bench),
+            Self::Traffic => traffic::run(bench),
             Self::Control => control::run(bench),
         }
     }

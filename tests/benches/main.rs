@@ -11,6 +11,7 @@ mod measure;
 mod packets;
 mod report;
 mod rulesets;
+mod traffic;
 
 use std::process::ExitCode;
 
@@ -19,6 +20,9 @@ use clap::Parser as _;
 use crate::bench::{Bench, Options};
 
 fn main() -> ExitCode {
+    if let Some(served) = traffic::serve_if_asked() {
+        return served;
+    }
     match Bench::new(Options::parse()).and_then(Bench::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -166,11 +166,18 @@ impl Toolchain {
         Ok(target_dir.join(TARGET).join("bpf").join(name))
     }
 
-    /// Debug information, BTF made from it, and neutral names for the folders of this machine.
+    /// Debug information, BTF made from it, and neutral names for the folders of this machine. The
+    /// linker is to expand copies of a few bytes, which it would otherwise do by calls of a loop that
+    /// takes them byte by byte: it leaves all but `memcpy` alone for the sake of packet memory on
+    /// machines that need alignment.
     fn rustflags(&self, root: &Path, target_dir: &Path) -> Vec<String> {
-        let mut flags: Vec<String> = ["-Cdebuginfo=2", "-Clink-arg=--btf"]
-            .map(String::from)
-            .into();
+        let mut flags: Vec<String> = [
+            "-Cdebuginfo=2",
+            "-Clink-arg=--btf",
+            "-Clink-arg=--disable-expand-memcpy-in-order",
+        ]
+        .map(String::from)
+        .into();
         let sources = self
             .rustc
             .ancestors()

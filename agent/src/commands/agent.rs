@@ -71,6 +71,11 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "N", default_value_t = RejectLimit::default().rate)]
     reject_rate: u32,
 
+    /// Hand packets to pods of this node straight to the pod's device, and its replies on, past
+    /// the host's stack. The host's netfilter rules do not see these packets. Needs --pod-cidr
+    #[arg(long, requires = "pod_cidrs")]
+    redirect: bool,
+
     #[command(flatten)]
     families: FamilyArgs,
 
@@ -127,6 +132,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         hairpin_ips,
         snat,
         reject_rate,
+        redirect,
         families,
         packet_log,
         sizes,
@@ -171,6 +177,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         snat_v6: snat_from.v6,
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
+        redirect,
         families,
         packet_log,
         sizes: sizes.table_sizes(),

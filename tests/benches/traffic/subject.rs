@@ -1,0 +1,241 @@
+//! A subject: two nodes, their pods and a client outside, with something on the node that
+//! translates services, or nothing.
+
+use std::{cell::RefCell, fmt, path::Path};
+
+use anyhow::{Context as _, Result};
+use shunt_tests::{Agent, Namespace, PinDir, Sandbox, addresses};
+
+use super::{
+    load::{Served, SourcePorts},
+    services::{self, HOSTS, Place, SERVED},
+};
+use crate::rulesets::{iptables, nftables};
+
+/// What a CNI adds that hides its pods' addresses from the world outside.
+const MASQUERADE: &str = "\
+table ip cni {
+    chain postrouting {
+        type nat hook postrouting priority srcnat; policy accept;
+        ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 masquerade
+    }
+}
+";
+
+/// What translates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proxy {
+    /// Nothing: clients use the backends' addresses.
+    Direct,
+    Shunt,
+    /// Shunt with `--redirect`.
+    Redirect,
+    Nftables,
+    Iptables,
+}
+
+/// What a subject is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) proxy: Proxy,
+    /// How many services there are besides those that are measured.
+    pub(super) others: usize,
+    /// Whether the node has the rule of a CNI that masquerades, and so tracks connections.
+    pub(super) masquerade: bool,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let proxy = match self.proxy {
+            Proxy::Direct => return f.write_str("direct"),
+            Proxy::Shunt => "Shunt",
+            Proxy::Redirect => "Shunt --redirect",
+            Proxy::Nftables => "nftables",
+            Proxy::Iptables => "iptables",
+        };
+        let services = match self.others {
+            0 => "1",
+            1_000 => "1,000",
+            10_000 => "10,000",
+            others => return write!(f, "{proxy}, {others}"),
+        };
+        write!(f, "{proxy}, {services}")
+    }
+}
+
+/// A subject. Dropping it removes all of it, the agent first.
+#[derive(Debug)]
+pub(super) struct Subject {
+    kind: Kind,
+    name: String,
+    _agent: Option<(Agent, PinDir)>,
+    served: [Served; 2],
+    ports: RefCell<SourcePorts>,
+    sandbox: Sandbox,
+}
+
+impl Subject {
+    /// The namespaces with their servers' sockets. Nothing translates yet.
+    ///
+    /// # Errors
+    ///
+    /// When a namespace cannot be made.
+    pub(super) fn new(kind: Kind) -> Result<Self> {
+        let sandbox = Sandbox::new()?;
+        for client in [sandbox.pod("pod-c").namespace(), sandbox.outside()] {
+            // Twice as many connections before a port comes again.
+            client.set("net/ipv4/ip_local_port_range", "1024 65535")?;
+        }
+        let listen = |place: Place| {
+            let (node, device) = match place {
+                Place::Local => (sandbox.node(), place.pod()),
+                Place::Remote => (sandbox.node2(), place.pod()),
+            };
+            let pod = sandbox.pod(place.pod()).namespace();
+            for address in HOSTS.map(|host| place.address(host)) {
+                pod.configure(&format!("address add {address}/32 dev eth0\n"))?;
+                node.configure(&format!("route add {address}/32 dev {device}\n"))?;
+            }
+            Served::listen(pod, SERVED)
+        };
+        let [local, remote] = Place::ALL.map(listen);
+        let served = [local?, remote?];
+        if kind.masquerade {
+            let arguments = ["-f", "-"];
+            sandbox
+                .node()
+                .run_with_input("nft", &arguments, MASQUERADE)?;
+        }
+        Ok(Self {
+            name: kind.to_string(),
+            kind,
+            _agent: None,
+            served,
+            ports: RefCell::new(SourcePorts::new()),
+            sandbox,
+        })
+    }
+
+    /// What is to be loaded into the node before it can be measured.
+    pub(super) fn rules(&self) -> Option<Rules<'_>> {
+        let tool = match self.kind.proxy {
+            Proxy::Direct | Proxy::Shunt | Proxy::Redirect => return None,
+            Proxy::Nftables => Tool::Nft,
+            Proxy::Iptables => Tool::IptablesRestore,
+        };
+        Some(Rules {
+            tool,
+            others: self.kind.others,
+            node: self.sandbox.node(),
+        })
+    }
+
+    /// Starts the agent, if this subject has one, and tells it the services.
+    ///
+    /// The agent ends with the thread that calls this.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start, or refuses an event.
+    pub(super) fn start_agent(&mut self, binary: &Path) -> Result<()> {
+        let mut flags = vec!["--pod-cidr", addresses::POD_CIDR];
+        match self.kind.proxy {
+            Proxy::Shunt => {}
+            Proxy::Redirect => flags.push("--redirect"),
+            Proxy::Direct | Proxy::Nftables | Proxy::Iptables => return Ok(()),
+        }
+        let pins = PinDir::new();
+        let mut agent = Agent::start(binary, self.sandbox.node(), &pins, &flags)?;
+        agent.apply_all(&[services::resync()])?;
+        let services = services::services(self.kind.others);
+        let events: Vec<_> = services.iter().map(services::add).collect();
+        // Answers come in order, so that of the last one is enough to wait for.
+        if let Some((last, before)) = events.split_last() {
+            agent.send(before)?;
+            agent.apply_all(&[last])?;
+        }
+        self._agent = Some((agent, pins));
+        Ok(())
+    }
+
+    /// What it is made of.
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What reports call it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The namespaces.
+    pub(super) const fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// The servers of a place.
+    pub(super) const fn served(&self, place: Place) -> &Served {
+        let [local, remote] = &self.served;
+        match place {
+            Place::Local => local,
+            Place::Remote => remote,
+        }
+    }
+
+    /// The source ports for new flows of all its clients.
+    pub(super) const fn ports(&self) -> &RefCell<SourcePorts> {
+        &self.ports
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Tool {
+    Nft,
+    IptablesRestore,
+}
+
+/// Rules that a node is to have.
+#[derive(Debug)]
+pub(super) struct Rules<'a> {
+    tool: Tool,
+    others: usize,
+    node: &'a Namespace,
+}
+
+impl Rules<'_> {
+    /// How many services they are for, about.
+    pub(super) const fn size(&self) -> usize {
+        self.others
+    }
+
+    /// Loads them, which may take minutes.
+    ///
+    /// # Errors
+    ///
+    /// When the tool is not there or does not take them.
+    pub(super) fn load(&self) -> Result<()> {
+        let Self { tool, others, node } = self;
+        let services = services::services(*others);
+        let loaded = match tool {
+            Tool::Nft => {
+                let rules = nftables::load(&services::node(), &services);
+                node.run_with_input("nft", &["-f", "-"], &rules)
+            }
+            Tool::IptablesRestore => {
+                let rules = iptables::load(&services::node(), &services);
+                let restore = |tool| node.run_with_input(tool, &["--noflush"], &rules);
+                // That of nftables compares each chain of its input with all others by name: 1,000
+                // services take it many seconds, and 10,000 most of an hour.
+                restore("iptables-legacy-restore").or_else(|error| {
+                    if *others > 1_000 {
+                        return Err(error.context("--quick does without so many services"));
+                    }
+                    restore("iptables-restore")
+                })
+            }
+        };
+        loaded
+            .map(drop)
+            .with_context(|| format!("cannot load the rules of {others} services"))
+    }
+}
