@@ -12,6 +12,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use shunt_tests::{Ack, Agent, Namespace, PinDir, run};
 
+use crate::interrupt;
+
 /// How long the agent may take to free what was replaced: it waits until no event has come for a
 /// while.
 const FREED: Duration = Duration::from_secs(5);
@@ -58,8 +60,9 @@ impl Subject {
     ///
     /// # Errors
     ///
-    /// If it does not.
+    /// If it does not, or the user wants to stop.
     pub fn apply(&mut self, event: &str) -> Result<Taken> {
+        interrupt::check()?;
         let begin = Instant::now();
         let ack = self.agent.apply(event)?;
         let time = begin.elapsed();

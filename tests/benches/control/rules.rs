@@ -1,7 +1,7 @@
 //! The same services and changes in kube-proxy's rules, by `nft -f` and `iptables-restore`.
 //!
-//! Only the tool is timed, with its start: what kube-proxy itself does before is left out, and so
-//! are the listings that it asks `nft` for.
+//! Only the tool is timed, with its start: what kube-proxy itself does before is left out. The
+//! listings that it asks `nft` for before each change are in a row of their own.
 
 use std::{cell::RefCell, time::Instant};
 
@@ -23,7 +23,7 @@ use crate::{
 const COLD: &str = "control/rules-cold";
 const CHANGE: &str = "control/rules-change";
 
-/// As few services as `nft` loads in seconds.
+/// As many services as both tools load in seconds.
 const FEW: World = World {
     services: 1_000,
     ..WIDE
@@ -51,31 +51,45 @@ struct Rules {
     changes: u32,
 }
 
-/// Runs the studies.
+/// Runs the studies: with few services and both tools; and with many and `nft` alone, since
+/// `iptables-restore` would take a quarter of an hour.
 ///
 /// # Errors
 ///
 /// If an agent does not do as it should, or a tool fails.
 pub fn run(bench: &mut Bench) -> Result<()> {
-    if !bench.wants(COLD) && !bench.wants(CHANGE) {
+    let quick = bench.options().quick;
+    compare(bench, FEW, &Tool::ALL, if quick { 1 } else { 3 })?;
+    if !quick {
+        compare(bench, WIDE, &[Tool::Nft], 2)?;
+    }
+    Ok(())
+}
+
+fn compare(bench: &mut Bench, world: World, tools: &[Tool], rounds: usize) -> Result<()> {
+    let cold_name = format!("{COLD}-{}", world.services);
+    let change_name = format!("{CHANGE}-{}", world.services);
+    if !bench.wants(&cold_name) && !bench.wants(&change_name) {
         return Ok(());
     }
-    let quick = bench.options().quick;
-    let world = if quick { FEW } else { WIDE };
+    let bound = |limit| {
+        let (nft, shunt) = (Tool::Nft.name(), "shunt");
+        Bound::ratio("nft over shunt", nft, shunt, "", Limit::AtLeast(limit))
+    };
     let binary = bench.options().agent.clone();
     let resync = world.resync();
     let name = world.name();
     // What is loaded last is what is changed afterwards.
-    let loaded = Tool::ALL.map(|tool| (tool, RefCell::new(None)));
+    let loaded: Vec<_> = tools
+        .iter()
+        .map(|tool| (*tool, RefCell::new(None)))
+        .collect();
 
-    let mut study = Study::new(
-        COLD,
-        format!("ms until {name} backends are in the kernel"),
-        Better::Lower,
-    )
-    .rounds(if quick { 3 } else { 2 })
-    .slow()
-    .subject("shunt", || cold(&binary, world, &resync));
+    let unit = format!("ms until {name} backends are in the kernel");
+    let mut study = Study::new(cold_name, unit, Better::Lower)
+        .rounds(rounds)
+        .slow()
+        .subject("shunt", || cold(&binary, world, &resync));
     for (tool, loaded) in &loaded {
         study = study.subject(tool.name(), || {
             // The old one goes before the time begins.
@@ -85,32 +99,23 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             Ok(sample)
         });
     }
-    if !quick {
-        study = study.bound(Bound::ratio(
-            "nft over shunt",
-            Tool::Nft.name(),
-            "shunt",
-            "",
-            Limit::AtLeast(COLD_LIMIT),
-        ));
+    if world == WIDE {
+        study = study.bound(bound(COLD_LIMIT));
     }
     bench.study(study)?;
-    if !bench.wants(CHANGE) {
+    if !bench.wants(&change_name) {
         return Ok(());
     }
 
     let changing = RefCell::new(Changing::start(&binary, world)?);
-    let mut study = Study::new(
-        CHANGE,
-        format!("ms a change of one backend among {name}"),
-        Better::Lower,
-    )
-    .rounds(bench.rounds(5, 3))
-    .subject("shunt", || {
-        let mut times = changing.borrow_mut().times(CHANGES)?;
-        times.sort_by(f64::total_cmp);
-        Ok(sample([("", times[times.len() / 2] / 1e3)]))
-    });
+    let unit = format!("ms a change of one backend among {name}");
+    let mut study = Study::new(change_name, unit, Better::Lower)
+        .rounds(bench.rounds(5, 3))
+        .subject("shunt", || {
+            let mut times = changing.borrow_mut().times(CHANGES)?;
+            times.sort_by(f64::total_cmp);
+            Ok(sample([("", times[times.len() / 2] / 1e3)]))
+        });
     for (tool, loaded) in &loaded {
         if loaded.borrow().is_none() {
             *loaded.borrow_mut() = Some(Rules::load(*tool, world)?.0);
@@ -120,14 +125,20 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             loaded.as_mut().context("nothing is loaded")?.change()
         });
     }
-    if !quick {
-        study = study.bound(Bound::ratio(
-            "nft over shunt",
-            Tool::Nft.name(),
-            "shunt",
-            "",
-            Limit::AtLeast(CHANGE_LIMIT),
-        ));
+    if let Some((Tool::Nft, loaded)) = loaded.first() {
+        study = study.subject("nft -f, and the listings before", || {
+            let mut loaded = loaded.borrow_mut();
+            let rules = loaded.as_mut().context("nothing is loaded")?;
+            let begin = Instant::now();
+            for arguments in nftables::LISTINGS {
+                rules.namespace.run_with_input("nft", arguments, "")?;
+            }
+            rules.change()?;
+            Ok(sample([("", milliseconds(begin.elapsed()))]))
+        });
+    }
+    if world == WIDE {
+        study = study.bound(bound(CHANGE_LIMIT));
     }
     bench.study(study)
 }

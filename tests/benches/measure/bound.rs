@@ -23,12 +23,15 @@ impl Limit {
     }
 }
 
+/// What a round says of a bound.
+type Value<'a> = Box<dyn Fn(&Round) -> Option<f64> + 'a>;
+
 /// A value that follows from the figures of a round, and its limit. The median of the rounds is
 /// what is judged.
 pub struct Bound<'a> {
     label: String,
     limit: Limit,
-    value: Box<dyn Fn(&Round) -> Option<f64> + 'a>,
+    value: Value<'a>,
 }
 
 impl<'a> Bound<'a> {

@@ -53,7 +53,7 @@ fn draw<B: DrawingBackend>(
             .pos(Pos::new(side, VPos::Center))
     };
     let title = format!("{} ({}), over the first row", results.study, results.unit);
-    area.draw(&Text::new(title, (10, 20), text(15, &BLACK, HPos::Left)))?;
+    area.draw(&Text::new(title, (10, 20), text(18, &BLACK, HPos::Left)))?;
 
     let ratios = results.rows.iter().filter_map(|row| row.ratio);
     let most = ratios.map(|ratio| ratio.upper).fold(1.0, f64::max);
@@ -65,7 +65,7 @@ fn draw<B: DrawingBackend>(
     for (place, row) in results.rows.iter().enumerate() {
         let middle = (ABOVE + ROW * place as u32 + ROW / 2) as i32;
         let name = format!("{} {}", row.subject, row.figure);
-        let style = text(13, &BLACK, HPos::Right);
+        let style = text(15, &BLACK, HPos::Right);
         area.draw(&Text::new(name, (BARS.0 - 8, middle), style))?;
         let Some(Spread {
             lower,
@@ -97,7 +97,7 @@ fn draw<B: DrawingBackend>(
         area.draw(&Text::new(
             ratio(median),
             (BARS.1 + 8, middle),
-            text(13, &BLACK, HPos::Left),
+            text(15, &BLACK, HPos::Left),
         ))?;
     }
     let one = across(1.0);
