@@ -30,7 +30,7 @@ pub(crate) fn change(node: &Node, services: &[Service], changed: &[Service]) -> 
 }
 
 /// Rules of the built-in chains, each put first.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Jumps {
     filter: &'static [&'static str],
     nat: &'static [&'static str],
