@@ -129,7 +129,8 @@ impl Agent {
             conflicts: plan.conflicts.clone(),
             took: Duration::ZERO,
         };
-        let interfaces_changed = plan.frontend_ifs.is_some() || plan.snapshot.is_some();
+        let interfaces_changed =
+            plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
         self.renderer.commit(plan);
         if interfaces_changed {
             self.reconcile_interfaces();
@@ -157,7 +158,10 @@ impl Agent {
     /// Brings the programs onto every wanted interface that exists; to be called whenever
     /// interfaces change.
     pub fn reconcile_interfaces(&mut self) {
-        let wanted = self.renderer.frontend_ifs() | &self.interfaces;
+        let mut wanted = self.renderer.frontend_ifs() | &self.interfaces;
+        if self.datapath.redirects() {
+            wanted.extend(self.renderer.backend_ifs().iter().cloned());
+        }
         let synced = self.renderer.is_synced();
         self.attachments
             .reconcile(&mut self.datapath, &wanted, synced);

@@ -1,7 +1,7 @@
 //! The agent's loop, as far as it does not wait: each request is done and answered, and every
 //! event acknowledged in the log.
 
-use std::{fmt, path::PathBuf, time::Instant};
+use std::{fmt, mem, path::PathBuf, time::Instant};
 
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 use crate::{
     agent::Agent,
     api::{Origin, RendererEvent},
+    heap,
     request::{Answer, Health, Refusal, Request},
     source::Line,
 };
@@ -23,6 +24,8 @@ pub struct Controller {
     applied: u64,
     refused: u64,
     last_error: Option<(String, Instant)>,
+    /// Whether a Resync has left memory that is of no more use.
+    has_slack: bool,
 }
 
 impl Controller {
@@ -36,6 +39,7 @@ impl Controller {
             applied: 0,
             refused: 0,
             last_error: None,
+            has_slack: false,
         }
     }
 
@@ -47,6 +51,22 @@ impl Controller {
     /// The agent, for what comes from elsewhere: interfaces, time to reclaim.
     pub const fn agent_mut(&mut self) -> &mut Agent {
         &mut self.agent
+    }
+
+    /// Whether [`Self::tidy`] has anything to do.
+    pub const fn has_to_tidy(&self) -> bool {
+        self.has_slack || self.agent.datapath().has_retired()
+    }
+
+    /// Frees what was replaced, in the tables and here. Takes milliseconds, so it is for when
+    /// nothing else is to be done.
+    pub fn tidy(&mut self) {
+        if let Err(error) = self.agent.datapath_mut().reclaim() {
+            warn!(%error, "replaced table space stays in use");
+        }
+        if mem::take(&mut self.has_slack) {
+            heap::release();
+        }
     }
 
     /// The agent, at the end.
@@ -106,6 +126,7 @@ impl Controller {
     /// Applies one event and logs what it changed, or why it did not.
     fn apply(&mut self, origin: Origin, event: RendererEvent) -> Result<Answer, Refusal> {
         let subject = event.subject();
+        self.has_slack |= matches!(event, RendererEvent::Resync(_));
         match self.agent.apply(origin, event) {
             Ok(None) => {
                 info!("{origin}: {subject}: held until the first Resync");

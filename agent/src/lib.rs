@@ -8,6 +8,7 @@ mod agent;
 pub mod api;
 mod controller;
 pub mod datapath;
+mod heap;
 mod host;
 pub mod proto;
 pub mod renderer;

@@ -1,6 +1,8 @@
 //! The Internet checksum's arithmetic: sums in one's complement (RFC 1071), updated by
 //! differences (RFC 1624).
 
+use bytemuck::{Pod, Zeroable};
+
 /// A one's complement sum of 16-bit words, not yet folded.
 ///
 /// Words are summed as they stand in memory; RFC 1071 section 2(B) shows that the byte order does
@@ -40,11 +42,46 @@ impl Sum {
         Self(self.0 + other.0)
     }
 
+    /// The sum in 16 bits; it is of 2^6 words at most.
+    #[inline]
+    pub const fn fold(self) -> Folded {
+        // 2^38 at most, then 2^22 + 2^16, 2^16 + 2^6, and the last carry.
+        let sum = (self.0 & 0xffff) + (self.0 >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        Folded(sum as u16)
+    }
+
+    /// As [`Folded::apply`].
+    #[inline]
+    pub const fn apply(self, checksum: u16) -> u16 {
+        self.fold().apply(checksum)
+    }
+}
+
+/// A sum with its carries folded in.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+pub struct Folded(u16);
+
+impl Folded {
+    /// What undoes this difference.
+    #[inline]
+    #[must_use]
+    pub const fn undone(self) -> Self {
+        Self(!self.0)
+    }
+
     /// The sum as the kernel's checksum helpers take it (`__wsum`).
     #[inline]
     pub const fn to_wsum(self) -> u32 {
-        let sum = (self.0 & 0xffff_ffff) + (self.0 >> 32);
-        (sum as u32).wrapping_add((sum >> 32) as u32)
+        self.0 as u32
+    }
+
+    /// Whether it is 0, of which one's complement has two.
+    #[inline]
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0 || self.0 == 0xffff
     }
 
     /// The checksum field `checksum` (as it stands in the packet) after this difference.
@@ -54,17 +91,12 @@ impl Sum {
         !self.add_to(!checksum)
     }
 
-    /// The folded sum `sum` after this difference: what `CHECKSUM_PARTIAL` has in the place of a
+    /// The sum `sum` after this difference: what `CHECKSUM_PARTIAL` has in the place of a
     /// checksum.
     #[inline]
     pub const fn add_to(self, sum: u16) -> u16 {
-        // What is left to carry is at most 2^32, 2^17, 2^16 and 1.
-        let sum = self.0 + sum as u64;
-        let sum = (sum & 0xffff_ffff) + (sum >> 32);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        sum as u16
+        let sum = self.0 as u32 + sum as u32;
+        ((sum & 0xffff) + (sum >> 16)) as u16
     }
 }
 

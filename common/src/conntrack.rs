@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Family, Tuple, V4, V6};
+use crate::{Family, Folded, Tuple, V4, V6};
 
 /// Which way a packet goes; the two ways have keys of their own, because a backend may itself be
 /// the client of a frontend.
@@ -95,14 +95,26 @@ pub struct ConntrackEntry<F: Family> {
     /// The backend's generation when the connection was made.
     pub generation: u16,
     /// What packets of this direction have been seen: [`Self::PACKET`], [`Self::FIN`],
-    /// [`Self::RST`].
+    /// [`Self::RST`]. From the begin [`Self::KEEPS_CLIENT`], if it is so.
     pub seen: u16,
     /// The tick of the agent's clock when the last packet of this direction was seen.
     pub last_seen: u32,
+    /// What a checksum over the addresses changes by.
+    pub address_change: Folded,
+    /// What a checksum over the ports changes by.
+    pub port_change: Folded,
+    /// Zero.
+    pub padding: u32,
 }
 
-const _: () = assert!(size_of::<ConntrackEntry<V4>>() == 24, "12 + 4 + 2 + 2 + 4");
-const _: () = assert!(size_of::<ConntrackEntry<V6>>() == 48, "36 + 4 + 2 + 2 + 4");
+const _: () = assert!(
+    size_of::<ConntrackEntry<V4>>() == 32,
+    "12 + 4 + 2 * 2 + 4 + 2 * 2 + 4"
+);
+const _: () = assert!(
+    size_of::<ConntrackEntry<V6>>() == 56,
+    "36 + 4 + 2 * 2 + 4 + 2 * 2 + 4"
+);
 
 // SAFETY: `repr(C)`, every field is `Zeroable`.
 unsafe impl<F: Family> Zeroable for ConntrackEntry<F> {}
@@ -116,6 +128,8 @@ impl<F: Family> ConntrackEntry<F> {
     pub const FIN: u16 = 2;
     /// A TCP segment that ends the connection.
     pub const RST: u16 = 4;
+    /// The client keeps its address and port: packets change at the other end alone.
+    pub const KEEPS_CLIENT: u16 = 8;
 
     /// Whether a connection is over of which the two directions have seen this much: both sides
     /// have ended, or one has reset.

@@ -29,7 +29,7 @@ mod tuple;
 
 pub use affinity::{AffinityEntry, AffinityKey};
 pub use backend::Backend;
-pub use checksum::Sum;
+pub use checksum::{Folded, Sum};
 pub use cidr::{Cidr, PodCidrs};
 pub use conntrack::{ConntrackEntry, ConntrackKey, Direction};
 pub use counter::Counter;

@@ -32,6 +32,16 @@ pub static REJECT_INTERVAL_NS: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static REJECT_BURST: Global<u64> = Global::new(0);
 
+/// Whether packets to pods of this node go there in one hop; 0: through the stack.
+#[unsafe(no_mangle)]
+pub static REDIRECT: Global<u32> = Global::new(0);
+
+/// Whether packets to pods of this node go there in one hop, see [`crate::delivery`].
+#[inline(always)]
+pub fn redirects() -> bool {
+    REDIRECT.load() != 0
+}
+
 /// A family's constants.
 pub trait Config: shunt_common::Family {
     /// Where this node's pods take their addresses from.

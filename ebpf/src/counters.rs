@@ -20,5 +20,5 @@ pub fn count(counter: Counter) {
 pub fn drop(context: &TcContext, reason: Counter) -> Verdict {
     count(reason);
     debug!(context, "dropped for reason {}", reason as u32);
-    Verdict::Drop
+    Verdict::DROP
 }

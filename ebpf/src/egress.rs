@@ -17,12 +17,12 @@ use crate::{
 /// untouched.
 #[inline(always)]
 pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
-    if let Some(verdict) = F::fast_path(context, link, Direction::Reply) {
+    if let Some(verdict) = F::fast_path(context, link, Hook::Egress) {
         return verdict;
     }
     let mut packet = Packet::<F>::none();
     if !packet.parse(context, link) {
-        return Verdict::Pass;
+        return Verdict::PASS;
     }
     let packet = &packet;
     let mut translated = bytemuck::Zeroable::zeroed();
@@ -33,12 +33,12 @@ pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
             .is_some(),
     };
     if !is_known {
-        return Verdict::Pass;
+        return Verdict::PASS;
     }
     fragments::remember(packet, Hook::Egress, &translated);
     if rewrite(context, packet, &translated).is_err() {
         return drop(context, Counter::DropRewrite);
     }
     count(packet.counts_as(Counter::Reply));
-    Verdict::Pass
+    Verdict::PASS
 }

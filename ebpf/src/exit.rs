@@ -3,6 +3,7 @@
 //! | connection | way |
 //! |---|---|
 //! | source kept | through the stack, which sees one consistent connection |
+//! | to a pod of this node, with `--redirect` | straight to the pod's device |
 //! | hairpin | back out of the interface that it came in by: the stack would judge both directions by routes that do not exist (`rp_filter`) |
 //! | SNAT | straight to the next hop: the stack would see halves of two connections |
 
@@ -11,6 +12,7 @@ use shunt_common::{Counter, Hook, Tuple};
 
 use crate::{
     counters::{count, drop},
+    delivery::{self, Hop},
     family::Family,
     fragments,
     packet::Packet,
@@ -21,9 +23,10 @@ use crate::{
 };
 
 /// Where a packet goes when its program ends.
-enum Way {
+enum Way<F: Family> {
     Stack,
     Back,
+    Pod(&'static Hop<F>),
     Transit(Route),
 }
 
@@ -36,13 +39,26 @@ pub fn send<F: Family>(
     as_what: Counter,
 ) -> Verdict {
     let hairpin = F::hairpin_ip();
-    let way = if translated.source == packet.tuple.source {
-        Way::Stack
-    } else if translated.source == hairpin || packet.tuple.destination == hairpin {
+    let keeps_source = translated.source == packet.tuple.source;
+    let way = if !keeps_source
+        && (translated.source == hairpin || packet.tuple.destination == hairpin)
+    {
         Way::Back
+    } else if let Some(hop) = delivery::find(
+        context,
+        packet.link,
+        packet.extent(),
+        translated,
+        packet.opens,
+    ) {
+        Way::Pod(hop)
+    } else if keeps_source {
+        Way::Stack
     } else {
         match route::find(context, packet, translated) {
             Ok(route) => Way::Transit(route),
+            // A reply is as well sent by the stack, and translated behind it.
+            Err(_) if translated.destination == packet.tuple.destination => return Verdict::PASS,
             Err(Refusal { reason, tell }) => {
                 if let Some(error) = tell {
                     return error.answer(context, packet, reason);
@@ -58,14 +74,15 @@ pub fn send<F: Family>(
     let sent = match way {
         Way::Stack => {
             count(as_what);
-            return Verdict::Pass;
+            return Verdict::PASS;
         }
         Way::Back => turn_back(context, packet.link),
+        Way::Pod(hop) => hop.take(context, packet.network.get()),
         Way::Transit(route) => route.take(context, packet),
     };
     if sent.is_err() {
         return drop(context, Counter::DropRewrite);
     }
     count(as_what);
-    Verdict::Redirect
+    Verdict::REDIRECT
 }

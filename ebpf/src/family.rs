@@ -2,7 +2,7 @@
 //! generic source.
 
 use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
-use shunt_common::{Sum, Tuple};
+use shunt_common::{Folded, Sum, Tuple};
 
 use crate::{config::Config, frame::Unreadable, functions::Functions, maps::Tables};
 
@@ -85,11 +85,11 @@ pub trait Header<F: Family> {
     fn destination(&mut self) -> &mut F::Address;
 
     /// Has the header's own checksum follow a change of the addresses.
-    fn follow(&mut self, change: Sum);
+    fn follow(&mut self, change: Folded);
 
     /// Writes the addresses of `new`, which differ by `change` from what there is.
     #[inline(always)]
-    fn write(&mut self, new: &Tuple<F>, change: Sum) {
+    fn write(&mut self, new: &Tuple<F>, change: Folded) {
         *self.source() = new.source;
         *self.destination() = new.destination;
         self.follow(change);

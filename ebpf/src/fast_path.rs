@@ -8,13 +8,14 @@
 //! same there, only slower.
 
 use aya_ebpf::programs::TcContext;
-use shunt_common::{Address as _, ConntrackEntry, ConntrackKey, Counter, Direction, Sum, TCP, UDP};
+use shunt_common::{ConntrackEntry, ConntrackKey, Counter, Direction, Hook, TCP, UDP};
 
 use crate::{
     config, conntrack,
     counters::{count, drop},
+    delivery,
     family::{Family, Header as _},
-    frame::{at, at_mut},
+    frame::{Extent, at, at_mut},
     packet::Link,
     rewrite::follow,
     service,
@@ -31,23 +32,23 @@ struct Headers<N, T> {
 
 /// What a packet is to be done with.
 enum Way<F: Family> {
-    /// It gets the tuple of this entry, in which the client's end is its own.
-    Translate(&'static mut ConntrackEntry<F>),
+    /// It gets the tuple of this entry of its direction, in which the client's end is its own.
+    Translate(Direction, &'static mut ConntrackEntry<F>),
     /// It is not ours.
     Pass,
     /// It is not for here.
     General,
 }
 
-/// Handles the packet if it goes the fast path in this direction; `None` leaves it untouched.
+/// Handles the packet if it goes the fast path at this hook; `None` leaves it untouched.
 #[inline(always)]
-pub fn handle<F: Family>(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
+pub fn handle<F: Family>(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict> {
     match at::<F::Header>(context, link.header_length())
         .ok()?
         .protocol_of_whole()?
     {
-        TCP => segment::<F, TcpHeader>(context, link, TCP, direction),
-        UDP => segment::<F, UdpHeader>(context, link, UDP, direction),
+        TCP => segment::<F, TcpHeader>(context, link, TCP, hook),
+        UDP => segment::<F, UdpHeader>(context, link, UDP, hook),
         _ => None,
     }
 }
@@ -57,9 +58,10 @@ fn segment<F: Family, T: Segment>(
     context: &TcContext,
     link: Link,
     protocol: u8,
-    direction: Direction,
+    hook: Hook,
 ) -> Option<Verdict> {
     let begin = link.header_length();
+    let offset = begin + F::HEADER_LENGTH;
     let Headers { network, transport } = at_mut::<Headers<F::Header, T>>(context, begin).ok()?;
     // What a frame has behind its packet's end is no header.
     let length = network.packet_length();
@@ -68,64 +70,83 @@ fn segment<F: Family, T: Segment>(
     }
     let ports = transport.ports().word();
     let (source, destination) = (*network.source(), *network.destination());
-    let mut key = ConntrackKey::<F>::of_packet(&source, &destination, ports, protocol, direction);
-    let way = match direction {
-        Direction::Forward => request(&mut key, transport.opens()),
-        Direction::Reply => reply(&key),
+    let key =
+        |direction| ConntrackKey::<F>::of_packet(&source, &destination, ports, protocol, direction);
+    let way = match hook {
+        Hook::Ingress => incoming(&mut key(Direction::Forward), transport.opens()),
+        Hook::Egress => reply(&key(Direction::Reply)),
     };
-    let entry = match way {
-        Way::Translate(entry) => entry,
-        Way::Pass => return Some(Verdict::Pass),
+    let (direction, entry) = match way {
+        Way::Translate(direction, entry) => (direction, entry),
+        Way::Pass => return Some(Verdict::PASS),
         Way::General => return None,
     };
+    let extent = Extent {
+        network: begin,
+        payload: offset + transport.length(),
+    };
+    let hop = match hook {
+        Hook::Ingress => delivery::find(context, link, extent, &entry.translated, false),
+        Hook::Egress => None,
+    };
+    if hook == Hook::Ingress && direction == Direction::Reply && hop.is_none() {
+        return None;
+    }
     conntrack::note(entry, transport.says());
 
-    let (old, new) = (&key.tuple, &entry.translated);
     let was = transport.checksum();
-    let (address, port) = match direction {
+    match direction {
         Direction::Forward => {
-            *network.destination() = new.destination;
-            transport.ports().destination = new.destination_port;
-            (
-                (&old.destination, &new.destination),
-                (old.destination_port, new.destination_port),
-            )
+            *network.destination() = entry.translated.destination;
+            transport.ports().destination = entry.translated.destination_port;
         }
         Direction::Reply => {
-            *network.source() = new.source;
-            transport.ports().source = new.source_port;
-            (
-                (&old.source, &new.source),
-                (old.source_port, new.source_port),
-            )
+            *network.source() = entry.translated.source;
+            transport.ports().source = entry.translated.source_port;
         }
-    };
-    let address = Sum::default().replace_all(address.0.words(), address.1.words());
-    let port = Sum::default().replace(port.0.into(), port.1.into());
-    network.follow(address);
-    let offset = begin + F::HEADER_LENGTH;
-    if follow::<F, T>(context, offset, was, address, port).is_err() {
+    }
+    let (addresses, ports) = (entry.address_change, entry.port_change);
+    network.follow(addresses);
+    if follow::<F, T>(context, offset, was, addresses, ports).is_err() {
         return Some(drop(context, Counter::DropRewrite));
     }
+    let verdict = match hop {
+        Some(hop) if hop.take(context, begin).is_err() => {
+            return Some(drop(context, Counter::DropRewrite));
+        }
+        Some(_) => Verdict::REDIRECT,
+        None => Verdict::PASS,
+    };
     count(match direction {
         Direction::Forward => Counter::Request,
         Direction::Reply => Counter::Reply,
     });
-    Some(Verdict::Pass)
+    Some(verdict)
 }
 
 /// Where a backend's packet goes.
 #[inline(always)]
 fn reply<F: Family>(key: &ConntrackKey<F>) -> Way<F> {
-    let Some(entry) = conntrack::entry(key) else {
-        return Way::Pass;
-    };
-    let (old, new) = (&key.tuple, &entry.translated);
-    if new.destination == old.destination && new.destination_port == old.destination_port {
-        Way::Translate(entry)
-    } else {
-        Way::General
+    match conntrack::entry(key) {
+        None => Way::Pass,
+        Some(entry) if keeps_client(entry) => Way::Translate(Direction::Reply, entry),
+        Some(_) => Way::General,
     }
+}
+
+/// Where a packet goes that comes in: of a client, or also of a backend if those are delivered in
+/// one hop.
+#[inline(always)]
+fn incoming<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
+    // Of what comes to a pod, nearly all are replies.
+    if config::redirects() && F::is_of_pod(&key.tuple.destination) {
+        key.direction = Direction::Reply as u8;
+        match reply(key) {
+            Way::Pass => key.direction = Direction::Forward as u8,
+            way => return way,
+        }
+    }
+    request(key, opens)
 }
 
 /// Where a client's packet goes.
@@ -138,14 +159,13 @@ fn request<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
         return Way::General;
     }
     let is_snat_port = config::SNAT_PORTS.load().contains(old.destination_port);
-    let is_syn = opens && key.protocol == TCP;
-    if !is_syn && let Some(entry) = conntrack::entry(key) {
-        let new = &entry.translated;
+    if let Some(entry) = conntrack::entry(key) {
+        // A SYN may be one of an ended connection; that is noted before this packet is.
+        let is_syn = opens && key.protocol == TCP;
         let is_current = !opens || service::is_current::<F>(entry.backend, entry.generation);
-        let keeps_source = new.source == old.source && new.source_port == old.source_port;
-        return if is_current && keeps_source && !(is_snat_port && is_snat_ip::<F>(&old.destination))
-        {
-            Way::Translate(entry)
+        let is_answer = is_snat_port && is_snat_ip::<F>(&old.destination);
+        return if keeps_client(entry) && is_current && !is_syn && !is_answer {
+            Way::Translate(Direction::Forward, entry)
         } else {
             Way::General
         };
@@ -154,11 +174,16 @@ fn request<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
         return Way::General;
     }
     key.direction = Direction::Reply as u8;
-    if is_snat_port && conntrack::entry(key).is_some() {
+    if (is_snat_port || config::redirects()) && conntrack::entry(key).is_some() {
         Way::General
     } else {
         Way::Pass
     }
+}
+
+#[inline(always)]
+const fn keeps_client<F: Family>(entry: &ConntrackEntry<F>) -> bool {
+    entry.seen & ConntrackEntry::<F>::KEEPS_CLIENT != 0
 }
 
 /// Whether connections go on from this address now. A client may have a connection to it all the

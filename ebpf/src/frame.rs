@@ -36,6 +36,23 @@ impl Offset {
     }
 }
 
+/// The addresses of an Ethernet header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct EthernetAddresses {
+    pub destination: [u8; 6],
+    pub source: [u8; 6],
+}
+
+/// How much of a packet is headers.
+#[derive(Clone, Copy)]
+pub struct Extent {
+    /// Where the network header begins.
+    pub network: usize,
+    /// Where what follows the transport header begins.
+    pub payload: usize,
+}
+
 /// The `T` at `offset` of the packet's linear part.
 ///
 /// A header may stand at any address. Its fields are loaded in their whole width all the same:

@@ -1,4 +1,4 @@
-//! Functions in the kernel's sense: parsing and rewriting.
+//! Functions in the kernel's sense: parsing, rewriting and the fast path.
 //!
 //! The verifier looks at a function that has a global name once, for all arguments that its types
 //! allow, and takes any result for possible where it is called ("global functions",
@@ -7,7 +7,7 @@
 //! stack frame of its own besides; a chain of them has 512 bytes.
 
 use aya_ebpf::{bindings::__sk_buff, programs::TcContext};
-use shunt_common::{Direction, Tuple, V4, V6};
+use shunt_common::{Hook, Tuple, V4, V6};
 
 use crate::{
     fast_path,
@@ -19,7 +19,7 @@ use crate::{
 /// A family's functions.
 pub trait Functions: shunt_common::Family {
     /// [`fast_path::handle`].
-    fn fast_path(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict>;
+    fn fast_path(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict>;
 
     /// [`Packet::parse_here`].
     fn parse(context: &TcContext, link: Link, packet: &mut Packet<Self>) -> bool;
@@ -31,20 +31,7 @@ pub trait Functions: shunt_common::Family {
 /// Makes a family's functions. They are given references; the verifier does not know, and wants
 /// the null pointer looked for.
 macro_rules! functions {
-    (
-        $family:ty: $parse:ident, $rewrite:ident,
-        $($fast_path:ident: $link:ident $direction:ident,)*
-    ) => {
-        $(
-            #[inline(never)]
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $fast_path(context: *mut __sk_buff) -> i32 {
-                let context = TcContext::new(context);
-                fast_path::handle::<$family>(&context, Link::$link, Direction::$direction)
-                    .map_or(Verdict::NONE, i32::from)
-            }
-        )*
-
+    ($family:ty: $parse:ident, $rewrite:ident, $fast_path:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub extern "C" fn $parse(
@@ -82,11 +69,8 @@ macro_rules! functions {
 
         impl Functions for $family {
             #[inline(always)]
-            fn fast_path(context: &TcContext, link: Link, direction: Direction) -> Option<Verdict> {
-                let function = match (link, direction) {
-                    $((Link::$link, Direction::$direction) => $fast_path,)*
-                };
-                Verdict::of_function(function(context.skb.skb))
+            fn fast_path(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict> {
+                $fast_path(context, link, hook)
             }
 
             #[inline(always)]
@@ -102,17 +86,45 @@ macro_rules! functions {
     };
 }
 
-functions! {
-    V4: parse_v4, rewrite_v4,
-    request_v4: Ethernet Forward,
-    reply_v4: Ethernet Reply,
-    request_v4_l3: None Forward,
-    reply_v4_l3: None Reply,
+functions!(V4: parse_v4, rewrite_v4, fast_path_v4);
+functions!(V6: parse_v6, rewrite_v6, fast_path_v6);
+
+/// Inlined: its few variables cost the programs no stack, and a call would cost it a tenth.
+#[inline(always)]
+fn fast_path_v4(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict> {
+    fast_path::handle::<V4>(context, link, hook)
 }
-functions! {
-    V6: parse_v6, rewrite_v6,
-    request_v6: Ethernet Forward,
-    reply_v6: Ethernet Reply,
-    request_v6_l3: None Forward,
-    reply_v6_l3: None Reply,
+
+#[inline(always)]
+fn fast_path_v6(context: &TcContext, link: Link, hook: Hook) -> Option<Verdict> {
+    let function = match (link, hook) {
+        (Link::Ethernet, Hook::Ingress) => ingress_v6,
+        (Link::Ethernet, Hook::Egress) => egress_v6,
+        (Link::None, Hook::Ingress) => ingress_v6_l3,
+        (Link::None, Hook::Egress) => egress_v6_l3,
+    };
+    Verdict::of_value(function(context.skb.skb))
+}
+
+/// Makes functions of IPv6's fast path.
+macro_rules! fast_paths {
+    ($($name:ident: $link:ident $hook:ident,)*) => {
+        $(
+            #[inline(never)]
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name(context: *mut __sk_buff) -> i32 {
+                let context = TcContext::new(context);
+                let verdict =
+                    fast_path::handle::<V6>(&context, Link::$link, Hook::$hook);
+                Verdict::to_value(verdict)
+            }
+        )*
+    };
+}
+
+fast_paths! {
+    ingress_v6: Ethernet Ingress,
+    egress_v6: Ethernet Egress,
+    ingress_v6_l3: None Ingress,
+    egress_v6_l3: None Egress,
 }

@@ -62,7 +62,7 @@ impl IcmpError {
             return drop(context, Counter::DropRewrite);
         }
         count(reason);
-        Verdict::Redirect
+        Verdict::REDIRECT
     }
 
     /// Turns the packet into the error. `Err` leaves a packet that must be dropped.

@@ -1,12 +1,12 @@
 //! Packets that come in: of a client to a frontend, so on to a backend; or of a backend to an
-//! address that stands for a client's.
+//! address that stands for a client's, or, with `--redirect`, to any client.
 
 use aya_ebpf::programs::TcContext;
 use aya_log_ebpf::debug;
 use shunt_common::{Counter, Direction, Hook, Tuple};
 
 use crate::{
-    answer,
+    answer, config,
     conntrack::{self, Found},
     counters::{count, drop},
     exit,
@@ -33,18 +33,18 @@ pub struct Arrival<F: shunt_common::Family> {
 /// passes every other packet untouched.
 #[inline(always)]
 pub fn handle<F: Family>(context: &TcContext, link: Link) -> Verdict {
-    if let Some(verdict) = F::fast_path(context, link, Direction::Forward) {
+    if let Some(verdict) = F::fast_path(context, link, Hook::Ingress) {
         return verdict;
     }
     // Always there: the table has an entry for each CPU.
     let Some(arrival) = F::arrivals().get_ptr_mut(0) else {
-        return Verdict::Pass;
+        return Verdict::PASS;
     };
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let Arrival { packet, translated } = unsafe { &mut *arrival };
     *packet = Packet::none();
     if !packet.parse(context, link) {
-        return Verdict::Pass;
+        return Verdict::PASS;
     }
     match find(context, packet, translated) {
         Ok(as_what) => exit::send(context, packet, translated, packet.counts_as(as_what)),
@@ -65,9 +65,15 @@ fn find<F: Family>(
             return Ok(Counter::Fragment);
         }
         count(Counter::PassFragment);
-        return Err(Verdict::Pass);
+        return Err(Verdict::PASS);
     }
     if answer::find(packet, translated) {
+        return Ok(Counter::Reply);
+    }
+    if config::redirects()
+        && let Some(found) = conntrack::find(packet, Direction::Reply)
+    {
+        *translated = found.entry.translated;
         return Ok(Counter::Reply);
     }
     translate(context, packet, translated)?;
@@ -92,10 +98,10 @@ fn translate<F: Family>(
         return Ok(());
     }
     if packet.is_error() || is_overheard(context, packet) {
-        return Err(Verdict::Pass);
+        return Err(Verdict::PASS);
     }
     match service::select(packet) {
-        Lookup::NotAFrontend => Err(Verdict::Pass),
+        Lookup::NotAFrontend => Err(Verdict::PASS),
         Lookup::Dropped(reason) => Err(drop(context, reason)),
         Lookup::Rejected => {
             Err(IcmpError::PortUnreachable.answer(context, packet, Counter::RejectNoBackend))

@@ -1,7 +1,7 @@
 //! IPv4: its header and ICMP (RFC 791, RFC 792).
 
 use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
-use shunt_common::{Sum, Tuple, V4};
+use shunt_common::{Folded, Sum, Tuple, V4};
 
 use crate::{
     family::{Family, Fragment, Header, Network, Part},
@@ -63,7 +63,7 @@ impl Header<V4> for Ipv4Header {
     }
 
     #[inline(always)]
-    fn follow(&mut self, change: Sum) {
+    fn follow(&mut self, change: Folded) {
         self.checksum = change.apply(self.checksum);
     }
 }

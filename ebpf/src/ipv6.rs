@@ -1,7 +1,7 @@
 //! IPv6: its header and ICMPv6 (RFC 8200, RFC 4443).
 
 use aya_ebpf::{bindings::bpf_fib_lookup, programs::TcContext};
-use shunt_common::{Address as _, Sum, Tuple, V6};
+use shunt_common::{Address as _, Folded, Sum, Tuple, V6};
 
 use crate::{
     extensions::{self, LONGEST_EXTENSIONS},
@@ -60,7 +60,7 @@ impl Header<V6> for Ipv6Header {
     }
 
     #[inline(always)]
-    fn follow(&mut self, _: Sum) {}
+    fn follow(&mut self, _: Folded) {}
 }
 
 impl Family for V6 {
@@ -165,7 +165,7 @@ impl Family for V6 {
         header.hop_limit -= 1;
         // The field is the second of its 16-bit word.
         let one = u32::from(u16::from_ne_bytes([0, 1]));
-        account(context, Sum::default().replace(one, 0));
+        account(context, Sum::default().replace(one, 0).fold());
         Ok(())
     }
 

@@ -12,6 +12,7 @@ mod answer;
 mod config;
 mod conntrack;
 mod counters;
+mod delivery;
 mod egress;
 mod exit;
 mod extensions;
@@ -85,26 +86,26 @@ pub fn tc_egress_l3(context: TcContext) -> i32 {
 #[inline(always)]
 fn ingress(context: &TcContext, link: Link) -> Verdict {
     if is_of_vlan(context) {
-        Verdict::Pass
+        Verdict::PASS
     } else if V4::carried_by(context) {
         ingress::handle::<V4>(context, link)
     } else if V6::carried_by(context) {
         ingress::handle::<V6>(context, link)
     } else {
-        Verdict::Pass
+        Verdict::PASS
     }
 }
 
 #[inline(always)]
 fn egress(context: &TcContext, link: Link) -> Verdict {
     if is_of_vlan(context) {
-        Verdict::Pass
+        Verdict::PASS
     } else if V4::carried_by(context) {
         egress::handle::<V4>(context, link)
     } else if V6::carried_by(context) {
         egress::handle::<V6>(context, link)
     } else {
-        Verdict::Pass
+        Verdict::PASS
     }
 }
 

@@ -10,7 +10,7 @@ use shunt_common::{
     FragmentKey, FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
 };
 
-use crate::{ingress::Arrival, open::Search};
+use crate::{delivery::Hop, ingress::Arrival, open::Search};
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
@@ -55,6 +55,11 @@ pub type Searches<F> = PerCpuArray<Search<F>, 1>;
 /// What a CPU keeps of the packet that its ingress program is at, one entry.
 pub type Arrivals<F> = PerCpuArray<Arrival<F>, 1>;
 
+/// How many pods' hops a CPU remembers; those of a network as large as this do not collide.
+pub const HOPS: u32 = 4096;
+/// The ways to pods of this node, by the last bits of their addresses.
+pub type Hops<F> = PerCpuArray<Hop<F>, { HOPS as usize }>;
+
 /// A family's tables.
 pub trait Tables: shunt_common::Family {
     fn frontends() -> &'static Frontends<Self>;
@@ -68,6 +73,7 @@ pub trait Tables: shunt_common::Family {
     fn conntrack() -> &'static Conntrack<Self>;
     fn searches() -> &'static Searches<Self>;
     fn arrivals() -> &'static Arrivals<Self>;
+    fn hops() -> &'static Hops<Self>;
 }
 
 /// Declares a family's tables, by the names that the kernel shows.
@@ -101,6 +107,7 @@ tables! { V4:
     conntrack CONNTRACK_V4: Conntrack<V4>,
     searches SEARCHES_V4: Searches<V4>,
     arrivals ARRIVALS_V4: Arrivals<V4>,
+    hops HOPS_V4: Hops<V4>,
 }
 
 tables! { V6:
@@ -115,6 +122,7 @@ tables! { V6:
     conntrack CONNTRACK_V6: Conntrack<V6>,
     searches SEARCHES_V6: Searches<V6>,
     arrivals ARRIVALS_V6: Arrivals<V6>,
+    hops HOPS_V6: Hops<V6>,
 }
 
 /// The time, in ticks of a second that the agent counts while it runs. Reading it costs a packet
@@ -130,6 +138,11 @@ pub static REJECTIONS: Array<u64, 1> = Array::new();
 /// [`Searches`] are.
 #[btf_map]
 pub static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
+
+/// The interfaces whose other ends are in namespaces of their own, by index; what an entry holds
+/// means nothing. A packet that is handed to another one's other end would be lost.
+#[btf_map]
+pub static PEERS: HashMap<u32, u32, 4096> = HashMap::new();
 
 /// Packets by [`Counter`].
 #[btf_map]

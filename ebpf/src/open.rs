@@ -252,6 +252,9 @@ impl<F: Family> Opening<F> {
     #[inline(always)]
     fn claim(&mut self) -> i32 {
         self.entry.translated.set_reversed(&self.client);
+        self.entry.address_change = self.client.address_difference(&self.translated).fold();
+        self.entry.port_change = self.client.port_difference(&self.translated).fold();
+        self.undo_changes();
         self.complete_entry(0);
         match F::conntrack().insert(&self.reply, &self.entry, BPF_NOEXIST.into()) {
             Ok(()) => 0,
@@ -264,6 +267,7 @@ impl<F: Family> Opening<F> {
     fn finish(&mut self) -> Result<(), Counter> {
         self.forward.tuple = self.client;
         self.entry.translated = self.translated;
+        self.undo_changes();
         self.complete_entry(self.says);
         let entered = F::conntrack().insert(&self.forward, &self.entry, BPF_ANY.into());
         if entered.is_err() {
@@ -273,12 +277,24 @@ impl<F: Family> Opening<F> {
         Ok(())
     }
 
+    /// Makes the changes of the checksums those of the other direction.
+    #[inline(always)]
+    const fn undo_changes(&mut self) {
+        self.entry.address_change = self.entry.address_change.undone();
+        self.entry.port_change = self.entry.port_change.undone();
+    }
+
     /// Writes what both entries have in common, and what this direction has seen.
     #[inline(always)]
     fn complete_entry(&mut self, seen: u16) {
         self.entry.backend = self.backend;
         self.entry.generation = self.generation;
         self.entry.seen = seen;
+        if self.translated.source == self.client.source
+            && self.translated.source_port == self.client.source_port
+        {
+            self.entry.seen |= ConntrackEntry::<F>::KEEPS_CLIENT;
+        }
         self.entry.last_seen = clock();
     }
 }

@@ -6,7 +6,7 @@ use shunt_common::{Counter, Tuple};
 use crate::{
     counters::count,
     family::{Family, Fragment, Part},
-    frame::{Offset, Unreadable},
+    frame::{Extent, Offset, Unreadable},
     quote::{self, Quote},
     transport::Transport,
 };
@@ -119,6 +119,15 @@ impl<F: Family> Packet<F> {
     #[inline(always)]
     pub const fn is_error(&self) -> bool {
         matches!(self.form, Form::Error)
+    }
+
+    /// How much of it is headers.
+    #[inline(always)]
+    pub fn extent(&self) -> Extent {
+        Extent {
+            network: self.network.get(),
+            payload: self.payload.get(),
+        }
     }
 
     /// What it is counted as once it is translated: `usually` if it is a connection's own.

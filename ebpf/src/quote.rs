@@ -79,7 +79,7 @@ pub fn rewrite<F: Family>(
     let quote = &packet.quote;
     let change = rewrite_quoted(context, packet, &old.reversed(), &new.reversed())?;
     let checksum = packet.transport.get() + core::mem::offset_of!(IcmpHeader, checksum);
-    adjust(context, checksum, change, 0)?;
+    adjust(context, checksum, change.fold(), 0)?;
 
     let reported = Tuple {
         source: quote.reporter,
@@ -103,7 +103,7 @@ fn rewrite_quoted<F: Family>(
 ) -> Result<Sum, Unreadable> {
     let quote = &packet.quote;
     let addresses = old.address_difference(new);
-    at_mut::<F::Header>(context, quote.network.get())?.write(new, addresses);
+    at_mut::<F::Header>(context, quote.network.get())?.write(new, addresses.fold());
     write_ports(context, quote.transport.get(), new)?;
     let covered = addresses.and(old.port_difference(new));
     let mut change = old.port_difference(new);

@@ -5,7 +5,7 @@ use aya_ebpf::{
     helpers::bpf_csum_update,
     programs::TcContext,
 };
-use shunt_common::{SCTP, Sum, TCP, Tuple, crc32c};
+use shunt_common::{Folded, SCTP, TCP, Tuple, crc32c};
 
 use crate::{
     family::{Family, Header as _},
@@ -56,7 +56,7 @@ fn rewrite_segment<F: Family, T: Segment>(
     new: &Tuple<F>,
 ) -> Result<(), Unreadable> {
     let old = &packet.tuple;
-    let addresses = old.address_difference(new);
+    let addresses = old.address_difference(new).fold();
     let offset = packet.transport.get();
     at_mut::<F::Header>(context, packet.network.get())?.write(new, addresses);
     let segment = at_mut::<T>(context, offset)?;
@@ -65,7 +65,8 @@ fn rewrite_segment<F: Family, T: Segment>(
         destination: new.destination_port,
     };
     let was = segment.checksum();
-    follow::<F, T>(context, offset, was, addresses, old.port_difference(new))
+    let ports = old.port_difference(new).fold();
+    follow::<F, T>(context, offset, was, addresses, ports)
 }
 
 /// Has the checksum of the segment at `offset`, which was `was`, follow a change of the addresses
@@ -79,8 +80,8 @@ pub fn follow<F: Family, T: Segment>(
     context: &TcContext,
     offset: usize,
     was: u16,
-    addresses: Sum,
-    ports: Sum,
+    addresses: Folded,
+    ports: Folded,
 ) -> Result<(), Unreadable> {
     // 0 stays 0 (RFC 768). The helper would leave the sum over the frame alone too, which the
     // ports are in.
@@ -95,26 +96,23 @@ pub fn follow<F: Family, T: Segment>(
     } else {
         0
     };
-    adjust(
-        context,
-        offset,
-        addresses,
-        flags | u64::from(BPF_F_PSEUDO_HDR),
-    )?;
-    account_addresses::<F>(context, addresses);
+    let covered = flags | u64::from(BPF_F_PSEUDO_HDR);
+    adjust(context, offset, addresses, covered)?;
     // What the helper did tells what the field holds: a checksum went down by the addresses'
     // difference, the pseudo header's part went up. A checksum covers the ports too, and has their
     // difference at once, which saves a second call of the helper.
-    let (whole, part) = (addresses.apply(was), addresses.add_to(was));
     let checksum = at_mut::<u16>(context, offset)?;
-    if whole == part || *checksum != whole && *checksum != part {
-        return adjust(context, offset, ports, flags);
-    }
-    if *checksum == whole {
+    let whole = addresses.apply(was);
+    if *checksum == whole && !addresses.is_zero() {
         let new = ports.apply(whole);
         // 0 would say that there is none.
         *checksum = if T::ZERO_IS_NONE && new == 0 { !0 } else { new };
+    } else if *checksum == addresses.add_to(was) && !addresses.is_zero() {
+        return Ok(());
+    } else {
+        adjust(context, offset, ports, flags)?;
     }
+    account_addresses::<F>(context, addresses);
     Ok(())
 }
 
@@ -141,7 +139,7 @@ fn rewrite_sctp<F: Family>(
             change = change.replace(*checksum, *checksum ^ difference);
             *checksum ^= difference;
         }
-        account(context, change);
+        account(context, change.fold());
     }
     write_addresses(context, packet.network.get(), old, new, None)
 }
@@ -176,7 +174,7 @@ pub fn write_addresses<F: Family>(
     new: &Tuple<F>,
     covering: Option<(usize, u64)>,
 ) -> Result<(), Unreadable> {
-    let change = old.address_difference(new);
+    let change = old.address_difference(new).fold();
     at_mut::<F::Header>(context, network)?.write(new, change);
     if let Some((offset, flags)) = covering {
         adjust(context, offset, change, flags | u64::from(BPF_F_PSEUDO_HDR))?;
@@ -189,7 +187,7 @@ pub fn write_addresses<F: Family>(
 /// them has a checksum of its own, so that the frame's sum changes with the field alone
 /// (inet_proto_csum_replace_by_diff() in net/core/utils.c).
 #[inline(always)]
-fn account_addresses<F: Family>(context: &TcContext, change: Sum) {
+fn account_addresses<F: Family>(context: &TcContext, change: Folded) {
     if !F::HAS_HEADER_CHECKSUM {
         account(context, change);
     }
@@ -200,7 +198,7 @@ fn account_addresses<F: Family>(context: &TcContext, change: Sum) {
 pub fn adjust(
     context: &TcContext,
     offset: usize,
-    change: Sum,
+    change: Folded,
     flags: u64,
 ) -> Result<(), Unreadable> {
     context
@@ -211,7 +209,7 @@ pub fn adjust(
 /// Tells the kernel that the sum over the frame has changed, if it has one from the hardware
 /// (`CHECKSUM_COMPLETE`).
 #[inline(always)]
-pub fn account(context: &TcContext, change: Sum) {
+pub fn account(context: &TcContext, change: Folded) {
     // SAFETY: the context is the kernel's. The helper fails where there is no such sum.
     let _ = unsafe { bpf_csum_update(context.skb.skb, change.to_wsum()) };
 }

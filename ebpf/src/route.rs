@@ -14,7 +14,7 @@ use shunt_common::{Counter, Tuple};
 
 use crate::{
     family::Family,
-    frame::Unreadable,
+    frame::{Extent, Unreadable},
     icmp::IcmpError,
     maps::LOOKUPS,
     packet::{Link, Packet},
@@ -49,15 +49,50 @@ pub fn find<F: Family>(
             tell: Some(IcmpError::Expired),
         });
     }
-    let Some(lookup) = LOOKUPS.get_ptr_mut(0) else {
-        return Err(NO_ROUTE);
-    };
+    let network = packet.network.get();
+    let length = longest_packet(context, packet.extent());
+    let (answer, lookup) = ask(context, network, translated, length).map_err(|_| NO_ROUTE)?;
+    match answer {
+        // Whoever has no neighbour entry yet is asked for by the helper that sends the packet.
+        BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH => Ok(Route {
+            interface: lookup.ifindex,
+            next_hop: NextHop {
+                nh_family: lookup.family.into(),
+                __bindgen_anon_1: NextHopAddress {
+                    // SAFETY: four words of the union, whichever of them the family uses.
+                    ipv6_nh: unsafe { lookup.__bindgen_anon_4.ipv6_dst },
+                },
+            },
+        }),
+        BPF_FIB_LKUP_RET_FRAG_NEEDED => Err(Refusal {
+            reason: Counter::RejectTooLong,
+            // SAFETY: the helper has put the MTU where the length was.
+            tell: Some(IcmpError::TooLong(unsafe {
+                lookup.__bindgen_anon_1.mtu_result
+            })),
+        }),
+        _ => Err(NO_ROUTE),
+    }
+}
+
+/// Asks the kernel for the way of the packet with its network header at `network` once it has the
+/// tuple `translated`, if it is `length` bytes long from there. Gives a `BPF_FIB_LKUP_RET_`, and what the
+/// kernel has filled in.
+#[inline(always)]
+pub fn ask<F: Family>(
+    context: &TcContext,
+    network: usize,
+    translated: &Tuple<F>,
+    length: u16,
+) -> Result<(u32, &'static FibLookup), Unreadable> {
+    // Always there: the table has an entry for each CPU.
+    let lookup = LOOKUPS.get_ptr_mut(0).ok_or(Unreadable::Foreign)?;
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let lookup = unsafe { &mut *lookup };
     // SAFETY: words, bytes and unions of them.
     *lookup = unsafe { core::mem::zeroed() };
-    F::route_key(context, packet.network.get(), translated, lookup).map_err(|_| NO_ROUTE)?;
-    lookup.__bindgen_anon_1.tot_len = longest_packet(context, packet);
+    F::route_key(context, network, translated, lookup)?;
+    lookup.__bindgen_anon_1.tot_len = length;
     // SAFETY: the context is the kernel's.
     lookup.ifindex = unsafe { (*context.skb.skb).ifindex };
     // SAFETY: the helper gets the context and as many bytes as it is told.
@@ -69,32 +104,13 @@ pub fn find<F: Family>(
             0,
         )
     };
-    match u32::try_from(answer) {
-        // Whoever has no neighbour entry yet is asked for by the helper that sends the packet.
-        Ok(BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH) => Ok(Route {
-            interface: lookup.ifindex,
-            next_hop: NextHop {
-                nh_family: lookup.family.into(),
-                __bindgen_anon_1: NextHopAddress {
-                    // SAFETY: four words of the union, whichever of them the family uses.
-                    ipv6_nh: unsafe { lookup.__bindgen_anon_4.ipv6_dst },
-                },
-            },
-        }),
-        Ok(BPF_FIB_LKUP_RET_FRAG_NEEDED) => Err(Refusal {
-            reason: Counter::RejectTooLong,
-            // SAFETY: the helper has put the MTU where the length was.
-            tell: Some(IcmpError::TooLong(unsafe {
-                lookup.__bindgen_anon_1.mtu_result
-            })),
-        }),
-        _ => Err(NO_ROUTE),
-    }
+    let answer = u32::try_from(answer).map_err(|_| Unreadable::Foreign)?;
+    Ok((answer, lookup))
 }
 
 impl Route {
     /// Has the kernel send the packet this way, one hop older; the program has to end with
-    /// [`crate::verdict::Verdict::Redirect`].
+    /// [`crate::verdict::Verdict::REDIRECT`].
     #[inline(always)]
     pub fn take<F: Family>(
         mut self,
@@ -130,13 +146,14 @@ impl Route {
 /// The length of the longest packet that this one becomes on the wire, without its link's header:
 /// its own, or that of a segment, if the kernel is still to cut it into segments.
 #[inline(always)]
-fn longest_packet<F: Family>(context: &TcContext, packet: &Packet<F>) -> u16 {
+pub fn longest_packet(context: &TcContext, extent: Extent) -> u16 {
+    let Extent { network, payload } = extent;
     // SAFETY: the context is the kernel's.
     let segment = unsafe { (*context.skb.skb).gso_size };
     let whole = if segment == 0 {
         context.len() as usize
     } else {
-        packet.payload.get() + segment as usize
+        payload + segment as usize
     };
-    (whole - packet.network.get()) as u16
+    (whole - network) as u16
 }

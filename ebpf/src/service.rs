@@ -68,7 +68,7 @@ pub fn select<F: Family>(packet: &Packet<F>) -> Lookup<F> {
 pub fn exists<F: Family>(address: &F::Address, port: u16, protocol: u8) -> bool {
     let key = FrontendKey::<F>::new(*address, port, protocol);
     // SAFETY: the value is not read.
-    unsafe { F::frontends().get(&key) }.is_some()
+    unsafe { F::frontends().get(key) }.is_some()
 }
 
 /// The cell of the frontend with this key.

@@ -49,6 +49,8 @@ pub trait Segment {
     fn opens(&self) -> bool;
     /// What it says to connection tracking.
     fn says(&self) -> u16;
+    /// How long the header is with its options.
+    fn length(&self) -> usize;
     /// The ports.
     fn ports(&mut self) -> &mut Ports;
     /// The checksum, as it stands in the packet.
@@ -97,6 +99,11 @@ impl Segment for TcpHeader {
     }
 
     #[inline(always)]
+    fn length(&self) -> usize {
+        usize::from(self.offset >> 4) * 4
+    }
+
+    #[inline(always)]
     fn ports(&mut self) -> &mut Ports {
         &mut self.ports
     }
@@ -129,6 +136,11 @@ impl Segment for UdpHeader {
     #[inline(always)]
     fn says(&self) -> u16 {
         PACKET
+    }
+
+    #[inline(always)]
+    fn length(&self) -> usize {
+        size_of::<Self>()
     }
 
     #[inline(always)]
@@ -192,7 +204,7 @@ impl Transport {
                     opens: header.opens(),
                     says: header.says(),
                     least_length: size_of::<TcpHeader>(),
-                    length: usize::from(header.offset >> 4) * 4,
+                    length: header.length(),
                 })
             }
             UDP => {
@@ -202,7 +214,7 @@ impl Transport {
                     opens: header.opens(),
                     says: header.says(),
                     least_length: size_of::<UdpHeader>(),
-                    length: size_of::<UdpHeader>(),
+                    length: header.length(),
                 })
             }
             SCTP => {

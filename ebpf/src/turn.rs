@@ -5,19 +5,12 @@ use aya_ebpf::{
 };
 
 use crate::{
-    frame::{Unreadable, at_mut},
+    frame::{EthernetAddresses, Unreadable, at_mut},
     packet::Link,
 };
 
-/// The addresses of an Ethernet header.
-#[repr(C)]
-struct EthernetAddresses {
-    destination: [u8; 6],
-    source: [u8; 6],
-}
-
 /// Has the kernel send the packet out of the interface that it came in by, to the station that
-/// sent it; the program has to end with [`crate::verdict::Verdict::Redirect`].
+/// sent it; the program has to end with [`crate::verdict::Verdict::REDIRECT`].
 #[inline(always)]
 pub fn turn_back(context: &TcContext, link: Link) -> Result<(), Unreadable> {
     if link == Link::Ethernet {

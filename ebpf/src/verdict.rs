@@ -2,44 +2,38 @@
 
 use aya_ebpf::bindings::{TC_ACT_OK, TC_ACT_REDIRECT, TC_ACT_SHOT, TC_ACT_UNSPEC};
 
-/// The end of a packet's way through a program.
-#[derive(Clone, Copy)]
-pub enum Verdict {
+/// The end of a packet's way through a program, as the kernel takes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Verdict(i32);
+
+impl Verdict {
     /// On to the next program on the hook, then the stack: never `TC_ACT_OK`, which would end the
     /// chain before a CNI's own programs.
-    Pass,
+    pub const PASS: Self = Self(TC_ACT_UNSPEC);
     /// Dropped; the reason was counted.
-    Drop,
+    pub const DROP: Self = Self(TC_ACT_SHOT);
     /// Out through the interface that `bpf_redirect` was told.
-    Redirect,
+    pub const REDIRECT: Self = Self(TC_ACT_REDIRECT);
+
+    /// No verdict, where one of the kernel's functions gives one or none.
+    const NONE: Self = Self(TC_ACT_OK);
+
+    /// A verdict or none as a function's value.
+    #[inline(always)]
+    pub fn to_value(verdict: Option<Self>) -> i32 {
+        verdict.unwrap_or(Self::NONE).0
+    }
+
+    /// What a function's value says.
+    #[inline(always)]
+    pub fn of_value(value: i32) -> Option<Self> {
+        (value != Self::NONE.0).then_some(Self(value))
+    }
 }
 
 impl From<Verdict> for i32 {
     #[inline(always)]
     fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Pass => TC_ACT_UNSPEC,
-            Verdict::Drop => SHOT,
-            Verdict::Redirect => REDIRECT,
-        }
+        verdict.0
     }
 }
-
-impl Verdict {
-    /// What a function that gives a verdict gives for none: `TC_ACT_OK`, which is never one.
-    pub const NONE: i32 = TC_ACT_OK as i32;
-
-    /// The verdict that a function gave, if it gave one.
-    #[inline(always)]
-    pub const fn of_function(value: i32) -> Option<Self> {
-        match value {
-            TC_ACT_UNSPEC => Some(Self::Pass),
-            SHOT => Some(Self::Drop),
-            REDIRECT => Some(Self::Redirect),
-            _ => None,
-        }
-    }
-}
-
-const SHOT: i32 = TC_ACT_SHOT as i32;
-const REDIRECT: i32 = TC_ACT_REDIRECT as i32;

@@ -32,7 +32,7 @@ use super::{
     tables::{ConntrackArgs, SizeArgs},
 };
 
-/// How long no event must come before replaced table space is freed, which takes milliseconds.
+/// How long no event must come before what was replaced is freed, which takes milliseconds.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// How many requests wait for the loop before those who ask do.
@@ -70,6 +70,11 @@ pub(crate) struct AgentArgs {
     /// number. A twentieth of it may come at once; beyond that they are dropped
     #[arg(long, value_name = "N", default_value_t = RejectLimit::default().rate)]
     reject_rate: u32,
+
+    /// Hand packets to pods of this node straight to the pod's device, and its replies on, past
+    /// the host's stack. The host's netfilter rules do not see these packets. Needs --pod-cidr
+    #[arg(long, requires = "pod_cidrs")]
+    redirect: bool,
 
     #[command(flatten)]
     families: FamilyArgs,
@@ -127,6 +132,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         hairpin_ips,
         snat,
         reject_rate,
+        redirect,
         families,
         packet_log,
         sizes,
@@ -171,6 +177,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         snat_v6: snat_from.v6,
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
+        redirect,
         families,
         packet_log,
         sizes: sizes.table_sizes(),
@@ -214,11 +221,7 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
         tokio::select! {
             Some(request) = requests.recv() => controller.handle(request),
             () = links.changed() => controller.agent_mut().reconcile_interfaces(),
-            () = sleep(IDLE), if controller.agent().datapath().has_retired() => {
-                if let Err(error) = controller.agent_mut().datapath_mut().reclaim() {
-                    warn!(%error, "replaced table space stays in use");
-                }
-            },
+            () = sleep(IDLE), if controller.has_to_tidy() => controller.tidy(),
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fixedbitset::FixedBitSet;
+
 /// Hands out indexes below a capacity, the last freed first.
 #[derive(Debug)]
 pub struct IndexAllocator {
@@ -21,14 +23,17 @@ impl IndexAllocator {
     }
 
     /// All indexes below `capacity` are free but those of `used`.
-    pub fn with_used(capacity: u32, used: &BTreeSet<u32>) -> Self {
-        let next = used.last().map_or(0, |last| last + 1).min(capacity);
+    pub fn with_used(capacity: u32, used: &FixedBitSet) -> Self {
+        let next = used
+            .maximum()
+            .map_or(0, |last| last as u32 + 1)
+            .min(capacity);
         Self {
             capacity,
             next,
             freed: (0..next)
                 .rev()
-                .filter(|index| !used.contains(index))
+                .filter(|index| !used.contains(*index as usize))
                 .collect(),
         }
     }
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_used_is_not_given() {
-        let mut indexes = IndexAllocator::with_used(4, &BTreeSet::from([0, 2]));
+        let mut indexes = IndexAllocator::with_used(4, &FixedBitSet::from_iter([0, 2]));
         assert_eq!(indexes.free_count(), 2);
         let given = [indexes.allocate(), indexes.allocate(), indexes.allocate()];
         assert_eq!(given, [Some(1), Some(3), None]);

@@ -89,6 +89,11 @@ impl Attachments {
             let now = self.next_state(datapath, name, before);
             self.interfaces.insert(name.clone(), now);
         }
+        let attached = self.interfaces.values().filter_map(|state| match state {
+            State::Attached(programs) => Some(programs.index),
+            State::Absent | State::Failed(_) => None,
+        });
+        datapath.set_attached(&attached.collect());
         if all {
             for ((index, hook), attachment) in std::mem::take(&mut self.adopted) {
                 attachment.detach();

@@ -16,6 +16,8 @@ pub(super) struct Constants {
     reject_interval: u64,
     /// How many rejections may come at once.
     reject_burst: u64,
+    /// Not 0: packets to pods of this node go there in one hop.
+    redirect: u32,
     log_level: u8,
 }
 
@@ -30,6 +32,7 @@ impl Constants {
             snat_v6: _,
             snat_ports,
             packet_log,
+            redirect,
             rejects,
             families: _,
             sizes: _,
@@ -41,6 +44,7 @@ impl Constants {
             snat_ports: Raw(*snat_ports),
             reject_interval: rejects.interval(),
             reject_burst: rejects.burst(),
+            redirect: (*redirect).into(),
             log_level: match packet_log {
                 PacketLog::Off => 0,
                 PacketLog::Debug => aya_log::Level::Debug as u8,
@@ -56,6 +60,7 @@ impl Constants {
             snat_ports,
             reject_interval,
             reject_burst,
+            redirect,
             log_level,
         } = self;
         v4.set(loader);
@@ -64,6 +69,7 @@ impl Constants {
             .override_global("SNAT_PORTS", snat_ports, true)
             .override_global("REJECT_INTERVAL_NS", reject_interval, true)
             .override_global("REJECT_BURST", reject_burst, true)
+            .override_global("REDIRECT", redirect, true)
             .override_global(aya_log::LEVEL, log_level, true);
     }
 }

@@ -13,6 +13,7 @@ use super::{
     dual_publisher::DualPublisher,
     kernel_tables::{self, KernelTables},
     node_table::NodeTable,
+    peers::Peers,
     pins::{Layout, Pins},
     removed_for_room::RemovedForRoom,
     requirements,
@@ -33,7 +34,11 @@ pub struct Datapath {
     connections: Connections,
     counters: Arc<Counters>,
     pins: Option<Pins>,
+    peers: Option<Peers>,
 }
+
+/// The tables that only `--redirect` uses.
+const REDIRECT_TABLES: [&str; 3] = ["HOPS_V4", "HOPS_V6", "PEERS"];
 
 impl Datapath {
     /// The program at the ingress of a client's interface.
@@ -62,6 +67,11 @@ impl Datapath {
         for table in &sized {
             loader.map_max_entries(table.name, table.entries);
         }
+        if !options.redirect {
+            for name in REDIRECT_TABLES {
+                loader.map_max_entries(name, 1);
+            }
+        }
         if let Some(pins) = &pins {
             layout.check(pins)?;
             for name in layout.names() {
@@ -88,6 +98,10 @@ impl Datapath {
             connections,
             counters: Arc::new(Counters::new(kernel_tables::take(&mut ebpf, "COUNTERS")?)),
             pins,
+            peers: options
+                .redirect
+                .then(|| Peers::take(&mut ebpf))
+                .transpose()?,
             ebpf,
         })
     }
@@ -162,6 +176,19 @@ impl Datapath {
     /// Makes `own` this node's addresses. Gives the number of writes.
     pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
         self.node_v4.set(own) + self.node_v6.set(own)
+    }
+
+    /// Whether packets to pods of this node go there in one hop, so that the interfaces of backends
+    /// are to have the programs too.
+    pub const fn redirects(&self) -> bool {
+        self.peers.is_some()
+    }
+
+    /// Says which interfaces have the programs: packets are handed to the pods behind these only.
+    pub(super) fn set_attached(&mut self, interfaces: &BTreeSet<u32>) {
+        if let Some(peers) = &mut self.peers {
+            peers.set(interfaces);
+        }
     }
 
     /// Publishes `changes`, all of them or none. Gives the number of writes to the tables: entries,

@@ -37,6 +37,7 @@ mod memory_tables;
 mod node_table;
 mod options;
 mod packet_log;
+mod peers;
 mod pins;
 mod publisher;
 mod raw;

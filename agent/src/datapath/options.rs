@@ -39,6 +39,8 @@ pub struct DatapathOptions {
     pub snat_ports: PortRange,
     /// What the programs log.
     pub packet_log: PacketLog,
+    /// Whether packets to pods of this node go there in one hop, past the stack.
+    pub redirect: bool,
     /// How often clients are told that nothing serves them.
     pub rejects: RejectLimit,
     /// The families that are translated.
@@ -66,6 +68,7 @@ impl Default for DatapathOptions {
             // each of them gets a port that no other of that client's begins with.
             snat_ports: const { PortRange::within(1024, 29_999).unwrap() },
             packet_log: PacketLog::Off,
+            redirect: false,
             rejects: RejectLimit::default(),
             families: Families::default(),
             sizes: TableSizes::default(),

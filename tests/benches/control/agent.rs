@@ -44,9 +44,7 @@ impl Subject {
     ///
     /// If it does not become ready.
     pub fn start(binary: &Path, flags: &[&str]) -> Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let namespace = Namespace::new(number, "control")?;
+        let namespace = Namespace::new(next_number(), "control")?;
         let pins = PinDir::new();
         Ok(Self {
             agent: Agent::start(binary, &namespace, &pins, flags)?,
@@ -161,4 +159,10 @@ impl Subject {
 /// Milliseconds.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
+}
+
+/// A number that no other namespace of this run has.
+pub fn next_number() -> u32 {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
 }

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, path::Path};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::{
     agent::Subject,
@@ -22,7 +22,7 @@ const CHANGES: u32 = 1000;
 const LIMIT: f64 = 1000.0;
 
 /// An agent with all services of a world, and how often one of them was changed.
-struct Changing {
+pub struct Changing {
     subject: Subject,
     world: World,
     changes: u32,
@@ -65,7 +65,12 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 }
 
 impl Changing {
-    fn start(binary: &Path, world: World) -> Result<Self> {
+    /// Starts an agent, and tells it of all services.
+    ///
+    /// # Errors
+    ///
+    /// If it does not do as it should.
+    pub fn start(binary: &Path, world: World) -> Result<Self> {
         let mut subject = Subject::start(binary, &[])?;
         subject.apply(&world.resync())?;
         Ok(Self {
@@ -75,21 +80,29 @@ impl Changing {
         })
     }
 
-    /// How long changes take, one after the other, in microseconds.
-    fn round(&mut self) -> Result<Sample> {
+    /// How long so many changes take each, one after the other, in microseconds.
+    ///
+    /// # Errors
+    ///
+    /// If one is refused, or leads to nothing.
+    pub fn times(&mut self, count: u32) -> Result<Vec<f64>> {
         let Self {
             subject,
             world,
             changes,
         } = self;
-        let mut times = Vec::new();
-        for _ in 0..CHANGES {
-            *changes += 1;
-            let event = world.change(*changes);
-            let taken = subject.apply(&event)?;
-            anyhow::ensure!(taken.writes > 0, "a change led to no write");
-            times.push(taken.time.as_secs_f64() * 1e6);
-        }
+        (0..count)
+            .map(|_| {
+                *changes += 1;
+                let taken = subject.apply(&world.change(*changes))?;
+                ensure!(taken.writes > 0, "a change led to no write");
+                Ok(taken.time.as_secs_f64() * 1e6)
+            })
+            .collect()
+    }
+
+    fn round(&mut self) -> Result<Sample> {
+        let mut times = self.times(CHANGES)?;
         times.sort_by(f64::total_cmp);
         let at = |hundredth: usize| times[times.len() * hundredth / 100];
         Ok(sample([("p50", at(50)), ("p99", at(99))]))

@@ -10,6 +10,7 @@ mod cold;
 mod memory;
 mod node;
 mod resync;
+mod rules;
 mod world;
 
 use anyhow::Result;
@@ -26,5 +27,6 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     change::run(bench)?;
     resync::run(bench)?;
     node::run(bench)?;
-    memory::run(bench)
+    memory::run(bench)?;
+    rules::run(bench)
 }

@@ -1,8 +1,11 @@
 //! Services of a size, and the events about them.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde_json::{Value, json};
+use shunt_tests::Transport;
+
+use crate::rulesets::Service;
 
 /// Services with so many backends each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,10 @@ pub const WIDE: World = World {
 /// The node's own address, another node's, and the one that is added.
 const NODES: [&str; 2] = ["192.168.16.10", "192.168.16.20"];
 const NEW_NODE: &str = "192.168.16.30";
+
+/// The port of all services, and that of their backends.
+const PORT: u16 = 80;
+const BACKEND_PORT: u16 = 8080;
 
 /// The first NodePort.
 const NODE_PORT: u32 = 30_000;
@@ -67,10 +74,29 @@ impl World {
     /// The change number `change`: another one of a service's backends gets another address, and
     /// that of the service's last change its old one.
     pub fn change(self, change: u32) -> String {
-        // Spread over all of the services: 7,919 is a prime.
-        let number = (change.wrapping_mul(7_919)) % self.services;
-        let service = self.service(number, Some(change));
+        let service = self.service(self.changed(change), Some(change));
         json!({"event": "UpdateService", "service": service}).to_string()
+    }
+
+    /// The number of the service that a change is about: they are spread over all of them, since
+    /// 7,919 is a prime.
+    pub const fn changed(self, change: u32) -> u32 {
+        change.wrapping_mul(7_919) % self.services
+    }
+
+    /// A service as the rules of kube-proxy are made from it, as it is after a change.
+    pub fn rules(self, number: u32, change: Option<u32>) -> Service {
+        Service {
+            name: name(number),
+            protocol: Transport::Tcp,
+            cluster_ip: cluster_ip(number),
+            port: PORT,
+            node_port: None,
+            endpoints: self
+                .addresses(number, change)
+                .map(|ip| SocketAddrV4::new(ip, BACKEND_PORT))
+                .collect(),
+        }
     }
 
     /// The event that says which nodes there are: with the new one, or without.
@@ -81,27 +107,19 @@ impl World {
     }
 
     fn service(self, number: u32, change: Option<u32>) -> Value {
-        let first = number * self.backends;
-        let changed = change.map(|change| (change % self.backends, change));
-        let backends: Vec<_> = (0..self.backends)
-            .map(|place| {
-                let ip = match changed {
-                    Some((changed, change)) if changed == place => {
-                        // 10.250.0.0 and on: no other backend's.
-                        Ipv4Addr::from_bits(0x0afa_0000 + change % 0xffff)
-                    }
-                    _ => Ipv4Addr::from_bits(0x0a80_0000 + first + place),
-                };
-                json!({"ip": ip, "port": 8080, "local": false, "host_network": false})
-            })
+        let backends: Vec<_> = self
+            .addresses(number, change)
+            .map(
+                |ip| json!({"ip": ip, "port": BACKEND_PORT, "local": false, "host_network": false}),
+            )
             .collect();
-        let mut port = json!({"protocol": "TCP", "port": 80});
+        let mut port = json!({"protocol": "TCP", "port": PORT});
         if self.node_ports {
             port["node_port"] = (NODE_PORT + number).into();
         }
         json!({
-            "id": {"namespace": "default", "name": format!("service-{number}")},
-            "cluster_ips": [Ipv4Addr::from_bits(0x0a60_0001 + number)],
+            "id": {"namespace": "default", "name": name(number)},
+            "cluster_ips": [cluster_ip(number)],
             "external_ips": [],
             "traffic_policy": "Cluster",
             "session_affinity_timeout": 0,
@@ -109,4 +127,25 @@ impl World {
             "backends": {"http": backends},
         })
     }
+
+    /// The addresses of a service's backends, after a change of one of them.
+    fn addresses(self, number: u32, change: Option<u32>) -> impl Iterator<Item = Ipv4Addr> {
+        let first = number * self.backends;
+        let changed = change.map(|change| (change % self.backends, change));
+        (0..self.backends).map(move |place| match changed {
+            // 10.250.0.0 and on: no other backend's.
+            Some((changed, change)) if changed == place => {
+                Ipv4Addr::from_bits(0x0afa_0000 + change % 0xffff)
+            }
+            _ => Ipv4Addr::from_bits(0x0a80_0000 + first + place),
+        })
+    }
+}
+
+fn name(number: u32) -> String {
+    format!("service-{number}")
+}
+
+fn cluster_ip(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(0x0a60_0001 + number)
 }

@@ -50,7 +50,12 @@ impl Family {
 
 /// A world whose nodes have addresses of both families.
 pub(crate) fn world() -> Option<World> {
-    let mut world = World::new()?;
+    world_with_flags(&[])
+}
+
+/// The same with further flags for the agent.
+pub(crate) fn world_with_flags(flags: &[&str]) -> Option<World> {
+    let mut world = World::with_flags(flags)?;
     let nodes = [addresses::NODE, addresses::NODE2];
     let mut event: Value = serde_json::from_str(&resync()).unwrap();
     event["node_ips"] = json!([nodes, nodes.map(addresses::v6)].concat());

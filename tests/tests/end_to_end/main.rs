@@ -21,6 +21,7 @@ mod links;
 mod path_mtu;
 mod pinned;
 mod ports;
+mod redirect;
 mod restart;
 mod service;
 mod snat;

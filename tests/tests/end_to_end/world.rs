@@ -35,11 +35,16 @@ impl World {
     /// A sandbox whose backend pods serve, and an agent that knows the nodes and the interfaces
     /// but no service. `None`, with a word about it, without root.
     pub(crate) fn new() -> Option<Self> {
-        Self::with_conntrack(CONNTRACK)
+        Self::with_flags(&[])
     }
 
     /// As [`Self::new`], with room for this many conntrack entries, two a connection.
     pub(crate) fn with_conntrack(entries: &str) -> Option<Self> {
+        Self::with_flags(&["--max-conntrack", entries])
+    }
+
+    /// As [`Self::new`], with further flags for the agent.
+    pub(crate) fn with_flags(flags: &[&str]) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: needs root");
             return None;
@@ -49,7 +54,7 @@ impl World {
             sandbox.serve(pod, &[SERVED]).unwrap();
         }
         let pins = PinDir::new();
-        let agent = try_start_agent_with(sandbox.node(), &pins, entries).unwrap();
+        let agent = try_start_agent_with(sandbox.node(), &pins, flags).unwrap();
         let mut world = Self {
             agent,
             pins,
@@ -145,20 +150,28 @@ pub(crate) fn start_agent(node: &Namespace, pins: &PinDir) -> Agent {
 
 /// Starts the agent where it may refuse to.
 pub(crate) fn try_start_agent(node: &Namespace, pins: &PinDir) -> Result<Agent> {
-    try_start_agent_with(node, pins, CONNTRACK)
+    try_start_agent_with(node, pins, &[])
 }
 
-fn try_start_agent_with(node: &Namespace, pins: &PinDir, conntrack: &str) -> Result<Agent> {
+fn try_start_agent_with(node: &Namespace, pins: &PinDir, further: &[&str]) -> Result<Agent> {
     // Small tables can be read whole by a test.
-    let flags = [
+    let mut flags = [
         ["--pod-cidr", addresses::POD_CIDR],
         ["--pod-cidr", addresses::POD_CIDR_V6],
         ["--max-frontends", "64"],
         ["--max-slots", "1024"],
         ["--max-backends", "256"],
-        ["--max-conntrack", conntrack],
-    ];
-    Agent::start(&binary(), node, pins, &flags.concat())
+    ]
+    .concat();
+    if !further.contains(&"--max-conntrack") {
+        flags.extend(["--max-conntrack", CONNTRACK]);
+    }
+    flags.extend(further);
+    let redirects = env::var_os("SHUNT_REDIRECT").is_some();
+    if redirects && !further.contains(&"--redirect") {
+        flags.push("--redirect");
+    }
+    Agent::start(&binary(), node, pins, &flags)
 }
 
 /// The first event: two nodes, all interfaces of this node, no services.
@@ -168,7 +181,7 @@ pub(crate) fn resync() -> String {
         "node_ips": [addresses::NODE, addresses::NODE2],
         "services": [],
         "frontend_ifs": ["eth0", "eth1", "pod-a", "pod-b", "pod-c"],
-        "backend_ifs": [],
+        "backend_ifs": ["pod-a", "pod-b"],
     })
     .to_string()
 }

@@ -9,7 +9,7 @@ use super::{PinError, Pins, list, remove};
 use crate::datapath::{error::DatapathError, fingerprint::fingerprint, table_sizes::SizedTable};
 
 /// Changes whenever the meaning of a pinned table does in a way that its sizes do not tell.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// The table with the version and the fingerprint of the others. It is pinned before them and
 /// removed after them, so wherever they are, it is.
@@ -31,7 +31,11 @@ struct Table {
     sized: bool,
 }
 
-/// The tables that are pinned: all of the object but its constants and its log.
+/// Tables that are not pinned: each agent's programs have their own. The log; and what
+/// `--redirect` remembers, which it finds again.
+const UNPINNED: [&str; 4] = ["AYA_LOGS", "HOPS_V4", "HOPS_V6", "PEERS"];
+
+/// The tables that are pinned: all of the object but its constants and these.
 #[derive(Debug)]
 pub struct Layout(Vec<Table>);
 
@@ -44,7 +48,7 @@ impl Layout {
             matches!(
                 map.section_kind(),
                 EbpfSectionKind::Maps | EbpfSectionKind::BtfMaps
-            ) && *name != "AYA_LOGS"
+            ) && !UNPINNED.contains(&name.as_str())
         });
         let mut tables: Vec<Table> = maps
             .map(|(name, map)| Table {

@@ -11,6 +11,7 @@ use std::{
 };
 
 use bytemuck::Zeroable as _;
+use fixedbitset::FixedBitSet;
 use shunt_common::{Backend, Cell, Family, FrontendKey};
 
 use super::{Published, Publisher, Retired, claims::Claims, ledger::Ledger};
@@ -39,12 +40,12 @@ pub struct Adoption<F: Family> {
 }
 
 /// What must not be given away before it is retired.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Reserved {
-    frontends: BTreeSet<u32>,
+    frontends: FixedBitSet,
     /// (offset, count), all inside the table.
     slices: BTreeSet<(u32, u32)>,
-    backends: BTreeSet<u32>,
+    backends: FixedBitSet,
 }
 
 /// Sorts out what `publisher`'s tables hold, for a snapshot of `wanted` frontends.
@@ -64,7 +65,7 @@ pub fn adopt<F: FromIp, T: Tables<F>>(
 
     let mut reserved = reserve_known(publisher);
     for index in entries.values() {
-        reserved.frontends.insert(*index);
+        reserved.frontends.insert(*index as usize);
         let cell = tables.cell(*index);
         let end = (cell.offset() + cell.count()).min(slot_count);
         if cell.offset() < end {
@@ -78,10 +79,11 @@ pub fn adopt<F: FromIp, T: Tables<F>>(
         .flat_map(|(offset, count)| *offset..offset + count)
     {
         let slot = tables.slot(slot);
-        let backends = [slot.backend, slot.alias].into_iter();
-        reserved
-            .backends
-            .extend(backends.filter(|index| *index < capacity.backends));
+        for index in [slot.backend, slot.alias] {
+            if index < capacity.backends {
+                reserved.backends.insert(index as usize);
+            }
+        }
     }
 
     let frontends = own_entries(publisher, &entries, wanted);
@@ -109,9 +111,9 @@ pub fn adopt<F: FromIp, T: Tables<F>>(
     }
     let (groups, owned) = claims.finish();
 
-    let kept: HashSet<u32> = frontends
+    let kept: FixedBitSet = frontends
         .values()
-        .map(|published| published.index)
+        .map(|published| published.index as usize)
         .collect();
     let claimed: BTreeSet<(u32, u32)> = groups
         .values()
@@ -134,16 +136,13 @@ pub fn adopt<F: FromIp, T: Tables<F>>(
             .collect(),
         unclaimed: Retired {
             slices: difference(&ranges, &claimed),
-            backends: reserved.backends.difference(&owned).copied().collect(),
-            frontends: reserved
-                .frontends
-                .iter()
-                .copied()
-                .filter(|index| !kept.contains(index))
-                .collect(),
+            backends: numbers(reserved.backends.difference(&owned)),
+            frontends: numbers(reserved.frontends.difference(&kept)),
         },
         leftovers: (0..capacity.backends)
-            .filter(|index| !clear(tables.backend(*index)) && !reserved.backends.contains(index))
+            .filter(|index| {
+                !reserved.backends.contains(*index as usize) && !clear(tables.backend(*index))
+            })
             .collect(),
         ledger: Ledger {
             frontends,
@@ -157,23 +156,37 @@ pub fn adopt<F: FromIp, T: Tables<F>>(
 
 /// What the publisher holds, whether the tables still say so or not: if the Resync fails, it goes
 /// on from there.
-fn reserve_known<F: FromIp, T>(publisher: &Publisher<F, T>) -> Reserved {
+fn reserve_known<F: FromIp, T: Tables<F>>(publisher: &Publisher<F, T>) -> Reserved {
+    let capacity = publisher.tables.capacity();
+    let set = |capacity: u32, indexes: &mut dyn Iterator<Item = u32>| {
+        let mut set = FixedBitSet::with_capacity(capacity as usize);
+        set.extend(indexes.map(|index| index as usize));
+        set
+    };
     let groups = publisher.groups.values();
     let slices = groups.clone().flat_map(|group| &group.slices);
     Reserved {
-        frontends: publisher
-            .frontends
-            .values()
-            .map(|published| published.index)
-            .collect(),
+        frontends: set(
+            capacity.frontends,
+            &mut publisher
+                .frontends
+                .values()
+                .map(|published| published.index),
+        ),
         slices: slices
             .map(|slice| (slice.offset, slice.count))
             .filter(|(_, count)| *count > 0)
             .collect(),
-        backends: groups
-            .flat_map(|group| group.backends.values().copied())
-            .collect(),
+        backends: set(
+            capacity.backends,
+            &mut groups.flat_map(|group| group.backends.values().copied()),
+        ),
     }
+}
+
+/// The numbers of a set of indexes, which are all below 2^32.
+fn numbers(indexes: impl Iterator<Item = usize>) -> Vec<u32> {
+    indexes.map(|index| index as u32).collect()
 }
 
 /// The wanted frontends that are in the table, each with an index of its own and with the slice

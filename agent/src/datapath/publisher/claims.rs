@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use fixedbitset::FixedBitSet;
 use shunt_common::fill_slots;
 
 use crate::{
@@ -22,7 +23,8 @@ pub(super) struct Claims<'a, F: FromIp, T> {
     /// The slices that may be given: (offset, count), none overlapping another.
     free: HashSet<(u32, u32)>,
     groups: HashMap<GroupKey, Group<F::Address>>,
-    owned: BTreeSet<u32>,
+    /// The backends that are given.
+    owned: FixedBitSet,
 }
 
 impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
@@ -32,7 +34,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
             tables,
             free: slices,
             groups: HashMap::new(),
-            owned: BTreeSet::new(),
+            owned: FixedBitSet::with_capacity(tables.capacity().backends as usize),
         }
     }
 
@@ -64,12 +66,16 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
                 _ => return,
             }
         }
-        let distinct: HashSet<u32> = backends.iter().map(|(_, index)| *index).collect();
+        let mut distinct: Vec<u32> = backends.iter().map(|(_, index)| *index).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
         if distinct.len() < backends.len() {
             return;
         }
         self.free.remove(&(offset, count));
-        self.owned.extend(distinct);
+        for index in distinct {
+            self.owned.insert(index as usize);
+        }
         let group = self.groups.entry(key).or_default();
         group.backends.extend(backends);
         group.slices.push(Arc::new(Slice {
@@ -81,8 +87,18 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
 
     /// Gives a service port the backends that we know to be its own, as far as the table agrees.
     pub(super) fn claim_known(&mut self, key: &GroupKey, known: &Group<F::Address>) {
+        let mut group = self.groups.remove(key).unwrap_or_default();
         for (endpoint, index) in &known.backends {
-            self.claim_backend(key, *endpoint, *index);
+            // Most came with their slice.
+            if group.backends.get(endpoint) != Some(index)
+                && self.fits(Some(&group), *endpoint, *index)
+            {
+                self.owned.insert(*index as usize);
+                group.backends.insert(*endpoint, *index);
+            }
+        }
+        if !group.slices.is_empty() || !group.backends.is_empty() {
+            self.groups.insert(key.clone(), group);
         }
     }
 
@@ -108,13 +124,13 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
     }
 
     /// What each service port was given, and all of its backends' indexes.
-    pub(super) fn finish(self) -> (HashMap<GroupKey, Group<F::Address>>, BTreeSet<u32>) {
+    pub(super) fn finish(self) -> (HashMap<GroupKey, Group<F::Address>>, FixedBitSet) {
         (self.groups, self.owned)
     }
 
     fn claim_backend(&mut self, key: &GroupKey, endpoint: Endpoint<F::Address>, index: u32) {
         if self.fits(self.groups.get(key), endpoint, index) {
-            self.owned.insert(index);
+            self.owned.insert(index as usize);
             let group = self.groups.entry(key.clone()).or_default();
             group.backends.insert(endpoint, index);
         }
@@ -129,7 +145,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
     ) -> bool {
         let has = group.and_then(|group| group.backends.get(&endpoint));
         index < self.tables.capacity().backends
-            && has.map_or(!self.owned.contains(&index), |has| *has == index)
+            && has.map_or(!self.owned.contains(index as usize), |has| *has == index)
             && Endpoint::in_table(&self.tables.backend(index)) == endpoint
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     datapath::{
         TableError, Tables,
         family::FromIp,
-        group::{Endpoint, GroupKey, Slice, table_entry},
+        group::{Endpoint, Group, GroupKey, Slice, table_entry},
     },
     renderer::BackendSet,
 };
@@ -90,6 +90,13 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
 
     /// Step 5: what no frontend of this group uses any more.
     pub(super) fn retire_unused(&mut self, key: GroupKey) {
+        if self
+            .groups
+            .get(&key)
+            .is_some_and(|group| self.is_settled(&key, group))
+        {
+            return;
+        }
         let Some(mut group) = self.groups.remove(&key) else {
             return;
         };
@@ -130,5 +137,26 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         if !group.slices.is_empty() {
             self.groups.insert(key, group);
         }
+    }
+
+    /// Whether there is nothing to do for a group: it has one slice, which is used, and just the
+    /// backends that this selects from, which are in the table as they are to be.
+    fn is_settled(&self, key: &GroupKey, group: &Group<F::Address>) -> bool {
+        let [slice] = group.slices.as_slice() else {
+            return false;
+        };
+        let owner = key.fingerprint();
+        let is_right = |backend| {
+            let endpoint = Endpoint::of::<F>(backend)?;
+            let now = self.tables.backend(*group.backends.get(&endpoint)?);
+            Some(table_entry(owner, backend, now.generation)? == now)
+        };
+        Arc::strong_count(slice) > 1
+            && group.backends.len() == slice.set.backends.len()
+            && slice
+                .set
+                .backends
+                .iter()
+                .all(|backend| is_right(backend) == Some(true))
     }
 }

@@ -1,0 +1,221 @@
+//! Delivery in one hop: packets to pods of this node, and their replies, past the host's stack.
+
+use std::{
+    fs,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use shunt_tests::{Namespace, Target, Transport, wait_until};
+
+use crate::{
+    dual_stack::{Family, service, world_with_flags},
+    service::Service,
+    world::{REQUEST, SERVED, World, all_answered, all_answered_outside},
+};
+
+/// How many connections are made where it does not matter.
+const SOME: u32 = 200;
+
+/// How many packets of these may go through the stack: until it knows a pod's neighbour.
+const FEW: u64 = 20;
+
+/// How long a flow may find nobody after its pod has come back on another device.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// The interface lists of a node whose CNI names every pod in both.
+fn interfaces(pods: &[&str]) -> [String; 2] {
+    let mut frontend = vec!["eth0", "eth1"];
+    frontend.extend(pods);
+    [
+        json!({ "event": "UpdateLocalFrontendIfs", "new": frontend }).to_string(),
+        json!({ "event": "UpdateLocalBackendIfs", "new": pods }).to_string(),
+    ]
+}
+
+fn world() -> Option<World> {
+    world_with_flags(&["--redirect"])
+}
+
+/// How many packets a host's stack has forwarded, of both families.
+fn forwarded(host: &Namespace) -> u64 {
+    host.enter(|| {
+        let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+        let mut lines = v4.lines().filter(|line| line.starts_with("Ip: "));
+        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+        let place = names.split(' ').position(|name| name == "ForwDatagrams");
+        let v4: u64 = values
+            .split(' ')
+            .nth(place.unwrap())
+            .unwrap()
+            .parse()
+            .unwrap();
+
+        let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap();
+        let mut words = v6.split_whitespace();
+        words.find(|word| *word == "Ip6OutForwDatagrams").unwrap();
+        let v6: u64 = words.next().unwrap().parse().unwrap();
+        v4 + v6
+    })
+}
+
+#[test]
+fn packets_between_a_client_and_a_pod_of_this_node_do_not_pass_the_stack() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let service = service(&world, transport, &["pod-a", "pod-b"]);
+        world.update(&service);
+        let outside = world.sandbox.outside();
+        for family in Family::BOTH {
+            let of_pod = [
+                service.cluster_ip(),
+                service.node_port(),
+                service.external_ip(),
+            ];
+            let of_outside = [service.node_port(), service.external_ip()];
+            // The neighbours.
+            for target in of_pod {
+                world.ask_from_pod(family.target(target), 5);
+            }
+            all_answered_outside(outside, family.target(of_outside[0]), 5);
+
+            let before = forwarded(world.sandbox.node());
+            for target in of_pod {
+                world.ask_from_pod(family.target(target), SOME);
+            }
+            for target in of_outside {
+                all_answered_outside(outside, family.target(target), SOME);
+            }
+            let through_stack = forwarded(world.sandbox.node()) - before;
+            assert!(
+                through_stack <= FEW,
+                "{through_stack} packets of {transport} went through the stack"
+            );
+        }
+    }
+}
+
+#[test]
+fn many_bytes_arrive_whole_both_ways() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    let clients = [
+        (world.client_pod(), service.cluster_ip()),
+        (world.sandbox.outside(), service.node_port()),
+    ];
+    for (client, target) in clients {
+        client.enter(|| target.ask(REQUEST).unwrap());
+        let before = forwarded(world.sandbox.node());
+        transfer(client, target, 256 << 20);
+        let through_stack = forwarded(world.sandbox.node()) - before;
+        assert!(
+            through_stack <= FEW,
+            "{through_stack} went through the stack"
+        );
+    }
+}
+
+#[test]
+fn a_pod_that_comes_back_on_another_device_is_found() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    for event in interfaces(&["pod-a", "pod-b", "pod-c", "pod-e"]) {
+        world.apply(&event);
+    }
+    bring(&mut world);
+    let at = world.sandbox.pod("pod-e").at(SERVED);
+    let client =
+        |world: &World, target: Target| world.client_pod().enter(|| target.flow().unwrap());
+
+    let service = Service::new(Transport::Tcp).backend(at);
+    world.add(&service);
+    for _ in 0..3 {
+        world.ask_from_pod(service.cluster_ip(), 20);
+        world.sandbox.remove_pod("pod-e").unwrap();
+        // Nothing of the service changes.
+        bring(&mut world);
+        let since = Instant::now();
+        world.ask_from_pod(service.cluster_ip(), 20);
+        // Nor was a SYN lost, which would be sent again after a second.
+        assert!(since.elapsed() < MOMENT, "{:?}", since.elapsed());
+    }
+
+    let service = Service::new(Transport::Udp).backend(at);
+    world.update(&service);
+    let flow = client(&world, service.cluster_ip().within(MOMENT / 20));
+    for _ in 0..3 {
+        for _ in 0..20 {
+            flow.ask(REQUEST).unwrap();
+        }
+        world.sandbox.remove_pod("pod-e").unwrap();
+        bring(&mut world);
+        wait_until("the flow finds the pod again", MOMENT, || {
+            flow.ask(REQUEST).ok()
+        })
+        .unwrap();
+    }
+}
+
+/// Makes a pod that serves, of a name and address of its own.
+fn bring(world: &mut World) {
+    let pod: IpAddr = "10.1.1.6".parse().unwrap();
+    world.sandbox.add_pod("pod-e", pod).unwrap();
+    world.sandbox.serve("pod-e", &[SERVED]).unwrap();
+}
+
+#[test]
+fn a_packet_that_does_not_fit_the_pods_device_is_answered_by_the_stack() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    let target = service.cluster_ip();
+    world.ask_from_pod(target, 5);
+    let (node, pod) = (world.sandbox.node(), world.sandbox.pod("pod-a").namespace());
+    node.configure("link set pod-a mtu 1280\n").unwrap();
+    pod.configure(
+        "link set eth0 mtu 1280\n\
+         route replace default via 10.1.1.254 dev eth0 advmss 1440\n",
+    )
+    .unwrap();
+    transfer(world.client_pod(), target, 4 << 20);
+    let learnt = world
+        .client_pod()
+        .query(&format!("route get {}\n", target.address().ip()))
+        .unwrap();
+    assert!(learnt.contains("mtu 1280"), "{learnt}");
+}
+
+#[test]
+fn a_packet_at_the_end_of_its_way_is_answered_by_the_stack_and_others_lose_a_hop() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = Service::new(Transport::Udp).backend(world.backend("pod-a"));
+    world.add(&service);
+    let target = service.cluster_ip();
+    world.ask_from_pod(target, 5);
+    let client = world.client_pod();
+    client.set("net/ipv4/ip_default_ttl", "1").unwrap();
+    let outcome = client.enter(|| target.within(Duration::from_millis(200)).ask(REQUEST));
+    assert!(outcome.is_err(), "one hop is not enough, but {outcome:?}");
+    client.set("net/ipv4/ip_default_ttl", "2").unwrap();
+    all_answered(client, target, 5);
+}
+
+fn transfer(client: &Namespace, target: Target, bytes: u64) {
+    client.enter(|| {
+        let mut connection = target.connect().unwrap();
+        for outcome in [connection.send(bytes), connection.fetch(bytes)] {
+            outcome.unwrap_or_else(|failure| panic!("{target:?}: {failure}"));
+        }
+    });
+}
