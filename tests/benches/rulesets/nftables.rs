@@ -18,12 +18,6 @@ const TABLE: &str = "ip kube-proxy";
 /// The bit that says that a packet's source is to be replaced.
 const MARK: &str = "0x4000";
 
-/// What kube-proxy asks `nft` for before each change, to find chains and sets that nothing uses any longer.
-pub(crate) const LISTINGS: [&[&str]; 2] = [
-    &["--json", "list", "chains", "ip"],
-    &["--json", "list", "sets", "ip"],
-];
-
 /// The transaction that writes everything for these services into an empty kernel.
 pub(crate) fn load(node: &Node, services: &[Service]) -> String {
     let mut text = base(node);
@@ -37,6 +31,8 @@ pub(crate) fn load(node: &Node, services: &[Service]) -> String {
 
 /// The transaction for one service whose endpoints changed from `before` to `after`: its own chains
 /// again, and the chains of endpoints that it no longer has emptied. No map changes.
+///
+/// To know what nothing uses any longer, kube-proxy lists all chains and sets before it.
 pub(crate) fn change(node: &Node, before: &Service, after: &Service) -> String {
     let mut text = String::new();
     chains(&mut text, after);

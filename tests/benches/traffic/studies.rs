@@ -123,18 +123,18 @@ fn bounds<'a>(exchange: Exchange, subjects: &[&'a [Subject]]) -> Vec<Bound<'a>> 
             (same[0].kind() == kind).then_some(same[0].name())
         })
     };
-    let (figure, limit, redirected, more) = match exchange {
-        Exchange::Request => ("p50", Limit::AtMost(1.05), Some(0.95), Limit::AtMost(1.02)),
-        Exchange::Connection => ("p50", Limit::AtMost(1.09), Some(0.98), Limit::AtMost(1.02)),
-        Exchange::NewFlow => ("p50", Limit::AtMost(1.5), None, Limit::AtMost(1.02)),
-        Exchange::Bulk => ("mean", Limit::AtLeast(0.97), None, Limit::AtLeast(0.98)),
+    let (limit, redirected, more) = match exchange {
+        Exchange::Request => (Limit::AtMost(1.05), Some(0.95), Limit::AtMost(1.02)),
+        Exchange::Connection => (Limit::AtMost(1.09), Some(0.98), Limit::AtMost(1.02)),
+        Exchange::NewFlow => (Limit::AtMost(1.5), None, Limit::AtMost(1.02)),
+        Exchange::Bulk => (Limit::AtLeast(0.97), None, Limit::AtLeast(0.98)),
         Exchange::ServerCloses | Exchange::Datagram => return Vec::new(),
     };
     let mut bounds = Vec::new();
     let mut bound = |subject: Option<&'a str>, other: Option<&'a str>, limit| {
         if let (Some(subject), Some(other)) = (subject, other) {
             let label = format!("{subject} over {other}");
-            bounds.push(Bound::ratio(label, subject, other, figure, limit));
+            bounds.push(Bound::ratio(label, subject, other, "p50", limit));
         }
     };
     let direct = name(Proxy::Direct, 0);

@@ -3,6 +3,8 @@
 //! Both use blocking system calls, and the server is a process of its own. On two CPUs it would be the wake-up
 //! of the other one that is measured; on one, what a packet costs on its way is all there is: the
 //! device, the node's stack and everything that hooks into it run there too, in the sender's call.
+//! (So it is with many bytes, whose rate is that of the CPU's work on them, not that of the slower
+//! side of two.)
 
 mod bulk;
 mod floor;
