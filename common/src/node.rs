@@ -7,7 +7,9 @@ use crate::{Family, V4, V6};
 /// The largest number of addresses a family.
 const CAPACITY: usize = 8;
 
-/// This node's addresses of one family, network order. A place that holds 0 is free; an address
+/// What a node knows of one family.
+///
+/// Its addresses are in network order. A place that holds 0 is free; an address
 /// stays at its place for as long as it is the node's, so that a packet which reads while others
 /// change finds it.
 #[repr(C)]
@@ -17,17 +19,27 @@ pub struct NodeIps<F: Family> {
     pub snat: F::Address,
     /// All of them.
     pub own: [F::Address; CAPACITY],
+    /// Whether packets for an address of this node's pods' ranges may be for somebody else, a frontend or
+    /// this node: [`Self::UNKNOWN`], [`Self::NEVER`] or [`Self::SOME`].
+    pub pod_frontends: u32,
 }
 
-const _: () = assert!(size_of::<NodeIps<V4>>() == 4 + 4 * CAPACITY);
-const _: () = assert!(size_of::<NodeIps<V6>>() == 16 + 16 * CAPACITY);
+const _: () = assert!(size_of::<NodeIps<V4>>() == 4 + 4 * CAPACITY + 4);
+const _: () = assert!(size_of::<NodeIps<V6>>() == 16 + 16 * CAPACITY + 4);
 
 // SAFETY: `repr(C)`, every field is `Zeroable`.
 unsafe impl<F: Family> Zeroable for NodeIps<F> {}
-// SAFETY: `repr(C)`, an address and an array of addresses leave no padding.
+// SAFETY: `repr(C)`, an address, an array of addresses and a word leave no padding.
 unsafe impl<F: Family> Pod for NodeIps<F> {}
 
 impl<F: Family> NodeIps<F> {
     /// The largest number of addresses a family.
     pub const CAPACITY: usize = CAPACITY;
+
+    /// It is not known.
+    pub const UNKNOWN: u32 = 0;
+    /// Nobody else has such an address, or ever had.
+    pub const NEVER: u32 = 1;
+    /// Somebody has or had, and may still have connections.
+    pub const SOME: u32 = 2;
 }

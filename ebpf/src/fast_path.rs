@@ -17,6 +17,7 @@ use crate::{
     family::{Family, Header as _},
     frame::{Extent, at, at_mut},
     packet::Link,
+    place,
     rewrite::follow,
     service,
     transport::{Segment, TcpHeader, UdpHeader},
@@ -138,12 +139,17 @@ fn reply<F: Family>(key: &ConntrackKey<F>) -> Way<F> {
 /// one hop.
 #[inline(always)]
 fn incoming<F: Family>(key: &mut ConntrackKey<F>, opens: bool) -> Way<F> {
-    // Of what comes to a pod, nearly all are replies.
-    if config::redirects() && F::is_of_pod(&key.tuple.destination) {
-        key.direction = Direction::Reply as u8;
-        match reply(key) {
-            Way::Pass => key.direction = Direction::Forward as u8,
-            way => return way,
+    // What is for a pod of this node is a reply, or of no service.
+    if F::is_of_pod(&key.tuple.destination) {
+        if config::redirects() {
+            key.direction = Direction::Reply as u8;
+            match reply(key) {
+                Way::Pass => key.direction = Direction::Forward as u8,
+                way => return way,
+            }
+        }
+        if place::are_pods_no_frontends::<F>() {
+            return Way::Pass;
         }
     }
     request(key, opens)

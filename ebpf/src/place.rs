@@ -1,6 +1,6 @@
 //! Where the two ends of a connection are, and so whose source address a backend gets to see.
 
-use shunt_common::{Address as _, Backend, Counter};
+use shunt_common::{Address as _, Backend, Counter, NodeIps};
 
 use crate::family::Family;
 
@@ -13,6 +13,14 @@ pub fn is_here<F: Family>(client: &F::Address) -> bool {
             && F::node()
                 .get(0)
                 .is_some_and(|node| node.own.contains(client))
+}
+
+/// Whether no pod of this node has an address that a frontend has or had.
+#[inline(always)]
+pub fn are_pods_no_frontends<F: Family>() -> bool {
+    F::node()
+        .get(0)
+        .is_some_and(|node| node.pod_frontends == NodeIps::<F>::NEVER)
 }
 
 /// The source address with which a connection of `client` goes on to `backend`.

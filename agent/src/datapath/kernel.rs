@@ -92,8 +92,18 @@ impl Datapath {
                 KernelTables::take(&mut ebpf)?,
                 options.families,
             ),
-            node_v4: NodeTable::open(&ebpf, options.snat_v4)?,
-            node_v6: NodeTable::open(&ebpf, options.snat_v6)?,
+            node_v4: NodeTable::open(
+                &ebpf,
+                options.snat_v4,
+                options.hairpin_v4,
+                &options.pod_cidrs,
+            )?,
+            node_v6: NodeTable::open(
+                &ebpf,
+                options.snat_v6,
+                options.hairpin_v6,
+                &options.pod_cidrs,
+            )?,
             conntrack: Some(Conntrack::take(&mut ebpf, &removed_for_room)?),
             connections,
             counters: Arc::new(Counters::new(kernel_tables::take(&mut ebpf, "COUNTERS")?)),
@@ -198,6 +208,8 @@ impl Datapath {
     ///
     /// If the tables do not take them; nothing is changed then.
     pub fn publish(&mut self, changes: &Changes) -> Result<u64, TableError> {
+        let Changes { added, changed, .. } = changes;
+        self.expect(added.iter().chain(changed), false);
         self.publisher.publish(changes)
     }
 
@@ -211,7 +223,19 @@ impl Datapath {
         &mut self,
         snapshot: &[(renderer::FrontendKey, Frontend)],
     ) -> Result<u64, TableError> {
+        self.expect(snapshot.iter(), true);
         self.publisher.resync(snapshot)
+    }
+
+    /// Says, before there are any, which frontends there are going to be.
+    fn expect<'a>(
+        &mut self,
+        frontends: impl Iterator<Item = &'a (renderer::FrontendKey, Frontend)> + Clone,
+        all: bool,
+    ) {
+        let addresses = frontends.map(|(key, _)| key.address);
+        self.node_v4.expect(addresses.clone(), all);
+        self.node_v6.expect(addresses, all);
     }
 
     /// Whether [`Self::reclaim`] has anything to do.

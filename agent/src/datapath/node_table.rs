@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use aya::Ebpf;
 use bytemuck::Zeroable as _;
+use ipnet::IpNet;
 use shunt_common::{Address as _, NodeIps};
 use tracing::warn;
 
@@ -15,20 +16,55 @@ pub struct NodeTable<F: FromIp> {
     table: SharedArray<NodeIps<F>>,
     /// The address for connections from outside to backends elsewhere, if it is a setting.
     snat: Option<F::Ip>,
+    /// Where this node's pods take their addresses from.
+    pods: Vec<IpNet>,
 }
 
 impl<F: FromIp> NodeTable<F> {
     /// Over the object's table; without a setting, `snat` is the lowest of the node's addresses.
-    pub(super) fn open(ebpf: &Ebpf, snat: Option<F::Ip>) -> Result<Self, DatapathError> {
-        Ok(Self {
+    pub(super) fn open(
+        ebpf: &Ebpf,
+        snat: Option<F::Ip>,
+        hairpin: F::Ip,
+        pods: &[IpNet],
+    ) -> Result<Self, DatapathError> {
+        let mut node = Self {
             table: kernel_tables::shared(ebpf, F::TABLES.node)?,
             snat,
-        })
+            pods: pods.to_vec(),
+        };
+        // An earlier agent may have had other pods.
+        node.set_pod_frontends(NodeIps::<F>::UNKNOWN);
+        let own = [Some(hairpin), snat].into_iter().flatten();
+        node.expect(own.map(Into::into), false);
+        Ok(node)
+    }
+
+    /// Says that packets for these addresses are going to be translated, and, if they are `all` that
+    /// the events know of, that there are no others.
+    pub fn expect(&mut self, mut addresses: impl Iterator<Item = IpAddr>, all: bool) {
+        let is_of_pod =
+            |ip| F::address(ip).is_some() && self.pods.iter().any(|pods| pods.contains(&ip));
+        if addresses.any(is_of_pod) {
+            self.set_pod_frontends(NodeIps::<F>::SOME);
+        } else if all {
+            self.set_pod_frontends(NodeIps::<F>::NEVER);
+        }
+    }
+
+    /// Makes it so, unless there were such addresses: connections to them may live on.
+    fn set_pod_frontends(&mut self, new: u32) {
+        let mut node = self.table.read(0);
+        if node.pod_frontends != new && node.pod_frontends != NodeIps::<F>::SOME {
+            node.pod_frontends = new;
+            self.table.write(0, node);
+        }
     }
 
     /// Makes `own` the node's addresses; those of the other family are left out. Gives the number
     /// of writes.
     pub fn set(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
+        self.expect(own.iter().copied(), false);
         let own: BTreeSet<F::Address> = own.iter().filter_map(|ip| F::address(*ip)).collect();
         if own.len() > NodeIps::<F>::CAPACITY {
             warn!(

@@ -3,7 +3,7 @@
 use super::{
     frame::{OPENING, Packet, Transport},
     needs_root,
-    node::{Node, OTHER_NODE, Verdict, resync, web},
+    node::{Node, OTHER_NODE, Verdict, resync, update, web},
 };
 
 const POD: ([u8; 4], u16) = ([10, 1, 1, 9], 40000);
@@ -78,4 +78,35 @@ fn an_answer_to_nothing_at_the_hairpin_address_passes() {
         Verdict::Pass(stray.clone()),
         "an answer to nothing"
     );
+}
+
+#[test]
+fn a_frontend_may_have_an_address_of_the_pods_ranges() {
+    needs_root!();
+    let service = |address: &str| {
+        let service = web(&[(3, 1)]).replace("10.96.0.1", address);
+        assert!(service.contains(address), "{service}");
+        service
+    };
+    let mut node = Node::new([resync(&[&service("10.96.0.1")]).as_str()]);
+    let syn = Packet::new(Transport::TcpSyn, POD, ([10, 1, 1, 77], 80));
+    assert_eq!(
+        node.ingress(&syn.frame()),
+        Verdict::Pass(syn.frame()),
+        "a pod's"
+    );
+    node.apply(&update(&service("10.1.1.77")));
+    assert_eq!(
+        node.ingress(&syn.frame()),
+        Verdict::Pass(syn.to(BACKEND).frame())
+    );
+    // Its connections stay when it goes, also with all that is known then.
+    for event in [update(&service("10.96.0.1")), resync(&[])] {
+        node.apply(&event);
+        let segment = Packet::new(Transport::TcpAck, POD, ([10, 1, 1, 77], 80));
+        assert_eq!(
+            node.ingress(&segment.frame()),
+            Verdict::Pass(segment.to(BACKEND).frame())
+        );
+    }
 }
