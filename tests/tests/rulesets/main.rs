@@ -1,7 +1,6 @@
 //! The rulesets of the benches: what they say, and that the tools take them. (A bench has no tests of its own.)
 
 #[path = "../../benches/rulesets/mod.rs"]
-#[expect(dead_code, reason = "some of it is for the benches alone")]
 mod rulesets;
 
 mod iptables;
