@@ -13,11 +13,17 @@ use super::DatapathError;
 /// Linux 5.5 and before are left out, since older kernels have no tables like ours
 /// (`BPF_F_MMAPABLE`). Distributions bring some to older kernels, so it is the kernel that is
 /// asked, not its version.
-const HELPERS: [(BpfHelper, &str, &str); 5] = [
+const HELPERS: [(BpfHelper, &str, &str); 7] = [
     (BPF_FUNC_ringbuf_reserve, "bpf_ringbuf_reserve", "5.8"),
     (BPF_FUNC_ringbuf_submit, "bpf_ringbuf_submit", "5.8"),
     (BPF_FUNC_ringbuf_discard, "bpf_ringbuf_discard", "5.8"),
     (BPF_FUNC_redirect_neigh, "bpf_redirect_neigh", "5.10"),
+    (BPF_FUNC_redirect_peer, "bpf_redirect_peer", "5.10"),
+    (
+        BPF_FUNC_ktime_get_coarse_ns,
+        "bpf_ktime_get_coarse_ns",
+        "5.11",
+    ),
     (BPF_FUNC_loop, "bpf_loop", "5.17"),
 ];
 

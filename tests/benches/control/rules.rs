@@ -29,6 +29,13 @@ const FEW: World = World {
     ..WIDE
 };
 
+/// What kube-proxy asks `nft` for before each change, to find chains and sets that nothing uses any
+/// longer.
+const LISTINGS: [&[&str]; 2] = [
+    &["--json", "list", "chains", "ip"],
+    &["--json", "list", "sets", "ip"],
+];
+
 /// How many times as long `nft` has to take at least.
 const COLD_LIMIT: f64 = 100.0;
 const CHANGE_LIMIT: f64 = 200.0;
@@ -130,7 +137,7 @@ fn compare(bench: &mut Bench, world: World, tools: &[Tool], rounds: usize) -> Re
             let mut loaded = loaded.borrow_mut();
             let rules = loaded.as_mut().context("nothing is loaded")?;
             let begin = Instant::now();
-            for arguments in nftables::LISTINGS {
+            for arguments in LISTINGS {
                 rules.namespace.run_with_input("nft", arguments, "")?;
             }
             rules.change()?;
