@@ -1,7 +1,7 @@
 //! Packets that come in addressed to an address that we gave a client in its own's place: the
 //! answers of a pod to itself (hairpin) and of backends on other nodes to clients outside (SNAT).
 
-use shunt_common::{Direction, Tuple};
+use shunt_common::{ConntrackKey, Direction, Tuple};
 
 use crate::{config, conntrack, family::Family, packet::Packet};
 
@@ -21,9 +21,16 @@ pub fn find<F: Family>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
     if destination != F::hairpin_ip() && !config::SNAT_PORTS.load().contains(destination_port) {
         return false;
     }
-    let Some(found) = conntrack::find(packet, Direction::Reply) else {
+    let key = ConntrackKey::new(packet.tuple, packet.protocol, Direction::Reply);
+    let Some(entry) = conntrack::entry(&key) else {
         return false;
     };
-    *translated = found.entry.translated;
-    translated.destination != destination
+    if entry.translated.destination == destination {
+        return false;
+    }
+    *translated = entry.translated;
+    if packet.says != 0 {
+        conntrack::note(entry, packet.says);
+    }
+    true
 }

@@ -151,6 +151,11 @@ impl Flows {
         }
     }
 
+    /// The flow that a reply belongs to.
+    pub fn of_reply(&self, packet: &Packet<'_>) -> Option<&Flow> {
+        self.flows.get(self.replies.get(&packet.ends)?)
+    }
+
     /// Notes what a reply says to its flow, and gives that.
     pub fn note_reply(&mut self, packet: &Packet<'_>) -> Option<&Flow> {
         let flow = self.flows.get_mut(self.replies.get(&packet.ends)?)?;

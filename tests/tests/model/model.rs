@@ -159,8 +159,12 @@ impl Model {
         if !HAIRPIN.has(ip) && !SNAT_PORTS.contains(&port) {
             return None;
         }
-        let flow = self.flows.note_reply(packet)?;
-        (flow.source.ip != flow.client.ip).then(|| flow.restored())
+        let flow = self.flows.of_reply(packet)?;
+        if flow.source.ip == flow.client.ip {
+            // It is noted where it is restored, at the egress of its client's interface.
+            return None;
+        }
+        self.flows.note_reply(packet).map(Flow::restored)
     }
 
     /// A packet whose source stays goes on through the stack, one of a hairpin flow goes back where
