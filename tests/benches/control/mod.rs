@@ -9,6 +9,7 @@ mod change;
 mod cold;
 mod memory;
 mod node;
+mod priority;
 mod resync;
 mod rules;
 mod world;
@@ -23,6 +24,10 @@ use crate::bench::Bench;
 ///
 /// If an agent does not start, refuses an event, or its tables are not what they should be.
 pub fn run(bench: &mut Bench) -> Result<()> {
+    if !bench.wants("control/") {
+        return Ok(());
+    }
+    priority::raise()?;
     cold::run(bench)?;
     change::run(bench)?;
     resync::run(bench)?;
