@@ -30,10 +30,13 @@ pub fn cost(feeder: &RefCell<Feeder>, traffic: &Traffic, program: &ProgramFd) ->
 /// If they are not.
 pub fn open(feeder: &mut Feeder, node: &mut Node, request: &Traffic) -> Result<()> {
     let (ingress, egress) = (node.ingress()?, node.egress()?);
+    // Entries lie in memory in the order in which they were made: packets in that very order would
+    // find each of them beside the one before.
     let opening = match request.transport {
         Transport::TcpAck => request.with(Transport::TcpSyn, Peer::Services),
         _ => *request,
-    };
+    }
+    .in_order();
     let reply = request.with(request.transport, Peer::Backends);
     for (traffic, program, counter) in [
         (&opening, &ingress, Counter::Connection),

@@ -48,6 +48,7 @@ pub struct Traffic {
     pub peer: Peer,
     flows: u32,
     services: u32,
+    in_order: bool,
 }
 
 impl Traffic {
@@ -59,6 +60,7 @@ impl Traffic {
             peer,
             flows: 1,
             services: 1,
+            in_order: false,
         }
     }
 
@@ -79,6 +81,15 @@ impl Traffic {
         Self {
             transport,
             peer,
+            ..self
+        }
+    }
+
+    /// The same, each flow after its neighbour.
+    #[must_use]
+    pub const fn in_order(self) -> Self {
+        Self {
+            in_order: true,
             ..self
         }
     }
@@ -115,10 +126,11 @@ impl Traffic {
             peer,
             flows,
             services,
+            in_order,
         } = self;
         let (client_prefix, client) = words(node::client(family));
         let (peer_prefix, peer_word) = words(node::peer(family, peer));
-        let step = step(flows);
+        let step = if in_order { 1 % flows } else { step(flows) };
         let (number, bytes) = transport.header();
         let payload = 20_u16;
         let (network, hops, sum, length) = match family {
