@@ -24,6 +24,9 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+/// The end-to-end tests that are run once more with the agent's `--redirect`.
+const REDIRECT: [&str; 4] = ["changes::", "dual_stack::", "path_mtu::", "translation::"];
+
 pub(crate) fn main(args: &Args) -> Result<()> {
     let Args {
         quick,
@@ -53,6 +56,15 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         test.env("SHUNT_BIN", workspace::output("debug")?.join("shunt"));
     }
     process::run(test.args(rest))?;
+    if !quick && rest.is_empty() {
+        process::run(
+            workspace::cargo(&root)
+                .args(["test", "--test", "end_to_end", "--"])
+                .args(REDIRECT)
+                .env("SHUNT_BIN", workspace::output("debug")?.join("shunt"))
+                .env("SHUNT_REDIRECT", "1"),
+        )?;
+    }
     eprintln!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }
