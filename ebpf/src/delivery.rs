@@ -42,7 +42,12 @@ pub struct Hop<F: shunt_common::Family> {
     link: EthernetAddresses,
 }
 
-/// The hop that takes the packet to the destination of `to`, if that is a pod of this node behind
+/// Where a CPU remembers a hop. Not the hop itself: older verifiers do not see that it is there
+/// whenever it was found, after all that is done to the packet in between.
+#[derive(Clone, Copy)]
+pub struct Place(u32);
+
+/// Where the hop is that takes the packet to the destination of `to`, if that is a pod of this node behind
 /// a device of its own and the stack is not needed. `afresh`: whatever is remembered.
 #[inline(always)]
 pub fn find<F: Family>(
@@ -51,14 +56,12 @@ pub fn find<F: Family>(
     extent: Extent,
     to: &Tuple<F>,
     afresh: bool,
-) -> Option<&'static Hop<F>> {
+) -> Option<Place> {
     if !config::redirects() || link != Link::Ethernet || !F::is_of_pod(&to.destination) {
         return None;
     }
-    let place = to.destination.words().last()?;
-    let hop = F::hops().get_ptr_mut(u32::from_be(*place) % HOPS)?;
-    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
-    let hop = unsafe { &mut *hop };
+    let place = Place(u32::from_be(*to.destination.words().last()?) % HOPS);
+    let hop = place.hop::<F>()?;
     // SAFETY: the helper has no preconditions.
     let now = unsafe { bpf_ktime_get_coarse_ns() };
     if afresh || hop.until <= now || hop.address != to.destination {
@@ -67,7 +70,7 @@ pub fn find<F: Family>(
     let goes = hop.interface != 0
         && u32::from(longest_packet(context, extent)) <= hop.mtu
         && F::hop_limit(context, extent.network).ok()? > 1;
-    goes.then_some(hop)
+    goes.then_some(place)
 }
 
 impl<F: Family> Hop<F> {
@@ -93,15 +96,26 @@ impl<F: Family> Hop<F> {
         self.link.destination = found.dmac;
         self.link.source = found.smac;
     }
+}
+
+impl Place {
+    #[inline(always)]
+    fn hop<F: Family>(self) -> Option<&'static mut Hop<F>> {
+        let hop = F::hops().get_ptr_mut(self.0)?;
+        // SAFETY: this CPU's own, and no other packet is in its programs before this one is
+        // through.
+        Some(unsafe { &mut *hop })
+    }
 
     /// Has the kernel hand the packet with its network header at `network` to the pod; the program
     /// has to end with [`crate::verdict::Verdict::REDIRECT`].
     #[inline(always)]
-    pub fn take(&self, context: &TcContext, network: usize) -> Result<(), Unreadable> {
+    pub fn take<F: Family>(self, context: &TcContext, network: usize) -> Result<(), Unreadable> {
         F::decrement_hop_limit(context, network)?;
-        *at_mut::<EthernetAddresses>(context, 0)? = self.link;
+        let hop = self.hop::<F>().ok_or(Unreadable::Foreign)?;
+        *at_mut::<EthernetAddresses>(context, 0)? = hop.link;
         // SAFETY: the helper takes any interface index.
-        let redirected = unsafe { bpf_redirect_peer(self.interface, 0) };
+        let redirected = unsafe { bpf_redirect_peer(hop.interface, 0) };
         if redirected == c_long::from(TC_ACT_REDIRECT) {
             Ok(())
         } else {

@@ -12,7 +12,7 @@ use shunt_common::{Counter, Hook, Tuple};
 
 use crate::{
     counters::{count, drop},
-    delivery::{self, Hop},
+    delivery::{self, Place},
     family::Family,
     fragments,
     packet::Packet,
@@ -23,10 +23,10 @@ use crate::{
 };
 
 /// Where a packet goes when its program ends.
-enum Way<F: Family> {
+enum Way {
     Stack,
     Back,
-    Pod(&'static Hop<F>),
+    Pod(Place),
     Transit(Route),
 }
 
@@ -44,14 +44,14 @@ pub fn send<F: Family>(
         && (translated.source == hairpin || packet.tuple.destination == hairpin)
     {
         Way::Back
-    } else if let Some(hop) = delivery::find(
+    } else if let Some(place) = delivery::find(
         context,
         packet.link,
         packet.extent(),
         translated,
         packet.opens,
     ) {
-        Way::Pod(hop)
+        Way::Pod(place)
     } else if keeps_source {
         Way::Stack
     } else {
@@ -77,7 +77,7 @@ pub fn send<F: Family>(
             return Verdict::PASS;
         }
         Way::Back => turn_back(context, packet.link),
-        Way::Pod(hop) => hop.take(context, packet.network.get()),
+        Way::Pod(place) => place.take::<F>(context, packet.network.get()),
         Way::Transit(route) => route.take(context, packet),
     };
     if sent.is_err() {

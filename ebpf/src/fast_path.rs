@@ -112,7 +112,7 @@ fn segment<F: Family, T: Segment>(
         return Some(drop(context, Counter::DropRewrite));
     }
     let verdict = match hop {
-        Some(hop) if hop.take(context, begin).is_err() => {
+        Some(hop) if hop.take::<F>(context, begin).is_err() => {
             return Some(drop(context, Counter::DropRewrite));
         }
         Some(_) => Verdict::REDIRECT,
