@@ -26,12 +26,13 @@ use report::Report;
 /// Of the end-to-end tests those that say something of a kernel: traffic through every kind of
 /// frontend, agents that are killed and take over, interfaces that come and go, cleanup. Not those
 /// that measure, or that count on a fast machine.
-const END_TO_END: [&str; 8] = [
+const END_TO_END: [&str; 9] = [
     "cleanup::",
     "dual_stack::",
     "interfaces::",
     "links::",
     "path_mtu::",
+    "redirect::",
     "restart::",
     "snat::",
     "translation::",
