@@ -29,8 +29,6 @@ pub fn find<F: Family>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
         return false;
     }
     *translated = entry.translated;
-    if packet.says != 0 {
-        conntrack::note(entry, packet.says);
-    }
+    conntrack::note(entry, packet.says);
     true
 }

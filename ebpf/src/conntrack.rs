@@ -19,9 +19,7 @@ pub fn find<F: Family>(packet: &Packet<F>, direction: Direction) -> Option<Found
     let key = ConntrackKey::new(packet.tuple, packet.protocol, direction);
     let entry = entry(&key)?;
     let ended = entry.seen & (ConntrackEntry::<F>::FIN | ConntrackEntry::<F>::RST) != 0;
-    if packet.says != 0 {
-        note(entry, packet.says);
-    }
+    note(entry, packet.says);
     Some(Found { entry, ended })
 }
 
@@ -36,9 +34,12 @@ pub fn entry<F: Family>(key: &ConntrackKey<F>) -> Option<&'static mut ConntrackE
     Some(unsafe { &mut *entry })
 }
 
-/// Notes what a packet of the entry's direction says, in place.
+/// Notes what a packet of the entry's direction says, in place; 0 is nothing.
 #[inline(always)]
 pub fn note<F: Family>(entry: &mut ConntrackEntry<F>, says: u16) {
+    if says == 0 {
+        return;
+    }
     // Written only when it changes, so that a busy connection's entry stays clean in the caches of
     // the CPUs that read it.
     let now = clock();

@@ -27,6 +27,7 @@ mod ipv4;
 mod ipv6;
 mod limit;
 mod maps;
+mod object;
 mod open;
 mod packet;
 mod place;
@@ -119,19 +120,6 @@ fn egress(context: &TcContext, link: Link) -> Verdict {
 fn is_of_vlan(context: &TcContext) -> bool {
     // SAFETY: the context is the kernel's.
     unsafe { (*context.skb.skb).vlan_tci & 0x0fff != 0 }
-}
-
-/// What the kernel lets call its GPL-only helpers.
-#[cfg(target_arch = "bpf")]
-#[unsafe(link_section = "license")]
-#[unsafe(no_mangle)]
-static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
-
-#[cfg(target_arch = "bpf")]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // The verifier rejects any program in which this could be reached.
-    loop {}
 }
 
 /// The host builds this crate only to lint it.

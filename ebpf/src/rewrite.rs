@@ -60,10 +60,7 @@ fn rewrite_segment<F: Family, T: Segment>(
     let offset = packet.transport.get();
     at_mut::<F::Header>(context, packet.network.get())?.write(new, addresses);
     let segment = at_mut::<T>(context, offset)?;
-    *segment.ports() = Ports {
-        source: new.source_port,
-        destination: new.destination_port,
-    };
+    *segment.ports() = Ports::of(new);
     let was = segment.checksum();
     let ports = old.port_difference(new).fold();
     follow::<F, T>(context, offset, was, addresses, ports)
@@ -158,9 +155,7 @@ pub fn write_ports<F: Family>(
     transport: usize,
     new: &Tuple<F>,
 ) -> Result<(), Unreadable> {
-    let ports = at_mut::<Ports>(context, transport)?;
-    ports.source = new.source_port;
-    ports.destination = new.destination_port;
+    *at_mut::<Ports>(context, transport)? = Ports::of(new);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Transport headers: ports, and what a packet says of its connection.
 
 use aya_ebpf::programs::TcContext;
-use shunt_common::{ConntrackEntry, SCTP, TCP, UDP, V4};
+use shunt_common::{ConntrackEntry, SCTP, TCP, Tuple, UDP, V4};
 
 use crate::frame::{Unreadable, at};
 
@@ -29,6 +29,15 @@ pub struct Ports {
 }
 
 impl Ports {
+    /// Those of a tuple.
+    #[inline(always)]
+    pub const fn of<F: shunt_common::Family>(tuple: &Tuple<F>) -> Self {
+        Self {
+            source: tuple.source_port,
+            destination: tuple.destination_port,
+        }
+    }
+
     /// Both as the word that they are in a packet.
     #[inline(always)]
     pub fn word(&self) -> u32 {

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, ValueEnum};
-use shunt_tests::is_root;
+use shunt_tests::{interrupt, is_root};
 
 use crate::{
-    control, interrupt,
+    control,
     measure::Study,
     packets,
     report::{Facts, Report},

@@ -6,7 +6,6 @@
 
 mod bench;
 mod control;
-mod interrupt;
 mod measure;
 mod packets;
 mod report;

@@ -8,6 +8,7 @@ mod ack;
 mod agent;
 mod client;
 mod continuous;
+pub mod interrupt;
 mod namespace;
 mod payload;
 mod pin_dir;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow};
 
-use crate::{process, setup, toolchain::Toolchain, workspace};
+use crate::{build, process, setup, toolchain::Toolchain, workspace};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -43,17 +43,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     workspace::require_root("cargo xtask bench")?;
     setup::ensure(setup::Needs::Bench)?;
     let root = workspace::root()?;
-    process::step(
-        "build the agent",
-        workspace::cargo(&root).args([
-            "build",
-            "--release",
-            "--package",
-            "shunt",
-            "--bin",
-            "shunt",
-        ]),
-    )?;
+    let agent = build::released_agent(&root)?;
     let messages = process::output(
         workspace::cargo(&root)
             .args(["bench", "--no-run", "--package", "shunt-tests"])
@@ -71,7 +61,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     let mut command = Command::new(bench);
     command
         .arg("--agent")
-        .arg(workspace::output("release")?.join("shunt"))
+        .arg(agent)
         .arg("--feeder")
         .arg(feeder)
         .arg("--output")

@@ -1,5 +1,7 @@
 //! `cargo xtask build`: the agent, one binary with the kernel programs inside.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 
 use crate::{process, setup, workspace};
@@ -12,6 +14,17 @@ pub(crate) struct Args {
     /// Quick to build, slow to run
     #[arg(long)]
     debug: bool,
+}
+
+/// Builds the agent, optimised, for a command that runs it; gives where it is.
+pub(crate) fn released_agent(root: &Path) -> Result<PathBuf> {
+    process::step(
+        "build the agent",
+        workspace::cargo(root)
+            .args(["build", "--release", "--package", "shunt"])
+            .args(["--bin", "shunt"]),
+    )?;
+    Ok(workspace::output("release")?.join("shunt"))
 }
 
 pub(crate) fn main(args: &Args) -> Result<()> {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::Result;
 
-use crate::{process, setup, workspace};
+use crate::{build, process, setup, workspace};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -28,19 +28,8 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     } = args;
     workspace::require_root("cargo xtask load")?;
     setup::ensure(setup::Needs::Build)?;
-    process::step(
-        "build the agent",
-        workspace::cargo(&workspace::root()?).args([
-            "build",
-            "--release",
-            "--package",
-            "shunt",
-            "--bin",
-            "shunt",
-        ]),
-    )?;
 
-    let mut agent = Command::new(workspace::output("release")?.join("shunt"));
+    let mut agent = Command::new(build::released_agent(&workspace::root()?)?);
     // By hand, translation ends with the agent; a service manager starts the agent itself.
     agent.args(["agent", "--no-pin"]);
     for name in interface {

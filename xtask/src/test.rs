@@ -44,6 +44,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     }
     let start = Instant::now();
     let root = workspace::root()?;
+    let agent = workspace::output("debug")?.join("shunt");
     let mut test = workspace::cargo(&root);
     test.arg("test");
     if *quick {
@@ -53,7 +54,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         setup::ensure(setup::Needs::Network)?;
         // Without `--package`, cargo builds the dependencies once for this and for the tests.
         process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
-        test.env("SHUNT_BIN", workspace::output("debug")?.join("shunt"));
+        test.env("SHUNT_BIN", &agent);
     }
     process::run(test.args(rest))?;
     if !quick && rest.is_empty() {
@@ -61,7 +62,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
             workspace::cargo(&root)
                 .args(["test", "--test", "end_to_end", "--"])
                 .args(REDIRECT)
-                .env("SHUNT_BIN", workspace::output("debug")?.join("shunt"))
+                .env("SHUNT_BIN", &agent)
                 .env("SHUNT_REDIRECT", "1"),
         )?;
     }

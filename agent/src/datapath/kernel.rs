@@ -17,6 +17,7 @@ use super::{
     pins::{Layout, Pins},
     removed_for_room::RemovedForRoom,
     requirements,
+    table_names::REDIRECT_TABLES,
     table_sizes::SizedTable,
 };
 use crate::renderer::{self, Changes, Frontend};
@@ -36,9 +37,6 @@ pub struct Datapath {
     pins: Option<Pins>,
     peers: Option<Peers>,
 }
-
-/// The tables that only `--redirect` uses.
-const REDIRECT_TABLES: [&str; 3] = ["HOPS_V4", "HOPS_V6", "PEERS"];
 
 impl Datapath {
     /// The program at the ingress of a client's interface.

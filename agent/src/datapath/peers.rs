@@ -44,6 +44,7 @@ impl Peers {
         for gone in before.difference(interfaces) {
             self.0.remove(gone)?;
         }
+        // Those that led nowhere are asked for again: a pair may be made before its other end moves.
         for new in interfaces.difference(&before) {
             match leads_elsewhere(*new) {
                 Ok(true) => self.0.insert(new, 0, 0)?,

@@ -42,6 +42,9 @@ pub struct ShownNames {
     pub conntrack: &'static str,
 }
 
+/// The tables that only `--redirect` uses. They are not pinned: what is in them is found again.
+pub const REDIRECT_TABLES: [&str; 3] = ["HOPS_V4", "HOPS_V6", "PEERS"];
+
 /// The names with the ending of a family.
 macro_rules! table_names {
     ($ending:literal, $shown_ending:literal) => {

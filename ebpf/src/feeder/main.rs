@@ -8,6 +8,8 @@
 
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
+#[path = "../object.rs"]
+mod object;
 mod plan;
 
 use aya_ebpf::{
@@ -234,19 +236,6 @@ unsafe fn read<T: Copy>(address: usize) -> T {
 unsafe fn write<T>(address: usize, value: T) {
     // SAFETY: the caller's word.
     unsafe { *core::ptr::with_exposed_provenance_mut(address) = value };
-}
-
-/// What the kernel lets call its GPL-only helpers.
-#[cfg(target_arch = "bpf")]
-#[unsafe(link_section = "license")]
-#[unsafe(no_mangle)]
-static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
-
-#[cfg(target_arch = "bpf")]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // The verifier rejects any program in which this could be reached.
-    loop {}
 }
 
 /// The host builds this crate only to lint it.

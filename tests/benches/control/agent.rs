@@ -10,9 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
-use shunt_tests::{Ack, Agent, Namespace, PinDir, run};
-
-use crate::interrupt;
+use shunt_tests::{Ack, Agent, Namespace, PinDir, interrupt, run};
 
 /// How long the agent may take to free what was replaced: it waits until no event has come for a
 /// while.

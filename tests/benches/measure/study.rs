@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
+use shunt_tests::interrupt;
 
 use super::{Bound, Results, Role, Round, Row, Sample, Spread};
-use crate::interrupt;
 
 /// How many rounds there are, unless the study says otherwise.
 const ROUNDS: usize = 9;

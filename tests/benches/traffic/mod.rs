@@ -13,10 +13,11 @@ mod subject;
 use std::{path::Path, thread};
 
 use anyhow::{Result, anyhow};
+use shunt_tests::interrupt;
 
 pub(crate) use self::load::serve_if_asked;
 use self::subject::{Kind, Proxy, Subject};
-use crate::{bench::Bench, interrupt};
+use crate::bench::Bench;
 
 /// Runs the suite.
 ///

@@ -105,7 +105,7 @@ fn check(narrow: &Narrow) {
             for end in [client, backend] {
                 end.configure("route flush cache\n").unwrap();
             }
-            transfer(client, target);
+            transfer(client, target, BYTES);
             let (sender, receiver) = match narrow.sender {
                 Sender::Client => (client, target.address().ip()),
                 // Whom the backend takes for its client: this node, if that is outside.
@@ -132,10 +132,11 @@ fn advertise(host: &Namespace, gateway: &str) {
     .unwrap();
 }
 
-fn transfer(client: &Namespace, target: Target) {
+/// Sends so many bytes each way over a connection; all must arrive unchanged.
+pub(crate) fn transfer(client: &Namespace, target: Target, bytes: u64) {
     client.enter(|| {
         let mut connection = target.connect().unwrap();
-        for outcome in [connection.send(BYTES), connection.fetch(BYTES)] {
+        for outcome in [connection.send(bytes), connection.fetch(bytes)] {
             outcome.unwrap_or_else(|failure| panic!("{target:?}: {failure}"));
         }
     });

@@ -11,6 +11,7 @@ use shunt_tests::{Namespace, Target, Transport, wait_until};
 
 use crate::{
     dual_stack::{Family, service, world_with_flags},
+    path_mtu::transfer,
     service::Service,
     world::{REQUEST, SERVED, World, all_answered, all_answered_outside},
 };
@@ -209,13 +210,4 @@ fn a_packet_at_the_end_of_its_way_is_answered_by_the_stack_and_others_lose_a_hop
     assert!(outcome.is_err(), "one hop is not enough, but {outcome:?}");
     client.set("net/ipv4/ip_default_ttl", "2").unwrap();
     all_answered(client, target, 5);
-}
-
-fn transfer(client: &Namespace, target: Target, bytes: u64) {
-    client.enter(|| {
-        let mut connection = target.connect().unwrap();
-        for outcome in [connection.send(bytes), connection.fetch(bytes)] {
-            outcome.unwrap_or_else(|failure| panic!("{target:?}: {failure}"));
-        }
-    });
 }

@@ -6,7 +6,10 @@ use aya::maps::{Array, Map, MapData, MapInfo};
 use aya_obj::{EbpfSectionKind, Object};
 
 use super::{PinError, Pins, list, remove};
-use crate::datapath::{error::DatapathError, fingerprint::fingerprint, table_sizes::SizedTable};
+use crate::datapath::{
+    error::DatapathError, fingerprint::fingerprint, table_names::REDIRECT_TABLES,
+    table_sizes::SizedTable,
+};
 
 /// Changes whenever the meaning of a pinned table does in a way that its sizes do not tell.
 const VERSION: u64 = 3;
@@ -31,11 +34,8 @@ struct Table {
     sized: bool,
 }
 
-/// Tables that are not pinned: each agent's programs have their own. The log; and what
-/// `--redirect` remembers, which it finds again.
-const UNPINNED: [&str; 4] = ["AYA_LOGS", "HOPS_V4", "HOPS_V6", "PEERS"];
-
-/// The tables that are pinned: all of the object but its constants and these.
+/// The tables that are pinned: all of the object but its constants, its log and those of
+/// `--redirect`.
 #[derive(Debug)]
 pub struct Layout(Vec<Table>);
 
@@ -48,7 +48,8 @@ impl Layout {
             matches!(
                 map.section_kind(),
                 EbpfSectionKind::Maps | EbpfSectionKind::BtfMaps
-            ) && !UNPINNED.contains(&name.as_str())
+            ) && *name != "AYA_LOGS"
+                && !REDIRECT_TABLES.contains(&name.as_str())
         });
         let mut tables: Vec<Table> = maps
             .map(|(name, map)| Table {

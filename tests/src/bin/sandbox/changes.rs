@@ -7,13 +7,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use shunt_tests::{Continuous, Target, Transport};
+use shunt_tests::{Continuous, Target, Transport, interrupt};
 
 use self::{held::HeldConnections, timeline::Timeline};
 use crate::{
     cluster::Cluster,
     event::{EventLine, Service},
-    interrupt,
     model::{Client, Frontend, Kind},
     progress::Progress,
     report::{Report, Row, Stage},

@@ -7,11 +7,10 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use shunt_tests::{Ack, Agent, Namespace, PinDir, Sandbox, addresses, duration_text};
+use shunt_tests::{Ack, Agent, Namespace, PinDir, Sandbox, addresses, duration_text, interrupt};
 
 use crate::{
     event::{Event, EventLine, Service},
-    interrupt,
     model::{Client, Model},
     progress::Progress,
 };

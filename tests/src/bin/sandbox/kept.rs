@@ -2,9 +2,10 @@
 
 use std::{thread, time::Duration};
 
+use shunt_tests::interrupt;
+
 use crate::{
     cluster::Cluster,
-    interrupt,
     model::{Client, Frontend},
 };
 

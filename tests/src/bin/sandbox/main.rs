@@ -5,7 +5,6 @@
 mod changes;
 mod cluster;
 mod event;
-mod interrupt;
 mod kept;
 mod model;
 mod progress;
@@ -16,7 +15,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
-use shunt_tests::is_root;
+use shunt_tests::{interrupt, is_root};
 
 use self::{cluster::Cluster, event::read_events, progress::Progress, report::Report};
 

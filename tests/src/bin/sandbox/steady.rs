@@ -1,11 +1,10 @@
 //! Traffic while nothing changes.
 
 use anyhow::Result;
-use shunt_tests::{Answer, Failure, Target, Transport, bytes_text, duration_text};
+use shunt_tests::{Answer, Failure, Target, Transport, bytes_text, duration_text, interrupt};
 
 use crate::{
     cluster::Cluster,
-    interrupt,
     model::{Client, Kind},
     progress::Progress,
     report::{Report, Row, Stage},

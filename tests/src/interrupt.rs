@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives end the run between two steps, so that everything is cleaned up.
+//! Ctrl-C and its relatives end a run between two steps, so that everything is cleaned up.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -16,7 +16,11 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Turns SIGINT, SIGTERM and SIGHUP into what [`check`] reports. To be called before any other
 /// thread exists, since a thread inherits which signals it does not take.
-pub(crate) fn listen() -> Result<()> {
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn listen() -> Result<()> {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         signals.add(signal);
@@ -27,17 +31,21 @@ pub(crate) fn listen() -> Result<()> {
             INTERRUPTED.store(true, Ordering::Release);
         }
     });
-    // Whoever started the sandbox may be killed without passing it on.
+    // Whoever started the run may be killed without passing it on.
     prctl::set_pdeathsig(Signal::SIGTERM).context("cannot follow the parent process")
 }
 
 /// Whether the user wants to stop.
-pub(crate) fn is_requested() -> bool {
+pub fn is_requested() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }
 
-/// Fails when the user wants to stop.
-pub(crate) fn check() -> Result<()> {
+/// Fails when the user wants to stop. Whoever works for more than a second calls it meanwhile.
+///
+/// # Errors
+///
+/// Then.
+pub fn check() -> Result<()> {
     if is_requested() {
         bail!("interrupted");
     }
@@ -45,7 +53,11 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Lets traffic go on for a while, unless the user wants to stop.
-pub(crate) fn pass(time: Duration) -> Result<()> {
+///
+/// # Errors
+///
+/// When the user does.
+pub fn pass(time: Duration) -> Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {
         check()?;
