@@ -8,13 +8,10 @@ use std::{
 
 use thiserror::Error;
 
-use crate::{
-    api::{Origin, RendererEvent},
-    datapath::{Attachments, Datapath, TableError},
-    renderer::{Changes, Conflict, Plan, RenderError, Renderer},
-};
+use shunt_datapath::{Datapath, TableError};
+use shunt_model::{Changes, Conflict, Origin, Plan, RenderError, Renderer, RendererEvent};
 
-mod inspection;
+pub(crate) mod inspection;
 
 pub use self::inspection::{
     AgentStatus, Difference, FrontendList, InspectError, InspectedFrontend,
@@ -24,7 +21,6 @@ pub use self::inspection::{
 pub struct Agent {
     renderer: Renderer,
     datapath: Datapath,
-    attachments: Attachments,
     /// Interfaces from the command line, besides those of the events.
     interfaces: BTreeSet<String>,
 }
@@ -85,8 +81,8 @@ impl Agent {
     /// events name. What an earlier agent left attached gets our programs at once, and stays
     /// until the first Resync says whether it is wanted.
     pub fn new(renderer: Renderer, mut datapath: Datapath, interfaces: BTreeSet<String>) -> Self {
+        datapath.adopt_interfaces();
         let mut agent = Self {
-            attachments: Attachments::adopt(&mut datapath),
             renderer,
             datapath,
             interfaces,
@@ -163,8 +159,7 @@ impl Agent {
             wanted.extend(self.renderer.backend_ifs().iter().cloned());
         }
         let synced = self.renderer.is_synced();
-        self.attachments
-            .reconcile(&mut self.datapath, &wanted, synced);
+        self.datapath.reconcile_interfaces(&wanted, synced);
     }
 
     /// The datapath.

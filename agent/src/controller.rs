@@ -6,12 +6,11 @@ use std::{fmt, mem, path::PathBuf, time::Instant};
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
+use shunt_model::{Line, Origin, RendererEvent};
+
 use crate::{
     agent::Agent,
-    api::{Origin, RendererEvent},
-    heap,
     request::{Answer, Health, Refusal, Request},
-    source::Line,
 };
 
 /// An agent and what it has been through.
@@ -65,7 +64,7 @@ impl Controller {
             warn!(%error, "replaced table space stays in use");
         }
         if mem::take(&mut self.has_slack) {
-            heap::release();
+            shunt_datapath::release_memory();
         }
     }
 

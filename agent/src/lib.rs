@@ -1,17 +1,15 @@
 //! Shunt's agent: renderer events in, frontends and backends in the kernel's tables.
 //!
-//! One way through: [`source`] and [`server`] take events, [`api`] says what an event is,
-//! [`renderer`] turns services into frontends, [`datapath`] writes them into the kernel. [`Agent`]
-//! joins the last two. [`Controller`] answers the requests that come to it, one by one.
+//! The wiring of `shunt-model` (events, renderer), `shunt-datapath` (tables, programs) and
+//! `shunt-api` (the published interface): [`source`] and [`server`] take events, [`Agent`] has them
+//! rendered and published, [`Controller`] answers the requests that come to it, one by one.
+
+#![forbid(unsafe_code)]
 
 mod agent;
-pub mod api;
 mod controller;
-pub mod datapath;
-mod heap;
 mod host;
-pub mod proto;
-pub mod renderer;
+mod host_addresses;
 mod request;
 pub mod server;
 pub mod source;
@@ -22,4 +20,5 @@ pub use agent::{
 };
 pub use controller::Controller;
 pub use host::{HostNeeds, HostSettings};
+pub use host_addresses::host_addresses;
 pub use request::{Answer, Health, Refusal, Request};

@@ -5,10 +5,11 @@ use std::{path::PathBuf, time::Duration};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use crate::{
-    agent::{AgentStatus, ApplyError, FrontendList, InspectError, Outcome},
-    api::{EventError, RendererEvent},
-    source::{Line, LineError},
+use shunt_model::{EventError, Line, LineError, RendererEvent};
+
+use crate::agent::{
+    ApplyError, Outcome,
+    inspection::{AgentStatus, FrontendList, InspectError},
 };
 
 /// A request. All of them go through one queue and are answered one at a time, so that events

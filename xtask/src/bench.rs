@@ -4,7 +4,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow};
 
-use crate::{build, process, setup, toolchain::Toolchain, workspace};
+use shunt_toolchain::Toolchain;
+
+use crate::{build, process, setup, workspace};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

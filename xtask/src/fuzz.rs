@@ -20,18 +20,18 @@ struct Target {
 const TARGETS: [Target; 4] = [
     Target {
         name: "lines",
-        place: &["--package", "shunt", "--test", "fuzz"],
+        place: &["--package", "shunt-api", "--test", "fuzz"],
         filter: "lines::",
     },
     Target {
         name: "messages",
-        place: &["--package", "shunt", "--test", "fuzz"],
+        place: &["--package", "shunt-api", "--test", "fuzz"],
         filter: "messages::",
     },
     Target {
         name: "tables",
-        place: &["--package", "shunt", "--lib"],
-        filter: "datapath::publisher::tests::resync::fuzz::",
+        place: &["--package", "shunt-datapath", "--lib"],
+        filter: "publish::publisher::tests::resync::fuzz::",
     },
     Target {
         name: "frames",

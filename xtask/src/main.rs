@@ -16,7 +16,6 @@ mod process;
 mod run;
 mod setup;
 mod test;
-mod toolchain;
 mod workspace;
 
 #[derive(Debug, Parser)]

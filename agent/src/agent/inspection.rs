@@ -6,11 +6,10 @@ use aya::maps::MapError;
 use shunt_common::Counter;
 use thiserror::Error;
 
-use super::Agent;
-use crate::{
-    datapath::{InterfaceState, LiveFrontend, LiveKey, TableError, TableUse},
-    renderer::{Conflict, Frontend, FrontendKey, NodeAddresses, Renderer},
-};
+use shunt_datapath::{InterfaceState, LiveFrontend, LiveKey, TableError, TableUse};
+use shunt_model::{Conflict, Frontend, FrontendKey, NodeAddresses, Renderer};
+
+use crate::agent::Agent;
 
 /// How a frontend in the kernel relates to the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +108,7 @@ impl Agent {
         let renderer = &self.renderer;
         let list = self.frontends()?;
         let untranslated = list.untranslated;
-        let interfaces = self.attachments.states();
+        let interfaces = self.datapath.interfaces();
         Ok(AgentStatus {
             synced: renderer.is_synced(),
             held: renderer.held(),

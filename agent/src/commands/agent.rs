@@ -13,11 +13,13 @@ use clap::Args;
 use ipnet::IpNet;
 use shunt::{
     Agent, Controller, HostNeeds, HostSettings, Request,
-    datapath::{Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, RejectLimit, cleanup},
-    renderer::{RenderOptions, Renderer},
     server::{Server, Socket},
     source::{self, Input},
 };
+use shunt_datapath::{
+    Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, RejectLimit, cleanup,
+};
+use shunt_model::{RenderOptions, Renderer};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -26,7 +28,7 @@ use tokio::{
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
-use super::{
+use crate::commands::{
     addresses::Addresses,
     options::{FamilyArgs, NodeArgs, PinArgs, SnatArgs, SocketArgs},
     tables::{ConntrackArgs, SizeArgs},

@@ -10,15 +10,18 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use shunt::{
     Outcome,
-    api::message::encode,
-    proto::{Applied, Refused, StreamRequest, stream_response::Result as Answer},
-    source::{self, Input, Line, LineError, LineFault},
+    source::{self, Input},
 };
+use shunt_api::{
+    message::encode,
+    proto::{Applied, Refused, StreamRequest, stream_response::Result as Answer},
+};
+use shunt_model::{Line, LineError, LineFault};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::{
+use crate::commands::{
     client::{self, NO_ANSWER, refused, with_agent},
     options::SocketArgs,
 };

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use shunt::datapath::{Removed, cleanup};
+use shunt_datapath::{Removed, cleanup};
 
-use super::options::PinArgs;
+use crate::commands::options::PinArgs;
 
 /// Remove everything that an agent has pinned
 ///

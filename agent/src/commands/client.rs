@@ -3,10 +3,8 @@
 use std::{path::Path, process::ExitCode};
 
 use anyhow::{Context as _, Result, anyhow};
-use shunt::{
-    proto::{events_client::EventsClient, inspection_client::InspectionClient},
-    server::MESSAGE_LIMIT,
-};
+use shunt::server::MESSAGE_LIMIT;
+use shunt_api::proto::{events_client::EventsClient, inspection_client::InspectionClient};
 use tonic::{
     Status,
     transport::{Channel, Endpoint},

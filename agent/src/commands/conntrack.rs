@@ -9,9 +9,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::Args;
 use serde::Serialize;
-use shunt::proto::{self, ConntrackRequest, connection::Phase};
+use shunt_api::proto::{self, ConntrackRequest, connection::Phase};
 
-use super::{
+use crate::commands::{
     client::{inspection, refused, with_agent},
     listing::{parse_ip, protocol_name},
     options::SocketArgs,

@@ -8,13 +8,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
-use shunt::{
-    datapath::LiveKey,
-    proto::{self, Difference, TrafficPolicy},
-    renderer::{Backend, Clients, Frontend, FrontendKey},
-};
+use shunt_api::proto::{self, Difference, TrafficPolicy};
+use shunt_datapath::LiveKey;
+use shunt_model::{Backend, Clients, Frontend, FrontendKey};
 
-use super::table::Table;
+use crate::commands::table::Table;
 
 /// A frontend as it is shown. The order of the fields is the order in JSON. What no event says is
 /// `null`.

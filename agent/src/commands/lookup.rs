@@ -9,9 +9,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::Args;
 use serde::Serialize;
-use shunt::proto::{self, LookupRequest, LookupResponse};
+use shunt_api::proto::{self, LookupRequest, LookupResponse};
 
-use super::{
+use crate::commands::{
     client::{inspection, refused, with_agent},
     listing::{Row, write_table},
     options::SocketArgs,

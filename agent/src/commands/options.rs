@@ -5,11 +5,10 @@ use std::{net::IpAddr, num::NonZeroU32, path::Path, path::PathBuf};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use shunt::{
-    datapath::Families,
-    renderer::{RenderOptions, host_addresses},
-};
+use shunt::host_addresses;
 use shunt_common::PortRange;
+use shunt_datapath::Families;
+use shunt_model::RenderOptions;
 
 /// Where the datapath is pinned.
 #[derive(Debug, Clone, Args)]

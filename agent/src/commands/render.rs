@@ -3,13 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use shunt::{
-    api::{Origin, RendererEvent},
-    renderer::Renderer,
-    source::{Input, Line, LineFault, Lines},
-};
+use shunt::source::Input;
+use shunt_model::{Line, LineFault, Lines, Origin, Renderer, RendererEvent};
 
-use super::{
+use crate::commands::{
     listing::{Row, write_table},
     options::NodeArgs,
     output::{self, OutputFormat},

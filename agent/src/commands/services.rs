@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use shunt::proto::{ServicesRequest, ServicesResponse};
+use shunt_api::proto::{ServicesRequest, ServicesResponse};
 
-use super::{
+use crate::commands::{
     client::{inspection, refused, with_agent},
     listing::{Row, live_key, write_table},
     options::SocketArgs,

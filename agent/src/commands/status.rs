@@ -9,13 +9,13 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use shunt::proto::StatusRequest;
+use shunt_api::proto::StatusRequest;
 
-use self::view::{ConflictView, DifferenceView, InterfaceView, StatusView, TableView};
-use super::{
+use crate::commands::{
     client::{inspection, refused, with_agent},
     options::SocketArgs,
     output::{self, OutputFormat},
+    status::view::{ConflictView, DifferenceView, InterfaceView, StatusView, TableView},
     table::Table,
 };
 

@@ -1,7 +1,7 @@
 //! Flags about the kernel's tables.
 
 use clap::Args;
-use shunt::datapath::{TableSizes, Timeouts};
+use shunt_datapath::{TableSizes, Timeouts};
 
 /// How large the tables of each address family are. They are allocated at start.
 #[derive(Debug, Clone, Copy, Args)]

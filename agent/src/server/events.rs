@@ -4,19 +4,20 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{queue::Queue, show, status_code::refused};
-use crate::{
-    Answer, Refusal,
-    api::{
-        EventError, Fault, RendererEvent,
-        message::{Assembler, decode},
-    },
+use shunt_api::{
+    message::{Assembler, decode},
     proto::{
         AddServiceRequest, Applied, DeleteServiceRequest, Refused, SnapshotPiece, StreamRequest,
         StreamResponse, UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest,
         UpdateNodePortServicesRequest, UpdateServiceRequest, events_server::Events,
         stream_request::Event, stream_response::Result as Outcome,
     },
+};
+use shunt_model::{EventError, Fault, RendererEvent};
+
+use crate::{
+    request::{Answer, Refusal},
+    server::{queue::Queue, show, status_code::refused},
 };
 
 /// How many answers of a stream wait for its client before the next event does.

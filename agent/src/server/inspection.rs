@@ -6,14 +6,15 @@ use futures_util::stream::{self, Stream};
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{queue::Queue, show, status_code::unreadable};
+use shunt_api::proto::{
+    ConntrackRequest, ConntrackResponse, LookupRequest, LookupResponse, ServicesRequest,
+    ServicesResponse, StatusRequest, StatusResponse, inspection_server::Inspection,
+};
+use shunt_datapath::Connections;
+
 use crate::{
-    FrontendList, InspectedFrontend,
-    datapath::Connections,
-    proto::{
-        ConntrackRequest, ConntrackResponse, LookupRequest, LookupResponse, ServicesRequest,
-        ServicesResponse, StatusRequest, StatusResponse, inspection_server::Inspection,
-    },
+    agent::inspection::{FrontendList, InspectedFrontend},
+    server::{queue::Queue, show, status_code::unreadable},
 };
 
 /// A piece of a listing has at most this many backends, unless one frontend alone has more.

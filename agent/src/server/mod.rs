@@ -22,11 +22,12 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tracing::error;
 
 pub use self::socket::{Socket, SocketError};
-use self::{events::EventsService, inspection::InspectionService, queue::Queue};
+use shunt_api::proto::{events_server::EventsServer, inspection_server::InspectionServer};
+use shunt_datapath::Connections;
+
 use crate::{
-    Request,
-    datapath::Connections,
-    proto::{events_server::EventsServer, inspection_server::InspectionServer},
+    request::Request,
+    server::{events::EventsService, inspection::InspectionService, queue::Queue},
 };
 
 /// The longest message that is taken, as long as the longest line of an event file.

@@ -3,7 +3,7 @@
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
-use crate::Request;
+use crate::request::Request;
 
 /// Asks the agent's loop, and waits for its answers.
 #[derive(Debug, Clone)]

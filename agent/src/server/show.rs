@@ -4,14 +4,21 @@ use std::net::SocketAddr;
 
 use tonic::Status;
 
-use crate::{
-    AgentStatus, Answer, Difference, Health, InspectedFrontend, Outcome,
-    api::message,
-    datapath::{
-        Connections, InterfaceState, LiveConnection, LiveFrontend, LiveKey, Phase, TableUse,
-    },
+use shunt_api::{
+    message,
     proto::{self, Applied, StatusResponse, connection, interface},
-    renderer::{Backend, Conflict, Frontend},
+};
+use shunt_datapath::{
+    Connections, InterfaceState, LiveConnection, LiveFrontend, LiveKey, Phase, TableUse,
+};
+use shunt_model::{Backend, Conflict, Frontend};
+
+use crate::{
+    agent::{
+        Outcome,
+        inspection::{AgentStatus, Difference, InspectedFrontend},
+    },
+    request::{Answer, Health},
 };
 
 pub(super) fn answer(answer: Answer) -> Applied {

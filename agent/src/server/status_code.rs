@@ -2,8 +2,12 @@
 
 use tonic::{Code, Status};
 
+use shunt_datapath::TableError;
+use shunt_model::{EventError, RenderError};
+
 use crate::{
-    ApplyError, InspectError, Refusal, api::EventError, datapath::TableError, renderer::RenderError,
+    agent::{ApplyError, inspection::InspectError},
+    request::Refusal,
 };
 
 /// The status of an event that was refused. Its text is the one of an event in a file.
@@ -30,7 +34,7 @@ mod tests {
     use std::{io, sync::Arc};
 
     use super::*;
-    use crate::api::{Fault, ServiceId};
+    use shunt_model::{Fault, ServiceId};
 
     #[test]
     fn a_refusal_has_its_code_and_the_words_of_the_log() {

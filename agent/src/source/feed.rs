@@ -2,7 +2,7 @@
 
 use std::{io, io::BufRead, thread};
 
-use super::{Line, LineError, Lines};
+use shunt_model::{Line, LineError, Lines};
 
 /// Reads the events of `reader` in a thread of its own, decodes them there, and has each one
 /// delivered; `None` at the end of the input. The thread ends there, or when `deliver` says `false`.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use anyhow::Result;
-use shunt::datapath::Families;
+use shunt_datapath::Families;
 
 use super::{
     feeder::Feeder,

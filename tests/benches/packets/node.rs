@@ -8,12 +8,12 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::ProgramFd;
 use serde_json::json;
-use shunt::{
-    Agent, api,
-    datapath::{Conntrack, Datapath, DatapathOptions, Families, RejectLimit, TableSizes, Timeouts},
-    renderer::{RenderOptions, Renderer},
-};
+use shunt::Agent;
 use shunt_common::Counter;
+use shunt_datapath::{
+    Conntrack, Datapath, DatapathOptions, Families, RejectLimit, TableSizes, Timeouts,
+};
+use shunt_model::{self, RenderOptions, Renderer};
 
 use super::traffic::{Family, Peer};
 
@@ -90,7 +90,7 @@ impl Node {
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
             conntrack,
         };
-        let event = api::decode(&resync(services))?;
+        let event = shunt_model::decode(&resync(services))?;
         let outcome = node.agent.apply(1_u64, event)?.context("held back")?;
         ensure!(
             outcome.conflicts.is_empty(),

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use anyhow::{Result, ensure};
-use shunt::datapath::{Families, TableSizes};
 use shunt_common::Counter;
+use shunt_datapath::{Families, TableSizes};
 
 use super::{
     established::EMPTY,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use anyhow::{Context as _, Result};
 use aya::programs::ProgramFd;
-use shunt::datapath::Families;
+use shunt_datapath::Families;
 
 use super::{
     feeder::Feeder,

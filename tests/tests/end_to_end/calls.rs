@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use shunt::proto::{
+use shunt_api::proto::{
     AddServiceRequest, Applied, Backend, Backends, DeleteServiceRequest, LookupRequest, Port,
     Protocol, Refused, Scopes, Service, ServiceId, Snapshot, SnapshotPiece, StreamRequest,
     UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shunt::datapath::Timeouts;
+use shunt_datapath::Timeouts;
 
 use super::{
     cluster::{Endpoint, Protocol},

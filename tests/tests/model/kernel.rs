@@ -6,11 +6,9 @@ use std::{
 };
 
 use aya::{TestRun as _, TestRunOptions};
-use shunt::{
-    Agent, ApplyError, api,
-    datapath::{Conntrack, Datapath, DatapathOptions, RejectLimit, TableSizes, Timeouts},
-    renderer::{RenderError, RenderOptions, Renderer},
-};
+use shunt::{Agent, ApplyError};
+use shunt_datapath::{Conntrack, Datapath, DatapathOptions, RejectLimit, TableSizes, Timeouts};
+use shunt_model::{self, RenderError, RenderOptions, Renderer};
 
 use super::{
     addresses,

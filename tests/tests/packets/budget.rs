@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, os::fd::AsFd as _};
 
-use shunt::datapath::{Datapath, DatapathOptions};
+use shunt_datapath::{Datapath, DatapathOptions};
 
 use super::{
     listing::{Listing, Step},

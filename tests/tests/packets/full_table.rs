@@ -1,7 +1,7 @@
 //! A conntrack table without room: what is there goes on, what is new is dropped and counted, and
 //! a sweep makes room of what is over or unanswered.
 
-use shunt::datapath::Swept;
+use shunt_datapath::Swept;
 
 use super::{
     frame::{Packet, Transport},

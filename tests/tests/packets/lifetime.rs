@@ -1,6 +1,6 @@
 //! How long a connection is remembered.
 
-use shunt::datapath::{Swept, Timeouts};
+use shunt_datapath::{Swept, Timeouts};
 
 use super::{
     frame::{Packet, Transport},

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use shunt::datapath::Datapath;
+use shunt_datapath::Datapath;
 
 use super::{
     address::Problem,

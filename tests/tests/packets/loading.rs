@@ -1,6 +1,6 @@
 //! What the kernel makes of the object.
 
-use shunt::datapath::{Datapath, DatapathOptions, PacketLog, TableSizes};
+use shunt_datapath::{Datapath, DatapathOptions, PacketLog, TableSizes};
 
 use super::needs_root;
 

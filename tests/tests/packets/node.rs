@@ -8,11 +8,11 @@ use std::{
 };
 
 use nix::libc;
-use shunt::{
-    Agent, ApplyError, Outcome, api,
-    datapath::{Conntrack, Datapath, DatapathOptions, LiveConnection, Swept, TableSizes, Timeouts},
-    renderer::{RenderOptions, Renderer},
+use shunt::{Agent, ApplyError, Outcome};
+use shunt_datapath::{
+    Conntrack, Datapath, DatapathOptions, LiveConnection, Swept, TableSizes, Timeouts,
 };
+use shunt_model::{self, RenderOptions, Renderer};
 
 use super::{
     test_run::{Ran, Sum, test_run},
@@ -108,7 +108,7 @@ impl Node {
     /// Applies an event.
     pub fn try_apply(&mut self, event: &str) -> Result<Option<Outcome>, ApplyError> {
         self.line += 1;
-        let event = api::decode(event).unwrap();
+        let event = shunt_model::decode(event).unwrap();
         self.agent.apply(self.line, event)
     }
 

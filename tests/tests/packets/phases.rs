@@ -1,6 +1,6 @@
 //! Begins and ends of connections that are not the usual ones, in both families.
 
-use shunt::datapath::Timeouts;
+use shunt_datapath::Timeouts;
 
 use super::{
     frame::{Packet, Transport},

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use shunt::datapath::RejectLimit;
+use shunt_datapath::RejectLimit;
 
 use super::{
     frame::{Packet, Transport},

@@ -1,7 +1,7 @@
 //! Connections from outside to backends on other nodes go on from this node, which forwards both
 //! directions itself.
 
-use shunt::datapath::DatapathOptions;
+use shunt_datapath::DatapathOptions;
 
 use super::{
     frame::{OPENING, Packet, Transport},

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use shunt::datapath::DatapathOptions;
 use shunt_common::PortRange;
+use shunt_datapath::DatapathOptions;
 
 use super::{
     frame::{Packet, Transport},

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use shunt::datapath::DatapathOptions;
+use shunt_datapath::DatapathOptions;
 use shunt_tests::Namespace;
 
 use super::{

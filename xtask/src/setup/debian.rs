@@ -6,7 +6,9 @@ use std::{path::Path, process::Command};
 use anyhow::{Result, bail};
 
 use super::version;
-use crate::{process, toolchain::Toolchain};
+use shunt_toolchain::Toolchain;
+
+use crate::process;
 
 /// The compiler, cargo, `core` for BPF, and the LLVM that the linker is built against.
 const PACKAGES: [&str; 4] = [

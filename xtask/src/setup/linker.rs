@@ -8,7 +8,9 @@ use super::{
     debian::{LLVM_FEATURE, LLVM_PREFIX},
     way::Way,
 };
-use crate::{process, toolchain::FOLDER, workspace};
+use shunt_toolchain::FOLDER;
+
+use crate::{process, workspace};
 
 /// The release that goes with aya 0.14 and LLVM 22.
 const VERSION: &str = "0.13.0";

@@ -19,11 +19,9 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{
-    process,
-    toolchain::{FOLDER, RECORD, RecordError, Toolchain},
-    workspace,
-};
+use shunt_toolchain::{FOLDER, RECORD, RecordError, Toolchain};
+
+use crate::{process, workspace};
 use way::{Facts, Way};
 
 /// What a command needs from the machine.

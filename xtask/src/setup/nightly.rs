@@ -8,10 +8,9 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::version;
-use crate::{
-    process,
-    toolchain::{RUST_SRC, Toolchain},
-};
+use shunt_toolchain::{RUST_SRC, Toolchain};
+
+use crate::process;
 
 /// What to type to install it by hand.
 pub(super) const COMMAND: &str = "rustup toolchain install nightly --component rust-src";

@@ -5,10 +5,9 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::{linker, nightly, version};
-use crate::{
-    process,
-    toolchain::{FOLDER, TARGET, Toolchain},
-};
+use shunt_toolchain::{FOLDER, TARGET, Toolchain};
+
+use crate::process;
 
 /// The smallest program that the compiler, `core`, the linker and BTF are all needed for.
 const PROGRAM: &str = r#"

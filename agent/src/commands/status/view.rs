@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::Serialize;
-use shunt::proto::{
+use shunt_api::proto::{
     Conflict, CounterValue, FrontendDifference, Interface, LastError, StatusResponse, TableUse,
     interface::State,
 };

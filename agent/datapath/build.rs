@@ -1,0 +1,68 @@
+//! Builds the kernel programs (package `shunt-ebpf`) and puts the object where the crate includes
+//! it: `$OUT_DIR/shunt.o`.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use shunt_toolchain::{FOLDER, RECORD, RecordError, Toolchain};
+
+/// What the object depends on, relative to the workspace.
+const INPUTS: [&str; 5] = [
+    "ebpf",
+    "common",
+    "Cargo.toml",
+    "Cargo.lock",
+    "xtask/toolchain",
+];
+
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            // `cargo::error` is the one thing that cargo shows without the script's other output.
+            println!("cargo::error={message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<(), String> {
+    let root = root()?;
+    for input in INPUTS {
+        println!("cargo::rerun-if-changed={}", root.join(input).display());
+    }
+    println!(
+        "cargo::rerun-if-changed={}",
+        root.join(FOLDER).join(RECORD).display()
+    );
+
+    let toolchain = Toolchain::load(&root)
+        .map_err(|error: RecordError| format!("{error}: run `cargo xtask setup`"))?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let target_dir = target_dir(&out).join("bpf");
+    let object = toolchain.build_object(&root, &target_dir, "shunt-ebpf")?;
+    fs::copy(&object, out.join("shunt.o"))
+        .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
+    Ok(())
+}
+
+/// The workspace, two folders above this package.
+fn root() -> Result<PathBuf, String> {
+    let package = env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?;
+    let root = Path::new(&package).ancestors().nth(2);
+    Ok(root
+        .ok_or("this package is not in the workspace")?
+        .to_owned())
+}
+
+/// The outer cargo's target folder, which it marks with a tag: debug and release builds share one
+/// build of the kernel programs there. The inner cargo locks only its own subfolder.
+fn target_dir(out: &Path) -> PathBuf {
+    out.ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").exists())
+        .unwrap_or(out)
+        .to_owned()
+}

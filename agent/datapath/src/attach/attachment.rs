@@ -1,0 +1,174 @@
+//! A program on one hook of one interface.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use aya::{
+    programs::{
+        LinkOrder,
+        tc::{SchedClassifierLink, TcAttachOptions},
+    },
+    util::KernelVersion,
+};
+use nix::net::if_::if_indextoname;
+use tracing::{info, warn};
+
+use crate::{
+    attach::{
+        clsact::{self, Filter},
+        hook::Hook,
+        link_layer::LinkLayer,
+        release::release,
+    },
+    error::DatapathError,
+    object::loaded::Loaded,
+    pins::{
+        directory::{LinkPin, Pins, remove},
+        link::{is_dead, open_link, pin_link},
+    },
+};
+
+/// The first kernel with TCX links; older ones attach as [`clsact`] does.
+const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
+
+/// A program on a hook. Dropping it detaches the program, unless it is pinned or noted.
+#[derive(Debug)]
+pub enum Attachment {
+    /// It ends with the agent.
+    Link(#[expect(dead_code, reason = "held, not used")] SchedClassifierLink),
+    /// It outlives the agent: the kernel keeps what is pinned.
+    Pinned {
+        /// Held so that the link is not looked up again.
+        _link: SchedClassifierLink,
+        /// Where it is pinned.
+        pin: PathBuf,
+    },
+    /// It outlives the agent: the kernel keeps filters.
+    Filter(Filter),
+}
+
+impl Attachment {
+    /// Detaches the program.
+    pub fn detach(self) {
+        let detached = match self {
+            Self::Link(_) => Ok(()),
+            Self::Pinned { _link, pin } => remove(&pin),
+            Self::Filter(filter) => filter.detach(),
+        };
+        if let Err(error) = detached {
+            warn!(%error, "a program stays attached");
+        }
+    }
+}
+
+/// Attaches the program of `hook` for the interface's link layer to it, so that it outlives the
+/// agent if there is a place for what that needs.
+pub fn attach(
+    object: &mut Loaded,
+    interface: &str,
+    index: u32,
+    hook: Hook,
+) -> Result<Attachment, DatapathError> {
+    let name = hook.program(LinkLayer::of_interface(interface)?);
+    let failed = |source| DatapathError::Program { name, source };
+    let pin = object.pins().map(|pins| pins.link(index, hook.name()));
+    let tcx = KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE);
+    let program = object.program(name)?;
+    if !tcx {
+        return match pin {
+            Some(note) => Filter::attach((name, program), (interface, index), hook, note)
+                .map(Attachment::Filter),
+            None => clsact::attach(program, interface, hook).map(Attachment::Link),
+        }
+        .map_err(failed);
+    }
+    // Ahead of a CNI's own programs, which then see translated packets.
+    let first = TcAttachOptions::TcxOrder(LinkOrder::first());
+    let link = program
+        .attach_with_options(interface, hook.attach_type(), first)
+        .and_then(|link| program.take_link(link))
+        .map_err(failed)?;
+    match pin {
+        Some(pin) => Ok(Attachment::Pinned {
+            _link: pin_link(link, &pin)?,
+            pin,
+        }),
+        None => Ok(Attachment::Link(link)),
+    }
+}
+
+/// Replaces the programs of all pinned links by ours, each by the one for its interface's link
+/// layer. What is no link, or not one of an interface that exists, is removed.
+pub fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
+    let mut adopted = BTreeMap::new();
+    let links = match object.pins().map_or_else(|| Ok(Vec::new()), Pins::links) {
+        Ok(links) => links,
+        Err(error) => {
+            warn!(%error, "what an earlier agent attached is not taken over");
+            return adopted;
+        }
+    };
+    for LinkPin { path, place } in links {
+        let hook = place.and_then(|(index, hook)| Some((index, Hook::named(&hook)?)));
+        let Some((index, hook)) = hook else {
+            discard(&path, "it is of another network namespace");
+            continue;
+        };
+        // An interface without a name is gone, which its link will say.
+        let layer = if_indextoname(index).map_or(Ok(LinkLayer::Ethernet), |name| {
+            LinkLayer::of_interface(&name.to_string_lossy())
+        });
+        let layer = match layer {
+            Ok(layer) => layer,
+            Err(error) => {
+                discard(&path, &error.to_string());
+                continue;
+            }
+        };
+        match adopt_one(object, &path, (index, hook), hook.program(layer)) {
+            Ok(attachment) => {
+                info!(index, hook = hook.name(), "program replaced");
+                adopted.insert((index, hook), attachment);
+            }
+            Err(DatapathError::Program { source, .. })
+                if is_dead(&source) || clsact::is_gone(&source) =>
+            {
+                discard(&path, "its interface is gone");
+            }
+            Err(error) => discard(&path, &error.to_string()),
+        }
+    }
+    adopted
+}
+
+fn adopt_one(
+    object: &mut Loaded,
+    path: &Path,
+    (index, hook): (u32, Hook),
+    name: &'static str,
+) -> Result<Attachment, DatapathError> {
+    let failed = |source| DatapathError::Program { name, source };
+    let pin = path.to_owned();
+    if clsact::is_note(path) {
+        let program = object.program(name)?;
+        return Filter::adopt(program, index, hook, pin)
+            .map(Attachment::Filter)
+            .map_err(failed);
+    }
+    let link = open_link(path)?;
+    let program = object.program(name)?;
+    let _link = program
+        .attach_to_link(link)
+        .and_then(|link| program.take_link(link))
+        .map_err(failed)?;
+    Ok(Attachment::Pinned { _link, pin })
+}
+
+fn discard(path: &Path, reason: &str) {
+    match release(path) {
+        Ok(()) => info!(path = %path.display(), reason, "removed a pinned link"),
+        Err(error) => warn!(%error, reason, "a pinned link stays"),
+    }
+}

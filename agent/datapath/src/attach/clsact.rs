@@ -1,0 +1,172 @@
+//! The way to a hook before TCX (Linux 6.6): a filter of the interface's clsact qdisc runs the
+//! program.
+//!
+//! The kernel keeps a filter until somebody removes it, so it outlives the agent without a pin,
+//! and there is nothing to pin. It always has the same place, where the next agent finds it and
+//! replaces its program in one step. A symbolic link among the pinned links, the *note*, says that
+//! it is there; it is made before the filter and removed after it.
+//!
+//! The qdisc itself stays: it costs next to nothing, and others may have filters on it.
+
+use std::{
+    fs, io, mem,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use aya::programs::{
+    Link, ProgramError, SchedClassifier,
+    tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcError, TcHandle},
+};
+use nix::net::if_::if_indextoname;
+
+use crate::{
+    attach::hook::Hook,
+    pins::{directory::remove, error::PinError},
+};
+
+/// Ahead of a CNI's own programs, which then see translated packets.
+const PRIORITY: u16 = 1;
+
+/// What tells our filter from others of this priority.
+const HANDLE: TcHandle = TcHandle::new(0x5348, 0x554e);
+
+/// A filter that outlives the agent.
+#[derive(Debug)]
+pub struct Filter {
+    index: u32,
+    hook: Hook,
+    note: PathBuf,
+}
+
+impl Filter {
+    /// Attaches a program, by its name, to a hook of an interface, by its name and index, and
+    /// leaves a note of it.
+    pub fn attach(
+        (name, program): (&str, &mut SchedClassifier),
+        (interface, index): (&str, u32),
+        hook: Hook,
+        note: PathBuf,
+    ) -> Result<Self, ProgramError> {
+        remove(&note)
+            .map_err(io::Error::other)
+            .and_then(|()| symlink(Path::new("../programs").join(name), &note))?;
+        match attach(program, interface, hook) {
+            Ok(link) => {
+                // It would detach the program at its end.
+                mem::forget(link);
+                Ok(Self { index, hook, note })
+            }
+            Err(error) => {
+                drop(fs::remove_file(&note));
+                Err(error)
+            }
+        }
+    }
+
+    /// The filter that an earlier agent noted, with our program in place of its own.
+    pub fn adopt(
+        program: &mut SchedClassifier,
+        index: u32,
+        hook: Hook,
+        note: PathBuf,
+    ) -> Result<Self, ProgramError> {
+        mem::forget(replace(program, &name(index)?, hook)?);
+        Ok(Self { index, hook, note })
+    }
+
+    /// Removes the filter and its note.
+    pub fn detach(self) -> Result<(), PinError> {
+        let Self { index, hook, note } = self;
+        detach(index, hook).map_err(PinError::object("detaching the program of", &note))?;
+        remove(&note)
+    }
+}
+
+/// Whether a path among the pinned links is the note of a filter.
+pub fn is_note(path: &Path) -> bool {
+    path.is_symlink()
+}
+
+/// Attaches the program of `hook` to an interface, until the link is dropped. If an agent that was
+/// killed has left its own there, it is replaced.
+pub fn attach(
+    program: &mut SchedClassifier,
+    interface: &str,
+    hook: Hook,
+) -> Result<SchedClassifierLink, ProgramError> {
+    match tc::qdisc_add_clsact(interface) {
+        Err(error) if errno(&error) == Some(libc::EEXIST) => {}
+        added => added?,
+    }
+    let options = TcAttachOptions::Netlink(NlOptions {
+        priority: PRIORITY,
+        handle: HANDLE,
+        classid: None,
+    });
+    match program.attach_with_options(interface, hook.attach_type(), options) {
+        Ok(link) => program.take_link(link),
+        Err(ProgramError::TcError(error)) if errno(&error) == Some(libc::EEXIST) => {
+            replace(program, interface, hook)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes our filter from an interface of this network namespace; none there is no error.
+pub fn detach(index: u32, hook: Hook) -> Result<(), ProgramError> {
+    let link = name(index).and_then(|name| link(&name, hook));
+    match link.map_err(ProgramError::IOError).and_then(Link::detach) {
+        Err(error) if is_gone(&error) => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether an error says that a filter is not there, or its interface.
+pub fn is_gone(error: &ProgramError) -> bool {
+    match error {
+        ProgramError::NetlinkError(error) => is_absent(error.raw_os_error()),
+        ProgramError::TcError(error) => is_absent(errno(error)),
+        ProgramError::IOError(error) => is_absent(error.raw_os_error()),
+        _ => false,
+    }
+}
+
+fn replace(
+    program: &mut SchedClassifier,
+    interface: &str,
+    hook: Hook,
+) -> Result<SchedClassifierLink, ProgramError> {
+    let link = program.attach_to_link(link(interface, hook)?)?;
+    program.take_link(link)
+}
+
+/// Our filter on an interface, as it would be if it is there.
+fn link(interface: &str, hook: Hook) -> io::Result<SchedClassifierLink> {
+    SchedClassifierLink::attached(interface, hook.attach_type(), PRIORITY, HANDLE, None)
+}
+
+fn name(index: u32) -> io::Result<String> {
+    let name = if_indextoname(index)?;
+    // What nix makes of the null pointer that is returned for an index that nothing has.
+    if name.is_empty() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    name.into_string().map_err(io::Error::other)
+}
+
+fn errno(error: &TcError) -> Option<i32> {
+    match error {
+        TcError::NetlinkError(error) => error.raw_os_error(),
+        TcError::IoError(error) => error.raw_os_error(),
+        _ => None,
+    }
+}
+
+/// `EINVAL` is the answer if there is no clsact qdisc.
+fn is_absent(errno: Option<i32>) -> bool {
+    matches!(
+        errno,
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::EINVAL)
+    )
+}

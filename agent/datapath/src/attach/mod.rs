@@ -1,0 +1,9 @@
+//! Programs on interfaces: on which, how, and what becomes of them as interfaces come and go.
+
+pub(crate) mod attachment;
+pub(crate) mod attachments;
+pub(crate) mod clsact;
+pub(crate) mod hook;
+pub(crate) mod link_layer;
+pub(crate) mod link_watch;
+pub(crate) mod release;

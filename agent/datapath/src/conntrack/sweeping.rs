@@ -1,0 +1,107 @@
+//! The connections of both families, for whoever keeps them: their clock, and what becomes of those
+//! that are over.
+
+use std::{io, ops::AddAssign};
+
+use aya::Ebpf;
+use shunt_common::{V4, V6};
+
+use crate::{
+    conntrack::{
+        clock::Clock, conntrack_table::ConntrackTable, lifetime::Timeouts,
+        removed_for_room::RemovedForRoom,
+    },
+    error::DatapathError,
+    maps::{family::FromIp, kernel_tables},
+};
+
+/// The conntrack tables and the clock that their entries are dated by.
+pub struct Conntrack {
+    clock: Clock,
+    pub(crate) v4: ConntrackTable<V4>,
+    pub(crate) v6: ConntrackTable<V6>,
+}
+
+/// What a sweep has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// Entries that stay.
+    pub kept: usize,
+    /// Entries that were removed because their time had come.
+    pub removed: usize,
+    /// Connections that were removed for room, before their time.
+    pub removed_for_room: usize,
+}
+
+impl AddAssign for Swept {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            kept,
+            removed,
+            removed_for_room,
+        } = other;
+        self.kept += kept;
+        self.removed += removed;
+        self.removed_for_room += removed_for_room;
+    }
+}
+
+impl Conntrack {
+    /// Takes the tables out of the loaded object; what is removed for room is counted in
+    /// `removed_for_room`.
+    pub(crate) fn take(
+        ebpf: &mut Ebpf,
+        removed_for_room: &RemovedForRoom,
+    ) -> Result<Self, DatapathError> {
+        Ok(Self {
+            clock: Clock::open(ebpf)?,
+            v4: take(ebpf, removed_for_room)?,
+            v6: take(ebpf, removed_for_room)?,
+        })
+    }
+
+    /// Lets `seconds` pass on the clock. It stands still while no agent runs, so that no
+    /// connection ages for want of one.
+    pub fn advance(&mut self, seconds: u32) {
+        self.clock.advance(seconds);
+    }
+
+    /// The time in seconds.
+    pub(crate) fn now(&self) -> u32 {
+        self.clock.now()
+    }
+
+    /// Whether no connection is remembered.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.v4.is_empty()? && self.v6.is_empty()?)
+    }
+
+    /// Removes the connections that have been silent for longer than `timeouts` say, both of
+    /// their entries. Where a table is still crowded, others make room, as `docs/conntrack.md`
+    /// says.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read or remove; what was removed until then stays so.
+    pub fn sweep(&mut self, timeouts: &Timeouts) -> io::Result<Swept> {
+        let now = self.now();
+        let mut swept = self.v4.sweep(now, timeouts)?;
+        swept += self.v6.sweep(now, timeouts)?;
+        Ok(swept)
+    }
+}
+
+/// Takes a family's table out of the object.
+fn take<F: FromIp>(
+    ebpf: &mut Ebpf,
+    removed_for_room: &RemovedForRoom,
+) -> Result<ConntrackTable<F>, DatapathError> {
+    let name = F::TABLES.conntrack;
+    let entries = kernel_tables::take(ebpf, name)?;
+    ConntrackTable::new(entries, removed_for_room.clone())
+        .map_err(|source| DatapathError::Map { name, source })
+}

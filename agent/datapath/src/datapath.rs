@@ -1,0 +1,302 @@
+//! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
+
+use std::{collections::BTreeSet, net::IpAddr, path::Path, sync::Arc};
+
+use aya::{Ebpf, EbpfLoader, maps::Map, programs::SchedClassifier};
+use shunt_common::{V4, V6};
+use tracing::warn;
+
+use shunt_model::{Changes, Frontend};
+
+use crate::{
+    attach::{
+        attachments::{Attachments, InterfaceState},
+        release::release,
+    },
+    conntrack::{connections::Connections, removed_for_room::RemovedForRoom, sweeping::Conntrack},
+    error::{DatapathError, TableError},
+    maps::{
+        counters::Counters,
+        kernel_tables::{self, KernelTables},
+        node_table::NodeTable,
+        peers::Peers,
+        table_names::REDIRECT_TABLES,
+        table_sizes::SizedTable,
+        table_use::TableUse,
+    },
+    object::{
+        constants::Constants,
+        loaded::Loaded,
+        programs::{self, OBJECT},
+    },
+    options::DatapathOptions,
+    pins::{self, cleanup::Removed, directory::Pins, error::PinError, layout::Layout},
+    publish::{dual_publisher::DualPublisher, read_back::LiveFrontend},
+};
+
+/// The loaded object: programs to attach, tables to write.
+pub struct Datapath {
+    object: Loaded,
+    attachments: Attachments,
+    publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
+    node_v4: NodeTable<V4>,
+    node_v6: NodeTable<V6>,
+    conntrack: Option<Conntrack>,
+    connections: Connections,
+    counters: Arc<Counters>,
+    peers: Option<Peers>,
+}
+
+impl Datapath {
+    /// The program at the ingress of a client's interface.
+    pub const INGRESS: &str = programs::INGRESS;
+    /// The program at its egress.
+    pub const EGRESS: &str = programs::EGRESS;
+    /// The program at the ingress of an interface whose packets have no link-layer header.
+    pub const INGRESS_L3: &str = programs::INGRESS_L3;
+    /// The program at its egress.
+    pub const EGRESS_L3: &str = programs::EGRESS_L3;
+
+    /// Loads the object into the kernel, with the tables that are pinned, if any. Nothing is
+    /// attached yet, and nothing in those tables is changed.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`); if the pin
+    /// directory is in use, or of another version.
+    pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
+        let constants = Constants::of(options)?;
+        let sized = options.sizes.tables(options.families);
+        let layout = Layout::of(OBJECT, &sized)?;
+        let pins = options.pin_dir.as_deref().map(Pins::open).transpose()?;
+        let mut loader = EbpfLoader::new();
+        constants.set(&mut loader);
+        for table in &sized {
+            loader.map_max_entries(table.name, table.entries);
+        }
+        if !options.redirect {
+            for name in REDIRECT_TABLES {
+                loader.map_max_entries(name, 1);
+            }
+        }
+        if let Some(pins) = &pins {
+            layout.check(pins)?;
+            for name in layout.names() {
+                loader.map_pin_path(name, pins.map(name));
+            }
+        }
+        let mut ebpf = loader.load(OBJECT)?;
+        warn_of_kept_sizes(&ebpf, &sized)?;
+        let removed_for_room = RemovedForRoom::default();
+        // Before the tables are taken.
+        let connections = Connections::open(&ebpf, removed_for_room.clone())?;
+        Ok(Self {
+            publisher: DualPublisher::new(
+                KernelTables::take(&mut ebpf)?,
+                KernelTables::take(&mut ebpf)?,
+                options.families,
+            ),
+            node_v4: NodeTable::open(
+                &ebpf,
+                options.snat_v4,
+                options.hairpin_v4,
+                &options.pod_cidrs,
+            )?,
+            node_v6: NodeTable::open(
+                &ebpf,
+                options.snat_v6,
+                options.hairpin_v6,
+                &options.pod_cidrs,
+            )?,
+            conntrack: Some(Conntrack::take(&mut ebpf, &removed_for_room)?),
+            connections,
+            counters: Arc::new(Counters::new(kernel_tables::take(&mut ebpf, "COUNTERS")?)),
+            peers: options
+                .redirect
+                .then(|| Peers::take(&mut ebpf))
+                .transpose()?,
+            object: Loaded::new(ebpf, pins)?,
+            attachments: Attachments::default(),
+        })
+    }
+
+    /// The program of this name, loaded.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the kernel does not take it.
+    pub fn program(&mut self, name: &'static str) -> Result<&mut SchedClassifier, DatapathError> {
+        self.object.program(name)
+    }
+
+    /// The loaded object, for what is not wrapped here: the programs' log.
+    pub const fn ebpf_mut(&mut self) -> &mut Ebpf {
+        self.object.ebpf_mut()
+    }
+
+    /// The connections, for whoever collects them; `None` the second time.
+    pub const fn take_conntrack(&mut self) -> Option<Conntrack> {
+        self.conntrack.take()
+    }
+
+    /// The connections, for whoever only looks.
+    pub fn connections(&self) -> Connections {
+        self.connections.clone()
+    }
+
+    /// The frontends that packets find, sorted by address, port and protocol.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read a table.
+    pub fn live(&self) -> Result<Vec<LiveFrontend>, TableError> {
+        self.publisher.live()
+    }
+
+    /// Whether frontends with this key are put into the tables.
+    pub const fn translates(&self, key: &shunt_model::FrontendKey) -> bool {
+        self.publisher.families().has(key.address)
+    }
+
+    /// Whether the kernel holds no frontend, whoever put it there.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read.
+    pub fn is_empty(&self) -> Result<bool, TableError> {
+        self.publisher.is_empty()
+    }
+
+    /// How full the tables of frontends, slots and backends are.
+    pub fn table_use(&self) -> Vec<TableUse> {
+        self.publisher.table_use()
+    }
+
+    /// The programs' counters.
+    pub const fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Makes `own` this node's addresses. Gives the number of writes.
+    pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
+        self.node_v4.set(own) + self.node_v6.set(own)
+    }
+
+    /// Whether packets to pods of this node go there in one hop, so that the interfaces of backends
+    /// are to have the programs too.
+    pub const fn redirects(&self) -> bool {
+        self.peers.is_some()
+    }
+
+    /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
+    /// one step. Nothing is detached before [`Self::reconcile_interfaces`] is told to.
+    pub fn adopt_interfaces(&mut self) {
+        self.attachments = Attachments::adopt(&mut self.object);
+    }
+
+    /// Attaches the programs to those of `wanted` that exist and do not have them. Detaches them
+    /// from every other interface, but as long as not `all` that is wanted is known, what an
+    /// earlier agent attached stays. To be called whenever interfaces change.
+    pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<String>, all: bool) {
+        self.attachments.reconcile(&mut self.object, wanted, all);
+        // Packets are handed to the pods behind these only.
+        if let Some(peers) = &mut self.peers {
+            peers.set(&self.attachments.indexes());
+        }
+    }
+
+    /// Every interface that is to have the programs, by name.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&str, InterfaceState)> {
+        self.attachments.states()
+    }
+
+    /// Publishes `changes`, all of them or none. Gives the number of writes to the tables: entries,
+    /// cells, slots and backends.
+    ///
+    /// # Errors
+    ///
+    /// If the tables do not take them; nothing is changed then.
+    pub fn publish(&mut self, changes: &Changes) -> Result<u64, TableError> {
+        let Changes { added, changed, .. } = changes;
+        self.expect(added.iter().chain(changed), false);
+        self.publisher.publish(changes)
+    }
+
+    /// Makes `snapshot` all there is, whatever the tables hold: they are read back, and what is
+    /// right in them is not touched. Gives the number of writes.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read or do not take it; no packet sees a change then.
+    pub fn resync(
+        &mut self,
+        snapshot: &[(shunt_model::FrontendKey, Frontend)],
+    ) -> Result<u64, TableError> {
+        self.expect(snapshot.iter(), true);
+        self.publisher.resync(snapshot)
+    }
+
+    /// Says, before there are any, which frontends there are going to be.
+    fn expect<'a>(
+        &mut self,
+        frontends: impl Iterator<Item = &'a (shunt_model::FrontendKey, Frontend)> + Clone,
+        all: bool,
+    ) {
+        let addresses = frontends.map(|(key, _)| key.address);
+        self.node_v4.expect(addresses.clone(), all);
+        self.node_v6.expect(addresses, all);
+    }
+
+    /// Whether [`Self::reclaim`] has anything to do.
+    pub const fn has_retired(&self) -> bool {
+        self.publisher.has_retired()
+    }
+
+    /// Waits for a grace period and frees what was replaced before it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait; nothing is freed then.
+    pub fn reclaim(&mut self) -> Result<(), TableError> {
+        self.publisher.reclaim()
+    }
+}
+
+/// A pinned table has the size that it was made with, and the tables' contents are worth more
+/// than a new size.
+fn warn_of_kept_sizes(ebpf: &Ebpf, sized: &[SizedTable]) -> Result<(), DatapathError> {
+    for &SizedTable {
+        name,
+        entries,
+        flag,
+    } in sized
+    {
+        let map = ebpf.map(name).ok_or(DatapathError::Missing(name))?;
+        let (Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) | Map::LruHashMap(data)) =
+            map
+        else {
+            continue;
+        };
+        let info = data
+            .info()
+            .map_err(|source| DatapathError::Map { name, source })?;
+        let pinned = info.max_entries();
+        if pinned != entries {
+            warn!(
+                "the pinned table {name} keeps its {pinned} entries, although {flag} says \
+                 {entries}; `shunt cleanup` lets the next agent begin with new tables"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is pinned at `dir`, and with it the translation; `None` if there is no such
+/// directory.
+///
+/// # Errors
+///
+/// If an agent uses it, if it is not on a bpffs, or holds what no agent has put there.
+pub fn cleanup(dir: &Path) -> Result<Option<Removed>, PinError> {
+    pins::cleanup::cleanup(dir, release)
+}

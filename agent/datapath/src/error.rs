@@ -1,0 +1,109 @@
+//! What can go wrong below the renderer.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::{attach::link_layer::LinkLayerError, pins::error::PinError};
+
+/// A change that the tables did not take. Nothing of it was published.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// A table has no room for what the change needs.
+    #[error(
+        "the {table} table is full ({family}): {needed} more entries are needed and {free} of {capacity} are \
+         free; a larger table is set with {flag}"
+    )]
+    Full {
+        /// Which table.
+        table: &'static str,
+        /// Of which family: `IPv4`, `IPv6`.
+        family: &'static str,
+        /// How many entries the change needs.
+        needed: u32,
+        /// How many there are left.
+        free: u32,
+        /// How many there are in all.
+        capacity: u32,
+        /// The agent's flag that sets the table's size.
+        flag: &'static str,
+    },
+    /// A service port has more backends than one frontend can hold.
+    #[error("{backends} backends of one service port are more than a frontend can hold, {limit}")]
+    TooManyBackends {
+        /// How many were rendered.
+        backends: usize,
+        /// How many a frontend can hold.
+        limit: u32,
+    },
+    /// The kernel refused a system call.
+    #[error("{call} failed: {source}")]
+    Kernel {
+        /// The call and the table it was about.
+        call: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}
+
+/// The datapath could not be set up.
+#[derive(Debug, Error)]
+pub enum DatapathError {
+    /// The kernel did not take the object: a feature is missing or a privilege.
+    #[error(
+        "loading the kernel programs failed (it needs root, or CAP_BPF and CAP_NET_ADMIN): {0}"
+    )]
+    Load(#[from] aya::EbpfError),
+    /// The kernel has not all that the programs call.
+    #[error(
+        "this kernel, {release}, is too old for the programs or was built without something that \
+         they need: it lacks {missing}"
+    )]
+    OldKernel {
+        /// As `uname -r` says it.
+        release: String,
+        /// What it lacks, each with the version of Linux that has it.
+        missing: String,
+    },
+    /// The kernel did not take a program.
+    #[error("loading the program {name} failed: {source}")]
+    Program {
+        /// The program's name.
+        name: &'static str,
+        /// The kernel's reason.
+        source: aya::programs::ProgramError,
+    },
+    /// A table could not be opened.
+    #[error("opening the table {name} failed: {source}")]
+    Map {
+        /// The table's name.
+        name: &'static str,
+        /// Why.
+        source: aya::maps::MapError,
+    },
+    /// A table could not be mapped into memory.
+    #[error("mapping the table {name} failed: {source}")]
+    Mapping {
+        /// The table's name.
+        name: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The object in this binary lacks something that the agent knows by name.
+    #[error("the kernel object has no {0}: it was built from another version")]
+    Missing(&'static str),
+    /// There is no program for the interface.
+    #[error(transparent)]
+    LinkLayer(#[from] LinkLayerError),
+    /// The pin directory cannot be used.
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    /// More pod ranges than the programs can hold.
+    #[error("{given} ranges were given with --pod-cidr, at most {limit} a family are possible")]
+    TooManyPodCidrs {
+        /// How many.
+        given: usize,
+        /// How many are possible.
+        limit: usize,
+    },
+}

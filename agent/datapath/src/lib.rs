@@ -1,0 +1,44 @@
+//! The datapath: frontends and backends in the kernel's tables, programs on interfaces.
+//!
+//! Nothing here knows of events or services beyond their names: the renderer says which frontends
+//! there are to be, [`DualPublisher`] puts them into [`Tables`] in an order in which no packet ever
+//! sees half a change, and [`Datapath`] keeps the programs on the interfaces.
+
+mod attach;
+mod conntrack;
+mod datapath;
+mod error;
+mod maps;
+mod object;
+mod options;
+mod pins;
+mod publish;
+mod sys;
+
+pub use self::{
+    attach::{attachments::InterfaceState, link_watch::LinkWatch},
+    conntrack::{
+        collector::Collector,
+        connections::{ConnectionList, Connections, LiveConnection},
+        lifetime::{Phase, Timeouts},
+        sweeping::{Conntrack, Swept},
+    },
+    datapath::{Datapath, cleanup},
+    error::{DatapathError, TableError},
+    maps::{
+        counters::Counters,
+        families::Families,
+        memory_tables::MemoryTables,
+        table_sizes::TableSizes,
+        table_use::TableUse,
+        tables::{Capacity, Tables},
+    },
+    object::{packet_log::PacketLogError, reject_limit::RejectLimit},
+    options::{DatapathOptions, PacketLog},
+    pins::{cleanup::Removed, error::PinError},
+    publish::{
+        dual_publisher::DualPublisher,
+        read_back::{LiveFrontend, key::LiveKey},
+    },
+    sys::heap::release as release_memory,
+};

@@ -1,0 +1,93 @@
+//! What the families differ in: from the renderer's addresses to a family's and back, and names.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use shunt_common::{Family, FrontendKey, SCTP, TCP, UDP, V4, V6};
+
+use shunt_model::Protocol;
+
+use crate::maps::table_names::TableNames;
+
+/// A family whose addresses are told from [`IpAddr`]s.
+pub trait FromIp: Family {
+    /// The family's own addresses.
+    type Ip: Into<IpAddr> + Copy;
+
+    /// As people call it.
+    const NAME: &'static str;
+
+    /// As its tables are called.
+    const TABLES: TableNames;
+
+    /// `ip` in network order.
+    fn network_order(ip: Self::Ip) -> Self::Address;
+
+    /// `ip` in network order, or `None` if it is of the other family.
+    fn address(ip: IpAddr) -> Option<Self::Address>;
+
+    /// The address in network order as an [`IpAddr`].
+    fn ip(address: Self::Address) -> IpAddr;
+}
+
+impl FromIp for V4 {
+    type Ip = Ipv4Addr;
+
+    const NAME: &'static str = "IPv4";
+    const TABLES: TableNames = TableNames::V4;
+
+    fn network_order(ip: Ipv4Addr) -> u32 {
+        u32::from_ne_bytes(ip.octets())
+    }
+
+    fn address(ip: IpAddr) -> Option<u32> {
+        match ip {
+            IpAddr::V4(ip) => Some(Self::network_order(ip)),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    fn ip(address: u32) -> IpAddr {
+        Ipv4Addr::from(address.to_ne_bytes()).into()
+    }
+}
+
+impl FromIp for V6 {
+    type Ip = Ipv6Addr;
+
+    const NAME: &'static str = "IPv6";
+    const TABLES: TableNames = TableNames::V6;
+
+    fn network_order(ip: Ipv6Addr) -> [u32; 4] {
+        bytemuck::cast(ip.octets())
+    }
+
+    fn address(ip: IpAddr) -> Option<[u32; 4]> {
+        match ip {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(ip) => Some(Self::network_order(ip)),
+        }
+    }
+
+    fn ip(address: [u32; 4]) -> IpAddr {
+        Ipv6Addr::from(bytemuck::cast::<_, [u8; 16]>(address)).into()
+    }
+}
+
+/// The table's key of a frontend, or `None` if it is of the other family.
+pub fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKey<F>> {
+    let shunt_model::FrontendKey {
+        address,
+        port,
+        protocol,
+    } = *key;
+    let protocol = match protocol {
+        Protocol::Tcp => TCP,
+        Protocol::Udp => UDP,
+        Protocol::Sctp => SCTP,
+    };
+    Some(FrontendKey::new(
+        F::address(address)?,
+        port.to_be(),
+        protocol,
+    ))
+}

@@ -1,0 +1,199 @@
+//! The kernel's tables of one family: a hash through system calls, arrays through memory.
+
+use std::{
+    io::{self, ErrorKind},
+    os::fd::AsFd as _,
+};
+
+use aya::{
+    Ebpf,
+    maps::{HashMap, IterableMap as _, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
+};
+use bytemuck::Pod;
+use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
+use tracing::warn;
+
+use crate::{
+    error::{DatapathError, TableError},
+    maps::{
+        family::FromIp,
+        tables::{Capacity, Tables},
+    },
+    sys::{
+        batch::{self, Refused},
+        grace,
+        raw::Raw,
+        shared_array::SharedArray,
+    },
+};
+
+/// The tables of one family in the kernel.
+#[derive(Debug)]
+pub struct KernelTables<F: Family> {
+    frontends: HashMap<MapData, Raw<FrontendKey<F>>, u32>,
+    cells: SharedArray<u64>,
+    slots: SharedArray<Slot>,
+    backends: SharedArray<Backend<F>>,
+    source_ranges: LpmTrie<MapData, Raw<SourceRange<F>>, u32>,
+}
+
+impl<F: FromIp> KernelTables<F> {
+    /// Takes the family's tables out of the loaded object.
+    pub fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+        let names = F::TABLES;
+        Ok(Self {
+            frontends: take(ebpf, names.frontends)?,
+            cells: shared(ebpf, names.cells)?,
+            slots: shared(ebpf, names.slots)?,
+            backends: shared(ebpf, names.backends)?,
+            source_ranges: take(ebpf, names.source_ranges)?,
+        })
+    }
+}
+
+/// Takes the table of this name out of the loaded object, as the type that it is used by.
+pub(crate) fn take<M>(ebpf: &mut Ebpf, name: &'static str) -> Result<M, DatapathError>
+where
+    M: TryFrom<Map, Error = MapError>,
+{
+    let map = ebpf.take_map(name).ok_or(DatapathError::Missing(name))?;
+    M::try_from(map).map_err(|source| DatapathError::Map { name, source })
+}
+
+/// Maps the array of this name into memory, where it stays whatever becomes of the object.
+pub(crate) fn shared<T: Pod>(
+    ebpf: &Ebpf,
+    name: &'static str,
+) -> Result<SharedArray<T>, DatapathError> {
+    let Map::Array(data) = ebpf.map(name).ok_or(DatapathError::Missing(name))? else {
+        return Err(DatapathError::Missing(name));
+    };
+    let info = data
+        .info()
+        .map_err(|source| DatapathError::Map { name, source })?;
+    if info.value_size() as usize != size_of::<T>() {
+        return Err(DatapathError::Missing(name));
+    }
+    SharedArray::map(data.fd(), info.max_entries())
+        .map_err(|source| DatapathError::Mapping { name, source })
+}
+
+impl<F: Family> Tables<F> for KernelTables<F> {
+    fn capacity(&self) -> Capacity {
+        Capacity {
+            frontends: self.cells.len(),
+            slots: self.slots.len(),
+            backends: self.backends.len(),
+        }
+    }
+
+    fn frontends(&self) -> Result<Vec<(FrontendKey<F>, u32)>, TableError> {
+        // While someone else writes, the walk may begin again: it ends all the same.
+        let limit = 2 * self.cells.len() as usize;
+        self.frontends
+            .iter()
+            .take(limit)
+            .map(|entry| entry.map(|(Raw(key), index)| (key, index)))
+            .collect::<Result<_, _>>()
+            .map_err(|error| kernel_error("reading the frontends table", error))
+    }
+
+    fn cell(&self, frontend: u32) -> Cell {
+        Cell::from_word(self.cells.read(frontend))
+    }
+
+    fn slot(&self, index: u32) -> Slot {
+        self.slots.read(index)
+    }
+
+    fn backend(&self, index: u32) -> Backend<F> {
+        self.backends.read(index)
+    }
+
+    fn write_backend(&mut self, index: u32, backend: Backend<F>) {
+        self.backends.write(index, backend);
+    }
+
+    fn write_slots(&mut self, offset: u32, slots: &[Slot]) {
+        for (slot, index) in slots.iter().zip(offset..) {
+            self.slots.write(index, *slot);
+        }
+    }
+
+    fn write_cell(&mut self, frontend: u32, cell: Cell) {
+        self.cells.store(frontend, cell.word());
+    }
+
+    fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError> {
+        let (keys, indexes): (Vec<_>, Vec<u32>) = new.iter().copied().unzip();
+        batch::insert(self.frontends.map().fd().as_fd(), &keys, &indexes).map_err(
+            |Refused { inserted, source }| {
+                for key in &keys[..inserted] {
+                    if let Err(error) = self.remove_frontend(*key) {
+                        warn!(%error, "a frontend that was not to be stays in the table");
+                    }
+                }
+                TableError::Kernel {
+                    call: "inserting into the frontends table",
+                    source,
+                }
+            },
+        )
+    }
+
+    fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError> {
+        match self.frontends.remove(&Raw(key)) {
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {
+                Ok(())
+            }
+            result => {
+                result.map_err(|error| kernel_error("removing from the frontends table", error))
+            }
+        }
+    }
+
+    fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<F>)>, TableError> {
+        self.source_ranges
+            .keys()
+            .map(|key| {
+                key.map(|key| {
+                    let Raw(range) = key.data();
+                    (key.prefix_len(), range)
+                })
+            })
+            .collect::<Result<_, _>>()
+            .map_err(|error| kernel_error("reading the source ranges table", error))
+    }
+
+    fn insert_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError> {
+        self.source_ranges
+            .insert(&Key::new(bits, Raw(range)), 0, 0)
+            .map_err(|error| kernel_error("inserting into the source ranges table", error))
+    }
+
+    fn remove_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError> {
+        match self.source_ranges.remove(&Key::new(bits, Raw(range))) {
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {
+                Ok(())
+            }
+            result => {
+                result.map_err(|error| kernel_error("removing from the source ranges table", error))
+            }
+        }
+    }
+
+    fn wait_for_readers(&mut self) -> Result<(), TableError> {
+        grace::wait_for_readers().map_err(|source| TableError::Kernel {
+            call: "membarrier",
+            source,
+        })
+    }
+}
+
+fn kernel_error(call: &'static str, error: MapError) -> TableError {
+    let source = match error {
+        MapError::SyscallError(error) => error.io_error,
+        other => io::Error::other(other),
+    };
+    TableError::Kernel { call, source }
+}

@@ -1,0 +1,14 @@
+//! The kernel's maps: what they are called, how large they are, how they are read and written.
+
+pub(crate) mod counted;
+pub(crate) mod counters;
+pub(crate) mod families;
+pub(crate) mod family;
+pub(crate) mod kernel_tables;
+pub(crate) mod memory_tables;
+pub(crate) mod node_table;
+pub(crate) mod peers;
+pub(crate) mod table_names;
+pub(crate) mod table_sizes;
+pub(crate) mod table_use;
+pub(crate) mod tables;

@@ -1,0 +1,125 @@
+//! Constants of the programs: settings that never change while they are loaded.
+
+use aya::EbpfLoader;
+use bytemuck::Zeroable as _;
+use ipnet::IpNet;
+use shunt_common::{Cidr, PodCidrs, PortRange, V4, V6};
+
+use crate::{
+    error::DatapathError,
+    maps::family::FromIp,
+    options::{DatapathOptions, PacketLog},
+    sys::raw::Raw,
+};
+
+/// The values of all constants, as the programs hold them.
+pub(crate) struct Constants {
+    v4: OfFamily<V4>,
+    v6: OfFamily<V6>,
+    snat_ports: Raw<PortRange>,
+    /// Nanoseconds between two rejections; 0: no limit.
+    reject_interval: u64,
+    /// How many rejections may come at once.
+    reject_burst: u64,
+    /// Not 0: packets to pods of this node go there in one hop.
+    redirect: u32,
+    log_level: u8,
+}
+
+impl Constants {
+    /// Those that `options` lead to.
+    pub(crate) fn of(options: &DatapathOptions) -> Result<Self, DatapathError> {
+        let DatapathOptions {
+            pod_cidrs,
+            hairpin_v4,
+            hairpin_v6,
+            snat_v4: _,
+            snat_v6: _,
+            snat_ports,
+            packet_log,
+            redirect,
+            rejects,
+            families: _,
+            sizes: _,
+            pin_dir: _,
+        } = options;
+        Ok(Self {
+            v4: OfFamily::new(pod_cidrs, *hairpin_v4)?,
+            v6: OfFamily::new(pod_cidrs, *hairpin_v6)?,
+            snat_ports: Raw(*snat_ports),
+            reject_interval: rejects.interval(),
+            reject_burst: rejects.burst(),
+            redirect: (*redirect).into(),
+            log_level: match packet_log {
+                PacketLog::Off => 0,
+                PacketLog::Debug => aya_log::Level::Debug as u8,
+            },
+        })
+    }
+
+    /// Has the loader put them into the object.
+    pub(crate) fn set<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
+        let Self {
+            v4,
+            v6,
+            snat_ports,
+            reject_interval,
+            reject_burst,
+            redirect,
+            log_level,
+        } = self;
+        v4.set(loader);
+        v6.set(loader);
+        loader
+            .override_global("SNAT_PORTS", snat_ports, true)
+            .override_global("REJECT_INTERVAL_NS", reject_interval, true)
+            .override_global("REJECT_BURST", reject_burst, true)
+            .override_global("REDIRECT", redirect, true)
+            .override_global(aya_log::LEVEL, log_level, true);
+    }
+}
+
+/// Those of one family.
+struct OfFamily<F: FromIp> {
+    pod_cidrs: Raw<PodCidrs<F>>,
+    hairpin_ip: Raw<F::Address>,
+}
+
+impl<F: FromIp> OfFamily<F> {
+    fn new(pod_cidrs: &[IpNet], hairpin_ip: F::Ip) -> Result<Self, DatapathError> {
+        Ok(Self {
+            pod_cidrs: Raw(constant_cidrs(pod_cidrs)?),
+            hairpin_ip: Raw(F::network_order(hairpin_ip)),
+        })
+    }
+
+    fn set<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
+        loader
+            .override_global(F::TABLES.pod_cidrs, &self.pod_cidrs, true)
+            .override_global(F::TABLES.hairpin_ip, &self.hairpin_ip, true);
+    }
+}
+
+/// The ranges of family `F` among `networks`, as the programs hold them.
+fn constant_cidrs<F: FromIp>(networks: &[IpNet]) -> Result<PodCidrs<F>, DatapathError> {
+    let ranges: Vec<Cidr<F>> = networks
+        .iter()
+        .filter_map(|network| {
+            Some(Cidr {
+                address: F::address(network.network())?,
+                mask: F::address(network.netmask())?,
+            })
+        })
+        .collect();
+    let mut constant = PodCidrs::none(F::Address::zeroed());
+    let room = constant
+        .cidrs
+        .get_mut(..ranges.len())
+        .ok_or(DatapathError::TooManyPodCidrs {
+            given: ranges.len(),
+            limit: PodCidrs::<F>::CAPACITY,
+        })?;
+    room.copy_from_slice(&ranges);
+    constant.count = ranges.len() as u32;
+    Ok(constant)
+}

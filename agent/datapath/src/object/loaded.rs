@@ -1,0 +1,73 @@
+//! The loaded object: its programs, verified by the kernel when they are first needed.
+
+use aya::{Ebpf, programs::SchedClassifier};
+
+use crate::{
+    error::DatapathError,
+    object::{
+        programs::{EGRESS, INGRESS},
+        requirements,
+    },
+    pins::directory::Pins,
+};
+
+/// The object in the kernel, and where its programs are pinned.
+pub struct Loaded {
+    ebpf: Ebpf,
+    pins: Option<Pins>,
+}
+
+impl Loaded {
+    /// Loads the programs that every node has.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take them.
+    pub fn new(ebpf: Ebpf, pins: Option<Pins>) -> Result<Self, DatapathError> {
+        let mut loaded = Self { ebpf, pins };
+        for name in [EGRESS, INGRESS] {
+            loaded.program(name)?;
+        }
+        Ok(loaded)
+    }
+
+    /// The program of this name, loaded and, if things are pinned, pinned. Those for interfaces
+    /// without a link header are loaded when the first of these is attached: few nodes have one,
+    /// and the kernel takes half a second to verify them.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the kernel does not take it.
+    pub fn program(&mut self, name: &'static str) -> Result<&mut SchedClassifier, DatapathError> {
+        let program = classifier(&mut self.ebpf, name)?;
+        if program.fd().is_err() {
+            program
+                .load()
+                .map_err(|source| requirements::explain(name, source))?;
+            if let Some(pins) = &self.pins {
+                pins.pin_program(name, program)?;
+            }
+        }
+        classifier(&mut self.ebpf, name)
+    }
+
+    /// Where things are pinned, if they are.
+    pub const fn pins(&self) -> Option<&Pins> {
+        self.pins.as_ref()
+    }
+
+    /// The object's tables, and the programs' log.
+    pub const fn ebpf_mut(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
+    }
+}
+
+fn classifier<'a>(
+    ebpf: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut SchedClassifier, DatapathError> {
+    ebpf.program_mut(name)
+        .ok_or(DatapathError::Missing(name))?
+        .try_into()
+        .map_err(|source| DatapathError::Program { name, source })
+}

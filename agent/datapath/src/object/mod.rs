@@ -1,0 +1,8 @@
+//! The object of the kernel programs: what is set in it before it is loaded, and what it needs.
+
+pub(crate) mod constants;
+pub(crate) mod loaded;
+pub(crate) mod packet_log;
+pub(crate) mod programs;
+pub(crate) mod reject_limit;
+pub(crate) mod requirements;

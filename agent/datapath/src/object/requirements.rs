@@ -1,0 +1,82 @@
+//! What the programs ask of the kernel, and what a kernel that refuses them lacks.
+
+use aya::{
+    programs::{ProgramError, ProgramType},
+    sys::{BpfHelper, is_helper_supported},
+};
+use aya_obj::generated::bpf_func_id::*;
+use nix::sys::utsname::uname;
+
+use crate::error::DatapathError;
+
+/// The helpers that the programs call, each with the version of Linux that brought it; those of
+/// Linux 5.5 and before are left out, since older kernels have no tables like ours
+/// (`BPF_F_MMAPABLE`). Distributions bring some to older kernels, so it is the kernel that is
+/// asked, not its version.
+const HELPERS: [(BpfHelper, &str, &str); 7] = [
+    (BPF_FUNC_ringbuf_reserve, "bpf_ringbuf_reserve", "5.8"),
+    (BPF_FUNC_ringbuf_submit, "bpf_ringbuf_submit", "5.8"),
+    (BPF_FUNC_ringbuf_discard, "bpf_ringbuf_discard", "5.8"),
+    (BPF_FUNC_redirect_neigh, "bpf_redirect_neigh", "5.10"),
+    (BPF_FUNC_redirect_peer, "bpf_redirect_peer", "5.10"),
+    (
+        BPF_FUNC_ktime_get_coarse_ns,
+        "bpf_ktime_get_coarse_ns",
+        "5.11",
+    ),
+    (BPF_FUNC_loop, "bpf_loop", "5.17"),
+];
+
+/// Why the kernel does not take the program `name`: what it lacks, or else what it says itself.
+pub fn explain(name: &'static str, source: ProgramError) -> DatapathError {
+    let lacks = |helper: BpfHelper| {
+        is_helper_supported(ProgramType::SchedClassifier, helper).is_ok_and(|has| !has)
+    };
+    let missing: Vec<String> = HELPERS
+        .iter()
+        .filter(|(helper, ..)| lacks(*helper))
+        .map(|(_, name, since)| format!("{name} (Linux {since})"))
+        .collect();
+    if missing.is_empty() {
+        return DatapathError::Program { name, source };
+    }
+    DatapathError::OldKernel {
+        release: uname().map_or_else(
+            |_| "of an unknown version".to_owned(),
+            |name| name.release().to_string_lossy().into_owned(),
+        ),
+        missing: missing.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use aya_obj::{
+        Object,
+        generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_CALL},
+    };
+
+    use super::*;
+    use crate::object::programs::OBJECT;
+
+    #[test]
+    fn the_helpers_that_the_programs_call_are_known() {
+        let object = Object::parse(OBJECT).unwrap();
+        let instructions = object
+            .functions
+            .values()
+            .flat_map(|function| &function.instructions);
+        let called: BTreeSet<i32> = instructions
+            .filter(|call| {
+                u32::from(call.code) == BPF_JMP | BPF_CALL
+                    && u32::from(call.src_reg()) != BPF_PSEUDO_CALL
+            })
+            .map(|call| call.imm)
+            .filter(|helper| *helper > BPF_FUNC_probe_read_kernel_str as i32)
+            .collect();
+        let known: BTreeSet<i32> = HELPERS.iter().map(|(helper, ..)| *helper as i32).collect();
+        assert_eq!(called, known, "numbers of bpf_func_id");
+    }
+}

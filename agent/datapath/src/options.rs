@@ -1,0 +1,81 @@
+//! What is fixed while the programs are loaded.
+
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+};
+
+use ipnet::IpNet;
+use shunt_common::PortRange;
+
+use crate::{
+    maps::{families::Families, table_sizes::TableSizes},
+    object::reject_limit::RejectLimit,
+};
+
+/// How much the programs say of packets, through aya-log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum PacketLog {
+    /// Nothing; the verifier removes the code.
+    #[default]
+    Off,
+    /// Each connection that is opened and each packet that is dropped.
+    Debug,
+}
+
+/// What is fixed while the programs are loaded.
+#[derive(Debug, Clone)]
+pub struct DatapathOptions {
+    /// Where this node's pods take their addresses from.
+    pub pod_cidrs: Vec<IpNet>,
+    /// The IPv4 address that a pod sees when it reaches itself through its service. Nobody else
+    /// may have it.
+    pub hairpin_v4: Ipv4Addr,
+    /// The same for IPv6.
+    pub hairpin_v6: Ipv6Addr,
+    /// The IPv4 address that connections from outside to backends on other nodes go on from;
+    /// `None`: the lowest of the node's own.
+    pub snat_v4: Option<Ipv4Addr>,
+    /// The same for IPv6.
+    pub snat_v6: Option<Ipv6Addr>,
+    /// The source ports that they, and others whose own port is taken, are given.
+    pub snat_ports: PortRange,
+    /// What the programs log.
+    pub packet_log: PacketLog,
+    /// Whether packets to pods of this node go there in one hop, past the stack.
+    pub redirect: bool,
+    /// How often clients are told that nothing serves them.
+    pub rejects: RejectLimit,
+    /// The families that are translated.
+    pub families: Families,
+    /// Table sizes. Tables that are pinned already keep theirs.
+    pub sizes: TableSizes,
+    /// Where tables, programs and links are pinned, so that they outlive the agent.
+    pub pin_dir: Option<PathBuf>,
+}
+
+impl Default for DatapathOptions {
+    fn default() -> Self {
+        Self {
+            pod_cidrs: Vec::new(),
+            // Link-local (RFC 3927), so never routed.
+            hairpin_v4: Ipv4Addr::new(169, 254, 254, 1),
+            // A link-local address would not do: its scope is an interface, which a pod's kernel
+            // would have to know to answer it. This is a unique local one (RFC 4193), of a prefix
+            // whose 40 random bits were drawn for this purpose, so that no network has it.
+            hairpin_v6: Ipv6Addr::new(0xfd9a, 0x7452, 0x4a6d, 0, 0, 0, 0, 1),
+            snat_v4: None,
+            snat_v6: None,
+            // Below the NodePorts of Kubernetes, from 30000, and the ephemeral ports of Linux, 32768
+            // to 60999. 28,961 of these are used: more than a client has ephemeral ports, so that
+            // each of them gets a port that no other of that client's begins with.
+            snat_ports: const { PortRange::within(1024, 29_999).unwrap() },
+            packet_log: PacketLog::Off,
+            redirect: false,
+            rejects: RejectLimit::default(),
+            families: Families::default(),
+            sizes: TableSizes::default(),
+            pin_dir: None,
+        }
+    }
+}

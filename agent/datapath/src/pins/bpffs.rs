@@ -1,0 +1,66 @@
+//! The file system that pins are on.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
+
+use nix::{
+    fcntl::{Flock, FlockArg},
+    mount::{MsFlags, mount},
+    sys::statfs::{BPF_FS_MAGIC, statfs},
+};
+use tracing::info;
+
+use crate::pins::error::PinError;
+
+/// Where every distribution mounts it.
+const USUAL: &str = "/sys/fs/bpf";
+
+/// Makes the directory `dir` on a bpffs; mounts one at the usual place if `dir` is there and it
+/// is missing.
+pub(super) fn ensure(dir: &Path) -> Result<(), PinError> {
+    if !is_bpffs(dir)? && dir.starts_with(USUAL) {
+        mount_at_usual()?;
+    }
+    if !is_bpffs(dir)? {
+        return Err(PinError::NotBpffs(dir.to_owned()));
+    }
+    fs::create_dir_all(dir).map_err(PinError::io("making the directory", dir))
+}
+
+/// Mounts a bpffs at the usual place, unless there is one.
+fn mount_at_usual() -> Result<(), PinError> {
+    let usual = Path::new(USUAL);
+    let failed = || PinError::io("mounting a bpf file system at", usual);
+    // Agents that start at once would mount one over the other's pins.
+    let place = File::open(usual).map_err(failed())?;
+    let _lock =
+        Flock::lock(place, FlockArg::LockExclusive).map_err(|(_, error)| failed()(error.into()))?;
+    if is_bpffs(usual)? {
+        return Ok(());
+    }
+    mount(
+        Some("bpf"),
+        usual,
+        Some("bpf"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC,
+        Some("mode=700"),
+    )
+    .map_err(|error| failed()(error.into()))?;
+    info!("mounted a bpf file system at {USUAL}: there was none");
+    Ok(())
+}
+
+/// Whether `dir`, or the nearest directory above it that exists, is on a bpffs.
+pub(super) fn is_bpffs(dir: &Path) -> Result<bool, PinError> {
+    let there = dir
+        .ancestors()
+        .find(|ancestor| ancestor.exists())
+        .unwrap_or(Path::new("/"));
+    let there = statfs(there)
+        .map_err(io::Error::from)
+        .map_err(PinError::io("looking at", there))?;
+    Ok(there.filesystem_type() == BPF_FS_MAGIC)
+}

@@ -1,0 +1,131 @@
+//! The directory: what is where in it.
+
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use aya::programs::SchedClassifier;
+
+use crate::pins::{bpffs, error::PinError, lock::Lock, namespace};
+
+/// The folder of the tables.
+pub(crate) const MAPS: &str = "maps";
+/// The folder of the programs.
+pub(crate) const PROGRAMS: &str = "programs";
+/// The folder of the links.
+pub(crate) const LINKS: &str = "links";
+
+/// A pin directory that is ours until this is dropped.
+#[derive(Debug)]
+pub struct Pins {
+    pub(super) dir: PathBuf,
+    /// The inode of our network namespace: an interface's index means nothing in another one.
+    namespace: u64,
+    _lock: Lock,
+}
+
+/// A pinned link.
+#[derive(Debug)]
+pub struct LinkPin {
+    /// Where it is pinned.
+    pub path: PathBuf,
+    /// The interface's index and the hook's name; `None` if it is not one of our network namespace.
+    pub place: Option<(u32, String)>,
+}
+
+impl Pins {
+    /// Makes the directory, if need be with a bpffs for it, and takes it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made or somebody else has it.
+    pub fn open(dir: &Path) -> Result<Self, PinError> {
+        bpffs::ensure(dir)?;
+        let lock = Lock::take(dir)?;
+        for folder in [MAPS, PROGRAMS, LINKS] {
+            let folder = dir.join(folder);
+            fs::create_dir_all(&folder).map_err(PinError::io("making the directory", &folder))?;
+        }
+        let ours = Path::new(namespace::OURS);
+        let namespace = nix::sys::stat::stat(ours)
+            .map_err(io::Error::from)
+            .map_err(PinError::io("looking at", ours))?
+            .st_ino;
+        Ok(Self {
+            dir: dir.to_owned(),
+            namespace,
+            _lock: lock,
+        })
+    }
+
+    /// Where the table of this name is pinned, or is to be.
+    pub fn map(&self, name: &str) -> PathBuf {
+        self.dir.join(MAPS).join(name)
+    }
+
+    /// Where the link of the hook of this name of the interface with this index is to be pinned.
+    pub fn link(&self, index: u32, hook: &str) -> PathBuf {
+        let name = format!("{}-{index}-{hook}", self.namespace);
+        self.dir.join(LINKS).join(name)
+    }
+
+    /// The links that are pinned.
+    pub fn links(&self) -> Result<Vec<LinkPin>, PinError> {
+        let paths = list(&self.dir.join(LINKS))?.into_iter();
+        Ok(paths
+            .map(|path| {
+                let place = place(&path).filter(|place| place.0 == self.namespace);
+                LinkPin {
+                    place: place.map(|(_, index, hook)| (index, hook.to_owned())),
+                    path,
+                }
+            })
+            .collect())
+    }
+
+    /// Pins a program in place of the one that has the name, if any.
+    pub fn pin_program(&self, name: &str, program: &mut SchedClassifier) -> Result<(), PinError> {
+        let path = self.dir.join(PROGRAMS).join(name);
+        // A bpffs takes no names with dots.
+        let new = self.dir.join(PROGRAMS).join(format!("{name}-new"));
+        remove(&new)?;
+        program
+            .pin(&new)
+            .map_err(PinError::object("pinning the program", &new))?;
+        fs::rename(&new, &path).map_err(PinError::io("replacing the program", &path))
+    }
+}
+
+/// What the name of a link says: the inode of a network namespace, the index of an interface in
+/// it, and the hook.
+pub(crate) fn place(path: &Path) -> Option<(u64, u32, &str)> {
+    let name = path.file_name().and_then(OsStr::to_str)?;
+    let mut parts = name.splitn(3, '-');
+    let namespace = parts.next()?.parse().ok()?;
+    let index = parts.next()?.parse().ok()?;
+    Some((namespace, index, parts.next()?))
+}
+
+/// Removes a pin; one that is not there is no error.
+pub(crate) fn remove(path: &Path) -> Result<(), PinError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result.map_err(PinError::io("removing", path)),
+    }
+}
+
+/// The entries of a directory, sorted; none if there is no directory.
+pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, PinError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(PinError::io("listing", folder))?,
+    };
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(PinError::io("listing", folder))?;
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,75 @@
+//! Why a pin directory cannot be used.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+/// A pin directory cannot be used.
+#[derive(Debug, Error)]
+pub enum PinError {
+    /// A file operation failed.
+    #[error("{what} {} failed: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The directory is on another file system.
+    #[error("{} is not on a bpf file system, where alone tables and programs can be pinned; \
+             the usual one is at /sys/fs/bpf", .0.display())]
+    NotBpffs(PathBuf),
+    /// Another agent, or a cleanup, uses it.
+    #[error("{} is in use by {}: a pin directory is for one agent", path.display(),
+            pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")))]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Who has it, if that can be told.
+        pid: Option<u32>,
+    },
+    /// The pinned tables are of another version of Shunt.
+    #[error("the tables pinned at {} {difference}, so this version would misread them: \
+             `shunt cleanup --pin-dir {}` removes them, and with them the translation of every \
+             open connection", path.display(), path.display())]
+    Incompatible {
+        /// The directory.
+        path: PathBuf,
+        /// What was found, and what this version has.
+        difference: String,
+    },
+    /// The kernel refused something about a pinned object.
+    #[error("{what} {} failed: {source}", path.display())]
+    Object {
+        /// What was tried.
+        what: &'static str,
+        /// With which pin.
+        path: PathBuf,
+        /// The kernel's reason.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl PinError {
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { what, path, source }
+    }
+
+    pub(crate) fn object<E: std::error::Error + Send + Sync + 'static>(
+        what: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Object {
+            what,
+            path,
+            source: Box::new(source),
+        }
+    }
+}

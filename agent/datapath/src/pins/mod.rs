@@ -1,0 +1,17 @@
+//! What outlives the agent: tables, programs and links, pinned below one directory of a bpffs.
+//!
+//! ```text
+//! maps/NAME                      a table of the object, or LAYOUT
+//! programs/tc_ingress            a program that links run
+//! links/NETNS-INDEX-ingress      on the interface of this index in the namespace of this inode;
+//!                                before Linux 6.6 a symbolic link, the note of a filter
+//! ```
+
+pub(crate) mod bpffs;
+pub(crate) mod cleanup;
+pub(crate) mod directory;
+pub(crate) mod error;
+pub(crate) mod layout;
+pub(crate) mod link;
+pub(crate) mod lock;
+pub(crate) mod namespace;

@@ -1,0 +1,228 @@
+//! The publishers of both families: a change of frontends is published in both or in neither.
+
+use shunt_common::{FrontendKey, V4, V6};
+use tracing::warn;
+
+use shunt_model::{Changes, Frontend};
+
+use crate::{
+    error::TableError,
+    maps::{
+        families::Families,
+        family::{FromIp, table_key},
+        table_use::TableUse,
+        tables::Tables,
+    },
+    publish::{
+        publisher::{Publisher, change::Change},
+        read_back::{self, LiveFrontend},
+    },
+};
+
+/// Puts the frontends of both families into their tables.
+#[derive(Debug)]
+pub struct DualPublisher<A, B> {
+    v4: Publisher<V4, A>,
+    v6: Publisher<V6, B>,
+    families: Families,
+}
+
+impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
+    /// Publishers of no frontends yet. Tables that are not empty need a [resync](Self::resync)
+    /// first. Frontends of other families than these are left out.
+    pub fn new(v4: A, v6: B, families: Families) -> Self {
+        Self {
+            v4: Publisher::new(v4),
+            v6: Publisher::new(v6),
+            families,
+        }
+    }
+
+    /// The families whose frontends are published.
+    pub const fn families(&self) -> Families {
+        self.families
+    }
+
+    /// Publishes `changes`, and gives the number of writes.
+    ///
+    /// All of it or nothing: first each family's tables take what no packet looks at, slices,
+    /// backends, source ranges, and reserve their room; then each takes its new frontends; and
+    /// only when both have, the rest follows, which cannot fail. If the second family has no room,
+    /// the first one has changed nothing; if the kernel refuses its new frontends, those of the
+    /// first are taken out again.
+    ///
+    /// # Errors
+    ///
+    /// If a table has no room or the kernel refuses a new frontend. Nothing is changed then.
+    pub fn publish(&mut self, changes: &Changes) -> Result<u64, TableError> {
+        let before = self.writes();
+        let families = self.families;
+        let (v4, v6) = (
+            OfFamily::changes(changes, families),
+            OfFamily::changes(changes, families),
+        );
+        if self.v4.is_blocked(&v4.wanted) || self.v6.is_blocked(&v6.wanted) {
+            self.reclaim()?;
+        }
+        match self.publish_once(&v4, &v6) {
+            Err(TableError::Full { .. }) if self.has_retired() => {
+                self.reclaim()?;
+                self.publish_once(&v4, &v6)?;
+            }
+            result => result?,
+        }
+        Ok(self.writes() - before)
+    }
+
+    fn publish_once(
+        &mut self,
+        v4: &OfFamily<'_, V4>,
+        v6: &OfFamily<'_, V6>,
+    ) -> Result<(), TableError> {
+        let v4 = self.v4.stage(&v4.wanted, &v4.removed)?;
+        let v6 = self.v6.stage(&v6.wanted, &v6.removed)?;
+        carry_out(v4, v6)
+    }
+
+    /// Makes `snapshot` all there is, whatever the tables hold: they are read back, and what is
+    /// right in them is not touched. Gives the number of writes. All of it or nothing, as
+    /// [`Self::publish`] does.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read or do not take it; no packet sees a change then.
+    pub fn resync(
+        &mut self,
+        snapshot: &[(shunt_model::FrontendKey, Frontend)],
+    ) -> Result<u64, TableError> {
+        let before = self.writes();
+        // Also for packets that saw what an agent replaced that was killed just now.
+        self.wait_and_free()?;
+        let (v4, v6) = (
+            entries(snapshot.iter(), self.families),
+            entries(snapshot.iter(), self.families),
+        );
+        let v4 = self.v4.stage_resync(&v4)?;
+        let v6 = self.v6.stage_resync(&v6)?;
+        carry_out(v4, v6)?;
+        if let Err(error) = self.reclaim() {
+            warn!(%error, "replaced table space stays in use");
+        }
+        Ok(self.writes() - before)
+    }
+
+    /// Whether [`Self::reclaim`] has anything to do.
+    pub const fn has_retired(&self) -> bool {
+        self.v4.has_retired() || self.v6.has_retired()
+    }
+
+    /// Waits for a grace period and frees what was replaced before it. Takes milliseconds, so it
+    /// is for when nothing else is to be done, or when room is needed.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait; nothing is freed then.
+    pub fn reclaim(&mut self) -> Result<(), TableError> {
+        if self.has_retired() {
+            self.wait_and_free()?;
+        }
+        Ok(())
+    }
+
+    /// One wait for both: a grace period is the machine's.
+    fn wait_and_free(&mut self) -> Result<(), TableError> {
+        self.v4.wait_for_readers()?;
+        self.v4.free_retired();
+        self.v6.free_retired();
+        Ok(())
+    }
+
+    /// The frontends that packets find, sorted by address, port and protocol.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read.
+    pub fn live(&self) -> Result<Vec<LiveFrontend>, TableError> {
+        // Every IPv4 address sorts before every IPv6 address.
+        let mut frontends = read_back::read(self.v4.tables())?;
+        frontends.extend(read_back::read(self.v6.tables())?);
+        Ok(frontends)
+    }
+
+    /// Whether the tables hold no frontend, whoever put it there.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    pub fn is_empty(&self) -> Result<bool, TableError> {
+        Ok(self.v4.tables().frontends()?.is_empty() && self.v6.tables().frontends()?.is_empty())
+    }
+
+    /// How full the tables of frontends, slots and backends are.
+    pub fn table_use(&self) -> Vec<TableUse> {
+        [self.v4.table_use(), self.v6.table_use()].concat()
+    }
+
+    const fn writes(&self) -> u64 {
+        self.v4.writes() + self.v6.writes()
+    }
+}
+
+/// Each step in both families before the next one. A change that is dropped on the way is taken
+/// back.
+fn carry_out<A: Tables<V4>, B: Tables<V6>>(
+    mut v4: Change<'_, V4, A>,
+    mut v6: Change<'_, V6, B>,
+) -> Result<(), TableError> {
+    v4.insert()?;
+    v6.insert()?;
+    v4.commit();
+    v6.commit();
+    Ok(())
+}
+
+/// What of a change is of family `F`: entries of its frontend table.
+struct OfFamily<'a, F: FromIp> {
+    wanted: Vec<(FrontendKey<F>, &'a Frontend)>,
+    removed: Vec<FrontendKey<F>>,
+}
+
+impl<'a, F: FromIp> OfFamily<'a, F> {
+    fn changes(changes: &'a Changes, families: Families) -> Self {
+        let wanted = || changes.added.iter().chain(&changes.changed);
+        let gone = changes.removed.iter().filter_map(table_key);
+        // A frontend may have had an entry for this node's clients, and not have one now.
+        let without = wanted()
+            .filter(|(_, frontend)| frontend.this_node.is_none())
+            .filter_map(|(key, _)| table_key(key));
+        Self {
+            wanted: entries(wanted(), families),
+            removed: gone.clone().chain(gone.chain(without).map(here)).collect(),
+        }
+    }
+}
+
+/// The entries of family `F`'s table that the frontends lead to: one each, and before it the one
+/// that clients on this node have in its place, if any; none if it is not one of `families`.
+fn entries<'a, F: FromIp>(
+    frontends: impl Iterator<Item = &'a (shunt_model::FrontendKey, Frontend)>,
+    families: Families,
+) -> Vec<(FrontendKey<F>, &'a Frontend)> {
+    frontends
+        .filter(|(key, _)| families.has(key.address))
+        .filter_map(|(key, frontend)| Some((table_key(key)?, frontend)))
+        .flat_map(|(key, frontend)| {
+            let this_node = frontend.this_node.as_deref();
+            let this_node = this_node.map(|frontend| (here(key), frontend));
+            this_node.into_iter().chain([(key, frontend)])
+        })
+        .collect()
+}
+
+/// The key of what clients on this node have in the frontend's place.
+const fn here<F: FromIp>(key: FrontendKey<F>) -> FrontendKey<F> {
+    key.scoped(FrontendKey::<F>::THIS_NODE)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! A service port in the tables: its slices of slots and the backends that these name.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use shunt_common::{Backend, Cell};
+
+use shunt_model::{BackendSet, Clients, Frontend, Refusal, ServiceId, TrafficPolicy};
+
+use crate::{maps::family::FromIp, publish::fingerprint::fingerprint};
+
+/// Which service port.
+///
+/// Backends belong to a service port: its frontends share them, and a connection that remembers
+/// one is told when it leaves this service, even if it stays in another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct GroupKey {
+    service: Arc<ServiceId>,
+    port: Arc<str>,
+}
+
+impl GroupKey {
+    /// A number that another service port hardly has: it stands beside each backend.
+    pub fn fingerprint(&self) -> u32 {
+        let Self { service, port } = self;
+        fingerprint(format!("{service}:{port}").bytes()) as u32
+    }
+
+    /// The service port that owns `set`.
+    pub fn of(set: &BackendSet) -> Self {
+        Self {
+            service: Arc::clone(&set.service),
+            port: Arc::clone(&set.port),
+        }
+    }
+}
+
+/// Slots in the table that select from a set.
+#[derive(Debug)]
+pub struct Slice {
+    /// What they select from; slot `i` names backend `i`.
+    pub set: Arc<BackendSet>,
+    /// Where they begin.
+    pub offset: u32,
+    /// How many they are.
+    pub count: u32,
+}
+
+impl Slice {
+    /// The cell of `frontend`, which selects from this slice, but for its source ranges.
+    pub fn cell(&self, frontend: &Frontend) -> Cell {
+        let mut flags = 0;
+        if self.set.backends.iter().all(|backend| backend.weight == 0) {
+            flags |= Cell::UNUSABLE;
+        }
+        if frontend.clients == Clients::ThisNode {
+            flags |= Cell::THIS_NODE_ONLY;
+        }
+        if frontend.refusal == Refusal::Drop {
+            flags |= Cell::DROPS;
+        }
+        if frontend.this_node.is_some() {
+            flags |= Cell::TWO_SETS;
+        }
+        if frontend.policy == TrafficPolicy::Local {
+            flags |= Cell::LOCAL_SET;
+        }
+        Cell::new(self.offset, self.count, flags)
+    }
+}
+
+/// A backend's identity within its group, network order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint<A> {
+    address: A,
+    port: u16,
+}
+
+impl<A> Endpoint<A> {
+    /// The identity of `backend`, or `None` if it is of another family.
+    pub fn of<F: FromIp<Address = A>>(backend: &shunt_model::Backend) -> Option<Self> {
+        Some(Self {
+            address: F::address(backend.ip)?,
+            port: backend.port.to_be(),
+        })
+    }
+
+    /// The identity of the table's entry `backend`.
+    pub const fn in_table<F: FromIp<Address = A>>(backend: &Backend<F>) -> Self
+    where
+        A: Copy,
+    {
+        Self {
+            address: backend.address,
+            port: backend.port,
+        }
+    }
+}
+
+/// The table's entry of `backend`, which belongs to the service port with the fingerprint `owner`.
+pub fn table_entry<F: FromIp>(
+    owner: u32,
+    backend: &shunt_model::Backend,
+    generation: u16,
+) -> Option<Backend<F>> {
+    let flag = |set, flag| if set { flag } else { 0 };
+    Some(Backend {
+        address: F::address(backend.ip)?,
+        weight: backend.weight,
+        port: backend.port.to_be(),
+        generation,
+        flags: flag(backend.local, Backend::<F>::LOCAL)
+            | flag(backend.scopes.cluster, Backend::<F>::IN_CLUSTER_SET)
+            | flag(backend.scopes.local, Backend::<F>::IN_LOCAL_SET)
+            | owner & Backend::<F>::OWNER,
+    })
+}
+
+/// What a service port has in the tables.
+#[derive(Debug)]
+pub struct Group<A> {
+    /// The slices that its frontends use.
+    pub slices: Vec<Arc<Slice>>,
+    /// The indexes of the backends that the slices name.
+    pub backends: BTreeMap<Endpoint<A>, u32>,
+}
+
+impl<A> Default for Group<A> {
+    fn default() -> Self {
+        Self {
+            slices: Vec::new(),
+            backends: BTreeMap::new(),
+        }
+    }
+}
+
+impl<A> Group<A> {
+    /// The slice that selects from exactly `set`.
+    pub fn slice_of(&self, set: &Arc<BackendSet>) -> Option<&Arc<Slice>> {
+        self.slices
+            .iter()
+            .find(|slice| Arc::ptr_eq(&slice.set, set) || slice.set == *set)
+    }
+}

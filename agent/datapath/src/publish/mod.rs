@@ -1,0 +1,8 @@
+//! From frontends to tables, in an order in which no packet sees half a change.
+
+pub(crate) mod allocator;
+pub(crate) mod dual_publisher;
+pub(crate) mod fingerprint;
+pub(crate) mod group;
+pub(crate) mod publisher;
+pub(crate) mod read_back;

@@ -1,0 +1,200 @@
+//! The publish order: how a change of frontends reaches the tables while packets read them.
+//!
+//! 1. Source ranges, backends, then slots, into free space, and the cells of new frontends:
+//!    nothing refers to them yet.
+//! 2. New frontends: the hash entries.
+//! 3. Changed frontends: the cell, in one store. Old before it, new after it, never a mixture.
+//! 4. Removed frontends: the hash entry.
+//! 5. Backends that left their service get a new generation, so that UDP flows pick again.
+//! 6. After a grace period, in which every packet that saw the old state has left: the space of
+//!    old slices, backends, indexes and source ranges is free ([`Publisher::free_retired`]).
+//!
+//! After every single write, each frontend is what it was before the change or what it is after.
+//! Only the steps up to 2 can fail. What step 1 wrote nobody has seen, and what step 2 inserted is
+//! removed again. Step 1 is [`Publisher::stage`]; the others are those of the [`Change`] that it
+//! gives, so that the two families take their steps together
+//! ([`DualPublisher`](super::DualPublisher)).
+//!
+//! What the tables hold when a publisher begins, and what others did to them since, it learns at
+//! each [`Publisher::stage_resync`].
+
+use std::{collections::HashMap, mem, sync::Arc};
+
+use bytemuck::Zeroable as _;
+use shunt_common::{Backend, Cell, Family, FrontendKey};
+
+use shunt_model::Frontend;
+
+use crate::{
+    error::TableError,
+    maps::{counted::Counted, family::FromIp, table_use::TableUse, tables::Tables},
+    publish::{
+        allocator::{IndexAllocator, RangeAllocator},
+        group::{Group, GroupKey, Slice},
+    },
+};
+
+use source_ranges::List;
+
+mod adoption;
+pub(crate) mod change;
+pub(crate) mod claims;
+mod ledger;
+pub(crate) mod resync;
+pub(crate) mod source_ranges;
+#[cfg(test)]
+pub(crate) mod tests;
+pub(crate) mod usage;
+
+/// Puts one family's frontends into its tables.
+#[derive(Debug)]
+pub struct Publisher<F: Family, T> {
+    tables: Counted<T>,
+    frontends: HashMap<FrontendKey<F>, Published>,
+    groups: HashMap<GroupKey, Group<F::Address>>,
+    indexes: IndexAllocator,
+    slots: RangeAllocator,
+    backends: IndexAllocator,
+    source_ranges: HashMap<FrontendKey<F>, List<F>>,
+    retired: Retired,
+    retired_source_ranges: Vec<source_ranges::Entry<F>>,
+}
+
+/// A frontend in the tables.
+#[derive(Debug, Clone)]
+struct Published {
+    index: u32,
+    cell: Cell,
+    slice: Arc<Slice>,
+}
+
+/// What packets may still be reading.
+#[derive(Debug, Default)]
+struct Retired {
+    /// (offset, count) each.
+    slices: Vec<(u32, u32)>,
+    backends: Vec<u32>,
+    frontends: Vec<u32>,
+}
+
+impl Retired {
+    const fn is_empty(&self) -> bool {
+        self.slices.is_empty() && self.backends.is_empty() && self.frontends.is_empty()
+    }
+}
+
+impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
+    /// A publisher of no frontends yet. Tables that are not empty need a
+    /// [resync](Self::stage_resync) first.
+    pub fn new(tables: T) -> Self {
+        let capacity = tables.capacity();
+        Self {
+            tables: Counted::new(tables),
+            frontends: HashMap::new(),
+            groups: HashMap::new(),
+            indexes: IndexAllocator::new(capacity.frontends),
+            slots: RangeAllocator::new(capacity.slots.min(Cell::MAX_OFFSET)),
+            backends: IndexAllocator::new(capacity.backends),
+            source_ranges: HashMap::new(),
+            retired: Retired::default(),
+            retired_source_ranges: Vec::new(),
+        }
+    }
+
+    /// The tables.
+    pub const fn tables(&self) -> &T {
+        &self.tables.tables
+    }
+
+    /// How many writes were made to them.
+    pub const fn writes(&self) -> u64 {
+        self.tables.writes()
+    }
+
+    /// Whether [`Self::free_retired`] has anything to do.
+    pub const fn has_retired(&self) -> bool {
+        !self.retired.is_empty() || !self.retired_source_ranges.is_empty()
+    }
+
+    /// Whether staging `wanted` has to wait for [`Self::free_retired`]: a list of source ranges that
+    /// replaces another may be the one that this replaced before.
+    pub fn is_blocked(&self, wanted: &[(FrontendKey<F>, &Frontend)]) -> bool {
+        let mut wanted = wanted.iter();
+        !self.retired_source_ranges.is_empty()
+            && wanted.any(|(_, frontend)| !frontend.sources.is_empty())
+    }
+
+    /// Waits for a grace period of the machine, which is one of the other family's packets too.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait.
+    pub fn wait_for_readers(&mut self) -> Result<(), TableError> {
+        self.tables.wait_for_readers()
+    }
+
+    /// Frees what was replaced before the last grace period ([`Self::wait_for_readers`]), which
+    /// the caller has seen to.
+    pub fn free_retired(&mut self) {
+        let Retired {
+            slices,
+            backends,
+            frontends,
+        } = mem::take(&mut self.retired);
+        for (offset, count) in slices {
+            self.slots.free(offset, count);
+        }
+        for index in backends {
+            clear(&mut self.tables, index);
+            self.backends.free(index);
+        }
+        for index in frontends {
+            self.indexes.free(index);
+        }
+        for (bits, range) in mem::take(&mut self.retired_source_ranges) {
+            self.remove_source_range(bits, range);
+        }
+    }
+
+    /// The use of the tables of frontends, slots and backends.
+    pub fn table_use(&self) -> [TableUse; 3] {
+        let (capacity, names) = (self.tables.capacity(), F::TABLES.shown);
+        let of = |name, free, capacity: u32| TableUse {
+            name,
+            used: capacity.saturating_sub(free),
+            capacity,
+        };
+        [
+            of(
+                names.frontends,
+                self.indexes.free_count(),
+                capacity.frontends,
+            ),
+            of(names.slots, self.slots.free_count(), capacity.slots),
+            of(
+                names.backends,
+                self.backends.free_count(),
+                capacity.backends,
+            ),
+        ]
+    }
+}
+
+fn next_generation<F: Family>(tables: &mut impl Tables<F>, index: u32) {
+    let mut backend = tables.backend(index);
+    backend.generation = backend.generation.wrapping_add(1);
+    tables.write_backend(index, backend);
+}
+
+/// Empties a backend that no packet can choose any more. A packet that chose it while it was being
+/// removed may have opened a connection with the generation of the removal, so that changes again.
+fn clear<F: Family>(tables: &mut impl Tables<F>, index: u32) {
+    let generation = tables.backend(index).generation.wrapping_add(1);
+    tables.write_backend(
+        index,
+        Backend {
+            generation,
+            ..Backend::zeroed()
+        },
+    );
+}

@@ -1,0 +1,287 @@
+//! Whose the contents of the tables are: what was read back, beside what we knew and what is
+//! wanted.
+//!
+//! Nothing that was read is believed. An index or a slice that lies outside the tables, or that
+//! two claim, is nobody's; a slice belongs to a wanted set only if every word of it is as we would
+//! write it. What is nobody's but can be reached by packets is retired like any other old state.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use bytemuck::Zeroable as _;
+use fixedbitset::FixedBitSet;
+use shunt_common::{Backend, Cell, Family, FrontendKey};
+
+use shunt_model::Frontend;
+
+use crate::{
+    error::TableError,
+    maps::{family::FromIp, tables::Tables},
+    publish::{
+        allocator::{IndexAllocator, RangeAllocator},
+        group::{GroupKey, Slice},
+        publisher::{Published, Publisher, Retired, claims::Claims, ledger::Ledger},
+    },
+};
+
+/// The tables' contents, sorted out.
+#[derive(Debug)]
+pub struct Adoption<F: Family> {
+    /// What is wanted and there: the state to publish from.
+    pub ledger: Ledger<F>,
+    /// Entries of the frontend table that are not wanted, with their indexes.
+    pub foreign: Vec<(FrontendKey<F>, u32)>,
+    /// What packets can reach, or what we knew, but nothing wanted uses as it is.
+    pub unclaimed: Retired,
+    /// Backends that no packet can reach, as an agent leaves them that is killed before it
+    /// reclaims them.
+    pub leftovers: Vec<u32>,
+}
+
+/// What must not be given away before it is retired.
+#[derive(Debug)]
+struct Reserved {
+    frontends: FixedBitSet,
+    /// (offset, count), all inside the table.
+    slices: BTreeSet<(u32, u32)>,
+    backends: FixedBitSet,
+}
+
+/// Sorts out what `publisher`'s tables hold, for a snapshot of `wanted` frontends.
+pub fn adopt<F: FromIp, T: Tables<F>>(
+    publisher: &Publisher<F, T>,
+    wanted: &[(FrontendKey<F>, &Frontend)],
+) -> Result<Adoption<F>, TableError> {
+    let tables = &publisher.tables;
+    let capacity = tables.capacity();
+    let slot_count = capacity.slots.min(Cell::MAX_OFFSET);
+    let found = tables.frontends()?;
+    let entries: HashMap<FrontendKey<F>, u32> = found
+        .iter()
+        .copied()
+        .filter(|(_, index)| *index < capacity.frontends)
+        .collect();
+
+    let mut reserved = reserve_known(publisher);
+    for index in entries.values() {
+        reserved.frontends.insert(*index as usize);
+        let cell = tables.cell(*index);
+        let end = (cell.offset() + cell.count()).min(slot_count);
+        if cell.offset() < end {
+            let range = (cell.offset(), end - cell.offset());
+            reserved.slices.insert(range);
+        }
+    }
+    let ranges = union(&reserved.slices);
+    for slot in ranges
+        .iter()
+        .flat_map(|(offset, count)| *offset..offset + count)
+    {
+        let slot = tables.slot(slot);
+        for index in [slot.backend, slot.alias] {
+            if index < capacity.backends {
+                reserved.backends.insert(index as usize);
+            }
+        }
+    }
+
+    let frontends = own_entries(publisher, &entries, wanted);
+    let groups: HashSet<GroupKey> = wanted
+        .iter()
+        .map(|(_, frontend)| GroupKey::of(&frontend.backends))
+        .collect();
+    let mut claims = Claims::new(tables, disjoint(&reserved.slices));
+    for (key, group) in publisher
+        .groups
+        .iter()
+        .filter(|(key, _)| groups.contains(key))
+    {
+        for slice in &group.slices {
+            claims.claim_slice(&slice.set, (slice.offset, slice.count));
+        }
+        claims.claim_known(key, group);
+    }
+    let slices = || frontends.values().map(|published| &published.slice);
+    for slice in slices() {
+        claims.claim_slice(&slice.set, (slice.offset, slice.count));
+    }
+    for slice in slices() {
+        claims.claim_backends(&slice.set, (slice.offset, slice.count));
+    }
+    let (groups, owned) = claims.finish();
+
+    let kept: FixedBitSet = frontends
+        .values()
+        .map(|published| published.index as usize)
+        .collect();
+    let claimed: BTreeSet<(u32, u32)> = groups
+        .values()
+        .flat_map(|group| &group.slices)
+        .map(|slice| (slice.offset, slice.count))
+        .collect();
+    let wanted: HashSet<FrontendKey<F>> = wanted.iter().map(|(key, _)| *key).collect();
+    let clear = |backend: Backend<F>| {
+        let generation = backend.generation;
+        backend
+            == Backend {
+                generation,
+                ..Backend::zeroed()
+            }
+    };
+    Ok(Adoption {
+        foreign: found
+            .into_iter()
+            .filter(|(key, _)| !wanted.contains(key))
+            .collect(),
+        unclaimed: Retired {
+            slices: difference(&ranges, &claimed),
+            backends: numbers(reserved.backends.difference(&owned)),
+            frontends: numbers(reserved.frontends.difference(&kept)),
+        },
+        leftovers: (0..capacity.backends)
+            .filter(|index| {
+                !reserved.backends.contains(*index as usize) && !clear(tables.backend(*index))
+            })
+            .collect(),
+        ledger: Ledger {
+            frontends,
+            groups,
+            indexes: IndexAllocator::with_used(capacity.frontends, &reserved.frontends),
+            slots: RangeAllocator::with_used(slot_count, &ranges),
+            backends: IndexAllocator::with_used(capacity.backends, &reserved.backends),
+        },
+    })
+}
+
+/// What the publisher holds, whether the tables still say so or not: if the Resync fails, it goes
+/// on from there.
+fn reserve_known<F: FromIp, T: Tables<F>>(publisher: &Publisher<F, T>) -> Reserved {
+    let capacity = publisher.tables.capacity();
+    let set = |capacity: u32, indexes: &mut dyn Iterator<Item = u32>| {
+        let mut set = FixedBitSet::with_capacity(capacity as usize);
+        set.extend(indexes.map(|index| index as usize));
+        set
+    };
+    let groups = publisher.groups.values();
+    let slices = groups.clone().flat_map(|group| &group.slices);
+    Reserved {
+        frontends: set(
+            capacity.frontends,
+            &mut publisher
+                .frontends
+                .values()
+                .map(|published| published.index),
+        ),
+        slices: slices
+            .map(|slice| (slice.offset, slice.count))
+            .filter(|(_, count)| *count > 0)
+            .collect(),
+        backends: set(
+            capacity.backends,
+            &mut groups.flat_map(|group| group.backends.values().copied()),
+        ),
+    }
+}
+
+/// The numbers of a set of indexes, which are all below 2^32.
+fn numbers(indexes: impl Iterator<Item = usize>) -> Vec<u32> {
+    indexes.map(|index| index as u32).collect()
+}
+
+/// The wanted frontends that are in the table, each with an index of its own and with the slice
+/// that its cell points at, which may be any.
+fn own_entries<F: FromIp, T: Tables<F>>(
+    publisher: &Publisher<F, T>,
+    entries: &HashMap<FrontendKey<F>, u32>,
+    wanted: &[(FrontendKey<F>, &Frontend)],
+) -> HashMap<FrontendKey<F>, Published> {
+    let mut there: Vec<_> = wanted
+        .iter()
+        .filter_map(|(key, frontend)| Some((*key, *entries.get(key)?, *frontend)))
+        .collect();
+    // If two have one index, it is the one's of whom we know it.
+    there.sort_by_key(|(key, index, _)| {
+        let known = publisher.frontends.get(key);
+        known.is_none_or(|known| known.index != *index)
+    });
+    let mut taken = HashSet::new();
+    there.retain(|(_, index, _)| taken.insert(*index));
+    there
+        .into_iter()
+        .map(|(key, index, frontend)| {
+            let cell = publisher.tables.cell(index);
+            let slice = Arc::new(Slice {
+                set: Arc::clone(&frontend.backends),
+                offset: cell.offset(),
+                count: cell.count(),
+            });
+            (key, Published { index, cell, slice })
+        })
+        .collect()
+}
+
+/// The ranges' union: sorted, not touching.
+fn union(ranges: &BTreeSet<(u32, u32)>) -> Vec<(u32, u32)> {
+    let mut union: Vec<(u32, u32)> = Vec::new();
+    for &(offset, count) in ranges {
+        match union.last_mut() {
+            Some((start, length)) if offset <= *start + *length => {
+                *length = (*length).max(offset + count - *start);
+            }
+            _ => union.push((offset, count)),
+        }
+    }
+    union
+}
+
+/// Those of the ranges that overlap none before them.
+fn disjoint(ranges: &BTreeSet<(u32, u32)>) -> HashSet<(u32, u32)> {
+    let mut end = 0;
+    let ranges = ranges.iter().copied();
+    ranges
+        .filter(|(offset, count)| {
+            let free = *offset >= end;
+            end = end.max(offset + count);
+            free
+        })
+        .collect()
+}
+
+/// What of `ranges` is in none of `others`, which do not overlap.
+fn difference(ranges: &[(u32, u32)], others: &BTreeSet<(u32, u32)>) -> Vec<(u32, u32)> {
+    let mut difference = Vec::new();
+    for &(offset, count) in ranges {
+        let end = offset + count;
+        let mut start = offset;
+        for &(other, length) in others.range((offset, 0)..(end, 0)) {
+            if other > start {
+                difference.push((start, other - start));
+            }
+            start = start.max(other + length);
+        }
+        if start < end {
+            difference.push((start, end - start));
+        }
+    }
+    difference
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_sorted_out() {
+        let ranges = BTreeSet::from([(0, 4), (2, 4), (6, 1), (9, 2), (9, 3)]);
+        assert_eq!(union(&ranges), [(0, 7), (9, 3)]);
+        assert_eq!(
+            disjoint(&ranges),
+            HashSet::from([(0, 4), (6, 1), (9, 2)]),
+            "(9, 3) overlaps (9, 2)"
+        );
+        let others = BTreeSet::from([(1, 2), (3, 1), (9, 3)]);
+        assert_eq!(difference(&union(&ranges), &others), [(0, 1), (4, 3)]);
+    }
+}

@@ -1,0 +1,301 @@
+//! One change of a family's frontends: written where no packet looks, then shown, or taken back.
+
+use std::{collections::HashSet, sync::Arc};
+
+use shunt_common::{Cell, Family, FrontendKey};
+use tracing::{error, warn};
+
+use shunt_model::Frontend;
+
+use crate::{
+    error::TableError,
+    maps::{family::FromIp, tables::Tables},
+    publish::{
+        group::{GroupKey, Slice},
+        publisher::{Published, Publisher, Retired, resync::Findings, source_ranges::Written},
+    },
+};
+
+/// A change that its tables have room for: step 1 of the publish order is done.
+///
+/// [`Self::insert`] and then [`Self::commit`] are the other steps. If it is dropped before, at
+/// whatever step, no packet has seen a change of what was there, and its space is free again.
+#[derive(Debug)]
+pub struct Change<'a, F: FromIp, T: Tables<F>> {
+    publisher: &'a mut Publisher<F, T>,
+    /// `None` when it is done.
+    staged: Option<Staged<F>>,
+}
+
+/// What is ready.
+#[derive(Debug)]
+struct Staged<F: Family> {
+    /// Frontends that exist, and what they become.
+    known: Vec<(FrontendKey<F>, Cell, Arc<Slice>)>,
+    /// Frontends that do not exist yet.
+    new: Vec<(FrontendKey<F>, Published)>,
+    /// Whether packets may have found the new ones.
+    shown: bool,
+    /// The source ranges of both.
+    source_ranges: Written<F>,
+    /// Those that have none.
+    open: Vec<FrontendKey<F>>,
+    rest: Rest<F>,
+}
+
+/// What happens to everything else.
+#[derive(Debug)]
+enum Rest<F: Family> {
+    /// These frontends go, and what these service ports used may be unused.
+    Stays {
+        removed: Vec<FrontendKey<F>>,
+        touched: HashSet<GroupKey>,
+    },
+    /// All of it goes.
+    Goes(Box<Findings<F>>),
+}
+
+impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
+    /// Makes ready that each of `wanted` becomes the frontend at its key and that the frontends at
+    /// `removed` go. Not while it [is blocked](Self::is_blocked).
+    ///
+    /// # Errors
+    ///
+    /// If a table has no room. Nothing is changed then.
+    pub fn stage(
+        &mut self,
+        wanted: &[(FrontendKey<F>, &Frontend)],
+        removed: &[FrontendKey<F>],
+    ) -> Result<Change<'_, F, T>, TableError> {
+        let keys = wanted.iter().map(|(key, _)| key).chain(removed);
+        let before = keys
+            .filter_map(|key| self.frontends.get(key))
+            .map(|published| GroupKey::of(&published.slice.set));
+        let after = wanted.iter().map(|(_, new)| GroupKey::of(&new.backends));
+        let rest = Rest::Stays {
+            touched: before.chain(after).collect(),
+            removed: removed.to_vec(),
+        };
+        Change::new(self, wanted, rest)
+    }
+
+    /// Makes ready that `wanted` become the frontends of the tables, whatever was in them: of an
+    /// earlier publisher, or changed by someone else. What is right already is not touched.
+    ///
+    /// The caller has waited for a grace period and has freed what was retired, so that no packet
+    /// is left that saw what an agent replaced that was killed just now.
+    ///
+    /// # Errors
+    ///
+    /// If the tables cannot be read or have no room. What packets see is as it was then.
+    pub fn stage_resync(
+        &mut self,
+        wanted: &[(FrontendKey<F>, &Frontend)],
+    ) -> Result<Change<'_, F, T>, TableError> {
+        let rest = Rest::Goes(Box::new(self.sort_out(wanted)?));
+        Change::new(self, wanted, rest)
+    }
+}
+
+impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
+    /// Step 1. Dropping the change cleans up after a failure.
+    fn new(
+        publisher: &'a mut Publisher<F, T>,
+        wanted: &[(FrontendKey<F>, &Frontend)],
+        rest: Rest<F>,
+    ) -> Result<Self, TableError> {
+        let mut change = Self {
+            publisher,
+            staged: Some(Staged {
+                known: Vec::new(),
+                new: Vec::new(),
+                shown: false,
+                source_ranges: Written::default(),
+                open: Vec::new(),
+                rest,
+            }),
+        };
+        change.write(wanted)?;
+        Ok(change)
+    }
+
+    fn write(&mut self, wanted: &[(FrontendKey<F>, &Frontend)]) -> Result<(), TableError> {
+        let Self { publisher, staged } = self;
+        let Some(staged) = staged else {
+            return Ok(());
+        };
+        let Staged {
+            known,
+            new,
+            source_ranges,
+            open,
+            ..
+        } = staged;
+        publisher.write_source_ranges(wanted, source_ranges)?;
+        let mut absent = Vec::new();
+        for (key, frontend) in wanted {
+            let slice = publisher.slice_of(&frontend.backends)?;
+            let flags = publisher.source_range_flags(key, frontend, source_ranges);
+            let cell = slice.cell(frontend).with(flags);
+            if frontend.sources.is_empty() {
+                open.push(*key);
+            }
+            if publisher.frontends.contains_key(key) {
+                known.push((*key, cell, slice));
+            } else {
+                absent.push((*key, cell, slice));
+            }
+        }
+        let free = publisher.indexes.free_count();
+        if (free as usize) < absent.len() {
+            return Err(TableError::Full {
+                table: "frontends",
+                family: F::NAME,
+                needed: absent.len() as u32,
+                free,
+                capacity: publisher.tables.capacity().frontends,
+                flag: "--max-frontends",
+            });
+        }
+        for (key, cell, slice) in absent {
+            let Some(index) = publisher.indexes.allocate() else {
+                break;
+            };
+            publisher.tables.write_cell(index, cell);
+            new.push((key, Published { index, cell, slice }));
+        }
+        Ok(())
+    }
+
+    /// Step 2, for all new frontends at once.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses one. None of them is in the table then.
+    pub fn insert(&mut self) -> Result<(), TableError> {
+        let Self { publisher, staged } = self;
+        let Some(Staged { new, shown, .. }) = staged else {
+            return Ok(());
+        };
+        if new.is_empty() {
+            return Ok(());
+        }
+        // Also those of a call that fails may have been in the table for a moment.
+        *shown = true;
+        let entries: Vec<_> = new.iter().map(|(key, new)| (*key, new.index)).collect();
+        publisher.tables.insert_frontends(&entries)?;
+        for (key, new) in new {
+            publisher.frontends.insert(*key, new.clone());
+        }
+        Ok(())
+    }
+
+    /// Steps 3 to 5, which cannot fail.
+    pub fn commit(mut self) {
+        let Some(staged) = self.staged.take() else {
+            return;
+        };
+        let publisher = &mut *self.publisher;
+        let Staged {
+            known,
+            new,
+            shown: _,
+            source_ranges,
+            open,
+            rest,
+        } = staged;
+        // Each keeps a slice in use.
+        drop(new);
+        for (key, cell, slice) in known {
+            if let Some(published) = publisher.frontends.get_mut(&key) {
+                if published.cell != cell {
+                    publisher.tables.write_cell(published.index, cell);
+                }
+                published.cell = cell;
+                published.slice = slice;
+            }
+        }
+        publisher.adopt_source_ranges(&open, source_ranges);
+        match rest {
+            Rest::Stays { removed, touched } => {
+                for key in removed {
+                    publisher.remove(key);
+                }
+                for key in touched {
+                    publisher.retire_unused(key);
+                }
+            }
+            Rest::Goes(findings) => publisher.retire_findings(*findings),
+        }
+    }
+}
+
+impl<F: FromIp, T: Tables<F>> Drop for Change<'_, F, T> {
+    /// Takes back what is not committed.
+    fn drop(&mut self) {
+        let Some(staged) = self.staged.take() else {
+            return;
+        };
+        let publisher = &mut *self.publisher;
+        let Staged {
+            known,
+            new,
+            shown,
+            source_ranges,
+            open: _,
+            rest,
+        } = staged;
+        drop(known);
+        for (key, Published { index, .. }) in new {
+            if publisher.frontends.remove(&key).is_some() {
+                publisher.remove_entry(key, index);
+            } else if shown {
+                publisher.retired.frontends.push(index);
+            } else {
+                publisher.indexes.free(index);
+            }
+        }
+        publisher.forget_source_ranges(source_ranges);
+        match rest {
+            Rest::Stays {
+                removed: _,
+                touched,
+            } => {
+                for key in touched {
+                    publisher.retire_unused(key);
+                }
+            }
+            Rest::Goes(findings) => {
+                if let Err(error) = publisher.wait_for_readers() {
+                    warn!(%error, "table space may be reused early");
+                }
+                // What was taken was not taken from the state that is gone back to.
+                publisher.retired = Retired::default();
+                publisher.exchange(findings.before);
+            }
+        }
+    }
+}
+
+impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
+    /// Step 4.
+    fn remove(&mut self, key: FrontendKey<F>) {
+        let Some(Published { index, .. }) = self.frontends.remove(&key) else {
+            return;
+        };
+        self.retire_source_ranges(&key);
+        self.remove_entry(key, index);
+    }
+
+    /// Removes the hash entry at `key`, which holds `index`.
+    fn remove_entry(&mut self, key: FrontendKey<F>, index: u32) {
+        match self.tables.remove_frontend(key) {
+            Ok(()) => self.retired.frontends.push(index),
+            // The entry stays, so its index must never mean anything else.
+            Err(error) => {
+                self.tables.write_cell(index, Cell::default());
+                error!(?key, %error, "a removed frontend stays in the table, without backends");
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Who has what in the tables.
+
+use std::{collections::HashMap, mem};
+
+use shunt_common::{Family, FrontendKey};
+
+use crate::publish::{
+    allocator::{IndexAllocator, RangeAllocator},
+    group::{Group, GroupKey},
+    publisher::{Published, Publisher},
+};
+
+/// What a publisher knows of its tables, but for what is retired.
+#[derive(Debug)]
+pub struct Ledger<F: Family> {
+    pub frontends: HashMap<FrontendKey<F>, Published>,
+    pub groups: HashMap<GroupKey, Group<F::Address>>,
+    pub indexes: IndexAllocator,
+    pub slots: RangeAllocator,
+    pub backends: IndexAllocator,
+}
+
+impl<F: Family, T> Publisher<F, T> {
+    /// Goes on from `ledger`; gives what it went from.
+    pub(super) fn exchange(&mut self, ledger: Ledger<F>) -> Ledger<F> {
+        let Ledger {
+            frontends,
+            groups,
+            indexes,
+            slots,
+            backends,
+        } = ledger;
+        Ledger {
+            frontends: mem::replace(&mut self.frontends, frontends),
+            groups: mem::replace(&mut self.groups, groups),
+            indexes: mem::replace(&mut self.indexes, indexes),
+            slots: mem::replace(&mut self.slots, slots),
+            backends: mem::replace(&mut self.backends, backends),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What is live: the frontends that packets find in the kernel's tables, whoever put them there.
+//!
+//! Nothing that is read is believed. Where an index lies outside its table, the frontend is shown
+//! with the backends that can be read, and equals nothing that anyone wanted.
+
+use std::{collections::HashMap, sync::Arc};
+
+use ipnet::IpNet;
+use shunt_common::{Cell, FrontendKey as TableKey, SourceRange, fill_slots};
+
+use shunt_model::{Backend, Frontend, Scopes};
+
+use crate::{
+    error::TableError,
+    maps::{family::FromIp, tables::Tables},
+    publish::group::Slice,
+};
+
+pub(crate) mod key;
+
+use self::key::LiveKey;
+
+/// A frontend in the kernel's tables.
+#[derive(Debug, Clone)]
+pub struct LiveFrontend {
+    /// What clients connect to.
+    pub key: LiveKey,
+    /// Where connections go, in the order of the slots. Frontends of one slice share the list.
+    pub backends: Arc<[Backend]>,
+    /// Session affinity in seconds since the last connection; 0 is off.
+    pub affinity_timeout: u32,
+    /// Who may use it, sorted; empty: everyone.
+    pub sources: Vec<IpNet>,
+    /// What clients on this node have in its place.
+    pub this_node: Option<Box<LiveFrontend>>,
+    cell: Cell,
+    scope: u8,
+    /// Everything that it refers to exists, and its slots select by its backends' weights.
+    sound: bool,
+}
+
+impl LiveFrontend {
+    /// Whether only clients on this node are served.
+    pub const fn is_for_this_node(&self) -> bool {
+        self.cell.has(Cell::THIS_NODE_ONLY)
+    }
+
+    /// Whether packets see exactly `wanted`.
+    pub fn is(&self, wanted: &Frontend) -> bool {
+        let slice = Slice {
+            set: Arc::clone(&wanted.backends),
+            offset: self.cell.offset(),
+            count: self.cell.count(),
+        };
+        let flags = self.cell.flags() & (Cell::RANGES | Cell::SECOND_RANGES);
+        let here = match (&self.this_node, &wanted.this_node) {
+            (Some(live), Some(wanted)) => live.is(wanted),
+            (None, None) => true,
+            _ => false,
+        };
+        self.sound
+            && here
+            && *self.backends == *wanted.backends.backends
+            && self.affinity_timeout == wanted.backends.affinity_timeout
+            && *self.sources == *wanted.sources
+            && slice.cell(wanted).with(flags) == self.cell
+    }
+}
+
+/// The frontends of one family's tables, sorted by address, port and protocol.
+///
+/// # Errors
+///
+/// If the frontend table cannot be read.
+pub fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, TableError> {
+    let capacity = tables.capacity();
+    let mut slices = HashMap::new();
+    let mut sources = read_sources(tables)?;
+    let mut frontends: Vec<LiveFrontend> = tables
+        .frontends()?
+        .into_iter()
+        .map(|(key, index)| {
+            let known = index < capacity.frontends;
+            let cell = if known {
+                tables.cell(index)
+            } else {
+                Cell::default()
+            };
+            let slice = (cell.offset(), cell.count());
+            let LiveSlice {
+                backends,
+                affinity_timeout,
+                sound,
+            } = slices
+                .entry(slice)
+                .or_insert_with(|| read_slice(tables, slice));
+            LiveFrontend {
+                key: LiveKey {
+                    address: F::ip(key.address),
+                    port: u16::from_be(key.port),
+                    protocol: key.protocol,
+                },
+                backends: Arc::clone(backends),
+                affinity_timeout: *affinity_timeout,
+                sources: if cell.has(Cell::RANGES) {
+                    let list = u8::from(cell.has(Cell::SECOND_RANGES));
+                    sources.remove(&key.scoped(list)).unwrap_or_default()
+                } else {
+                    Vec::new()
+                },
+                this_node: None,
+                cell,
+                scope: key.scope,
+                sound: known && *sound,
+            }
+        })
+        .collect();
+    frontends.sort_by_key(|frontend| (frontend.key.order(), frontend.scope));
+    frontends.dedup_by(|next, frontend| {
+        let belongs = next.scope > 0 && frontend.scope == 0 && next.key == frontend.key;
+        if belongs {
+            frontend.this_node = Some(Box::new(next.clone()));
+        }
+        belongs
+    });
+    Ok(frontends)
+}
+
+/// The source ranges by frontend, the scope telling which list it is, each list sorted. What is
+/// no range is left out.
+fn read_sources<F: FromIp, T: Tables<F>>(
+    tables: &T,
+) -> Result<HashMap<TableKey<F>, Vec<IpNet>>, TableError> {
+    let mut sources: HashMap<_, Vec<IpNet>> = HashMap::new();
+    for (bits, range) in tables.source_ranges()? {
+        let length = bits.checked_sub(SourceRange::<F>::FRONTEND_BITS);
+        let length = length.and_then(|length| u8::try_from(length).ok());
+        let network = length.map(|length| IpNet::new(F::ip(range.client), length));
+        if let Some(Ok(network)) = network {
+            sources.entry(range.frontend).or_default().push(network);
+        }
+    }
+    for list in sources.values_mut() {
+        list.sort();
+    }
+    Ok(sources)
+}
+
+/// What the slots of a slice say.
+struct LiveSlice {
+    backends: Arc<[Backend]>,
+    affinity_timeout: u32,
+    /// All of them exist, and the slots select by their weights.
+    sound: bool,
+}
+
+/// Reads a slice (offset, count).
+fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, (offset, count): (u32, u32)) -> LiveSlice {
+    let capacity = tables.capacity();
+    // An offset is below 2^28 and a count below 2^20.
+    let end = (offset + count).min(capacity.slots);
+    let slots: Vec<_> = (offset..end).map(|index| tables.slot(index)).collect();
+    let known = slots
+        .iter()
+        .map(|slot| slot.backend)
+        .filter(|index| *index < capacity.backends);
+    let indexes: Vec<u32> = known.collect();
+    let entries: Vec<_> = indexes.iter().map(|index| tables.backend(*index)).collect();
+    let weights: Vec<u32> = entries.iter().map(|entry| entry.weight).collect();
+    let affinity_timeout = slots.first().map_or(0, |slot| slot.affinity);
+    let sound = indexes.len() == count as usize
+        && fill_slots(&indexes, &weights, affinity_timeout) == slots;
+    let backends = entries.iter().map(|entry| Backend {
+        ip: F::ip(entry.address),
+        port: u16::from_be(entry.port),
+        weight: entry.weight,
+        local: entry.flags & shunt_common::Backend::<F>::LOCAL != 0,
+        scopes: Scopes {
+            cluster: entry.flags & shunt_common::Backend::<F>::IN_CLUSTER_SET != 0,
+            local: entry.flags & shunt_common::Backend::<F>::IN_LOCAL_SET != 0,
+        },
+    });
+    LiveSlice {
+        backends: backends.collect(),
+        affinity_timeout,
+        sound,
+    }
+}
+
+#[cfg(test)]
+mod tests;

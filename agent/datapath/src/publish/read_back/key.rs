@@ -1,0 +1,84 @@
+//! The keys that frontends have in the kernel's tables, whoever wrote them.
+
+use std::{fmt, net::IpAddr};
+
+use shunt_common::{SCTP, TCP, UDP};
+
+use shunt_model::{FrontendKey, Protocol};
+
+/// The key of an entry of a frontend table. Ordered as [`FrontendKey`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveKey {
+    /// The frontend's address.
+    pub address: IpAddr,
+    /// Its port in host byte order; 0 if someone else wrote that.
+    pub port: u16,
+    /// Its protocol, IANA number; any if someone else wrote it.
+    pub protocol: u8,
+}
+
+impl LiveKey {
+    /// The frontend with this key, if there can be one.
+    pub fn frontend(&self) -> Option<FrontendKey> {
+        let Self {
+            address,
+            port,
+            protocol,
+        } = *self;
+        Some(FrontendKey {
+            address,
+            port,
+            protocol: protocol_of(protocol)?,
+        })
+    }
+
+    /// What keys are sorted by.
+    pub fn order(&self) -> (IpAddr, u16, Option<Protocol>, u8) {
+        (
+            self.address,
+            self.port,
+            protocol_of(self.protocol),
+            self.protocol,
+        )
+    }
+}
+
+impl From<FrontendKey> for LiveKey {
+    fn from(key: FrontendKey) -> Self {
+        let FrontendKey {
+            address,
+            port,
+            protocol,
+        } = key;
+        Self {
+            address,
+            port,
+            protocol: match protocol {
+                Protocol::Tcp => TCP,
+                Protocol::Udp => UDP,
+                Protocol::Sctp => SCTP,
+            },
+        }
+    }
+}
+
+impl fmt::Display for LiveKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.frontend() {
+            Some(key) => key.fmt(f),
+            None => {
+                let address = std::net::SocketAddr::new(self.address, self.port);
+                write!(f, "{address}/{}", self.protocol)
+            }
+        }
+    }
+}
+
+fn protocol_of(number: u8) -> Option<Protocol> {
+    match number {
+        TCP => Some(Protocol::Tcp),
+        UDP => Some(Protocol::Udp),
+        SCTP => Some(Protocol::Sctp),
+        _ => None,
+    }
+}

@@ -1,0 +1,72 @@
+//! The seven events.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use crate::{service::Service, service_id::ServiceId};
+
+/// One thing that the renderer is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RendererEvent {
+    /// Everything there is; what is not in it is gone.
+    Resync(Snapshot),
+    /// A service that is new, or is to be replaced.
+    AddService(Service),
+    /// A service in its new form.
+    UpdateService(Service),
+    /// A service that is gone; it may be unknown.
+    DeleteService(ServiceId),
+    /// The nodes of the cluster, and services that the change concerns.
+    UpdateNodePortServices(NodePortUpdate),
+    /// All interfaces where clients are.
+    UpdateLocalFrontendIfs(BTreeSet<String>),
+    /// All interfaces where backends are.
+    UpdateLocalBackendIfs(BTreeSet<String>),
+}
+
+/// A complete description of what is to be translated.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// The addresses of all nodes of the cluster.
+    pub node_ips: BTreeSet<IpAddr>,
+    /// All services, each identity once.
+    pub services: Vec<Service>,
+    /// All interfaces where clients are.
+    pub frontend_ifs: BTreeSet<String>,
+    /// All interfaces where backends are.
+    pub backend_ifs: BTreeSet<String>,
+}
+
+/// A change of the cluster's nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodePortUpdate {
+    /// The addresses of all nodes of the cluster.
+    pub node_ips: BTreeSet<IpAddr>,
+    /// Services in their new form, each identity once; others stay as they are.
+    pub services: Vec<Service>,
+}
+
+impl RendererEvent {
+    /// The event's name and the service that it is about, if it is about one.
+    pub fn subject(&self) -> String {
+        match self {
+            Self::AddService(service) | Self::UpdateService(service) => {
+                format!("{} {}", self.name(), service.id)
+            }
+            Self::DeleteService(id) => format!("{} {id}", self.name()),
+            _ => self.name().to_owned(),
+        }
+    }
+
+    /// The event's name as it is written.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Resync(_) => "Resync",
+            Self::AddService(_) => "AddService",
+            Self::UpdateService(_) => "UpdateService",
+            Self::DeleteService(_) => "DeleteService",
+            Self::UpdateNodePortServices(_) => "UpdateNodePortServices",
+            Self::UpdateLocalFrontendIfs(_) => "UpdateLocalFrontendIfs",
+            Self::UpdateLocalBackendIfs(_) => "UpdateLocalBackendIfs",
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Events as lines of JSON.
+
+pub(crate) mod decode;
+pub(crate) mod line_error;
+pub(crate) mod lines;
+pub(crate) mod locate;

@@ -1,0 +1,47 @@
+//! What Shunt is told, and the frontends that follow from it: plain values and pure functions.
+//!
+//! Nothing here knows Kubernetes or the kernel. A line of JSON becomes a [`RendererEvent`] through
+//! [`decode()`]; the [`Renderer`] turns services into frontends.
+
+#![forbid(unsafe_code)]
+
+mod endpoint;
+mod error;
+mod event;
+mod json;
+mod origin;
+mod policy;
+mod protocol;
+mod render;
+mod service;
+mod service_id;
+pub mod unchecked;
+mod validate;
+
+pub use self::{
+    endpoint::{Endpoint, EndpointState, Scopes},
+    error::{EventError, Fault},
+    event::{NodePortUpdate, RendererEvent, Snapshot},
+    json::{
+        decode::decode,
+        line_error::{LineError, LineFault},
+        lines::{Line, Lines},
+        locate::segment as path_segment,
+    },
+    origin::Origin,
+    policy::TrafficPolicy,
+    protocol::Protocol,
+    render::{
+        conflict::Conflict,
+        error::RenderError,
+        frontend::{Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind, Refusal},
+        nodes::NodeAddresses,
+        options::RenderOptions,
+        plan::{Changes, Plan},
+        rendering::render,
+        state::Renderer,
+    },
+    service::{Service, ServicePort},
+    service_id::ServiceId,
+    validate::event::ServiceList,
+};

@@ -1,0 +1,29 @@
+//! Why an event that is right by itself cannot be rendered.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::service_id::ServiceId;
+
+/// Why an event was refused. It had no effect.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum RenderError {
+    /// A selection by weight needs the sum as a u32.
+    #[error(
+        "service {service}: backends.{port}: the sum of the weights exceeds {max} \
+         (local backends count {local_backend_weight} times)",
+        max = u32::MAX
+    )]
+    WeightOverflow {
+        /// The service.
+        service: Arc<ServiceId>,
+        /// The name of its port.
+        port: Arc<str>,
+        /// What multiplies the weight of local backends.
+        local_backend_weight: u32,
+    },
+    /// The event has to wait for the first Resync.
+    #[error("no Resync came yet")]
+    BeforeResync,
+}

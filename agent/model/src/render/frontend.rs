@@ -1,0 +1,128 @@
+//! What the renderer computes and the datapath installs: frontends and their backend sets.
+
+use std::{fmt, net::IpAddr, sync::Arc};
+
+use ipnet::IpNet;
+
+use crate::{endpoint::Scopes, policy::TrafficPolicy, protocol::Protocol, service_id::ServiceId};
+
+/// The identity of a frontend: what a client connects to.
+///
+/// Ordered by address (IPv4 first), port, protocol: the order of every listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrontendKey {
+    /// The address that clients use.
+    pub address: IpAddr,
+    /// The port in host byte order, never 0.
+    pub port: u16,
+    /// The transport protocol.
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for FrontendKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            address,
+            port,
+            protocol,
+        } = self;
+        match address {
+            IpAddr::V4(address) => write!(f, "{address}:{port}/{protocol}"),
+            IpAddr::V6(address) => write!(f, "[{address}]:{port}/{protocol}"),
+        }
+    }
+}
+
+/// Which kind of address a frontend stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FrontendKind {
+    /// The service's address inside the cluster.
+    ClusterIp,
+    /// A node's address with the service's node port.
+    NodePort,
+    /// An address that is routed to the nodes from outside.
+    ExternalIp,
+    /// An address that a load balancer announces.
+    LoadBalancerIp,
+}
+
+impl FrontendKind {
+    /// The name as it is shown and written: `ClusterIP`, `NodePort`, `ExternalIP`, `LoadBalancerIP`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClusterIp => "ClusterIP",
+            Self::NodePort => "NodePort",
+            Self::ExternalIp => "ExternalIP",
+            Self::LoadBalancerIp => "LoadBalancerIP",
+        }
+    }
+}
+
+/// Whose connections a frontend takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Clients {
+    /// Everyone whose packets reach a frontend interface.
+    Everyone,
+    /// Only clients on this node (the NodePort of another node's address).
+    ThisNode,
+}
+
+/// What becomes of a new connection to a frontend whose set has no usable backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The client is told: there is no usable backend anywhere.
+    Reject,
+    /// Silence: there are usable backends, but the traffic policy keeps them from this frontend,
+    /// and a load balancer is to try another node.
+    Drop,
+}
+
+/// Everything about a frontend but its identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frontend {
+    /// The kind of its address.
+    pub kind: FrontendKind,
+    /// The traffic policy that chose its backends: external for NodePort, ExternalIP and load
+    /// balancer addresses, internal for ClusterIP.
+    pub policy: TrafficPolicy,
+    /// Whose connections it takes.
+    pub clients: Clients,
+    /// What becomes of its connections while its set has no usable backend.
+    pub refusal: Refusal,
+    /// Where its connections go. Frontends of one service port share one set.
+    pub backends: Arc<BackendSet>,
+    /// What clients on this node have in its place, if that is something else: an external
+    /// address of policy Local serves them as under policy Cluster.
+    pub this_node: Option<Arc<Frontend>>,
+    /// Who may use it, of its own address family, sorted; empty: everyone.
+    pub sources: Arc<[IpNet]>,
+}
+
+/// The backends that the frontends of one service port select from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendSet {
+    /// The service that owns the set.
+    pub service: Arc<ServiceId>,
+    /// The name of the service's port.
+    pub port: Arc<str>,
+    /// Session affinity: for how many seconds since its last connection a client stays with its
+    /// backend; 0 is off.
+    pub affinity_timeout: u32,
+    /// Sorted by address and port, each (address, port) once, all of one address family.
+    pub backends: Vec<Backend>,
+}
+
+/// One backend with its share of new connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backend {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Its port in host byte order, never 0.
+    pub port: u16,
+    /// Its share of new connections is weight / sum of weights; 0 receives none.
+    pub weight: u32,
+    /// Whether it runs on this node.
+    pub local: bool,
+    /// Which sets of its service port it is in.
+    pub scopes: Scopes,
+}

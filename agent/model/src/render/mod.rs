@@ -1,0 +1,19 @@
+//! The renderer: what we were told, and the frontends that follow from it.
+//!
+//! One pure function turns a service into frontends; every event is answered by computing them
+//! anew for the services that it concerns and comparing with what was there. An event is first
+//! [planned](crate::Renderer::plan), and becomes what we know only when its plan is
+//! [committed](crate::Renderer::commit): if the datapath refuses the changes, the event had no effect.
+
+pub(crate) mod backend_sets;
+pub(crate) mod claims;
+pub(crate) mod conflict;
+pub(crate) mod draft;
+pub(crate) mod entry;
+pub(crate) mod error;
+pub(crate) mod frontend;
+pub(crate) mod nodes;
+pub(crate) mod options;
+pub(crate) mod plan;
+pub(crate) mod rendering;
+pub(crate) mod state;

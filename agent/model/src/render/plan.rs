@@ -1,0 +1,71 @@
+//! What an event would change.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use crate::{
+    render::{
+        claims::Age,
+        conflict::Conflict,
+        entry::Entry,
+        frontend::{Frontend, FrontendKey},
+        nodes::NodeAddresses,
+    },
+    service_id::ServiceId,
+};
+
+/// The outcome of an event, to be installed and then [committed](super::Renderer::commit), or
+/// dropped: then the event had no effect.
+#[derive(Debug)]
+pub struct Plan {
+    /// What the datapath has to change.
+    pub changes: Changes,
+    /// Every frontend there is, sorted by key, if the event is a Resync: what the datapath
+    /// compares the kernel's maps with.
+    pub snapshot: Option<Vec<(FrontendKey, Frontend)>>,
+    /// The interfaces where clients are, if they change.
+    pub frontend_ifs: Option<BTreeSet<String>>,
+    /// The interfaces where backends are, if they change.
+    pub backend_ifs: Option<BTreeSet<String>>,
+    /// Who waits for whom on the frontends of the services that the event concerns.
+    pub conflicts: Vec<Conflict>,
+    /// The services that the event concerns, in their new form; `None` if they are gone.
+    pub(super) services: HashMap<Arc<ServiceId>, Option<Entry>>,
+    pub(super) nodes: Option<NodeAddresses>,
+    pub(super) last_age: Age,
+    /// Which state of the renderer the plan starts from.
+    pub(super) revision: u64,
+}
+
+impl Plan {
+    /// The nodes, if the event says who they are.
+    pub const fn nodes(&self) -> Option<&NodeAddresses> {
+        self.nodes.as_ref()
+    }
+}
+
+/// The difference between the frontends before and after an event. Each list is sorted by key,
+/// and no key is in two of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Frontends that did not exist.
+    pub added: Vec<(FrontendKey, Frontend)>,
+    /// Frontends that exist and become something else.
+    pub changed: Vec<(FrontendKey, Frontend)>,
+    /// Frontends that cease to exist.
+    pub removed: Vec<FrontendKey>,
+}
+
+impl Changes {
+    /// Whether nothing changes.
+    pub const fn is_empty(&self) -> bool {
+        let Self {
+            added,
+            changed,
+            removed,
+        } = self;
+        added.is_empty() && changed.is_empty() && removed.is_empty()
+    }
+}

@@ -1,0 +1,147 @@
+//! From a service to its frontends.
+
+use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU32, sync::Arc};
+
+use ipnet::IpNet;
+
+use crate::{
+    policy::TrafficPolicy,
+    render::{
+        backend_sets::BackendSets,
+        error::RenderError,
+        frontend::{Clients, Frontend, FrontendKey, FrontendKind},
+        nodes::NodeAddresses,
+    },
+    service::{Service, ServicePort},
+};
+
+/// The frontends of `service`, sorted by key, each key once; a frontend without a usable backend
+/// has an empty set.
+///
+/// ClusterIP frontends follow the internal traffic policy, all others the external one. NodePorts
+/// stand on the node addresses of the families that the service has addresses of. Under policy
+/// Cluster that is all nodes', where another node's is for clients on this node only; under policy
+/// Local this node's own. An external address of policy Local serves clients on this node as under
+/// policy Cluster. Where a NodePort coincides with an address and port of the service
+/// itself, the service's own address is meant.
+///
+/// # Errors
+///
+/// The weights of a port's backends have too large a sum.
+pub fn render(
+    service: &Service,
+    nodes: &NodeAddresses,
+    local_backend_weight: NonZeroU32,
+) -> Result<Vec<(FrontendKey, Frontend)>, RenderError> {
+    let mut frontends = Vec::new();
+    for port in &service.ports {
+        let ServicePort {
+            name: _,
+            protocol,
+            port: number,
+            node_port,
+            endpoints: _,
+        } = *port;
+        let mut sets = BackendSets::new(service, port, local_backend_weight.get())?;
+        let mut add = |kind, policy, clients, address, port| {
+            let key = FrontendKey {
+                address,
+                port,
+                protocol,
+            };
+            let refusal = sets.refusal(address);
+            let mut frontend = Frontend {
+                kind,
+                policy,
+                clients,
+                refusal,
+                backends: sets.of(address, policy),
+                this_node: None,
+                sources: Arc::default(),
+            };
+            if policy == TrafficPolicy::Local && kind != FrontendKind::ClusterIp {
+                let cluster = sets.of(address, TrafficPolicy::Cluster);
+                if cluster != frontend.backends {
+                    frontend.this_node = Some(Arc::new(Frontend {
+                        policy: TrafficPolicy::Cluster,
+                        backends: cluster,
+                        ..frontend.clone()
+                    }));
+                }
+            }
+            if kind == FrontendKind::LoadBalancerIp {
+                frontend.sources = sources(service, address);
+            }
+            frontends.push((key, frontend));
+        };
+        for (kind, policy, address) in own_addresses(service) {
+            add(kind, policy, Clients::Everyone, address, number);
+        }
+        if let Some(node_port) = node_port {
+            for (clients, address) in node_addresses(service, nodes) {
+                add(
+                    FrontendKind::NodePort,
+                    service.traffic_policy,
+                    clients,
+                    address,
+                    node_port.get(),
+                );
+            }
+        }
+    }
+    frontends.sort_by_key(|(key, frontend)| (*key, frontend.kind == FrontendKind::NodePort));
+    frontends.dedup_by_key(|(key, _)| *key);
+    frontends.shrink_to_fit();
+    Ok(frontends)
+}
+
+/// The addresses of the service itself, with the traffic policy that each obeys.
+fn own_addresses(service: &Service) -> impl Iterator<Item = (FrontendKind, TrafficPolicy, IpAddr)> {
+    let (internal, external) = (service.internal_traffic_policy, service.traffic_policy);
+    let cluster = service
+        .cluster_ips
+        .iter()
+        .map(move |ip| (FrontendKind::ClusterIp, internal, *ip));
+    let outer = service
+        .external_ips
+        .iter()
+        .map(move |ip| (FrontendKind::ExternalIp, external, *ip));
+    let balanced = service
+        .load_balancer_ips
+        .iter()
+        .map(move |ip| (FrontendKind::LoadBalancerIp, external, *ip));
+    cluster.chain(outer).chain(balanced)
+}
+
+/// Who may use the load balancer address: the service's ranges of its family, or everyone if one
+/// of them is everyone.
+fn sources(service: &Service, address: IpAddr) -> Arc<[IpNet]> {
+    let ranges = &service.load_balancer_source_ranges;
+    let of_family = ranges
+        .iter()
+        .filter(|range| range.addr().is_ipv4() == address.is_ipv4());
+    let sorted: BTreeSet<IpNet> = of_family.map(IpNet::trunc).collect();
+    if sorted.iter().any(|range| range.prefix_len() == 0) {
+        return Arc::default();
+    }
+    sorted.into_iter().collect()
+}
+
+/// The node addresses that carry the service's NodePorts, with whose connections they take.
+fn node_addresses(
+    service: &Service,
+    nodes: &NodeAddresses,
+) -> impl Iterator<Item = (Clients, IpAddr)> {
+    let policy = service.traffic_policy;
+    nodes
+        .all()
+        .iter()
+        .filter(|address| service.has_family_of(**address))
+        .filter_map(
+            move |address| match (policy, nodes.own().contains(address)) {
+                (_, true) => Some((Clients::Everyone, *address)),
+                (TrafficPolicy::Cluster, false) => Some((Clients::ThisNode, *address)),
+                (TrafficPolicy::Local, false) => None,
+            },
+        )
+}

@@ -1,0 +1,77 @@
+//! A service as the renderer is told of it.
+
+use std::{net::IpAddr, num::NonZeroU16, sync::Arc};
+
+use ipnet::IpNet;
+
+use crate::{endpoint::Endpoint, policy::TrafficPolicy, protocol::Protocol, service_id::ServiceId};
+
+/// A service: addresses, ports, and the endpoints behind them.
+///
+/// Every address is combined with every port. No address occurs twice in the three lists together,
+/// and no two ports share a port or a node port of one protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// Its identity.
+    pub id: Arc<ServiceId>,
+    /// Addresses inside the cluster; none for a headless service.
+    pub cluster_ips: Vec<IpAddr>,
+    /// Addresses that are routed to the nodes from outside.
+    pub external_ips: Vec<IpAddr>,
+    /// Addresses that a load balancer announces.
+    pub load_balancer_ips: Vec<IpAddr>,
+    /// Who may use the load balancer addresses; empty for a family: everyone.
+    pub load_balancer_source_ranges: Vec<IpNet>,
+    /// Which backends the external frontends use: NodePort, ExternalIP, load balancer.
+    pub traffic_policy: TrafficPolicy,
+    /// Which backends the ClusterIP frontends use.
+    pub internal_traffic_policy: TrafficPolicy,
+    /// Session affinity in seconds since last use; 0 is off.
+    pub session_affinity_timeout: u32,
+    /// Its ports, sorted by name, each name once.
+    pub ports: Vec<ServicePort>,
+}
+
+/// One port of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServicePort {
+    /// Its name; empty only if it is the service's single port.
+    pub name: Arc<str>,
+    /// The transport protocol.
+    pub protocol: Protocol,
+    /// The port on the service's addresses, never 0.
+    pub port: u16,
+    /// The port on the nodes' addresses, if there is one.
+    pub node_port: Option<NonZeroU16>,
+    /// Sorted by address and port, each (address, port) once.
+    pub endpoints: Vec<Endpoint>,
+}
+
+impl Service {
+    /// Every address of its own, of whatever kind; the nodes' addresses are not among them.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let Self {
+            cluster_ips,
+            external_ips,
+            load_balancer_ips,
+            ..
+        } = self;
+        cluster_ips
+            .iter()
+            .chain(external_ips)
+            .chain(load_balancer_ips)
+            .copied()
+    }
+
+    /// Whether the service lives in the family of `address`: it has an address of that family, or
+    /// none of any family.
+    pub fn has_family_of(&self, address: IpAddr) -> bool {
+        let mut addresses = self.addresses().peekable();
+        addresses.peek().is_none() || addresses.any(|own| own.is_ipv4() == address.is_ipv4())
+    }
+
+    /// Whether any of its ports has a node port.
+    pub fn has_node_ports(&self) -> bool {
+        self.ports.iter().any(|port| port.node_port.is_some())
+    }
+}

@@ -1,0 +1,82 @@
+//! Addresses, as text and as values.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use ipnet::{IpNet, Ipv4Net};
+
+use crate::{
+    error::{EventError, Fault},
+    unchecked::text::Text,
+};
+
+/// The address that `text` says, if a frontend, a backend or a node can have it.
+///
+/// Refused is only what can never work: an address that names no single host (unspecified,
+/// multicast, broadcast; IPv6 link-local, which each link may have anew), one that never leaves its
+/// host (loopback), and an IPv4 address in the clothes of an IPv6 one, which no IPv6 packet carries.
+/// IPv4 link-local addresses work, and are in use: for DNS caches on nodes, for example.
+pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
+    let address = text
+        .parse::<IpAddr>()
+        .map_err(|_| Fault::NotAnAddress(text.to_owned()))?;
+    if let IpAddr::V6(v6) = address
+        && let Some(v4) = v6.to_ipv4_mapped()
+    {
+        return Err(Fault::MappedAddress {
+            found: address,
+            instead: v4.into(),
+        });
+    }
+    let kind = if address.is_unspecified() {
+        "the unspecified"
+    } else if address.is_loopback() {
+        "a loopback"
+    } else if address.is_multicast() {
+        "a multicast"
+    } else if address == Ipv4Addr::BROADCAST {
+        "the broadcast"
+    } else if let IpAddr::V6(v6) = address
+        && v6.is_unicast_link_local()
+    {
+        "a link-local"
+    } else {
+        return Ok(address);
+    };
+    Err(Fault::UnusableAddress { address, kind })
+}
+
+/// The range that `text` says, without the bits that it leaves open.
+pub(super) fn range(text: &str) -> Result<IpNet, Fault> {
+    let range: IpNet = text
+        .parse()
+        .map_err(|_| Fault::NotARange(text.to_owned()))?;
+    // `::ffff:0:0/96`, or a part of it: as IPv6 it fits no packet, as IPv4 it was written wrong.
+    if let IpNet::V6(v6) = range
+        && let (Some(v4), Some(length)) = (
+            v6.network().to_ipv4_mapped(),
+            v6.prefix_len().checked_sub(96),
+        )
+        && let Ok(instead) = Ipv4Net::new(v4, length)
+    {
+        return Err(Fault::MappedRange {
+            found: range,
+            instead,
+        });
+    }
+    Ok(range.trunc())
+}
+
+/// The addresses of a list, in its order.
+pub(super) fn addresses(list: &[Text<'_>]) -> impl Iterator<Item = Result<IpAddr, EventError>> {
+    list.iter().enumerate().map(|(index, text)| {
+        address(text).map_err(|fault| EventError::new(fault).within(format_args!("[{index}]")))
+    })
+}
+
+/// The family's name.
+pub(super) const fn family(address: IpAddr) -> &'static str {
+    match address {
+        IpAddr::V4(_) => "IPv4",
+        IpAddr::V6(_) => "IPv6",
+    }
+}

@@ -1,0 +1,7 @@
+//! From the unchecked form to values: everything that shape alone does not rule out.
+
+pub(crate) mod address;
+pub(crate) mod backends;
+pub(crate) mod event;
+pub(crate) mod name;
+pub(crate) mod service;

@@ -1,0 +1,267 @@
+//! A service becomes values.
+
+use std::{collections::HashMap, hash::Hash, net::IpAddr, num::NonZeroU16, sync::Arc};
+
+use ipnet::IpNet;
+
+use crate::{
+    error::{EventError, Fault},
+    json::locate::segment,
+    policy::TrafficPolicy,
+    protocol::Protocol,
+    service::{Service, ServicePort},
+    service_id::ServiceId,
+    unchecked::{self, entries::Entries, object::Object, text::Text},
+    validate::{
+        address::{addresses, family, range},
+        backends::endpoints,
+        name::name,
+    },
+};
+
+impl TryFrom<unchecked::Id<'_>> for ServiceId {
+    type Error = EventError;
+
+    fn try_from(id: unchecked::Id<'_>) -> Result<Self, EventError> {
+        let unchecked::Id {
+            namespace,
+            name: own_name,
+        } = id;
+        Ok(Self {
+            namespace: name(&namespace)
+                .map_err(|fault| EventError::new(fault).within("namespace"))?
+                .into(),
+            name: name(&own_name)
+                .map_err(|fault| EventError::new(fault).within("name"))?
+                .into(),
+        })
+    }
+}
+
+impl TryFrom<unchecked::Service<'_>> for Service {
+    type Error = EventError;
+
+    fn try_from(service: unchecked::Service<'_>) -> Result<Self, EventError> {
+        let unchecked::Id { namespace, name } = &service.id.0;
+        let shown = format!("{}/{}", &**namespace, &**name);
+        convert(service).map_err(|error| EventError {
+            service: Some(shown),
+            ..error
+        })
+    }
+}
+
+fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
+    let unchecked::Service {
+        id: Object(id),
+        cluster_ips,
+        external_ips,
+        load_balancer_ips,
+        load_balancer_source_ranges,
+        traffic_policy,
+        internal_traffic_policy,
+        session_affinity_timeout,
+        ports,
+        backends,
+    } = service;
+    let mut seen = Seen::default();
+    let mut service = Service {
+        id: Arc::new(
+            id.try_into()
+                .map_err(|error: EventError| error.within("id"))?,
+        ),
+        cluster_ips: cluster_addresses(&cluster_ips, "cluster_ips", &mut seen)?,
+        external_ips: own_addresses(&external_ips, "external_ips", &mut seen)?,
+        load_balancer_ips: own_addresses(&load_balancer_ips, "load_balancer_ips", &mut seen)?,
+        load_balancer_source_ranges: source_ranges(&load_balancer_source_ranges)?,
+        traffic_policy: policy(traffic_policy, "traffic_policy")?,
+        internal_traffic_policy: policy(internal_traffic_policy, "internal_traffic_policy")?,
+        session_affinity_timeout,
+        ports: service_ports(ports)?,
+    };
+    add_endpoints(&mut service, backends)?;
+    Ok(service)
+}
+
+/// Where each value of a service was first found.
+struct Seen<T>(HashMap<T, String>);
+
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Hash + Eq> Seen<T> {
+    /// Notes the value at `path`; gives the earlier path if it is not new.
+    fn note(&mut self, value: T, path: &str) -> Result<(), String> {
+        match self.0.insert(value, path.to_owned()) {
+            None => Ok(()),
+            Some(first) => Err(first),
+        }
+    }
+}
+
+/// One list of the service's addresses. Since each address is combined with each port, the
+/// service's frontends are distinct if its addresses are, over all lists, and its ports are.
+fn own_addresses(
+    list: &[Text<'_>],
+    field: &str,
+    seen: &mut Seen<IpAddr>,
+) -> Result<Vec<IpAddr>, EventError> {
+    let mut found = Vec::with_capacity(list.len());
+    for (index, address) in addresses(list).enumerate() {
+        let address = address.map_err(|error| error.within(field))?;
+        let path = format!("{field}[{index}]");
+        seen.note(address, &path).map_err(|first| {
+            EventError::new(Fault::DuplicateAddress { address, first }).within(path)
+        })?;
+        found.push(address);
+    }
+    Ok(found)
+}
+
+/// The addresses inside the cluster: as in Kubernetes, one of each family.
+fn cluster_addresses(
+    list: &[Text<'_>],
+    field: &str,
+    seen: &mut Seen<IpAddr>,
+) -> Result<Vec<IpAddr>, EventError> {
+    let addresses = own_addresses(list, field, seen)?;
+    let mut families = Seen::default();
+    for (index, address) in addresses.iter().enumerate() {
+        let (family, path) = (family(*address), format!("{field}[{index}]"));
+        families.note(family, &path).map_err(|first| {
+            EventError::new(Fault::SecondClusterIp { family, first }).within(&path)
+        })?;
+    }
+    Ok(addresses)
+}
+
+fn source_ranges(list: &[Text<'_>]) -> Result<Vec<IpNet>, EventError> {
+    list.iter()
+        .enumerate()
+        .map(|(index, text)| {
+            range(text).map_err(|fault| {
+                EventError::new(fault).within(format_args!("load_balancer_source_ranges[{index}]"))
+            })
+        })
+        .collect()
+}
+
+fn policy(text: Option<Text<'_>>, field: &str) -> Result<TrafficPolicy, EventError> {
+    let Some(text) = text else {
+        return Ok(TrafficPolicy::default());
+    };
+    TrafficPolicy::from_name(&text).ok_or_else(|| {
+        EventError::new(Fault::UnknownValue {
+            found: text.to_string(),
+            expected: "`Cluster` or `Local`",
+        })
+        .within(field)
+    })
+}
+
+/// The ports, sorted by name, still without endpoints.
+fn service_ports(
+    entries: Entries<'_, Object<unchecked::Port<'_>>>,
+) -> Result<Vec<ServicePort>, EventError> {
+    let Entries(entries) = entries;
+    let single = entries.len() == 1;
+    let (mut ports_seen, mut node_ports_seen) = (Seen::default(), Seen::default());
+    let mut ports = Vec::with_capacity(entries.len());
+    for (name, Object(port)) in entries {
+        let path = format!("ports.{}", segment(&name));
+        let port = service_port(&name, &port, single).map_err(|error| error.within(&path))?;
+        let duplicate = |port, protocol, path: &str| {
+            let path = path.to_owned();
+            move |first| {
+                EventError::new(Fault::DuplicatePort {
+                    port,
+                    protocol,
+                    first,
+                })
+                .within(path)
+            }
+        };
+        let ServicePort {
+            protocol,
+            port: number,
+            node_port,
+            ..
+        } = port;
+        let port_path = format!("{path}.port");
+        ports_seen
+            .note((number, protocol), &port_path)
+            .map_err(duplicate(number, protocol, &port_path))?;
+        if let Some(number) = node_port.map(NonZeroU16::get) {
+            let port_path = format!("{path}.node_port");
+            node_ports_seen
+                .note((number, protocol), &port_path)
+                .map_err(duplicate(number, protocol, &port_path))?;
+        }
+        ports.push(port);
+    }
+    ports.sort_by(|a, b| a.name.cmp(&b.name));
+    match ports.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        None => Ok(ports),
+        Some(pair) => Err(EventError::new(Fault::DuplicateName)
+            .within(format_args!("ports.{}", segment(&pair[0].name)))),
+    }
+}
+
+/// One port. As in Kubernetes, the only port of a service needs no name.
+fn service_port(
+    name: &str,
+    port: &unchecked::Port<'_>,
+    single: bool,
+) -> Result<ServicePort, EventError> {
+    let unchecked::Port {
+        protocol,
+        port,
+        node_port,
+    } = port;
+    if name.is_empty() && !single {
+        return Err(Fault::EmptyName.into());
+    }
+    let Some(protocol) = Protocol::from_name(protocol) else {
+        let fault = Fault::UnknownValue {
+            found: protocol.to_string(),
+            expected: "`TCP`, `UDP` or `SCTP`",
+        };
+        return Err(EventError::new(fault).within("protocol"));
+    };
+    if *port == 0 {
+        return Err(EventError::new(Fault::ZeroPort).within("port"));
+    }
+    let node_port = NonZeroU16::new(*node_port);
+    Ok(ServicePort {
+        name: name.into(),
+        protocol,
+        port: *port,
+        node_port,
+        endpoints: Vec::new(),
+    })
+}
+
+/// Puts the backends behind the ports that they name.
+fn add_endpoints(
+    service: &mut Service,
+    backends: Entries<'_, Vec<Object<unchecked::Backend<'_>>>>,
+) -> Result<(), EventError> {
+    let Entries(backends) = backends;
+    let mut seen = Seen::default();
+    for (name, list) in backends {
+        let path = format!("backends.{}", segment(&name));
+        let Ok(port) = service
+            .ports
+            .binary_search_by(|port| (*port.name).cmp(&*name))
+        else {
+            return Err(EventError::new(Fault::UndeclaredPort).within(path));
+        };
+        seen.note(port, &path)
+            .map_err(|_| EventError::new(Fault::DuplicateName).within(&path))?;
+        service.ports[port].endpoints = endpoints(list, &path, service)?;
+    }
+    Ok(())
+}

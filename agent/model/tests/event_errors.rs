@@ -1,0 +1,426 @@
+//! Every way in which an event can be wrong, with the exact text that says so.
+
+use shunt_model::Lines;
+
+/// What the second line of an input is reported as, if `line` stands there.
+fn report(line: &str) -> String {
+    let input = format!("\n{line}\n");
+    let mut lines = Lines::new(input.as_bytes());
+    let report = lines
+        .next()
+        .expect("the line is not empty")
+        .map_or_else(|error| error.to_string(), |_| "fine".into());
+    assert!(lines.next().is_none(), "{line}");
+    report
+}
+
+/// An AddService of `default/web` with these fields besides its identity.
+fn web(fields: &str) -> String {
+    format!(
+        r#"{{"event":"AddService","service":{{"id":{{"namespace":"default","name":"web"}},{fields}}}}}"#
+    )
+}
+
+/// The same service with this one port named http.
+fn port(port: &str) -> String {
+    web(&format!(r#""ports":{{"http":{port}}}"#))
+}
+
+/// The same service on a ClusterIP with these backends of its port http.
+fn backends(list: &str) -> String {
+    web(&format!(
+        r#""cluster_ips":["10.96.0.1"],"ports":{{"http":{{"protocol":"TCP","port":80}}}},"backends":{{"http":[{list}]}}"#
+    ))
+}
+
+#[track_caller]
+fn expect(cases: &[(&str, &str)]) {
+    for (line, text) in cases {
+        assert_eq!(report(line), format!("line 2: {text}"), "{line}");
+    }
+}
+
+/// Cases about the service `default/web`.
+#[track_caller]
+fn expect_of_web(form: fn(&str) -> String, cases: &[(&str, &str)]) {
+    for (fields, text) in cases {
+        assert_eq!(
+            report(&form(fields)),
+            format!("line 2: service default/web: {text}"),
+            "{fields}"
+        );
+    }
+}
+
+#[test]
+fn lines_that_are_no_json_object() {
+    expect(&[
+        ("hello", "not valid JSON: expected value (column 1)"),
+        (
+            r#"{"event":"Resync""#,
+            "not valid JSON: EOF while parsing an object (column 17)",
+        ),
+        (
+            r#"{"event":"DeleteService","id":{"namespace":"a","name":"b"}} x"#,
+            "not valid JSON: trailing characters (column 61)",
+        ),
+        ("[]", "invalid type: sequence, expected an object"),
+        (
+            r#"["DeleteService"]"#,
+            "invalid type: sequence, expected an object",
+        ),
+    ]);
+}
+
+#[test]
+fn events_and_fields_that_do_not_exist_or_do_not_belong_together() {
+    expect(&[
+        ("{}", "missing field `event`"),
+        (
+            r#"{"event":7}"#,
+            "event: invalid type: integer `7`, expected a string",
+        ),
+        (
+            r#"{"event":"AddServices"}"#,
+            "unknown event `AddServices`, expected one of `Resync`, `AddService`, `UpdateService`, `DeleteService`, \
+             `UpdateNodePortServices`, `UpdateLocalFrontendIfs`, `UpdateLocalBackendIfs`",
+        ),
+        (
+            r#"{"event":"AddService","srv":1}"#,
+            "srv: unknown field `srv`, expected one of `event`, `node_ips`, `services`, `frontend_ifs`, \
+             `backend_ifs`, `service`, `id`, `old`, `new`",
+        ),
+        (
+            r#"{"event":"AddService","event":"AddService"}"#,
+            "event: duplicate field `event`",
+        ),
+        (
+            r#"{"event":"Resync","node_ips":[]}"#,
+            "missing field `services`",
+        ),
+        (
+            r#"{"event":"Resync","services":[]}"#,
+            "missing field `node_ips`",
+        ),
+        (
+            r#"{"event":"UpdateNodePortServices","services":[]}"#,
+            "missing field `node_ips`",
+        ),
+        (r#"{"event":"AddService"}"#, "missing field `service`"),
+        (
+            r#"{"event":"UpdateService","old":{}}"#,
+            "missing field `service`",
+        ),
+        (r#"{"event":"DeleteService"}"#, "missing field `id`"),
+        (
+            r#"{"event":"UpdateLocalBackendIfs","old":[]}"#,
+            "missing field `new`",
+        ),
+        (
+            r#"{"event":"DeleteService","new":[]}"#,
+            "unknown field `new` of DeleteService, expected `id`",
+        ),
+        (
+            r#"{"event":"UpdateLocalFrontendIfs","new":[],"node_ips":[]}"#,
+            "unknown field `node_ips` of UpdateLocalFrontendIfs, expected one of `old`, `new`",
+        ),
+    ]);
+}
+
+#[test]
+fn identities_interfaces_and_node_addresses() {
+    expect(&[
+        (
+            r#"{"event":"DeleteService","id":{"namespace":"","name":"web"}}"#,
+            "id.namespace: the name is empty",
+        ),
+        (
+            r#"{"event":"DeleteService","id":{"namespace":"a","name":"b/c"}}"#,
+            "id.name: `b/c` is not a name: `/`, white space and control characters are not allowed",
+        ),
+        (
+            r#"{"event":"DeleteService","id":{"namespace":"a"}}"#,
+            "id: missing field `name`",
+        ),
+        (
+            r#"{"event":"DeleteService","id":"default/web"}"#,
+            r#"id: invalid type: string "default/web", expected an object"#,
+        ),
+        (
+            r#"{"event":"DeleteService","id":["default","web"]}"#,
+            "id: invalid type: sequence, expected an object",
+        ),
+        (
+            r#"{"event":"UpdateLocalFrontendIfs","new":["eth0",""]}"#,
+            "new[1]: the name is empty",
+        ),
+        (
+            r#"{"event":"UpdateLocalBackendIfs","new":["sixteen-bytes-xx"]}"#,
+            "new[0]: `sixteen-bytes-xx` is longer than the 15 bytes that an interface name has at most",
+        ),
+        (
+            r#"{"event":"Resync","node_ips":[],"services":[],"frontend_ifs":["a b"]}"#,
+            "frontend_ifs[0]: `a b` is not a name: `/`, white space and control characters are not allowed",
+        ),
+        (
+            r#"{"event":"Resync","node_ips":[],"services":[],"backend_ifs":["a/b"]}"#,
+            "backend_ifs[0]: `a/b` is not a name: `/`, white space and control characters are not allowed",
+        ),
+        (
+            r#"{"event":"UpdateNodePortServices","node_ips":["192.168.16.10","nowhere"]}"#,
+            "node_ips[1]: `nowhere` is not an IP address",
+        ),
+        (
+            r#"{"event":"UpdateNodePortServices","node_ips":["0.0.0.0"]}"#,
+            "node_ips[0]: 0.0.0.0 is the unspecified address, which cannot be used here",
+        ),
+    ]);
+}
+
+#[test]
+fn a_service_among_others_is_named_wherever_its_identity_stands() {
+    let a = r#"{"id":{"namespace":"default","name":"a"}}"#;
+    let b = r#"{"ports":{"http":{"protocol":"TCP","port":"80"}},"id":{"namespace":"default","name":"b"}}"#;
+    let c =
+        r#"{"ports":{"http":{"protocol":"TCP","port":0}},"id":{"namespace":"default","name":"c"}}"#;
+    let resync =
+        |services: &str| format!(r#"{{"event":"Resync","node_ips":[],"services":[{services}]}}"#);
+    for (services, text) in [
+        (
+            format!("{a},{a}"),
+            "service default/a: the service is already in services[0]",
+        ),
+        (
+            format!("{a},{b}"),
+            r#"service default/b: ports.http.port: invalid type: string "80", expected u16"#,
+        ),
+        (
+            format!("{a},{c}"),
+            "service default/c: ports.http.port: the port is 0",
+        ),
+        (format!("{a},{{}}"), "services[1]: missing field `id`"),
+        (
+            format!("{a},7"),
+            "services[1]: invalid type: integer `7`, expected an object",
+        ),
+    ] {
+        expect(&[(&resync(&services), text)]);
+    }
+}
+
+#[test]
+fn fields_of_a_service() {
+    expect_of_web(
+        web,
+        &[
+            (
+                r#""cluster_ip":"10.96.0.1""#,
+                "cluster_ip: unknown field `cluster_ip`, expected one of `id`, `cluster_ips`, `external_ips`, \
+             `load_balancer_ips`, `load_balancer_source_ranges`, `traffic_policy`, `internal_traffic_policy`, \
+             `session_affinity_timeout`, `ports`, `backends`",
+            ),
+            (
+                r#""cluster_ips":["10.96.0.1/32"]"#,
+                "cluster_ips[0]: `10.96.0.1/32` is not an IP address",
+            ),
+            (
+                r#""cluster_ips":["::ffff:10.96.0.1"]"#,
+                "cluster_ips[0]: IPv4/IPv6 mix-up: ::ffff:10.96.0.1 is an IPv4-mapped address, write 10.96.0.1",
+            ),
+            (
+                r#""external_ips":["203.0.113.7","224.0.0.1"]"#,
+                "external_ips[1]: 224.0.0.1 is a multicast address, which cannot be used here",
+            ),
+            (
+                r#""external_ips":["255.255.255.255"]"#,
+                "external_ips[0]: 255.255.255.255 is the broadcast address, which cannot be used here",
+            ),
+            (
+                r#""load_balancer_ips":["::1"]"#,
+                "load_balancer_ips[0]: ::1 is a loopback address, which cannot be used here",
+            ),
+            (
+                r#""cluster_ips":["10.96.0.1","10.96.0.1"]"#,
+                "cluster_ips[1]: duplicate frontend: 10.96.0.1 is already in cluster_ips[0]",
+            ),
+            (
+                r#""cluster_ips":["10.96.0.1","2001:db8::1","10.96.0.2"]"#,
+                "cluster_ips[2]: IPv4/IPv6 mix-up: the service has another IPv4 address in cluster_ips[0]",
+            ),
+            (
+                r#""cluster_ips":["2001:db8::1","2001:db8::2"]"#,
+                "cluster_ips[1]: IPv4/IPv6 mix-up: the service has another IPv6 address in cluster_ips[0]",
+            ),
+            (
+                r#""external_ips":["2001:db8::1","ff02::1"]"#,
+                "external_ips[1]: ff02::1 is a multicast address, which cannot be used here",
+            ),
+            (
+                r#""external_ips":["::"]"#,
+                "external_ips[0]: :: is the unspecified address, which cannot be used here",
+            ),
+            (
+                r#""load_balancer_ips":["fe80::1"]"#,
+                "load_balancer_ips[0]: fe80::1 is a link-local address, which cannot be used here",
+            ),
+            (
+                r#""load_balancer_source_ranges":["10.0.0.0/8","::ffff:10.0.0.0/104"]"#,
+                "load_balancer_source_ranges[1]: IPv4/IPv6 mix-up: ::ffff:10.0.0.0/104 is a range of \
+             IPv4-mapped addresses, write 10.0.0.0/8",
+            ),
+            (
+                r#""cluster_ips":["10.96.0.1"],"load_balancer_ips":["10.96.0.2","10.96.0.1"]"#,
+                "load_balancer_ips[1]: duplicate frontend: 10.96.0.1 is already in cluster_ips[0]",
+            ),
+            (
+                r#""load_balancer_source_ranges":["10.0.0.0/33"]"#,
+                "load_balancer_source_ranges[0]: `10.0.0.0/33` is not an address range such as 192.0.2.0/24",
+            ),
+            (
+                r#""traffic_policy":"cluster""#,
+                "traffic_policy: unknown value `cluster`, expected `Cluster` or `Local`",
+            ),
+            (
+                r#""internal_traffic_policy":"Node""#,
+                "internal_traffic_policy: unknown value `Node`, expected `Cluster` or `Local`",
+            ),
+            (
+                r#""session_affinity_timeout":-1"#,
+                "session_affinity_timeout: invalid value: integer `-1`, expected u32",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn ports_of_a_service() {
+    expect_of_web(
+        port,
+        &[
+            (
+                r#"{"protocol":"tcp","port":80}"#,
+                "ports.http.protocol: unknown value `tcp`, expected `TCP`, `UDP` or `SCTP`",
+            ),
+            (
+                r#"{"protocol":"TCP","port":0}"#,
+                "ports.http.port: the port is 0",
+            ),
+            (
+                r#"{"protocol":"TCP","port":65536}"#,
+                "ports.http.port: invalid value: integer `65536`, expected u16",
+            ),
+            (r#"{"protocol":"TCP"}"#, "ports.http: missing field `port`"),
+            (
+                r#"{"protocol":"TCP","port":80,"nodePort":30080}"#,
+                "ports.http.nodePort: unknown field `nodePort`, expected one of `protocol`, `port`, `node_port`",
+            ),
+        ],
+    );
+    expect_of_web(
+        web,
+        &[
+            (
+                r#""ports":{"":{"protocol":"TCP","port":80},"a":{"protocol":"TCP","port":81}}"#,
+                r#"ports."": the name is empty"#,
+            ),
+            (
+                r#""ports":{"a":{"protocol":"TCP","port":80},"a":{"protocol":"TCP","port":81}}"#,
+                "ports.a: the name is given twice",
+            ),
+            (
+                r#""ports":{"a":{"protocol":"TCP","port":80},"b.c":{"protocol":"TCP","port":80}}"#,
+                r#"ports."b.c".port: duplicate frontend: 80/TCP is already in ports.a.port"#,
+            ),
+            (
+                r#""ports":{"a":{"protocol":"TCP","port":80,"node_port":30080},"b":{"protocol":"TCP","port":81,"node_port":30080}}"#,
+                "ports.b.node_port: duplicate frontend: 30080/TCP is already in ports.a.node_port",
+            ),
+            (
+                r#""ports":{"a":{"protocol":"TCP","port":80}},"backends":{"b":[]}"#,
+                "backends.b: the service declares no such port",
+            ),
+            (
+                r#""ports":{"a":{"protocol":"TCP","port":80}},"backends":{"a":[],"a":[]}"#,
+                "backends.a: the name is given twice",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn backends_of_a_port() {
+    expect_of_web(
+        backends,
+        &[
+            (
+                r#"{"ip":"10.1.1.3","port":8080},{"ip":"10.1.1","port":8080}"#,
+                "backends.http[1].ip: `10.1.1` is not an IP address",
+            ),
+            (
+                r#"{"ip":"127.0.0.1","port":8080}"#,
+                "backends.http[0].ip: 127.0.0.1 is a loopback address, which cannot be used here",
+            ),
+            (
+                r#"{"ip":"2001:db8::1","port":1}"#,
+                "backends.http[0].ip: IPv4/IPv6 mix-up: an IPv6 backend, but the service has IPv4 addresses only",
+            ),
+            (
+                r#"{"ip":"::ffff:10.1.1.3","port":1}"#,
+                "backends.http[0].ip: IPv4/IPv6 mix-up: ::ffff:10.1.1.3 is an IPv4-mapped address, write 10.1.1.3",
+            ),
+            (
+                r#"{"ip":"fe80::3","port":1}"#,
+                "backends.http[0].ip: fe80::3 is a link-local address, which cannot be used here",
+            ),
+            (
+                r#"{"ip":"10.1.1.3","port":0}"#,
+                "backends.http[0].port: the port is 0",
+            ),
+            (
+                r#"{"ip":"10.1.1.3","port":1,"weight":4294967296}"#,
+                "backends.http[0].weight: invalid value: integer `4294967296`, expected u32",
+            ),
+            (
+                r#"{"ip":"10.1.1.3","port":1,"weight":1},{"ip":"10.1.1.4","port":1},{"ip":"10.1.1.3","port":1,"weight":2}"#,
+                "backends.http[2]: the same backend as backends.http[0], but not with the same properties",
+            ),
+            (
+                r#"{"ip":"10.1.1.3","port":1,"state":"ready"}"#,
+                "backends.http[0].state: unknown value `ready`, expected `Ready`, `Terminating` or `NotReady`",
+            ),
+            (
+                r#"{"ip":"10.1.1.3","port":1,"scopes":["Cluster","Zone"]}"#,
+                "backends.http[0].scopes[1]: unknown value `Zone`, expected `Cluster` or `Local`",
+            ),
+            (
+                r#"{"ip":"10.1.1.3","port":1,"scopes":["Local"]}"#,
+                "backends.http[0].scopes[0]: scope Local, but the backend is not local",
+            ),
+            (
+                r#"["10.1.1.3",1]"#,
+                "backends.http[0]: invalid type: sequence, expected an object",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_is_optional_may_be_left_out_and_old_may_be_anything() {
+    let full =
+        r#""cluster_ips":["10.96.0.1"],"external_ips":[],"load_balancer_ips":["198.51.100.1"],
+        "load_balancer_source_ranges":["10.0.0.0/8","2001:db8::/32"],"traffic_policy":"Local",
+        "internal_traffic_policy":"Cluster","session_affinity_timeout":10800,
+        "ports":{"":{"protocol":"SCTP","port":80,"node_port":0}},
+        "backends":{"":[{"ip":"10.1.1.3","port":8080,"weight":0,"local":true,"host_network":true,
+        "state":"Terminating","node":"a","zone":"b","scopes":["Cluster","Local"]}]}"#
+            .replace('\n', "");
+    for line in [
+        web(&full).as_str(),
+        r#"{"event":"Resync","node_ips":[],"services":[]}"#,
+        r#"{"event":"UpdateNodePortServices","node_ips":[]}"#,
+        r#"{"event":"UpdateService","old":[1,{"x":null}],"service":{"id":{"namespace":"default","name":"web"}}}"#,
+        r#"{"new":[],"event":"UpdateLocalFrontendIfs","old":"anything"}"#,
+    ] {
+        assert_eq!(report(line), "fine", "{line}");
+    }
+}

@@ -1,0 +1,269 @@
+//! What each event does to what was there.
+
+use std::collections::BTreeSet;
+
+use shunt_model::{Origin, RenderError, decode};
+
+use crate::world::{World, add, delete, nodes, resync, service, update};
+
+/// A service on one ClusterIP with one backend, and a NodePort unless that is 0.
+fn web(name: &str, address: &str, node_port: u16, backend: &str) -> String {
+    service(
+        name,
+        &format!(
+            r#""cluster_ips":["{address}"],
+               "ports":{{"http":{{"protocol":"TCP","port":80,"node_port":{node_port}}}}},
+               "backends":{{"http":[{{"ip":"{backend}","port":8080}}]}}"#
+        ),
+    )
+}
+
+#[test]
+fn resync_removes_what_it_does_not_name_and_does_not_touch_what_is_right() {
+    let (a, b) = (
+        web("a", "10.96.0.1", 0, "10.1.1.1"),
+        web("b", "10.96.0.2", 0, "10.1.1.2"),
+    );
+    let mut world = World::synced(&[], &[&a, &b]);
+    let b = web("b", "10.96.0.2", 0, "10.1.1.3");
+    let c = web("c", "10.96.0.3", 0, "10.1.1.4");
+    assert_eq!(world.tell(&resync(&[], &[&c, &b])).counts(), (1, 1, 1));
+    world.expect(&[
+        "10.96.0.2:80/TCP ClusterIP Cluster default/b: 10.1.1.3:8080*1",
+        "10.96.0.3:80/TCP ClusterIP Cluster default/c: 10.1.1.4:8080*1",
+    ]);
+    assert_eq!(world.tell(&resync(&[], &[&b, &c])).counts(), (0, 0, 0));
+}
+
+#[test]
+fn the_plan_of_a_resync_holds_all_frontends_and_that_of_another_event_does_not() {
+    let a = web("a", "10.96.0.1", 0, "10.1.1.1");
+    let world = World::synced(&[], &[&a]);
+    let plan = |line: &str| world.renderer.plan(decode(line).unwrap()).unwrap();
+    assert_eq!(plan(&resync(&[], &[&a])).snapshot.unwrap().len(), 1);
+    assert_eq!(plan(&add(&a)).snapshot, None);
+}
+
+#[test]
+fn add_is_an_upsert_and_update_replaces_by_id() {
+    let mut world = World::synced(&[], &[]);
+    let first = web("a", "10.96.0.1", 0, "10.1.1.1");
+    assert_eq!(world.tell(&add(&first)).counts(), (1, 0, 0));
+    assert_eq!(world.tell(&add(&first)).counts(), (0, 0, 0));
+    assert_eq!(
+        world
+            .tell(&add(&web("a", "10.96.0.1", 0, "10.1.1.2")))
+            .counts(),
+        (0, 1, 0)
+    );
+    assert_eq!(
+        world
+            .tell(&update(&web("a", "10.96.0.9", 0, "10.1.1.2")))
+            .counts(),
+        (1, 0, 1)
+    );
+    assert_eq!(
+        world
+            .tell(&update(&web("unknown", "10.96.0.3", 0, "10.1.1.2")))
+            .counts(),
+        (1, 0, 0)
+    );
+    world.expect(&[
+        "10.96.0.3:80/TCP ClusterIP Cluster default/unknown: 10.1.1.2:8080*1",
+        "10.96.0.9:80/TCP ClusterIP Cluster default/a: 10.1.1.2:8080*1",
+    ]);
+}
+
+#[test]
+fn an_update_changes_only_the_frontends_that_differ() {
+    let with = |backends: &str| {
+        service(
+            "a",
+            &format!(
+                r#""cluster_ips":["10.96.0.1"],
+                   "ports":{{"x":{{"protocol":"TCP","port":80}},"y":{{"protocol":"TCP","port":81}}}},
+                   "backends":{{{backends}}}"#
+            ),
+        )
+    };
+    let mut world = World::synced(&[], &[&with(r#""x":[{"ip":"10.1.1.1","port":1}]"#)]);
+    let both = with(r#""x":[{"ip":"10.1.1.1","port":1}],"y":[{"ip":"10.1.1.1","port":2}]"#);
+    assert_eq!(world.tell(&update(&both)).counts(), (0, 1, 0));
+}
+
+#[test]
+fn delete_removes_the_service_and_ignores_an_unknown_one() {
+    let mut world = World::synced(
+        &["192.168.16.10"],
+        &[&web("a", "10.96.0.1", 30080, "10.1.1.1")],
+    );
+    assert_eq!(world.tell(&delete("b")).counts(), (0, 0, 0));
+    assert_eq!(world.tell(&delete("a")).counts(), (0, 0, 2));
+    assert_eq!(world.tell(&delete("a")).counts(), (0, 0, 0));
+    world.expect(&[]);
+}
+
+#[test]
+fn node_ports_follow_the_nodes_and_nothing_else_moves() {
+    let (a, b) = (
+        web("a", "10.96.0.1", 30080, "10.1.1.1"),
+        web("b", "10.96.0.2", 0, "10.1.1.2"),
+    );
+    let mut world = World::synced(&["192.168.16.10"], &[&a, &b]);
+    assert_eq!(
+        world.tell(&nodes(&["192.168.16.10"], &[])).counts(),
+        (0, 0, 0)
+    );
+    assert_eq!(
+        world
+            .tell(&nodes(&["192.168.16.20", "192.168.16.10"], &[]))
+            .counts(),
+        (1, 0, 0)
+    );
+    world.expect(&[
+        "10.96.0.1:80/TCP ClusterIP Cluster default/a: 10.1.1.1:8080*1",
+        "10.96.0.2:80/TCP ClusterIP Cluster default/b: 10.1.1.2:8080*1",
+        "192.168.16.10:30080/TCP NodePort Cluster default/a: 10.1.1.1:8080*1",
+        "192.168.16.20:30080/TCP NodePort Cluster this-node default/a: 10.1.1.1:8080*1",
+    ]);
+    assert_eq!(
+        world.tell(&nodes(&["192.168.16.20"], &[])).counts(),
+        (0, 0, 1)
+    );
+    assert_eq!(world.tell(&nodes(&[], &[])).counts(), (0, 0, 1));
+    assert_eq!(
+        world.tell(&nodes(&["192.168.16.10"], &[&b])).counts(),
+        (1, 0, 0)
+    );
+}
+
+#[test]
+fn a_node_change_renders_the_listed_services_in_full_even_with_the_same_nodes() {
+    let mut world = World::synced(
+        &["192.168.16.10"],
+        &[&web("a", "10.96.0.1", 30080, "10.1.1.1")],
+    );
+    let line = nodes(
+        &["192.168.16.10"],
+        &[
+            &web("a", "10.96.0.1", 30081, "10.1.1.2"),
+            &web("new", "10.96.0.2", 0, "10.1.1.3"),
+        ],
+    );
+    assert_eq!(world.tell(&line).counts(), (2, 1, 1));
+    world.expect(&[
+        "10.96.0.1:80/TCP ClusterIP Cluster default/a: 10.1.1.2:8080*1",
+        "10.96.0.2:80/TCP ClusterIP Cluster default/new: 10.1.1.3:8080*1",
+        "192.168.16.10:30081/TCP NodePort Cluster default/a: 10.1.1.2:8080*1",
+    ]);
+}
+
+#[test]
+fn a_service_that_comes_later_stands_on_the_nodes_of_now() {
+    let mut world = World::synced(&["192.168.16.10"], &[]);
+    world.tell(&nodes(&["192.168.16.20"], &[]));
+    world.tell(&add(&web("a", "10.96.0.1", 30080, "10.1.1.1")));
+    assert_eq!(world.holder("192.168.16.20:30080/TCP"), "default/a");
+    assert_eq!(world.holder("192.168.16.10:30080/TCP"), "nobody");
+}
+
+#[test]
+fn interfaces_are_replaced_as_a_whole_and_reported_only_when_they_change() {
+    let set =
+        |names: &[&str]| -> BTreeSet<String> { names.iter().map(ToString::to_string).collect() };
+    let mut world = World::new();
+    let snapshot = r#"{"event":"Resync","node_ips":[],"services":[],"frontend_ifs":["eth0"],"backend_ifs":["veth0"]}"#;
+    let frontend_ifs =
+        r#"{"event":"UpdateLocalFrontendIfs","old":["ignored"],"new":["eth1","eth0","eth1"]}"#;
+    let backend_ifs = r#"{"event":"UpdateLocalBackendIfs","old":7,"new":[]}"#;
+    for (line, expected) in [
+        (snapshot, (Some(set(&["eth0"])), Some(set(&["veth0"])))),
+        (snapshot, (None, None)),
+        (frontend_ifs, (Some(set(&["eth0", "eth1"])), None)),
+        (frontend_ifs, (None, None)),
+        (backend_ifs, (None, Some(set(&[])))),
+        (backend_ifs, (None, None)),
+        (snapshot, (Some(set(&["eth0"])), Some(set(&["veth0"])))),
+    ] {
+        let plan = world.renderer.plan(decode(line).unwrap()).unwrap();
+        assert!(plan.changes.is_empty());
+        let found = (plan.frontend_ifs.clone(), plan.backend_ifs.clone());
+        world.renderer.commit(plan);
+        assert_eq!(found, expected, "{line}");
+    }
+    assert_eq!(*world.renderer.frontend_ifs(), set(&["eth0"]));
+    assert_eq!(*world.renderer.backend_ifs(), set(&["veth0"]));
+}
+
+#[test]
+fn events_before_the_first_resync_are_held_and_given_back_once_after_it() {
+    let mut world = World::new();
+    let lines = [
+        add(&web("a", "10.96.0.1", 0, "10.1.1.1")),
+        delete("b"),
+        nodes(&["192.168.16.10"], &[]),
+    ];
+    let events: Vec<_> = lines.iter().map(|line| decode(line).unwrap()).collect();
+    for (line, event) in (1..).zip(events.clone()) {
+        assert_eq!(
+            world.renderer.admit(line, event.clone()),
+            None,
+            "the event is held"
+        );
+        assert_eq!(
+            world.renderer.plan(event).unwrap_err(),
+            RenderError::BeforeResync
+        );
+    }
+    assert_eq!(world.renderer.held(), 3);
+    assert_eq!(world.renderer.take_held(), [], "no Resync came");
+
+    let first = decode(&resync(&[], &[])).unwrap();
+    let first = world
+        .renderer
+        .admit(4, first)
+        .expect("a Resync is never held");
+    let plan = world.renderer.plan(first).unwrap();
+    assert_eq!(
+        world.renderer.take_held(),
+        [],
+        "the Resync is not committed"
+    );
+    world.renderer.commit(plan);
+    let held: Vec<_> = (1..).map(Origin::Line).zip(events).collect();
+    assert_eq!(world.renderer.take_held(), held);
+    assert_eq!(world.renderer.take_held(), []);
+    let event = decode(&lines[0]).unwrap();
+    assert_eq!(
+        world.renderer.admit(5, event.clone()),
+        Some(event),
+        "nothing is held any more"
+    );
+}
+
+#[test]
+fn a_plan_that_is_not_committed_has_no_effect() {
+    let mut world = World::synced(
+        &["192.168.16.10"],
+        &[&web("a", "10.96.0.1", 30080, "10.1.1.1")],
+    );
+    let before = world.frontends();
+    for line in [
+        resync(&[], &[]),
+        add(&web("b", "10.96.0.1", 30080, "10.1.1.9")),
+        update(&web("a", "10.96.0.7", 0, "10.1.1.9")),
+        delete("a"),
+        nodes(&["192.168.16.20"], &[]),
+        r#"{"event":"UpdateLocalFrontendIfs","new":["eth9"]}"#.to_owned(),
+    ] {
+        drop(world.renderer.plan(decode(&line).unwrap()).unwrap());
+        assert_eq!(world.frontends(), before, "{line}");
+        assert_eq!(world.conflicts(), [""; 0], "{line}");
+    }
+    assert_eq!(
+        world
+            .tell(&add(&web("c", "10.96.0.9", 30081, "10.1.1.9")))
+            .counts(),
+        (2, 0, 0)
+    );
+}
