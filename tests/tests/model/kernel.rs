@@ -81,7 +81,7 @@ impl Kernel {
     /// Applies an event; `false` if its weights are refused.
     pub fn apply(&mut self, event: &str) -> bool {
         self.line += 1;
-        let decoded = api::decode(event).unwrap_or_else(|error| panic!("{error}: {event}"));
+        let decoded = shunt_model::decode(event).unwrap_or_else(|error| panic!("{error}: {event}"));
         match self.agent.apply(self.line, decoded) {
             Ok(_) => true,
             Err(ApplyError::Render(RenderError::WeightOverflow { .. })) => false,
