@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr, path::Path, sync::Arc};
 
 use aya::{Ebpf, EbpfLoader, maps::Map, programs::SchedClassifier};
 use shunt_common::{V4, V6};
+use tokio::task::JoinHandle;
 use tracing::warn;
 
 use shunt_model::{Changes, Frontend};
@@ -24,12 +25,13 @@ use crate::{
         table_sizes::SizedTable,
         table_use::TableUse,
     },
+    object::options::DatapathOptions,
     object::{
         constants::Constants,
         loaded::Loaded,
+        packet_log::{self, PacketLogError},
         programs::{self, OBJECT},
     },
-    options::DatapathOptions,
     pins::{self, cleanup::Removed, directory::Pins, error::PinError, layout::Layout},
     publish::{dual_publisher::DualPublisher, read_back::LiveFrontend},
 };
@@ -132,6 +134,15 @@ impl Datapath {
     /// The loaded object, for what is not wrapped here: the programs' log.
     pub const fn ebpf_mut(&mut self) -> &mut Ebpf {
         self.object.ebpf_mut()
+    }
+
+    /// Forwards the programs' messages to the `log` crate until the task is aborted.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be opened or waited for.
+    pub fn forward_packet_log(&mut self) -> Result<JoinHandle<()>, PacketLogError> {
+        packet_log::forward(self.object.ebpf_mut())
     }
 
     /// The connections, for whoever collects them; `None` the second time.

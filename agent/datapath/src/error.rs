@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::{attach::link_layer::LinkLayerError, pins::error::PinError};
+use crate::pins::error::PinError;
 
 /// A change that the tables did not take. Nothing of it was published.
 #[derive(Debug, Error)]
@@ -44,6 +44,20 @@ pub enum TableError {
         /// The kernel's reason.
         source: io::Error,
     },
+}
+
+/// The interface can have none of our programs.
+#[derive(Debug, Error)]
+pub enum LinkLayerError {
+    /// Its type is neither.
+    #[error(
+        "it is of link type {0} (linux/if_arp.h): there are programs for Ethernet and for \
+         interfaces without a link layer only"
+    )]
+    Unknown(u16),
+    /// The kernel does not say.
+    #[error("asking for its link type failed: {0}")]
+    Unreadable(#[from] io::Error),
 }
 
 /// The datapath could not be set up.

@@ -10,7 +10,6 @@ mod datapath;
 mod error;
 mod maps;
 mod object;
-mod options;
 mod pins;
 mod publish;
 mod sys;
@@ -21,7 +20,8 @@ pub use self::{
         collector::Collector,
         connections::{ConnectionList, Connections, LiveConnection},
         lifetime::{Phase, Timeouts},
-        sweeping::{Conntrack, Swept},
+        sweeping::Conntrack,
+        swept::Swept,
     },
     datapath::{Datapath, cleanup},
     error::{DatapathError, TableError},
@@ -33,8 +33,11 @@ pub use self::{
         table_use::TableUse,
         tables::{Capacity, Tables},
     },
-    object::{packet_log::PacketLogError, reject_limit::RejectLimit},
-    options::{DatapathOptions, PacketLog},
+    object::{
+        options::{DatapathOptions, PacketLog},
+        packet_log::PacketLogError,
+        reject_limit::RejectLimit,
+    },
     pins::{cleanup::Removed, error::PinError},
     publish::{
         dual_publisher::DualPublisher,

@@ -1,12 +1,11 @@
 //! What stands before the network header of an interface's packets.
 
-use std::{io, mem, os::fd::AsRawFd as _, os::unix::net::UnixDatagram};
-
 use libc::{
     ARPHRD_ETHER, ARPHRD_IPGRE, ARPHRD_LOOPBACK, ARPHRD_NONE, ARPHRD_PPP, ARPHRD_SIT,
-    ARPHRD_TUNNEL, ARPHRD_TUNNEL6, IFNAMSIZ,
+    ARPHRD_TUNNEL, ARPHRD_TUNNEL6,
 };
-use thiserror::Error;
+
+use crate::{error::LinkLayerError, sys::link_type::link_type};
 
 /// `ARPHRD_RAWIP`, which the crate `libc` lacks.
 const ARPHRD_RAWIP: u16 = 519;
@@ -18,20 +17,6 @@ pub enum LinkLayer {
     Ethernet,
     /// With the network header: tun, WireGuard, IP tunnels, PPP.
     None,
-}
-
-/// The interface can have none of our programs.
-#[derive(Debug, Error)]
-pub enum LinkLayerError {
-    /// Its type is neither.
-    #[error(
-        "it is of link type {0} (linux/if_arp.h): there are programs for Ethernet and for \
-         interfaces without a link layer only"
-    )]
-    Unknown(u16),
-    /// The kernel does not say.
-    #[error("asking for its link type failed: {0}")]
-    Unreadable(#[from] io::Error),
 }
 
 impl LinkLayer {
@@ -54,27 +39,6 @@ impl LinkLayer {
             _ => None,
         }
     }
-}
-
-/// The interface's type. getifaddrs(3) does not say it of those without a link-layer address.
-fn link_type(name: &str) -> io::Result<u16> {
-    // Any socket will do.
-    let socket = UnixDatagram::unbound()?;
-    // SAFETY: all bits 0 are an empty name and an address of no family.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    // The last byte ends the name.
-    if name.len() >= IFNAMSIZ {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
-    }
-    // SAFETY: the kernel reads the name and writes the address (netdevice(7)).
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it is this member that the call has written; its family is the interface's type.
-    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
 }
 
 #[cfg(test)]
@@ -100,12 +64,5 @@ mod tests {
         ] {
             assert_eq!(LinkLayer::of_type(kind), layer, "{kind}");
         }
-    }
-
-    #[test]
-    fn the_kernel_says_the_type_of_an_interface() {
-        assert_eq!(link_type("lo").unwrap(), ARPHRD_LOOPBACK);
-        link_type("no-such-thing").unwrap_err();
-        link_type("a-name-that-is-too-long").unwrap_err();
     }
 }

@@ -15,10 +15,8 @@ use tracing::{debug, warn};
 
 use crate::{
     conntrack::{
-        conntrack_table::ConntrackTable,
-        lifetime::Timeouts,
-        sweep_schedule::SweepSchedule,
-        sweeping::{Conntrack, Swept},
+        conntrack_table::ConntrackTable, lifetime::Timeouts, sweep_schedule::SweepSchedule,
+        sweeping::Conntrack, swept::Swept,
     },
     maps::{counters::Counters, family::FromIp},
 };

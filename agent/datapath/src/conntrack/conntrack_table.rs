@@ -11,7 +11,7 @@ use crate::{
         headroom::{self, BUSY, CROWDED, Candidate, Rank},
         lifetime::Timeouts,
         removed_for_room::RemovedForRoom,
-        sweeping::Swept,
+        swept::Swept,
     },
     sys::{batch::BatchReader, raw::Raw},
 };

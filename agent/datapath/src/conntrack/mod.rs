@@ -10,3 +10,4 @@ pub(crate) mod lifetime;
 pub(crate) mod removed_for_room;
 pub(crate) mod sweep_schedule;
 pub(crate) mod sweeping;
+pub(crate) mod swept;

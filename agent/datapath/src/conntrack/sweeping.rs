@@ -1,7 +1,7 @@
 //! The connections of both families, for whoever keeps them: their clock, and what becomes of those
 //! that are over.
 
-use std::{io, ops::AddAssign};
+use std::io;
 
 use aya::Ebpf;
 use shunt_common::{V4, V6};
@@ -9,7 +9,7 @@ use shunt_common::{V4, V6};
 use crate::{
     conntrack::{
         clock::Clock, conntrack_table::ConntrackTable, lifetime::Timeouts,
-        removed_for_room::RemovedForRoom,
+        removed_for_room::RemovedForRoom, swept::Swept,
     },
     error::DatapathError,
     maps::{family::FromIp, kernel_tables},
@@ -20,30 +20,6 @@ pub struct Conntrack {
     clock: Clock,
     pub(crate) v4: ConntrackTable<V4>,
     pub(crate) v6: ConntrackTable<V6>,
-}
-
-/// What a sweep has found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Swept {
-    /// Entries that stay.
-    pub kept: usize,
-    /// Entries that were removed because their time had come.
-    pub removed: usize,
-    /// Connections that were removed for room, before their time.
-    pub removed_for_room: usize,
-}
-
-impl AddAssign for Swept {
-    fn add_assign(&mut self, other: Self) {
-        let Self {
-            kept,
-            removed,
-            removed_for_room,
-        } = other;
-        self.kept += kept;
-        self.removed += removed;
-        self.removed_for_room += removed_for_room;
-    }
 }
 
 impl Conntrack {

@@ -8,7 +8,7 @@ use shunt_common::{Cidr, PodCidrs, PortRange, V4, V6};
 use crate::{
     error::DatapathError,
     maps::family::FromIp,
-    options::{DatapathOptions, PacketLog},
+    object::options::{DatapathOptions, PacketLog},
     sys::raw::Raw,
 };
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod constants;
 pub(crate) mod loaded;
+pub(crate) mod options;
 pub(crate) mod packet_log;
 pub(crate) mod programs;
 pub(crate) mod reject_limit;

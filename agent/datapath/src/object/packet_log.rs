@@ -2,14 +2,12 @@
 
 use std::io;
 
+use aya::Ebpf;
 use aya_log::EbpfLogger;
 use thiserror::Error;
-use tokio::{
-    io::{Interest, unix::AsyncFd},
-    task::JoinHandle,
-};
+use tokio::task::JoinHandle;
 
-use crate::datapath::Datapath;
+use crate::sys::log_watch::watch;
 
 /// The programs' log cannot be followed.
 #[derive(Debug, Error)]
@@ -22,23 +20,17 @@ pub enum PacketLogError {
     Wait(#[from] io::Error),
 }
 
-impl Datapath {
-    /// Forwards the programs' messages to the `log` crate until the task is aborted.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be opened or waited for.
-    pub fn forward_packet_log(&mut self) -> Result<JoinHandle<()>, PacketLogError> {
-        let logger = EbpfLogger::init(self.ebpf_mut())?;
-        // SAFETY: the logger owns the ring buffer whose descriptor it gives, always the same one,
-        // and lives as long as the registration.
-        let mut logger = unsafe { AsyncFd::register_with_interest(logger, Interest::READABLE) }
-            .map_err(io::Error::from)?;
-        Ok(tokio::spawn(async move {
-            while let Ok(mut guard) = logger.readable_mut().await {
-                guard.get_inner_mut().flush();
-                guard.clear_ready();
-            }
-        }))
-    }
+/// Forwards the programs' messages to the `log` crate until the task is aborted.
+///
+/// # Errors
+///
+/// If the log cannot be opened or waited for.
+pub(crate) fn forward(ebpf: &mut Ebpf) -> Result<JoinHandle<()>, PacketLogError> {
+    let mut logger = watch(EbpfLogger::init(ebpf)?)?;
+    Ok(tokio::spawn(async move {
+        while let Ok(mut guard) = logger.readable_mut().await {
+            guard.get_inner_mut().flush();
+            guard.clear_ready();
+        }
+    }))
 }

@@ -3,5 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod grace;
 pub(crate) mod heap;
+pub(crate) mod link_type;
+pub(crate) mod log_watch;
 pub(crate) mod raw;
 pub(crate) mod shared_array;

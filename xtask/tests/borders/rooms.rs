@@ -1,0 +1,61 @@
+//! The rooms of each crate, from the top down, and the libraries that have rooms of their own.
+
+/// A crate whose borders are held.
+pub(crate) struct Crate {
+    /// Its source folder, from the workspace.
+    pub(crate) folder: &'static str,
+    /// Its rooms: none imports from one that stands before it.
+    pub(crate) rooms: &'static [Room],
+}
+
+/// A folder or a file right below a source folder.
+pub(crate) struct Room {
+    pub(crate) name: &'static str,
+    /// The rooms that it may import from, besides itself.
+    pub(crate) below: &'static [&'static str],
+}
+
+const fn room(name: &'static str, below: &'static [&'static str]) -> Room {
+    Room { name, below }
+}
+
+pub(crate) const CRATES: &[Crate] = &[Crate {
+    folder: "agent/datapath/src",
+    rooms: &[
+        room(
+            "datapath",
+            &[
+                "attach",
+                "publish",
+                "conntrack",
+                "object",
+                "maps",
+                "error",
+                "pins",
+                "sys",
+            ],
+        ),
+        // These three do not know each other: `datapath` joins them.
+        room("attach", &["object", "error", "pins", "sys"]),
+        room("publish", &["maps", "error", "sys"]),
+        room("conntrack", &["maps", "error", "sys"]),
+        room("object", &["maps", "error", "pins", "sys"]),
+        room("maps", &["error", "sys"]),
+        room("error", &["pins"]),
+        room("pins", &["sys"]),
+        room("sys", &[]),
+    ],
+}];
+
+/// Libraries, and the folders that alone may name them.
+pub(crate) const NAMED: &[(&str, &[&str])] = &[
+    ("aya", &["agent/datapath"]),
+    ("aya_log", &["agent/datapath"]),
+    ("libc", &["agent/datapath"]),
+    ("clap", &["agent/src/cli"]),
+    ("tonic", &["agent/api", "agent/src/serve", "agent/src/cli"]),
+    (
+        "kube",
+        &["agent/src/source/kubernetes", "agent/src/controllers"],
+    ),
+];
