@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod build;
+mod deny;
 mod fuzz;
 mod kernel;
 mod load;
@@ -42,6 +43,8 @@ enum Command {
     Bench(bench::Args),
     /// Runs the fuzz tests for longer
     Fuzz(fuzz::Args),
+    /// Checks the licences, sources and versions of the dependencies
+    Deny,
 }
 
 fn main() -> ExitCode {
@@ -64,5 +67,6 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Test(args) => test::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
+        Command::Deny => deny::main(),
     }
 }

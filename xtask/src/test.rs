@@ -7,7 +7,15 @@ use anyhow::{Result, bail};
 use crate::{kernel, process, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 3] = ["shunt", "shunt-common", "xtask"];
+const QUICK: [&str; 7] = [
+    "shunt",
+    "shunt-api",
+    "shunt-common",
+    "shunt-datapath",
+    "shunt-model",
+    "shunt-toolchain",
+    "xtask",
+];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -4,6 +4,7 @@
 //! more than one [`way`] to get them; the first that works is recorded for the agent's build script.
 
 pub(crate) mod debian;
+pub(crate) mod deny;
 mod linker;
 mod nightly;
 mod probe;
