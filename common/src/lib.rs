@@ -14,6 +14,7 @@ mod affinity;
 mod backend;
 mod checksum;
 mod cidr;
+pub mod connections;
 mod conntrack;
 mod counter;
 pub mod crc32c;

@@ -1,0 +1,43 @@
+//! Where keys are at home.
+
+use super::{Key, Role, Wide};
+
+/// Random words, chosen when the table is made: without them nobody can choose addresses and ports
+/// that share a home.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Seeds(pub [u32; 10]);
+
+impl Seeds {
+    /// A key's hash: NH (J. Black et al., UMAC, CRYPTO 1999), of which two keys collide with a
+    /// probability of 2^-32 over the seeds, then a bijection that spreads neighbours (the steps of A.
+    /// Appleby's MurmurHash3).
+    #[inline(always)]
+    pub fn hash<F: Wide>(&self, key: &Key<F>) -> u32 {
+        let role = match key.role {
+            Role::Forward => 0,
+            Role::Reply => 1 << 8,
+        };
+        let kind = u32::from(key.protocol) | role;
+        let mut sum = self.product(0, u64::from(key.ports) | u64::from(kind) << 32);
+        for (place, word) in F::words(&key.addresses).iter().enumerate() {
+            sum = sum.wrapping_add(self.product(place + 1, *word));
+        }
+        let sum = (sum ^ sum >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let sum = (sum ^ sum >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        (sum >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn product(&self, place: usize, word: u64) -> u64 {
+        let first = (word as u32).wrapping_add(self.0[2 * place]);
+        let second = ((word >> 32) as u32).wrapping_add(self.0[2 * place + 1]);
+        u64::from(first).wrapping_mul(u64::from(second))
+    }
+}
+
+/// The home of a hash among so many.
+#[inline(always)]
+pub const fn home(hash: u32, homes: u32) -> u32 {
+    (hash as u64 * homes as u64 >> 32) as u32
+}

@@ -1,0 +1,172 @@
+//! A slot's first word: whose it is, and what has been seen of its half.
+
+/// Which of a connection's halves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Found by the client's packets; it owns the connection.
+    Forward,
+    /// Found by the backend's packets.
+    Reply,
+}
+
+/// What a slot is; the module's documentation says who may do what with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Free,
+    Busy,
+    Pending,
+    Live,
+}
+
+/// Version (23 bits), kind (2), role (1), whether the client keeps its address and port (1), 5 bits
+/// of zero, distance from home (8), protocol (8), what has been seen (16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta(pub u64);
+
+const VERSION: u64 = (1 << 23) - 1;
+const KIND: u32 = 23;
+const PENDING_OR_LIVE: u64 = 1 << (KIND + 1);
+const REPLY: u64 = 1 << 25;
+const KEEPS_CLIENT: u64 = 1 << 26;
+const DISTANCE: u32 = 32;
+const PROTOCOL: u32 = 40;
+const SEEN: u32 = 48;
+
+const KINDS: u64 = 3 << KIND;
+
+impl Meta {
+    /// The connection is not given up for room. In the reply half: a copy.
+    pub const ASSURED: u16 = 1;
+    /// The connection began with a SYN or INIT; another one was picked up in its course.
+    pub const OPENED: u16 = 2;
+    /// Any packet but a reset came from the backend. In the reply half.
+    pub const REPLIED: u16 = 4;
+    /// A SYN-ACK or INIT ACK came from the backend. In the reply half.
+    pub const SYN_ACK: u16 = 8;
+    /// This side has ended.
+    pub const FIN: u16 = 16;
+    /// This side has reset the connection, and neither has spoken since.
+    pub const RESET: u16 = 32;
+    /// As [`Self::RESET`], of the other side.
+    pub const PEER_RESET: u16 = 64;
+
+    /// The slot's owner writes this, and never a version twice in a row.
+    #[inline(always)]
+    pub const fn version(self) -> u32 {
+        (self.0 & VERSION) as u32
+    }
+
+    #[inline(always)]
+    pub const fn kind(self) -> Kind {
+        match (self.0 >> KIND) & 3 {
+            0 => Kind::Free,
+            1 => Kind::Busy,
+            2 => Kind::Pending,
+            _ => Kind::Live,
+        }
+    }
+
+    #[inline(always)]
+    pub const fn is_live(self) -> bool {
+        self.0 & KINDS == KINDS
+    }
+
+    #[inline(always)]
+    pub const fn role(self) -> Role {
+        if self.0 & REPLY == 0 {
+            Role::Forward
+        } else {
+            Role::Reply
+        }
+    }
+
+    #[inline(always)]
+    pub const fn keeps_client(self) -> bool {
+        self.0 & KEEPS_CLIENT != 0
+    }
+
+    /// How far the slot is from the home that has its hint; 0 at home.
+    #[inline(always)]
+    pub const fn distance(self) -> u32 {
+        (self.0 >> DISTANCE) as u32 & 0xff
+    }
+
+    #[inline(always)]
+    pub const fn protocol(self) -> u8 {
+        (self.0 >> PROTOCOL) as u8
+    }
+
+    #[inline(always)]
+    pub const fn seen(self) -> u16 {
+        (self.0 >> SEEN) as u16
+    }
+
+    /// Whether all of this has been seen.
+    #[inline(always)]
+    pub const fn has(self, seen: u16) -> bool {
+        self.seen() & seen == seen
+    }
+
+    /// Whether any of this has been seen.
+    #[inline(always)]
+    pub const fn has_any(self, seen: u16) -> bool {
+        self.seen() & seen != 0
+    }
+
+    /// The same with `set` seen and `cleared` not.
+    #[inline(always)]
+    #[must_use]
+    pub const fn seeing(self, set: u16, cleared: u16) -> Self {
+        Self((self.0 | (set as u64) << SEEN) & !((cleared as u64) << SEEN))
+    }
+
+    /// Whether a half of this protocol and role is here: a live one, or also one that is pending.
+    #[inline(always)]
+    pub const fn is(self, protocol: u8, role: Role, also_pending: bool) -> bool {
+        let kinds = if also_pending { PENDING_OR_LIVE } else { KINDS };
+        let mask = kinds | REPLY | 0xff << PROTOCOL;
+        let reply = if matches!(role, Role::Reply) { REPLY } else { 0 };
+        self.0 & mask == kinds | reply | (protocol as u64) << PROTOCOL
+    }
+
+    /// Whether `self` and `other` are of one half, whatever has been seen of it.
+    #[inline(always)]
+    pub const fn is_same_half(self, other: Self) -> bool {
+        (self.0 ^ other.0) & (VERSION | KINDS) == 0
+    }
+
+    /// What an owner makes of a slot that it takes, at this distance from its new home.
+    #[inline(always)]
+    #[must_use]
+    pub const fn taken(self, distance: u32) -> Self {
+        Self((self.0 + 1) & VERSION | 1 << KIND | ((distance & 0xff) as u64) << DISTANCE)
+    }
+
+    /// What an owner leaves behind.
+    #[inline(always)]
+    #[must_use]
+    pub const fn freed(self) -> Self {
+        Self(self.0 & VERSION)
+    }
+
+    /// A half as its owner enters it, pending, in the slot that has been taken with `self`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn pending(self, protocol: u8, role: Role, keeps_client: bool, seen: u16) -> Self {
+        let mut word = self.0 & (VERSION | 0xff << DISTANCE) | 2 << KIND;
+        if matches!(role, Role::Reply) {
+            word |= REPLY;
+        }
+        if keeps_client {
+            word |= KEEPS_CLIENT;
+        }
+        Self(word | (protocol as u64) << PROTOCOL | (seen as u64) << SEEN)
+    }
+
+    /// The same half, live.
+    #[inline(always)]
+    #[must_use]
+    pub const fn live(self) -> Self {
+        Self(self.0 | KINDS)
+    }
+}

@@ -1,0 +1,192 @@
+//! A connection as the pair of its halves: judged together, ended together.
+
+use super::{
+    Hints, Kind, Link, Memory, Meta, Phase, Role, Room, Slot, Table, Times, Wide, slot::place,
+};
+
+/// Tries of an exchange that only a packet of the same half, or a neighbour that enters or leaves, can
+/// make fail. Who has had that many gives up, which costs a line of reading, never a connection.
+pub(super) const TRIES: u32 = 8;
+
+/// One half, as it was when it was read.
+#[derive(Debug, Clone, Copy)]
+pub struct Half<S> {
+    pub index: u32,
+    pub slot: S,
+    pub meta: Meta,
+}
+
+/// Both halves of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair<S> {
+    pub forward: Half<S>,
+    pub reply: Half<S>,
+}
+
+/// Who is at the other end of a half's link.
+#[derive(Debug, Clone, Copy)]
+pub enum Other<S> {
+    /// The other half.
+    Live(Half<S>),
+    /// The other half, which is not live yet or is just being ended.
+    Busy,
+    /// Somebody else: the other half is gone.
+    Gone,
+}
+
+impl<F: Wide, M: Memory> Table<'_, F, M> {
+    /// Who is at the other end.
+    #[inline(always)]
+    pub fn other(&self, slot: M::Slot) -> Other<M::Slot> {
+        let link = Link(slot.load(place::LINK));
+        let index = link.index();
+        let Some(slot) = self.memory.slot(index) else {
+            return Other::Gone;
+        };
+        let meta = Meta(slot.load(place::META));
+        if meta.version() != link.version() {
+            return Other::Gone;
+        }
+        match meta.kind() {
+            Kind::Live => Other::Live(Half { index, slot, meta }),
+            Kind::Busy | Kind::Pending => Other::Busy,
+            Kind::Free => Other::Gone,
+        }
+    }
+
+    /// The connection of this half, if the other one is live.
+    #[inline(always)]
+    pub fn pair(&self, half: Half<M::Slot>) -> Option<Pair<M::Slot>> {
+        let Other::Live(other) = self.other(half.slot) else {
+            return None;
+        };
+        Some(in_order(half, other))
+    }
+
+    /// How many ticks ago either side was heard.
+    #[inline(always)]
+    pub fn idle(&self, pair: &Pair<M::Slot>, now: u32) -> u32 {
+        let idle = |half: &Half<M::Slot>| Times(half.slot.load(place::TIMES)).idle(now);
+        idle(&pair.forward).min(idle(&pair.reply))
+    }
+
+    /// Why the connection may be given up.
+    #[inline(always)]
+    pub fn room(&self, pair: &Pair<M::Slot>, now: u32) -> Room {
+        let phase = Phase::of(pair.forward.meta, pair.reply.meta);
+        if self.idle(pair, now) > self.timeouts.of(phase) {
+            return Room::Expired;
+        }
+        phase.room()
+    }
+
+    /// Whether the time of this half's connection is over; if so, it is ended.
+    #[inline(always)]
+    pub fn expire(&self, half: Half<M::Slot>, now: u32) -> bool {
+        match self.other(half.slot) {
+            Other::Busy => false,
+            Other::Gone => {
+                self.free(half);
+                true
+            }
+            Other::Live(other) => {
+                let pair = in_order(half, other);
+                self.room(&pair, now) == Room::Expired && self.end(&pair)
+            }
+        }
+    }
+
+    /// Ends the connection, unless it has changed since it was read; gives whether it did.
+    #[inline(always)]
+    pub fn end(&self, pair: &Pair<M::Slot>) -> bool {
+        let Some(forward) = self.take(pair.forward, 0) else {
+            return false;
+        };
+        self.drop_half(pair.reply);
+        release(pair.forward.slot, forward);
+        true
+    }
+
+    /// Takes the slot of a half, unless it has changed; gives what the owner has then.
+    #[inline(always)]
+    pub(super) fn take(&self, half: Half<M::Slot>, distance: u32) -> Option<Meta> {
+        let taken = half.meta.taken(distance);
+        let mine = half.slot.exchange(place::META, half.meta.0, taken.0);
+        if !mine {
+            return None;
+        }
+        self.erase_hint(half.index, half.meta.distance());
+        Some(taken)
+    }
+
+    /// Takes a half whose connection has been ended by us, whatever it sees meanwhile.
+    #[inline(always)]
+    pub(super) fn take_ended(&self, half: Half<M::Slot>, distance: u32) -> Option<Meta> {
+        let mut half = half;
+        for _ in 0..TRIES {
+            if let Some(taken) = self.take(half, distance) {
+                return Some(taken);
+            }
+            let meta = Meta(half.slot.load(place::META));
+            if !meta.is_same_half(half.meta) {
+                return None;
+            }
+            half.meta = meta;
+        }
+        None
+    }
+
+    /// Frees a half whose connection has been ended by us.
+    #[inline(always)]
+    pub(super) fn drop_half(&self, half: Half<M::Slot>) {
+        if let Some(taken) = self.take_ended(half, 0) {
+            release(half.slot, taken);
+        }
+    }
+
+    /// Frees a half that has no other.
+    #[inline(always)]
+    fn free(&self, half: Half<M::Slot>) {
+        if let Some(taken) = self.take(half, 0) {
+            release(half.slot, taken);
+        }
+    }
+
+    /// Erases the hint to a slot that is ours.
+    #[inline(always)]
+    pub(super) fn erase_hint(&self, index: u32, distance: u32) {
+        if distance == 0 {
+            return;
+        }
+        let Some(home) = self.memory.slot(index.wrapping_sub(distance)) else {
+            return;
+        };
+        for _ in 0..TRIES {
+            let hints = Hints(home.load(place::HINTS));
+            let erased = hints.without(distance);
+            if erased == hints || home.exchange(place::HINTS, hints.0, erased.0) {
+                return;
+            }
+        }
+    }
+}
+
+/// Leaves a slot that is ours.
+#[inline(always)]
+pub(super) fn release<S: Slot>(slot: S, taken: Meta) {
+    slot.store(place::META, taken.freed().0);
+}
+
+#[inline(always)]
+pub(super) fn in_order<S>(half: Half<S>, other: Half<S>) -> Pair<S> {
+    match half.meta.role() {
+        Role::Forward => Pair {
+            forward: half,
+            reply: other,
+        },
+        Role::Reply => Pair {
+            forward: other,
+            reply: half,
+        },
+    }
+}

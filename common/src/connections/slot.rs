@@ -1,0 +1,133 @@
+//! The words of a slot, and what they are made of.
+
+/// Places of the words. The addresses of an IPv4 half take one word each for key and translation,
+/// those of an IPv6 half four.
+pub mod place {
+    /// [`super::super::Meta`].
+    pub const META: usize = 0;
+    /// [`super::super::Hints`]: of the home, not of the half that is here.
+    pub const HINTS: usize = 1;
+    /// [`super::Link`].
+    pub const LINK: usize = 2;
+    /// [`super::Facts`].
+    pub const FACTS: usize = 3;
+    /// [`super::Times`].
+    pub const TIMES: usize = 4;
+    /// The key's ports, then the translated ones.
+    pub const PORTS: usize = 5;
+    /// The key's addresses; the translated ones follow.
+    pub const ADDRESSES: usize = 6;
+}
+
+/// Where the other half is: index (25 bits), version (23), and the generation that the backend
+/// had when the connection was made (16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link(pub u64);
+
+impl Link {
+    #[inline(always)]
+    pub const fn new(index: u32, version: u32, generation: u16) -> Self {
+        Self(index as u64 | (version as u64) << 25 | (generation as u64) << 48)
+    }
+
+    #[inline(always)]
+    pub const fn index(self) -> u32 {
+        self.0 as u32 & ((1 << 25) - 1)
+    }
+
+    #[inline(always)]
+    pub const fn version(self) -> u32 {
+        (self.0 >> 25) as u32 & ((1 << 23) - 1)
+    }
+
+    #[inline(always)]
+    pub const fn generation(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+}
+
+/// In a forward half the backend's index; in a reply half a *mark*: the acknowledgment number that
+/// a client shows to have seen the SYN-ACK (TCP), or the tick of the first packet (UDP). Then the
+/// service's index (31 bits), and which of the two halves it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts(pub u64);
+
+impl Facts {
+    #[inline(always)]
+    pub const fn of_forward(backend: u32, service: u32) -> Self {
+        Self(backend as u64 | (service as u64 & 0x7fff_ffff) << 32)
+    }
+
+    #[inline(always)]
+    pub const fn of_reply(mark: u32, service: u32) -> Self {
+        Self(Self::of_forward(mark, service).0 | 1 << 63)
+    }
+
+    #[inline(always)]
+    pub const fn is_of_reply(self) -> bool {
+        self.0 >> 63 != 0
+    }
+
+    /// Of a forward half.
+    #[inline(always)]
+    pub const fn backend(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Of a reply half.
+    #[inline(always)]
+    pub const fn mark(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline(always)]
+    pub const fn service(self) -> u32 {
+        (self.0 >> 32) as u32 & 0x7fff_ffff
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_mark(self, mark: u32) -> Self {
+        Self(self.0 & !0xffff_ffff | mark as u64)
+    }
+}
+
+/// The tick of the last packet of this half's direction, and what the checksums over addresses and
+/// over ports change by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times(pub u64);
+
+impl Times {
+    #[inline(always)]
+    pub const fn new(now: u32, address_change: u16, port_change: u16) -> Self {
+        Self(now as u64 | (address_change as u64) << 32 | (port_change as u64) << 48)
+    }
+
+    #[inline(always)]
+    pub const fn last_seen(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline(always)]
+    pub const fn address_change(self) -> u16 {
+        (self.0 >> 32) as u16
+    }
+
+    #[inline(always)]
+    pub const fn port_change(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub const fn at(self, now: u32) -> Self {
+        Self(self.0 & !0xffff_ffff | now as u64)
+    }
+
+    /// How many ticks ago; 0 if another CPU, whose clock is ahead, has just seen one.
+    #[inline(always)]
+    pub const fn idle(self, now: u32) -> u32 {
+        let idle = now.wrapping_sub(self.last_seen());
+        if idle > u32::MAX / 2 { 0 } else { idle }
+    }
+}

@@ -1,0 +1,91 @@
+//! Memory of the standard library's atomics, and a table in it.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{
+    Tuple, V4,
+    connections::{
+        Connection, Memory, Seeds, Slot, Table, Timeouts, Wide, slots_for_homes,
+    },
+};
+
+/// Ticks a second.
+pub const SECOND: u32 = 4;
+
+pub static TIMEOUTS: Timeouts = Timeouts::linux(SECOND);
+pub static SEEDS: Seeds = Seeds([
+    0x9e37_79b9, 0x7f4a_7c15, 0xf39c_c060, 0x5ced_c834, 0x1082_276b, 0xf3a2_7251, 0xf86c_6a11,
+    0xd0c1_8e95, 0x2767_f0b1, 0x53d2_04c5,
+]);
+
+/// A slot's words.
+#[derive(Clone, Copy)]
+pub struct Words<'a>(pub &'a [AtomicU64]);
+
+impl Slot for Words<'_> {
+    fn load(self, place: usize) -> u64 {
+        self.0[place].load(Ordering::Acquire)
+    }
+
+    fn store(self, place: usize, value: u64) {
+        self.0[place].store(value, Ordering::Release);
+    }
+
+    fn exchange(self, place: usize, old: u64, new: u64) -> bool {
+        self.0[place]
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}
+
+/// The slots of a table.
+pub struct Heap {
+    words: Box<[AtomicU64]>,
+    slot_words: usize,
+    pub homes: u32,
+}
+
+impl Heap {
+    pub fn new<F: Wide>(homes: u32) -> Self {
+        let slots = slots_for_homes(homes) as usize;
+        let words: Vec<AtomicU64> = (0..slots * F::SLOT_WORDS).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            words: words.into(),
+            slot_words: F::SLOT_WORDS,
+            homes,
+        }
+    }
+
+    pub fn table<F: Wide>(&self) -> Table<'_, F, &Self> {
+        Table::new(self, self.homes, &SEEDS, &TIMEOUTS)
+    }
+}
+
+impl<'a> Memory for &'a Heap {
+    type Slot = Words<'a>;
+
+    fn slot(&self, index: u32) -> Option<Words<'a>> {
+        let begin = index as usize * self.slot_words;
+        self.words.get(begin..begin + self.slot_words).map(Words)
+    }
+}
+
+/// The connection of a client to a frontend, through to a backend.
+pub fn connection(client: u32, port: u16, backend: u32, protocol: u8, seen: u16) -> Connection<V4> {
+    let tuple = |destination: u32, destination_port: u16| Tuple {
+        source: client.to_be(),
+        destination: destination.to_be(),
+        source_port: port.to_be(),
+        destination_port: destination_port.to_be(),
+    };
+    Connection {
+        client: tuple(0x0a60_0001, 80),
+        translated: tuple(backend, 8080),
+        protocol,
+        seen,
+        generation: 7,
+        backend,
+        service: 3,
+    }
+}

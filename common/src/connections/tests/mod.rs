@@ -1,0 +1,4 @@
+//! The table against a plain model, under a scheduler, and full.
+
+mod memory;
+mod phases;

@@ -1,0 +1,269 @@
+//! What connections become by their packets and by time.
+
+use crate::{
+    SCTP, TCP, UDP, V4, V6, Tuple,
+    connections::{
+        Connection, Key, Meta, Phase, Refused, Role, Signal,
+        tests::memory::{Heap, SECOND, connection},
+    },
+};
+
+use super::super::observe::half;
+
+const BACKEND: u32 = 0x0a01_0103;
+
+/// A table with one connection in it, and a clock.
+struct World {
+    heap: Heap,
+    connection: Connection<V4>,
+    now: u32,
+}
+
+impl World {
+    fn new(protocol: u8, seen: u16) -> Self {
+        let heap = Heap::new::<V4>(64);
+        let connection = connection(0x0a01_0105, 40_000, BACKEND, protocol, seen);
+        let now = 1000;
+        heap.table().open(&connection, now).unwrap();
+        Self {
+            heap,
+            connection,
+            now,
+        }
+    }
+
+    fn key(&self, role: Role) -> Key<V4> {
+        match role {
+            Role::Forward => self.connection.forward_key(),
+            Role::Reply => self.connection.reply_key(),
+        }
+    }
+
+    /// A packet; whether its connection is known.
+    fn packet(&self, role: Role, signal: Signal) -> bool {
+        let table = self.heap.table::<V4>();
+        let Some(hit) = table.lookup(&self.key(role), self.now) else {
+            return false;
+        };
+        let expected = match role {
+            Role::Forward => self.connection.translated,
+            Role::Reply => self.connection.client.reversed(),
+        };
+        assert_eq!(hit.translated(), expected);
+        table.observe(&hit, signal, self.now);
+        true
+    }
+
+    fn client(&self, signal: Signal) -> bool {
+        self.packet(Role::Forward, signal)
+    }
+
+    fn backend(&self, signal: Signal) -> bool {
+        self.packet(Role::Reply, signal)
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        let table = self.heap.table::<V4>();
+        let hit = table.find(&self.key(Role::Forward))?;
+        let pair = table.pair(half(&hit))?;
+        Some(Phase::of(pair.forward.meta, pair.reply.meta))
+    }
+
+    fn wait(&mut self, seconds: u32) {
+        self.now += seconds * SECOND;
+    }
+}
+
+#[test]
+fn a_connection_is_established_by_the_acknowledgment_of_the_syn_ack_alone() {
+    let world = World::new(TCP, Meta::OPENED);
+    assert_eq!(world.phase(), Some(Phase::SynSent));
+    assert!(world.client(Signal::Acknowledge(501)), "nobody has answered");
+    assert_eq!(world.phase(), Some(Phase::SynSent));
+    assert!(world.backend(Signal::Answer(501)));
+    assert_eq!(world.phase(), Some(Phase::SynReceived));
+    for guess in [500, 502, 0] {
+        assert!(world.client(Signal::Acknowledge(guess)));
+        assert!(world.backend(Signal::Data), "a backend does not prove a client");
+        assert_eq!(world.phase(), Some(Phase::SynReceived));
+    }
+    assert!(world.client(Signal::Acknowledge(501)));
+    assert_eq!(world.phase(), Some(Phase::Established));
+    assert!(world.backend(Signal::Answer(777)), "a late one changes nothing");
+    assert_eq!(world.phase(), Some(Phase::Established));
+}
+
+#[test]
+fn half_open_connections_are_forgotten_after_a_minute() {
+    let mut world = World::new(TCP, Meta::OPENED);
+    world.backend(Signal::Answer(501));
+    world.wait(61);
+    assert!(!world.client(Signal::Acknowledge(501)));
+    assert_eq!(world.phase(), None);
+    world.heap.table().open(&world.connection, world.now).unwrap();
+}
+
+#[test]
+fn a_connection_picked_up_is_assured_by_an_answer_that_is_no_reset() {
+    let world = World::new(TCP, 0);
+    assert_eq!(world.phase(), Some(Phase::PickedUp));
+    world.client(Signal::Acknowledge(9));
+    assert_eq!(world.phase(), Some(Phase::PickedUp));
+    world.backend(Signal::Reset);
+    assert_eq!(world.phase(), Some(Phase::Closed));
+    world.client(Signal::Data);
+    assert_eq!(world.phase(), Some(Phase::PickedUp));
+    world.backend(Signal::Acknowledge(9));
+    assert_eq!(world.phase(), Some(Phase::Established));
+}
+
+fn established() -> World {
+    let world = World::new(TCP, Meta::OPENED);
+    world.backend(Signal::Answer(501));
+    world.client(Signal::Acknowledge(501));
+    assert_eq!(world.phase(), Some(Phase::Established));
+    world
+}
+
+#[test]
+fn any_later_segment_of_either_side_undoes_a_reset() {
+    for resetting in [Role::Forward, Role::Reply] {
+        for speaking in [Role::Forward, Role::Reply] {
+            let mut world = established();
+            world.packet(resetting, Signal::Reset);
+            assert_eq!(world.phase(), Some(Phase::Closed), "{resetting:?} {speaking:?}");
+            world.packet(speaking, Signal::Data);
+            assert_eq!(world.phase(), Some(Phase::Established), "{resetting:?} {speaking:?}");
+            world.wait(3600);
+            assert!(world.client(Signal::Data));
+        }
+    }
+    let mut world = established();
+    world.client(Signal::Reset);
+    world.wait(11);
+    assert!(!world.backend(Signal::Data), "nobody spoke in time");
+}
+
+#[test]
+fn a_connection_that_both_have_ended_is_forgotten() {
+    for sides in [[Role::Forward, Role::Reply], [Role::Reply, Role::Forward]] {
+        let mut world = established();
+        world.packet(sides[0], Signal::Fin);
+        assert_eq!(world.phase(), Some(Phase::Closing));
+        world.wait(100);
+        world.packet(sides[1], Signal::Fin);
+        assert_eq!(world.phase(), Some(Phase::Closed));
+        world.wait(11);
+        assert!(!world.client(Signal::Data));
+        assert!(!world.backend(Signal::Data), "both halves are gone");
+    }
+}
+
+#[test]
+fn either_side_keeps_a_connection() {
+    for speaking in [Role::Forward, Role::Reply] {
+        let mut world = World::new(UDP, 0);
+        world.backend(Signal::Data);
+        for _ in 0..100 {
+            world.wait(20);
+            assert!(world.packet(speaking, Signal::Data));
+        }
+        let other = match speaking {
+            Role::Forward => Role::Reply,
+            Role::Reply => Role::Forward,
+        };
+        assert!(world.packet(other, Signal::Data), "{speaking:?} has spoken");
+    }
+}
+
+#[test]
+fn a_flow_lasts_longer_once_it_has_been_answered_and_has_lasted() {
+    let mut world = World::new(UDP, 0);
+    assert_eq!(world.phase(), Some(Phase::Unreplied));
+    world.wait(3);
+    world.client(Signal::Data);
+    assert_eq!(world.phase(), Some(Phase::Unreplied), "nobody answers");
+
+    let mut world = World::new(UDP, 0);
+    world.backend(Signal::Data);
+    assert_eq!(world.phase(), Some(Phase::Replied));
+    world.wait(1);
+    world.client(Signal::Data);
+    assert_eq!(world.phase(), Some(Phase::Replied), "one exchange");
+    world.wait(2);
+    world.client(Signal::Data);
+    assert_eq!(world.phase(), Some(Phase::Lasting));
+    world.wait(119);
+    assert!(world.backend(Signal::Data));
+    world.wait(121);
+    assert!(!world.backend(Signal::Data));
+    assert!(!world.client(Signal::Data));
+
+    let mut world = World::new(UDP, 0);
+    world.backend(Signal::Data);
+    world.wait(31);
+    assert!(!world.client(Signal::Data), "30 s for one exchange");
+}
+
+#[test]
+fn an_association_is_open_when_the_backend_has_taken_the_cookie() {
+    let world = World::new(SCTP, Meta::OPENED);
+    world.backend(Signal::Answer(0));
+    world.client(Signal::Data);
+    assert_eq!(world.phase(), Some(Phase::SctpOpening));
+    world.backend(Signal::Data);
+    assert_eq!(world.phase(), Some(Phase::SctpEstablished));
+    world.backend(Signal::Fin);
+    assert_eq!(world.phase(), Some(Phase::SctpClosing));
+    world.client(Signal::Fin);
+    assert_eq!(world.phase(), Some(Phase::SctpClosed));
+}
+
+#[test]
+fn a_tuple_is_one_connections() {
+    let world = World::new(TCP, Meta::OPENED);
+    let table = world.heap.table::<V4>();
+    assert_eq!(table.open(&world.connection, world.now), Err(Refused::Exists));
+    let mut other = world.connection;
+    other.client.destination_port = 443_u16.to_be();
+    assert_eq!(table.open(&other, world.now), Err(Refused::Exists), "the same reply");
+    other.translated.source_port = 61_000_u16.to_be();
+    assert_eq!(table.open(&other, world.now), Ok(()));
+    let hit = table.find(&other.reply_key()).unwrap();
+    assert_eq!(hit.translated(), other.client.reversed());
+    let found = table.pair(half(&hit)).unwrap();
+    assert!(table.end(&found) && !table.end(&found));
+    assert_eq!(table.open(&other, world.now), Ok(()), "its tuples are free again");
+}
+
+#[test]
+fn six_dozen_bits_of_address_are_told_apart() {
+    let heap = Heap::new::<V6>(64);
+    let table = heap.table::<V6>();
+    let tuple = |word: usize, side: u32| {
+        let mut addresses = [0; 8];
+        addresses[word] = 1;
+        let [a, b, c, d, e, f, g, h] = addresses;
+        Tuple::<V6> {
+            source: [a, b, c, d],
+            destination: [e, f, g, h],
+            source_port: 1,
+            destination_port: side as u16,
+        }
+    };
+    for word in 0..8 {
+        let new = Connection {
+            client: tuple(word, 1),
+            translated: tuple(word, 2),
+            protocol: UDP,
+            seen: 0,
+            generation: 0,
+            backend: 5,
+            service: 0,
+        };
+        assert_eq!(table.open(&new, 0), Ok(()));
+        let hit = table.find(&new.forward_key()).unwrap();
+        assert_eq!(hit.translated(), new.translated);
+        assert_eq!(table.backend(&hit), Some((5, 0)));
+    }
+}
