@@ -9,11 +9,11 @@ use super::{
 /// How far from its home a half may be: what eight bits hold.
 pub const REACH: u32 = 255;
 
-/// How far a slot is searched that nobody has, where one is found that somebody can be asked for.
+/// How many slots are compared to find the one that gives way; of those farther away, the first does.
 const NEAR: u32 = 16;
 
 /// How often the search begins again when what it chose has changed meanwhile.
-const SEARCHES: u32 = 3;
+const SEARCHES: u32 = 2;
 
 /// A slot that is ours, for a half with a certain key.
 #[derive(Debug, Clone, Copy)]
@@ -30,29 +30,10 @@ pub struct Claim<S> {
     pub spilled: bool,
 }
 
-/// Somebody who may have to give way.
-#[derive(Clone, Copy)]
-struct Candidate {
-    index: u32,
-    idle: u32,
-}
+/// No slot's index.
+const NOBODY: u32 = u32::MAX;
 
-const NOBODY: Candidate = Candidate {
-    index: u32::MAX,
-    idle: 0,
-};
-
-impl Candidate {
-    /// The one of the two that has been silent for longer.
-    #[inline(always)]
-    fn or(&mut self, index: u32, idle: u32) {
-        if self.index == NOBODY.index || idle > self.idle {
-            *self = Self { index, idle };
-        }
-    }
-}
-
-impl<F: Wide, M: Memory> Table<'_, F, M> {
+impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Claims a slot for a half with this key: near its home a free one, or else the one that has been
     /// silent for the longest of those near that are over, or else unassured; a free one farther away if
     /// there is none. `None` if all in reach are assured.
@@ -62,125 +43,134 @@ impl<F: Wide, M: Memory> Table<'_, F, M> {
         let hints = Hints(self.memory.slot(home)?.load(place::HINTS));
         let spilled = !hints.has_place();
         let begin = home + u32::from(spilled);
+        let mut taken = 0;
+        let mut index = NOBODY;
         for _ in 0..SEARCHES {
-            let taken = match self.search_room(begin, now) {
-                Found::Free(half) => {
-                    let distance = half.index - begin;
-                    self.take(half, distance).map(|meta| (half, meta))
-                }
-                Found::Taken { over, unassured } => self
-                    .dismiss(over, begin, now)
-                    .or_else(|| self.dismiss(unassured, begin, now)),
-                Found::Nothing => return None,
-            };
-            if let Some((half, meta)) = taken {
-                return Some(Claim {
-                    index: half.index,
-                    slot: half.slot,
-                    meta,
-                    home,
-                    spilled,
-                });
+            let near = M::search_near(self, begin, now);
+            // First a free one or one that is over, then one that is unassured.
+            index = near as u32;
+            if index != NOBODY {
+                taken = M::dismiss(self, index, begin, now);
+            }
+            if taken == 0 && (near >> 32) as u32 != NOBODY {
+                index = (near >> 32) as u32;
+                taken = M::dismiss(self, index, begin, now);
+            }
+            if taken != 0 || near == u64::MAX {
+                break;
             }
         }
-        None
+        if taken == 0 {
+            index = self.memory.first_to_give_way(begin + NEAR, begin + REACH)?;
+            taken = M::dismiss(self, index, begin, now);
+        }
+        if taken == 0 {
+            return None;
+        }
+        Some(Claim {
+            index,
+            slot: self.memory.slot(index)?,
+            meta: Meta(taken),
+            home,
+            spilled,
+        })
     }
 
+    /// Looks for a slot near `begin`. Gives, in the lower half, the index of a free one or of the one
+    /// that has been silent for the longest of those that may be over; in the upper half that of those
+    /// that are unassured; all bits where there is none.
     #[inline(always)]
-    fn search_room(&self, begin: u32, now: u32) -> Found<M::Slot> {
-        let (mut over, mut unassured) = (NOBODY, NOBODY);
-        for distance in 0..=REACH {
+    pub fn search_near_here(&self, begin: u32, now: u32) -> u64 {
+        let (mut over, mut over_idle) = (NOBODY, 0);
+        let (mut unassured, mut unassured_idle) = (NOBODY, 0);
+        for distance in 0..NEAR {
             let index = begin + distance;
             let Some(slot) = self.memory.slot(index) else {
                 break;
             };
             let meta = Meta(slot.load(place::META));
             match meta.kind() {
-                Kind::Free => return Found::Free(Half { index, slot, meta }),
+                Kind::Free => return u64::from(index) | u64::from(NOBODY) << 32,
                 Kind::Live => {
                     let idle = Times(slot.load(place::TIMES)).idle(now);
-                    if idle > self.timeouts.of(Phase::longest(meta)) || may_be_over(meta) {
-                        over.or(index, idle);
-                    } else if !meta.has(Meta::ASSURED) {
-                        unassured.or(index, idle);
+                    if idle > self.timeouts.of(Phase::longest(meta)) || meta.may_be_over() {
+                        if over == NOBODY || idle > over_idle {
+                            (over, over_idle) = (index, idle);
+                        }
+                    } else if !meta.has(Meta::ASSURED)
+                        && (unassured == NOBODY || idle > unassured_idle)
+                    {
+                        (unassured, unassured_idle) = (index, idle);
                     }
                 }
                 Kind::Busy | Kind::Pending => {}
             }
-            let found = over.index & unassured.index != NOBODY.index;
-            if found && distance >= NEAR {
-                break;
-            }
         }
-        if over.index & unassured.index == NOBODY.index {
-            return Found::Nothing;
-        }
-        Found::Taken { over, unassured }
+        u64::from(over) | u64::from(unassured) << 32
     }
 
-    /// Ends the candidate's connection if it may be, and takes the slot of the half that was found.
+    /// Takes a slot for a half that is at home at `begin`: a free one, or one whose connection may be
+    /// given up, and is ended. Gives the owner's [`Meta`], or 0.
     #[inline(always)]
-    fn dismiss(
-        &self,
-        candidate: Candidate,
-        begin: u32,
-        now: u32,
-    ) -> Option<(Half<M::Slot>, Meta)> {
-        let index = candidate.index;
+    pub fn dismiss_here(&self, index: u32, begin: u32, now: u32) -> u64 {
+        let taken = self.try_dismiss(index, begin, now);
+        taken.map_or(0, |taken| taken.0)
+    }
+
+    #[inline(always)]
+    fn try_dismiss(&self, index: u32, begin: u32, now: u32) -> Option<Meta> {
         let slot = self.memory.slot(index)?;
         let meta = Meta(slot.load(place::META));
-        if !meta.is_live() {
-            return None;
-        }
         let half = Half { index, slot, meta };
-        let distance = index - begin;
+        let distance = index.wrapping_sub(begin);
+        match meta.kind() {
+            Kind::Live => {}
+            Kind::Free => return self.take(half, distance),
+            Kind::Busy | Kind::Pending => return None,
+        }
         let other = match self.other(slot) {
             Other::Live(other) => other,
             Other::Busy => return None,
-            Other::Gone => return self.take(half, distance).map(|taken| (half, taken)),
+            Other::Gone => return self.take(half, distance),
         };
         let pair = in_order(half, other);
         if self.room(&pair, now) == Room::Never {
             self.correct(&pair);
             return None;
         }
-        let taken = match meta.role() {
-            Role::Forward => {
-                let taken = self.take(pair.forward, distance)?;
-                self.drop_half(pair.reply);
-                Some(taken)
+        // The owner's half decides.
+        let is_forward = meta.role() == Role::Forward;
+        let forward = self.take(pair.forward, if is_forward { distance } else { 0 })?;
+        let reply = self.take_ended(pair.reply, if is_forward { 0 } else { distance });
+        if is_forward {
+            if let Some(reply) = reply {
+                release(pair.reply.slot, reply);
             }
-            Role::Reply => {
-                let forward = self.take(pair.forward, 0)?;
-                let taken = self.take_ended(pair.reply, distance);
-                release(pair.forward.slot, forward);
-                taken
-            }
-        };
-        taken.map(|taken| (half, taken))
+            Some(forward)
+        } else {
+            release(pair.forward.slot, forward);
+            reply
+        }
     }
 
     /// Gives back a slot that no half has been entered in.
     #[inline(always)]
     pub fn give_back(&self, claim: &Claim<M::Slot>) {
-        self.erase_hint(claim.index, claim.meta.distance());
-        release(claim.slot, claim.meta);
+        M::leave(self, claim.index, claim.meta.0);
     }
-}
 
-/// What a search has found.
-enum Found<S> {
-    Free(Half<S>),
-    /// Nobody's, but some may give way.
-    Taken {
-        over: Candidate,
-        unassured: Candidate,
-    },
-    Nothing,
-}
-
-/// Whether a half's connection may be over: the other half tells.
-#[inline(always)]
-const fn may_be_over(meta: Meta) -> bool {
-    meta.has_any(Meta::FIN | Meta::RESET | Meta::PEER_RESET)
+    /// Leaves a slot that is ours; or, if `meta` is that of a live half, ends that: its owner is ours.
+    #[inline(always)]
+    pub fn leave_here(&self, index: u32, meta: u64) {
+        let meta = Meta(meta);
+        let Some(slot) = self.memory.slot(index) else {
+            return;
+        };
+        if meta.is_live() {
+            self.drop_half(Half { index, slot, meta });
+        } else {
+            self.erase_hint(index, meta.distance());
+            release(slot, meta);
+        }
+    }
 }

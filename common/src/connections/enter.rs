@@ -39,6 +39,13 @@ pub enum Refused {
     Contended,
 }
 
+/// The half is the only one with its key.
+const WON: u32 = 1;
+/// There is another.
+const EXISTS: u32 = 2;
+/// Others were faster, [`TRIES`] times.
+const CONTENDED: u32 = 3;
+
 impl<F: Wide> Connection<F> {
     /// What the client's packets are found by.
     #[inline(always)]
@@ -59,7 +66,7 @@ impl<F: Wide> Connection<F> {
     }
 }
 
-impl<F: Wide, M: Memory> Table<'_, F, M> {
+impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Enters a connection.
     ///
     /// # Errors
@@ -104,7 +111,7 @@ impl<F: Wide, M: Memory> Table<'_, F, M> {
         let pending = claim
             .meta
             .pending(new.protocol, Role::Reply, new.keeps_client(), new.seen);
-        self.enter(&key, &claim, pending)
+        self.enter(&claim, pending)
     }
 
     /// Enters the forward half: from now on the connection is open. If that fails, nothing of the
@@ -133,10 +140,10 @@ impl<F: Wide, M: Memory> Table<'_, F, M> {
         let pending = claim
             .meta
             .pending(new.protocol, Role::Forward, new.keeps_client(), new.seen);
-        match self.enter(&key, claim, pending) {
+        match self.enter(claim, pending) {
             Ok(_) => Ok(()),
             Err(refused) => {
-                self.drop_half(*reply);
+                M::leave(self, reply.index, reply.meta.0);
                 Err(refused)
             }
         }
@@ -147,7 +154,6 @@ impl<F: Wide, M: Memory> Table<'_, F, M> {
     #[inline(always)]
     fn enter(
         &self,
-        key: &Key<F>,
         claim: &Claim<M::Slot>,
         pending: Meta,
     ) -> Result<Half<M::Slot>, Refused> {
@@ -159,66 +165,75 @@ impl<F: Wide, M: Memory> Table<'_, F, M> {
             spilled,
         } = claim;
         slot.store(place::META, pending.0);
-        if let Err(refused) = self.win(key, home, index, spilled, pending.distance()) {
-            self.give_back(claim);
-            return Err(refused);
-        }
-        let live = pending.live();
-        slot.store(place::META, live.0);
-        Ok(Half {
-            index,
-            slot,
-            meta: live,
-        })
+        let refused = match M::win(self, index, home, spilled) {
+            WON => {
+                let live = pending.live();
+                slot.store(place::META, live.0);
+                return Ok(Half {
+                    index,
+                    slot,
+                    meta: live,
+                });
+            }
+            EXISTS => Refused::Exists,
+            _ => Refused::Contended,
+        };
+        self.give_back(claim);
+        Err(refused)
     }
 
-    /// Enters the slot in its home's hints as the only one with this key.
+    /// Enters the pending half in this slot in its home's hints as the only one with its key. Gives
+    /// one of [`WON`], [`EXISTS`], [`CONTENDED`].
     #[inline(always)]
-    fn win(
-        &self,
-        key: &Key<F>,
-        home: u32,
-        index: u32,
-        spilled: bool,
-        distance: u32,
-    ) -> Result<(), Refused> {
-        let judge = self.memory.slot(home).ok_or(Refused::Full)?;
-        if spilled {
-            self.add_hint(home + 1, distance)?;
+    pub fn win_here(&self, index: u32, home: u32, spilled: bool) -> u32 {
+        let (Some(judge), Some(own)) = (self.memory.slot(home), self.memory.slot(index)) else {
+            return CONTENDED;
+        };
+        let distance = Meta(own.load(place::META)).distance();
+        if spilled && !self.add_hint(home + 1, distance) {
+            return CONTENDED;
         }
+        let key = Key::<F>::of_slot(own);
         for _ in 0..TRIES {
             let before = Hints(judge.load(place::HINTS));
-            if self.has_rival(key, home, index) {
-                return Err(Refused::Exists);
+            if self.has_rival(&key, home, index) {
+                return EXISTS;
             }
             let after = if spilled {
                 before.spilled()
             } else if distance == 0 {
                 before
             } else {
-                before.with(distance).ok_or(Refused::Contended)?
+                match before.with(distance) {
+                    Some(after) => after,
+                    None => return CONTENDED,
+                }
             };
             if judge.exchange(place::HINTS, before.0, after.counted().0) {
-                return Ok(());
+                return WON;
             }
         }
-        Err(Refused::Contended)
+        CONTENDED
     }
 
     #[inline(always)]
-    fn add_hint(&self, home: u32, distance: u32) -> Result<(), Refused> {
+    fn add_hint(&self, home: u32, distance: u32) -> bool {
         if distance == 0 {
-            return Ok(());
+            return true;
         }
-        let slot = self.memory.slot(home).ok_or(Refused::Full)?;
+        let Some(slot) = self.memory.slot(home) else {
+            return false;
+        };
         for _ in 0..TRIES {
             let hints = Hints(slot.load(place::HINTS));
-            let with = hints.with(distance).ok_or(Refused::Contended)?;
+            let Some(with) = hints.with(distance) else {
+                return false;
+            };
             if slot.exchange(place::HINTS, hints.0, with.0) {
-                return Ok(());
+                return true;
             }
         }
-        Err(Refused::Contended)
+        false
     }
 }
 

@@ -32,7 +32,7 @@ impl<F: Wide, S> Hit<F, S> {
 /// No slot: tables are smaller.
 const NONE: u32 = u32::MAX;
 
-impl<F: Wide, M: Memory> Table<'_, F, M> {
+impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// The half with this key, whether its time is over or not.
     #[inline(always)]
     pub fn find(&self, key: &Key<F>) -> Option<Hit<F, M::Slot>> {
@@ -78,7 +78,8 @@ impl<F: Wide, M: Memory> Table<'_, F, M> {
             fits.then_some((index, slot, meta))
         };
         // Its own home, and the next one if keys have gone there.
-        for home in home..=home + 1 {
+        for step in 0..2 {
+            let home = home + step;
             let slot = self.memory.slot(home)?;
             if let Some(found) = fits(home, slot) {
                 return Some(found);

@@ -2,7 +2,7 @@
 
 use crate::{Family, Tuple, V4, V6};
 
-use super::{Role, Slot, slot::place};
+use super::{Meta, Role, Slot, slot::place};
 
 /// A family whose tuples go into slots.
 pub trait Wide: Family {
@@ -143,6 +143,18 @@ impl<F: Wide> Key<F> {
             ports: tuple.port_word(),
             protocol,
             role,
+        }
+    }
+
+    /// The key of the half in this slot, which does not change meanwhile.
+    #[inline(always)]
+    pub fn of_slot<S: Slot>(slot: S) -> Self {
+        let meta = Meta(slot.load(place::META));
+        Self {
+            addresses: F::load(slot, place::ADDRESSES),
+            ports: slot.load(place::PORTS) as u32,
+            protocol: meta.protocol(),
+            role: meta.role(),
         }
     }
 

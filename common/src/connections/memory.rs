@@ -1,6 +1,8 @@
 //! What the table needs of its memory: the programs have a BPF array, the agent a mapping of it,
 //! the tests atomics of the standard library and of the model checker.
 
+use super::{Meta, Table, Wide, slot::place};
+
 /// The words of one slot.
 ///
 /// An implementation has to give at least C11's acquire for loads, release for stores, and both
@@ -17,10 +19,62 @@ pub trait Slot: Copy {
 }
 
 /// The slots of a table.
-pub trait Memory {
-    /// A reference to one.
+///
+/// What the table does rarely it does through the provided methods here, which take and give
+/// numbers alone. The programs override them, by functions that the verifier looks at once each, where
+/// the whole in one piece would be too much for it; they call the same code of [`Table`].
+pub trait Memory: Copy {
+    /// The family whose halves are in it.
+    type Family: Wide;
+    /// A reference to one slot.
     type Slot: Slot;
 
     /// The slot with this index; `None` if there is none.
     fn slot(&self, index: u32) -> Option<Self::Slot>;
+
+    /// The first slot from `begin` to `end` that is free or may give way
+    /// ([`Meta::may_give_way`]).
+    #[inline(always)]
+    fn first_to_give_way(&self, begin: u32, end: u32) -> Option<u32> {
+        (begin..=end).find(|&index| {
+            self.slot(index)
+                .is_some_and(|slot| Meta(slot.load(place::META)).may_give_way())
+        })
+    }
+
+    /// [`Table::search_near_here`].
+    #[inline(always)]
+    fn search_near(table: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
+        table.search_near_here(begin, now)
+    }
+
+    /// [`Table::dismiss_here`].
+    #[inline(always)]
+    fn dismiss(table: &Table<'_, Self>, index: u32, begin: u32, now: u32) -> u64 {
+        table.dismiss_here(index, begin, now)
+    }
+
+    /// [`Table::win_here`].
+    #[inline(always)]
+    fn win(table: &Table<'_, Self>, index: u32, home: u32, spilled: bool) -> u32 {
+        table.win_here(index, home, spilled)
+    }
+
+    /// [`Table::leave_here`].
+    #[inline(always)]
+    fn leave(table: &Table<'_, Self>, index: u32, meta: u64) {
+        table.leave_here(index, meta);
+    }
+
+    /// [`Table::expire_here`].
+    #[inline(always)]
+    fn expire(table: &Table<'_, Self>, index: u32, meta: u64, now: u32) -> bool {
+        table.expire_here(index, meta, now)
+    }
+
+    /// [`Table::observe_here`].
+    #[inline(always)]
+    fn observe(table: &Table<'_, Self>, index: u32, meta: u64, signal: u64, now: u64) {
+        table.observe_here(index, meta, signal, now);
+    }
 }

@@ -95,21 +95,18 @@ pub use meta::{Kind, Meta, Role};
 pub use observe::Signal;
 pub use pair::{Half, Pair};
 pub use phase::{Phase, Room, Timeouts};
-pub use slot::{Facts, Link, Times};
-
-use core::marker::PhantomData;
+pub use slot::{Facts, Link, Times, place};
 
 /// A family's table: slots, and where keys are at home in them.
 #[derive(Debug, Clone, Copy)]
-pub struct Table<'a, F, M> {
+pub struct Table<'a, M> {
     memory: M,
     homes: u32,
     seeds: &'a Seeds,
     timeouts: &'a Timeouts,
-    family: PhantomData<F>,
 }
 
-impl<'a, F: Wide, M: Memory> Table<'a, F, M> {
+impl<'a, M: Memory> Table<'a, M> {
     /// The table in this memory, which has [`slots_for_homes`] slots.
     #[inline(always)]
     pub const fn new(memory: M, homes: u32, seeds: &'a Seeds, timeouts: &'a Timeouts) -> Self {
@@ -118,7 +115,6 @@ impl<'a, F: Wide, M: Memory> Table<'a, F, M> {
             homes,
             seeds,
             timeouts,
-            family: PhantomData,
         }
     }
 
@@ -129,7 +125,7 @@ impl<'a, F: Wide, M: Memory> Table<'a, F, M> {
     }
 
     #[inline(always)]
-    fn home(&self, key: &Key<F>) -> u32 {
+    fn home(&self, key: &Key<M::Family>) -> u32 {
         hash::home(self.seeds.hash(key), self.homes)
     }
 }

@@ -25,15 +25,42 @@ pub enum Signal {
     Reset,
 }
 
+impl Signal {
+    /// As a number.
+    const fn number(self) -> u64 {
+        match self {
+            Self::Data => 0,
+            Self::Open => 1,
+            Self::Fin => 2,
+            Self::Reset => 3,
+            Self::Answer(number) => 4 | (number as u64) << 32,
+            Self::Acknowledge(number) => 5 | (number as u64) << 32,
+        }
+    }
+
+    /// The signal with this [`Self::number`].
+    const fn of_number(number: u64) -> Self {
+        match number as u32 {
+            1 => Self::Open,
+            2 => Self::Fin,
+            3 => Self::Reset,
+            4 => Self::Answer((number >> 32) as u32),
+            5 => Self::Acknowledge((number >> 32) as u32),
+            _ => Self::Data,
+        }
+    }
+}
+
 /// What one side's reset is known by at the two halves.
 const RESETS: u16 = Meta::RESET | Meta::PEER_RESET;
 
-impl<F: Wide, M: Memory> Table<'_, F, M> {
+impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// The half of a packet with this key, unless its time is over.
     #[inline(always)]
     pub fn lookup(&self, key: &Key<F>, now: u32) -> Option<Hit<F, M::Slot>> {
         let hit = self.find(key)?;
-        if hit.times.idle(now) > self.timeouts.shortest && self.expire(half(&hit), now) {
+        if hit.times.idle(now) > self.timeouts.shortest && M::expire(self, hit.index, hit.meta.0, now)
+        {
             return None;
         }
         Some(hit)
@@ -65,32 +92,47 @@ impl<F: Wide, M: Memory> Table<'_, F, M> {
         if plain && Self::is_settled(hit) {
             return;
         }
-        let first_of_tick = hit.times.last_seen() != now;
-        let half = half(hit);
+        // A flow that nobody answers is looked at once a tick, so that its packets cost little.
+        let is_flow = !matches!(hit.meta.protocol(), TCP | SCTP);
+        let is_first = hit.times.last_seen() != now || !hit.meta.has(Meta::REPLIED);
+        let is_reply = hit.meta.role() == Role::Reply;
+        if plain && is_flow && !is_first && !(is_reply && hit.meta.has_any(RESETS)) {
+            return;
+        }
+        M::observe(self, hit.index, hit.meta.0, signal.number(), now.into());
+    }
+
+    /// Notes what a packet says of the half that was found in this slot.
+    #[inline(always)]
+    pub fn observe_here(&self, index: u32, meta: u64, signal: u64, now: u64) {
+        let Some(slot) = self.memory.slot(index) else {
+            return;
+        };
+        let half = Half {
+            index,
+            slot,
+            meta: Meta(meta),
+        };
+        let (signal, now) = (Signal::of_number(signal), now as u32);
         if signal == Signal::Reset {
             return self.note_reset(half);
         }
-        if hit.meta.has_any(RESETS) {
+        if half.meta.has_any(RESETS) {
             self.revive(half);
         }
-        match hit.meta.role() {
-            Role::Forward => self.observe_client(half, signal, now, first_of_tick),
+        match half.meta.role() {
+            Role::Forward => self.observe_client(half, signal, now),
             Role::Reply => self.observe_backend(half, signal, now),
         }
     }
 
     #[inline(always)]
-    fn observe_client(&self, half: Half<M::Slot>, signal: Signal, now: u32, first_of_tick: bool) {
+    fn observe_client(&self, half: Half<M::Slot>, signal: Signal, now: u32) {
         let meta = half.meta;
         if signal == Signal::Fin {
             mark(half, Meta::FIN, 0);
         }
         if meta.has(Meta::ASSURED) {
-            return;
-        }
-        // Once a tick, so that a flow that nobody answers costs little.
-        let is_flow = !matches!(meta.protocol(), TCP | SCTP);
-        if is_flow && !first_of_tick {
             return;
         }
         let Other::Live(reply) = self.other(half.slot) else {

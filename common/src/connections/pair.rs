@@ -6,7 +6,7 @@ use super::{
 
 /// Tries of an exchange that only a packet of the same half, or a neighbour that enters or leaves, can
 /// make fail. Who has had that many gives up, which costs a line of reading, never a connection.
-pub(super) const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 4;
 
 /// One half, as it was when it was read.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ pub enum Other<S> {
     Gone,
 }
 
-impl<F: Wide, M: Memory> Table<'_, F, M> {
+impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Who is at the other end.
     #[inline(always)]
     pub fn other(&self, slot: M::Slot) -> Other<M::Slot> {
@@ -82,7 +82,12 @@ impl<F: Wide, M: Memory> Table<'_, F, M> {
 
     /// Whether the time of this half's connection is over; if so, it is ended.
     #[inline(always)]
-    pub fn expire(&self, half: Half<M::Slot>, now: u32) -> bool {
+    pub fn expire_here(&self, index: u32, meta: u64, now: u32) -> bool {
+        let Some(slot) = self.memory.slot(index) else {
+            return true;
+        };
+        let meta = Meta(meta);
+        let half = Half { index, slot, meta };
         match self.other(half.slot) {
             Other::Busy => false,
             Other::Gone => {

@@ -3,15 +3,15 @@
 /// Places of the words. The addresses of an IPv4 half take one word each for key and translation,
 /// those of an IPv6 half four.
 pub mod place {
-    /// [`super::super::Meta`].
+    /// [`crate::connections::Meta`].
     pub const META: usize = 0;
-    /// [`super::super::Hints`]: of the home, not of the half that is here.
+    /// [`crate::connections::Hints`]: of the home, not of the half that is here.
     pub const HINTS: usize = 1;
-    /// [`super::Link`].
+    /// [`crate::connections::Link`].
     pub const LINK: usize = 2;
-    /// [`super::Facts`].
+    /// [`crate::connections::Facts`].
     pub const FACTS: usize = 3;
-    /// [`super::Times`].
+    /// [`crate::connections::Times`].
     pub const TIMES: usize = 4;
     /// The key's ports, then the translated ones.
     pub const PORTS: usize = 5;

@@ -1,6 +1,7 @@
 //! Memory of the standard library's atomics, and a table in it.
 
 use alloc::{boxed::Box, vec::Vec};
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
@@ -40,34 +41,35 @@ impl Slot for Words<'_> {
 }
 
 /// The slots of a table.
-pub struct Heap {
+pub struct Heap<F> {
     words: Box<[AtomicU64]>,
-    slot_words: usize,
     pub homes: u32,
+    family: PhantomData<F>,
 }
 
-impl Heap {
-    pub fn new<F: Wide>(homes: u32) -> Self {
+impl<F: Wide> Heap<F> {
+    pub fn new(homes: u32) -> Self {
         let slots = slots_for_homes(homes) as usize;
         let words: Vec<AtomicU64> = (0..slots * F::SLOT_WORDS).map(|_| AtomicU64::new(0)).collect();
         Self {
             words: words.into(),
-            slot_words: F::SLOT_WORDS,
             homes,
+            family: PhantomData,
         }
     }
 
-    pub fn table<F: Wide>(&self) -> Table<'_, F, &Self> {
+    pub fn table(&self) -> Table<'_, &Self> {
         Table::new(self, self.homes, &SEEDS, &TIMEOUTS)
     }
 }
 
-impl<'a> Memory for &'a Heap {
+impl<'a, F: Wide> Memory for &'a Heap<F> {
+    type Family = F;
     type Slot = Words<'a>;
 
     fn slot(&self, index: u32) -> Option<Words<'a>> {
-        let begin = index as usize * self.slot_words;
-        self.words.get(begin..begin + self.slot_words).map(Words)
+        let begin = index as usize * F::SLOT_WORDS;
+        self.words.get(begin..begin + F::SLOT_WORDS).map(Words)
     }
 }
 

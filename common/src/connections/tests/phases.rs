@@ -14,14 +14,14 @@ const BACKEND: u32 = 0x0a01_0103;
 
 /// A table with one connection in it, and a clock.
 struct World {
-    heap: Heap,
+    heap: Heap<V4>,
     connection: Connection<V4>,
     now: u32,
 }
 
 impl World {
     fn new(protocol: u8, seen: u16) -> Self {
-        let heap = Heap::new::<V4>(64);
+        let heap = Heap::<V4>::new(64);
         let connection = connection(0x0a01_0105, 40_000, BACKEND, protocol, seen);
         let now = 1000;
         heap.table().open(&connection, now).unwrap();
@@ -41,7 +41,7 @@ impl World {
 
     /// A packet; whether its connection is known.
     fn packet(&self, role: Role, signal: Signal) -> bool {
-        let table = self.heap.table::<V4>();
+        let table = self.heap.table();
         let Some(hit) = table.lookup(&self.key(role), self.now) else {
             return false;
         };
@@ -63,7 +63,7 @@ impl World {
     }
 
     fn phase(&self) -> Option<Phase> {
-        let table = self.heap.table::<V4>();
+        let table = self.heap.table();
         let hit = table.find(&self.key(Role::Forward))?;
         let pair = table.pair(half(&hit))?;
         Some(Phase::of(pair.forward.meta, pair.reply.meta))
@@ -222,7 +222,7 @@ fn an_association_is_open_when_the_backend_has_taken_the_cookie() {
 #[test]
 fn a_tuple_is_one_connections() {
     let world = World::new(TCP, Meta::OPENED);
-    let table = world.heap.table::<V4>();
+    let table = world.heap.table();
     assert_eq!(table.open(&world.connection, world.now), Err(Refused::Exists));
     let mut other = world.connection;
     other.client.destination_port = 443_u16.to_be();
@@ -238,8 +238,8 @@ fn a_tuple_is_one_connections() {
 
 #[test]
 fn six_dozen_bits_of_address_are_told_apart() {
-    let heap = Heap::new::<V6>(64);
-    let table = heap.table::<V6>();
+    let heap = Heap::<V6>::new(64);
+    let table = heap.table();
     let tuple = |word: usize, side: u32| {
         let mut addresses = [0; 8];
         addresses[word] = 1;

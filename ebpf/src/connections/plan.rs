@@ -1,0 +1,30 @@
+//! What the prototype's programs do in a run: the layout that it shares with the bench, which
+//! includes this file.
+
+/// Flows whose packets come in turn.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// How many flows there are.
+    pub flows: u32,
+    /// The flow of the packet that came last.
+    pub flow: u32,
+    /// How far the next packet's flow is from it.
+    pub step: u32,
+    /// The number of the first flow: those of different runs need not meet.
+    pub first: u32,
+    /// The tick.
+    pub now: u32,
+    /// [`TCP`] or UDP, with which flows are opened and looked up.
+    pub protocol: u32,
+    /// Whether an opened TCP connection is established at once by its handshake.
+    pub establish: u32,
+    /// Zero.
+    pub padding: u32,
+    /// How many packets went well: found what they sought, or opened a connection.
+    pub done: u64,
+    /// How many did not.
+    pub failed: u64,
+    /// What keeps the compiler from leaving the work out.
+    pub sink: u64,
+}

@@ -1,0 +1,135 @@
+//! The connection table beside the kernel's hash, without packets around them: what a lookup and
+//! an insertion take in either, in turn.
+//!
+//! `cargo bench -p shunt-tests --bench connections -- OBJECT [QUICK]`, as root; OBJECT is the binary
+//! `shunt-connections` of the package `shunt-ebpf`.
+
+#[path = "../packets/clock.rs"]
+mod clock;
+mod study;
+mod subject;
+
+use std::env;
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    study::{Study, medians},
+    subject::{Kernel, Load},
+};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).filter(|it| it != "--bench").collect();
+    let object = arguments.first().context("give the object's path")?;
+    let rounds = match arguments.get(1) {
+        Some(number) => number.parse().context("not a number of rounds")?,
+        None => 21,
+    };
+    let wanted = arguments.get(2).cloned().unwrap_or_default();
+    clock::stay_on_this_processor()?;
+    if "sizes".starts_with(&wanted) {
+        Kernel::load(object, 1 << 19, None)?.print_sizes()?;
+    }
+    for family in ["v4", "v6"] {
+        for (flows, entries) in [(1, 1 << 19), (65_536, 1 << 19), (1_048_576, 1 << 22)] {
+            let name = format!("find {family} {flows}");
+            if name.starts_with(&wanted) {
+                find(object, family, flows, entries, rounds).context(name)?;
+            }
+        }
+    }
+    for family in ["v4", "v6"] {
+        for (name, eighths) in [("empty", 0), ("half full", 4), ("7/8 full", 7)] {
+            let title = format!("open {family} {name}");
+            if title.starts_with(&wanted) {
+                open(object, family, name, eighths, rounds).context(title)?;
+            }
+        }
+    }
+    if "flood".starts_with(&wanted) {
+        flood(object, rounds)?;
+    }
+    Ok(())
+}
+
+/// Packets of open connections, one of each in turn.
+fn find(object: &str, family: &str, flows: u32, entries: u32, rounds: usize) -> Result<()> {
+    let mut kernel = Kernel::load(object, entries, Some(family))?;
+    let load = Load::tcp(flows);
+    for program in ["hash_open", "table_open", "table_establish"] {
+        kernel.run_each(&format!("{program}_{family}"), &load)?;
+    }
+    let mut study = Study::default();
+    for _ in 0..rounds {
+        let idle = kernel.cost(&format!("idle_{family}"), &load)?;
+        let mut sample = vec![("idle", idle)];
+        for what in ["request", "reply"] {
+            if family == "v6" && what == "reply" {
+                continue;
+            }
+            let hash = kernel.cost(&format!("hash_{what}_{family}"), &load)? - idle;
+            let table = kernel.cost(&format!("table_{what}_{family}"), &load)? - idle;
+            let names = match what {
+                "request" => ["hash request", "table request", "request, table over hash"],
+                _ => ["hash reply", "table reply", "reply, table over hash"],
+            };
+            sample.extend([(names[0], hash), (names[1], table), (names[2], table / hash)]);
+        }
+        study.add(sample);
+    }
+    study.print(&format!("{family}, {flows} flows in turn, {entries} entries"));
+    Ok(())
+}
+
+/// New connections, in a table that is partly full of established ones.
+fn open(object: &str, family: &str, name: &str, eighths: u32, rounds: usize) -> Result<()> {
+    const ENTRIES: u32 = 1 << 19;
+    const OPENED: u32 = ENTRIES / 32;
+    let mut study = Study::default();
+    for _ in 0..rounds.div_ceil(3) {
+        let mut kernel = Kernel::load(object, ENTRIES, Some(family))?;
+        let there = ENTRIES / 2 / 8 * eighths;
+        if there > 0 {
+            let load = Load::tcp(there);
+            for program in ["hash_open", "table_open", "table_establish"] {
+                kernel.run_each(&format!("{program}_{family}"), &load)?;
+            }
+        }
+        let load = Load::tcp(OPENED).after(there);
+        let idle = kernel.run(&format!("idle_{family}"), &load, OPENED)?;
+        let hash = kernel.run_each(&format!("hash_open_{family}"), &load)? - idle;
+        let table = kernel.run_each(&format!("table_open_{family}"), &load)? - idle;
+        study.add(vec![
+            ("hash open", hash),
+            ("table open", table),
+            ("open, table over hash", table / hash),
+        ]);
+    }
+    study.print(&format!("{family}, new connections, {name}"));
+    Ok(())
+}
+
+/// Half-open connections without end, beside established ones: what one costs, and whether those
+/// stay.
+fn flood(object: &str, rounds: usize) -> Result<()> {
+    const ENTRIES: u32 = 1 << 19;
+    let mut kernel = Kernel::load(object, ENTRIES, Some("v4"))?;
+    let open = Load::tcp(ENTRIES / 4);
+    for program in ["table_open_v4", "table_establish_v4"] {
+        kernel.run_each(program, &open)?;
+    }
+    let mut study = Study::default();
+    let mut first = ENTRIES;
+    for round in 0..rounds as u32 * 4 {
+        let load = Load::tcp(ENTRIES / 4).after(first).at(1000 + round);
+        first += ENTRIES / 4;
+        let idle = kernel.run("idle_v4", &load, ENTRIES / 4)?;
+        let flood = kernel.run_each("table_open_v4", &load)? - idle;
+        study.add(vec![("half-open connection in a flood", flood)]);
+    }
+    study.print("v4, a flood beside 131,072 established connections (25 %)");
+    let (done, failed) = kernel.count("table_request_v4", &open.at(1000))?;
+    println!("of the established connections {done} are there and {failed} are not\n");
+    let _ = medians(&[0.0]);
+    Ok(())
+}
