@@ -1,7 +1,7 @@
 //! Finding a slot for a new half: a free one, or one whose connection is given up for it.
 
 use super::{
-    Hints, Key, Kind, Memory, Meta, Phase, Role, Room, Slot, Table, Times, Wide,
+    Hints, Key, Kind, Memory, Meta, Phase, Role, Room, Slot, Table, Times, Wanted, Wide,
     pair::{Half, Other, in_order, release},
     slot::place,
 };
@@ -11,6 +11,9 @@ pub const REACH: u32 = 255;
 
 /// How many slots are compared to find the one that gives way; of those farther away, the first does.
 const NEAR: u32 = 16;
+
+/// How far a free slot is searched before somebody who has just begun has to give way.
+const FAR: u32 = 80;
 
 /// How often the search begins again when what it chose has changed meanwhile.
 const SEARCHES: u32 = 2;
@@ -33,6 +36,9 @@ pub struct Claim<S> {
 /// No slot's index.
 const NOBODY: u32 = u32::MAX;
 
+/// A bit above every index: what it is of has been silent for no longer than a handshake may take.
+const YOUNG: u32 = 1 << 31;
+
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Claims a slot for a half with this key: near its home a free one, or else the one that has been
     /// silent for the longest of those near that are over, or else unassured; a free one farther away if
@@ -47,13 +53,20 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         let mut index = NOBODY;
         for _ in 0..SEARCHES {
             let near = M::search_near(self, begin, now);
-            // First a free one or one that is over, then one that is unassured.
             index = near as u32;
             if index != NOBODY {
                 taken = M::dismiss(self, index, begin, now);
             }
-            if taken == 0 && (near >> 32) as u32 != NOBODY {
-                index = (near >> 32) as u32;
+            let unassured = (near >> 32) as u32;
+            if taken == 0 && unassured != NOBODY {
+                // Who has just begun stays if there is a free slot farther away.
+                index = unassured & !YOUNG;
+                if unassured & YOUNG != 0 {
+                    index = self
+                        .memory
+                        .first_of(Wanted::Free, begin + NEAR, begin + FAR)
+                        .unwrap_or(index);
+                }
                 taken = M::dismiss(self, index, begin, now);
             }
             if taken != 0 || near == u64::MAX {
@@ -61,7 +74,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             }
         }
         if taken == 0 {
-            index = self.memory.first_to_give_way(begin + NEAR, begin + REACH)?;
+            index = self
+                .memory
+                .first_of(Wanted::GivesWay, begin + NEAR, begin + REACH)?;
             taken = M::dismiss(self, index, begin, now);
         }
         if taken == 0 {
@@ -78,7 +93,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// Looks for a slot near `begin`. Gives, in the lower half, the index of a free one or of the one
     /// that has been silent for the longest of those that may be over; in the upper half that of those
-    /// that are unassured; all bits where there is none.
+    /// that are unassured, with [`YOUNG`] if it is; all bits where there is none.
     #[inline(always)]
     pub fn search_near_here(&self, begin: u32, now: u32) -> u64 {
         let (mut over, mut over_idle) = (NOBODY, 0);
@@ -105,6 +120,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
                 }
                 Kind::Busy | Kind::Pending => {}
             }
+        }
+        if unassured != NOBODY && unassured_idle < self.timeouts.lasting {
+            unassured |= YOUNG;
         }
         u64::from(over) | u64::from(unassured) << 32
     }

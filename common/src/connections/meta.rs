@@ -126,16 +126,6 @@ impl Meta {
         self.has_any(Self::FIN | Self::RESET | Self::PEER_RESET)
     }
 
-    /// Whether the slot is free, or has a half that may have to give way: the other half tells.
-    #[inline(always)]
-    pub const fn may_give_way(self) -> bool {
-        match self.kind() {
-            Kind::Free => true,
-            Kind::Live => !self.has(Self::ASSURED) || self.may_be_over(),
-            Kind::Busy | Kind::Pending => false,
-        }
-    }
-
     /// Whether a half of this protocol and role is here: a live one, or also one that is pending.
     #[inline(always)]
     pub const fn is(self, protocol: u8, role: Role, also_pending: bool) -> bool {

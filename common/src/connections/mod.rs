@@ -90,7 +90,7 @@ pub use find::Hit;
 pub use hash::Seeds;
 pub use hints::Hints;
 pub use key::{Key, Wide};
-pub use memory::{Memory, Slot};
+pub use memory::{Memory, Slot, Wanted};
 pub use meta::{Kind, Meta, Role};
 pub use observe::Signal;
 pub use pair::{Half, Pair};

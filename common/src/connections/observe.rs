@@ -92,11 +92,10 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         if plain && Self::is_settled(hit) {
             return;
         }
-        // A flow that nobody answers is looked at once a tick, so that its packets cost little.
+        // A flow that has not lasted yet is looked at once a tick, so that its packets cost little.
         let is_flow = !matches!(hit.meta.protocol(), TCP | SCTP);
-        let is_first = hit.times.last_seen() != now || !hit.meta.has(Meta::REPLIED);
-        let is_reply = hit.meta.role() == Role::Reply;
-        if plain && is_flow && !is_first && !(is_reply && hit.meta.has_any(RESETS)) {
+        let is_first_reply = hit.meta.role() == Role::Reply && !hit.meta.has(Meta::REPLIED);
+        if plain && is_flow && hit.times.last_seen() == now && !is_first_reply {
             return;
         }
         M::observe(self, hit.index, hit.meta.0, signal.number(), now.into());

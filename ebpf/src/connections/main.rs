@@ -55,8 +55,8 @@ static TIMEOUTS: Timeouts = Timeouts::linux(4);
 
 /// A family with its table, and the tuples of flows.
 trait Tracked: Hashed {
-    type Memory: Memory;
-    fn table() -> Table<'static, Self, Self::Memory>;
+    type Memory: Memory<Family = Self>;
+    fn table() -> Table<'static, Self::Memory>;
     fn address(last: u32) -> Self::Address;
 }
 
@@ -64,7 +64,7 @@ impl Tracked for V4 {
     type Memory = SlotsV4;
 
     #[inline(always)]
-    fn table() -> Table<'static, Self, SlotsV4> {
+    fn table() -> Table<'static, SlotsV4> {
         Table::new(SlotsV4, HOMES.load(), &SEEDS, &TIMEOUTS)
     }
 
@@ -78,7 +78,7 @@ impl Tracked for V6 {
     type Memory = SlotsV6;
 
     #[inline(always)]
-    fn table() -> Table<'static, Self, SlotsV6> {
+    fn table() -> Table<'static, SlotsV6> {
         Table::new(SlotsV6, HOMES.load(), &SEEDS, &TIMEOUTS)
     }
 

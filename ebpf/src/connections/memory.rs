@@ -7,7 +7,12 @@ use aya_ebpf::{
     helpers::bpf_loop,
     macros::btf_map,
 };
-use shunt_common::connections::{Memory, Meta, Slot, homes_for, place, slots_for_homes};
+use shunt_common::{
+    V4, V6,
+    connections::{Memory, Meta, Slot, Table, Wanted, homes_for, place, slots_for_homes},
+};
+
+use crate::Tracked as _;
 
 /// A value area of an array is page aligned if it can be mapped, and not aligned to lines else.
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -35,37 +40,107 @@ pub struct SlotsV4;
 #[derive(Clone, Copy, Default)]
 pub struct SlotsV6;
 
-impl Memory for SlotsV4 {
-    type Slot = Words;
+/// A family's memory, and what is done rarely as functions that the verifier looks at by
+/// themselves: they are global.
+macro_rules! memory {
+    ($slots:ident, $map:ident, $family:ty: $search:ident, $dismiss:ident, $win:ident,
+     $leave:ident, $expire:ident, $observe:ident) => {
+        impl Memory for $slots {
+            type Family = $family;
+            type Slot = Words;
 
-    #[inline(always)]
-    fn slot(&self, index: u32) -> Option<Words> {
-        SLOTS_V4.get_ptr_mut(index).map(|slot| Words(slot.cast()))
-    }
+            #[inline(always)]
+            fn slot(&self, index: u32) -> Option<Words> {
+                $map.get_ptr_mut(index).map(|slot| Words(slot.cast()))
+            }
 
-    #[inline(always)]
-    fn first_to_give_way(&self, begin: u32, end: u32) -> Option<u32> {
-        first(*self, begin, end)
-    }
+            #[inline(always)]
+            fn first_of(&self, wanted: Wanted, begin: u32, end: u32) -> Option<u32> {
+                first(*self, wanted, begin, end)
+            }
+
+            #[inline(always)]
+            fn search_near(_: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
+                $search(begin, now)
+            }
+
+            #[inline(always)]
+            fn dismiss(_: &Table<'_, Self>, index: u32, begin: u32, now: u32) -> u64 {
+                $dismiss(index, begin, now)
+            }
+
+            #[inline(always)]
+            fn win(_: &Table<'_, Self>, index: u32, home: u32, spilled: bool) -> u32 {
+                $win(index, home, spilled.into()) as u32
+            }
+
+            #[inline(always)]
+            fn leave(_: &Table<'_, Self>, index: u32, meta: u64) {
+                $leave(index, meta);
+            }
+
+            #[inline(always)]
+            fn expire(_: &Table<'_, Self>, index: u32, meta: u64, now: u32) -> bool {
+                $expire(index, meta, now) != 0
+            }
+
+            #[inline(always)]
+            fn observe(_: &Table<'_, Self>, index: u32, meta: u64, signal: u64, now: u64) {
+                $observe(index, meta, signal, now);
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $search(begin: u32, now: u32) -> u64 {
+            <$family>::table().search_near_here(begin, now)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $dismiss(index: u32, begin: u32, now: u32) -> u64 {
+            <$family>::table().dismiss_here(index, begin, now)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $win(index: u32, home: u32, spilled: u32) -> u64 {
+            <$family>::table()
+                .win_here(index, home, spilled != 0)
+                .into()
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $leave(index: u32, meta: u64) -> u64 {
+            <$family>::table().leave_here(index, meta);
+            0
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $expire(index: u32, meta: u64, now: u32) -> u64 {
+            <$family>::table().expire_here(index, meta, now).into()
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $observe(index: u32, meta: u64, signal: u64, now: u64) -> u64 {
+            <$family>::table().observe_here(index, meta, signal, now);
+            0
+        }
+    };
 }
 
-impl Memory for SlotsV6 {
-    type Slot = Words;
-
-    #[inline(always)]
-    fn slot(&self, index: u32) -> Option<Words> {
-        SLOTS_V6.get_ptr_mut(index).map(|slot| Words(slot.cast()))
-    }
-
-    #[inline(always)]
-    fn first_to_give_way(&self, begin: u32, end: u32) -> Option<u32> {
-        first(*self, begin, end)
-    }
-}
+memory!(SlotsV4, SLOTS_V4, V4:
+    search_v4, dismiss_v4, win_v4, leave_v4, expire_v4, observe_v4);
+memory!(SlotsV6, SLOTS_V6, V6:
+    search_v6, dismiss_v6, win_v6, leave_v6, expire_v6, observe_v6);
 
 /// A search, on the caller's stack.
 struct Search {
     begin: u32,
+    free_only: u32,
     found: u32,
 }
 
@@ -73,9 +148,10 @@ struct Search {
 const NOWHERE: u32 = u32::MAX;
 
 #[inline(always)]
-fn first<M: Memory + Default>(_: M, begin: u32, end: u32) -> Option<u32> {
+fn first<M: Memory + Default>(_: M, wanted: Wanted, begin: u32, end: u32) -> Option<u32> {
     let mut search = Search {
         begin,
+        free_only: (wanted == Wanted::Free).into(),
         found: NOWHERE,
     };
     // SAFETY: the kernel calls `step` with the search's address, while this function runs.
@@ -99,7 +175,12 @@ extern "C" fn step<M: Memory + Default>(step: u32, search: *mut c_void) -> c_lon
     let Some(slot) = M::default().slot(index) else {
         return 1;
     };
-    if Meta(slot.load(place::META)).may_give_way() {
+    let wanted = if search.free_only == 0 {
+        Wanted::GivesWay
+    } else {
+        Wanted::Free
+    };
+    if wanted.fits(Meta(slot.load(place::META))) {
         search.found = index;
         return 1;
     }

@@ -31,8 +31,13 @@ fn main() -> Result<()> {
         Kernel::load(object, 1 << 19, None)?.print_sizes()?;
     }
     for family in ["v4", "v6"] {
-        for (flows, entries) in [(1, 1 << 19), (65_536, 1 << 19), (1_048_576, 1 << 22)] {
-            let name = format!("find {family} {flows}");
+        for (flows, entries) in [
+            (1, 1 << 19),
+            (65_536, 1 << 17),
+            (65_536, 1 << 19),
+            (1_048_576, 1 << 22),
+        ] {
+            let name = format!("find {family} {flows} of {entries}");
             if name.starts_with(&wanted) {
                 find(object, family, flows, entries, rounds).context(name)?;
             }
@@ -57,7 +62,7 @@ fn find(object: &str, family: &str, flows: u32, entries: u32, rounds: usize) -> 
     let mut kernel = Kernel::load(object, entries, Some(family))?;
     let load = Load::tcp(flows);
     for program in ["hash_open", "table_open", "table_establish"] {
-        kernel.run_each(&format!("{program}_{family}"), &load)?;
+        kernel.run_each(&format!("{program}_{family}"), &load.in_order())?;
     }
     let mut study = Study::default();
     for _ in 0..rounds {

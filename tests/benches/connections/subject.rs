@@ -37,6 +37,7 @@ pub struct Load {
     first: u32,
     now: u32,
     protocol: u32,
+    in_order: bool,
 }
 
 impl Load {
@@ -47,6 +48,7 @@ impl Load {
             first: 0,
             now: 1000,
             protocol: 6,
+            in_order: false,
         }
     }
 
@@ -54,6 +56,16 @@ impl Load {
     #[must_use]
     pub const fn after(self, first: u32) -> Self {
         Self { first, ..self }
+    }
+
+    /// The same, each flow after its neighbour: who opens connections in the order in which their
+    /// packets come finds the entries of the kernel's hash one behind the other.
+    #[must_use]
+    pub const fn in_order(self) -> Self {
+        Self {
+            in_order: true,
+            ..self
+        }
     }
 
     /// The same at another tick.
@@ -65,7 +77,11 @@ impl Load {
     fn plan(&self) -> Plan {
         Plan {
             flows: self.flows,
-            step: step(self.flows),
+            step: if self.in_order {
+                1 % self.flows
+            } else {
+                step(self.flows)
+            },
             first: self.first,
             now: self.now,
             protocol: self.protocol,
