@@ -1,4 +1,8 @@
 //! The table against a plain model, under a scheduler, and full.
 
+mod fill;
+mod integrity;
 mod memory;
+mod model;
 mod phases;
+mod races;

@@ -1,0 +1,125 @@
+//! Full tables, and floods.
+
+use alloc::vec::Vec;
+
+use crate::{
+    TCP, V4,
+    connections::{
+        Connection, Meta, Phase, Refused, Signal, homes_for,
+        observe::half,
+        tests::{
+            integrity::check,
+            memory::{Heap, SECOND, connection},
+        },
+    },
+};
+
+/// Connection number `number`, through SNAT or not.
+fn numbered(number: u32) -> Connection<V4> {
+    let mut new = connection(
+        0x0a80_0000 + number / 4096,
+        20_480 + (number % 4096) as u16,
+        0x0a01_0103 + number % 7,
+        TCP,
+        Meta::OPENED,
+    );
+    if number.is_multiple_of(3) {
+        new.translated.source = 0xc0a8_100a_u32.to_be();
+        new.translated.destination = (0x0a02_0000 + number / 3000).to_be();
+        new.translated.source_port = (61_000 + (number / 3 % 1000) as u16).to_be();
+    }
+    new
+}
+
+fn establish(heap: &Heap<V4>, new: &Connection<V4>, now: u32) -> bool {
+    let table = heap.table();
+    let Some(hit) = table.lookup(&new.reply_key(), now) else {
+        return false;
+    };
+    table.observe(&hit, Signal::Answer(5), now);
+    let Some(hit) = table.lookup(&new.forward_key(), now) else {
+        return false;
+    };
+    table.observe(&hit, Signal::Acknowledge(5), now);
+    is_established(heap, new)
+}
+
+fn is_established(heap: &Heap<V4>, of: &Connection<V4>) -> bool {
+    let table = heap.table();
+    table
+        .find(&of.forward_key())
+        .and_then(|hit| table.pair(half(&hit)))
+        .is_some_and(|pair| Phase::of(pair.forward.meta, pair.reply.meta) == Phase::Established)
+}
+
+#[test]
+fn established_connections_are_not_refused() {
+    const HALVES: u32 = 1 << 17;
+    let heap = Heap::<V4>::new(homes_for(HALVES));
+    let all: Vec<_> = (0..HALVES / 2).map(numbered).collect();
+    for new in &all {
+        assert_eq!(heap.table().open(new, 0), Ok(()));
+        assert!(establish(&heap, new, 0));
+    }
+    assert!(all.iter().all(|it| is_established(&heap, it)));
+    assert_eq!(check(&heap.table()), all.len());
+}
+
+#[test]
+fn beyond_what_was_promised_much_more_fits_and_nobody_established_gives_way() {
+    const HALVES: u32 = 1 << 12;
+    let heap = Heap::<V4>::new(homes_for(HALVES));
+    let mut open = Vec::new();
+    let mut refused = 0;
+    for number in 0..HALVES {
+        let new = numbered(number);
+        match heap.table().open(&new, 0) {
+            Ok(()) => {
+                assert!(establish(&heap, &new, 0));
+                open.push(new);
+            }
+            Err(Refused::Full | Refused::Contended) => refused += 1,
+            Err(Refused::Exists) => panic!("{number} is new"),
+        }
+    }
+    assert!(refused > 0, "it is twice what was promised");
+    assert!(open.iter().all(|it| is_established(&heap, it)));
+    assert!(open.len() * 10 > HALVES as usize * 6, "{} of {HALVES}", open.len());
+    check(&heap.table());
+}
+
+#[test]
+fn a_flood_displaces_nobody_established_and_lets_new_ones_in() {
+    const HALVES: u32 = 1 << 15;
+    const OPEN: u32 = HALVES / 2 / 8 * 5;
+    // As many a tick that the table is turned over in some five seconds.
+    const FLOOD_A_TICK: u32 = HALVES / 2 / 5 / SECOND;
+    let heap = Heap::<V4>::new(homes_for(HALVES));
+    let mut open: Vec<_> = (0..OPEN).map(numbered).collect();
+    for new in &open {
+        heap.table().open(new, 0).unwrap();
+        assert!(establish(&heap, new, 0));
+    }
+    let mut next = 10 * HALVES;
+    let mut shaking: Vec<Connection<V4>> = Vec::new();
+    for tick in 1..40 * SECOND {
+        // Who has knocked in the tick before, is answered in this one.
+        for new in shaking.drain(..) {
+            assert!(establish(&heap, &new, tick), "an honest client was displaced");
+            open.push(new);
+        }
+        for _ in 0..FLOOD_A_TICK {
+            let half_open = numbered(next);
+            next += 1;
+            assert_eq!(heap.table().open(&half_open, tick), Ok(()));
+            if let Some(hit) = heap.table().find(&half_open.reply_key()) {
+                heap.table().observe(&hit, Signal::Answer(5), tick);
+            }
+        }
+        let honest = numbered(5 * HALVES + tick);
+        assert_eq!(heap.table().open(&honest, tick), Ok(()));
+        shaking.push(honest);
+    }
+    assert!(open.iter().all(|it| is_established(&heap, it)));
+    check(&heap.table());
+}
