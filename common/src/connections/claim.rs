@@ -36,8 +36,14 @@ pub struct Claim<S> {
 /// No slot's index.
 const NOBODY: u32 = u32::MAX;
 
-/// A bit above every index: what it is of has been silent for no longer than a handshake may take.
-const YOUNG: u32 = 1 << 31;
+/// Bits above every index, for what was seen of the slot: that it was free,
+const FREE: u32 = 1 << 31;
+/// that its connection may be over,
+const OVER: u32 = 1 << 30;
+/// that its connection is unassured and has been silent for no longer than a handshake may take.
+const YOUNG: u32 = 1 << 29;
+/// The index.
+const INDEX: u32 = YOUNG - 1;
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Claims a slot for a half with this key: near its home a free one, or else the one that has been
@@ -60,12 +66,12 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             let unassured = (near >> 32) as u32;
             if taken == 0 && unassured != NOBODY {
                 // Who has just begun stays if there is a free slot farther away.
-                index = unassured & !YOUNG;
+                index = unassured & INDEX;
                 if unassured & YOUNG != 0 {
                     index = self
                         .memory
                         .first_of(Wanted::Free, begin + NEAR, begin + FAR)
-                        .unwrap_or(index);
+                        .map_or(index, |free| free | FREE);
                 }
                 taken = M::dismiss(self, index, begin, now);
             }
@@ -82,6 +88,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         if taken == 0 {
             return None;
         }
+        index &= INDEX;
         Some(Claim {
             index,
             slot: self.memory.slot(index)?,
@@ -93,7 +100,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// Looks for a slot near `begin`. Gives, in the lower half, the index of a free one or of the one
     /// that has been silent for the longest of those that may be over; in the upper half that of those
-    /// that are unassured, with [`YOUNG`] if it is; all bits where there is none.
+    /// that are unassured; all bits where there is none. The bits above the index say what was seen.
     #[inline(always)]
     pub fn search_near_here(&self, begin: u32, now: u32) -> u64 {
         let (mut over, mut over_idle) = (NOBODY, 0);
@@ -105,12 +112,12 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             };
             let meta = Meta(slot.load(place::META));
             match meta.kind() {
-                Kind::Free => return u64::from(index) | u64::from(NOBODY) << 32,
+                Kind::Free => return u64::from(index | FREE) | u64::from(NOBODY) << 32,
                 Kind::Live => {
                     let idle = Times(slot.load(place::TIMES)).idle(now);
                     if idle > self.timeouts.of(Phase::longest(meta)) || meta.may_be_over() {
                         if over == NOBODY || idle > over_idle {
-                            (over, over_idle) = (index, idle);
+                            (over, over_idle) = (index | OVER, idle);
                         }
                     } else if !meta.has(Meta::ASSURED)
                         && (unassured == NOBODY || idle > unassured_idle)
@@ -128,7 +135,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     }
 
     /// Takes a slot for a half that is at home at `begin`: a free one, or one whose connection may be
-    /// given up, and is ended. Gives the owner's [`Meta`], or 0.
+    /// given up, and is ended. Gives the owner's [`Meta`], or 0: also if it is no longer what the bits
+    /// above the index say, since somebody may have begun there just now.
     #[inline(always)]
     pub fn dismiss_here(&self, index: u32, begin: u32, now: u32) -> u64 {
         let taken = self.try_dismiss(index, begin, now);
@@ -136,7 +144,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     }
 
     #[inline(always)]
-    fn try_dismiss(&self, index: u32, begin: u32, now: u32) -> Option<Meta> {
+    fn try_dismiss(&self, seen: u32, begin: u32, now: u32) -> Option<Meta> {
+        let index = seen & INDEX;
         let slot = self.memory.slot(index)?;
         let meta = Meta(slot.load(place::META));
         let half = Half { index, slot, meta };
@@ -146,14 +155,25 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             Kind::Free => return self.take(half, distance),
             Kind::Busy | Kind::Pending => return None,
         }
+        if seen & FREE != 0 {
+            return None;
+        }
         let other = match self.other(slot) {
             Other::Live(other) => other,
             Other::Busy => return None,
             Other::Gone => return self.take(half, distance),
         };
         let pair = in_order(half, other);
-        if self.room(&pair, now) == Room::Never {
+        let room = self.room(&pair, now);
+        if room == Room::Never {
             self.correct(&pair);
+        }
+        let least = if seen & OVER == 0 {
+            Room::Unassured
+        } else {
+            Room::Over
+        };
+        if room > least {
             return None;
         }
         // The owner's half decides.

@@ -35,7 +35,8 @@ pub enum Refused {
     Full,
     /// There is one with this key, or somebody is entering one.
     Exists,
-    /// Others enter halves here faster than we do.
+    /// Others, or this connection's own other half, have changed the home meanwhile: another try may
+    /// succeed.
     Contended,
 }
 
@@ -152,11 +153,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Makes the half that has been written into a slot that is ours known, unless there is another with
     /// its key. If that fails, the slot is free.
     #[inline(always)]
-    fn enter(
-        &self,
-        claim: &Claim<M::Slot>,
-        pending: Meta,
-    ) -> Result<Half<M::Slot>, Refused> {
+    fn enter(&self, claim: &Claim<M::Slot>, pending: Meta) -> Result<Half<M::Slot>, Refused> {
         let &Claim {
             index,
             slot,

@@ -2,7 +2,9 @@
 
 use crate::Tuple;
 
-use super::{Hints, Key, Memory, Meta, Role, Slot, Table, Times, Wide, key, slot::place};
+use super::{
+    Hints, Key, Memory, Meta, Role, Slot, Table, Times, Wide, key, pair::Half, slot::place,
+};
 
 /// A live half that was found, as it was at one instant.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +23,17 @@ pub struct Hit<F: Wide, S> {
     pub addresses: F::Addresses,
 }
 
-impl<F: Wide, S> Hit<F, S> {
+impl<F: Wide, S: Slot> Hit<F, S> {
+    /// The half that was found.
+    #[inline(always)]
+    pub const fn half(&self) -> Half<S> {
+        Half {
+            index: self.index,
+            slot: self.slot,
+            meta: self.meta,
+        }
+    }
+
     /// The tuple that the packet leaves with.
     #[inline(always)]
     pub fn translated(&self) -> Tuple<F> {

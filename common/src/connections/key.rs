@@ -119,7 +119,10 @@ impl Wide for V6 {
 
 const _: () = assert!(place::ADDRESSES + 2 * V4::ADDRESS_WORDS <= V4::SLOT_WORDS);
 const _: () = assert!(place::ADDRESSES + 2 * V6::ADDRESS_WORDS <= V6::SLOT_WORDS);
-const _: () = assert!(V4::SLOT_WORDS % 8 == 0 && V6::SLOT_WORDS % 8 == 0, "whole lines");
+const _: () = assert!(
+    V4::SLOT_WORDS % 8 == 0 && V6::SLOT_WORDS % 8 == 0,
+    "whole lines"
+);
 
 /// What a half is found by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -35,8 +35,7 @@ impl Wanted {
         match meta.kind() {
             Kind::Free => true,
             Kind::Live => {
-                matches!(self, Self::GivesWay)
-                    && (!meta.has(Meta::ASSURED) || meta.may_be_over())
+                matches!(self, Self::GivesWay) && (!meta.has(Meta::ASSURED) || meta.may_be_over())
             }
             Kind::Busy | Kind::Pending => false,
         }

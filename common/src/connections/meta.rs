@@ -131,7 +131,11 @@ impl Meta {
     pub const fn is(self, protocol: u8, role: Role, also_pending: bool) -> bool {
         let kinds = if also_pending { PENDING_OR_LIVE } else { KINDS };
         let mask = kinds | REPLY | 0xff << PROTOCOL;
-        let reply = if matches!(role, Role::Reply) { REPLY } else { 0 };
+        let reply = if matches!(role, Role::Reply) {
+            REPLY
+        } else {
+            0
+        };
         self.0 & mask == kinds | reply | (protocol as u64) << PROTOCOL
     }
 

@@ -59,7 +59,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     #[inline(always)]
     pub fn lookup(&self, key: &Key<F>, now: u32) -> Option<Hit<F, M::Slot>> {
         let hit = self.find(key)?;
-        if hit.times.idle(now) > self.timeouts.shortest && M::expire(self, hit.index, hit.meta.0, now)
+        if hit.times.idle(now) > self.timeouts.shortest
+            && M::expire(self, hit.index, hit.meta.0, now)
         {
             return None;
         }
@@ -218,15 +219,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         if let Other::Live(other) = self.other(half.slot) {
             mark(other, 0, RESETS);
         }
-    }
-}
-
-#[inline(always)]
-pub(super) const fn half<F: Wide, S: Slot>(hit: &Hit<F, S>) -> Half<S> {
-    Half {
-        index: hit.index,
-        slot: hit.slot,
-        meta: hit.meta,
     }
 }
 

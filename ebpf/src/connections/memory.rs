@@ -22,8 +22,6 @@ pub const HALVES: u32 = 524_288;
 
 const SLOTS: usize = slots_for_homes(homes_for(HALVES)) as usize;
 
-
-
 /// Slots, IPv4.
 #[btf_map]
 pub static SLOTS_V4: Array<[u64; 8], SLOTS, MMAPABLE> = Array::new();

@@ -6,6 +6,7 @@
 
 #[path = "../packets/clock.rs"]
 mod clock;
+mod race;
 mod study;
 mod subject;
 
@@ -14,7 +15,7 @@ use std::env;
 use anyhow::{Context as _, Result};
 
 use crate::{
-    study::{Study, medians},
+    study::Study,
     subject::{Kernel, Load},
 };
 
@@ -26,6 +27,9 @@ fn main() -> Result<()> {
         None => 21,
     };
     let wanted = arguments.get(2).cloned().unwrap_or_default();
+    if "race".starts_with(&wanted) {
+        race::race(object, 400)?;
+    }
     clock::stay_on_this_processor()?;
     if "sizes".starts_with(&wanted) {
         Kernel::load(object, 1 << 19, None)?.print_sizes()?;
@@ -78,11 +82,17 @@ fn find(object: &str, family: &str, flows: u32, entries: u32, rounds: usize) -> 
                 "request" => ["hash request", "table request", "request, table over hash"],
                 _ => ["hash reply", "table reply", "reply, table over hash"],
             };
-            sample.extend([(names[0], hash), (names[1], table), (names[2], table / hash)]);
+            sample.extend([
+                (names[0], hash),
+                (names[1], table),
+                (names[2], table / hash),
+            ]);
         }
         study.add(sample);
     }
-    study.print(&format!("{family}, {flows} flows in turn, {entries} entries"));
+    study.print(&format!(
+        "{family}, {flows} flows in turn, {entries} entries"
+    ));
     Ok(())
 }
 
@@ -95,7 +105,7 @@ fn open(object: &str, family: &str, name: &str, eighths: u32, rounds: usize) -> 
         let mut kernel = Kernel::load(object, ENTRIES, Some(family))?;
         let there = ENTRIES / 2 / 8 * eighths;
         if there > 0 {
-            let load = Load::tcp(there);
+            let load = Load::tcp(there).in_order();
             for program in ["hash_open", "table_open", "table_establish"] {
                 kernel.run_each(&format!("{program}_{family}"), &load)?;
             }
@@ -135,6 +145,5 @@ fn flood(object: &str, rounds: usize) -> Result<()> {
     study.print("v4, a flood beside 131,072 established connections (25 %)");
     let (done, failed) = kernel.count("table_request_v4", &open.at(1000))?;
     println!("of the established connections {done} are there and {failed} are not\n");
-    let _ = medians(&[0.0]);
     Ok(())
 }

@@ -108,11 +108,12 @@ impl Kernel {
             .map_max_entries("HASH_V4", size("v4"))
             .map_max_entries("HASH_V6", size("v6"));
         for name in ["v4", "v6"] {
-            let slots = if family == Some(name) { homes + TAIL } else { 1024 };
-            loader.map_max_entries(
-                if name == "v4" { "SLOTS_V4" } else { "SLOTS_V6" },
-                slots,
-            );
+            let slots = if family == Some(name) {
+                homes + TAIL
+            } else {
+                1024
+            };
+            loader.map_max_entries(if name == "v4" { "SLOTS_V4" } else { "SLOTS_V6" }, slots);
         }
         let mut ebpf = loader.load(&object).context("cannot load the object")?;
         for (name, program) in ebpf.programs_mut() {
@@ -173,12 +174,39 @@ impl Kernel {
         Ok((plan.done, plan.failed))
     }
 
+    /// Sets what the next run is on.
+    pub fn plan(&mut self, load: &Load) -> Result<()> {
+        Ok(self.plan.set(0, SharedPlan(load.plan()), 0)?)
+    }
+
+    /// Runs a program, maybe on several CPUs at once, on what is planned.
+    pub fn run_shared(&self, program: &str, packets: u32) -> Result<()> {
+        let found = self.ebpf.program(program);
+        let found: &SchedClassifier = found
+            .with_context(|| format!("no program {program}"))?
+            .try_into()?;
+        found.test_run(TestRunOptions {
+            data_in: Some(&[0; 64]),
+            repeat: packets,
+            ..TestRunOptions::default()
+        })?;
+        Ok(())
+    }
+
+    /// The slots of the table, IPv4.
+    pub fn slots(&self) -> Result<Vec<[u64; 8]>> {
+        let map = self.ebpf.map("SLOTS_V4").context("no slots")?;
+        let slots: Array<_, [u64; 8]> = map.try_into()?;
+        Ok(slots.iter().collect::<Result<_, _>>()?)
+    }
+
     /// Nanoseconds a packet.
     pub fn run(&mut self, program: &str, load: &Load, packets: u32) -> Result<f64> {
         self.plan.set(0, SharedPlan(load.plan()), 0)?;
         let found = self.ebpf.program_mut(program);
-        let found: &mut SchedClassifier =
-            found.with_context(|| format!("no program {program}"))?.try_into()?;
+        let found: &mut SchedClassifier = found
+            .with_context(|| format!("no program {program}"))?
+            .try_into()?;
         let begin = thread_time();
         found
             .test_run(TestRunOptions {

@@ -6,7 +6,6 @@ use crate::{
     TCP, V4,
     connections::{
         Connection, Meta, Phase, Refused, Signal, homes_for,
-        observe::half,
         tests::{
             integrity::check,
             memory::{Heap, SECOND, connection},
@@ -48,7 +47,7 @@ fn is_established(heap: &Heap<V4>, of: &Connection<V4>) -> bool {
     let table = heap.table();
     table
         .find(&of.forward_key())
-        .and_then(|hit| table.pair(half(&hit)))
+        .and_then(|hit| table.pair(hit.half()))
         .is_some_and(|pair| Phase::of(pair.forward.meta, pair.reply.meta) == Phase::Established)
 }
 
@@ -84,7 +83,11 @@ fn beyond_what_was_promised_much_more_fits_and_nobody_established_gives_way() {
     }
     assert!(refused > 0, "it is twice what was promised");
     assert!(open.iter().all(|it| is_established(&heap, it)));
-    assert!(open.len() * 10 > HALVES as usize * 6, "{} of {HALVES}", open.len());
+    assert!(
+        open.len() * 10 > HALVES as usize * 6,
+        "{} of {HALVES}",
+        open.len()
+    );
     check(&heap.table());
 }
 
@@ -105,7 +108,10 @@ fn a_flood_displaces_nobody_established_and_lets_new_ones_in() {
     for tick in 1..40 * SECOND {
         // Who has knocked in the tick before, is answered in this one.
         for new in shaking.drain(..) {
-            assert!(establish(&heap, &new, tick), "an honest client was displaced");
+            assert!(
+                establish(&heap, &new, tick),
+                "an honest client was displaced"
+            );
             open.push(new);
         }
         for _ in 0..FLOOD_A_TICK {

@@ -12,7 +12,9 @@ use crate::connections::{
 /// once; hints lead to the halves that are away from home, and to nothing else. Gives the number of
 /// connections.
 pub fn check<M: Memory>(table: &Table<'_, M>) -> usize {
-    let slots: Vec<M::Slot> = (0..).map_while(|index| table.memory().slot(index)).collect();
+    let slots: Vec<M::Slot> = (0..)
+        .map_while(|index| table.memory().slot(index))
+        .collect();
     let mut keys = BTreeSet::new();
     let mut hinted = BTreeSet::new();
     for (index, slot) in slots.iter().enumerate() {
@@ -45,7 +47,10 @@ pub fn check<M: Memory>(table: &Table<'_, M>) -> usize {
                 assert_ne!(other.meta.role(), meta.role());
                 assert_eq!(other.meta.protocol(), meta.protocol());
                 let key = Key::<M::Family>::of_slot(*slot);
-                assert!(keys.insert(alloc::format!("{key:?}")), "{key:?} is there twice");
+                assert!(
+                    keys.insert(alloc::format!("{key:?}")),
+                    "{key:?} is there twice"
+                );
                 assert_eq!(
                     table.find(&key).map(|hit| hit.index),
                     Some(half.index),

@@ -6,9 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
     Tuple, V4,
-    connections::{
-        Connection, Memory, Seeds, Slot, Table, Timeouts, Wide, slots_for_homes,
-    },
+    connections::{Connection, Memory, Seeds, Slot, Table, Timeouts, Wide, slots_for_homes},
 };
 
 /// Ticks a second.
@@ -16,8 +14,16 @@ pub const SECOND: u32 = 4;
 
 pub static TIMEOUTS: Timeouts = Timeouts::linux(SECOND);
 pub static SEEDS: Seeds = Seeds([
-    0x9e37_79b9, 0x7f4a_7c15, 0xf39c_c060, 0x5ced_c834, 0x1082_276b, 0xf3a2_7251, 0xf86c_6a11,
-    0xd0c1_8e95, 0x2767_f0b1, 0x53d2_04c5,
+    0x9e37_79b9,
+    0x7f4a_7c15,
+    0xf39c_c060,
+    0x5ced_c834,
+    0x1082_276b,
+    0xf3a2_7251,
+    0xf86c_6a11,
+    0xd0c1_8e95,
+    0x2767_f0b1,
+    0x53d2_04c5,
 ]);
 
 /// A slot's words.
@@ -50,7 +56,9 @@ pub struct Heap<F> {
 impl<F: Wide> Heap<F> {
     pub fn new(homes: u32) -> Self {
         let slots = slots_for_homes(homes) as usize;
-        let words: Vec<AtomicU64> = (0..slots * F::SLOT_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let words: Vec<AtomicU64> = (0..slots * F::SLOT_WORDS)
+            .map(|_| AtomicU64::new(0))
+            .collect();
         Self {
             words: words.into(),
             homes,

@@ -8,7 +8,6 @@ use crate::{
     UDP, V4,
     connections::{
         Connection, Refused, Signal,
-        observe::half,
         tests::{
             integrity::check,
             memory::{Heap, SECOND, connection},
@@ -31,9 +30,9 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        8 => (0u8..60, 0u8..3).prop_map(|(client, backend)| Event::Client(client, backend)),
-        4 => (0u8..60, 0u8..3).prop_map(|(client, backend)| Event::Backend(client, backend)),
-        2 => (0u8..60).prop_map(Event::End),
+        8 => (0u8..6, 0u8..3).prop_map(|(client, backend)| Event::Client(client, backend)),
+        4 => (0u8..6, 0u8..3).prop_map(|(client, backend)| Event::Backend(client, backend)),
+        2 => (0u8..6).prop_map(Event::End),
         1 => (0u8..40).prop_map(Event::Wait),
     ]
 }
@@ -71,8 +70,8 @@ fn flow(client: u8, backend: u8) -> Connection<V4> {
 proptest! {
     #[test]
     fn it_knows_what_a_map_knows(events in proptest::collection::vec(event(), 0..400)) {
-        // Few homes, so that hints are used up and keys spill; room for all.
-        let heap = Heap::<V4>::new(9);
+        // Few homes, so that hints are used up and keys spill; and room for all near each.
+        let heap = Heap::<V4>::new(2);
         let table = heap.table();
         let mut model = BTreeMap::<u8, Flow>::new();
         let mut now = 0;
@@ -115,7 +114,7 @@ proptest! {
                 Event::End(client) => {
                     let Some(known) = model.remove(&client) else { continue };
                     let hit = table.find(&flow(client, known.backend).forward_key());
-                    let pair = hit.and_then(|hit| table.pair(half(&hit)));
+                    let pair = hit.and_then(|hit| table.pair(hit.half()));
                     prop_assert!(pair.is_some_and(|pair| table.end(&pair)));
                 }
                 Event::Wait(seconds) => now += u32::from(seconds) * SECOND,
@@ -136,5 +135,9 @@ proptest! {
 fn open(heap: &Heap<V4>, new: &Connection<V4>, now: u32) -> Result<(), Refused> {
     let table = heap.table();
     table.lookup(&new.reply_key(), now);
-    table.open(new, now)
+    // With two homes, a connection's reply half may take the last hint from its forward half.
+    match table.open(new, now) {
+        Err(Refused::Contended) => table.open(new, now),
+        outcome => outcome,
+    }
 }

@@ -1,14 +1,12 @@
 //! What connections become by their packets and by time.
 
 use crate::{
-    SCTP, TCP, UDP, V4, V6, Tuple,
+    SCTP, TCP, Tuple, UDP, V4, V6,
     connections::{
         Connection, Key, Meta, Phase, Refused, Role, Signal,
         tests::memory::{Heap, SECOND, connection},
     },
 };
-
-use super::super::observe::half;
 
 const BACKEND: u32 = 0x0a01_0103;
 
@@ -65,7 +63,7 @@ impl World {
     fn phase(&self) -> Option<Phase> {
         let table = self.heap.table();
         let hit = table.find(&self.key(Role::Forward))?;
-        let pair = table.pair(half(&hit))?;
+        let pair = table.pair(hit.half())?;
         Some(Phase::of(pair.forward.meta, pair.reply.meta))
     }
 
@@ -78,18 +76,27 @@ impl World {
 fn a_connection_is_established_by_the_acknowledgment_of_the_syn_ack_alone() {
     let world = World::new(TCP, Meta::OPENED);
     assert_eq!(world.phase(), Some(Phase::SynSent));
-    assert!(world.client(Signal::Acknowledge(501)), "nobody has answered");
+    assert!(
+        world.client(Signal::Acknowledge(501)),
+        "nobody has answered"
+    );
     assert_eq!(world.phase(), Some(Phase::SynSent));
     assert!(world.backend(Signal::Answer(501)));
     assert_eq!(world.phase(), Some(Phase::SynReceived));
     for guess in [500, 502, 0] {
         assert!(world.client(Signal::Acknowledge(guess)));
-        assert!(world.backend(Signal::Data), "a backend does not prove a client");
+        assert!(
+            world.backend(Signal::Data),
+            "a backend does not prove a client"
+        );
         assert_eq!(world.phase(), Some(Phase::SynReceived));
     }
     assert!(world.client(Signal::Acknowledge(501)));
     assert_eq!(world.phase(), Some(Phase::Established));
-    assert!(world.backend(Signal::Answer(777)), "a late one changes nothing");
+    assert!(
+        world.backend(Signal::Answer(777)),
+        "a late one changes nothing"
+    );
     assert_eq!(world.phase(), Some(Phase::Established));
 }
 
@@ -100,7 +107,11 @@ fn half_open_connections_are_forgotten_after_a_minute() {
     world.wait(61);
     assert!(!world.client(Signal::Acknowledge(501)));
     assert_eq!(world.phase(), None);
-    world.heap.table().open(&world.connection, world.now).unwrap();
+    world
+        .heap
+        .table()
+        .open(&world.connection, world.now)
+        .unwrap();
 }
 
 #[test]
@@ -131,9 +142,17 @@ fn any_later_segment_of_either_side_undoes_a_reset() {
         for speaking in [Role::Forward, Role::Reply] {
             let mut world = established();
             world.packet(resetting, Signal::Reset);
-            assert_eq!(world.phase(), Some(Phase::Closed), "{resetting:?} {speaking:?}");
+            assert_eq!(
+                world.phase(),
+                Some(Phase::Closed),
+                "{resetting:?} {speaking:?}"
+            );
             world.packet(speaking, Signal::Data);
-            assert_eq!(world.phase(), Some(Phase::Established), "{resetting:?} {speaking:?}");
+            assert_eq!(
+                world.phase(),
+                Some(Phase::Established),
+                "{resetting:?} {speaking:?}"
+            );
             world.wait(3600);
             assert!(world.client(Signal::Data));
         }
@@ -223,17 +242,28 @@ fn an_association_is_open_when_the_backend_has_taken_the_cookie() {
 fn a_tuple_is_one_connections() {
     let world = World::new(TCP, Meta::OPENED);
     let table = world.heap.table();
-    assert_eq!(table.open(&world.connection, world.now), Err(Refused::Exists));
+    assert_eq!(
+        table.open(&world.connection, world.now),
+        Err(Refused::Exists)
+    );
     let mut other = world.connection;
     other.client.destination_port = 443_u16.to_be();
-    assert_eq!(table.open(&other, world.now), Err(Refused::Exists), "the same reply");
+    assert_eq!(
+        table.open(&other, world.now),
+        Err(Refused::Exists),
+        "the same reply"
+    );
     other.translated.source_port = 61_000_u16.to_be();
     assert_eq!(table.open(&other, world.now), Ok(()));
     let hit = table.find(&other.reply_key()).unwrap();
     assert_eq!(hit.translated(), other.client.reversed());
-    let found = table.pair(half(&hit)).unwrap();
+    let found = table.pair(hit.half()).unwrap();
     assert!(table.end(&found) && !table.end(&found));
-    assert_eq!(table.open(&other, world.now), Ok(()), "its tuples are free again");
+    assert_eq!(
+        table.open(&other, world.now),
+        Ok(()),
+        "its tuples are free again"
+    );
 }
 
 #[test]

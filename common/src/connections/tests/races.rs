@@ -15,7 +15,6 @@ use crate::{
     TCP, UDP, V4,
     connections::{
         Connection, Hit, Memory, Meta, Refused, Signal, Slot, Table, Wide,
-        observe::half,
         tests::{
             integrity::check,
             memory::{SEEDS, TIMEOUTS, connection},
@@ -89,7 +88,11 @@ fn look(table: &Tracked, of: &Connection<V4>) {
         assert_eq!(hit.translated(), of.translated, "a packet of the client");
     }
     if let Some(hit) = table.find(&of.reply_key()) {
-        assert_eq!(hit.translated(), of.client.reversed(), "a packet of the backend");
+        assert_eq!(
+            hit.translated(),
+            of.client.reversed(),
+            "a packet of the backend"
+        );
     }
 }
 
@@ -107,7 +110,10 @@ fn of_two_that_open_one_flow_one_does() {
                 assert!(table.find(&other.reply_key()).is_none());
             }
             (Err(_), Ok(())) => {
-                assert_eq!(forward(&table, &other).unwrap().translated(), other.translated);
+                assert_eq!(
+                    forward(&table, &other).unwrap().translated(),
+                    other.translated
+                );
                 assert!(table.find(&one.reply_key()).is_none());
             }
             both => panic!("{both:?}"),
@@ -132,7 +138,7 @@ fn of_two_that_want_one_reply_tuple_one_has_it() {
 
 #[test]
 fn who_looks_while_another_opens_sees_all_or_nothing() {
-    explore(3, || {
+    explore(2, || {
         let table = table(3);
         let new = tcp(7, 1);
         let opening = thread::spawn(move || table.open(&new, NOW));
@@ -144,7 +150,7 @@ fn who_looks_while_another_opens_sees_all_or_nothing() {
 
 #[test]
 fn who_looks_while_a_slot_is_reused_sees_his_own() {
-    explore(3, || {
+    explore(2, || {
         let table = table(2);
         let (old, new) = (tcp(7, 1), tcp(8, 2));
         table.open(&old, NOW).unwrap();
@@ -166,7 +172,7 @@ fn a_reply_during_a_takeover_is_the_olds_or_the_news() {
         table.open(&old, NOW).unwrap();
         let taking = thread::spawn(move || {
             let hit = forward(&table, &old).unwrap();
-            let pair = table.pair(half(&hit)).unwrap();
+            let pair = table.pair(hit.half()).unwrap();
             // A packet that changes what has been seen makes it fail; the next one's will not.
             table.end(&pair).then(|| table.open(&new, NOW))
         });
@@ -183,13 +189,13 @@ fn a_reply_during_a_takeover_is_the_olds_or_the_news() {
 
 #[test]
 fn a_connection_is_ended_once_and_whole() {
-    explore(3, || {
+    explore(2, || {
         let table = table(3);
         let connection = tcp(7, 1);
         table.open(&connection, NOW).unwrap();
         let end = move || {
             let hit = forward(&table, &connection)?;
-            let pair = table.pair(half(&hit))?;
+            let pair = table.pair(hit.half())?;
             Some(table.end(&pair))
         };
         let other = thread::spawn(end);
@@ -223,7 +229,7 @@ fn a_connection_that_is_just_established_does_not_give_way() {
 
 #[test]
 fn packets_of_both_sides_lose_nothing_of_each_other() {
-    explore(3, || {
+    explore(2, || {
         let table = table(2);
         let flow = connection(1, 7, 1, UDP, 0);
         table.open(&flow, NOW).unwrap();
@@ -236,7 +242,7 @@ fn packets_of_both_sides_lose_nothing_of_each_other() {
         table.observe(&hit, Signal::Data, later);
         backend.join().unwrap();
         let hit = forward(&table, &flow).unwrap();
-        let pair = table.pair(half(&hit)).unwrap();
+        let pair = table.pair(hit.half()).unwrap();
         assert!(pair.reply.meta.has(Meta::REPLIED));
         assert!(pair.forward.meta.has(Meta::ASSURED), "it had lasted");
         assert_eq!(table.idle(&pair, later), 0);
