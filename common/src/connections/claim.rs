@@ -13,7 +13,7 @@ pub const REACH: u32 = 255;
 const NEAR: u32 = 16;
 
 /// How far a free slot is searched before somebody who has just begun has to give way.
-const FAR: u32 = 80;
+const FAR: u32 = 48;
 
 /// How often the search begins again when what it chose has changed meanwhile.
 const SEARCHES: u32 = 2;
@@ -53,7 +53,12 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     pub fn claim(&self, key: &Key<F>, now: u32) -> Option<Claim<M::Slot>> {
         let home = self.home(key);
         let hints = Hints(self.memory.slot(home)?.load(place::HINTS));
-        let spilled = !hints.has_place();
+        // The forward half's slot is claimed first and entered last: its own reply half may be at home
+        // here too, and must not take its place.
+        let spilled = !hints.has_places(match key.role {
+            Role::Forward => 2,
+            Role::Reply => 1,
+        });
         let begin = home + u32::from(spilled);
         let mut taken = 0;
         let mut index = NOBODY;

@@ -64,9 +64,15 @@ impl Hints {
         self
     }
 
-    /// Whether there is a place for one more.
+    /// Whether there are places for so many more.
     #[inline(always)]
-    pub const fn has_place(self) -> bool {
-        self.with(1).is_some()
+    pub const fn has_places(self, wanted: u32) -> bool {
+        let mut free = 0;
+        let mut place = 0;
+        while place < PLACES {
+            free += ((self.0 >> (8 * place)) & 0xff == 0) as u32;
+            place += 1;
+        }
+        free >= wanted
     }
 }

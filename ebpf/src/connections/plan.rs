@@ -15,12 +15,8 @@ pub struct Plan {
     pub first: u32,
     /// The tick.
     pub now: u32,
-    /// [`TCP`] or UDP, with which flows are opened and looked up.
+    /// IANA number of the flows' protocol.
     pub protocol: u32,
-    /// Whether an opened TCP connection is established at once by its handshake.
-    pub establish: u32,
-    /// Zero.
-    pub padding: u32,
     /// How many packets went well: found what they sought, or opened a connection.
     pub done: u64,
     /// How many did not.
