@@ -6,7 +6,10 @@
 use std::{cell::RefCell, time::Instant};
 
 use anyhow::{Context as _, Result};
-use shunt_tests::Namespace;
+use shunt_tests::{
+    Namespace,
+    rulesets::{Node, Service, iptables, nftables},
+};
 
 use super::{
     agent::{self, milliseconds},
@@ -17,7 +20,6 @@ use super::{
 use crate::{
     bench::Bench,
     measure::{Better, Bound, Limit, Sample, Study, sample},
-    rulesets::{Node, Service, iptables, nftables},
 };
 
 const COLD: &str = "control/rules-cold";

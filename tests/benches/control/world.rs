@@ -3,9 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde_json::{Value, json};
-use shunt_tests::Transport;
-
-use crate::rulesets::Service;
+use shunt_tests::{Transport, rulesets::Service};
 
 /// Services with so many backends each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

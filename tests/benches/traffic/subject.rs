@@ -4,13 +4,15 @@
 use std::{cell::RefCell, fmt, path::Path};
 
 use anyhow::{Context as _, Result};
-use shunt_tests::{Agent, Namespace, PinDir, Sandbox, addresses};
+use shunt_tests::{
+    Agent, Namespace, PinDir, Sandbox, addresses,
+    rulesets::{iptables, nftables},
+};
 
 use super::{
     load::{Served, SourcePorts},
     services::{self, HOSTS, Place, SERVED},
 };
-use crate::rulesets::{iptables, nftables};
 
 /// What a CNI adds that hides its pods' addresses from the world outside.
 const MASQUERADE: &str = "\

@@ -16,7 +16,7 @@ const LARGE: usize = 1_000;
 
 /// The input that writes everything for these services into an empty kernel, with the jumps from
 /// the built-in chains; so it is not for a second time.
-pub(crate) fn load(node: &Node, services: &[Service]) -> String {
+pub fn load(node: &Node, services: &[Service]) -> String {
     restore(node, services, services, JUMPS)
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn load(node: &Node, services: &[Service]) -> String {
 ///
 /// With as many endpoints as here, kube-proxy leaves the chains of endpoints that are gone to a
 /// later, full input.
-pub(crate) fn change(node: &Node, services: &[Service], changed: &[Service]) -> String {
+pub fn change(node: &Node, services: &[Service], changed: &[Service]) -> String {
     restore(node, services, changed, Jumps::default())
 }
 

@@ -19,7 +19,7 @@ const TABLE: &str = "ip kube-proxy";
 const MARK: &str = "0x4000";
 
 /// The transaction that writes everything for these services into an empty kernel.
-pub(crate) fn load(node: &Node, services: &[Service]) -> String {
+pub fn load(node: &Node, services: &[Service]) -> String {
     let mut text = base(node);
     for service in services {
         chains(&mut text, service);
@@ -33,7 +33,7 @@ pub(crate) fn load(node: &Node, services: &[Service]) -> String {
 /// again, and the chains of endpoints that it no longer has emptied. No map changes.
 ///
 /// To know what nothing uses any longer, kube-proxy lists all chains and sets before it.
-pub(crate) fn change(node: &Node, before: &Service, after: &Service) -> String {
+pub fn change(node: &Node, before: &Service, after: &Service) -> String {
     let mut text = String::new();
     chains(&mut text, after);
     rules(&mut text, node, after);

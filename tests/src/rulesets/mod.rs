@@ -10,33 +10,33 @@ use std::{
     net::{Ipv4Addr, SocketAddrV4},
 };
 
-use shunt_tests::Transport;
+use crate::Transport;
 
-pub(crate) mod iptables;
-pub(crate) mod nftables;
+pub mod iptables;
+pub mod nftables;
 
 /// What the rules say about the node that they are for.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+pub struct Node {
     /// The address at which it takes NodePort traffic.
-    pub(crate) address: Ipv4Addr,
+    pub address: Ipv4Addr,
     /// The cluster's pods, whose traffic to a ClusterIP keeps its source, as `10.1.0.0/16`.
-    pub(crate) pod_cidr: String,
+    pub pod_cidr: String,
     /// Where ClusterIPs are allocated from.
-    pub(crate) service_cidr: String,
+    pub service_cidr: String,
 }
 
 /// A service with one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Service {
+pub struct Service {
     /// Unique among the services of one protocol.
-    pub(crate) name: String,
-    pub(crate) protocol: Transport,
-    pub(crate) cluster_ip: Ipv4Addr,
-    pub(crate) port: u16,
-    pub(crate) node_port: Option<u16>,
+    pub name: String,
+    pub protocol: Transport,
+    pub cluster_ip: Ipv4Addr,
+    pub port: u16,
+    pub node_port: Option<u16>,
     /// At least one: services without endpoints are not written.
-    pub(crate) endpoints: Vec<SocketAddrV4>,
+    pub endpoints: Vec<SocketAddrV4>,
 }
 
 impl Service {
