@@ -19,33 +19,53 @@ const fn room(name: &'static str, below: &'static [&'static str]) -> Room {
     Room { name, below }
 }
 
-pub(crate) const CRATES: &[Crate] = &[Crate {
-    folder: "agent/datapath/src",
-    rooms: &[
-        room(
-            "datapath",
-            &[
-                "attach",
-                "publish",
-                "conntrack",
-                "object",
-                "maps",
-                "error",
-                "pins",
-                "sys",
-            ],
-        ),
-        // These three do not know each other: `datapath` joins them.
-        room("attach", &["object", "error", "pins", "sys"]),
-        room("publish", &["maps", "error", "sys"]),
-        room("conntrack", &["maps", "error", "sys"]),
-        room("object", &["maps", "error", "pins", "sys"]),
-        room("maps", &["error", "sys"]),
-        room("error", &["pins"]),
-        room("pins", &["sys"]),
-        room("sys", &[]),
-    ],
-}];
+pub(crate) const CRATES: &[Crate] = &[
+    Crate {
+        folder: "agent/datapath/src",
+        rooms: &[
+            room(
+                "datapath",
+                &[
+                    "attach",
+                    "publish",
+                    "conntrack",
+                    "object",
+                    "maps",
+                    "error",
+                    "pins",
+                    "sys",
+                ],
+            ),
+            // These three do not know each other: `datapath` joins them.
+            room("attach", &["object", "error", "pins", "sys"]),
+            room("publish", &["maps", "error", "sys"]),
+            room("conntrack", &["maps", "error", "sys"]),
+            room("object", &["maps", "error", "pins", "sys"]),
+            room("maps", &["error", "sys"]),
+            room("error", &["pins"]),
+            room("pins", &["sys"]),
+            room("sys", &[]),
+        ],
+    },
+    Crate {
+        folder: "ebpf/src",
+        rooms: &[
+            room("hooks", &["pipeline", "packet", "ctx"]),
+            room(
+                "pipeline",
+                &["lb", "nat", "forward", "rewrite", "maps", "packet", "ctx"],
+            ),
+            // These three do not know each other: what one finds, `pipeline` hands to the next.
+            room("lb", &["maps", "packet", "ctx"]),
+            room("nat", &["maps", "packet", "ctx"]),
+            room("forward", &["rewrite", "maps", "packet", "ctx"]),
+            room("rewrite", &["packet", "ctx"]),
+            room("maps", &["packet", "ctx"]),
+            room("packet", &["ctx"]),
+            room("ctx", &[]),
+        ],
+    },
+];
 
 /// Libraries, and the folders that alone may name them.
 pub(crate) const NAMED: &[(&str, &[&str])] = &[
