@@ -70,7 +70,7 @@ impl fmt::Display for Kind {
 pub(super) struct Subject {
     kind: Kind,
     name: String,
-    _agent: Option<(Agent, PinDir)>,
+    running: Option<(Agent, PinDir)>,
     served: [Served; 2],
     ports: RefCell<SourcePorts>,
     sandbox: Sandbox,
@@ -114,7 +114,7 @@ impl Subject {
         Ok(Self {
             name: kind.to_string(),
             kind,
-            _agent: None,
+            running: None,
             served,
             ports: RefCell::new(SourcePorts::new()),
             sandbox,
@@ -159,7 +159,7 @@ impl Subject {
             agent.send(before)?;
             agent.apply_all(&[last])?;
         }
-        self._agent = Some((agent, pins));
+        self.running = Some((agent, pins));
         Ok(())
     }
 

@@ -41,7 +41,8 @@ pub enum Attachment {
     /// It outlives the agent: the kernel keeps what is pinned.
     Pinned {
         /// Held so that the link is not looked up again.
-        _link: SchedClassifierLink,
+        #[expect(dead_code, reason = "held, not used")]
+        link: SchedClassifierLink,
         /// Where it is pinned.
         pin: PathBuf,
     },
@@ -54,7 +55,7 @@ impl Attachment {
     pub fn detach(self) {
         let detached = match self {
             Self::Link(_) => Ok(()),
-            Self::Pinned { _link, pin } => remove(&pin),
+            Self::Pinned { link: _, pin } => remove(&pin),
             Self::Filter(filter) => filter.detach(),
         };
         if let Err(error) = detached {
@@ -92,7 +93,7 @@ pub fn attach(
         .map_err(failed)?;
     match pin {
         Some(pin) => Ok(Attachment::Pinned {
-            _link: pin_link(link, &pin)?,
+            link: pin_link(link, &pin)?,
             pin,
         }),
         None => Ok(Attachment::Link(link)),
@@ -159,11 +160,11 @@ fn adopt_one(
     }
     let link = open_link(path)?;
     let program = object.program(name)?;
-    let _link = program
+    let link = program
         .attach_to_link(link)
         .and_then(|link| program.take_link(link))
         .map_err(failed)?;
-    Ok(Attachment::Pinned { _link, pin })
+    Ok(Attachment::Pinned { link, pin })
 }
 
 fn discard(path: &Path, reason: &str) {

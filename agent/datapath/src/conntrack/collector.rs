@@ -25,7 +25,7 @@ use crate::{
 const TICK: Duration = Duration::from_secs(1);
 
 /// How often at most the log says that the table is crowded.
-const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Keeps the clock of the conntrack tables, and sweeps the tables, until it is stopped.
 pub struct Collector {
