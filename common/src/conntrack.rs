@@ -10,9 +10,15 @@ use crate::{Family, Folded, Tuple, V4, V6};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the client, as it comes in: client to frontend.
-    Forward = 0,
+    Original = 0,
     /// From the backend, as it comes in: backend to client.
     Reply = 1,
+}
+
+#[expect(non_upper_case_globals, reason = "it stands for a variant")]
+impl Direction {
+    /// The old name of [`Self::Original`], until all who use it have the new one.
+    pub const Forward: Self = Self::Original;
 }
 
 /// Key of the conntrack table: a packet's tuple before translation.
@@ -134,7 +140,7 @@ impl<F: Family> ConntrackEntry<F> {
     /// Whether a connection is over of which the two directions have seen this much: both sides
     /// have ended, or one has reset.
     #[inline]
-    pub const fn is_over(forward: u16, reply: u16) -> bool {
-        (forward | reply) & Self::RST != 0 || forward & reply & Self::FIN != 0
+    pub const fn is_over(original: u16, reply: u16) -> bool {
+        (original | reply) & Self::RST != 0 || original & reply & Self::FIN != 0
     }
 }

@@ -18,6 +18,7 @@ mod conntrack;
 mod counter;
 pub mod crc32c;
 mod family;
+pub mod feeder;
 mod fragment;
 mod frontend;
 mod node;

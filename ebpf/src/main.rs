@@ -27,7 +27,6 @@ mod ipv4;
 mod ipv6;
 mod limit;
 mod maps;
-mod object;
 mod open;
 mod packet;
 mod place;
@@ -41,6 +40,7 @@ mod verdict;
 
 use aya_ebpf::{macros::classifier, programs::TcContext};
 use shunt_common::{V4, V6};
+use shunt_object as _;
 
 use crate::{family::Family as _, packet::Link, verdict::Verdict};
 

@@ -8,11 +8,9 @@ use aya::{
     maps::{Array, MapData, ProgramArray},
     programs::{ProgramFd, SchedClassifier, TestRun as _, TestRunOptions},
 };
+use shunt_common::feeder::Plan;
 
-use super::{
-    clock::thread_time,
-    traffic::{Plan, Traffic},
-};
+use super::{clock::thread_time, traffic::Traffic};
 
 /// How long a run is at least.
 const RUN: Duration = Duration::from_millis(25);

@@ -2,11 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-#[path = "../../../ebpf/src/feeder/plan.rs"]
-mod plan;
+use shunt_common::feeder::{LENGTH_V4, LENGTH_V6, Plan};
 
-pub use self::plan::Plan;
-use self::plan::{LENGTH_V4, LENGTH_V6};
 use super::node::{self, BACKEND_PORT, SERVICE_PORT};
 
 /// An address family.

@@ -8,10 +8,6 @@
 
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
-#[path = "../object.rs"]
-mod object;
-mod plan;
-
 use aya_ebpf::{
     bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC, bpf_adj_room_mode::BPF_ADJ_ROOM_MAC},
     btf_maps::{Array, ProgramArray},
@@ -19,8 +15,8 @@ use aya_ebpf::{
     macros::{btf_map, classifier},
     programs::TcContext,
 };
-
-use crate::plan::{LENGTH_V4, LENGTH_V6, Plan};
+use shunt_common::feeder::{LENGTH_V4, LENGTH_V6, Plan};
+use shunt_object as _;
 
 /// How many flows each client has, by its ports: a power of two.
 const FLOWS_PER_CLIENT: u32 = 4096;

@@ -1,4 +1,6 @@
-//! What every object needs besides its programs.
+//! What every object needs besides its programs: a binary has a `use shunt_object as _`.
+
+#![cfg_attr(target_arch = "bpf", no_std)]
 
 /// What the kernel lets call its GPL-only helpers.
 #[cfg(target_arch = "bpf")]

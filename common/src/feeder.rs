@@ -1,5 +1,4 @@
-//! Which packets the feeder makes: the layout that it shares with the benches, which include this
-//! file.
+//! Which packets the feeder makes: the layout that it shares with the benches.
 
 /// The flows whose packets come in turn, each of them to one of some services in turn, and the
 /// bytes that they have in common. Each is of [`LENGTH_V4`] or [`LENGTH_V6`] bytes.
