@@ -1,0 +1,8 @@
+//! Network address translation: connections, what becomes of their packets, and source ports.
+
+pub mod conntrack;
+pub mod create;
+pub mod entries;
+pub mod fragments;
+pub mod ports;
+pub mod reverse;
