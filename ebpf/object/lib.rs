@@ -1,4 +1,4 @@
-//! What every object needs besides its programs: a binary says `use shunt_object as _`.
+//! What every object needs besides its programs: a binary has a `use shunt_object as _`.
 
 #![cfg_attr(target_arch = "bpf", no_std)]
 

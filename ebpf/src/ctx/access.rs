@@ -10,7 +10,7 @@ use crate::ctx::verdict::Verdict;
 pub enum AccessError {
     /// The place is beyond the packet's linear part.
     OutOfBounds,
-    /// A helper of the kernel's failed.
+    /// A helper of the kernel's failed, or what was asked is impossible for this packet.
     Refused,
 }
 
@@ -79,8 +79,8 @@ pub trait Access {
     /// Makes room for a link header of `length` bytes in front of a packet that has none.
     fn insert_link(&self, length: u32) -> Result<(), AccessError>;
 
-    /// Has the checksum at `offset`, which covers a pseudo header, follow a change of what it
-    /// covers. `is_address`: the change is one of the pseudo header.
+    /// Makes the checksum at `offset` follow a change of what it covers. `is_address`: the change
+    /// is one of the pseudo header.
     fn adjust_checksum(
         &self,
         offset: usize,
@@ -88,9 +88,9 @@ pub trait Access {
         is_address: bool,
     ) -> Result<(), AccessError>;
 
-    /// Has the checksum of a segment or datagram, at `offset` and until now `was`, follow a change
+    /// Makes the checksum of a segment or datagram, at `offset` and until now `was`, follow a change
     /// of the addresses and one of the ports, which have been written already. `zero_is_none`: 0
-    /// would say that there is no checksum; `was` is another value then. Gives what the field was
+    /// would mean that there is no checksum; `was` is another value then. Gives what the field was
     /// seen to hold.
     fn adjust_segment_checksum(
         &self,

@@ -172,7 +172,7 @@ impl Access for Tc {
         let whole = addresses.apply(was);
         if *checksum == whole && !addresses.is_zero() {
             let new = ports.apply(whole);
-            // 0 would say that there is none.
+            // 0 would mean that there is none.
             *checksum = if zero_is_none && new == 0 { !0 } else { new };
         } else if *checksum == addresses.add_to(was) && !addresses.is_zero() {
             return Ok(ChecksumField::Partial);

@@ -1,5 +1,5 @@
-//! Redirect (`--redirect`): packets to a pod of this node go straight to the pod's
-//! device, past the host's stack, and so past its netfilter rules.
+//! Redirect (`--redirect`): packets to a pod of this node go straight to the pod's device, past the
+//! host's stack, and so past its netfilter rules.
 //!
 //! What the stack would have done is done here: the route decides, a hop is taken off the limit,
 //! the link's header is the pod's. What does not fit the device, has come too far, or is for a pod
@@ -39,8 +39,8 @@ const LIFETIME_NS: u64 = 100_000_000;
 #[derive(Clone, Copy)]
 pub struct HopIndex(u32);
 
-/// Where the hop is that takes the packet to the destination of `to`, if that is a pod of this node
-/// behind a device of its own and the stack is not needed. `afresh`: whatever is remembered.
+/// Finds the hop that takes the packet to the destination of `to`, if that is a pod of this node
+/// behind a device of its own and the stack is not needed. `afresh`: looks it up in any case.
 #[inline(always)]
 pub fn find<F: Routed>(
     context: &impl Access,

@@ -82,7 +82,7 @@ impl Route {
     ) -> Result<Verdict, AccessError> {
         decrement_hop_limit::<F>(context, packet.network.get())?;
         if packet.link == Link::None {
-            // The helper that sends the packet takes an Ethernet header off, whatever it says.
+            // The helper that sends the packet removes an Ethernet header, whatever stands there.
             context.insert_link(Link::Ethernet.header_length() as u32)?;
         }
         context.send_to_neighbour(self.interface, &mut self.next_hop)

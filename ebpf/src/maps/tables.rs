@@ -38,8 +38,8 @@ pub type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
 /// Two entries a connection.
 ///
 /// A preallocated hash, not an LRU hash: that one takes its free elements from the table in lots,
-/// under a lock, and pays for it at the tail. The first packet of a UDP flow, medians of five runs of each kind
-/// in turn, 2^19 entries (`opening_cost` of the packet tests, `docs/conntrack.md`):
+/// under a lock, and pays for it at the tail. The first packet of a UDP flow, medians of five runs
+/// of each kind in turn, 2^19 entries (`opening_cost` of the packet tests, `docs/conntrack.md`):
 ///
 /// | table | p50, hash | LRU | p99, hash | LRU |
 /// |---|---|---|---|---|
@@ -47,9 +47,9 @@ pub type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
 /// | half full | 1.1 us | 0.9 us | 2.6 us | 8.0 us |
 /// | full | 1.0 us, refused | 1.1 us, evicts | 2.2 us | 42 us |
 ///
-/// What an LRU hash would evict when it is full is also not ours to choose: an idle connection
-/// that is open, or half of one. Here the agent keeps headroom, and who comes to a full table is
-/// dropped and counted. Preallocated, so that no packet waits for memory.
+/// We could also not choose what an LRU hash evicts when it is full: an idle connection that is
+/// established, or half of one. Here the agent keeps headroom, and a new connection that comes to a
+/// full table is dropped and counted. Preallocated, so that no packet waits for memory.
 pub type Conntrack<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 524_288>;
 
 /// What a CPU keeps while it creates a connection's entries, one entry.

@@ -1,4 +1,4 @@
-//! The two entries of a connection: who has them, and how they are entered.
+//! The two entries of a new connection, and whoever else has its source port.
 
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use shunt_common::{ConntrackEntry, Counter, Direction};
@@ -18,9 +18,10 @@ pub const EXISTS: i32 = -17;
 /// Who has a source port towards a backend.
 pub enum Holder {
     Nobody,
-    /// A connection from the same client port that is over or has moved on, or this one itself.
+    /// A connection of the same client, from the same port, that is over or has moved on; or this
+    /// one itself.
     SameClient,
-    /// A connection from elsewhere that is over or has moved on.
+    /// A connection of somebody else that is over or has moved on.
     Over {
         last_seen: u32,
     },
@@ -50,7 +51,7 @@ impl<F: Tables> NewConnection<F> {
         self.set_port(port);
     }
 
-    /// Has the connection go on from `port`, network order.
+    /// Makes the connection go on from `port`, network order.
     #[inline(always)]
     pub const fn set_port(&mut self, port: u16) {
         self.translated.source_port = port;
@@ -60,7 +61,7 @@ impl<F: Tables> NewConnection<F> {
     /// Who has the source port.
     #[inline(always)]
     pub fn holder(&mut self) -> Holder {
-        // SAFETY: as in `conntrack::find`.
+        // SAFETY: as in `conntrack::entry`.
         let Some(reply) = (unsafe { F::conntrack().get(&self.reply) }) else {
             return Holder::Nobody;
         };
@@ -71,7 +72,7 @@ impl<F: Tables> NewConnection<F> {
         }
         let is_same =
             client.source == self.client.source && client.source_port == self.client.source_port;
-        // SAFETY: as in `conntrack::find`.
+        // SAFETY: as in `conntrack::entry`.
         let original = unsafe { F::conntrack().get(&self.original) }
             .filter(|original| original.translated == self.translated);
         let mut last_seen = reply.last_seen;
@@ -91,16 +92,17 @@ impl<F: Tables> NewConnection<F> {
     }
 
     /// Removes the entries of the connection that holds the port and is over. A client that has
-    /// moved on, to another backend or by this very packet, keeps the entry of its original direction.
+    /// moved on, to another backend or by this very packet, keeps the entry of its original
+    /// direction.
     #[inline(always)]
     pub fn dismiss_holder(&mut self) {
         let conntrack = F::conntrack();
-        // SAFETY: as in `conntrack::find`.
+        // SAFETY: as in `conntrack::entry`.
         let Some(held) = (unsafe { conntrack.get(&self.reply) }) else {
             return;
         };
         self.original.tuple.set_reversed(&held.translated);
-        // SAFETY: as in `conntrack::find`.
+        // SAFETY: as in `conntrack::entry`.
         let there = unsafe { conntrack.get(&self.original) };
         if there.is_some_and(|there| there.translated == self.translated) {
             let _ = conntrack.remove(&self.original);

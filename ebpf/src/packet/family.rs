@@ -39,8 +39,8 @@ pub trait Family: shunt_common::Family {
     /// Whether one host has the address: not a group, not the unspecified one.
     fn is_unicast(address: &Self::Address) -> bool;
 
-    /// Reads the network header at `offset`. The caller looks whether the packet is as long as
-    /// that says: an inner one need not be.
+    /// Reads the network header at `offset`. The caller checks that the packet is as long as the
+    /// header claims: an inner one need not be.
     fn read<C: WalkExtensions>(context: &C, offset: usize)
     -> Result<Network<'_, Self>, ParseError>;
 }

@@ -1,10 +1,10 @@
-//! What a network header says.
+//! The contents of a network header.
 
 use shunt_common::Family;
 
 use crate::{ctx::access::Access, packet::error::ParseError};
 
-/// What the network header says.
+/// The contents of a network header.
 pub struct Network<'a, F: Family> {
     /// In the header.
     pub source: &'a F::Address,

@@ -37,7 +37,7 @@ impl Ports {
 pub trait Segment {
     /// Where the checksum is, from the begin of the header.
     const CHECKSUM_OFFSET: usize;
-    /// Whether a checksum of 0 says that there is none.
+    /// Whether a checksum of 0 means that there is none.
     const ZERO_IS_NONE: bool;
 
     /// Whether the packet may be the first of a connection.

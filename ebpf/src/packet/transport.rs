@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// What a transport header says.
+/// The contents of a transport header.
 #[derive(Clone, Copy)]
 pub struct Transport {
     /// Source and destination port, network order.

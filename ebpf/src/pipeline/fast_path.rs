@@ -39,7 +39,7 @@ struct Headers<N, T> {
 
 /// What is to be done with a packet.
 enum Action<F: Tables> {
-    /// It gets the tuple of this entry of its direction, in which the client's end is its own.
+    /// It gets the tuple of this entry, which is of this direction and keeps the client's end.
     Translate(Direction, &'static mut ConntrackEntry<F>),
     /// It is not ours.
     Pass,
@@ -146,7 +146,7 @@ fn reply<F: Tables>(key: &ConntrackKey<F>) -> Action<F> {
 /// redirected.
 #[inline(always)]
 fn incoming<F: Tables>(key: &mut ConntrackKey<F>, may_be_first: bool) -> Action<F> {
-    // What is for a pod of this node is a reply, or of no service.
+    // A packet for a pod of this node is a reply, or of no service.
     if is_of_pod::<F>(&key.tuple.destination) {
         if redirects() {
             key.direction = Direction::Reply as u8;
@@ -166,15 +166,14 @@ fn incoming<F: Tables>(key: &mut ConntrackKey<F>, may_be_first: bool) -> Action<
 #[inline(always)]
 fn request<F: Tables>(key: &mut ConntrackKey<F>, may_be_first: bool) -> Action<F> {
     let old = key.tuple;
-    // A packet for such an address or port may be a reply to one that hairpin or SNAT has given a
-    // client.
+    // Hairpin or SNAT may have given a client this address and port: the packet may be a reply.
     if old.destination == F::hairpin_ip() {
         return Action::General;
     }
     let is_snat_port = SNAT_PORTS.load().contains(old.destination_port);
     if let Some(entry) = conntrack::entry(key) {
-        // A SYN may follow on an ended connection, whose entry tells only before this packet updates
-        // it.
+        // A SYN may begin a new connection after an ended one; the general path asks the entry
+        // before it updates it.
         let is_syn = may_be_first && key.protocol == TCP;
         let is_current = !may_be_first || is_current::<F>(entry.backend, entry.generation);
         let is_reply = is_snat_port && is_snat_ip::<F>(&old.destination);

@@ -59,7 +59,7 @@ pub fn forward<F: Program<C>, C: Access>(
     } else {
         match transit::find(context, packet, translated) {
             Ok(route) => Way::Transit(route),
-            // A reply is as well sent by the stack, and translated behind it.
+            // The stack sends a reply as well, which is translated behind it.
             Err(_) if translated.destination == packet.tuple.destination => return Verdict::PASS,
             Err(NoRoute { reason, tell }) => {
                 return match tell {

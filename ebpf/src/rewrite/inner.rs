@@ -31,18 +31,18 @@ pub fn rewrite_error<F: Rewrite>(
     new: &Tuple<F>,
 ) -> Result<(), AccessError> {
     let old = &packet.tuple;
-    let reporter = packet.inner.reporter;
+    let inner = &packet.inner;
     let change = rewrite_inner(context, packet, &old.reversed(), &new.reversed())?;
     let checksum = packet.transport.get() + core::mem::offset_of!(IcmpHeader, checksum);
     context.adjust_checksum(checksum, change.fold(), false)?;
 
     let reported = Tuple {
-        source: reporter,
+        source: inner.reporter,
         ..*old
     };
     let mut report = *new;
     if old.source == new.source {
-        report.source = reporter;
+        report.source = inner.reporter;
     }
     let covering = F::ICMP_COVERS_ADDRESSES.then_some(checksum);
     write_addresses(context, packet.network.get(), &reported, &report, covering)
@@ -89,7 +89,7 @@ fn rewrite_inner<F: Rewrite>(
     }
     *checksum = covered.apply(was);
     if *checksum == 0 && packet.protocol != TCP {
-        // Which would say that there is none (RFC 768).
+        // 0 would mean that there is none (RFC 768).
         *checksum = !0;
     }
     Ok(change.replace(was.into(), (*checksum).into()))
