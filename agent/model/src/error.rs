@@ -81,13 +81,13 @@ pub enum Fault {
     /// JSON of another shape: an unknown, missing or repeated field, or a value of another type.
     #[error("{0}")]
     Shape(String),
-    /// The event's name is none of the seven.
+    /// The event's name is none that there is.
     #[error("unknown event `{found}`, expected {expected}")]
     UnknownEvent {
         /// The name that was given.
         found: String,
         /// All names.
-        expected: String,
+        expected: &'static str,
     },
     /// The stream went on with something else, or ended.
     #[error("the snapshot is unfinished: its last piece did not come")]

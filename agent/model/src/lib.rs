@@ -9,7 +9,10 @@ mod endpoint;
 mod error;
 mod event;
 mod json;
+mod kind;
+mod named;
 mod origin;
+mod path;
 mod policy;
 mod protocol;
 mod render;
@@ -19,16 +22,17 @@ pub mod unchecked;
 mod validate;
 
 pub use self::{
-    endpoint::{Endpoint, EndpointState, Scopes},
+    endpoint::{Endpoint, EndpointState, Scope, Scopes},
     error::{EventError, Fault},
     event::{NodePortUpdate, RendererEvent, Snapshot},
     json::{
         decode::decode,
         line_error::{LineError, LineFault},
         lines::{Line, Lines},
-        locate::segment as path_segment,
     },
+    kind::EventKind,
     origin::Origin,
+    path::segment as path_segment,
     policy::TrafficPolicy,
     protocol::Protocol,
     render::{
@@ -43,5 +47,5 @@ pub use self::{
     },
     service::{Service, ServicePort},
     service_id::ServiceId,
-    validate::event::ServiceList,
+    validate::snapshot::SnapshotBuilder,
 };

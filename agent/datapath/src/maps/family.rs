@@ -2,9 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use shunt_common::{Family, FrontendKey, SCTP, TCP, UDP, V4, V6};
-
-use shunt_model::Protocol;
+use shunt_common::{Family, FrontendKey, V4, V6};
 
 use crate::maps::table_names::TableNames;
 
@@ -80,14 +78,9 @@ pub fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKe
         port,
         protocol,
     } = *key;
-    let protocol = match protocol {
-        Protocol::Tcp => TCP,
-        Protocol::Udp => UDP,
-        Protocol::Sctp => SCTP,
-    };
     Some(FrontendKey::new(
         F::address(address)?,
         port.to_be(),
-        protocol,
+        protocol.number(),
     ))
 }

@@ -118,7 +118,7 @@ mod tests {
     fn outcomes(lines: Lines<impl BufRead>) -> Vec<String> {
         lines
             .map(|line| match line {
-                Ok(Line { number, event }) => format!("{number} {}", event.name()),
+                Ok(Line { number, event }) => format!("{number} {}", event.kind().name()),
                 Err(error) => error.to_string(),
             })
             .collect()

@@ -1,9 +1,11 @@
-//! From messages to the shape of JSON: what a JSON line could not even say is refused here, as
-//! it is there.
+//! From messages to the unchecked form of events: what a JSON line could not even say is refused
+//! here, as it is there.
+
+use std::{collections::BTreeMap, fmt::Display};
 
 use shunt_model::{
-    EventError, Fault, path_segment as segment,
-    unchecked::{Backend, Id, Port, Service, entries::Entries, object::Object, text::Text},
+    EndpointState, EventError, Fault, Protocol, Scope, TrafficPolicy, path_segment,
+    unchecked::{Backend, Choice, Entries, Id, Port, Service, Snapshot, Text},
 };
 
 use crate::proto;
@@ -13,32 +15,49 @@ pub(super) fn texts(list: &[String]) -> Vec<Text<'_>> {
     list.iter().map(|text| text.as_str().into()).collect()
 }
 
+/// A snapshot, or a piece of one before which there were `known` services.
+pub(super) fn snapshot(
+    message: &proto::Snapshot,
+    known: usize,
+) -> Result<Snapshot<'_>, EventError> {
+    let proto::Snapshot {
+        node_ips,
+        services: list,
+        frontend_ifs,
+        backend_ifs,
+    } = message;
+    Ok(Snapshot {
+        node_ips: texts(node_ips),
+        services: services(list, known)?,
+        frontend_ifs: texts(frontend_ifs),
+        backend_ifs: texts(backend_ifs),
+    })
+}
+
 /// A service's identity.
-pub(super) fn id(id: &proto::ServiceId) -> Object<Id<'_>> {
+pub(super) fn id(id: &proto::ServiceId) -> Id<'_> {
     let proto::ServiceId { namespace, name } = id;
-    Object(Id {
+    Id {
         namespace: namespace.as_str().into(),
         name: name.as_str().into(),
-    })
+    }
 }
 
 /// A list of services, the first of which is `services[offset]`.
 pub(super) fn services(
     list: &[proto::Service],
     offset: usize,
-) -> Result<Vec<Object<Service<'_>>>, EventError> {
+) -> Result<Vec<Service<'_>>, EventError> {
     list.iter()
         .enumerate()
-        .map(|(index, message)| {
-            service(message, format_args!("services[{}]", offset + index)).map(Object)
-        })
+        .map(|(index, message)| service(message, format_args!("services[{}]", offset + index)))
         .collect()
 }
 
 /// A service, which stands at `path` in its event.
 pub(super) fn service(
     message: &proto::Service,
-    path: impl std::fmt::Display,
+    path: impl Display,
 ) -> Result<Service<'_>, EventError> {
     let proto::Service {
         id: identity,
@@ -69,11 +88,11 @@ pub(super) fn service(
         internal_traffic_policy: policy(*internal_traffic_policy),
         session_affinity_timeout: *session_affinity_timeout,
         ports: entries(ports, |name, message| {
-            let path = format!("ports.{}", segment(name));
+            let path = format!("ports.{}", path_segment(name));
             port(message).map_err(|error| of_service(error.within(path)))
         })?,
         backends: entries(backends, |name, proto::Backends { list }| {
-            let path = |index| format!("backends.{}[{index}]", segment(name));
+            let path = |index| format!("backends.{}[{index}]", path_segment(name));
             list.iter()
                 .enumerate()
                 .map(|(index, message)| {
@@ -86,87 +105,86 @@ pub(super) fn service(
 }
 
 fn entries<'a, M, V>(
-    map: &'a std::collections::BTreeMap<String, M>,
+    map: &'a BTreeMap<String, M>,
     value: impl Fn(&str, &'a M) -> Result<V, EventError>,
 ) -> Result<Entries<'a, V>, EventError> {
-    let entry =
-        |(name, message): (&'a String, &'a M)| Ok((name.as_str().into(), value(name, message)?));
-    map.iter().map(entry).collect::<Result<_, _>>().map(Entries)
+    map.iter()
+        .map(|(name, message)| Ok((name.as_str().into(), value(name, message)?)))
+        .collect()
 }
 
-fn port(message: &proto::Port) -> Result<Object<Port<'_>>, EventError> {
+fn port(message: &proto::Port) -> Result<Port<'_>, EventError> {
     let proto::Port {
         protocol,
         port,
         node_port,
     } = message;
     let protocol = match proto::Protocol::try_from(*protocol) {
-        Ok(proto::Protocol::Tcp) => "TCP".into(),
-        Ok(proto::Protocol::Udp) => "UDP".into(),
-        Ok(proto::Protocol::Sctp) => "SCTP".into(),
+        Ok(proto::Protocol::Tcp) => Choice::Known(Protocol::Tcp),
+        Ok(proto::Protocol::Udp) => Choice::Known(Protocol::Udp),
+        Ok(proto::Protocol::Sctp) => Choice::Known(Protocol::Sctp),
         Ok(proto::Protocol::Unspecified) => return Err(Fault::MissingField("protocol").into()),
-        Err(_) => number(*protocol),
+        Err(_) => unknown(*protocol),
     };
-    Ok(Object(Port {
+    Ok(Port {
         protocol,
         port: port_number(*port, "port")?,
         node_port: port_number(*node_port, "node_port")?,
-    }))
+    })
 }
 
-fn backend(message: &proto::Backend) -> Result<Object<Backend<'_>>, EventError> {
+fn backend(message: &proto::Backend) -> Result<Backend<'_>, EventError> {
     let proto::Backend {
         ip,
         port,
         weight,
         local,
-        host_network,
+        host_network: _,
         state,
         node,
-        zone,
+        zone: _,
         scopes,
     } = message;
-    Ok(Object(Backend {
+    let state = match proto::EndpointState::try_from(*state) {
+        Ok(proto::EndpointState::Unspecified) => None,
+        Ok(proto::EndpointState::Ready) => Some(Choice::Known(EndpointState::Ready)),
+        Ok(proto::EndpointState::Terminating) => Some(Choice::Known(EndpointState::Terminating)),
+        Ok(proto::EndpointState::NotReady) => Some(Choice::Known(EndpointState::NotReady)),
+        Err(_) => Some(unknown(*state)),
+    };
+    Ok(Backend {
         ip: ip.as_str().into(),
         port: port_number(*port, "port")?,
         weight: *weight,
         local: *local,
-        host_network: *host_network,
-        state: match proto::EndpointState::try_from(*state) {
-            Ok(proto::EndpointState::Unspecified) => None,
-            Ok(proto::EndpointState::Ready) => Some("Ready".into()),
-            Ok(proto::EndpointState::Terminating) => Some("Terminating".into()),
-            Ok(proto::EndpointState::NotReady) => Some("NotReady".into()),
-            Err(_) => Some(number(*state)),
-        },
+        state,
         node: node.as_deref().map(Text::from),
-        zone: zone.as_deref().map(Text::from),
         scopes: scopes
             .as_ref()
             .map(|proto::Scopes { list }| list.iter().copied().map(scope).collect()),
-    }))
+    })
 }
 
-fn scope<'a>(scope: i32) -> Text<'a> {
+fn scope<'a>(scope: i32) -> Choice<'a, Scope> {
     match proto::Scope::try_from(scope) {
-        Ok(proto::Scope::Cluster) => "Cluster".into(),
-        Ok(proto::Scope::Local) => "Local".into(),
-        Ok(proto::Scope::Unspecified) | Err(_) => number(scope),
+        Ok(proto::Scope::Cluster) => Choice::Known(Scope::Cluster),
+        Ok(proto::Scope::Local) => Choice::Known(Scope::Local),
+        Ok(proto::Scope::Unspecified) | Err(_) => unknown(scope),
     }
 }
 
-fn policy<'a>(policy: i32) -> Option<Text<'a>> {
+fn policy<'a>(policy: i32) -> Option<Choice<'a, TrafficPolicy>> {
     match proto::TrafficPolicy::try_from(policy) {
         Ok(proto::TrafficPolicy::Unspecified) => None,
-        Ok(proto::TrafficPolicy::Cluster) => Some("Cluster".into()),
-        Ok(proto::TrafficPolicy::Local) => Some("Local".into()),
-        Err(_) => Some(number(policy)),
+        Ok(proto::TrafficPolicy::Cluster) => Some(Choice::Known(TrafficPolicy::Cluster)),
+        Ok(proto::TrafficPolicy::Local) => Some(Choice::Known(TrafficPolicy::Local)),
+        Err(_) => Some(unknown(policy)),
     }
 }
 
-/// A value of an enum that has no name here; the check says which names there are.
-fn number<'a>(value: i32) -> Text<'a> {
-    value.to_string().into()
+/// A number that is no value of the enum; the check says which values there are.
+fn unknown<'a, T>(number: i32) -> Choice<'a, T> {
+    Choice::Unknown(number.to_string().into())
 }
 
 fn port_number(value: u32, field: &str) -> Result<u16, EventError> {
