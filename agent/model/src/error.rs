@@ -78,6 +78,18 @@ pub enum Fault {
         /// Counted in bytes from 1.
         column: usize,
     },
+    /// JSON is UTF-8 (RFC 8259 section 8.1).
+    #[error("not valid UTF-8 (column {column})")]
+    Encoding {
+        /// Counted in bytes from 1.
+        column: usize,
+    },
+    /// The line is too long to be kept in memory; it is skipped.
+    #[error("longer than {limit} bytes")]
+    TooLong {
+        /// The longest line that is read.
+        limit: usize,
+    },
     /// JSON of another shape: an unknown, missing or repeated field, or a value of another type.
     #[error("{0}")]
     Shape(String),

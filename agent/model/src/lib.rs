@@ -11,7 +11,6 @@ mod event;
 mod json;
 mod kind;
 mod named;
-mod origin;
 mod path;
 mod policy;
 mod protocol;
@@ -31,7 +30,6 @@ pub use self::{
         lines::{Line, Lines},
     },
     kind::EventKind,
-    origin::Origin,
     path::segment as path_segment,
     policy::TrafficPolicy,
     protocol::Protocol,
