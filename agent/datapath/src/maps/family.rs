@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use shunt_common::{Family, FrontendKey, V4, V6};
+use shunt_common::{Family, FrontendKey, SCTP, TCP, UDP, V4, V6};
+use shunt_model::Protocol;
 
 use crate::maps::table_names::TableNames;
 
@@ -70,6 +71,13 @@ impl FromIp for V6 {
         Ipv6Addr::from(bytemuck::cast::<_, [u8; 16]>(address)).into()
     }
 }
+
+// The programs compare with these numbers.
+const _: () = assert!(
+    Protocol::Tcp.number() == TCP
+        && Protocol::Udp.number() == UDP
+        && Protocol::Sctp.number() == SCTP
+);
 
 /// The table's key of a frontend, or `None` if it is of the other family.
 pub fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKey<F>> {
