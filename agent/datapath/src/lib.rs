@@ -19,7 +19,7 @@ pub use self::{
     conntrack::{
         collector::Collector,
         connections::{ConnectionList, Connections, LiveConnection},
-        lifetime::{Phase, Timeouts},
+        lifetime::{ConntrackState, Timeouts},
         sweeping::Conntrack,
         swept::Swept,
     },

@@ -91,7 +91,7 @@ impl Node {
             conntrack,
         };
         let event = shunt_model::decode(&resync(services))?;
-        let outcome = node.agent.apply(1_u64, event)?.context("held back")?;
+        let outcome = node.agent.apply(event)?;
         ensure!(
             outcome.conflicts.is_empty(),
             "the services are in each other's way"

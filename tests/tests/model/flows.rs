@@ -223,18 +223,18 @@ impl Flows {
         let timeouts = Timeouts::default();
         let closed = request.reset || reply.reset || request.end && reply.end;
         let timeout = match (flow.protocol, closed) {
-            (Protocol::UDP, _) if reply.packet => timeouts.udp_replied,
-            (Protocol::UDP, _) => timeouts.udp_one_way,
+            (Protocol::UDP, _) if reply.packet => timeouts.udp_assured,
+            (Protocol::UDP, _) => timeouts.udp_unreplied,
             (Protocol::SCTP, true) => timeouts.sctp_closed,
             (Protocol::SCTP, _) if request.end || reply.end => timeouts.sctp_closing,
             (Protocol::SCTP, _) if reply.packet => timeouts.sctp_established,
-            (Protocol::SCTP, _) => timeouts.sctp_opening,
+            (Protocol::SCTP, _) => timeouts.sctp_new,
             (_, true) if request.reset || reply.reset => timeouts.tcp_closed,
-            (_, true) if flow.source != flow.client => timeouts.snat_closed,
+            (_, true) if flow.source != flow.client => timeouts.tcp_time_wait,
             (_, true) => timeouts.tcp_closed,
             _ if request.end || reply.end => timeouts.tcp_closing,
             _ if reply.packet => timeouts.tcp_established,
-            _ => timeouts.tcp_opening,
+            _ => timeouts.tcp_new,
         };
         last.is_none_or(|last| self.now - last > timeout.into())
     }

@@ -34,7 +34,6 @@ pub const LONG: u32 = 1_000_000;
 pub struct Kernel {
     agent: Agent,
     conntrack: Conntrack,
-    line: u64,
     /// What the counters said when the node was last [cleared](Self::clear).
     before: BTreeMap<&'static str, u64>,
 }
@@ -62,7 +61,6 @@ impl Kernel {
         Self {
             conntrack: datapath.take_conntrack().unwrap(),
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
-            line: 0,
             before: BTreeMap::new(),
         }
     }
@@ -80,9 +78,8 @@ impl Kernel {
 
     /// Applies an event; `false` if its weights are refused.
     pub fn apply(&mut self, event: &str) -> bool {
-        self.line += 1;
         let decoded = shunt_model::decode(event).unwrap_or_else(|error| panic!("{error}: {event}"));
-        match self.agent.apply(self.line, decoded) {
+        match self.agent.apply(decoded) {
             Ok(_) => true,
             Err(ApplyError::Render(RenderError::WeightOverflow { .. })) => false,
             Err(error) => panic!("{error}: {event}"),

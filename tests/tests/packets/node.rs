@@ -50,7 +50,6 @@ pub const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
 pub struct Node {
     agent: Agent,
     conntrack: Conntrack,
-    line: u64,
 }
 
 impl Node {
@@ -91,7 +90,6 @@ impl Node {
         let mut node = Self {
             conntrack: datapath.take_conntrack().unwrap(),
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
-            line: 0,
         };
         for event in events {
             node.apply(event);
@@ -102,14 +100,13 @@ impl Node {
     /// Applies an event that must be right.
     #[track_caller]
     pub fn apply(&mut self, event: &str) -> Outcome {
-        self.try_apply(event).unwrap().expect("applied, not held")
+        self.try_apply(event).unwrap()
     }
 
     /// Applies an event.
-    pub fn try_apply(&mut self, event: &str) -> Result<Option<Outcome>, ApplyError> {
-        self.line += 1;
+    pub fn try_apply(&mut self, event: &str) -> Result<Outcome, ApplyError> {
         let event = shunt_model::decode(event).unwrap();
-        self.agent.apply(self.line, event)
+        self.agent.apply(event)
     }
 
     /// What the program at the ingress of a client's interface does with `frame`.

@@ -48,6 +48,26 @@ pub(crate) const CRATES: &[Crate] = &[
         ],
     },
     Crate {
+        folder: "agent/src",
+        rooms: &[
+            room("cli", &["serve", "source", "runtime", "host"]),
+            room("serve", &["source", "runtime"]),
+            // A source knows the queue of events and nothing else.
+            room("source", &["runtime"]),
+            room("runtime", &[]),
+            room("host", &[]),
+        ],
+    },
+    Crate {
+        folder: "agent/model/src",
+        rooms: &[
+            room("json", &["validate", "unchecked"]),
+            room("validate", &["unchecked"]),
+            room("render", &[]),
+            room("unchecked", &[]),
+        ],
+    },
+    Crate {
         folder: "ebpf/src",
         rooms: &[
             room("hooks", &["pipeline", "packet", "ctx"]),

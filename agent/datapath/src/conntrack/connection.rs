@@ -4,7 +4,7 @@ use std::io;
 
 use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Family};
 
-use crate::conntrack::lifetime::Phase;
+use crate::conntrack::lifetime::ConntrackState;
 
 /// One entry and, if it is still there, the other one of its connection.
 pub(crate) struct Connection<F: Family> {
@@ -35,7 +35,7 @@ impl<F: Family> Connection<F> {
         })
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn state(&self) -> ConntrackState {
         let (own, other) = (
             self.entry.seen,
             self.other.map_or(0, |(_, other)| other.seen),
@@ -45,11 +45,11 @@ impl<F: Family> Connection<F> {
         if self.key.direction == Direction::Forward as u8 {
             let given_source =
                 (arrives.source, arrives.source_port) != (leaves.source, leaves.source_port);
-            Phase::of(self.key.protocol, own, other, given_source)
+            ConntrackState::of(self.key.protocol, own, other, given_source)
         } else {
             let given_source = (arrives.destination, arrives.destination_port)
                 != (leaves.destination, leaves.destination_port);
-            Phase::of(self.key.protocol, other, own, given_source)
+            ConntrackState::of(self.key.protocol, other, own, given_source)
         }
     }
 

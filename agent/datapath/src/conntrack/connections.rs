@@ -10,8 +10,8 @@ use shunt_common::{ConntrackEntry, ConntrackKey, Direction, V4, V6};
 
 use crate::{
     conntrack::{
-        clock::Clock, connection::Connection, conntrack_table::ConntrackTable, lifetime::Phase,
-        removed_for_room::RemovedForRoom,
+        clock::Clock, connection::Connection, conntrack_table::ConntrackTable,
+        lifetime::ConntrackState, removed_for_room::RemovedForRoom,
     },
     error::DatapathError,
     maps::{family::FromIp, table_use::TableUse},
@@ -30,7 +30,7 @@ pub struct LiveConnection {
     /// Who serves it.
     pub backend: SocketAddr,
     /// Where it is in its life.
-    pub phase: Phase,
+    pub state: ConntrackState,
     /// For how long neither side has sent a packet, in seconds of the agent's clock.
     pub idle: u32,
 }
@@ -205,7 +205,7 @@ fn live<F: FromIp>(
         client,
         frontend,
         backend,
-        phase: connection.phase(),
+        state: connection.state(),
         idle: connection.silent(now),
     }
 }

@@ -102,7 +102,7 @@ impl<F: Family> ConntrackTable<F> {
                     // It went with its other half.
                     continue;
                 }
-                if connection.silent(now) <= timeouts.of(key.protocol, connection.phase()) {
+                if connection.silent(now) <= timeouts.of(key.protocol, connection.state()) {
                     swept.kept += 1;
                     continue;
                 }
@@ -133,7 +133,7 @@ impl<F: Family> ConntrackTable<F> {
                 }
                 let connection = Connection::of(key, entry, |key| self.get(key))?;
                 let silent = connection.silent(now);
-                if let Some(rank) = Rank::of(connection.phase(), silent) {
+                if let Some(rank) = Rank::of(connection.state(), silent) {
                     candidates.push(Candidate {
                         key: *key,
                         rank,

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use shunt_common::{Family, FrontendKey, SCTP, TCP, UDP, V4, V6};
-
 use shunt_model::Protocol;
 
 use crate::maps::table_names::TableNames;
@@ -73,6 +72,13 @@ impl FromIp for V6 {
     }
 }
 
+// The programs compare with these numbers.
+const _: () = assert!(
+    Protocol::Tcp.number() == TCP
+        && Protocol::Udp.number() == UDP
+        && Protocol::Sctp.number() == SCTP
+);
+
 /// The table's key of a frontend, or `None` if it is of the other family.
 pub fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKey<F>> {
     let shunt_model::FrontendKey {
@@ -80,14 +86,9 @@ pub fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKe
         port,
         protocol,
     } = *key;
-    let protocol = match protocol {
-        Protocol::Tcp => TCP,
-        Protocol::Udp => UDP,
-        Protocol::Sctp => SCTP,
-    };
     Some(FrontendKey::new(
         F::address(address)?,
         port.to_be(),
-        protocol,
+        protocol.number(),
     ))
 }

@@ -89,7 +89,7 @@ impl TableSizes {
             sized(names.conntrack, conntrack, "--max-conntrack"),
             sized(names.affinity, affinity, "--max-affinity"),
             sized(names.source_ranges, source_ranges, "--max-source-ranges"),
-            sized(names.fragments, fragments, "--fragments"),
+            sized(names.fragments, fragments, "--max-fragments"),
         ]
     }
 }

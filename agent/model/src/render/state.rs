@@ -2,13 +2,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    mem,
     sync::Arc,
 };
 
 use crate::{
     event::{NodePortUpdate, RendererEvent, Snapshot},
-    origin::Origin,
     render::{
         claims::{Age, Claims},
         conflict::Conflict,
@@ -25,10 +23,8 @@ use crate::{
 
 /// Turns events into changes of frontends.
 ///
-/// For each event: [`admit`](Self::admit) holds it back if no Resync came yet, otherwise
-/// [`plan`](Self::plan) says what it changes, and [`commit`](Self::commit) makes it so once the
-/// datapath has done it. After the first Resync, [`take_held`](Self::take_held) gives back what
-/// was held, to be planned and committed one by one.
+/// For each event: [`plan`](Self::plan) says what it changes, and [`commit`](Self::commit) makes it
+/// so once the datapath has done it. Before the first Resync no other event can be planned.
 ///
 /// Two services that claim one frontend: the older claim has it, the other waits. A claim ages
 /// from the event that brought it, through every event that does not take it back.
@@ -44,7 +40,6 @@ pub struct Renderer {
     frontend_ifs: BTreeSet<String>,
     backend_ifs: BTreeSet<String>,
     synced: bool,
-    held: Vec<(Origin, RendererEvent)>,
 }
 
 impl Renderer {
@@ -60,37 +55,7 @@ impl Renderer {
             frontend_ifs: BTreeSet::new(),
             backend_ifs: BTreeSet::new(),
             synced: false,
-            held: Vec::new(),
         }
-    }
-
-    /// Gives the event back if it can be planned now. Before the first Resync every other event
-    /// is held instead, with its origin.
-    pub fn admit(
-        &mut self,
-        origin: impl Into<Origin>,
-        event: RendererEvent,
-    ) -> Option<RendererEvent> {
-        if self.synced || matches!(event, RendererEvent::Resync(_)) {
-            return Some(event);
-        }
-        self.held.push((origin.into(), event));
-        None
-    }
-
-    /// The events that were held, in their order with their origins, once a Resync is committed;
-    /// nothing before, and nothing a second time.
-    pub fn take_held(&mut self) -> Vec<(Origin, RendererEvent)> {
-        if self.synced {
-            mem::take(&mut self.held)
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// How many events are held.
-    pub const fn held(&self) -> usize {
-        self.held.len()
     }
 
     /// What `event` would change.
