@@ -6,6 +6,8 @@ pub(crate) struct Crate {
     pub(crate) folder: &'static str,
     /// Its rooms: none imports from one that stands before it.
     pub(crate) rooms: &'static [Room],
+    /// Files of plain values below all rooms; they import from each other alone.
+    pub(crate) values: &'static [&'static str],
 }
 
 /// A folder or a file right below a source folder.
@@ -46,6 +48,7 @@ pub(crate) const CRATES: &[Crate] = &[
             room("pins", &["sys"]),
             room("sys", &[]),
         ],
+        values: &[],
     },
     Crate {
         folder: "agent/src",
@@ -57,6 +60,16 @@ pub(crate) const CRATES: &[Crate] = &[
             room("runtime", &[]),
             room("host", &[]),
         ],
+        values: &[],
+    },
+    Crate {
+        folder: "agent/api/src",
+        rooms: &[
+            room("message", &["proto"]),
+            room("view", &["proto"]),
+            room("proto", &[]),
+        ],
+        values: &[],
     },
     Crate {
         folder: "agent/model/src",
@@ -65,6 +78,18 @@ pub(crate) const CRATES: &[Crate] = &[
             room("validate", &["unchecked"]),
             room("render", &[]),
             room("unchecked", &[]),
+        ],
+        values: &[
+            "endpoint",
+            "error",
+            "event",
+            "kind",
+            "named",
+            "path",
+            "policy",
+            "protocol",
+            "service",
+            "service_id",
         ],
     },
     Crate {
@@ -84,6 +109,7 @@ pub(crate) const CRATES: &[Crate] = &[
             room("packet", &["ctx"]),
             room("ctx", &[]),
         ],
+        values: &[],
     },
 ];
 
