@@ -65,8 +65,8 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         folder: "agent/api/src",
         rooms: &[
+            room("view", &["message", "proto"]),
             room("message", &["proto"]),
-            room("view", &["proto"]),
             room("proto", &[]),
         ],
         values: &[],
