@@ -1,6 +1,6 @@
 //! Durations with units.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr};
 
 /// A whole number of seconds, written with units: `90s`, `2m`, `1h30m`, `24h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +22,23 @@ impl FromStr for Seconds {
 }
 
 impl fmt::Display for Seconds {
+    /// In hours, minutes and seconds, as Kubernetes writes durations, so that it can be given to a
+    /// flag again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = Duration::from_secs(self.0.into());
-        // Without blanks, so that it can be given to a flag again.
-        let text = humantime::format_duration(seconds).to_string();
-        f.pad(&text.replace(' ', ""))
+        let Self(seconds) = *self;
+        if seconds == 0 {
+            return f.write_str("0s");
+        }
+        for (count, unit) in [
+            (seconds / 3600, "h"),
+            (seconds / 60 % 60, "m"),
+            (seconds % 60, "s"),
+        ] {
+            if count > 0 {
+                write!(f, "{count}{unit}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -48,6 +60,13 @@ mod tests {
             assert_eq!(text.parse(), Ok(Seconds(seconds)), "{text}");
             let shown = Seconds(seconds).to_string();
             assert_eq!(shown.parse(), Ok(Seconds(seconds)), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_shown_in_hours_minutes_and_seconds() {
+        for (seconds, text) in [(0, "0s"), (60, "1m"), (210, "3m30s"), (86_400, "24h")] {
+            assert_eq!(Seconds(seconds).to_string(), text);
         }
     }
 
