@@ -280,6 +280,7 @@ fn http(service: &mut proto::Service) -> &mut proto::Port {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_is_wrong_with_a_service_is_said_in_the_words_of_json() {
     let cases: [Case; 30] = [
         (

@@ -3,11 +3,12 @@
 use std::{
     io::{self, IsTerminal as _},
     net::IpAddr,
+    path::Path,
     process::ExitCode,
     sync::Arc,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use clap::Args;
 use ipnet::IpNet;
 use shunt::{
@@ -96,7 +97,7 @@ pub(crate) struct AgentArgs {
 /// # Errors
 ///
 /// The events cannot be opened, or the kernel does not take the programs.
-pub(crate) fn run(args: AgentArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
         let default = match args.packet_log.packet_log() {
             PacketLog::Off => "info",
@@ -117,7 +118,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<ExitCode> {
         .block_on(serve(args))
 }
 
-async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
+async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let AgentArgs {
         events,
         socket: SocketArgs { socket },
@@ -147,16 +148,12 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
     let render_options = node.render_options()?;
-    let settings = HostSettings::read();
-    let needs = HostNeeds {
+    warn_of_host(&HostNeeds {
         snat_ports: snat.snat_ports,
         pod_cidrs: &node.pod_cidrs,
         ipv4: families.ipv4,
         ipv6: families.ipv6 && uses_ipv6(&render_options, &node.pod_cidrs),
-    };
-    for complaint in settings.complaints(&needs) {
-        warn!("{complaint}");
-    }
+    });
     let renderer = Renderer::new(render_options);
     let defaults = DatapathOptions::default();
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
@@ -215,6 +212,12 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     };
     let agent = event_loop.run(requests, links, stop).await;
     drop(server);
+    finish(agent, collector, pin_dir.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the agent. What is pinned stays, unless there is nothing to keep up.
+fn finish(agent: Agent, collector: Option<Collector>, pin_dir: Option<&Path>) -> Result<()> {
     info!("stopping: {}", totals(&agent));
     let idle = match collector.and_then(Collector::stop) {
         Some(conntrack) => agent.datapath().is_empty()? && conntrack.is_empty()?,
@@ -222,11 +225,17 @@ async fn serve(args: AgentArgs) -> anyhow::Result<ExitCode> {
     };
     drop(agent);
     if let (Some(pin_dir), true) = (pin_dir, idle) {
-        // There is nothing to keep up: no service, no connection.
-        cleanup(&pin_dir)?;
+        cleanup(pin_dir)?;
         info!("nothing is translated: nothing stays pinned");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// Logs what of this host stands in the way.
+fn warn_of_host(needs: &HostNeeds<'_>) {
+    for complaint in HostSettings::read().complaints(needs) {
+        warn!("{complaint}");
+    }
 }
 
 /// Whether there is IPv6 here besides what every interface has of it: an address that can reach

@@ -1,6 +1,7 @@
 //! Frontends as a table for people.
 
 use std::{
+    array,
     io::{self, Write},
     net::SocketAddr,
 };
@@ -73,7 +74,6 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
 
 /// Adds a row; a backend after the first has nothing on its left.
 fn push(table: &mut Table<9>, left: Option<[String; 6]>, right: [String; 3]) {
-    let [a, b, c, d, e, f] = left.unwrap_or_default();
-    let [g, h, i] = right;
-    table.push([a, b, c, d, e, f, g, h, i]);
+    let mut cells = left.unwrap_or_default().into_iter().chain(right);
+    table.push(array::from_fn(|_| cells.next().unwrap_or_default()));
 }

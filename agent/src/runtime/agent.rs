@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fmt,
     time::{Duration, Instant},
 };
 
@@ -16,6 +17,14 @@ pub struct Agent {
     datapath: Datapath,
     /// Interfaces from the command line, besides those of the events.
     interfaces: BTreeSet<String>,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("interfaces", &self.interfaces)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Agent {

@@ -1,6 +1,8 @@
 //! The connections, read beside the event loop: a reading takes milliseconds, in which events must
 //! not wait.
 
+use std::fmt;
+
 use shunt_api::view::{Connection, ConnectionState, ProtocolNumber};
 use shunt_datapath::{ConnectionList, Connections, ConntrackState, LiveConnection, TableUse};
 use tokio::task::spawn_blocking;
@@ -26,6 +28,12 @@ impl ConntrackUse {
 
 /// The connections, read piece by piece. Between two pieces nothing is held in the kernel.
 pub struct ConnectionPieces(ConnectionList);
+
+impl fmt::Debug for ConnectionPieces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionPieces").finish_non_exhaustive()
+    }
+}
 
 impl ConnectionPieces {
     pub(super) fn of(connections: &Connections) -> Self {

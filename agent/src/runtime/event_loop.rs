@@ -24,6 +24,7 @@ use crate::runtime::{
 const IDLE: Duration = Duration::from_millis(100);
 
 /// An agent with the events that it holds and what it has been through.
+#[derive(Debug)]
 pub struct EventLoop {
     agent: Agent,
     held: HeldEvents,
@@ -95,7 +96,7 @@ impl EventLoop {
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
             Request::Status { conntrack, answer } => {
                 let held = self.held.count();
-                let status = status::assemble(&self.agent, &self.history, held, conntrack);
+                let status = status::assemble(&self.agent, &self.history, held, &conntrack);
                 reply(answer, status);
             }
         }

@@ -1,5 +1,7 @@
 //! What others see of the agent: snapshots and streams, never the agent itself.
 
+use std::fmt;
+
 use shunt_api::view::Status;
 use shunt_datapath::Connections;
 
@@ -17,6 +19,14 @@ use crate::runtime::{
 pub struct Inspector {
     queue: EventQueue,
     connections: Connections,
+}
+
+impl fmt::Debug for Inspector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inspector")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Inspector {

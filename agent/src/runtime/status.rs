@@ -19,7 +19,7 @@ pub(super) fn assemble(
     agent: &Agent,
     history: &History,
     held: usize,
-    conntrack: ConntrackUse,
+    conntrack: &ConntrackUse,
 ) -> Result<Status, InspectError> {
     let History {
         started,
@@ -28,7 +28,7 @@ pub(super) fn assemble(
         refused,
         last_error,
     } = history;
-    let ConntrackUse { tables, early_drop } = conntrack;
+    let &ConntrackUse { tables, early_drop } = conntrack;
     let (renderer, datapath) = (agent.renderer(), agent.datapath());
     let list = FrontendList::read(agent)?;
     let counters = datapath

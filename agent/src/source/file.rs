@@ -69,6 +69,14 @@ pub struct FileSource {
     reader: Box<dyn BufRead + Send>,
 }
 
+impl fmt::Debug for FileSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileSource")
+            .field("input", &self.input)
+            .finish_non_exhaustive()
+    }
+}
+
 impl FileSource {
     /// Opens `input`.
     ///

@@ -29,15 +29,15 @@ fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
         Event::Resync(SnapshotPiece {
             snapshot: piece,
             more: _,
-        }) => unchecked::Event::Resync(snapshot(given(piece, "snapshot")?, 0)?),
+        }) => unchecked::Event::Resync(snapshot(given(piece.as_ref(), "snapshot")?, 0)?),
         Event::AddService(AddServiceRequest { service: new }) => {
-            unchecked::Event::AddService(service(given(new, "service")?, "service")?)
+            unchecked::Event::AddService(service(given(new.as_ref(), "service")?, "service")?)
         }
         Event::UpdateService(UpdateServiceRequest { service: new }) => {
-            unchecked::Event::UpdateService(service(given(new, "service")?, "service")?)
+            unchecked::Event::UpdateService(service(given(new.as_ref(), "service")?, "service")?)
         }
         Event::DeleteService(DeleteServiceRequest { id: old }) => {
-            unchecked::Event::DeleteService(id(given(old, "id")?))
+            unchecked::Event::DeleteService(id(given(old.as_ref(), "id")?))
         }
         Event::UpdateNodePortServices(UpdateNodePortServicesRequest {
             node_ips,
@@ -55,8 +55,6 @@ fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
     })
 }
 
-fn given<'a, T>(value: &'a Option<T>, field: &'static str) -> Result<&'a T, EventError> {
-    value
-        .as_ref()
-        .ok_or_else(|| Fault::MissingField(field).into())
+fn given<T>(value: Option<T>, field: &'static str) -> Result<T, EventError> {
+    value.ok_or_else(|| Fault::MissingField(field).into())
 }

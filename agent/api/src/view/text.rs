@@ -10,6 +10,7 @@ pub(super) fn shown<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok,
 }
 
 /// As it is shown, or `null`.
+#[expect(clippy::ref_option, reason = "serde calls it so")]
 pub(super) fn shown_or_null<S: Serializer>(
     value: &Option<impl Display>,
     to: S,
