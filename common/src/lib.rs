@@ -24,6 +24,7 @@ mod frontend;
 mod node;
 mod ports;
 mod protocol;
+pub mod registry;
 mod slot;
 mod source_range;
 mod tuple;
@@ -32,6 +33,8 @@ pub use affinity::{AffinityEntry, AffinityKey};
 pub use backend::Backend;
 pub use checksum::{Folded, Sum};
 pub use cidr::{Cidr, PodCidrs};
+#[cfg(feature = "next-layout")]
+pub use conntrack::previous;
 pub use conntrack::{ConntrackEntry, ConntrackKey, Direction};
 pub use counter::Counter;
 pub use family::{Address, Family, V4, V6};

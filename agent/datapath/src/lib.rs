@@ -8,6 +8,7 @@ mod attach;
 mod conntrack;
 mod datapath;
 mod error;
+mod handover;
 mod maps;
 mod object;
 mod pins;

@@ -16,3 +16,4 @@ pub(crate) mod outcome;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod status;
+pub(crate) mod table_flags;

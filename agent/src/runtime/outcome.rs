@@ -6,6 +6,8 @@ use shunt_datapath::TableError;
 use shunt_model::{Conflict, EventError, RenderError};
 use thiserror::Error;
 
+use crate::runtime::table_flags::with_advice;
+
 /// What an event has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -65,7 +67,7 @@ pub enum ApplyError {
     #[error(transparent)]
     Render(#[from] RenderError),
     /// The tables did not take what it leads to.
-    #[error(transparent)]
+    #[error("{}", with_advice(.0))]
     Tables(#[from] TableError),
 }
 

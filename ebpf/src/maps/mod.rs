@@ -5,5 +5,7 @@ pub mod addresses;
 pub mod backends;
 pub mod constants;
 pub mod counters;
+#[cfg(feature = "next-layout")]
+pub mod handover;
 pub mod scratch;
 pub mod tables;

@@ -10,6 +10,8 @@ use shunt_common::{
     FragmentKey, FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
 };
 
+#[cfg(feature = "next-layout")]
+use crate::maps::handover::Handover;
 use crate::maps::{
     constants::Constants,
     scratch::{Arrival, Hop, PortSearch},
@@ -63,8 +65,15 @@ pub const HOPS: u32 = 4096;
 /// The ways to pods of this node, by the last bits of their addresses.
 pub type Hops<F> = PerCpuArray<Hop<F>, { HOPS as usize }>;
 
+/// What else a family has while an earlier version may hand over: nothing, where none does.
+#[cfg(not(feature = "next-layout"))]
+pub trait Handover {}
+
+#[cfg(not(feature = "next-layout"))]
+impl<F> Handover for F {}
+
 /// A family's tables and constants.
-pub trait Tables: Constants {
+pub trait Tables: Constants + Handover {
     fn frontends() -> &'static Frontends<Self>;
     fn cells() -> &'static Cells;
     fn slots() -> &'static Slots;

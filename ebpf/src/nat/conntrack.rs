@@ -4,6 +4,7 @@ use shunt_common::{ConntrackEntry, ConntrackKey, Direction};
 
 use crate::{
     maps::tables::{Tables, now},
+    nat::table,
     packet::parsed::Packet,
 };
 
@@ -28,7 +29,7 @@ pub fn find<F: Tables>(packet: &Packet<F>, direction: Direction) -> Option<Found
 /// The entry with this key.
 #[inline(always)]
 pub fn entry<F: Tables>(key: &ConntrackKey<F>) -> Option<&'static mut ConntrackEntry<F>> {
-    let entry = F::conntrack().get_ptr_mut(key)?;
+    let entry = table::find(key)?;
     // SAFETY: the lookup gave a live entry, and its memory stays an entry of this table. If it is
     // removed while we use it, and given to another connection at once, that one gets our update
     // for a packet, and we its tuple: the window that every program over such a table has. Entries

@@ -1,6 +1,5 @@
 //! The two entries of a new connection, and whoever else has its source port.
 
-use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use shunt_common::{ConntrackEntry, Counter, Direction};
 
 use crate::{
@@ -9,6 +8,7 @@ use crate::{
         scratch::NewConnection,
         tables::{Tables, now},
     },
+    nat::{conntrack, table},
     packet::parsed::Packet,
 };
 
@@ -28,10 +28,6 @@ pub enum Holder {
     Live,
 }
 
-#[expect(
-    clippy::needless_borrows_for_generic_args,
-    reason = "a key passed by value would be copied to the stack"
-)]
 impl<F: Tables> NewConnection<F> {
     /// Makes this the connection of `packet` to the chosen backend, from `source` and `port`.
     #[inline(always)]
@@ -61,8 +57,7 @@ impl<F: Tables> NewConnection<F> {
     /// Who has the source port.
     #[inline(always)]
     pub fn holder(&mut self) -> Holder {
-        // SAFETY: as in `conntrack::entry`.
-        let Some(reply) = (unsafe { F::conntrack().get(&self.reply) }) else {
+        let Some(reply) = conntrack::entry(&self.reply) else {
             return Holder::Nobody;
         };
         self.original.tuple.set_reversed(&reply.translated);
@@ -72,8 +67,7 @@ impl<F: Tables> NewConnection<F> {
         }
         let is_same =
             client.source == self.client.source && client.source_port == self.client.source_port;
-        // SAFETY: as in `conntrack::entry`.
-        let original = unsafe { F::conntrack().get(&self.original) }
+        let original = conntrack::entry(&self.original)
             .filter(|original| original.translated == self.translated);
         let mut last_seen = reply.last_seen;
         if let Some(original) = original {
@@ -96,18 +90,15 @@ impl<F: Tables> NewConnection<F> {
     /// direction.
     #[inline(always)]
     pub fn dismiss_holder(&mut self) {
-        let conntrack = F::conntrack();
-        // SAFETY: as in `conntrack::entry`.
-        let Some(held) = (unsafe { conntrack.get(&self.reply) }) else {
+        let Some(held) = conntrack::entry(&self.reply) else {
             return;
         };
         self.original.tuple.set_reversed(&held.translated);
-        // SAFETY: as in `conntrack::entry`.
-        let there = unsafe { conntrack.get(&self.original) };
+        let there = conntrack::entry(&self.original);
         if there.is_some_and(|there| there.translated == self.translated) {
-            let _ = conntrack.remove(&self.original);
+            table::remove(&self.original);
         }
-        let _ = conntrack.remove(&self.reply);
+        table::remove(&self.reply);
     }
 
     /// Enters the reply's entry unless there is one: of two CPUs, one succeeds. Gives 0 or an
@@ -119,7 +110,7 @@ impl<F: Tables> NewConnection<F> {
         self.entry.port_change = self.client.port_difference(&self.translated).fold();
         self.undo_changes();
         self.complete_entry(0);
-        match F::conntrack().insert(&self.reply, &self.entry, BPF_NOEXIST.into()) {
+        match table::claim(&self.reply, &self.entry) {
             Ok(()) => 0,
             Err(error) => error,
         }
@@ -132,9 +123,8 @@ impl<F: Tables> NewConnection<F> {
         self.entry.translated = self.translated;
         self.undo_changes();
         self.complete_entry(self.flags);
-        let entered = F::conntrack().insert(&self.original, &self.entry, BPF_ANY.into());
-        if entered.is_err() {
-            let _ = F::conntrack().remove(&self.reply);
+        if table::enter(&self.original, &self.entry).is_err() {
+            table::remove(&self.reply);
             return Err(Counter::DropConntrackFull);
         }
         Ok(())

@@ -6,3 +6,8 @@ pub mod entries;
 pub mod fragments;
 pub mod ports;
 pub mod reverse;
+#[cfg(feature = "next-layout")]
+#[path = "two_tables.rs"]
+mod table;
+#[cfg(not(feature = "next-layout"))]
+mod table;

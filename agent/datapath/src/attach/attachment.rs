@@ -104,13 +104,18 @@ pub fn attach(
 /// layer. What is no link, or not one of an interface that exists, is removed.
 pub fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
     let mut adopted = BTreeMap::new();
-    let links = match object.pins().map_or_else(|| Ok(Vec::new()), Pins::links) {
+    let mut links = match object.pins().map_or_else(|| Ok(Vec::new()), Pins::links) {
         Ok(links) => links,
         Err(error) => {
             warn!(%error, "what an earlier agent attached is not taken over");
             return adopted;
         }
     };
+    // The way back first, as where they are attached.
+    links.sort_by_key(|LinkPin { place, .. }| {
+        let hook = place.as_ref().and_then(|(_, hook)| Hook::named(hook));
+        Hook::ALL.into_iter().position(|known| Some(known) == hook)
+    });
     for LinkPin { path, place } in links {
         let hook = place.and_then(|(index, hook)| Some((index, Hook::named(&hook)?)));
         let Some((index, hook)) = hook else {

@@ -89,7 +89,7 @@ fn open<F: FromIp>(
     ebpf: &Ebpf,
     removed_for_room: &RemovedForRoom,
 ) -> Result<ConntrackTable<F>, DatapathError> {
-    let name = F::TABLES.conntrack;
+    let name = F::MAPS.conntrack.name;
     let failed = |source| DatapathError::Map { name, source };
     let entries = Map::from_map_data(duplicate(ebpf, name)?).map_err(failed)?;
     let entries = HashMap::try_from(entries).map_err(failed)?;
@@ -104,7 +104,7 @@ fn table_use<F: FromIp>(table: &ConntrackTable<F>) -> io::Result<TableUse> {
         used += keys.len() as u32;
         if last {
             return Ok(TableUse {
-                name: F::TABLES.shown.conntrack,
+                name: F::MAPS.conntrack.shown,
                 used,
                 capacity: table.capacity(),
             });

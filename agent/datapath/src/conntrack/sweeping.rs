@@ -76,8 +76,10 @@ fn take<F: FromIp>(
     ebpf: &mut Ebpf,
     removed_for_room: &RemovedForRoom,
 ) -> Result<ConntrackTable<F>, DatapathError> {
-    let name = F::TABLES.conntrack;
-    let entries = kernel_tables::take(ebpf, name)?;
-    ConntrackTable::new(entries, removed_for_room.clone())
-        .map_err(|source| DatapathError::Map { name, source })
+    let map = F::MAPS.conntrack;
+    let entries = kernel_tables::take(ebpf, map)?;
+    ConntrackTable::new(entries, removed_for_room.clone()).map_err(|source| DatapathError::Map {
+        name: map.name,
+        source,
+    })
 }

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use shunt_common::{Family, FrontendKey, SCTP, TCP, UDP, V4, V6};
+use shunt_common::{
+    Family, FrontendKey, SCTP, TCP, UDP, V4, V6,
+    registry::{FamilyConstants, FamilyMaps},
+};
 use shunt_model::Protocol;
-
-use crate::maps::table_names::TableNames;
 
 /// A family whose addresses are told from [`IpAddr`]s.
 pub trait FromIp: Family {
@@ -15,8 +16,11 @@ pub trait FromIp: Family {
     /// As people call it.
     const NAME: &'static str;
 
-    /// As its tables are called.
-    const TABLES: TableNames;
+    /// Its maps.
+    const MAPS: FamilyMaps;
+
+    /// Its constants in the programs.
+    const CONSTANTS: FamilyConstants;
 
     /// `ip` in network order.
     fn network_order(ip: Self::Ip) -> Self::Address;
@@ -32,7 +36,8 @@ impl FromIp for V4 {
     type Ip = Ipv4Addr;
 
     const NAME: &'static str = "IPv4";
-    const TABLES: TableNames = TableNames::V4;
+    const MAPS: FamilyMaps = FamilyMaps::V4;
+    const CONSTANTS: FamilyConstants = FamilyConstants::V4;
 
     fn network_order(ip: Ipv4Addr) -> u32 {
         u32::from_ne_bytes(ip.octets())
@@ -54,7 +59,8 @@ impl FromIp for V6 {
     type Ip = Ipv6Addr;
 
     const NAME: &'static str = "IPv6";
-    const TABLES: TableNames = TableNames::V6;
+    const MAPS: FamilyMaps = FamilyMaps::V6;
+    const CONSTANTS: FamilyConstants = FamilyConstants::V6;
 
     fn network_order(ip: Ipv6Addr) -> [u32; 4] {
         bytemuck::cast(ip.octets())

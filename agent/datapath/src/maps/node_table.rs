@@ -33,7 +33,7 @@ impl<F: FromIp> NodeTable<F> {
         pods: &[IpNet],
     ) -> Result<Self, DatapathError> {
         let mut node = Self {
-            table: kernel_tables::shared(ebpf, F::TABLES.node)?,
+            table: kernel_tables::shared(ebpf, F::MAPS.node)?,
             snat,
             pods: pods.to_vec(),
         };

@@ -17,6 +17,7 @@ use rtnetlink::{
     },
     sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
 };
+use shunt_common::registry;
 use tracing::warn;
 
 use crate::{error::DatapathError, maps::kernel_tables};
@@ -28,7 +29,7 @@ pub struct Peers(HashMap<MapData, u32, u32>);
 impl Peers {
     /// The object's table.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
-        kernel_tables::take(ebpf, "PEERS").map(Self)
+        kernel_tables::take(ebpf, registry::PEERS).map(Self)
     }
 
     /// Makes those of `interfaces` whose other ends are elsewhere all that the table has.

@@ -6,12 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::programs::SchedClassifier;
+use aya::{maps::MapData, programs::SchedClassifier};
 
 use crate::pins::{bpffs, error::PinError, lock::Lock, namespace};
 
 /// The folder of the tables.
 pub(crate) const MAPS: &str = "maps";
+/// The table with the version of the others. It is pinned before them and removed after them, so
+/// wherever they are, it is.
+pub(super) const LAYOUT: &str = "LAYOUT";
 /// The folder of the programs.
 pub(crate) const PROGRAMS: &str = "programs";
 /// The folder of the links.
@@ -83,6 +86,30 @@ impl Pins {
                 }
             })
             .collect())
+    }
+
+    /// Pins a table in place of the one that has the name, if any.
+    pub(crate) fn replace_map(&self, name: &str, table: &MapData) -> Result<(), PinError> {
+        let path = self.map(name);
+        let new = self.map(&format!("{name}-new"));
+        remove(&new)?;
+        table
+            .pin(&new)
+            .map_err(PinError::object("pinning the table", &new))?;
+        fs::rename(&new, &path).map_err(PinError::io("replacing the table", &path))
+    }
+
+    /// Removes the tables that are not to be `kept`, by name. Gives how many they were.
+    pub(super) fn remove_tables_but(&self, kept: &[&str]) -> Result<usize, PinError> {
+        let mut removed = 0;
+        for path in list(&self.dir.join(MAPS))? {
+            let name = path.file_name().and_then(OsStr::to_str);
+            if !name.is_some_and(|name| name == LAYOUT || kept.contains(&name)) {
+                remove(&path)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     /// Pins a program in place of the one that has the name, if any.

@@ -158,7 +158,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
 
     /// The use of the tables of frontends, slots and backends.
     pub fn table_use(&self) -> [TableUse; 3] {
-        let (capacity, names) = (self.tables.capacity(), F::TABLES.shown);
+        let (capacity, maps) = (self.tables.capacity(), F::MAPS);
         let of = |name, free, capacity: u32| TableUse {
             name,
             used: capacity.saturating_sub(free),
@@ -166,13 +166,13 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         };
         [
             of(
-                names.frontends,
+                maps.frontends.shown,
                 self.indexes.free_count(),
                 capacity.frontends,
             ),
-            of(names.slots, self.slots.free_count(), capacity.slots),
+            of(maps.slots.shown, self.slots.free_count(), capacity.slots),
             of(
-                names.backends,
+                maps.backends.shown,
                 self.backends.free_count(),
                 capacity.backends,
             ),

@@ -40,6 +40,7 @@ pub(super) fn ending(ending: Ending) -> Status {
 mod tests {
     use std::{io, sync::Arc};
 
+    use shunt_common::registry::Size;
     use shunt_datapath::TableError;
     use shunt_model::{EventError, Fault, ServiceId};
 
@@ -54,11 +55,10 @@ mod tests {
         };
         let full = TableError::Full {
             family: "IPv4",
-            table: "slots",
+            table: Size::Slots,
             needed: 2,
             free: 1,
             capacity: 8,
-            flag: "--max-slots",
         };
         let kernel = TableError::Kernel {
             call: "membarrier",

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use shunt_common::{Cell, Family, FrontendKey};
+use shunt_common::{Cell, Family, FrontendKey, registry::Size};
 use tracing::{error, warn};
 
 use shunt_model::Frontend;
@@ -149,12 +149,11 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
         let free = publisher.indexes.free_count();
         if (free as usize) < absent.len() {
             return Err(TableError::Full {
-                table: "frontends",
+                table: Size::Frontends,
                 family: F::NAME,
                 needed: absent.len() as u32,
                 free,
                 capacity: publisher.tables.capacity().frontends,
-                flag: "--max-frontends",
             });
         }
         for (key, cell, slice) in absent {
