@@ -38,7 +38,7 @@ pub static FED: ProgramArray<1> = ProgramArray::new();
     clippy::needless_pass_by_value,
     reason = "the macro passes the context so"
 )]
-pub fn feed_v4(context: TcContext) -> i32 {
+pub(crate) fn feed_v4(context: TcContext) -> i32 {
     if let Some(plan) = next(&context) {
         write_v4(&context, plan);
         // SAFETY: nothing here is to be dropped.
@@ -53,7 +53,7 @@ pub fn feed_v4(context: TcContext) -> i32 {
     clippy::needless_pass_by_value,
     reason = "the macro passes the context so"
 )]
-pub fn feed_v6(context: TcContext) -> i32 {
+pub(crate) fn feed_v6(context: TcContext) -> i32 {
     if let Some(plan) = next(&context) {
         write_v6(&context, plan);
         // SAFETY: nothing here is to be dropped.
@@ -64,7 +64,7 @@ pub fn feed_v6(context: TcContext) -> i32 {
 
 /// The least that a program can be.
 #[classifier]
-pub fn empty(_context: TcContext) -> i32 {
+pub(crate) fn empty(_context: TcContext) -> i32 {
     TC_ACT_UNSPEC
 }
 
@@ -75,7 +75,7 @@ pub fn empty(_context: TcContext) -> i32 {
     clippy::needless_pass_by_value,
     reason = "the macro passes the context so"
 )]
-pub fn trivial(context: TcContext) -> i32 {
+pub(crate) fn trivial(context: TcContext) -> i32 {
     const ETHERTYPE: usize = 12;
     const NETWORK: usize = 14;
     const PROTOCOL: usize = NETWORK + 9;

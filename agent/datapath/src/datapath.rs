@@ -33,6 +33,7 @@ use crate::{
 };
 
 /// The loaded object: programs to attach, tables to write.
+#[derive(Debug)]
 pub struct Datapath {
     object: Loaded,
     attachments: Attachments,

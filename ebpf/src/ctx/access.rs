@@ -7,7 +7,7 @@ use crate::ctx::verdict::Verdict;
 
 /// Why something could not be done to a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum AccessError {
+pub(crate) enum AccessError {
     /// The place is beyond the packet's linear part.
     OutOfBounds,
     /// A helper of the kernel's failed, or what was asked is impossible for this packet.
@@ -16,7 +16,7 @@ pub enum AccessError {
 
 /// What the checksum field of a segment or datagram holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ChecksumField {
+pub(crate) enum ChecksumField {
     /// A checksum; or it could not be told.
     Whole,
     /// Only the pseudo header's part: the hardware is to fill in the rest, and there is no sum over
@@ -29,7 +29,7 @@ pub enum ChecksumField {
 /// What only some program types have stands behind a method of its own: sums that the hardware
 /// has taken (`skb->csum`), checksums that it is still to fill in (`CHECKSUM_PARTIAL`), segments
 /// that are still to be cut (GSO). A type without them has nothing to do there.
-pub trait Access {
+pub(crate) trait Access {
     /// What the kernel gives a program a pointer to; BPF subprograms are given the same.
     type Raw;
 

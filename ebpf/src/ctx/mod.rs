@@ -1,5 +1,5 @@
 //! Access to a packet and the verdict on it, whatever the program type.
 
-pub mod access;
-pub mod tc;
-pub mod verdict;
+pub(crate) mod access;
+pub(crate) mod tc;
+pub(crate) mod verdict;

@@ -25,7 +25,7 @@ use crate::ctx::{
 const PACKET_OTHERHOST: u32 = 3;
 
 /// A packet at a TC hook. Helpers with `skb` in their names are there for no other program type.
-pub struct Tc(*mut __sk_buff);
+pub(crate) struct Tc(*mut __sk_buff);
 
 impl From<TcContext> for Tc {
     #[inline(always)]

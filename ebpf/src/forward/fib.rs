@@ -15,7 +15,7 @@ const INET: u8 = 2;
 const INET6: u8 = 10;
 
 /// What the families differ in when a packet's way is looked up.
-pub trait Routed: Rewrite + Tables {
+pub(crate) trait Routed: Rewrite + Tables {
     /// Writes into `lookup` what the way depends on of a packet with this header, once it has the
     /// tuple `translated`.
     fn set_key(header: &Self::Header, translated: &Tuple<Self>, lookup: &mut FibLookup);
@@ -52,7 +52,7 @@ impl Routed for V6 {
 /// `translated`, if it is `length` bytes long from there. Gives a `BPF_FIB_LKUP_RET_`, and what the
 /// kernel has filled in.
 #[inline(always)]
-pub fn look_up<F: Routed>(
+pub(crate) fn look_up<F: Routed>(
     context: &impl Access,
     network: usize,
     translated: &Tuple<F>,
@@ -74,7 +74,7 @@ pub fn look_up<F: Routed>(
 /// The length of the longest packet that this one becomes on the wire, without its link's header:
 /// its own, or that of a segment, if the kernel is still to cut it into segments.
 #[inline(always)]
-pub fn longest_packet(context: &impl Access, extent: Extent) -> u16 {
+pub(crate) fn longest_packet(context: &impl Access, extent: Extent) -> u16 {
     let Extent { network, payload } = extent;
     let segment = context.segment_size();
     let whole = if segment == 0 {

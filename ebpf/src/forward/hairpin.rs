@@ -11,7 +11,7 @@ use crate::{
 /// Has the kernel send the packet out of the interface that it came in by, to the station that
 /// sent it.
 #[inline(always)]
-pub fn send_back(context: &impl Access, link: Link) -> Result<Verdict, AccessError> {
+pub(crate) fn send_back(context: &impl Access, link: Link) -> Result<Verdict, AccessError> {
     if link == Link::Ethernet {
         let ethernet = context.at_mut::<EthernetAddresses>(0)?;
         core::mem::swap(&mut ethernet.destination, &mut ethernet.source);

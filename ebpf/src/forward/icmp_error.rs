@@ -21,7 +21,7 @@ use crate::{
 /// Sends the error about the packet back where that came from, from the address that it was sent
 /// to. Counted as `reason`, also where nobody may be told; or as dropped where it cannot be.
 #[inline(always)]
-pub fn send_error<F: Rewrite>(
+pub(crate) fn send_error<F: Rewrite>(
     error: IcmpError,
     context: &impl Access,
     packet: &Packet<F>,

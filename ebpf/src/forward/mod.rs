@@ -1,7 +1,7 @@
 //! Sending a packet on past the stack, and telling its sender why it goes no further.
 
-pub mod fib;
-pub mod hairpin;
-pub mod icmp_error;
-pub mod redirect;
-pub mod transit;
+pub(crate) mod fib;
+pub(crate) mod hairpin;
+pub(crate) mod icmp_error;
+pub(crate) mod redirect;
+pub(crate) mod transit;

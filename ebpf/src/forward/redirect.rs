@@ -37,12 +37,12 @@ const LIFETIME_NS: u64 = 100_000_000;
 /// Where a CPU remembers a hop. Not the hop itself: older verifiers do not see that it is there
 /// whenever it was found, after all that is done to the packet in between.
 #[derive(Clone, Copy)]
-pub struct HopIndex(u32);
+pub(crate) struct HopIndex(u32);
 
 /// Finds the hop that takes the packet to the destination of `to`, if that is a pod of this node
 /// behind a device of its own and the stack is not needed. `afresh`: looks it up in any case.
 #[inline(always)]
-pub fn find<F: Routed>(
+pub(crate) fn find<F: Routed>(
     context: &impl Access,
     link: Link,
     extent: Extent,
@@ -101,7 +101,7 @@ impl HopIndex {
 
     /// Has the kernel hand the packet with its network header at `network` to the pod.
     #[inline(always)]
-    pub fn take<F: Routed>(
+    pub(crate) fn take<F: Routed>(
         self,
         context: &impl Access,
         network: usize,

@@ -17,20 +17,20 @@ use crate::{
 };
 
 /// The way to a next hop.
-pub struct Route {
+pub(crate) struct Route {
     interface: u32,
     next_hop: NextHop,
 }
 
 /// Why there is no route, and what the packet's sender is to be told, if anything.
-pub struct NoRoute {
+pub(crate) struct NoRoute {
     pub reason: Counter,
     pub tell: Option<IcmpError>,
 }
 
 /// Finds the way of the packet once it has the tuple `translated`.
 #[inline(always)]
-pub fn find<F: Routed>(
+pub(crate) fn find<F: Routed>(
     context: &impl Access,
     packet: &Packet<F>,
     translated: &Tuple<F>,
@@ -75,7 +75,7 @@ pub fn find<F: Routed>(
 impl Route {
     /// Has the kernel send the packet this way, one hop older.
     #[inline(always)]
-    pub fn take<F: Routed>(
+    pub(crate) fn take<F: Routed>(
         mut self,
         context: &impl Access,
         packet: &Packet<F>,

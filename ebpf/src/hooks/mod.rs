@@ -1,3 +1,3 @@
 //! Entry points: the only files that name a program type.
 
-pub mod tc;
+pub(crate) mod tc;

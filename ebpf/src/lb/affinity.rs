@@ -11,7 +11,7 @@ use crate::maps::{
 /// The backend that the client had last, if that was no longer than `timeout` seconds ago, it has
 /// not left its service since, and it is `usable`.
 #[inline(always)]
-pub fn recall<F: Tables>(
+pub(crate) fn recall<F: Tables>(
     key: &AffinityKey<F>,
     timeout: u32,
     usable: impl Fn(&Backend<F>) -> bool,
@@ -33,7 +33,7 @@ pub fn recall<F: Tables>(
 
 /// Remembers which backend the client has now.
 #[inline(always)]
-pub fn remember<F: Tables>(key: &AffinityKey<F>, choice: &Choice<F>) {
+pub(crate) fn remember<F: Tables>(key: &AffinityKey<F>, choice: &Choice<F>) {
     let entry = AffinityEntry {
         backend: choice.index,
         last_used: now(),

@@ -11,7 +11,11 @@ use crate::{
 /// Selects a backend of the cell's slice, which is not empty: the one that the client had last,
 /// if the service has session affinity, or one by weight.
 #[inline(always)]
-pub fn choose<F: Tables>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> Option<Choice<F>> {
+pub(crate) fn choose<F: Tables>(
+    key: FrontendKey<F>,
+    cell: Cell,
+    client: F::Address,
+) -> Option<Choice<F>> {
     // SAFETY: the helper has no preconditions.
     let random = unsafe { bpf_get_prandom_u32() };
     let (slot, fraction) = Slot::locate(random, cell.count());

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What a packet's destination means.
-pub enum Lookup<F: Tables> {
+pub(crate) enum Lookup<F: Tables> {
     /// No frontend, or one that is not for this client.
     NotAFrontend,
     /// A frontend that selected a backend.
@@ -23,7 +23,7 @@ pub enum Lookup<F: Tables> {
 
 /// Looks up the frontend at the packet's destination and selects one of its backends.
 #[inline(always)]
-pub fn select<F: Tables>(packet: &Packet<F>) -> Lookup<F> {
+pub(crate) fn select<F: Tables>(packet: &Packet<F>) -> Lookup<F> {
     let Tuple {
         source,
         destination,
@@ -61,7 +61,7 @@ pub fn select<F: Tables>(packet: &Packet<F>) -> Lookup<F> {
 
 /// Whether there is a frontend at this address and port, network order.
 #[inline(always)]
-pub fn exists<F: Tables>(address: &F::Address, port: u16, protocol: u8) -> bool {
+pub(crate) fn exists<F: Tables>(address: &F::Address, port: u16, protocol: u8) -> bool {
     let key = FrontendKey::<F>::new(*address, port, protocol);
     // SAFETY: the value is not read.
     unsafe { F::frontends().get(key) }.is_some()

@@ -1,5 +1,5 @@
 //! Load balancing: from a packet's destination to a backend.
 
-pub mod affinity;
-pub mod choice;
-pub mod frontend;
+pub(crate) mod affinity;
+pub(crate) mod choice;
+pub(crate) mod frontend;

@@ -6,7 +6,7 @@ use crate::maps::{constants::Constants, tables::Tables};
 
 /// Whether a pod of this node has the address.
 #[inline(always)]
-pub fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
+pub(crate) fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
     let cidrs = (&raw const *F::pod_cidrs()).cast::<PodCidrs<F>>();
     // Read range by range: all of them at once are a quarter of a program's stack.
     for place in 0..PodCidrs::<F>::CAPACITY {
@@ -31,7 +31,7 @@ pub fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
 /// Whether the client is on this node: one of its pods, or the node itself. Nobody has the
 /// unspecified address, which is what a free place among the node's holds.
 #[inline(always)]
-pub fn is_on_this_node<F: Tables>(client: &F::Address) -> bool {
+pub(crate) fn is_on_this_node<F: Tables>(client: &F::Address) -> bool {
     is_of_pod::<F>(client)
         || !client.is_unspecified()
             && F::node()
@@ -41,7 +41,7 @@ pub fn is_on_this_node<F: Tables>(client: &F::Address) -> bool {
 
 /// Whether no pod of this node has an address that a frontend has or had.
 #[inline(always)]
-pub fn are_pods_no_frontends<F: Tables>() -> bool {
+pub(crate) fn are_pods_no_frontends<F: Tables>() -> bool {
     F::node()
         .get(0)
         .is_some_and(|node| node.pod_frontends == NodeIps::<F>::NEVER)
@@ -51,6 +51,6 @@ pub fn are_pods_no_frontends<F: Tables>() -> bool {
 /// same, if it is an external IP too; to one that SNAT gave before, none that could be taken for a
 /// reply.
 #[inline(always)]
-pub fn is_snat_ip<F: Tables>(address: &F::Address) -> bool {
+pub(crate) fn is_snat_ip<F: Tables>(address: &F::Address) -> bool {
     F::node().get(0).is_some_and(|node| node.snat == *address)
 }

@@ -5,7 +5,7 @@ use shunt_common::Backend;
 use crate::maps::tables::Tables;
 
 /// A backend that was chosen for a connection.
-pub struct Choice<F: Tables> {
+pub(crate) struct Choice<F: Tables> {
     /// Its index in the backend table.
     pub index: u32,
     /// Its entry there. The agent gives it to nobody else while a program runs.
@@ -15,7 +15,7 @@ pub struct Choice<F: Tables> {
 impl<F: Tables> Choice<F> {
     /// The backend at `index`.
     #[inline(always)]
-    pub fn at(index: u32) -> Option<Self> {
+    pub(crate) fn at(index: u32) -> Option<Self> {
         let backend = F::backends().get(index)?;
         Some(Self { index, backend })
     }
@@ -23,7 +23,7 @@ impl<F: Tables> Choice<F> {
 
 /// Whether the backend at `index` is still the one that it was at `generation`.
 #[inline(always)]
-pub fn is_current<F: Tables>(index: u32, generation: u16) -> bool {
+pub(crate) fn is_current<F: Tables>(index: u32, generation: u16) -> bool {
     F::backends()
         .get(index)
         .is_some_and(|backend| backend.generation == generation)

@@ -6,44 +6,44 @@ use shunt_common::{PodCidrs, PortRange, V4, V6};
 
 /// Where this node's IPv4 pods take their addresses from.
 #[unsafe(no_mangle)]
-pub static POD_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));
+pub(crate) static POD_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));
 
 /// Where this node's IPv6 pods take their addresses from.
 #[unsafe(no_mangle)]
-pub static POD_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
+pub(crate) static POD_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
 
 /// The IPv4 address that a pod sees when it reaches itself through its service, network order.
 #[unsafe(no_mangle)]
-pub static HAIRPIN_IP_V4: Global<u32> = Global::new(0);
+pub(crate) static HAIRPIN_IP_V4: Global<u32> = Global::new(0);
 
 /// The IPv6 address that a pod sees when it reaches itself through its service, network order.
 #[unsafe(no_mangle)]
-pub static HAIRPIN_IP_V6: Global<[u32; 4]> = Global::new([0; 4]);
+pub(crate) static HAIRPIN_IP_V6: Global<[u32; 4]> = Global::new([0; 4]);
 
 /// The source ports that connections are given.
 #[unsafe(no_mangle)]
-pub static SNAT_PORTS: Global<PortRange> = Global::new(PortRange { first: 0, count: 1 });
+pub(crate) static SNAT_PORTS: Global<PortRange> = Global::new(PortRange { first: 0, count: 1 });
 
 /// How many nanoseconds are between two rejections on average; 0: any number of them is sent.
 #[unsafe(no_mangle)]
-pub static REJECT_INTERVAL_NS: Global<u64> = Global::new(0);
+pub(crate) static REJECT_INTERVAL_NS: Global<u64> = Global::new(0);
 
 /// How many rejections may be sent at once after a silence.
 #[unsafe(no_mangle)]
-pub static REJECT_BURST: Global<u64> = Global::new(0);
+pub(crate) static REJECT_BURST: Global<u64> = Global::new(0);
 
 /// Whether packets to pods of this node go there in one hop; 0: through the stack.
 #[unsafe(no_mangle)]
-pub static REDIRECT: Global<u32> = Global::new(0);
+pub(crate) static REDIRECT: Global<u32> = Global::new(0);
 
 /// Whether packets to pods of this node go there in one hop, see [`crate::forward::redirect`].
 #[inline(always)]
-pub fn redirects() -> bool {
+pub(crate) fn redirects() -> bool {
     REDIRECT.load() != 0
 }
 
 /// A family's constants.
-pub trait Constants: shunt_common::Family {
+pub(crate) trait Constants: shunt_common::Family {
     /// Where this node's pods take their addresses from.
     fn pod_cidrs() -> &'static Global<PodCidrs<Self>>;
 

@@ -10,7 +10,7 @@ use crate::{
 
 /// Adds one packet to `counter`.
 #[inline(always)]
-pub fn count(counter: Counter) {
+pub(crate) fn count(counter: Counter) {
     if let Some(value) = COUNTERS.get_ptr_mut(counter as u32) {
         // SAFETY: the value is this CPU's own; an interrupted update at worst loses a count.
         unsafe { *value += 1 };
@@ -19,7 +19,7 @@ pub fn count(counter: Counter) {
 
 /// Drops the packet, counted by its reason.
 #[inline(always)]
-pub fn drop_packet(context: &impl Access, reason: Counter) -> Verdict {
+pub(crate) fn drop_packet(context: &impl Access, reason: Counter) -> Verdict {
     count(reason);
     debug!(context, "dropped for reason {}", reason as u32);
     Verdict::DROP

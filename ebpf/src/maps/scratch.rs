@@ -8,14 +8,14 @@ use crate::packet::{link::EthernetAddresses, parsed::Packet};
 
 /// A packet that came in, and the tuple that it goes on with.
 #[repr(C)]
-pub struct Arrival<F: Family> {
+pub(crate) struct Arrival<F: Family> {
     pub packet: Packet<F>,
     pub translated: Tuple<F>,
 }
 
 /// A search for a source port: what the kernel's loop keeps from one try to the next.
 #[repr(C)]
-pub struct PortSearch<F: Family> {
+pub(crate) struct PortSearch<F: Family> {
     pub connection: NewConnection<F>,
     pub ports: Probes,
     /// Whether the search goes on, or what became of the claim; see [`crate::nat::ports`].
@@ -31,7 +31,7 @@ pub struct PortSearch<F: Family> {
 /// Addresses are copied from table to table, field by field: a tuple in the program's own
 /// variables would be words in registers, which are too few, and so on the stack.
 #[repr(C)]
-pub struct NewConnection<F: Family> {
+pub(crate) struct NewConnection<F: Family> {
     pub client: Tuple<F>,
     pub translated: Tuple<F>,
     pub backend: u32,
@@ -47,7 +47,7 @@ pub struct NewConnection<F: Family> {
 
 /// The way to a pod, as a CPU remembers it.
 #[repr(C)]
-pub struct Hop<F: Family> {
+pub(crate) struct Hop<F: Family> {
     /// Until when, on the kernel's monotonic clock.
     pub until: u64,
     /// Whose.

@@ -20,23 +20,23 @@ use crate::maps::{
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
 /// Frontend to its index.
-pub type Frontends<F> = HashMap<FrontendKey<F>, u32, 65_536>;
+pub(crate) type Frontends<F> = HashMap<FrontendKey<F>, u32, 65_536>;
 /// Frontend index to the word of its cell.
-pub type Cells = Array<u64, 65_536, MMAPABLE>;
+pub(crate) type Cells = Array<u64, 65_536, MMAPABLE>;
 /// Slices of slots, contiguous for each frontend.
-pub type Slots = Array<Slot, 1_048_576, MMAPABLE>;
+pub(crate) type Slots = Array<Slot, 1_048_576, MMAPABLE>;
 /// Backends by index.
-pub type Backends<F> = Array<Backend<F>, 524_288, MMAPABLE>;
+pub(crate) type Backends<F> = Array<Backend<F>, 524_288, MMAPABLE>;
 /// Who may use a frontend; what an entry holds means nothing.
-pub type SourceRanges<F> = LpmTrie<SourceRange<F>, u32, 65_536>;
+pub(crate) type SourceRanges<F> = LpmTrie<SourceRange<F>, u32, 65_536>;
 /// Which backend a client had last. The least recently used entry makes room for a new one: its
 /// client picks again, which breaks no connection.
-pub type Affinity<F> = LruHashMap<AffinityKey<F>, AffinityEntry, 65_536>;
+pub(crate) type Affinity<F> = LruHashMap<AffinityKey<F>, AffinityEntry, 65_536>;
 /// What became of the first fragment of a datagram. The oldest entry makes room for a new one:
 /// its datagram is lost, as it is where the kernel has no room to put one together.
-pub type Fragments<F> = LruHashMap<FragmentKey<F>, FragmentEntry<F>, 8192>;
+pub(crate) type Fragments<F> = LruHashMap<FragmentKey<F>, FragmentEntry<F>, 8192>;
 /// This node's own addresses, one entry.
-pub type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
+pub(crate) type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
 /// Two entries a connection.
 ///
 /// A preallocated hash, not an LRU hash: that one takes its free elements from the table in lots,
@@ -52,28 +52,28 @@ pub type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
 /// We could also not choose what an LRU hash evicts when it is full: an idle connection that is
 /// established, or half of one. Here the agent keeps headroom, and a new connection that comes to a
 /// full table is dropped and counted. Preallocated, so that no packet waits for memory.
-pub type Conntrack<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 524_288>;
+pub(crate) type Conntrack<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 524_288>;
 
 /// What a CPU keeps while it creates a connection's entries, one entry.
-pub type Searches<F> = PerCpuArray<PortSearch<F>, 1>;
+pub(crate) type Searches<F> = PerCpuArray<PortSearch<F>, 1>;
 
 /// What a CPU keeps of the packet that its ingress program is at, one entry.
-pub type Arrivals<F> = PerCpuArray<Arrival<F>, 1>;
+pub(crate) type Arrivals<F> = PerCpuArray<Arrival<F>, 1>;
 
 /// How many pods' hops a CPU remembers; those of a network as large as this do not collide.
-pub const HOPS: u32 = 4096;
+pub(crate) const HOPS: u32 = 4096;
 /// The ways to pods of this node, by the last bits of their addresses.
-pub type Hops<F> = PerCpuArray<Hop<F>, { HOPS as usize }>;
+pub(crate) type Hops<F> = PerCpuArray<Hop<F>, { HOPS as usize }>;
 
 /// What else a family has while an earlier version may hand over: nothing, where none does.
 #[cfg(not(feature = "next-layout"))]
-pub trait Handover {}
+pub(crate) trait Handover {}
 
 #[cfg(not(feature = "next-layout"))]
 impl<F> Handover for F {}
 
 /// A family's tables and constants.
-pub trait Tables: Constants + Handover {
+pub(crate) trait Tables: Constants + Handover {
     fn frontends() -> &'static Frontends<Self>;
     fn cells() -> &'static Cells;
     fn slots() -> &'static Slots;
@@ -93,7 +93,7 @@ macro_rules! tables {
     ($family:ty: $($accessor:ident $name:ident: $table:ty,)*) => {
         $(
             #[btf_map]
-            pub static $name: $table = <$table>::new();
+            pub(crate) static $name: $table = <$table>::new();
         )*
 
         impl Tables for $family {
@@ -140,28 +140,28 @@ tables! { V6:
 /// The time, in ticks of a second that the agent counts while it runs. Reading it costs a packet
 /// next to nothing, where a clock helper would cost more than its translation.
 #[btf_map]
-pub static CLOCK: Array<u32, 1, MMAPABLE> = Array::new();
+pub(crate) static CLOCK: Array<u32, 1, MMAPABLE> = Array::new();
 
 /// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock.
 #[btf_map]
-pub static REJECTIONS: Array<u64, 1> = Array::new();
+pub(crate) static REJECTIONS: Array<u64, 1> = Array::new();
 
 /// What a CPU asks the kernel for a route with, one entry; in a table for the reason that
 /// [`Searches`] are.
 #[btf_map]
-pub static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
+pub(crate) static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
 
 /// The interfaces whose other ends are in namespaces of their own, by index; what an entry holds
 /// means nothing. A packet that is handed to another one's other end would be lost.
 #[btf_map]
-pub static PEERS: HashMap<u32, u32, 4096> = HashMap::new();
+pub(crate) static PEERS: HashMap<u32, u32, 4096> = HashMap::new();
 
 /// Packets by [`Counter`].
 #[btf_map]
-pub static COUNTERS: PerCpuArray<u64, { Counter::ALL.len() }> = PerCpuArray::new();
+pub(crate) static COUNTERS: PerCpuArray<u64, { Counter::ALL.len() }> = PerCpuArray::new();
 
 /// The time on the agent's clock, in ticks.
 #[inline(always)]
-pub fn now() -> u32 {
+pub(crate) fn now() -> u32 {
     CLOCK.get(0).copied().unwrap_or_default()
 }

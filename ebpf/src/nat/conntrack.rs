@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A connection that was found.
-pub struct Found<F: Tables> {
+pub(crate) struct Found<F: Tables> {
     /// Its entry in the packet's direction.
     pub entry: &'static ConntrackEntry<F>,
     /// Whether this direction had ended before: a SYN after that begins another connection.
@@ -18,7 +18,7 @@ pub struct Found<F: Tables> {
 
 /// Finds the packet's connection in this direction and updates its entry.
 #[inline(always)]
-pub fn find<F: Tables>(packet: &Packet<F>, direction: Direction) -> Option<Found<F>> {
+pub(crate) fn find<F: Tables>(packet: &Packet<F>, direction: Direction) -> Option<Found<F>> {
     let key = ConntrackKey::new(packet.tuple, packet.protocol, direction);
     let entry = entry(&key)?;
     let ended = entry.seen & (ConntrackEntry::<F>::FIN | ConntrackEntry::<F>::RST) != 0;
@@ -28,7 +28,7 @@ pub fn find<F: Tables>(packet: &Packet<F>, direction: Direction) -> Option<Found
 
 /// The entry with this key.
 #[inline(always)]
-pub fn entry<F: Tables>(key: &ConntrackKey<F>) -> Option<&'static mut ConntrackEntry<F>> {
+pub(crate) fn entry<F: Tables>(key: &ConntrackKey<F>) -> Option<&'static mut ConntrackEntry<F>> {
     let entry = table::find(key)?;
     // SAFETY: the lookup gave a live entry, and its memory stays an entry of this table. If it is
     // removed while we use it, and given to another connection at once, that one gets our update
@@ -40,7 +40,7 @@ pub fn entry<F: Tables>(key: &ConntrackKey<F>) -> Option<&'static mut ConntrackE
 /// Updates the entry, in place, for a packet of its direction that sets these flags; one that sets
 /// none leaves no trace.
 #[inline(always)]
-pub fn update<F: Tables>(entry: &mut ConntrackEntry<F>, flags: u16) {
+pub(crate) fn update<F: Tables>(entry: &mut ConntrackEntry<F>, flags: u16) {
     if flags == 0 {
         return;
     }

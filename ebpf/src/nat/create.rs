@@ -12,7 +12,7 @@ use crate::{
 /// that no packet goes out whose reply would not be understood. Puts the tuple that the packet is
 /// to leave with into `translated`; `Err` is why there is none.
 #[inline(always)]
-pub fn create<F: Tables>(
+pub(crate) fn create<F: Tables>(
     packet: &Packet<F>,
     choice: &Choice<F>,
     translated: &mut Tuple<F>,

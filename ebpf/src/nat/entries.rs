@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// `-EEXIST` of `asm-generic/errno-base.h`.
-pub const EXISTS: i32 = -17;
+pub(crate) const EXISTS: i32 = -17;
 
 /// Who has a source port towards a backend.
-pub enum Holder {
+pub(crate) enum Holder {
     Nobody,
     /// A connection of the same client, from the same port, that is over or has moved on; or this
     /// one itself.
@@ -31,7 +31,13 @@ pub enum Holder {
 impl<F: Tables> NewConnection<F> {
     /// Makes this the connection of `packet` to the chosen backend, from `source` and `port`.
     #[inline(always)]
-    pub fn set(&mut self, packet: &Packet<F>, choice: &Choice<F>, source: &F::Address, port: u16) {
+    pub(crate) fn set(
+        &mut self,
+        packet: &Packet<F>,
+        choice: &Choice<F>,
+        source: &F::Address,
+        port: u16,
+    ) {
         self.client = packet.tuple;
         self.translated.source = *source;
         self.translated.destination = choice.backend.address;
@@ -49,14 +55,14 @@ impl<F: Tables> NewConnection<F> {
 
     /// Makes the connection go on from `port`, network order.
     #[inline(always)]
-    pub const fn set_port(&mut self, port: u16) {
+    pub(crate) const fn set_port(&mut self, port: u16) {
         self.translated.source_port = port;
         self.reply.tuple.destination_port = port;
     }
 
     /// Who has the source port.
     #[inline(always)]
-    pub fn holder(&mut self) -> Holder {
+    pub(crate) fn holder(&mut self) -> Holder {
         let Some(reply) = conntrack::entry(&self.reply) else {
             return Holder::Nobody;
         };
@@ -89,7 +95,7 @@ impl<F: Tables> NewConnection<F> {
     /// moved on, to another backend or by this very packet, keeps the entry of its original
     /// direction.
     #[inline(always)]
-    pub fn dismiss_holder(&mut self) {
+    pub(crate) fn dismiss_holder(&mut self) {
         let Some(held) = conntrack::entry(&self.reply) else {
             return;
         };
@@ -104,7 +110,7 @@ impl<F: Tables> NewConnection<F> {
     /// Enters the reply's entry unless there is one: of two CPUs, one succeeds. Gives 0 or an
     /// error.
     #[inline(always)]
-    pub fn claim(&mut self) -> i32 {
+    pub(crate) fn claim(&mut self) -> i32 {
         self.entry.translated.set_reversed(&self.client);
         self.entry.address_change = self.client.address_difference(&self.translated).fold();
         self.entry.port_change = self.client.port_difference(&self.translated).fold();
@@ -118,7 +124,7 @@ impl<F: Tables> NewConnection<F> {
 
     /// Enters the original direction's entry. If it finds no room, the claim is given back.
     #[inline(always)]
-    pub fn finish(&mut self) -> Result<(), Counter> {
+    pub(crate) fn finish(&mut self) -> Result<(), Counter> {
         self.original.tuple = self.client;
         self.entry.translated = self.translated;
         self.undo_changes();
@@ -154,6 +160,6 @@ impl<F: Tables> NewConnection<F> {
 
 /// Whether tick `a` was before tick `b`, on a clock that begins anew at its end.
 #[inline(always)]
-pub const fn is_before(a: u32, b: u32) -> bool {
+pub(crate) const fn is_before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) > u32::MAX / 2
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// Remembers the tuple that a first fragment leaves with; nothing if the packet is none.
 #[inline(always)]
-pub fn remember<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &Tuple<F>) {
+pub(crate) fn remember<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &Tuple<F>) {
     if packet.form == Form::FirstFragment {
         let entry = FragmentEntry {
             translated: *translated,
@@ -27,7 +27,7 @@ pub fn remember<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &Tuple<F>
 /// Puts the tuple that the first fragment of the same datagram left with into `translated`; gives
 /// whether that is known.
 #[inline(always)]
-pub fn recall<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn recall<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &mut Tuple<F>) -> bool {
     // SAFETY: an entry is replaced whole, by another datagram's after its lifetime.
     let Some(entry) = (unsafe { F::fragments().get(key(packet, hook)) }) else {
         return false;

@@ -1,11 +1,11 @@
 //! Network address translation: connections, what becomes of their packets, and source ports.
 
-pub mod conntrack;
-pub mod create;
-pub mod entries;
-pub mod fragments;
-pub mod ports;
-pub mod reverse;
+pub(crate) mod conntrack;
+pub(crate) mod create;
+pub(crate) mod entries;
+pub(crate) mod fragments;
+pub(crate) mod ports;
+pub(crate) mod reverse;
 #[cfg(feature = "next-layout")]
 #[path = "two_tables.rs"]
 mod table;

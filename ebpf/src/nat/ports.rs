@@ -32,7 +32,7 @@ const SEARCHING: i32 = 1;
 /// gives each pair of addresses and ports offsets of its own). Of all others, the one that has
 /// been over for the longest is taken if none is free.
 #[inline(always)]
-pub fn claim<F: Tables>(
+pub(crate) fn claim<F: Tables>(
     search: &mut PortSearch<F>,
     packet: &Packet<F>,
     choice: &Choice<F>,
@@ -48,7 +48,7 @@ pub fn claim<F: Tables>(
     search.connection.set(packet, choice, source, port);
     search.outcome = SEARCHING;
     search.oldest_port = 0;
-    let mut at = search as *mut PortSearch<F>;
+    let mut at = &raw mut *search;
     // SAFETY: the kernel calls `try_port` with the search's address, while this function runs.
     unsafe {
         bpf_loop(

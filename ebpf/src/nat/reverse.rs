@@ -20,13 +20,13 @@ use crate::{
 /// client that kept its own address are translated at the egress of that client's interface, or
 /// here if they go to the client in one hop.
 #[inline(always)]
-pub fn at_ingress<F: Tables>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn at_ingress<F: Tables>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
     is_for_given_address(packet, translated) || redirects() && at_egress(packet, translated)
 }
 
 /// As [`at_ingress`], of a packet that goes out to a client.
 #[inline(always)]
-pub fn at_egress<F: Tables>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn at_egress<F: Tables>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
     conntrack::find(packet, Direction::Reply)
         .map(|found| *translated = found.entry.translated)
         .is_some()

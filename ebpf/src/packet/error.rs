@@ -4,7 +4,7 @@ use crate::ctx::access::AccessError;
 
 /// Why a packet could not be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ParseError {
+pub(crate) enum ParseError {
     /// Its headers go beyond what is there.
     Truncated,
     /// It has more extension headers than are walked.

@@ -14,7 +14,7 @@ use crate::{
 /// How many extension headers are walked.
 const MOST_EXTENSIONS: usize = 8;
 /// How many bytes of them.
-pub const LONGEST_EXTENSIONS: usize = 256;
+pub(crate) const LONGEST_EXTENSIONS: usize = 256;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -49,7 +49,7 @@ const _: () = assert!(
 );
 
 /// A packet whose extension headers a BPF subprogram walks.
-pub trait WalkExtensions: Access {
+pub(crate) trait WalkExtensions: Access {
     /// Walks the extension headers from the offset `begin` on, of which the first is of type
     /// `protocol`: [`walk`].
     fn walk_extensions(&self, begin: u32, protocol: u32) -> u64;
@@ -57,7 +57,7 @@ pub trait WalkExtensions: Access {
 
 /// Whether an extension header follows.
 #[inline(always)]
-pub const fn is_one(next_header: u8) -> bool {
+pub(crate) const fn is_one(next_header: u8) -> bool {
     matches!(
         next_header,
         HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS
@@ -66,7 +66,7 @@ pub const fn is_one(next_header: u8) -> bool {
 
 /// Skips the extension headers, which begin where the transport header would.
 #[inline(always)]
-pub fn skip(
+pub(crate) fn skip(
     context: &impl WalkExtensions,
     network: &mut Network<'_, V6>,
 ) -> Result<(), ParseError> {
@@ -141,7 +141,7 @@ impl Walked {
 
 /// What [`WalkExtensions::walk_extensions`] does.
 #[inline(always)]
-pub fn walk(context: &impl Access, begin: u32, protocol: u32) -> u64 {
+pub(crate) fn walk(context: &impl Access, begin: u32, protocol: u32) -> u64 {
     let begin = Offset::new(begin as usize).get();
     walk_from(context, begin, protocol as u8).word()
 }

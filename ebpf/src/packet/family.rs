@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// An address family as it stands in a packet.
-pub trait Family: shunt_common::Family {
+pub(crate) trait Family: shunt_common::Family {
     /// The network header without options or extension headers.
     type Header: Header<Self>;
 
@@ -46,7 +46,7 @@ pub trait Family: shunt_common::Family {
 }
 
 /// A network header without options or extension headers.
-pub trait Header<F: Family> {
+pub(crate) trait Header<F: Family> {
     /// What follows it, if that is a whole datagram and not more headers.
     fn protocol_of_whole(&self) -> Option<u8>;
 
@@ -65,6 +65,9 @@ pub trait Header<F: Family> {
 
 /// How many more hops the packet with its network header at `offset` may make.
 #[inline(always)]
-pub fn hop_limit<F: Family>(context: &impl Access, offset: usize) -> Result<u8, AccessError> {
+pub(crate) fn hop_limit<F: Family>(
+    context: &impl Access,
+    offset: usize,
+) -> Result<u8, AccessError> {
     Ok(context.at::<F::Header>(offset)?.hop_limit())
 }

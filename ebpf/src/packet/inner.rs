@@ -13,7 +13,7 @@ use crate::packet::{
 
 /// The header of an ICMP error, the same in both families; network order.
 #[repr(C)]
-pub struct IcmpHeader {
+pub(crate) struct IcmpHeader {
     pub kind: u8,
     pub code: u8,
     pub checksum: u16,
@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<IcmpHeader>() == 8, "RFC 792, RFC 4443: two word
 
 /// Reads the ICMP error that follows the network header of `packet`.
 #[inline(always)]
-pub fn read<F: Family, C: WalkExtensions>(
+pub(crate) fn read<F: Family, C: WalkExtensions>(
     context: &C,
     network: &Network<'_, F>,
     packet: &mut Packet<F>,

@@ -11,7 +11,7 @@ use crate::packet::{
 
 /// The IPv4 header without options, RFC 791 section 3.1; multi-byte fields in network order.
 #[repr(C)]
-pub struct Ipv4Header {
+pub(crate) struct Ipv4Header {
     pub version_and_length: u8,
     pub service: u8,
     pub total_length: u16,
@@ -27,7 +27,7 @@ pub struct Ipv4Header {
 const _: () = assert!(size_of::<Ipv4Header>() == 20, "RFC 791: five words");
 
 /// "Don't fragment" in the fragment field.
-pub const DONT_FRAGMENT: u16 = 0x4000;
+pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
 /// "More fragments" there, and where this one is in its datagram.
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;

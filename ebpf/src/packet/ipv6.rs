@@ -11,7 +11,7 @@ use crate::packet::{
 
 /// The IPv6 header, RFC 8200 section 3; multi-byte fields in network order.
 #[repr(C)]
-pub struct Ipv6Header {
+pub(crate) struct Ipv6Header {
     pub version_class_flow: u32,
     pub payload_length: u16,
     pub next_header: u8,

@@ -3,7 +3,7 @@
 /// The kind of a link.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Link {
+pub(crate) enum Link {
     /// An Ethernet header without tags; the kernel keeps a tag beside the packet.
     Ethernet,
     /// Nothing: tunnels, tun, WireGuard.
@@ -13,7 +13,7 @@ pub enum Link {
 impl Link {
     /// Where the network header begins.
     #[inline(always)]
-    pub const fn header_length(self) -> usize {
+    pub(crate) const fn header_length(self) -> usize {
         match self {
             Self::Ethernet => 14,
             Self::None => 0,
@@ -24,7 +24,7 @@ impl Link {
 /// The addresses of an Ethernet header.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct EthernetAddresses {
+pub(crate) struct EthernetAddresses {
     pub destination: [u8; 6],
     pub source: [u8; 6],
 }

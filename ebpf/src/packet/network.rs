@@ -5,7 +5,7 @@ use shunt_common::Family;
 use crate::{ctx::access::Access, packet::error::ParseError};
 
 /// The contents of a network header.
-pub struct Network<'a, F: Family> {
+pub(crate) struct Network<'a, F: Family> {
     /// In the header.
     pub source: &'a F::Address,
     pub destination: &'a F::Address,
@@ -23,7 +23,7 @@ pub struct Network<'a, F: Family> {
 
 /// How much of a datagram a packet is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// All of it.
     Whole,
     /// Its begin, with the ports.
@@ -34,7 +34,7 @@ pub enum Part {
 
 /// Which datagram a fragment is of; zeros if it is none.
 #[derive(Clone, Copy)]
-pub struct Fragment {
+pub(crate) struct Fragment {
     /// As it stands in the packet.
     pub identification: u32,
     /// What else tells it from others, see [`shunt_common::FragmentKey::protocol`].
@@ -44,7 +44,7 @@ pub struct Fragment {
 impl Part {
     /// What a packet is that is, or is not, the begin of a datagram, or its end.
     #[inline(always)]
-    pub const fn of(is_first: bool, is_last: bool) -> Self {
+    pub(crate) const fn of(is_first: bool, is_last: bool) -> Self {
         match (is_first, is_last) {
             (true, true) => Self::Whole,
             (true, false) => Self::First,
@@ -56,7 +56,7 @@ impl Part {
 /// The end of a packet whose length does not fit into its header: the kernel has put it together
 /// of segments and takes it apart again. Of any other packet it is an error.
 #[inline(always)]
-pub fn end_beyond_header(context: &impl Access) -> Result<usize, ParseError> {
+pub(crate) fn end_beyond_header(context: &impl Access) -> Result<usize, ParseError> {
     if context.segment_size() == 0 {
         return Err(ParseError::Truncated);
     }

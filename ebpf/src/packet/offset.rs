@@ -4,7 +4,7 @@
 ///
 /// The verifier forgets the bounds of what is copied there; they are said again at each use.
 #[derive(Clone, Copy)]
-pub struct Offset(u16);
+pub(crate) struct Offset(u16);
 
 impl Offset {
     /// All headers that are read begin below this: twice the longest network header, with an
@@ -12,19 +12,19 @@ impl Offset {
     const BOUND: u16 = 0x3ff;
 
     #[inline(always)]
-    pub const fn new(offset: usize) -> Self {
+    pub(crate) const fn new(offset: usize) -> Self {
         Self(offset as u16)
     }
 
     #[inline(always)]
-    pub fn get(self) -> usize {
+    pub(crate) fn get(self) -> usize {
         usize::from(self.0 & Self::BOUND)
     }
 }
 
 /// How much of a packet is headers.
 #[derive(Clone, Copy)]
-pub struct Extent {
+pub(crate) struct Extent {
     /// Where the network header begins.
     pub network: usize,
     /// Where what follows the transport header begins.

@@ -19,7 +19,7 @@ const LONGEST_HEADERS: u32 = 14 + 2 * (40 + 256 + 20);
 /// Reads the packet into `packet`. If its headers are not in the linear part, they are pulled there
 /// and it is read again.
 #[inline(always)]
-pub fn parse<F: Family, C: WalkExtensions>(
+pub(crate) fn parse<F: Family, C: WalkExtensions>(
     context: &C,
     link: Link,
     packet: &mut Packet<F>,

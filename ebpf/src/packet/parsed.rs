@@ -13,7 +13,7 @@ use crate::packet::{
 /// No field is an enum with fields of its own: of one that leaves bytes undefined, the compiler
 /// writes whatever register is at hand, and the verifier refuses a pointer there.
 #[repr(C)]
-pub struct Packet<F: Family> {
+pub(crate) struct Packet<F: Family> {
     /// The addresses and ports as they came; 0 for the ports of a later fragment. Of an ICMP
     /// error those of a packet that goes its way: the inner one's, reversed.
     pub tuple: Tuple<F>,
@@ -45,7 +45,7 @@ pub struct Packet<F: Family> {
 /// What a packet is to its connection.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// One of its packets, whole.
     Whole,
     /// The begin of one, with the ports.
@@ -58,7 +58,7 @@ pub enum Form {
 
 /// The inner packet of an ICMP error.
 #[repr(C)]
-pub struct Inner<F: Family> {
+pub(crate) struct Inner<F: Family> {
     /// Who reports the error.
     pub reporter: F::Address,
     /// Where the inner packet's network header begins.
@@ -70,20 +70,20 @@ pub struct Inner<F: Family> {
 impl<F: Family> Packet<F> {
     /// No packet yet: where one is read into.
     #[inline(always)]
-    pub const fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         // SAFETY: numbers, and enums that have a variant 0.
         unsafe { core::mem::zeroed() }
     }
 
     /// Whether this is an ICMP error about a packet of the connection.
     #[inline(always)]
-    pub const fn is_error(&self) -> bool {
+    pub(crate) const fn is_error(&self) -> bool {
         matches!(self.form, Form::Error)
     }
 
     /// How much of it is headers.
     #[inline(always)]
-    pub fn extent(&self) -> Extent {
+    pub(crate) fn extent(&self) -> Extent {
         Extent {
             network: self.network.get(),
             payload: self.payload.get(),

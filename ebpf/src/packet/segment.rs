@@ -2,14 +2,14 @@
 
 use shunt_common::{ConntrackEntry, Tuple, V4};
 
-pub const PACKET: u16 = ConntrackEntry::<V4>::PACKET;
-pub const FIN: u16 = ConntrackEntry::<V4>::FIN;
-pub const RST: u16 = ConntrackEntry::<V4>::RST;
+pub(crate) const PACKET: u16 = ConntrackEntry::<V4>::PACKET;
+pub(crate) const FIN: u16 = ConntrackEntry::<V4>::FIN;
+pub(crate) const RST: u16 = ConntrackEntry::<V4>::RST;
 
 /// The source and destination port that every transport header begins with, network order.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Ports {
+pub(crate) struct Ports {
     pub source: u16,
     pub destination: u16,
 }
@@ -17,7 +17,7 @@ pub struct Ports {
 impl Ports {
     /// Those of a tuple.
     #[inline(always)]
-    pub const fn of<F: shunt_common::Family>(tuple: &Tuple<F>) -> Self {
+    pub(crate) const fn of<F: shunt_common::Family>(tuple: &Tuple<F>) -> Self {
         Self {
             source: tuple.source_port,
             destination: tuple.destination_port,
@@ -26,7 +26,11 @@ impl Ports {
 
     /// Both as the word that they are in a packet.
     #[inline(always)]
-    pub fn word(&self) -> u32 {
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "a header may stand at any address, see `Access::at`"
+    )]
+    pub(crate) fn word(&self) -> u32 {
         let word = (&raw const *self).cast::<u32>();
         // SAFETY: a word is as long as two ports; on its alignment see `Access::at`.
         unsafe { *word }
@@ -34,7 +38,7 @@ impl Ports {
 }
 
 /// The header of a segment or datagram whose checksum covers ports and addresses.
-pub trait Segment {
+pub(crate) trait Segment {
     /// Where the checksum is, from the begin of the header.
     const CHECKSUM_OFFSET: usize;
     /// Whether a checksum of 0 means that there is none.
@@ -54,7 +58,7 @@ pub trait Segment {
 
 /// The TCP header without options, RFC 9293 section 3.1, network order.
 #[repr(C)]
-pub struct TcpHeader {
+pub(crate) struct TcpHeader {
     pub ports: Ports,
     sequence: u32,
     acknowledgement: u32,
@@ -111,7 +115,7 @@ impl Segment for TcpHeader {
 
 /// The UDP header, RFC 768, network order.
 #[repr(C)]
-pub struct UdpHeader {
+pub(crate) struct UdpHeader {
     pub ports: Ports,
     length: u16,
     checksum: u16,

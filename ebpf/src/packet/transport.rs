@@ -12,7 +12,7 @@ use crate::{
 
 /// The contents of a transport header.
 #[derive(Clone, Copy)]
-pub struct Transport {
+pub(crate) struct Transport {
     /// Source and destination port, network order.
     pub ports: Ports,
     /// Whether the packet may be the first of a connection.
@@ -48,21 +48,25 @@ const SCTP_SHUTDOWN_ACK: u8 = 8;
 const SCTP_SHUTDOWN_COMPLETE: u8 = 14;
 
 /// Where SCTP keeps its checksum, from the begin of its header.
-pub const SCTP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(SctpHeader, checksum);
+pub(crate) const SCTP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(SctpHeader, checksum);
 
 /// The longest of the headers without options.
-pub const LONGEST: usize = size_of::<TcpHeader>();
+pub(crate) const LONGEST: usize = size_of::<TcpHeader>();
 
 /// Whether packets of this protocol are translated.
 #[inline(always)]
-pub const fn is_translated(protocol: u8) -> bool {
+pub(crate) const fn is_translated(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | SCTP)
 }
 
 impl Transport {
     /// Reads the header of `protocol` at `offset`.
     #[inline(always)]
-    pub fn read(context: &impl Access, protocol: u8, offset: usize) -> Result<Self, ParseError> {
+    pub(crate) fn read(
+        context: &impl Access,
+        protocol: u8,
+        offset: usize,
+    ) -> Result<Self, ParseError> {
         match protocol {
             TCP => {
                 let header = context.at::<TcpHeader>(offset)?;

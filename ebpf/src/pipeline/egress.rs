@@ -16,7 +16,7 @@ use crate::{
 /// Gives a reply of a translated connection its frontend's address; passes every other packet
 /// untouched.
 #[inline(always)]
-pub fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdict {
+pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdict {
     let mut packet = Packet::<F>::none();
     if !F::parse(context, link, &mut packet) {
         return Verdict::PASS;

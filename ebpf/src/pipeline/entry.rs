@@ -10,7 +10,7 @@ use crate::{
 
 /// Handles a packet at this hook, by its address family.
 #[inline(always)]
-pub fn handle<C: Access>(context: &C, link: Link, hook: Hook) -> Verdict
+pub(crate) fn handle<C: Access>(context: &C, link: Link, hook: Hook) -> Verdict
 where
     V4: Program<C>,
     V6: Program<C>,

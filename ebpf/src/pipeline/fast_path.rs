@@ -49,7 +49,11 @@ enum Action<F: Tables> {
 
 /// Handles the packet if it goes the fast path at this hook; `None` leaves it untouched.
 #[inline(always)]
-pub fn handle<F: Program<C>, C: Access>(context: &C, link: Link, hook: Hook) -> Option<Verdict> {
+pub(crate) fn handle<F: Program<C>, C: Access>(
+    context: &C,
+    link: Link,
+    hook: Hook,
+) -> Option<Verdict> {
     match context
         .at::<F::Header>(link.header_length())
         .ok()?

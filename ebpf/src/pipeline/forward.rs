@@ -34,7 +34,7 @@ enum Way {
 /// Gives the packet the tuple `translated` and sends it on, counted as `usually` if it is a
 /// connection's own.
 #[inline(always)]
-pub fn forward<F: Program<C>, C: Access>(
+pub(crate) fn forward<F: Program<C>, C: Access>(
     context: &C,
     packet: &Packet<F>,
     translated: &Tuple<F>,
@@ -88,7 +88,7 @@ pub fn forward<F: Program<C>, C: Access>(
 
 /// What a packet is counted as once it is translated: `usually` if it is a connection's own.
 #[inline(always)]
-pub const fn counter_of(form: Form, usually: Counter) -> Counter {
+pub(crate) const fn counter_of(form: Form, usually: Counter) -> Counter {
     match form {
         Form::Whole | Form::FirstFragment => usually,
         Form::LaterFragment => Counter::Fragment,

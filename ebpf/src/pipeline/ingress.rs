@@ -30,7 +30,7 @@ use crate::{
 /// Sends a packet for a frontend to its connection's backend, and a reply on to its client; passes
 /// every other packet untouched.
 #[inline(always)]
-pub fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdict {
+pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdict {
     // Always there: the table has an entry for each CPU.
     let Some(arrival) = F::arrivals().get_ptr_mut(0) else {
         return Verdict::PASS;
@@ -100,7 +100,7 @@ fn translate_request<F: Program<C>, C: Access>(
         )),
         Lookup::Backend(choice) => create(packet, &choice, translated)
             .map_err(|reason| drop_packet(context, reason))
-            .inspect(|_| {
+            .inspect(|()| {
                 count(Counter::Connection);
                 debug!(context, "connection to backend {}", choice.index);
             }),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// An address family in programs that have their packets as `C`.
-pub trait Program<C: Access>: Routed {
+pub(crate) trait Program<C: Access>: Routed {
     /// [`crate::pipeline::fast_path::handle`].
     fn fast_path(context: &C, link: Link, hook: Hook) -> Option<Verdict>;
 

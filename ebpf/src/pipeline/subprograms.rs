@@ -33,7 +33,7 @@ macro_rules! subprograms {
     ($family:ty, $context:ty: $parse:ident, $rewrite:ident, $fast_path:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
-        pub extern "C" fn $parse(
+        pub(crate) extern "C" fn $parse(
             context: *mut <$context as Access>::Raw,
             link: u32,
             packet: *mut Packet<$family>,
@@ -52,7 +52,7 @@ macro_rules! subprograms {
 
         #[inline(never)]
         #[unsafe(no_mangle)]
-        pub extern "C" fn $rewrite(
+        pub(crate) extern "C" fn $rewrite(
             context: *mut <$context as Access>::Raw,
             packet: *const Packet<$family>,
             new: *const Tuple<$family>,
@@ -138,7 +138,7 @@ macro_rules! fast_paths {
         $(
             #[inline(never)]
             #[unsafe(no_mangle)]
-            pub extern "C" fn $name(context: *mut <$context as Access>::Raw) -> i32 {
+            pub(crate) extern "C" fn $name(context: *mut <$context as Access>::Raw) -> i32 {
                 let context = <$context>::from_raw(context);
                 let verdict =
                     fast_path::handle::<V6, $context>(&context, Link::$link, Hook::$hook);
@@ -158,7 +158,7 @@ fast_paths! { Tc:
 /// [`extensions::walk`].
 #[inline(never)]
 #[unsafe(no_mangle)]
-pub extern "C" fn walk_extensions(
+pub(crate) extern "C" fn walk_extensions(
     context: *mut <Tc as Access>::Raw,
     begin: u32,
     protocol: u32,

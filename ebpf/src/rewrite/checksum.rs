@@ -10,7 +10,7 @@ use crate::{
 /// Has the checksum of the segment at `offset`, which was `was`, follow a change of the addresses
 /// and one of the ports, which have been written. `Err` leaves a packet that must be dropped.
 #[inline(always)]
-pub fn adjust_segment<F: Family, T: Segment>(
+pub(crate) fn adjust_segment<F: Family, T: Segment>(
     context: &impl Access,
     offset: usize,
     was: u16,
@@ -37,7 +37,7 @@ pub fn adjust_segment<F: Family, T: Segment>(
 /// checksum of its own, so that the frame's sum changes with the transport's field alone
 /// (inet_proto_csum_replace_by_diff() in net/core/utils.c).
 #[inline(always)]
-pub fn adjust_frame_sum<F: Family>(context: &impl Access, change: Folded) {
+pub(crate) fn adjust_frame_sum<F: Family>(context: &impl Access, change: Folded) {
     if !F::HAS_HEADER_CHECKSUM {
         context.adjust_frame_sum(change);
     }

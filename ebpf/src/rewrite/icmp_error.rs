@@ -10,7 +10,7 @@ use crate::{
 
 /// What a packet's sender is told.
 #[derive(Clone, Copy)]
-pub enum IcmpError {
+pub(crate) enum IcmpError {
     /// Nobody listens at the port.
     PortUnreachable,
     /// The hop limit is used up.
@@ -23,7 +23,7 @@ impl IcmpError {
     /// Turns the packet into the error about it, to its sender, from the address that it was sent
     /// to. `Err` leaves a packet that must be dropped.
     #[inline(always)]
-    pub fn replace<F: Rewrite>(
+    pub(crate) fn replace<F: Rewrite>(
         self,
         context: &impl Access,
         packet: &Packet<F>,

@@ -25,7 +25,7 @@ use crate::{
 /// Its reporter stays, unless the connection's packets in this direction get another source:
 /// whoever gets the error knows nobody behind that.
 #[inline(always)]
-pub fn rewrite_error<F: Rewrite>(
+pub(crate) fn rewrite_error<F: Rewrite>(
     context: &impl Access,
     packet: &Packet<F>,
     new: &Tuple<F>,

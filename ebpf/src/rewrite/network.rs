@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What the families' headers differ in when they are written.
-pub trait Rewrite: Family<Header: HeaderMut<Self>> {
+pub(crate) trait Rewrite: Family<Header: HeaderMut<Self>> {
     /// What one hop is in the 16-bit word that holds the hop limit.
     const ONE_HOP: u16;
 }
@@ -29,7 +29,7 @@ impl Rewrite for V6 {
 }
 
 /// A network header that can be written.
-pub trait HeaderMut<F: Family>: Header<F> {
+pub(crate) trait HeaderMut<F: Family>: Header<F> {
     /// Writes the address that the packet comes from.
     fn set_source(&mut self, address: F::Address);
 
@@ -147,7 +147,7 @@ impl HeaderMut<V6> for Ipv6Header {
 /// Writes the addresses of `new` into the network header at `network` in place of those of `old`.
 /// `checksum`: where a checksum is that covers them, if one does.
 #[inline(always)]
-pub fn write_addresses<F: Rewrite>(
+pub(crate) fn write_addresses<F: Rewrite>(
     context: &impl Access,
     network: usize,
     old: &Tuple<F>,
@@ -168,7 +168,7 @@ pub fn write_addresses<F: Rewrite>(
 /// Takes one hop off the limit, which is not 0, of the packet with its network header at
 /// `network`.
 #[inline(always)]
-pub fn decrement_hop_limit<F: Rewrite>(
+pub(crate) fn decrement_hop_limit<F: Rewrite>(
     context: &impl Access,
     network: usize,
 ) -> Result<(), AccessError> {

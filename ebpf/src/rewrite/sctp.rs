@@ -19,7 +19,7 @@ use crate::{
 /// The CRC covers ports, but no addresses. It is 0 while it is still to be filled in, by the
 /// interface that the packet leaves by, and then stays so.
 #[inline(always)]
-pub fn rewrite_sctp<F: Rewrite>(
+pub(crate) fn rewrite_sctp<F: Rewrite>(
     context: &impl Access,
     packet: &Packet<F>,
     new: &Tuple<F>,
@@ -47,6 +47,6 @@ pub fn rewrite_sctp<F: Rewrite>(
 /// [`crc32c::difference`] as a BPF subprogram, for its loops are long.
 #[inline(never)]
 #[unsafe(no_mangle)]
-pub extern "C" fn crc_difference(difference: u32, length: u32) -> u32 {
+pub(crate) extern "C" fn crc_difference(difference: u32, length: u32) -> u32 {
     crc32c::difference(difference, length)
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A transport header that can be written.
-pub trait SegmentMut: Segment {
+pub(crate) trait SegmentMut: Segment {
     /// The ports.
     fn ports_mut(&mut self) -> &mut Ports;
 }
@@ -36,7 +36,7 @@ impl SegmentMut for UdpHeader {
 
 /// Gives a TCP segment or a UDP datagram the tuple `new`.
 #[inline(always)]
-pub fn rewrite_segment<F: Rewrite, T: SegmentMut>(
+pub(crate) fn rewrite_segment<F: Rewrite, T: SegmentMut>(
     context: &impl Access,
     packet: &Packet<F>,
     new: &Tuple<F>,
@@ -56,7 +56,7 @@ pub fn rewrite_segment<F: Rewrite, T: SegmentMut>(
 
 /// Writes the ports of `new` into the transport header at `transport`.
 #[inline(always)]
-pub fn write_ports<F: Rewrite>(
+pub(crate) fn write_ports<F: Rewrite>(
     context: &impl Access,
     transport: usize,
     new: &Tuple<F>,

@@ -18,7 +18,7 @@ use crate::{
 
 /// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
 #[inline(always)]
-pub fn rewrite<F: Rewrite>(
+pub(crate) fn rewrite<F: Rewrite>(
     context: &impl Access,
     packet: &Packet<F>,
     new: &Tuple<F>,

@@ -66,7 +66,7 @@ struct Rules {
 /// # Errors
 ///
 /// If an agent does not do as it should, or a tool fails.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let quick = bench.options().quick;
     compare(bench, FEW, &Tool::ALL, if quick { 1 } else { 3 })?;
     if !quick {

@@ -31,9 +31,13 @@ pub struct Node {
 pub struct Service {
     /// Unique among the services of one protocol.
     pub name: String,
+    /// The port's protocol.
     pub protocol: Transport,
+    /// The address inside the cluster.
     pub cluster_ip: Ipv4Addr,
+    /// The port there.
     pub port: u16,
+    /// The port on the nodes' addresses, if there is one.
     pub node_port: Option<u16>,
     /// At least one: services without endpoints are not written.
     pub endpoints: Vec<SocketAddrV4>,

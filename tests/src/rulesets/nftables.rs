@@ -47,6 +47,7 @@ pub fn change(node: &Node, before: &Service, after: &Service) -> String {
 }
 
 /// The table with its maps and all chains that belong to no service.
+#[expect(clippy::too_many_lines, reason = "the rules, one after the other")]
 fn base(node: &Node) -> String {
     const MAPS: [&str; 7] = [
         "set {t} cluster-ips { type ipv4_addr ; comment \"Active ClusterIPs\" ; }",

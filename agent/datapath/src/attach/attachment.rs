@@ -35,7 +35,7 @@ const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
 
 /// A program on a hook. Dropping it detaches the program, unless it is pinned or noted.
 #[derive(Debug)]
-pub enum Attachment {
+pub(crate) enum Attachment {
     /// It ends with the agent.
     Link(#[expect(dead_code, reason = "held, not used")] SchedClassifierLink),
     /// It outlives the agent: the kernel keeps what is pinned.
@@ -52,7 +52,7 @@ pub enum Attachment {
 
 impl Attachment {
     /// Detaches the program.
-    pub fn detach(self) {
+    pub(crate) fn detach(self) {
         let detached = match self {
             Self::Link(_) => Ok(()),
             Self::Pinned { link: _, pin } => remove(&pin),
@@ -66,7 +66,7 @@ impl Attachment {
 
 /// Attaches the program of `hook` for the interface's link layer to it, so that it outlives the
 /// agent if there is a place for what that needs.
-pub fn attach(
+pub(crate) fn attach(
     object: &mut Loaded,
     interface: &str,
     index: u32,
@@ -102,7 +102,7 @@ pub fn attach(
 
 /// Replaces the programs of all pinned links by ours, each by the one for its interface's link
 /// layer. What is no link, or not one of an interface that exists, is removed.
-pub fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
+pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
     let mut adopted = BTreeMap::new();
     let mut links = match object.pins().map_or_else(|| Ok(Vec::new()), Pins::links) {
         Ok(links) => links,

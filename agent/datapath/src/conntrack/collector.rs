@@ -28,6 +28,7 @@ const TICK: Duration = Duration::from_secs(1);
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Keeps the clock of the conntrack tables, and sweeps the tables, until it is stopped.
+#[derive(Debug)]
 pub struct Collector {
     stop: Sender<()>,
     thread: JoinHandle<Conntrack>,

@@ -36,9 +36,10 @@ pub struct LiveConnection {
 }
 
 /// A way to read the connections beside the collector, which owns them.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Connections(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     clock: Clock,
     v4: ConntrackTable<V4>,
@@ -130,6 +131,7 @@ type Reader<F> = BatchReader<ConntrackKey<F>, ConntrackEntry<F>>;
 
 /// The connections, piece by piece. Between two pieces nothing is held in the kernel, so whoever
 /// reads may take their time.
+#[derive(Debug)]
 pub struct ConnectionList {
     tables: Arc<Inner>,
     /// `None` at the end.

@@ -20,6 +20,7 @@ use crate::{
 const BPF_NOEXIST: u64 = 1;
 
 /// The conntrack table of one family.
+#[derive(Debug)]
 pub(crate) struct ConntrackTable<F: Family> {
     entries: HashMap<MapData, Raw<ConntrackKey<F>>, Raw<ConntrackEntry<F>>>,
     capacity: u32,

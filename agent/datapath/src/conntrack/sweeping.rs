@@ -16,6 +16,7 @@ use crate::{
 };
 
 /// The conntrack tables and the clock that their entries are dated by.
+#[derive(Debug)]
 pub struct Conntrack {
     clock: Clock,
     pub(crate) v4: ConntrackTable<V4>,

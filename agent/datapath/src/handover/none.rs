@@ -8,6 +8,7 @@ use crate::{
 };
 
 /// A handover, of which there is none.
+#[derive(Debug)]
 pub(crate) enum Handover {}
 
 impl Handover {

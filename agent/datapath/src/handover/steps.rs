@@ -24,6 +24,7 @@ use crate::{
 
 /// A handover that has begun: our programs take the table of the version before for the one that
 /// decides.
+#[derive(Debug)]
 pub(crate) struct Handover {
     phases: Phases,
     v4: (Before<V4>, Ours<V4>),

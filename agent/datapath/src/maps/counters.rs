@@ -1,10 +1,18 @@
 //! Reading what the programs count.
 
+use std::fmt;
+
 use aya::maps::{IterableMap as _, Map, MapData, MapError, PerCpuArray};
 use shunt_common::Counter;
 
 /// The programs' counters.
 pub struct Counters(PerCpuArray<MapData, u64>);
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Counters").finish_non_exhaustive()
+    }
+}
 
 impl Counters {
     /// Over the table of counters.

@@ -9,7 +9,7 @@ use shunt_common::{
 use shunt_model::Protocol;
 
 /// A family whose addresses are told from [`IpAddr`]s.
-pub trait FromIp: Family {
+pub(crate) trait FromIp: Family {
     /// The family's own addresses.
     type Ip: Into<IpAddr> + Copy;
 
@@ -86,7 +86,7 @@ const _: () = assert!(
 );
 
 /// The table's key of a frontend, or `None` if it is of the other family.
-pub fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKey<F>> {
+pub(crate) fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKey<F>> {
     let shunt_model::FrontendKey {
         address,
         port,

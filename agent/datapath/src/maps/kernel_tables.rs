@@ -29,7 +29,7 @@ use crate::{
 
 /// The tables of one family in the kernel.
 #[derive(Debug)]
-pub struct KernelTables<F: Family> {
+pub(crate) struct KernelTables<F: Family> {
     frontends: HashMap<MapData, Raw<FrontendKey<F>>, u32>,
     cells: SharedArray<u64>,
     slots: SharedArray<Slot>,
@@ -39,7 +39,7 @@ pub struct KernelTables<F: Family> {
 
 impl<F: FromIp> KernelTables<F> {
     /// Takes the family's tables out of the loaded object.
-    pub fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+    pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let maps = F::MAPS;
         Ok(Self {
             frontends: take(ebpf, maps.frontends)?,

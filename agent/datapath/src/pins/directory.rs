@@ -22,7 +22,7 @@ pub(crate) const LINKS: &str = "links";
 
 /// A pin directory that is ours until this is dropped.
 #[derive(Debug)]
-pub struct Pins {
+pub(crate) struct Pins {
     pub(super) dir: PathBuf,
     /// The inode of our network namespace: an interface's index means nothing in another one.
     namespace: u64,
@@ -31,7 +31,7 @@ pub struct Pins {
 
 /// A pinned link.
 #[derive(Debug)]
-pub struct LinkPin {
+pub(crate) struct LinkPin {
     /// Where it is pinned.
     pub path: PathBuf,
     /// The interface's index and the hook's name; `None` if it is not one of our network namespace.
@@ -44,7 +44,7 @@ impl Pins {
     /// # Errors
     ///
     /// If it cannot be made or somebody else has it.
-    pub fn open(dir: &Path) -> Result<Self, PinError> {
+    pub(crate) fn open(dir: &Path) -> Result<Self, PinError> {
         bpffs::ensure(dir)?;
         let lock = Lock::take(dir)?;
         for folder in [MAPS, PROGRAMS, LINKS] {
@@ -64,18 +64,18 @@ impl Pins {
     }
 
     /// Where the table of this name is pinned, or is to be.
-    pub fn map(&self, name: &str) -> PathBuf {
+    pub(crate) fn map(&self, name: &str) -> PathBuf {
         self.dir.join(MAPS).join(name)
     }
 
     /// Where the link of the hook of this name of the interface with this index is to be pinned.
-    pub fn link(&self, index: u32, hook: &str) -> PathBuf {
+    pub(crate) fn link(&self, index: u32, hook: &str) -> PathBuf {
         let name = format!("{}-{index}-{hook}", self.namespace);
         self.dir.join(LINKS).join(name)
     }
 
     /// The links that are pinned.
-    pub fn links(&self) -> Result<Vec<LinkPin>, PinError> {
+    pub(crate) fn links(&self) -> Result<Vec<LinkPin>, PinError> {
         let paths = list(&self.dir.join(LINKS))?.into_iter();
         Ok(paths
             .map(|path| {
@@ -113,7 +113,11 @@ impl Pins {
     }
 
     /// Pins a program in place of the one that has the name, if any.
-    pub fn pin_program(&self, name: &str, program: &mut SchedClassifier) -> Result<(), PinError> {
+    pub(crate) fn pin_program(
+        &self,
+        name: &str,
+        program: &mut SchedClassifier,
+    ) -> Result<(), PinError> {
         let path = self.dir.join(PROGRAMS).join(name);
         // A bpffs takes no names with dots.
         let new = self.dir.join(PROGRAMS).join(format!("{name}-new"));
