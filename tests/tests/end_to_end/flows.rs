@@ -6,11 +6,11 @@ use std::{
 };
 
 use serde_json::Value;
-use shunt_tests::{Answer, Connection, Flow, Namespace, Target, addresses};
+use shunt_tests::{Answer, Connection, Flow, Namespace, Sandbox, Target, addresses};
 
 use crate::{
     service::Service,
-    world::{REQUEST, World},
+    world::{REQUEST, SERVED, World},
 };
 
 /// How many connections are opened at most until each backend has one.
@@ -28,22 +28,22 @@ pub(crate) struct Flows {
 impl Flows {
     /// Opens connections from a pod, from outside and, as a hairpin, from a backend, over both
     /// families: to backends here and, masqueraded, on the other node.
-    pub(crate) fn open(world: &World, [tcp, udp]: &[Service; 2]) -> Self {
-        let (pod, outside) = (world.client_pod(), world.sandbox.outside());
+    pub(crate) fn open(sandbox: &Sandbox, [tcp, udp]: &[Service; 2]) -> Self {
+        let (pod, outside) = (sandbox.pod("pod-c").namespace(), sandbox.outside());
         let mut flows = Self {
             connections: Vec::new(),
             datagrams: Vec::new(),
         };
         let all = ["pod-a", "pod-b", "pod-d"];
         for (from, target) in [(pod, tcp.cluster_ip()), (outside, tcp.node_port())] {
-            flows.connect(from, target, &all.map(|pod| world.backend(pod)));
+            flows.connect(from, target, &all.map(|pod| sandbox.pod(pod).at(SERVED)));
             let target = target.to(addresses::v6(target.address().ip()));
             if from.name() == pod.name() {
-                flows.connect(from, target, &all.map(|pod| world.backend_v6(pod)));
+                flows.connect(from, target, &all.map(|pod| sandbox.pod(pod).at_v6(SERVED)));
             }
         }
-        let own = world.sandbox.pod("pod-a").namespace();
-        flows.connect(own, tcp.cluster_ip(), &[world.backend("pod-a")]);
+        let own = sandbox.pod("pod-a").namespace();
+        flows.connect(own, tcp.cluster_ip(), &[sandbox.pod("pod-a").at(SERVED)]);
         for (from, target) in [(pod, udp.cluster_ip()), (outside, udp.node_port())] {
             for _ in 0..5 {
                 let flow = from.enter(|| target.flow().unwrap());

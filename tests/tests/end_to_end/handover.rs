@@ -74,7 +74,7 @@ fn a_changed_layout_takes_over_under_traffic() {
         };
         let services = services(&world);
         world.apply(&snapshot(&services));
-        let mut flows = Flows::open(&world, &services);
+        let mut flows = Flows::open(&world.sandbox, &services);
         let traffic = traffic(&world, &services);
         some(&traffic);
         let before = tables(&world.pins);
@@ -108,7 +108,7 @@ fn interrupted(step: &str, next: &Path, then: &[(&Path, bool)]) {
     };
     let services = services(&world);
     world.apply(&snapshot(&services));
-    let mut flows = Flows::open(&world, &services);
+    let mut flows = Flows::open(&world.sandbox, &services);
     let traffic = traffic(&world, &services);
     some(&traffic);
     let World {
@@ -120,8 +120,9 @@ fn interrupted(step: &str, next: &Path, then: &[(&Path, bool)]) {
     let dying = Dying::after(step, next);
     let died = try_start_agent_of(&dying.0, sandbox.node(), &pins);
     assert!(died.is_err(), "it dies after {step}");
-    // The programs go on without it, in whatever phase they are.
+    // The programs go on without it, in whatever phase they are, and take new connections.
     flows.check();
+    let mut later = Flows::open(&sandbox, &services);
     some(&traffic);
     let mut last = None;
     for (agent, takes_over) in then {
@@ -138,6 +139,7 @@ fn interrupted(step: &str, next: &Path, then: &[(&Path, bool)]) {
             );
         }
         flows.check();
+        later.check();
         some(&traffic);
     }
     assert_handed_over(&pins);
@@ -148,6 +150,7 @@ fn interrupted(step: &str, next: &Path, then: &[(&Path, bool)]) {
     };
     end(traffic);
     flows.check_listed(&world);
+    later.check_listed(&world);
 }
 
 #[test]

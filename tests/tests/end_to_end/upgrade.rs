@@ -142,7 +142,7 @@ fn the_earlier_version_hands_over_and_takes_back() {
     };
     let services = services(&world);
     world.apply(&snapshot(&services));
-    let mut flows = Flows::open(&world, &services);
+    let mut flows = Flows::open(&world.sandbox, &services);
     let traffic = traffic(&world, &services);
     some(&traffic);
     let (stamp, before) = (layout(&world.pins), tables(&world.pins));
@@ -189,7 +189,7 @@ fn scratch_of_another_size_is_nobodys_business() {
     };
     let services = services(&world);
     world.apply(&snapshot(&services));
-    let mut flows = Flows::open(&world, &services);
+    let mut flows = Flows::open(&world.sandbox, &services);
     let traffic = traffic(&world, &services);
     some(&traffic);
     // As an agent leaves them that pins all of its maps.
