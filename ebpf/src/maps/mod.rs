@@ -6,6 +6,6 @@ pub(crate) mod backends;
 pub(crate) mod constants;
 pub(crate) mod counters;
 #[cfg(feature = "next-layout")]
-pub mod handover;
+pub(crate) mod handover;
 pub(crate) mod scratch;
 pub(crate) mod tables;

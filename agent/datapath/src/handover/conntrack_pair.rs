@@ -21,11 +21,13 @@ use crate::{
 const BPF_NOEXIST: u64 = 1;
 
 /// The table of the version before.
+#[derive(Debug)]
 pub(crate) struct Before<F: Family>(
     HashMap<MapData, Raw<ConntrackKey<F>>, Raw<previous::ConntrackEntry<F>>>,
 );
 
 /// Our table.
+#[derive(Debug)]
 pub(crate) struct Ours<F: Family>(HashMap<MapData, Raw<ConntrackKey<F>>, Raw<ConntrackEntry<F>>>);
 
 /// Opens both tables, beside those who use ours.
