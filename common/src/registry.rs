@@ -6,6 +6,8 @@
 
 #[cfg(feature = "next-layout")]
 pub mod handover;
+#[cfg(test)]
+mod tests;
 
 /// What becomes of a map when another agent takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -280,29 +282,6 @@ impl Size {
             Self::Fragments => "fragments",
             Self::Redirect => "redirects",
             Self::Fixed => "entries",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use alloc::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn a_name_is_one_maps_alone() {
-        let names: BTreeSet<&str> = maps().map(|map| map.name).collect();
-        assert_eq!(names.len(), maps().count());
-        let shown: BTreeSet<&str> = maps().map(|map| map.shown).collect();
-        assert_eq!(shown.len(), maps().count());
-    }
-
-    #[test]
-    fn what_a_setting_sizes_is_state() {
-        for map in maps() {
-            let sized = !matches!(map.size, Size::Fixed | Size::Redirect);
-            assert!(!sized || map.kind == Kind::State, "{map:?}");
         }
     }
 }
