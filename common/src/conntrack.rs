@@ -30,12 +30,6 @@ pub enum Direction {
     Reply = 1,
 }
 
-#[expect(non_upper_case_globals, reason = "it stands for a variant")]
-impl Direction {
-    /// The old name of [`Self::Original`], until all who use it have the new one.
-    pub const Forward: Self = Self::Original;
-}
-
 /// Key of the conntrack table: a packet's tuple before translation.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@ use crate::{
         attachments::{Attachments, InterfaceState},
         release::release,
     },
-    conntrack::{connections::Connections, removed_for_room::RemovedForRoom, sweeping::Conntrack},
+    conntrack::{connections::Connections, early_drops::EarlyDrops, sweeping::Conntrack},
     error::{DatapathError, TableError},
     handover::steps::Handover,
     maps::{
@@ -79,9 +79,9 @@ impl Datapath {
             Some(pins) if hands_over => Some(Handover::begin(&mut ebpf, pins)?),
             _ => None,
         };
-        let removed_for_room = RemovedForRoom::default();
+        let early_drops = EarlyDrops::default();
         // Before the tables are taken.
-        let connections = Connections::open(&ebpf, removed_for_room.clone())?;
+        let connections = Connections::open(&ebpf, early_drops.clone())?;
         Ok(Self {
             publisher: DualPublisher::new(
                 KernelTables::take(&mut ebpf)?,
@@ -100,7 +100,7 @@ impl Datapath {
                 options.hairpin_v6,
                 &options.pod_cidrs,
             )?,
-            conntrack: Some(Conntrack::take(&mut ebpf, &removed_for_room)?),
+            conntrack: Some(Conntrack::take(&mut ebpf, &early_drops)?),
             connections,
             counters: Arc::new(counters),
             peers: options
@@ -239,7 +239,7 @@ impl Datapath {
     /// If the tables do not take them; nothing is changed then.
     pub fn publish(&mut self, changes: &Changes) -> Result<u64, TableError> {
         let Changes { added, changed, .. } = changes;
-        self.expect(added.iter().chain(changed), false);
+        self.announce(added.iter().chain(changed), false);
         self.publisher.publish(changes)
     }
 
@@ -253,19 +253,19 @@ impl Datapath {
         &mut self,
         snapshot: &[(shunt_model::FrontendKey, Frontend)],
     ) -> Result<u64, TableError> {
-        self.expect(snapshot.iter(), true);
+        self.announce(snapshot.iter(), true);
         self.publisher.resync(snapshot)
     }
 
     /// Says, before there are any, which frontends there are going to be.
-    fn expect<'a>(
+    fn announce<'a>(
         &mut self,
         frontends: impl Iterator<Item = &'a (shunt_model::FrontendKey, Frontend)> + Clone,
         all: bool,
     ) {
         let addresses = frontends.map(|(key, _)| key.address);
-        self.node_v4.expect(addresses.clone(), all);
-        self.node_v6.expect(addresses, all);
+        self.node_v4.announce(addresses.clone(), all);
+        self.node_v6.announce(addresses, all);
     }
 
     /// Whether [`Self::reclaim`] has anything to do.

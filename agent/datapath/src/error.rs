@@ -116,7 +116,7 @@ pub enum DatapathError {
     #[error(transparent)]
     Pin(#[from] PinError),
     /// More pod ranges than the programs can hold.
-    #[error("{given} ranges were given with --pod-cidr, at most {limit} a family are possible")]
+    #[error("{given} ranges of pods were given, at most {limit} a family are possible")]
     TooManyPodCidrs {
         /// How many.
         given: usize,

@@ -20,7 +20,7 @@ pub(super) struct ConntrackUse {
 impl ConntrackUse {
     /// Reads all of the tables.
     pub(super) async fn read(connections: &Connections) -> Result<Self, InspectError> {
-        let (early_drop, connections) = (connections.removed_for_room(), connections.clone());
+        let (early_drop, connections) = (connections.early_drops(), connections.clone());
         let tables = spawn_blocking(move || connections.table_use()).await??;
         Ok(Self { tables, early_drop })
     }

@@ -154,8 +154,8 @@ impl Node {
     }
 
     /// How many connections were removed for room.
-    pub(crate) fn removed_for_room(&self) -> u64 {
-        self.agent.datapath().connections().removed_for_room()
+    pub(crate) fn early_drops(&self) -> u64 {
+        self.agent.datapath().connections().early_drops()
     }
 
     /// Lets time pass and removes the connections that are over.

@@ -141,8 +141,8 @@ struct Pressure {
 
 impl Pressure {
     fn note<F: FromIp>(&mut self, swept: &Swept, table: &ConntrackTable<F>) {
-        self.removed += swept.removed_for_room;
-        let crowded = swept.removed_for_room > 0 || swept.kept > table.busy();
+        self.removed += swept.early_drops;
+        let crowded = swept.early_drops > 0 || swept.kept > table.busy();
         let is_time = self
             .warned
             .is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL);
@@ -151,7 +151,7 @@ impl Pressure {
         }
         warn!(
             "the conntrack table is crowded ({}): {} of {} entries are in use, and {} \
-             connections were removed before their time; --max-conntrack makes it larger",
+             connections were dropped early; a larger table would keep them",
             F::NAME,
             swept.kept,
             table.capacity(),

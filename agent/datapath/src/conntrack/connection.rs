@@ -20,10 +20,10 @@ impl<F: Family> Connection<F> {
         entry: &ConntrackEntry<F>,
         get: impl Fn(&ConntrackKey<F>) -> io::Result<Option<ConntrackEntry<F>>>,
     ) -> io::Result<Self> {
-        let direction = if key.direction == Direction::Forward as u8 {
+        let direction = if key.direction == Direction::Original as u8 {
             Direction::Reply
         } else {
-            Direction::Forward
+            Direction::Original
         };
         let other = ConntrackKey::new(entry.translated.reversed(), key.protocol, direction);
         // A client that uses its port elsewhere has taken the reply's entry with it.
@@ -42,7 +42,7 @@ impl<F: Family> Connection<F> {
         );
         // A direction's tuple as it leaves is the other's as it comes in, reversed.
         let (arrives, leaves) = (&self.key.tuple, &self.entry.translated);
-        if self.key.direction == Direction::Forward as u8 {
+        if self.key.direction == Direction::Original as u8 {
             let given_source =
                 (arrives.source, arrives.source_port) != (leaves.source, leaves.source_port);
             ConntrackState::of(self.key.protocol, own, other, given_source)

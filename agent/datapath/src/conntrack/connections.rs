@@ -11,7 +11,7 @@ use shunt_common::{ConntrackEntry, ConntrackKey, Direction, V4, V6};
 use crate::{
     conntrack::{
         clock::Clock, connection::Connection, conntrack_table::ConntrackTable,
-        lifetime::ConntrackState, removed_for_room::RemovedForRoom,
+        early_drops::EarlyDrops, lifetime::ConntrackState,
     },
     error::DatapathError,
     maps::{family::FromIp, table_use::TableUse},
@@ -44,26 +44,23 @@ struct Inner {
     clock: Clock,
     v4: ConntrackTable<V4>,
     v6: ConntrackTable<V6>,
-    removed_for_room: RemovedForRoom,
+    early_drops: EarlyDrops,
 }
 
 impl Connections {
     /// Opens the tables a second time.
-    pub(crate) fn open(
-        ebpf: &Ebpf,
-        removed_for_room: RemovedForRoom,
-    ) -> Result<Self, DatapathError> {
+    pub(crate) fn open(ebpf: &Ebpf, early_drops: EarlyDrops) -> Result<Self, DatapathError> {
         Ok(Self(Arc::new(Inner {
             clock: Clock::open(ebpf)?,
-            v4: open(ebpf, &removed_for_room)?,
-            v6: open(ebpf, &removed_for_room)?,
-            removed_for_room,
+            v4: open(ebpf, &early_drops)?,
+            v6: open(ebpf, &early_drops)?,
+            early_drops,
         })))
     }
 
     /// How many connections were removed for room since this agent began, before their time.
-    pub fn removed_for_room(&self) -> u64 {
-        self.0.removed_for_room.get()
+    pub fn early_drops(&self) -> u64 {
+        self.0.early_drops.get()
     }
 
     /// How full the tables are. Reads all of them, which takes milliseconds.
@@ -88,13 +85,13 @@ impl Connections {
 /// Opens a family's table a second time.
 fn open<F: FromIp>(
     ebpf: &Ebpf,
-    removed_for_room: &RemovedForRoom,
+    early_drops: &EarlyDrops,
 ) -> Result<ConntrackTable<F>, DatapathError> {
     let name = F::MAPS.conntrack.name;
     let failed = |source| DatapathError::Map { name, source };
     let entries = Map::from_map_data(duplicate(ebpf, name)?).map_err(failed)?;
     let entries = HashMap::try_from(entries).map_err(failed)?;
-    ConntrackTable::new(entries, removed_for_room.clone()).map_err(failed)
+    ConntrackTable::new(entries, early_drops.clone()).map_err(failed)
 }
 
 fn table_use<F: FromIp>(table: &ConntrackTable<F>) -> io::Result<TableUse> {
@@ -168,7 +165,7 @@ fn next_piece<F: FromIp>(
     let mut found = Vec::with_capacity(keys.len() / 2);
     for (key, entry) in keys.iter().zip(entries) {
         let connection = Connection::of(key, entry, |key| table.get(key))?;
-        let forward = key.direction == Direction::Forward as u8;
+        let forward = key.direction == Direction::Original as u8;
         // With both entries there, the forward one stands for both.
         if forward || connection.other.is_none() {
             found.push(live(key, entry, forward, &connection, now));

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn open_tcp_connections_and_young_flows_are_never_removed_for_room() {
+    fn open_tcp_connections_and_young_flows_are_never_dropped_early() {
         for (state, silent) in [
             (ConntrackState::Established, 80_000),
             (ConntrackState::Closing, 119),

@@ -6,7 +6,7 @@ use shunt_common::{Backend, Cell};
 
 use shunt_model::{BackendSet, Clients, Frontend, Refusal, ServiceId, TrafficPolicy};
 
-use crate::{maps::family::FromIp, publish::fingerprint::fingerprint};
+use crate::maps::family::FromIp;
 
 /// Which service port.
 ///
@@ -19,10 +19,16 @@ pub(crate) struct GroupKey {
 }
 
 impl GroupKey {
-    /// A number that another service port hardly has: it stands beside each backend.
+    /// A number that another service port hardly has: it stands beside each backend. FNV-1a, so
+    /// that every agent makes the same one.
     pub(crate) fn fingerprint(&self) -> u32 {
         let Self { service, port } = self;
-        fingerprint(format!("{service}:{port}").bytes()) as u32
+        let hash = format!("{service}:{port}")
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        hash as u32
     }
 
     /// The service port that owns `set`.

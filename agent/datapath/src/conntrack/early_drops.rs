@@ -7,9 +7,9 @@ use std::sync::{
 
 /// A count of connections that the collector removed for room; its clones count together.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RemovedForRoom(Arc<AtomicU64>);
+pub(crate) struct EarlyDrops(Arc<AtomicU64>);
 
-impl RemovedForRoom {
+impl EarlyDrops {
     /// Counts `connections` more.
     pub(crate) fn add(&self, connections: usize) {
         self.0.fetch_add(connections as u64, Ordering::Relaxed);
