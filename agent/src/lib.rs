@@ -1,24 +1,41 @@
 //! Shunt's agent: renderer events in, frontends and backends in the kernel's tables.
 //!
 //! The wiring of `shunt-model` (events, renderer), `shunt-datapath` (tables, programs) and
-//! `shunt-api` (the published interface): [`source`] and [`server`] take events, [`Agent`] has them
-//! rendered and published, [`Controller`] answers the requests that come to it, one by one.
+//! `shunt-api` (the published interface): a [source](EventSource) delivers events into a queue, the
+//! [`EventLoop`] has the [`Agent`] render and publish them one by one, a [server](Server) shows
+//! what is live.
 
 #![forbid(unsafe_code)]
 
-mod agent;
-mod controller;
 mod host;
-mod host_addresses;
-mod request;
-pub mod server;
-pub mod source;
+mod runtime;
+mod serve;
+mod source;
 
-pub use agent::{
-    Agent, AgentStatus, ApplyError, Difference, FrontendList, InspectError, InspectedFrontend,
-    Outcome,
+pub use self::{
+    host::{
+        addresses::host_addresses,
+        settings::{HostNeeds, HostSettings},
+    },
+    runtime::{
+        agent::Agent,
+        error::{Ending, InspectError},
+        event_loop::EventLoop,
+        frontends::{FrontendList, InspectedFrontend},
+        held_events::HeldEvents,
+        inspector::Inspector,
+        origin::Origin,
+        outcome::{Acceptance, ApplyError, Outcome},
+        queue::{EventQueue, Requests, queue},
+    },
+    serve::{
+        grpc::server::Server,
+        socket_file::{SocketError, SocketFile},
+    },
+    source::{
+        event_source::EventSource,
+        file::{FileSource, Input},
+        reader::read_lines,
+        socket::{Calls, SocketSource},
+    },
 };
-pub use controller::Controller;
-pub use host::{HostNeeds, HostSettings};
-pub use host_addresses::host_addresses;
-pub use request::{Answer, Health, Refusal, Request};

@@ -2,7 +2,22 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Family, Folded, Tuple, V4, V6};
+use crate::{Family, Tuple, V4, V6};
+
+#[cfg(feature = "next-layout")]
+mod next;
+mod version_3;
+
+#[cfg(feature = "next-layout")]
+pub use self::next::ConntrackEntry;
+#[cfg(not(feature = "next-layout"))]
+pub use self::version_3::ConntrackEntry;
+
+/// The layouts that the version before has, whose entries become ours when it hands over.
+#[cfg(feature = "next-layout")]
+pub mod previous {
+    pub use super::version_3::ConntrackEntry;
+}
 
 /// Which way a packet goes; the two ways have keys of their own, because a backend may itself be
 /// the client of a frontend.
@@ -10,7 +25,7 @@ use crate::{Family, Folded, Tuple, V4, V6};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the client, as it comes in: client to frontend.
-    Forward = 0,
+    Original = 0,
     /// From the backend, as it comes in: backend to client.
     Reply = 1,
 }
@@ -84,43 +99,6 @@ struct Words<A> {
 const _: () = assert!(size_of::<Words<u32>>() == size_of::<ConntrackKey<V4>>());
 const _: () = assert!(size_of::<Words<[u32; 4]>>() == size_of::<ConntrackKey<V6>>());
 
-/// What becomes of a connection's packets in one direction, and what they have said so far.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConntrackEntry<F: Family> {
-    /// The tuple that the packet leaves with.
-    pub translated: Tuple<F>,
-    /// Index of the connection's backend in the backend table.
-    pub backend: u32,
-    /// The backend's generation when the connection was made.
-    pub generation: u16,
-    /// What packets of this direction have been seen: [`Self::PACKET`], [`Self::FIN`],
-    /// [`Self::RST`]. From the begin [`Self::KEEPS_CLIENT`], if it is so.
-    pub seen: u16,
-    /// The tick of the agent's clock when the last packet of this direction was seen.
-    pub last_seen: u32,
-    /// What a checksum over the addresses changes by.
-    pub address_change: Folded,
-    /// What a checksum over the ports changes by.
-    pub port_change: Folded,
-    /// Zero.
-    pub padding: u32,
-}
-
-const _: () = assert!(
-    size_of::<ConntrackEntry<V4>>() == 32,
-    "12 + 4 + 2 * 2 + 4 + 2 * 2 + 4"
-);
-const _: () = assert!(
-    size_of::<ConntrackEntry<V6>>() == 56,
-    "36 + 4 + 2 * 2 + 4 + 2 * 2 + 4"
-);
-
-// SAFETY: `repr(C)`, every field is `Zeroable`.
-unsafe impl<F: Family> Zeroable for ConntrackEntry<F> {}
-// SAFETY: `repr(C)`, every field is `Pod`, and the assertions above rule out padding.
-unsafe impl<F: Family> Pod for ConntrackEntry<F> {}
-
 impl<F: Family> ConntrackEntry<F> {
     /// Any packet at all.
     pub const PACKET: u16 = 1;
@@ -134,7 +112,30 @@ impl<F: Family> ConntrackEntry<F> {
     /// Whether a connection is over of which the two directions have seen this much: both sides
     /// have ended, or one has reset.
     #[inline]
-    pub const fn is_over(forward: u16, reply: u16) -> bool {
-        (forward | reply) & Self::RST != 0 || forward & reply & Self::FIN != 0
+    pub const fn is_over(original: u16, reply: u16) -> bool {
+        (original | reply) & Self::RST != 0 || original & reply & Self::FIN != 0
+    }
+
+    /// Whether the two are of one connection: the same translation, to the same backend.
+    #[inline]
+    pub fn is_of(&self, other: &Self) -> bool {
+        self.translated == other.translated
+            && self.backend == other.backend
+            && self.generation == other.generation
+    }
+
+    /// Takes over what `other`, of the same connection, has seen besides; gives whether that was
+    /// anything.
+    #[inline]
+    pub const fn absorb(&mut self, other: &Self) -> bool {
+        let seen = self.seen | other.seen;
+        // The clock begins anew at its end.
+        let is_later = other.last_seen.wrapping_sub(self.last_seen) as i32 > 0;
+        let is_more = seen != self.seen || is_later;
+        self.seen = seen;
+        if is_later {
+            self.last_seen = other.last_seen;
+        }
+        is_more
     }
 }

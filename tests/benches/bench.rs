@@ -17,7 +17,7 @@ use crate::{
 /// Measures Shunt. `cargo xtask bench` builds what it needs and runs it.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version)]
-pub struct Options {
+pub(crate) struct Options {
     /// Fewer rounds, and nothing that takes minutes
     #[arg(long)]
     pub quick: bool,
@@ -70,7 +70,7 @@ impl Suite {
 }
 
 /// A run of suites.
-pub struct Bench {
+pub(crate) struct Bench {
     options: Options,
     report: Report,
 }
@@ -81,7 +81,7 @@ impl Bench {
     /// # Errors
     ///
     /// Without root, or without the binaries.
-    pub fn new(options: Options) -> Result<Self> {
+    pub(crate) fn new(options: Options) -> Result<Self> {
         if !is_root() {
             bail!("BPF programs and network namespaces need root: run it as root");
         }
@@ -99,7 +99,7 @@ impl Bench {
     /// # Errors
     ///
     /// When a suite fails, or the user stops it.
-    pub fn run(mut self) -> Result<()> {
+    pub(crate) fn run(mut self) -> Result<()> {
         let suites = if self.options.suite.is_empty() {
             Suite::value_variants().to_vec()
         } else {
@@ -117,12 +117,12 @@ impl Bench {
     }
 
     /// What was asked for.
-    pub const fn options(&self) -> &Options {
+    pub(crate) const fn options(&self) -> &Options {
         &self.options
     }
 
     /// Whether a study of this name is wanted, or any whose name begins so.
-    pub fn wants(&self, name: &str) -> bool {
+    pub(crate) fn wants(&self, name: &str) -> bool {
         let only = &self.options.only;
         only.is_empty()
             || only
@@ -131,7 +131,7 @@ impl Bench {
     }
 
     /// How many rounds there are to be: fewer if the run is to be quick.
-    pub const fn rounds(&self, usually: usize, quick: usize) -> usize {
+    pub(crate) const fn rounds(&self, usually: usize, quick: usize) -> usize {
         if self.options.quick { quick } else { usually }
     }
 
@@ -140,7 +140,7 @@ impl Bench {
     /// # Errors
     ///
     /// When one of its subjects fails, or the user stops it.
-    pub fn study(&mut self, mut study: Study<'_>) -> Result<()> {
+    pub(crate) fn study(&mut self, mut study: Study<'_>) -> Result<()> {
         if !self.wants(study.name()) {
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl Bench {
     }
 
     /// Reports what is not measured in rounds.
-    pub fn facts(&mut self, facts: Facts) {
+    pub(crate) fn facts(&mut self, facts: Facts) {
         self.report.facts(facts);
     }
 }

@@ -9,7 +9,6 @@ mod control;
 mod measure;
 mod packets;
 mod report;
-mod rulesets;
 mod traffic;
 
 use std::process::ExitCode;

@@ -14,6 +14,7 @@ mod payload;
 mod pin_dir;
 mod process;
 mod protocol;
+pub mod rulesets;
 mod sandbox;
 mod server;
 mod socket_path;

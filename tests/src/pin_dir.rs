@@ -36,8 +36,8 @@ impl PinDir {
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Self {
         static REAPED: Once = Once::new();
-        REAPED.call_once(reap_leftovers);
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        REAPED.call_once(reap_leftovers);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Self {
             path: Path::new(BPFFS).join(format!("{PREFIX}{}-{number}", process::id())),

@@ -1,10 +1,14 @@
 //! `cargo xtask test`: all tests, or those that need no root.
 
-use std::time::Instant;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
-use crate::{kernel, process, setup, workspace};
+use crate::{kernel, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
 const QUICK: [&str; 7] = [
@@ -60,9 +64,17 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         test.args(QUICK.iter().flat_map(|package| ["--package", package]));
     } else {
         setup::ensure(setup::Needs::Network)?;
+        test.env("SHUNT_NEXT_BIN", next_layout(&root, &agent)?);
         // Without `--package`, cargo builds the dependencies once for this and for the tests.
         process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
         test.env("SHUNT_BIN", &agent);
+        match revision::agent(&root, revision::UPGRADE_FROM)? {
+            Some(earlier) => _ = test.env("SHUNT_EARLIER_BIN", earlier),
+            None => eprintln!(
+                "the tests of an upgrade are skipped: this clone's history has no commit {}",
+                revision::UPGRADE_FROM
+            ),
+        }
     }
     process::run(test.args(rest))?;
     if !quick && rest.is_empty() {
@@ -76,6 +88,25 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     }
     eprintln!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Builds the agent with a made-up next layout of its tables, to which this one hands over in the
+/// tests; gives where it is. It takes the place of `agent` until that is built.
+fn next_layout(root: &Path, agent: &Path) -> Result<PathBuf> {
+    process::run(workspace::cargo(root).args([
+        "build",
+        "--bin",
+        "shunt",
+        "--features",
+        "shunt/next-layout",
+    ]))?;
+    let next = workspace::output("next-layout")?.join("shunt");
+    let copied = next
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::copy(agent, &next));
+    copied.with_context(|| format!("cannot copy {}", agent.display()))?;
+    Ok(next)
 }
 
 /// A kernel version of two numbers.

@@ -1,7 +1,12 @@
 //! The published gRPC interface, `agent/proto/shunt/v1`: types, clients and servers, and events as
-//! messages. It is what a client of another process links.
+//! messages, and what the agent shows as values. It is what a client of another process links.
 
 #![forbid(unsafe_code)]
 
 pub mod message;
 pub mod proto;
+pub mod view;
+
+/// The longest message that agent and client take, in bytes: as long as the longest line of an
+/// event file.
+pub const MESSAGE_LIMIT: usize = 256 << 20;

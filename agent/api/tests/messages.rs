@@ -8,7 +8,7 @@ use shunt_api::{
         UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, stream_request::Event,
     },
 };
-use shunt_model::{RendererEvent, decode};
+use shunt_model::{EventKind, RendererEvent, decode};
 
 /// The service that the cases change, as JSON.
 fn json_service() -> Value {
@@ -165,6 +165,7 @@ fn what_is_left_out_of_a_message_has_the_defaults_of_json() {
 fn every_event_survives_its_way_through_messages() {
     let service = json_service();
     let id = &service["id"];
+    let mut kinds = Vec::new();
     for line in [
         json!({ "event": "Resync", "node_ips": ["192.168.16.10", "fd00::1"],
                 "services": [service], "frontend_ifs": ["eth0"], "backend_ifs": ["pod-a"] }),
@@ -178,8 +179,11 @@ fn every_event_survives_its_way_through_messages() {
         json!({ "event": "UpdateLocalBackendIfs", "new": [] }),
     ] {
         let event = of_line(&line).unwrap();
+        kinds.push(event.kind());
         assert_eq!(of_messages(message::encode(event.clone())), [Ok(event)]);
     }
+    kinds.dedup();
+    assert_eq!(kinds, EventKind::ALL, "no event is left out");
 }
 
 #[test]
@@ -276,6 +280,7 @@ fn http(service: &mut proto::Service) -> &mut proto::Port {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_is_wrong_with_a_service_is_said_in_the_words_of_json() {
     let cases: [Case; 30] = [
         (

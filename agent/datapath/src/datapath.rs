@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, net::IpAddr, path::Path, sync::Arc};
 
-use aya::{Ebpf, EbpfLoader, maps::Map, programs::SchedClassifier};
+use aya::{Ebpf, programs::SchedClassifier};
 use shunt_common::{V4, V6};
 use tokio::task::JoinHandle;
-use tracing::warn;
+use tracing::{info, warn};
 
 use shunt_model::{Changes, Frontend};
 
@@ -14,29 +14,26 @@ use crate::{
         attachments::{Attachments, InterfaceState},
         release::release,
     },
-    conntrack::{connections::Connections, removed_for_room::RemovedForRoom, sweeping::Conntrack},
+    conntrack::{connections::Connections, early_drops::EarlyDrops, sweeping::Conntrack},
     error::{DatapathError, TableError},
+    handover::steps::Handover,
     maps::{
-        counters::Counters,
-        kernel_tables::{self, KernelTables},
-        node_table::NodeTable,
-        peers::Peers,
-        table_names::REDIRECT_TABLES,
-        table_sizes::SizedTable,
+        counters::Counters, kernel_tables::KernelTables, node_table::NodeTable, peers::Peers,
         table_use::TableUse,
     },
-    object::options::DatapathOptions,
     object::{
-        constants::Constants,
         loaded::Loaded,
+        opened::Opened,
+        options::DatapathOptions,
         packet_log::{self, PacketLogError},
-        programs::{self, OBJECT},
+        programs,
     },
-    pins::{self, cleanup::Removed, directory::Pins, error::PinError, layout::Layout},
+    pins::{self, cleanup::Removed, error::PinError, layout::Layout},
     publish::{dual_publisher::DualPublisher, read_back::LiveFrontend},
 };
 
 /// The loaded object: programs to attach, tables to write.
+#[derive(Debug)]
 pub struct Datapath {
     object: Loaded,
     attachments: Attachments,
@@ -47,6 +44,10 @@ pub struct Datapath {
     connections: Connections,
     counters: Arc<Counters>,
     peers: Option<Peers>,
+    /// How what is pinned is laid out, if anything is.
+    layout: Option<Layout>,
+    /// Until no hook has a program of an earlier layout.
+    handover: Option<Handover>,
 }
 
 impl Datapath {
@@ -67,31 +68,20 @@ impl Datapath {
     /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`); if the pin
     /// directory is in use, or of another version.
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
-        let constants = Constants::of(options)?;
-        let sized = options.sizes.tables(options.families);
-        let layout = Layout::of(OBJECT, &sized)?;
-        let pins = options.pin_dir.as_deref().map(Pins::open).transpose()?;
-        let mut loader = EbpfLoader::new();
-        constants.set(&mut loader);
-        for table in &sized {
-            loader.map_max_entries(table.name, table.entries);
-        }
-        if !options.redirect {
-            for name in REDIRECT_TABLES {
-                loader.map_max_entries(name, 1);
-            }
-        }
-        if let Some(pins) = &pins {
-            layout.check(pins)?;
-            for name in layout.names() {
-                loader.map_pin_path(name, pins.map(name));
-            }
-        }
-        let mut ebpf = loader.load(OBJECT)?;
-        warn_of_kept_sizes(&ebpf, &sized)?;
-        let removed_for_room = RemovedForRoom::default();
+        let Opened {
+            mut ebpf,
+            counters,
+            pins,
+            hands_over,
+        } = Opened::new(options)?;
+        let (pins, layout) = pins.unzip();
+        let handover = match &pins {
+            Some(pins) if hands_over => Some(Handover::begin(&mut ebpf, pins)?),
+            _ => None,
+        };
+        let early_drops = EarlyDrops::default();
         // Before the tables are taken.
-        let connections = Connections::open(&ebpf, removed_for_room.clone())?;
+        let connections = Connections::open(&ebpf, early_drops.clone())?;
         Ok(Self {
             publisher: DualPublisher::new(
                 KernelTables::take(&mut ebpf)?,
@@ -110,15 +100,17 @@ impl Datapath {
                 options.hairpin_v6,
                 &options.pod_cidrs,
             )?,
-            conntrack: Some(Conntrack::take(&mut ebpf, &removed_for_room)?),
+            conntrack: Some(Conntrack::take(&mut ebpf, &early_drops)?),
             connections,
-            counters: Arc::new(Counters::new(kernel_tables::take(&mut ebpf, "COUNTERS")?)),
+            counters: Arc::new(counters),
             peers: options
                 .redirect
                 .then(|| Peers::take(&mut ebpf))
                 .transpose()?,
             object: Loaded::new(ebpf, pins)?,
             attachments: Attachments::default(),
+            layout,
+            handover,
         })
     }
 
@@ -200,9 +192,27 @@ impl Datapath {
     }
 
     /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
-    /// one step. Nothing is detached before [`Self::reconcile_interfaces`] is told to.
+    /// one step. Nothing is detached before [`Self::reconcile_interfaces`] is told to. What
+    /// only the earlier agent's programs had use for is unpinned then.
     pub fn adopt_interfaces(&mut self) {
         self.attachments = Attachments::adopt(&mut self.object);
+        match self.finish_takeover() {
+            Ok(0) => {}
+            Ok(removed) => info!(removed, "unpinned tables that only an earlier agent had"),
+            Err(error) => warn!(%error, "tables of an earlier agent stay pinned"),
+        }
+    }
+
+    /// Unpins what only programs of an earlier agent had use for: no hook has one any more. Gives how
+    /// many tables that were.
+    fn finish_takeover(&mut self) -> Result<usize, DatapathError> {
+        let (Some(pins), Some(layout)) = (self.object.pins(), &self.layout) else {
+            return Ok(0);
+        };
+        if let Some(handover) = self.handover.take() {
+            handover.finish(pins, layout)?;
+        }
+        Ok(layout.remove_others(pins)?)
     }
 
     /// Attaches the programs to those of `wanted` that exist and do not have them. Detaches them
@@ -229,7 +239,7 @@ impl Datapath {
     /// If the tables do not take them; nothing is changed then.
     pub fn publish(&mut self, changes: &Changes) -> Result<u64, TableError> {
         let Changes { added, changed, .. } = changes;
-        self.expect(added.iter().chain(changed), false);
+        self.announce(added.iter().chain(changed), false);
         self.publisher.publish(changes)
     }
 
@@ -243,19 +253,19 @@ impl Datapath {
         &mut self,
         snapshot: &[(shunt_model::FrontendKey, Frontend)],
     ) -> Result<u64, TableError> {
-        self.expect(snapshot.iter(), true);
+        self.announce(snapshot.iter(), true);
         self.publisher.resync(snapshot)
     }
 
     /// Says, before there are any, which frontends there are going to be.
-    fn expect<'a>(
+    fn announce<'a>(
         &mut self,
         frontends: impl Iterator<Item = &'a (shunt_model::FrontendKey, Frontend)> + Clone,
         all: bool,
     ) {
         let addresses = frontends.map(|(key, _)| key.address);
-        self.node_v4.expect(addresses.clone(), all);
-        self.node_v6.expect(addresses, all);
+        self.node_v4.announce(addresses.clone(), all);
+        self.node_v6.announce(addresses, all);
     }
 
     /// Whether [`Self::reclaim`] has anything to do.
@@ -271,35 +281,6 @@ impl Datapath {
     pub fn reclaim(&mut self) -> Result<(), TableError> {
         self.publisher.reclaim()
     }
-}
-
-/// A pinned table has the size that it was made with, and the tables' contents are worth more
-/// than a new size.
-fn warn_of_kept_sizes(ebpf: &Ebpf, sized: &[SizedTable]) -> Result<(), DatapathError> {
-    for &SizedTable {
-        name,
-        entries,
-        flag,
-    } in sized
-    {
-        let map = ebpf.map(name).ok_or(DatapathError::Missing(name))?;
-        let (Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) | Map::LruHashMap(data)) =
-            map
-        else {
-            continue;
-        };
-        let info = data
-            .info()
-            .map_err(|source| DatapathError::Map { name, source })?;
-        let pinned = info.max_entries();
-        if pinned != entries {
-            warn!(
-                "the pinned table {name} keeps its {pinned} entries, although {flag} says \
-                 {entries}; `shunt cleanup` lets the next agent begin with new tables"
-            );
-        }
-    }
-    Ok(())
 }
 
 /// Removes what is pinned at `dir`, and with it the translation; `None` if there is no such

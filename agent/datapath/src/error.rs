@@ -2,6 +2,7 @@
 
 use std::io;
 
+use shunt_common::registry::Size;
 use thiserror::Error;
 
 use crate::pins::error::PinError;
@@ -11,12 +12,12 @@ use crate::pins::error::PinError;
 pub enum TableError {
     /// A table has no room for what the change needs.
     #[error(
-        "the {table} table is full ({family}): {needed} more entries are needed and {free} of {capacity} are \
-         free; a larger table is set with {flag}"
+        "the {} table is full ({family}): {needed} more entries are needed and {free} of {capacity} are \
+         free", table.name()
     )]
     Full {
         /// Which table.
-        table: &'static str,
+        table: Size,
         /// Of which family: `IPv4`, `IPv6`.
         family: &'static str,
         /// How many entries the change needs.
@@ -25,8 +26,6 @@ pub enum TableError {
         free: u32,
         /// How many there are in all.
         capacity: u32,
-        /// The agent's flag that sets the table's size.
-        flag: &'static str,
     },
     /// A service port has more backends than one frontend can hold.
     #[error("{backends} backends of one service port are more than a frontend can hold, {limit}")]
@@ -106,6 +105,10 @@ pub enum DatapathError {
     /// The object in this binary lacks something that the agent knows by name.
     #[error("the kernel object has no {0}: it was built from another version")]
     Missing(&'static str),
+    /// The tables of an earlier layout did not hand over.
+    #[cfg(feature = "next-layout")]
+    #[error("the tables of the earlier layout stay in use: {0}")]
+    Handover(TableError),
     /// There is no program for the interface.
     #[error(transparent)]
     LinkLayer(#[from] LinkLayerError),
@@ -113,7 +116,7 @@ pub enum DatapathError {
     #[error(transparent)]
     Pin(#[from] PinError),
     /// More pod ranges than the programs can hold.
-    #[error("{given} ranges were given with --pod-cidr, at most {limit} a family are possible")]
+    #[error("{given} ranges of pods were given, at most {limit} a family are possible")]
     TooManyPodCidrs {
         /// How many.
         given: usize,

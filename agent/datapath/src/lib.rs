@@ -8,6 +8,7 @@ mod attach;
 mod conntrack;
 mod datapath;
 mod error;
+mod handover;
 mod maps;
 mod object;
 mod pins;
@@ -19,7 +20,7 @@ pub use self::{
     conntrack::{
         collector::Collector,
         connections::{ConnectionList, Connections, LiveConnection},
-        lifetime::{Phase, Timeouts},
+        lifetime::{ConntrackState, Timeouts},
         sweeping::Conntrack,
         swept::Swept,
     },

@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use crate::named::FromName;
+
 /// One endpoint of a service's port, usable or not; the usable ones become backends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
@@ -13,16 +15,13 @@ pub struct Endpoint {
     pub weight: u32,
     /// Whether it runs on this node.
     pub local: bool,
-    /// Whether it shares its node's network.
-    pub host_network: bool,
     /// What it can do at present.
     pub state: EndpointState,
     /// Which sets it belongs to.
     pub scopes: Scopes,
-    /// The node that it runs on.
+    /// The node that it runs on. Nothing is decided by it yet: direct server return, which hands a
+    /// packet to the backend's node, will need it.
     pub node: Option<Arc<str>>,
-    /// The zone that it runs in.
-    pub zone: Option<Arc<str>>,
 }
 
 /// What an endpoint can do at present.
@@ -46,12 +45,36 @@ impl EndpointState {
             Self::NotReady => "NotReady",
         }
     }
+}
 
-    /// The state of that [name](Self::name).
-    pub fn from_name(name: &str) -> Option<Self> {
+impl FromName for EndpointState {
+    const EXPECTED: &'static str = "`Ready`, `Terminating` or `NotReady`";
+
+    fn from_name(name: &str) -> Option<Self> {
         [Self::Ready, Self::Terminating, Self::NotReady]
             .into_iter()
             .find(|state| state.name() == name)
+    }
+}
+
+/// One of a port's two sets of endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The set of frontends of policy Cluster.
+    Cluster,
+    /// The set of frontends of policy Local.
+    Local,
+}
+
+impl FromName for Scope {
+    const EXPECTED: &'static str = "`Cluster` or `Local`";
+
+    fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "Cluster" => Some(Self::Cluster),
+            "Local" => Some(Self::Local),
+            _ => None,
+        }
     }
 }
 
@@ -62,4 +85,14 @@ pub struct Scopes {
     pub cluster: bool,
     /// It serves frontends of policy Local; only an endpoint on this node does.
     pub local: bool,
+}
+
+impl Scopes {
+    /// Those of an endpoint of which nothing is said: Cluster, and Local if it is `local`.
+    pub const fn default_of(local: bool) -> Self {
+        Self {
+            cluster: true,
+            local,
+        }
+    }
 }

@@ -78,16 +78,28 @@ pub enum Fault {
         /// Counted in bytes from 1.
         column: usize,
     },
+    /// JSON is UTF-8 (RFC 8259 section 8.1).
+    #[error("not valid UTF-8 (column {column})")]
+    Encoding {
+        /// Counted in bytes from 1.
+        column: usize,
+    },
+    /// The line is too long to be kept in memory; it is skipped.
+    #[error("longer than {limit} bytes")]
+    TooLong {
+        /// The longest line that is read.
+        limit: usize,
+    },
     /// JSON of another shape: an unknown, missing or repeated field, or a value of another type.
     #[error("{0}")]
     Shape(String),
-    /// The event's name is none of the seven.
+    /// The event's name is none that there is.
     #[error("unknown event `{found}`, expected {expected}")]
     UnknownEvent {
         /// The name that was given.
         found: String,
         /// All names.
-        expected: String,
+        expected: &'static str,
     },
     /// The stream went on with something else, or ended.
     #[error("the snapshot is unfinished: its last piece did not come")]

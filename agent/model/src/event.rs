@@ -1,8 +1,8 @@
-//! The seven events.
+//! The events.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crate::{service::Service, service_id::ServiceId};
+use crate::{kind::EventKind, service::Service, service_id::ServiceId};
 
 /// One thing that the renderer is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,25 +48,29 @@ pub struct NodePortUpdate {
 impl RendererEvent {
     /// The event's name and the service that it is about, if it is about one.
     pub fn subject(&self) -> String {
+        let name = self.kind().name();
         match self {
             Self::AddService(service) | Self::UpdateService(service) => {
-                format!("{} {}", self.name(), service.id)
+                format!("{name} {}", service.id)
             }
-            Self::DeleteService(id) => format!("{} {id}", self.name()),
-            _ => self.name().to_owned(),
+            Self::DeleteService(id) => format!("{name} {id}"),
+            Self::Resync(_)
+            | Self::UpdateNodePortServices(_)
+            | Self::UpdateLocalFrontendIfs(_)
+            | Self::UpdateLocalBackendIfs(_) => name.to_owned(),
         }
     }
 
-    /// The event's name as it is written.
-    pub const fn name(&self) -> &'static str {
+    /// Which of the events it is.
+    pub const fn kind(&self) -> EventKind {
         match self {
-            Self::Resync(_) => "Resync",
-            Self::AddService(_) => "AddService",
-            Self::UpdateService(_) => "UpdateService",
-            Self::DeleteService(_) => "DeleteService",
-            Self::UpdateNodePortServices(_) => "UpdateNodePortServices",
-            Self::UpdateLocalFrontendIfs(_) => "UpdateLocalFrontendIfs",
-            Self::UpdateLocalBackendIfs(_) => "UpdateLocalBackendIfs",
+            Self::Resync(_) => EventKind::Resync,
+            Self::AddService(_) => EventKind::AddService,
+            Self::UpdateService(_) => EventKind::UpdateService,
+            Self::DeleteService(_) => EventKind::DeleteService,
+            Self::UpdateNodePortServices(_) => EventKind::UpdateNodePortServices,
+            Self::UpdateLocalFrontendIfs(_) => EventKind::UpdateLocalFrontendIfs,
+            Self::UpdateLocalBackendIfs(_) => EventKind::UpdateLocalBackendIfs,
         }
     }
 }

@@ -9,7 +9,9 @@ mod endpoint;
 mod error;
 mod event;
 mod json;
-mod origin;
+mod kind;
+mod named;
+mod path;
 mod policy;
 mod protocol;
 mod render;
@@ -19,16 +21,16 @@ pub mod unchecked;
 mod validate;
 
 pub use self::{
-    endpoint::{Endpoint, EndpointState, Scopes},
+    endpoint::{Endpoint, EndpointState, Scope, Scopes},
     error::{EventError, Fault},
     event::{NodePortUpdate, RendererEvent, Snapshot},
     json::{
         decode::decode,
         line_error::{LineError, LineFault},
         lines::{Line, Lines},
-        locate::segment as path_segment,
     },
-    origin::Origin,
+    kind::EventKind,
+    path::segment as path_segment,
     policy::TrafficPolicy,
     protocol::Protocol,
     render::{
@@ -38,10 +40,10 @@ pub use self::{
         nodes::NodeAddresses,
         options::RenderOptions,
         plan::{Changes, Plan},
+        renderer::Renderer,
         rendering::render,
-        state::Renderer,
     },
     service::{Service, ServicePort},
     service_id::ServiceId,
-    validate::event::ServiceList,
+    validate::snapshot::SnapshotBuilder,
 };

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::named::FromName;
+
 /// A service's traffic policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TrafficPolicy {
@@ -20,9 +22,12 @@ impl TrafficPolicy {
             Self::Local => "Local",
         }
     }
+}
 
-    /// The policy of that [name](Self::name).
-    pub fn from_name(name: &str) -> Option<Self> {
+impl FromName for TrafficPolicy {
+    const EXPECTED: &'static str = "`Cluster` or `Local`";
+
+    fn from_name(name: &str) -> Option<Self> {
         [Self::Cluster, Self::Local]
             .into_iter()
             .find(|policy| policy.name() == name)

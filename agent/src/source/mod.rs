@@ -1,6 +1,6 @@
-//! Where events come from: lines of JSON in a file or on a stream.
+//! Where events come from. A source knows the queue that takes them, and nothing else.
 
-mod feed;
-mod input;
-
-pub use self::{feed::feed, input::Input};
+pub(crate) mod event_source;
+pub(crate) mod file;
+pub(crate) mod reader;
+pub(crate) mod socket;

@@ -20,7 +20,7 @@ const FREED: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(200);
 
 /// An agent in a namespace of its own. All of it goes when it is dropped.
-pub struct Subject {
+pub(super) struct Subject {
     // In the order in which they are to go.
     agent: Agent,
     binary: PathBuf,
@@ -30,7 +30,7 @@ pub struct Subject {
 
 /// What an event took.
 #[derive(Debug, Clone, Copy)]
-pub struct Taken {
+pub(super) struct Taken {
     /// From before its first byte was written to after the agent's answer was read.
     pub time: Duration,
     /// Writes to the kernel's tables.
@@ -43,7 +43,7 @@ impl Subject {
     /// # Errors
     ///
     /// If it does not become ready.
-    pub fn start(binary: &Path, flags: &[&str]) -> Result<Self> {
+    pub(super) fn start(binary: &Path, flags: &[&str]) -> Result<Self> {
         let namespace = Namespace::new(next_number(), "control")?;
         let pins = PinDir::new();
         Ok(Self {
@@ -59,7 +59,7 @@ impl Subject {
     /// # Errors
     ///
     /// If it does not, or the user wants to stop.
-    pub fn apply(&mut self, event: &str) -> Result<Taken> {
+    pub(super) fn apply(&mut self, event: &str) -> Result<Taken> {
         interrupt::check()?;
         let begin = Instant::now();
         let ack = self.agent.apply(event)?;
@@ -76,7 +76,7 @@ impl Subject {
     /// # Errors
     ///
     /// If they do not.
-    pub fn check(&self, backends: u32) -> Result<()> {
+    pub(super) fn check(&self, backends: u32) -> Result<()> {
         let deadline = Instant::now() + FREED;
         loop {
             let used = self.used_backends()?;
@@ -119,7 +119,7 @@ impl Subject {
     /// # Errors
     ///
     /// If there is none.
-    pub fn memory(&self, line: &str) -> Result<u64> {
+    pub(super) fn memory(&self, line: &str) -> Result<u64> {
         let path = format!("/proc/{}/status", self.agent.pid());
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
         let found = text.lines().find_map(|text| text.strip_prefix(line));
@@ -136,7 +136,7 @@ impl Subject {
     /// # Errors
     ///
     /// If the process is gone.
-    pub fn tables(&self) -> Result<u64> {
+    pub(super) fn tables(&self) -> Result<u64> {
         let folder = format!("/proc/{}/fdinfo", self.agent.pid());
         let mut maps = std::collections::BTreeMap::new();
         for entry in fs::read_dir(&folder).with_context(|| format!("no {folder}"))? {
@@ -158,12 +158,12 @@ impl Subject {
 }
 
 /// Milliseconds.
-pub fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
 /// A number that no other namespace of this run has.
-pub fn next_number() -> u32 {
+pub(super) fn next_number() -> u32 {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }

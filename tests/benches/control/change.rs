@@ -22,7 +22,7 @@ const CHANGES: u32 = 1000;
 const LIMIT: f64 = 1000.0;
 
 /// An agent with all services of a world, and how often one of them was changed.
-pub struct Changing {
+pub(super) struct Changing {
     subject: Subject,
     world: World,
     changes: u32,
@@ -33,7 +33,7 @@ pub struct Changing {
 /// # Errors
 ///
 /// If an agent does not do as it should.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }
@@ -70,7 +70,7 @@ impl Changing {
     /// # Errors
     ///
     /// If it does not do as it should.
-    pub fn start(binary: &Path, world: World) -> Result<Self> {
+    pub(super) fn start(binary: &Path, world: World) -> Result<Self> {
         let mut subject = Subject::start(binary, &[])?;
         subject.apply(&world.resync())?;
         Ok(Self {
@@ -85,7 +85,7 @@ impl Changing {
     /// # Errors
     ///
     /// If one is refused, or leads to nothing.
-    pub fn times(&mut self, count: u32) -> Result<Vec<f64>> {
+    pub(super) fn times(&mut self, count: u32) -> Result<Vec<f64>> {
         let Self {
             subject,
             world,

@@ -23,7 +23,7 @@ const LIMIT: f64 = 1000.0;
 /// # Errors
 ///
 /// If an agent does not do as it should.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 }
 
 /// How long a new agent takes for its first Resync, in milliseconds.
-pub fn cold(binary: &Path, world: World, resync: &str) -> Result<Sample> {
+pub(super) fn cold(binary: &Path, world: World, resync: &str) -> Result<Sample> {
     let mut subject = Subject::start(binary, &[])?;
     let taken = subject.apply(resync)?;
     subject.check(world.all_backends())?;

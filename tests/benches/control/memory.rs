@@ -34,7 +34,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// If an agent does not do as it should.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }

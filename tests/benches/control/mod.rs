@@ -23,7 +23,7 @@ use crate::bench::Bench;
 /// # Errors
 ///
 /// If an agent does not start, refuses an event, or its tables are not what they should be.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("control/") {
         return Ok(());
     }

@@ -27,7 +27,7 @@ const WORLD: World = World {
 /// # Errors
 ///
 /// If an agent does not do as it should.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }

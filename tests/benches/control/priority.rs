@@ -15,7 +15,7 @@ const HIGHEST: libc::c_int = -20;
 /// # Errors
 ///
 /// If the kernel refuses.
-pub fn raise() -> Result<()> {
+pub(super) fn raise() -> Result<()> {
     // SAFETY: the call takes three numbers.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST) };
     if result == 0 {

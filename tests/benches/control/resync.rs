@@ -23,7 +23,7 @@ const LIMIT: f64 = 500.0;
 /// # Errors
 ///
 /// If an agent does not do as it should.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }

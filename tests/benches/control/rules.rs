@@ -6,7 +6,10 @@
 use std::{cell::RefCell, time::Instant};
 
 use anyhow::{Context as _, Result};
-use shunt_tests::Namespace;
+use shunt_tests::{
+    Namespace,
+    rulesets::{Node, Service, iptables, nftables},
+};
 
 use super::{
     agent::{self, milliseconds},
@@ -17,7 +20,6 @@ use super::{
 use crate::{
     bench::Bench,
     measure::{Better, Bound, Limit, Sample, Study, sample},
-    rulesets::{Node, Service, iptables, nftables},
 };
 
 const COLD: &str = "control/rules-cold";
@@ -64,7 +66,7 @@ struct Rules {
 /// # Errors
 ///
 /// If an agent does not do as it should, or a tool fails.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let quick = bench.options().quick;
     compare(bench, FEW, &Tool::ALL, if quick { 1 } else { 3 })?;
     if !quick {

@@ -3,13 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde_json::{Value, json};
-use shunt_tests::Transport;
-
-use crate::rulesets::Service;
+use shunt_tests::{Transport, rulesets::Service};
 
 /// Services with so many backends each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct World {
+pub(super) struct World {
     pub services: u32,
     /// Of each service.
     pub backends: u32,
@@ -18,14 +16,14 @@ pub struct World {
 }
 
 /// 250,000 backends.
-pub const LARGE: World = World {
+pub(super) const LARGE: World = World {
     services: 5_000,
     backends: 50,
     node_ports: false,
 };
 
 /// 100,000 backends, as kube-proxy is compared at.
-pub const WIDE: World = World {
+pub(super) const WIDE: World = World {
     services: 10_000,
     backends: 10,
     node_ports: false,
@@ -44,7 +42,7 @@ const NODE_PORT: u32 = 30_000;
 
 impl World {
     /// What it is called.
-    pub fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         let Self {
             services, backends, ..
         } = self;
@@ -52,12 +50,12 @@ impl World {
     }
 
     /// How many backends there are in all.
-    pub const fn all_backends(self) -> u32 {
+    pub(super) const fn all_backends(self) -> u32 {
         self.services * self.backends
     }
 
     /// The Resync with all of it.
-    pub fn resync(self) -> String {
+    pub(super) fn resync(self) -> String {
         let services: Vec<_> = (0..self.services)
             .map(|number| self.service(number, None))
             .collect();
@@ -73,19 +71,19 @@ impl World {
 
     /// The change number `change`: another one of a service's backends gets another address, and
     /// that of the service's last change its old one.
-    pub fn change(self, change: u32) -> String {
+    pub(super) fn change(self, change: u32) -> String {
         let service = self.service(self.changed(change), Some(change));
         json!({"event": "UpdateService", "service": service}).to_string()
     }
 
     /// The number of the service that a change is about: they are spread over all of them, since
     /// 7,919 is a prime.
-    pub const fn changed(self, change: u32) -> u32 {
+    pub(super) const fn changed(self, change: u32) -> u32 {
         change.wrapping_mul(7_919) % self.services
     }
 
     /// A service as the rules of kube-proxy are made from it, as it is after a change.
-    pub fn rules(self, number: u32, change: Option<u32>) -> Service {
+    pub(super) fn rules(self, number: u32, change: Option<u32>) -> Service {
         Service {
             name: name(number),
             protocol: Transport::Tcp,
@@ -100,7 +98,7 @@ impl World {
     }
 
     /// The event that says which nodes there are: with the new one, or without.
-    pub fn nodes(with_new: bool) -> String {
+    pub(super) fn nodes(with_new: bool) -> String {
         let nodes = NODES.into_iter().chain(with_new.then_some(NEW_NODE));
         let nodes: Vec<_> = nodes.collect();
         json!({"event": "UpdateNodePortServices", "node_ips": nodes, "services": []}).to_string()

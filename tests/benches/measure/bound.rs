@@ -7,7 +7,7 @@ use super::{Judged, Round, Spread};
 /// The limit of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub(crate) enum Limit {
     /// It may not be more.
     AtMost(f64),
     /// It may not be less.
@@ -28,7 +28,7 @@ type Value<'a> = Box<dyn Fn(&Round) -> Option<f64> + 'a>;
 
 /// A value that follows from the figures of a round, and its limit. The median of the rounds is
 /// what is judged.
-pub struct Bound<'a> {
+pub(crate) struct Bound<'a> {
     label: String,
     limit: Limit,
     value: Value<'a>,
@@ -36,7 +36,7 @@ pub struct Bound<'a> {
 
 impl<'a> Bound<'a> {
     /// The bound of what `value` gives for a round.
-    pub fn new(
+    pub(crate) fn new(
         label: impl Into<String>,
         limit: Limit,
         value: impl Fn(&Round) -> Option<f64> + 'a,
@@ -49,7 +49,7 @@ impl<'a> Bound<'a> {
     }
 
     /// The bound of a subject's figure over the same figure of another.
-    pub fn ratio(
+    pub(crate) fn ratio(
         label: impl Into<String>,
         subject: &'a str,
         other: &'a str,
@@ -62,7 +62,7 @@ impl<'a> Bound<'a> {
     }
 
     /// The bound of a subject's figure itself.
-    pub fn figure(
+    pub(crate) fn figure(
         label: impl Into<String>,
         subject: &'a str,
         figure: &'a str,

@@ -14,7 +14,7 @@ mod round;
 mod spread;
 mod study;
 
-pub use self::{
+pub(crate) use self::{
     bound::{Bound, Limit},
     results::{Judged, Results, Role, Row},
     round::{Round, Sample, sample},

@@ -6,7 +6,7 @@ use super::{Better, Limit, Spread};
 
 /// What a study has given.
 #[derive(Debug, Clone, Serialize)]
-pub struct Results {
+pub(crate) struct Results {
     /// The study's name: the suite's and its own.
     pub study: String,
     /// What the figures are.
@@ -23,7 +23,7 @@ pub struct Results {
 
 /// A figure of a subject.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// The subject.
     pub subject: String,
     /// The figure's name; empty if the subject has only one.
@@ -39,7 +39,7 @@ pub struct Row {
 /// A subject's part in the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub(crate) enum Role {
     /// What all others are compared to.
     Baseline,
     /// The baseline once more: how far it is from 1 is the noise.
@@ -50,7 +50,7 @@ pub enum Role {
 
 /// A bound, judged.
 #[derive(Debug, Clone, Serialize)]
-pub struct Judged {
+pub(crate) struct Judged {
     /// What it is about.
     pub label: String,
     /// The limit.

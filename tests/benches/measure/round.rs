@@ -1,16 +1,16 @@
 //! One turn of every subject.
 
 /// What a subject gives in one round: figures by name.
-pub type Sample = Vec<(&'static str, f64)>;
+pub(crate) type Sample = Vec<(&'static str, f64)>;
 
 /// A sample of these figures, or of a single one without a name: `sample([("", 1.0)])`.
-pub fn sample(figures: impl IntoIterator<Item = (&'static str, f64)>) -> Sample {
+pub(crate) fn sample(figures: impl IntoIterator<Item = (&'static str, f64)>) -> Sample {
     figures.into_iter().collect()
 }
 
 /// The samples of all subjects in one round.
 #[derive(Debug, Default)]
-pub struct Round {
+pub(crate) struct Round {
     samples: Vec<(String, Sample)>,
 }
 
@@ -20,7 +20,7 @@ impl Round {
     }
 
     /// A subject's figure.
-    pub fn get(&self, subject: &str, figure: &str) -> Option<f64> {
+    pub(crate) fn get(&self, subject: &str, figure: &str) -> Option<f64> {
         let (_, sample) = self.samples.iter().find(|(name, _)| name == subject)?;
         let (_, value) = sample.iter().find(|(name, _)| *name == figure)?;
         Some(*value)

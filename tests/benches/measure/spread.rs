@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Median and quartiles.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// A quarter of the values are below.
     pub lower: f64,
     /// Half of the values are below.
@@ -16,7 +16,7 @@ pub struct Spread {
 impl Spread {
     /// That of these values, interpolated between neighbours; `None` if there are none, or one is
     /// no number.
-    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         if values.is_empty() || values.iter().any(|value| value.is_nan()) {
             return None;
         }

@@ -12,7 +12,7 @@ const ROUNDS: usize = 9;
 /// Which figures are good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Better {
+pub(crate) enum Better {
     /// Those of times and sizes.
     Lower,
     /// Those of throughput.
@@ -24,7 +24,7 @@ pub enum Better {
 ///
 /// The first of them is the baseline, which runs a second time in each round under another name:
 /// the distance between the two is what cannot be told from noise.
-pub struct Study<'a> {
+pub(crate) struct Study<'a> {
     name: String,
     unit: String,
     better: Better,
@@ -49,7 +49,7 @@ struct Turn {
 impl<'a> Study<'a> {
     /// A study without subjects. `name` is the suite's and the study's own, as
     /// `packets/established`; `unit` says what a figure is, as `ns a packet`.
-    pub fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Self {
+    pub(crate) fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Self {
         Self {
             name: name.into(),
             unit: unit.into(),
@@ -62,14 +62,14 @@ impl<'a> Study<'a> {
     }
 
     /// The study's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Adds a subject; the first is the baseline. `run` is called once a round, and once before
     /// the first, to warm up.
     #[must_use]
-    pub fn subject(
+    pub(crate) fn subject(
         mut self,
         name: impl Into<String>,
         run: impl FnMut() -> Result<Sample> + 'a,
@@ -83,14 +83,14 @@ impl<'a> Study<'a> {
 
     /// Adds a bound.
     #[must_use]
-    pub fn bound(mut self, bound: Bound<'a>) -> Self {
+    pub(crate) fn bound(mut self, bound: Bound<'a>) -> Self {
         self.bounds.push(bound);
         self
     }
 
     /// Measures this many rounds.
     #[must_use]
-    pub const fn rounds(mut self, rounds: usize) -> Self {
+    pub(crate) const fn rounds(mut self, rounds: usize) -> Self {
         self.rounds = rounds;
         self
     }
@@ -98,7 +98,7 @@ impl<'a> Study<'a> {
     /// Runs the baseline only once a round, and nothing before the first round: for what takes
     /// many seconds.
     #[must_use]
-    pub const fn slow(mut self) -> Self {
+    pub(crate) const fn slow(mut self) -> Self {
         self.again = false;
         self
     }
@@ -109,7 +109,7 @@ impl<'a> Study<'a> {
     ///
     /// When a subject fails, gives different figures in different rounds, or a bound asks for a
     /// figure that there is none of; when the user stops it.
-    pub fn run(mut self) -> Result<Results> {
+    pub(crate) fn run(mut self) -> Result<Results> {
         let turns = self.turns();
         if turns.is_empty() || self.rounds == 0 {
             bail!("study {} has nothing to run", self.name);

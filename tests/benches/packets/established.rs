@@ -19,7 +19,7 @@ use crate::{
 
 const NAME: &str = "packets/established";
 
-pub const EMPTY: &str = "empty, bare";
+pub(super) const EMPTY: &str = "empty, bare";
 const TRIVIAL: &str = "trivial";
 
 /// How much more than the trivial program, in runs of an empty one.
@@ -31,7 +31,7 @@ const REPLY_LIMIT: f64 = 2.2;
 /// # Errors
 ///
 /// If the kernel does not run the programs, or they do not translate.
-pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     if !bench.wants(NAME) && !bench.wants("packets/programs") {
         return Ok(());
     }

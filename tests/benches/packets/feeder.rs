@@ -8,11 +8,9 @@ use aya::{
     maps::{Array, MapData, ProgramArray},
     programs::{ProgramFd, SchedClassifier, TestRun as _, TestRunOptions},
 };
+use shunt_common::feeder::Plan;
 
-use super::{
-    clock::thread_time,
-    traffic::{Plan, Traffic},
-};
+use super::{clock::thread_time, traffic::Traffic};
 
 /// How long a run is at least.
 const RUN: Duration = Duration::from_millis(25);
@@ -22,7 +20,7 @@ const TRIED: u32 = 20_000;
 
 /// The programs that feed others, those that others are compared with, and how many nanoseconds
 /// all of that takes.
-pub struct Feeder {
+pub(super) struct Feeder {
     ebpf: Ebpf,
     plan: Array<MapData, SharedPlan>,
     fed: ProgramArray<MapData>,
@@ -44,7 +42,7 @@ impl Feeder {
     /// # Errors
     ///
     /// If it cannot be read, or the kernel does not take it.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub(super) fn load(path: &Path) -> Result<Self> {
         let object = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut ebpf = Ebpf::load(&object).context("cannot load the feeder")?;
         let mut load = |name: &str| {
@@ -69,12 +67,12 @@ impl Feeder {
     }
 
     /// The program that does nothing.
-    pub const fn empty(&self) -> &ProgramFd {
+    pub(super) const fn empty(&self) -> &ProgramFd {
         &self.empty
     }
 
     /// The least program that rewrites a packet.
-    pub const fn trivial(&self) -> &ProgramFd {
+    pub(super) const fn trivial(&self) -> &ProgramFd {
         &self.trivial
     }
 
@@ -83,7 +81,7 @@ impl Feeder {
     /// # Errors
     ///
     /// If there is none of this name.
-    pub fn program(&mut self, name: &str) -> Result<&mut SchedClassifier> {
+    pub(super) fn program(&mut self, name: &str) -> Result<&mut SchedClassifier> {
         classifier(&mut self.ebpf, name)
     }
 
@@ -92,7 +90,7 @@ impl Feeder {
     /// # Errors
     ///
     /// If the kernel does not run it.
-    pub fn bare(&mut self) -> Result<f64> {
+    pub(super) fn bare(&mut self) -> Result<f64> {
         let program = classifier(&mut self.ebpf, "empty")?;
         measured(1, |packets| Ok(timed(program, &[0; 64], packets)?.0))
     }
@@ -103,7 +101,7 @@ impl Feeder {
     /// # Errors
     ///
     /// If the kernel does not run it.
-    pub fn cost(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
+    pub(super) fn cost(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
         let empty = self.empty.try_clone().context("cannot keep a program")?;
         let least = traffic.flows();
         let idle = measured(least, |packets| self.feed(traffic, &empty, packets))?;
@@ -116,7 +114,7 @@ impl Feeder {
     /// # Errors
     ///
     /// If the kernel does not run it.
-    pub fn cost_of_each(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
+    pub(super) fn cost_of_each(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
         let empty = self.empty.try_clone().context("cannot keep a program")?;
         let flows = traffic.flows();
         let idle = self.feed(traffic, &empty, flows)?;
@@ -129,7 +127,7 @@ impl Feeder {
     /// # Errors
     ///
     /// If the kernel does not run it.
-    pub fn feed(
+    pub(super) fn feed(
         &mut self,
         traffic: &Traffic,
         program: &ProgramFd,
@@ -168,7 +166,7 @@ fn timed(program: &SchedClassifier, frame: &[u8], packets: u32) -> Result<(Durat
             ..TestRunOptions::default()
         })
         .context("the kernel does not run the program")?;
-    Ok((thread_time() - begin, ran.return_value))
+    Ok((thread_time().checked_sub(begin).unwrap(), ran.return_value))
 }
 
 fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier> {

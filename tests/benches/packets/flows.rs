@@ -35,7 +35,7 @@ const CONNTRACK: u32 = 2_600_000;
 /// # Errors
 ///
 /// If the kernel does not run the programs, or they do not translate.
-pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     for (family, name) in [(Family::V4, "v4"), (Family::V6, "v6")] {
         of_family(bench, feeder, family, &format!("{NAME}-{name}"))?;
     }

@@ -29,7 +29,7 @@ use crate::bench::Bench;
 /// # Errors
 ///
 /// If the kernel does not load or run the programs.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("packets/") {
         return Ok(());
     }

@@ -18,12 +18,12 @@ use shunt_model::{self, RenderOptions, Renderer};
 use super::traffic::{Family, Peer};
 
 /// The services' port, for TCP and UDP.
-pub const SERVICE_PORT: u16 = 80;
+pub(super) const SERVICE_PORT: u16 = 80;
 /// The backends'.
-pub const BACKEND_PORT: u16 = 8080;
+pub(super) const BACKEND_PORT: u16 = 8080;
 
 /// The first client. All of them are pods of this node, so that no packet leaves it.
-pub fn client(family: Family) -> IpAddr {
+pub(super) fn client(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(10, 64, 1, 0).into(),
         Family::V6 => Ipv6Addr::new(0xfd00, 0x64, 0, 0, 0, 0, 0, 0x100).into(),
@@ -31,7 +31,7 @@ pub fn client(family: Family) -> IpAddr {
 }
 
 /// The first of those at the other end.
-pub fn peer(family: Family, peer: Peer) -> IpAddr {
+pub(super) fn peer(family: Family, peer: Peer) -> IpAddr {
     let second = match peer {
         Peer::Services => 96,
         Peer::Backends => 128,
@@ -46,7 +46,7 @@ pub fn peer(family: Family, peer: Peer) -> IpAddr {
 
 /// How large a node is.
 #[derive(Debug, Clone, Copy)]
-pub struct Size {
+pub(super) struct Size {
     /// Services with one backend each, of IPv4 unless there is only one.
     pub services: u32,
     /// Entries of the conntrack tables.
@@ -55,7 +55,7 @@ pub struct Size {
 }
 
 /// An agent and its programs.
-pub struct Node {
+pub(super) struct Node {
     agent: Agent,
     conntrack: Conntrack,
 }
@@ -66,7 +66,7 @@ impl Node {
     /// # Errors
     ///
     /// If the kernel does not take it.
-    pub fn new(size: Size) -> Result<Self> {
+    pub(super) fn new(size: Size) -> Result<Self> {
         let Size {
             services,
             conntrack,
@@ -91,7 +91,7 @@ impl Node {
             conntrack,
         };
         let event = shunt_model::decode(&resync(services))?;
-        let outcome = node.agent.apply(1_u64, event)?.context("held back")?;
+        let outcome = node.agent.apply(event)?;
         ensure!(
             outcome.conflicts.is_empty(),
             "the services are in each other's way"
@@ -104,7 +104,7 @@ impl Node {
     /// # Errors
     ///
     /// If it is not loaded.
-    pub fn ingress(&mut self) -> Result<ProgramFd> {
+    pub(super) fn ingress(&mut self) -> Result<ProgramFd> {
         self.program(Datapath::INGRESS)
     }
 
@@ -113,7 +113,7 @@ impl Node {
     /// # Errors
     ///
     /// If it is not loaded.
-    pub fn egress(&mut self) -> Result<ProgramFd> {
+    pub(super) fn egress(&mut self) -> Result<ProgramFd> {
         self.program(Datapath::EGRESS)
     }
 
@@ -122,7 +122,7 @@ impl Node {
     /// # Errors
     ///
     /// If the kernel says nothing.
-    pub fn programs(&mut self) -> Result<Vec<(&'static str, aya::programs::ProgramInfo)>> {
+    pub(super) fn programs(&mut self) -> Result<Vec<(&'static str, aya::programs::ProgramInfo)>> {
         [Datapath::INGRESS, Datapath::EGRESS]
             .into_iter()
             .map(|name| Ok((name, self.agent.datapath_mut().program(name)?.info()?)))
@@ -134,7 +134,7 @@ impl Node {
     /// # Errors
     ///
     /// If the kernel refuses to read.
-    pub fn count(&self, counter: Counter) -> Result<u64> {
+    pub(super) fn count(&self, counter: Counter) -> Result<u64> {
         Ok(self.agent.datapath().counters().get(counter)?)
     }
 
@@ -143,7 +143,7 @@ impl Node {
     /// # Errors
     ///
     /// If the kernel refuses to remove them.
-    pub fn forget(&mut self) -> Result<()> {
+    pub(super) fn forget(&mut self) -> Result<()> {
         self.conntrack.advance(100_000);
         let swept = self.conntrack.sweep(&Timeouts::default())?;
         ensure!(swept.kept == 0, "{} connections stay", swept.kept);

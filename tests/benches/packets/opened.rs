@@ -18,7 +18,11 @@ use crate::measure::{Sample, sample};
 /// # Errors
 ///
 /// If the kernel does not run it.
-pub fn cost(feeder: &RefCell<Feeder>, traffic: &Traffic, program: &ProgramFd) -> Result<Sample> {
+pub(super) fn cost(
+    feeder: &RefCell<Feeder>,
+    traffic: &Traffic,
+    program: &ProgramFd,
+) -> Result<Sample> {
     Ok(sample([("", feeder.borrow_mut().cost(traffic, program)?)]))
 }
 
@@ -28,7 +32,7 @@ pub fn cost(feeder: &RefCell<Feeder>, traffic: &Traffic, program: &ProgramFd) ->
 /// # Errors
 ///
 /// If they are not.
-pub fn open(feeder: &mut Feeder, node: &mut Node, request: &Traffic) -> Result<()> {
+pub(super) fn open(feeder: &mut Feeder, node: &mut Node, request: &Traffic) -> Result<()> {
     let (ingress, egress) = (node.ingress()?, node.egress()?);
     // Entries lie in memory in the order in which they were made: packets in that very order would
     // find each of them beside the one before.
@@ -53,7 +57,7 @@ pub fn open(feeder: &mut Feeder, node: &mut Node, request: &Traffic) -> Result<(
 /// # Errors
 ///
 /// If one is not.
-pub fn all_count(
+pub(super) fn all_count(
     feeder: &mut Feeder,
     node: &Node,
     traffic: &Traffic,

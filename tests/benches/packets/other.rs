@@ -28,7 +28,7 @@ const OPENED: u32 = 100_000;
 /// # Errors
 ///
 /// If the kernel does not run the programs, or they do not what they should.
-pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::report::Facts;
 /// # Errors
 ///
 /// If it says nothing.
-pub fn sizes(node: &mut Node, feeder: &mut Feeder) -> Result<Facts> {
+pub(super) fn sizes(node: &mut Node, feeder: &mut Feeder) -> Result<Facts> {
     let mut rows = Vec::new();
     for name in ["empty", "trivial"] {
         rows.push(row(name, &feeder.program(name)?.info()?));

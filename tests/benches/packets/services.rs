@@ -46,7 +46,7 @@ struct World {
 /// # Errors
 ///
 /// If the kernel does not run the programs, or they do not translate.
-pub fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }

@@ -2,23 +2,20 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-#[path = "../../../ebpf/src/feeder/plan.rs"]
-mod plan;
+use shunt_common::feeder::{LENGTH_V4, LENGTH_V6, Plan};
 
-pub use self::plan::Plan;
-use self::plan::{LENGTH_V4, LENGTH_V6};
 use super::node::{self, BACKEND_PORT, SERVICE_PORT};
 
 /// An address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub(super) enum Family {
     V4,
     V6,
 }
 
 /// What follows the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub(super) enum Transport {
     /// A segment that opens a connection.
     TcpSyn,
     /// A segment of an open connection.
@@ -29,7 +26,7 @@ pub enum Transport {
 
 /// Who is at the other end of the clients' flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
+pub(super) enum Peer {
     /// The services, which the clients' packets go to.
     Services,
     /// Their backends, which the packets come from.
@@ -42,7 +39,7 @@ pub enum Peer {
 
 /// Packets, one of each flow in turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Traffic {
+pub(super) struct Traffic {
     pub family: Family,
     pub transport: Transport,
     pub peer: Peer,
@@ -53,7 +50,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Packets of one flow, to one service.
-    pub const fn new(family: Family, transport: Transport, peer: Peer) -> Self {
+    pub(super) const fn new(family: Family, transport: Transport, peer: Peer) -> Self {
         Self {
             family,
             transport,
@@ -66,7 +63,7 @@ impl Traffic {
 
     /// The same with so many flows, each to one of so many services in turn.
     #[must_use]
-    pub fn spread(self, flows: u32, services: u32) -> Self {
+    pub(super) fn spread(self, flows: u32, services: u32) -> Self {
         assert_eq!(flows % services, 0, "each service has as many flows");
         Self {
             flows,
@@ -77,7 +74,7 @@ impl Traffic {
 
     /// The same flows from the other end, or with other packets.
     #[must_use]
-    pub const fn with(self, transport: Transport, peer: Peer) -> Self {
+    pub(super) const fn with(self, transport: Transport, peer: Peer) -> Self {
         Self {
             transport,
             peer,
@@ -87,7 +84,7 @@ impl Traffic {
 
     /// The same, each flow after its neighbour.
     #[must_use]
-    pub const fn in_order(self) -> Self {
+    pub(super) const fn in_order(self) -> Self {
         Self {
             in_order: true,
             ..self
@@ -95,12 +92,12 @@ impl Traffic {
     }
 
     /// How many flows there are.
-    pub const fn flows(&self) -> u32 {
+    pub(super) const fn flows(&self) -> u32 {
         self.flows
     }
 
     /// The program that makes these packets.
-    pub const fn feeder(&self) -> &'static str {
+    pub(super) const fn feeder(&self) -> &'static str {
         match self.family {
             Family::V4 => "feed_v4",
             Family::V6 => "feed_v6",
@@ -108,7 +105,7 @@ impl Traffic {
     }
 
     /// A frame to begin with: as long as the packets, and of their family.
-    pub fn frame(&self) -> Vec<u8> {
+    pub(super) fn frame(&self) -> Vec<u8> {
         let (length, ether_type): (usize, u16) = match self.family {
             Family::V4 => (LENGTH_V4, 0x0800),
             Family::V6 => (LENGTH_V6, 0x86dd),
@@ -119,7 +116,7 @@ impl Traffic {
     }
 
     /// The plan for the feeder.
-    pub fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         let &Self {
             family,
             transport,

@@ -20,7 +20,7 @@ const BARS: (i32, i32) = (330, 780);
 const FONT: &str = "sans-serif";
 
 /// What the chart of a study is called.
-pub fn file_name(study: &str) -> String {
+pub(super) fn file_name(study: &str) -> String {
     format!("{}.svg", study.replace('/', "-"))
 }
 
@@ -29,7 +29,7 @@ pub fn file_name(study: &str) -> String {
 /// # Errors
 ///
 /// If it cannot be drawn.
-pub fn svg(results: &Results) -> Result<String> {
+pub(super) fn svg(results: &Results) -> Result<String> {
     let mut text = String::new();
     {
         let rows = results.rows.len() as u32;

@@ -12,7 +12,7 @@ const BEGIN: &str = "<!-- results: begin, written by `cargo xtask bench --update
 const END: &str = "<!-- results: end -->";
 
 /// Replaces what is between the marks, and makes the folder for the charts.
-pub fn update(docs: &Path, results: &str) -> Result<()> {
+pub(super) fn update(docs: &Path, results: &str) -> Result<()> {
     let path = docs.join(PAGE);
     let page =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A table of what is so each time, such as sizes and counts.
 #[derive(Debug, Clone, Serialize)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// The suite's name and its own, as `packets/programs`.
     pub name: String,
     /// What the columns are; the first one says what the row is about.

@@ -7,7 +7,7 @@ use shunt_tests::run;
 
 /// On what, when and of what the results came to be.
 #[derive(Debug, Serialize)]
-pub struct Machine {
+pub(super) struct Machine {
     /// The kernel's version.
     pub kernel: String,
     /// The processor's model.
@@ -24,7 +24,7 @@ pub struct Machine {
 
 impl Machine {
     /// Looks at this machine; what cannot be told is `unknown`.
-    pub fn look() -> Self {
+    pub(super) fn look() -> Self {
         let unknown = || "unknown".to_owned();
         let first_line = |path, key: &str| {
             let text = fs::read_to_string(path).ok()?;

@@ -9,7 +9,7 @@ use super::{
 use crate::measure::{Better, Results, Role};
 
 /// The whole page.
-pub fn page(machine: &Machine, studies: &[Results], facts: &[Facts]) -> String {
+pub(super) fn page(machine: &Machine, studies: &[Results], facts: &[Facts]) -> String {
     let Machine {
         kernel,
         processor,

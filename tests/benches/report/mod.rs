@@ -16,13 +16,13 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-pub use self::facts::Facts;
+pub(crate) use self::facts::Facts;
 use self::machine::Machine;
 use crate::measure::Results;
 
 /// The results of a run.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     machine: Machine,
     quick: bool,
     /// The command line.
@@ -39,7 +39,7 @@ impl Report {
     /// # Errors
     ///
     /// If the folder cannot be made.
-    pub fn new(folder: &Path, quick: bool) -> Result<Self> {
+    pub(crate) fn new(folder: &Path, quick: bool) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(Self {
             machine: Machine::look(),
@@ -52,13 +52,13 @@ impl Report {
     }
 
     /// Adds a study, and prints it.
-    pub fn study(&mut self, results: Results) {
+    pub(crate) fn study(&mut self, results: Results) {
         println!("{}", terminal::study(&results));
         self.studies.push(results);
     }
 
     /// Adds facts, and prints them.
-    pub fn facts(&mut self, facts: Facts) {
+    pub(crate) fn facts(&mut self, facts: Facts) {
         println!("{}", terminal::facts(&facts));
         self.facts.push(facts);
     }
@@ -68,7 +68,7 @@ impl Report {
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub fn write(&self) -> Result<()> {
+    pub(crate) fn write(&self) -> Result<()> {
         println!("{}", terminal::bounds(&self.studies));
         let json = serde_json::to_string_pretty(self).context("cannot encode the results")?;
         self.put("results.json", &json)?;
@@ -87,7 +87,7 @@ impl Report {
     /// # Errors
     ///
     /// If the page cannot be read or written, or has no marks.
-    pub fn update_docs(&self, docs: &Path) -> Result<()> {
+    pub(crate) fn update_docs(&self, docs: &Path) -> Result<()> {
         docs::update(docs, &self.markdown())?;
         for results in &self.studies {
             let name = chart::file_name(&results.study);

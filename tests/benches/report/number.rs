@@ -3,7 +3,7 @@
 use crate::measure::Spread;
 
 /// A number of at least three digits, without those that say nothing.
-pub fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 {
         grouped(value)
@@ -17,7 +17,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// A ratio: three digits after the point as long as they may say something.
-pub fn ratio(value: f64) -> String {
+pub(super) fn ratio(value: f64) -> String {
     if value.abs() < 10.0 {
         format!("{value:.3}")
     } else {
@@ -26,7 +26,7 @@ pub fn ratio(value: f64) -> String {
 }
 
 /// The quartiles, each as `show` shows it.
-pub fn quartiles(spread: Spread, show: impl Fn(f64) -> String) -> String {
+pub(super) fn quartiles(spread: Spread, show: impl Fn(f64) -> String) -> String {
     let Spread {
         lower,
         median: _,

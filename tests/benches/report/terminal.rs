@@ -9,7 +9,7 @@ use super::{
 use crate::measure::{Better, Judged, Limit, Results};
 
 /// A study.
-pub fn study(results: &Results) -> String {
+pub(super) fn study(results: &Results) -> String {
     let Results {
         study,
         unit,
@@ -51,7 +51,7 @@ pub fn study(results: &Results) -> String {
 }
 
 /// A table of facts.
-pub fn facts(facts: &Facts) -> String {
+pub(super) fn facts(facts: &Facts) -> String {
     let Facts {
         name,
         columns,
@@ -65,7 +65,7 @@ pub fn facts(facts: &Facts) -> String {
 }
 
 /// All bounds of all studies once more.
-pub fn bounds(studies: &[Results]) -> String {
+pub(super) fn bounds(studies: &[Results]) -> String {
     let lines = studies.iter().flat_map(|results| {
         let line = |bound| format!("{}: {}\n", results.study, judged(bound));
         results.bounds.iter().map(line)
@@ -90,7 +90,7 @@ fn judged(bound: &Judged) -> String {
 }
 
 /// A limit in words.
-pub fn limit(limit: Limit) -> String {
+pub(super) fn limit(limit: Limit) -> String {
     match limit {
         Limit::AtMost(limit) => format!("at most {}", number(limit)),
         Limit::AtLeast(limit) => format!("at least {}", number(limit)),

@@ -24,7 +24,7 @@ use crate::bench::Bench;
 /// # Errors
 ///
 /// When a subject cannot be set up or measured, or the user stops it.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("traffic") {
         return Ok(());
     }

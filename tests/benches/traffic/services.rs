@@ -6,9 +6,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Transport, addresses};
-
-use crate::rulesets::{Node, Service};
+use shunt_tests::{
+    Transport, addresses,
+    rulesets::{Node, Service},
+};
 
 /// How many backends each service has.
 pub(super) const BACKENDS: u8 = 10;

@@ -4,13 +4,15 @@
 use std::{cell::RefCell, fmt, path::Path};
 
 use anyhow::{Context as _, Result};
-use shunt_tests::{Agent, Namespace, PinDir, Sandbox, addresses};
+use shunt_tests::{
+    Agent, Namespace, PinDir, Sandbox, addresses,
+    rulesets::{iptables, nftables},
+};
 
 use super::{
     load::{Served, SourcePorts},
     services::{self, HOSTS, Place, SERVED},
 };
-use crate::rulesets::{iptables, nftables};
 
 /// What a CNI adds that hides its pods' addresses from the world outside.
 const MASQUERADE: &str = "\
@@ -68,7 +70,7 @@ impl fmt::Display for Kind {
 pub(super) struct Subject {
     kind: Kind,
     name: String,
-    _agent: Option<(Agent, PinDir)>,
+    running: Option<(Agent, PinDir)>,
     served: [Served; 2],
     ports: RefCell<SourcePorts>,
     sandbox: Sandbox,
@@ -112,7 +114,7 @@ impl Subject {
         Ok(Self {
             name: kind.to_string(),
             kind,
-            _agent: None,
+            running: None,
             served,
             ports: RefCell::new(SourcePorts::new()),
             sandbox,
@@ -157,7 +159,7 @@ impl Subject {
             agent.send(before)?;
             agent.apply_all(&[last])?;
         }
-        self._agent = Some((agent, pins));
+        self.running = Some((agent, pins));
         Ok(())
     }
 

@@ -44,7 +44,7 @@ fn a_flood_of_unanswered_flows_ends_no_connection_and_makes_room() {
     open.echo(REQUEST).unwrap();
 
     wait_until("there is room again", ROOM, || {
-        (status(&world)["conntrack_removed_for_room"].as_u64() > Some(0)).then_some(())
+        (status(&world)["conntrack_early_drop"].as_u64() > Some(0)).then_some(())
     })
     .unwrap();
     let answered = Service::new(Transport::Udp).backend(backend);

@@ -114,7 +114,7 @@ fn status_shows_what_is_wrong() {
             (&json!("conntrack_v6"), &json!(65536)),
         ]
     );
-    assert_eq!(status["conntrack_removed_for_room"], 0);
+    assert_eq!(status["conntrack_early_drop"], 0);
     let table = world.shunt(&["status"]).clean();
     for word in [
         "nowhere",
@@ -122,7 +122,7 @@ fn status_shows_what_is_wrong() {
         "default/rival",
         "(own)",
         "not valid JSON",
-        "removed for room",
+        "early drop",
     ] {
         assert!(table.contains(word), "{word} is missing in\n{table}");
     }
@@ -156,7 +156,7 @@ fn conntrack_shows_connections_and_how_far_they_are() {
         "client": { "ip": client.ip(), "port": client.port() },
         "frontend": { "ip": "10.96.0.10", "port": 80 },
         "backend": { "ip": backend.ip(), "port": SERVED },
-        "phase": "established",
+        "state": "ESTABLISHED",
     });
     expected["idle_seconds"] = row["idle_seconds"].clone();
     assert_eq!(*row, expected);
@@ -164,7 +164,7 @@ fn conntrack_shows_connections_and_how_far_they_are() {
 
     open.close().unwrap();
     wait_until("the connection is closed", SOON, || {
-        (connections(&world).first()?["phase"] == "closed").then_some(())
+        (connections(&world).first()?["state"] == "CLOSED").then_some(())
     })
     .unwrap();
 
@@ -175,11 +175,11 @@ fn conntrack_shows_connections_and_how_far_they_are() {
         .enter(|| service.external_ip().flow().unwrap());
     flow.ask(REQUEST).unwrap();
     let rows = connections(&world);
-    let replied = rows.iter().filter(|row| row["phase"] == "replied");
-    let replied: Vec<_> = replied.collect();
-    assert_eq!(replied.len(), 1, "{rows:?}");
-    assert_eq!(replied[0]["client"]["port"], flow.client().port());
-    assert_eq!(replied[0]["frontend"]["ip"], "203.0.113.7");
+    let assured = rows.iter().filter(|row| row["state"] == "ASSURED");
+    let assured: Vec<_> = assured.collect();
+    assert_eq!(assured.len(), 1, "{rows:?}");
+    assert_eq!(assured[0]["client"]["port"], flow.client().port());
+    assert_eq!(assured[0]["frontend"]["ip"], "203.0.113.7");
     let table = world.shunt(&["conntrack"]).clean();
     let expected = format!("{}", flow.client());
     assert!(

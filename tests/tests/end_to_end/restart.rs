@@ -201,7 +201,8 @@ fn tables_of_another_layout_are_refused() {
         .to_string();
     let advice = format!("`shunt cleanup --pin-dir {}`", pins.path().display());
     assert!(
-        refused.contains(&format!("layout {}/", ours[0] + 1)) && refused.contains(&advice),
+        refused.contains(&format!("have layout {}, not {}", ours[0] + 1, ours[0]))
+            && refused.contains(&advice),
         "{refused}"
     );
     assert_eq!(pinned::links(&pins), before, "nothing is touched");

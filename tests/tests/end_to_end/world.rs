@@ -45,6 +45,11 @@ impl World {
 
     /// As [`Self::new`], with further flags for the agent.
     pub(crate) fn with_flags(flags: &[&str]) -> Option<Self> {
+        Self::of(&binary(), flags)
+    }
+
+    /// As [`Self::with_flags`], with the agent of another version.
+    pub(crate) fn of(binary: &Path, flags: &[&str]) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: needs root");
             return None;
@@ -54,7 +59,7 @@ impl World {
             sandbox.serve(pod, &[SERVED]).unwrap();
         }
         let pins = PinDir::new();
-        let agent = try_start_agent_with(sandbox.node(), &pins, flags).unwrap();
+        let agent = try_start_agent_with(binary, sandbox.node(), &pins, flags).unwrap();
         let mut world = Self {
             agent,
             pins,
@@ -150,10 +155,25 @@ pub(crate) fn start_agent(node: &Namespace, pins: &PinDir) -> Agent {
 
 /// Starts the agent where it may refuse to.
 pub(crate) fn try_start_agent(node: &Namespace, pins: &PinDir) -> Result<Agent> {
-    try_start_agent_with(node, pins, &[])
+    try_start_agent_of(&binary(), node, pins)
 }
 
-fn try_start_agent_with(node: &Namespace, pins: &PinDir, further: &[&str]) -> Result<Agent> {
+/// Starts the agent of another version.
+pub(crate) fn start_agent_of(binary: &Path, node: &Namespace, pins: &PinDir) -> Agent {
+    try_start_agent_of(binary, node, pins).unwrap()
+}
+
+/// Starts the agent of another version where it may refuse to.
+pub(crate) fn try_start_agent_of(binary: &Path, node: &Namespace, pins: &PinDir) -> Result<Agent> {
+    try_start_agent_with(binary, node, pins, &[])
+}
+
+fn try_start_agent_with(
+    binary: &Path,
+    node: &Namespace,
+    pins: &PinDir,
+    further: &[&str],
+) -> Result<Agent> {
     // Small tables can be read whole by a test.
     let mut flags = [
         ["--pod-cidr", addresses::POD_CIDR],
@@ -171,7 +191,7 @@ fn try_start_agent_with(node: &Namespace, pins: &PinDir, further: &[&str]) -> Re
     if redirects && !further.contains(&"--redirect") {
         flags.push("--redirect");
     }
-    Agent::start(&binary(), node, pins, &flags)
+    Agent::start(binary, node, pins, &flags)
 }
 
 /// The first event: two nodes, all interfaces of this node, no services.

@@ -7,14 +7,14 @@ use std::{
 
 /// What has one address of each family.
 #[derive(Debug, Clone, Copy)]
-pub struct Pair {
+pub(crate) struct Pair {
     pub v4: Ipv4Addr,
     pub v6: Ipv6Addr,
 }
 
 impl Pair {
     /// Its address of the family of `other`.
-    pub const fn like(self, other: IpAddr) -> IpAddr {
+    pub(crate) const fn like(self, other: IpAddr) -> IpAddr {
         match other {
             IpAddr::V4(_) => IpAddr::V4(self.v4),
             IpAddr::V6(_) => IpAddr::V6(self.v6),
@@ -22,43 +22,43 @@ impl Pair {
     }
 
     /// Both addresses.
-    pub const fn both(self) -> [IpAddr; 2] {
+    pub(crate) const fn both(self) -> [IpAddr; 2] {
         [IpAddr::V4(self.v4), IpAddr::V6(self.v6)]
     }
 
     /// Whether the address is one of the two.
-    pub fn has(self, ip: IpAddr) -> bool {
+    pub(crate) fn has(self, ip: IpAddr) -> bool {
         self.both().contains(&ip)
     }
 }
 
 /// This node.
-pub const NODE: Pair = Pair {
+pub(crate) const NODE: Pair = Pair {
     v4: Ipv4Addr::new(192, 168, 16, 10),
     v6: Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 0x10),
 };
 /// Another one.
-pub const OTHER_NODE: Pair = Pair {
+pub(crate) const OTHER_NODE: Pair = Pair {
     v4: Ipv4Addr::new(192, 168, 16, 20),
     v6: Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 0x20),
 };
 /// What a pod sees when it reaches itself.
-pub const HAIRPIN: Pair = Pair {
+pub(crate) const HAIRPIN: Pair = Pair {
     v4: Ipv4Addr::new(169, 254, 254, 1),
     v6: Ipv6Addr::new(0xfd9a, 0x7452, 0x4a6d, 0, 0, 0, 0, 1),
 };
 /// The pods of this node.
-pub const POD_CIDRS: [&str; 2] = ["10.1.1.0/24", "fd00:1:1::/64"];
+pub(crate) const POD_CIDRS: [&str; 2] = ["10.1.1.0/24", "fd00:1:1::/64"];
 
 /// The source ports that connections are given: the largest prime number of ports from 1024 on
 /// that ends below 30000.
-pub const SNAT_PORTS: RangeInclusive<u16> = 1024..=29_984;
+pub(crate) const SNAT_PORTS: RangeInclusive<u16> = 1024..=29_984;
 
 /// Multiplies the weight of local backends.
-pub const LOCAL_BACKEND_WEIGHT: u32 = 3;
+pub(crate) const LOCAL_BACKEND_WEIGHT: u32 = 3;
 
 /// Whether the address is in one of [`POD_CIDRS`].
-pub fn is_pod_of_this_node(ip: IpAddr) -> bool {
+pub(crate) fn is_pod_of_this_node(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.octets()[..3] == [10, 1, 1],
         IpAddr::V6(ip) => ip.segments()[..4] == [0xfd00, 1, 1, 0],
@@ -67,7 +67,7 @@ pub fn is_pod_of_this_node(ip: IpAddr) -> bool {
 
 /// Whether the kernel's routes lead to the address, as any other would: not to this node's own,
 /// those of loopback interfaces, and groups and broadcasts of its link.
-pub fn is_routed(ip: IpAddr) -> bool {
+pub(crate) fn is_routed(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {
             let own = [NODE.v4, Ipv4Addr::new(192, 168, 16, 255)];
@@ -100,7 +100,7 @@ const OTHER_PODS: [u16; 4] = [0xfd00, 1, 2, 0];
 
 /// Addresses that services take. Each list may have those of the others, so that services are in
 /// each other's way; this node's are some that a NodePort may coincide with.
-pub const SERVICE_IPS: [IpAddr; 14] = [
+pub(crate) const SERVICE_IPS: [IpAddr; 14] = [
     v4(10, 96, 0, 1),
     v4(10, 96, 0, 2),
     v4(10, 96, 0, 3),
@@ -118,12 +118,12 @@ pub const SERVICE_IPS: [IpAddr; 14] = [
 ];
 
 /// Ports of services. The last is a node port, too.
-pub const SERVICE_PORTS: [u16; 4] = [80, 53, 443, 30080];
+pub(crate) const SERVICE_PORTS: [u16; 4] = [80, 53, 443, 30080];
 /// Node ports; 0 is none.
-pub const NODE_PORTS: [u16; 4] = [0, 30080, 30053, 80];
+pub(crate) const NODE_PORTS: [u16; 4] = [0, 30080, 30053, 80];
 
 /// Where backends are: pods of this node, pods and host network of another, elsewhere.
-pub const BACKEND_IPS: [IpAddr; 16] = [
+pub(crate) const BACKEND_IPS: [IpAddr; 16] = [
     v4(10, 1, 1, 3),
     v4(10, 1, 1, 4),
     v4(10, 1, 1, 5),
@@ -142,11 +142,11 @@ pub const BACKEND_IPS: [IpAddr; 16] = [
     v6([0xfdff, 0xffff, 0xffff, 0], 0),
 ];
 /// Ports of backends; some need no change of port.
-pub const BACKEND_PORTS: [u16; 3] = [8080, 80, 53];
+pub(crate) const BACKEND_PORTS: [u16; 3] = [8080, 80, 53];
 
 /// Where clients are: pods of this node, some of them backends, outside, another node's pod, this
 /// node itself.
-pub const CLIENT_IPS: [IpAddr; 16] = [
+pub(crate) const CLIENT_IPS: [IpAddr; 16] = [
     v4(10, 1, 1, 9),
     v4(198, 51, 100, 5),
     v4(10, 1, 1, 3),
@@ -165,10 +165,10 @@ pub const CLIENT_IPS: [IpAddr; 16] = [
     IpAddr::V6(NODE.v6),
 ];
 /// Ports of clients; one is a backend's.
-pub const CLIENT_PORTS: [u16; 5] = [40000, 40001, 1, 65535, 8080];
+pub(crate) const CLIENT_PORTS: [u16; 5] = [40000, 40001, 1, 65535, 8080];
 
 /// Sources that nobody should have: unspecified, loopback, groups, broadcasts, of a future use.
-pub const ODD_IPS: [IpAddr; 10] = [
+pub(crate) const ODD_IPS: [IpAddr; 10] = [
     v4(0, 0, 0, 0),
     v4(127, 0, 0, 1),
     v4(224, 0, 0, 1),

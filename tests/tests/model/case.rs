@@ -43,7 +43,7 @@ impl fmt::Display for Step {
 
 /// What a case has come to.
 #[derive(Debug, Default)]
-pub struct Compared {
+pub(crate) struct Compared {
     pub packets: u64,
     /// What the packets were, by the programs' counters.
     pub counters: BTreeMap<&'static str, u64>,
@@ -53,7 +53,7 @@ pub struct Compared {
 
 /// Model and kernel differ.
 #[derive(Debug)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// How many packets had been compared, the one that differs among them.
     pub packets: u64,
     /// What was done, and what came of it.
@@ -78,7 +78,7 @@ impl AddAssign for Compared {
 }
 
 /// A case under way.
-pub struct Case<'a> {
+pub(crate) struct Case<'a> {
     kernel: &'a mut Kernel,
     model: Model,
     opened: Opened,
@@ -89,7 +89,7 @@ pub struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// Begins with two nodes and nothing else.
-    pub fn new(kernel: &'a mut Kernel) -> Self {
+    pub(crate) fn new(kernel: &'a mut Kernel) -> Self {
         let mut model = Model::default();
         let empty = Event::Resync([NODE.both(), OTHER_NODE.both()].concat(), Vec::new());
         model.apply(&empty);
@@ -105,7 +105,7 @@ impl<'a> Case<'a> {
     }
 
     /// Does all operations, up to the first difference.
-    pub fn run(mut self, operations: &[Operation]) -> Result<Compared, Difference> {
+    pub(crate) fn run(mut self, operations: &[Operation]) -> Result<Compared, Difference> {
         let result = operations
             .iter()
             .try_for_each(|operation| self.step(operation))

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// An address and a port, in host byte order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     pub ip: IpAddr,
     pub port: u16,
 }
@@ -22,15 +22,15 @@ impl fmt::Debug for Endpoint {
 
 /// A transport protocol, by its IANA number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Protocol(pub u8);
+pub(crate) struct Protocol(pub u8);
 
 impl Protocol {
-    pub const TCP: Self = Self(6);
-    pub const UDP: Self = Self(17);
-    pub const SCTP: Self = Self(132);
+    pub(crate) const TCP: Self = Self(6);
+    pub(crate) const UDP: Self = Self(17);
+    pub(crate) const SCTP: Self = Self(132);
 
     /// Those that are translated.
-    pub const ALL: [Self; 3] = [Self::TCP, Self::UDP, Self::SCTP];
+    pub(crate) const ALL: [Self; 3] = [Self::TCP, Self::UDP, Self::SCTP];
 }
 
 impl fmt::Debug for Protocol {
@@ -46,14 +46,14 @@ impl fmt::Debug for Protocol {
 
 /// Which backends a frontend may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub(crate) enum Policy {
     Cluster,
     Local,
 }
 
 /// What a backend can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     Ready,
     Terminating,
     NotReady,
@@ -61,7 +61,7 @@ pub enum State {
 
 /// A backend of a service port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Backend {
+pub(crate) struct Backend {
     pub at: Endpoint,
     pub weight: u32,
     pub local: bool,
@@ -72,7 +72,7 @@ pub struct Backend {
 
 impl Backend {
     /// Whether it belongs to the set of `policy`; by default to Cluster, and to Local if it is.
-    pub fn is_in(&self, policy: Policy) -> bool {
+    pub(crate) fn is_in(&self, policy: Policy) -> bool {
         match &self.scopes {
             Some(scopes) => scopes.contains(&policy),
             None => policy == Policy::Cluster || self.local,
@@ -80,12 +80,12 @@ impl Backend {
     }
 
     /// Whether it is known to connections; `NotReady` ones are as good as absent.
-    pub fn is_listed(&self) -> bool {
+    pub(crate) fn is_listed(&self) -> bool {
         self.state != State::NotReady
     }
 
     /// Whether it takes new connections.
-    pub fn is_usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         self.state == State::Ready && self.weight > 0
     }
 
@@ -110,7 +110,7 @@ impl Backend {
 
 /// A port of a service with its backends, sorted, each once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Port {
+pub(crate) struct Port {
     pub protocol: Protocol,
     pub port: u16,
     /// 0: none.
@@ -119,13 +119,13 @@ pub struct Port {
 }
 
 /// The number that is a service's name.
-pub type ServiceId = u8;
+pub(crate) type ServiceId = u8;
 /// The index of a port is its name.
-pub type PortName = usize;
+pub(crate) type PortName = usize;
 
 /// A service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service {
+pub(crate) struct Service {
     pub id: ServiceId,
     pub cluster_ips: Vec<IpAddr>,
     pub external_ips: Vec<IpAddr>,
@@ -141,7 +141,7 @@ pub struct Service {
 
 impl Service {
     /// Whether it has an address of this family, or none at all: then it is of both.
-    pub fn has_family_of(&self, ip: IpAddr) -> bool {
+    pub(crate) fn has_family_of(&self, ip: IpAddr) -> bool {
         let lists = [
             &self.cluster_ips,
             &self.external_ips,
@@ -153,7 +153,7 @@ impl Service {
 
     /// Leaves out the backends of a family in which it has no address: an event with them is
     /// refused.
-    pub fn without_foreign_backends(mut self) -> Self {
+    pub(crate) fn without_foreign_backends(mut self) -> Self {
         let mut ports = std::mem::take(&mut self.ports);
         for port in &mut ports {
             port.backends
@@ -208,7 +208,7 @@ fn id_json(id: ServiceId) -> Value {
 
 /// An event, as the model and the agent are told of it.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub(crate) enum Event {
     Resync(Vec<IpAddr>, Vec<Service>),
     Add(Service),
     Update(Service),
@@ -218,7 +218,7 @@ pub enum Event {
 
 impl Event {
     /// The line that tells the agent.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let all = |services: &[Service]| services.iter().map(Service::json).collect::<Value>();
         match self {
             Self::Resync(nodes, services) => json!({

@@ -3,7 +3,7 @@
 use super::wire::Packet;
 
 /// Who a frame is from and to, and what it is; all of it if it cannot be read.
-pub fn describe(frame: &[u8]) -> String {
+pub(crate) fn describe(frame: &[u8]) -> String {
     let packet = match Packet::read(frame) {
         Ok(packet) => packet,
         Err(unread) => return format!("{unread:?} {}", hexadecimal(frame)),
@@ -42,6 +42,7 @@ pub fn describe(frame: &[u8]) -> String {
 }
 
 /// Bytes.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
 }

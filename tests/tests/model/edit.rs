@@ -16,14 +16,14 @@ use super::{
 
 /// Whom a packet goes on between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Between {
+pub(crate) struct Between {
     pub source: Endpoint,
     pub destination: Endpoint,
 }
 
 /// Why a packet goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     NobodyListens,
     HopsUsedUp,
 }
@@ -105,7 +105,7 @@ fn write_ports(frame: &mut [u8], transport: usize, source: u16, destination: u16
 impl Packet<'_> {
     /// The frame with other ends; `None` if it cannot be made: SCTP's checksum needs the whole
     /// packet's length, which a fragment does not tell.
-    pub fn between(&self, to: Between) -> Option<Vec<u8>> {
+    pub(crate) fn between(&self, to: Between) -> Option<Vec<u8>> {
         let Between {
             source,
             destination,
@@ -137,7 +137,7 @@ impl Packet<'_> {
     }
 
     /// The frame one hop further.
-    pub fn forwarded(frame: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn forwarded(frame: Vec<u8>) -> Vec<u8> {
         let mut after = frame;
         let before = after.clone();
         if let Ok(packet) = Packet::read(&before) {
@@ -150,7 +150,7 @@ impl Packet<'_> {
     }
 
     /// The frame, sent back to the station that it came from.
-    pub fn turned(mut frame: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn turned(mut frame: Vec<u8>) -> Vec<u8> {
         let (to, from) = frame[..12].split_at_mut(6);
         to.swap_with_slice(from);
         frame
@@ -158,7 +158,7 @@ impl Packet<'_> {
 
     /// The ICMP error that answers it: from its destination, quoting its network and transport
     /// header.
-    pub fn error(&self, trouble: Trouble) -> Vec<u8> {
+    pub(crate) fn error(&self, trouble: Trouble) -> Vec<u8> {
         let mut answer = Self::turned(self.frame[..ETHERNET].to_vec());
         let quoted = &self.frame[ETHERNET..self.transport + self.least_length];
         let length = (8 + quoted.len()) as u16;

@@ -6,14 +6,14 @@ use super::wire::{Form, Unread, bytes};
 const MOST: usize = 8;
 const LONGEST: usize = 256;
 
-pub const HOP_BY_HOP: u8 = 0;
-pub const ROUTING: u8 = 43;
-pub const FRAGMENT: u8 = 44;
-pub const AUTHENTICATION: u8 = 51;
-pub const DESTINATION_OPTIONS: u8 = 60;
+pub(crate) const HOP_BY_HOP: u8 = 0;
+pub(crate) const ROUTING: u8 = 43;
+pub(crate) const FRAGMENT: u8 = 44;
+pub(crate) const AUTHENTICATION: u8 = 51;
+pub(crate) const DESTINATION_OPTIONS: u8 = 60;
 
 /// Where the headers lead.
-pub struct Walk {
+pub(crate) struct Walk {
     /// What follows them, and where.
     pub protocol: u8,
     pub end: usize,
@@ -23,7 +23,7 @@ pub struct Walk {
 }
 
 /// Walks the headers at `begin`, of which the first is of type `protocol`.
-pub fn walk(frame: &[u8], begin: usize, protocol: u8) -> Result<Walk, Unread> {
+pub(crate) fn walk(frame: &[u8], begin: usize, protocol: u8) -> Result<Walk, Unread> {
     let mut walk = Walk {
         protocol,
         end: begin,

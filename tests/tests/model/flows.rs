@@ -13,7 +13,7 @@ use super::{
 
 /// The two ends of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ends {
+pub(crate) struct Ends {
     pub protocol: Protocol,
     pub source: Endpoint,
     pub destination: Endpoint,
@@ -43,7 +43,7 @@ impl Seen {
 
 /// A client's flow to a backend.
 #[derive(Debug, Clone)]
-pub struct Flow {
+pub(crate) struct Flow {
     pub protocol: Protocol,
     pub client: Endpoint,
     pub frontend: Endpoint,
@@ -59,7 +59,7 @@ pub struct Flow {
 
 impl Flow {
     /// A flow whose first packet is yet to come.
-    pub fn new(
+    pub(crate) fn new(
         packet: &Packet<'_>,
         source: Endpoint,
         (member, membership): (Member, u64),
@@ -82,12 +82,12 @@ impl Flow {
     }
 
     /// Whether the client has ended it: its next SYN begins another.
-    pub const fn is_ended(&self) -> bool {
+    pub(crate) const fn is_ended(&self) -> bool {
         self.request.end
     }
 
     /// As its requests go on to the backend.
-    pub const fn sent_on(&self) -> Between {
+    pub(crate) const fn sent_on(&self) -> Between {
         Between {
             source: self.source,
             destination: self.backend,
@@ -95,7 +95,7 @@ impl Flow {
     }
 
     /// As its replies go on to the client.
-    pub const fn restored(&self) -> Between {
+    pub(crate) const fn restored(&self) -> Between {
         Between {
             source: self.frontend,
             destination: self.client,
@@ -103,7 +103,7 @@ impl Flow {
     }
 
     /// As its requests come in.
-    pub const fn request_ends(&self) -> Ends {
+    pub(crate) const fn request_ends(&self) -> Ends {
         Ends {
             protocol: self.protocol,
             source: self.client,
@@ -112,7 +112,7 @@ impl Flow {
     }
 
     /// As its replies come in.
-    pub const fn reply_ends(&self) -> Ends {
+    pub(crate) const fn reply_ends(&self) -> Ends {
         Ends {
             protocol: self.protocol,
             source: self.backend,
@@ -124,7 +124,7 @@ impl Flow {
 /// All flows that are remembered. A flow's two directions are found separately: a client that
 /// begins anew leaves the earlier flow only its late replies.
 #[derive(Debug, Default)]
-pub struct Flows {
+pub(crate) struct Flows {
     now: u64,
     next: usize,
     flows: BTreeMap<usize, Flow>,
@@ -134,17 +134,17 @@ pub struct Flows {
 
 impl Flows {
     /// Seconds since the beginning.
-    pub const fn now(&self) -> u64 {
+    pub(crate) const fn now(&self) -> u64 {
         self.now
     }
 
     /// The flow that a request belongs to.
-    pub fn of_request(&self, packet: &Packet<'_>) -> Option<&Flow> {
+    pub(crate) fn of_request(&self, packet: &Packet<'_>) -> Option<&Flow> {
         self.flows.get(self.requests.get(&packet.ends)?)
     }
 
     /// Notes what a request says to its flow.
-    pub fn note_request(&mut self, packet: &Packet<'_>) {
+    pub(crate) fn note_request(&mut self, packet: &Packet<'_>) {
         let index = self.requests.get(&packet.ends);
         if let Some(flow) = index.and_then(|index| self.flows.get_mut(index)) {
             flow.request.note(packet, self.now);
@@ -152,12 +152,12 @@ impl Flows {
     }
 
     /// The flow that a reply belongs to.
-    pub fn of_reply(&self, packet: &Packet<'_>) -> Option<&Flow> {
+    pub(crate) fn of_reply(&self, packet: &Packet<'_>) -> Option<&Flow> {
         self.flows.get(self.replies.get(&packet.ends)?)
     }
 
     /// Notes what a reply says to its flow, and gives that.
-    pub fn note_reply(&mut self, packet: &Packet<'_>) -> Option<&Flow> {
+    pub(crate) fn note_reply(&mut self, packet: &Packet<'_>) -> Option<&Flow> {
         let flow = self.flows.get_mut(self.replies.get(&packet.ends)?)?;
         flow.reply.note(packet, self.now);
         Some(flow)
@@ -166,7 +166,7 @@ impl Flows {
     /// Whether a flow of the packet's client may have `source` towards `backend`: nobody has it, or
     /// a flow of this client port, which is this one, is over or has moved on. A flow of another
     /// client keeps it even then, as long as others are free.
-    pub fn is_free(&self, packet: &Packet<'_>, source: Endpoint, backend: Endpoint) -> bool {
+    pub(crate) fn is_free(&self, packet: &Packet<'_>, source: Endpoint, backend: Endpoint) -> bool {
         let reply = Ends {
             protocol: packet.ends.protocol,
             source: backend,
@@ -184,7 +184,7 @@ impl Flows {
     }
 
     /// Opens a flow.
-    pub fn open(&mut self, flow: Flow) {
+    pub(crate) fn open(&mut self, flow: Flow) {
         let (request, reply) = (flow.request_ends(), flow.reply_ends());
         let index = self.next;
         self.next += 1;
@@ -198,7 +198,7 @@ impl Flows {
     }
 
     /// Lets time pass and forgets the flows that have been silent for too long.
-    pub fn pass(&mut self, seconds: u32) {
+    pub(crate) fn pass(&mut self, seconds: u32) {
         self.now += u64::from(seconds);
         let silent: Vec<usize> = self
             .flows
@@ -223,18 +223,18 @@ impl Flows {
         let timeouts = Timeouts::default();
         let closed = request.reset || reply.reset || request.end && reply.end;
         let timeout = match (flow.protocol, closed) {
-            (Protocol::UDP, _) if reply.packet => timeouts.udp_replied,
-            (Protocol::UDP, _) => timeouts.udp_one_way,
+            (Protocol::UDP, _) if reply.packet => timeouts.udp_assured,
+            (Protocol::UDP, _) => timeouts.udp_unreplied,
             (Protocol::SCTP, true) => timeouts.sctp_closed,
             (Protocol::SCTP, _) if request.end || reply.end => timeouts.sctp_closing,
             (Protocol::SCTP, _) if reply.packet => timeouts.sctp_established,
-            (Protocol::SCTP, _) => timeouts.sctp_opening,
+            (Protocol::SCTP, _) => timeouts.sctp_new,
             (_, true) if request.reset || reply.reset => timeouts.tcp_closed,
-            (_, true) if flow.source != flow.client => timeouts.snat_closed,
+            (_, true) if flow.source != flow.client => timeouts.tcp_time_wait,
             (_, true) => timeouts.tcp_closed,
             _ if request.end || reply.end => timeouts.tcp_closing,
             _ if reply.packet => timeouts.tcp_established,
-            _ => timeouts.tcp_opening,
+            _ => timeouts.tcp_new,
         };
         last.is_none_or(|last| self.now - last > timeout.into())
     }

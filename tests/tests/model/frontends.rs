@@ -11,11 +11,11 @@ use super::{
 };
 
 /// What a client connects to.
-pub type FrontendKey = (Protocol, Endpoint);
+pub(crate) type FrontendKey = (Protocol, Endpoint);
 
 /// A backend of a service port, for as long as the port has it without a break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Member {
+pub(crate) struct Member {
     pub service: ServiceId,
     pub port: PortName,
     pub at: Endpoint,
@@ -23,7 +23,7 @@ pub struct Member {
 
 /// Which address a frontend stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     ClusterIp,
     ExternalIp,
     LoadBalancerIp,
@@ -32,7 +32,7 @@ pub enum Kind {
 
 /// A frontend and the service port that has it.
 #[derive(Debug, Clone, Copy)]
-pub struct Frontend {
+pub(crate) struct Frontend {
     pub service: ServiceId,
     pub port: PortName,
     pub kind: Kind,
@@ -44,7 +44,7 @@ pub struct Frontend {
 
 impl Frontend {
     /// The set that a client is served from.
-    pub fn set_for(&self, on_this_node: bool) -> Policy {
+    pub(crate) fn set_for(&self, on_this_node: bool) -> Policy {
         let external = self.kind != Kind::ClusterIp;
         if external && on_this_node {
             return Policy::Cluster;
@@ -62,7 +62,7 @@ enum Claim {
 
 /// Everything that events have told.
 #[derive(Debug, Clone, Default)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub nodes: BTreeSet<IpAddr>,
     pub services: BTreeMap<ServiceId, Service>,
     pub frontends: BTreeMap<FrontendKey, Frontend>,
@@ -74,7 +74,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Applies an event; `false` and no effect if it must be refused.
-    pub fn apply(&mut self, event: &Event) -> bool {
+    pub(crate) fn apply(&mut self, event: &Event) -> bool {
         let (Event::Resync(_, services) | Event::NodePorts(_, services)) = event else {
             if let Event::Add(service) | Event::Update(service) = event {
                 if overflows(service) {
@@ -110,7 +110,7 @@ impl Cluster {
     }
 
     /// A service that has a frontend now which another service port has after the event.
-    pub fn loser(&self, event: &Event) -> Option<ServiceId> {
+    pub(crate) fn loser(&self, event: &Event) -> Option<ServiceId> {
         let mut after = self.clone();
         after.apply(event);
         let owner = |frontend: &Frontend| (frontend.service, frontend.port);
@@ -123,13 +123,13 @@ impl Cluster {
     }
 
     /// Whether a client with this address is on this node.
-    pub fn is_on_this_node(&self, client: IpAddr) -> bool {
+    pub(crate) fn is_on_this_node(&self, client: IpAddr) -> bool {
         let own = addresses::NODE.has(client) && self.nodes.contains(&client);
         addresses::is_pod_of_this_node(client) || own
     }
 
     /// The backends of a frontend's service port that are of its family, usable or not.
-    pub fn backends(&self, frontend: &Frontend) -> impl Iterator<Item = &Backend> + use<'_> {
+    pub(crate) fn backends(&self, frontend: &Frontend) -> impl Iterator<Item = &Backend> + use<'_> {
         let is_ipv4 = frontend.is_ipv4;
         let all = &self.services[&frontend.service].ports[frontend.port].backends;
         all.iter()
@@ -137,7 +137,7 @@ impl Cluster {
     }
 
     /// Since when the port has had the backend, if it has it.
-    pub fn membership(&self, member: Member) -> Option<u64> {
+    pub(crate) fn membership(&self, member: Member) -> Option<u64> {
         self.members.get(&member).copied()
     }
 

@@ -28,20 +28,19 @@ const SIZES: TableSizes = TableSizes {
 };
 
 /// Longer than any connection is remembered.
-pub const LONG: u32 = 1_000_000;
+pub(crate) const LONG: u32 = 1_000_000;
 
 /// An agent and its programs.
-pub struct Kernel {
+pub(crate) struct Kernel {
     agent: Agent,
     conntrack: Conntrack,
-    line: u64,
     /// What the counters said when the node was last [cleared](Self::clear).
     before: BTreeMap<&'static str, u64>,
 }
 
 impl Kernel {
     /// Loads the object.
-    pub fn load() -> Self {
+    pub(crate) fn load() -> Self {
         let options = DatapathOptions {
             pod_cidrs: addresses::POD_CIDRS
                 .map(|cidr| cidr.parse().unwrap())
@@ -62,13 +61,12 @@ impl Kernel {
         Self {
             conntrack: datapath.take_conntrack().unwrap(),
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
-            line: 0,
             before: BTreeMap::new(),
         }
     }
 
     /// Forgets all services, connections and counts.
-    pub fn clear(&mut self, resync: &str) {
+    pub(crate) fn clear(&mut self, resync: &str) {
         assert!(self.apply(resync), "an empty snapshot is not refused");
         self.pass(LONG);
         assert!(
@@ -79,10 +77,9 @@ impl Kernel {
     }
 
     /// Applies an event; `false` if its weights are refused.
-    pub fn apply(&mut self, event: &str) -> bool {
-        self.line += 1;
+    pub(crate) fn apply(&mut self, event: &str) -> bool {
         let decoded = shunt_model::decode(event).unwrap_or_else(|error| panic!("{error}: {event}"));
-        match self.agent.apply(self.line, decoded) {
+        match self.agent.apply(decoded) {
             Ok(_) => true,
             Err(ApplyError::Render(RenderError::WeightOverflow { .. })) => false,
             Err(error) => panic!("{error}: {event}"),
@@ -90,18 +87,18 @@ impl Kernel {
     }
 
     /// Waits for a grace period and frees what was replaced.
-    pub fn reclaim(&mut self) {
+    pub(crate) fn reclaim(&mut self) {
         self.agent.datapath_mut().reclaim().unwrap();
     }
 
     /// Lets time pass and removes the connections that are over.
-    pub fn pass(&mut self, seconds: u32) {
+    pub(crate) fn pass(&mut self, seconds: u32) {
         self.conntrack.advance(seconds);
         self.conntrack.sweep(&Timeouts::default()).unwrap();
     }
 
     /// What was counted since the node was cleared, without zeros.
-    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut counters = self.read_counters();
         for (name, count) in &mut counters {
             *count -= self.before.get(name).copied().unwrap_or_default();
@@ -119,7 +116,7 @@ impl Kernel {
     }
 
     /// What a program does with a frame; an error if the kernel takes none, or for another verdict.
-    pub fn run(&mut self, hook: Hook, frame: &[u8]) -> Result<Verdict, String> {
+    pub(crate) fn run(&mut self, hook: Hook, frame: &[u8]) -> Result<Verdict, String> {
         let program = match hook {
             Hook::Ingress => Datapath::INGRESS,
             Hook::Egress => Datapath::EGRESS,

@@ -16,7 +16,7 @@ use super::{
 
 /// What a program does with a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// On to the stack, as this frame.
     Pass(Vec<u8>),
     /// Dropped.
@@ -27,14 +27,14 @@ pub enum Verdict {
 
 /// Where a packet meets a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hook {
+pub(crate) enum Hook {
     Ingress,
     Egress,
 }
 
 /// Everything that was told and everything that was seen.
 #[derive(Debug, Default)]
-pub struct Model {
+pub(crate) struct Model {
     pub cluster: Cluster,
     pub flows: Flows,
     pub(super) bonds: BTreeMap<(IpAddr, FrontendKey), Bond>,
@@ -47,7 +47,7 @@ pub struct Model {
 
 /// What the programs chose for a flow.
 #[derive(Debug, Clone, Copy)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     /// Whom the backend sees.
     pub source: Endpoint,
     pub backend: Endpoint,
@@ -55,7 +55,7 @@ pub struct Chosen {
 
 /// What the programs did with a packet: the verdict, and the choice that can be seen in it.
 #[derive(Debug, Clone, Copy)]
-pub struct Observed<'a> {
+pub(crate) struct Observed<'a> {
     pub verdict: &'a Verdict,
     pub chosen: Option<Chosen>,
     /// How many packets were dropped so far because they could not be rewritten; asked for if
@@ -65,31 +65,31 @@ pub struct Observed<'a> {
 
 /// The programs chose a backend that may not be chosen, or a source that it may not see.
 #[derive(Debug)]
-pub struct ForbiddenChoice {
+pub(crate) struct ForbiddenChoice {
     pub chosen: Option<Chosen>,
     pub allowed: Vec<Endpoint>,
 }
 
 impl Model {
     /// Applies an event; `false` if it must be refused.
-    pub fn apply(&mut self, event: &Event) -> bool {
+    pub(crate) fn apply(&mut self, event: &Event) -> bool {
         self.cluster.apply(event)
     }
 
     /// What the programs must have counted.
-    pub const fn counters(&self) -> &BTreeMap<&'static str, u64> {
+    pub(crate) const fn counters(&self) -> &BTreeMap<&'static str, u64> {
         &self.counters
     }
 
     /// Whether a flow was opened whose backend could not be seen, so that both sides have to
     /// forget all flows. Asked once.
-    pub const fn take_lost(&mut self) -> bool {
+    pub(crate) const fn take_lost(&mut self) -> bool {
         std::mem::replace(&mut self.lost, false)
     }
 
     /// What must become of a frame. Where a backend and a source port are to be chosen freely,
     /// what was is taken from `observed`, and from then on it must be that.
-    pub fn handle(
+    pub(crate) fn handle(
         &mut self,
         hook: Hook,
         frame: &[u8],

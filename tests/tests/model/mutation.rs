@@ -2,7 +2,7 @@
 
 /// A change of a frame's bytes. Positions are taken modulo its length.
 #[derive(Debug, Clone)]
-pub enum Mutation {
+pub(crate) enum Mutation {
     /// Another value of one bit.
     Flip { at: u16, bit: u8 },
     /// Another value of a byte.
@@ -25,7 +25,7 @@ pub enum Mutation {
 
 /// The fields that lead the parser, by offset and width: of the Ethernet header, of either family's
 /// network header, of what follows it at its least length and of a quoted packet.
-pub const FIELDS: [(usize, usize); 36] = [
+pub(crate) const FIELDS: [(usize, usize); 36] = [
     (12, 2),  // Ethernet type
     (14, 1),  // version and header length
     (16, 2),  // IPv4: total length
@@ -72,7 +72,7 @@ const LEAST_V6: usize = LEAST + 40;
 const MOST: usize = 1500;
 
 /// The frame after all of the mutations, long enough for the kernel to take it.
-pub fn mutate(frame: &mut Vec<u8>, mutations: &[Mutation]) {
+pub(crate) fn mutate(frame: &mut Vec<u8>, mutations: &[Mutation]) {
     for mutation in mutations {
         mutation.apply(frame);
     }

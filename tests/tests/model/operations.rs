@@ -11,11 +11,11 @@ use super::{
 };
 
 /// A number that picks.
-pub type Pick = u16;
+pub(crate) type Pick = u16;
 
 /// The one of `items` that the number stands for: the same one as long as it is among them,
 /// whichever others are, so that a case stays what it is when parts of it are left out.
-pub fn pick<T: Hash>(items: impl IntoIterator<Item = T>, number: Pick) -> Option<T> {
+pub(crate) fn pick<T: Hash>(items: impl IntoIterator<Item = T>, number: Pick) -> Option<T> {
     items.into_iter().max_by_key(|item| {
         let mut hasher = DefaultHasher::new();
         (number, item).hash(&mut hasher);
@@ -25,7 +25,7 @@ pub fn pick<T: Hash>(items: impl IntoIterator<Item = T>, number: Pick) -> Option
 
 /// One step of a case.
 #[derive(Debug, Clone)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// A packet, with changes that make something else of it.
     Packet(Way, Shape, Vec<Mutation>),
     /// A datagram in three pieces: which of them come, in which order, and how they are changed.
@@ -42,7 +42,7 @@ pub enum Operation {
 
 /// Between whom a packet goes.
 #[derive(Debug, Clone)]
-pub enum Way {
+pub(crate) enum Way {
     /// From a client to a frontend that exists.
     ToFrontend { frontend: Pick, client: Pick },
     /// A request of a flow that was opened some time.
@@ -62,7 +62,7 @@ pub enum Way {
 
 /// A change of services.
 #[derive(Debug, Clone)]
-pub enum Change {
+pub(crate) enum Change {
     /// Adds or replaces a service.
     Put { service: Service, update: bool },
     /// Removes a service.
@@ -84,7 +84,7 @@ pub enum Change {
 
 /// A small change of a service.
 #[derive(Debug, Clone)]
-pub enum Tweak {
+pub(crate) enum Tweak {
     Weight(Pick, u32),
     State(Pick, State),
     Scopes(Pick, Option<u8>),
@@ -97,14 +97,14 @@ pub enum Tweak {
 }
 
 /// The scopes that two bits say; only local backends are in Local.
-pub fn scopes_of(bits: u8, local: bool) -> Vec<Policy> {
+pub(crate) fn scopes_of(bits: u8, local: bool) -> Vec<Policy> {
     let cluster = (bits & 1 != 0).then_some(Policy::Cluster);
     let local = (bits & 2 != 0 && local).then_some(Policy::Local);
     cluster.into_iter().chain(local).collect()
 }
 
 /// The backends with each place once.
-pub fn sorted(mut backends: Vec<Backend>) -> Vec<Backend> {
+pub(crate) fn sorted(mut backends: Vec<Backend>) -> Vec<Backend> {
     backends.sort_by_key(|backend| backend.at);
     backends.dedup_by_key(|backend| backend.at);
     backends

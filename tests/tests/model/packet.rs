@@ -21,7 +21,7 @@ const CUTS: [usize; 2] = [24, 40];
 
 /// The flags of a TCP segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Flags {
+pub(crate) struct Flags {
     pub syn: bool,
     pub ack: bool,
     pub fin: bool,
@@ -30,7 +30,7 @@ pub struct Flags {
 
 /// An IPv6 extension header.
 #[derive(Debug, Clone, Copy)]
-pub struct Extension {
+pub(crate) struct Extension {
     pub kind: u8,
     /// In its own units, without what every one has.
     pub length: u8,
@@ -40,7 +40,7 @@ pub struct Extension {
 
 /// An ICMP error instead of the packet: about one that went the other way.
 #[derive(Debug, Clone, Copy)]
-pub struct Report {
+pub(crate) struct Report {
     /// Of four errors of each family, and something that is none.
     pub kind: u8,
     /// Whether it comes from a router on the way, and not from the end.
@@ -51,7 +51,7 @@ pub struct Report {
 
 /// Everything of a packet but its ends.
 #[derive(Debug, Clone)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Of a packet that goes nowhere in particular.
     pub protocol: Protocol,
     pub flags: Flags,
@@ -78,7 +78,7 @@ type Place = (u16, bool);
 
 impl Shape {
     /// The frame of a whole packet between these ends.
-    pub fn frame(&self, ends: Ends) -> Vec<u8> {
+    pub(crate) fn frame(&self, ends: Ends) -> Vec<u8> {
         let (source, destination) = (ends.source.ip, ends.destination.ip);
         let packet = match self.report {
             None => self.packet(ends, None),
@@ -103,7 +103,7 @@ impl Shape {
     }
 
     /// The frames of a datagram in three pieces.
-    pub fn fragments(&self, ends: Ends) -> [Vec<u8>; 3] {
+    pub(crate) fn fragments(&self, ends: Ends) -> [Vec<u8>; 3] {
         let mut shape = self.clone();
         shape.report = None;
         let least = CUTS[1] + 8;

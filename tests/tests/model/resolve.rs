@@ -28,11 +28,11 @@ struct FourEnds {
 
 /// The flows that were opened of late, whatever has become of them.
 #[derive(Default)]
-pub struct Opened(Vec<FourEnds>);
+pub(crate) struct Opened(Vec<FourEnds>);
 
 impl Opened {
     /// Remembers a flow.
-    pub fn note(&mut self, flow: &Flow) {
+    pub(crate) fn note(&mut self, flow: &Flow) {
         let Self(opened) = self;
         let ends = FourEnds {
             protocol: flow.protocol,
@@ -52,7 +52,7 @@ impl Opened {
 }
 
 /// The event that a change is, if it is one now.
-pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
+pub(crate) fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
     let services = &cluster.services;
     let existing = |number: &Pick| -> Option<Service> {
         Some(services[pick(services.keys(), *number)?].clone())
@@ -97,7 +97,12 @@ pub fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
 
 /// Between whom the packet of an operation goes now, and where it comes in; of `protocol` if it
 /// has no other.
-pub fn ends(cluster: &Cluster, opened: &Opened, way: &Way, protocol: Protocol) -> (Hook, Ends) {
+pub(crate) fn ends(
+    cluster: &Cluster,
+    opened: &Opened,
+    way: &Way,
+    protocol: Protocol,
+) -> (Hook, Ends) {
     let opened = |number: &Pick| pick(opened.0.iter().copied(), *number);
     let (hook, (protocol, source, destination)) = match way {
         Way::ToFrontend { frontend, client } => {

@@ -12,14 +12,14 @@ use super::{
 
 /// Whom a client had last at a frontend.
 #[derive(Debug)]
-pub struct Bond {
+pub(crate) struct Bond {
     member: Member,
     membership: u64,
     last_used: u64,
 }
 
 /// Who gets a packet that belongs to no flow.
-pub enum Service {
+pub(crate) enum Service {
     NotAFrontend,
     Rejected,
     Dropped(&'static str),

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Everything of a packet but its ends.
-pub fn shape() -> impl Strategy<Value = Shape> {
+pub(crate) fn shape() -> impl Strategy<Value = Shape> {
     let payload = prop_oneof![
         6 => vec(any::<u8>(), 0..8),
         1 => vec(any::<u8>(), 8..200),
@@ -107,7 +107,7 @@ fn report() -> impl Strategy<Value = Report> {
 }
 
 /// Which of the three pieces of a datagram come, in which order.
-pub fn datagram(
+pub(crate) fn datagram(
     mutations: impl Strategy<Value = Vec<Mutation>>,
 ) -> impl Strategy<Value = Vec<(usize, Vec<Mutation>)>> {
     let order = prop_oneof![
@@ -124,7 +124,7 @@ pub fn datagram(
 }
 
 /// One change of a frame to `most`.
-pub fn mutations(most: usize) -> impl Strategy<Value = Vec<Mutation>> {
+pub(crate) fn mutations(most: usize) -> impl Strategy<Value = Vec<Mutation>> {
     vec(mutation(), 1..=most)
 }
 
@@ -157,7 +157,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
 }
 
 /// Bytes at random, as IPv4 and as IPv6 among others.
-pub fn bytes() -> impl Strategy<Value = (Hook, Vec<u8>)> {
+pub(crate) fn bytes() -> impl Strategy<Value = (Hook, Vec<u8>)> {
     let kind = select(vec![
         (0x0800u16, 0x45u8),
         (0x0800, 0x4f),

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The operations of a case.
-pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
+pub(crate) fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let packet = prop_oneof![
         30 => Just(vec![]).boxed(),
         1 => mutations(1).boxed(),
@@ -30,7 +30,7 @@ pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 /// The operations of a case in which hardly a frame is what it should be.
-pub fn mutated_operations() -> impl Strategy<Value = Vec<Operation>> {
+pub(crate) fn mutated_operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(
         prop_oneof![
             25 => (way(), shape())

@@ -10,13 +10,13 @@ use super::{
 };
 
 /// Where the network header begins.
-pub const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 /// The header of an ICMP error, in both families.
-pub const ICMP_HEADER: usize = 8;
+pub(crate) const ICMP_HEADER: usize = 8;
 
 /// Why a frame is passed as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
+pub(crate) enum Unread {
     /// It is something that is not translated.
     Foreign,
     /// It is shorter than its headers say.
@@ -27,7 +27,7 @@ pub enum Unread {
 
 /// What a packet is to its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     Whole,
     /// The begin of a datagram, with the ports.
     First,
@@ -39,7 +39,7 @@ pub enum Form {
 
 /// A datagram, as all of its fragments name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Datagram {
+pub(crate) struct Datagram {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub identification: u32,
@@ -49,7 +49,7 @@ pub struct Datagram {
 
 /// Where an error quotes a packet.
 #[derive(Debug, Clone, Copy)]
-pub struct Quote {
+pub(crate) struct Quote {
     pub reporter: IpAddr,
     pub network: usize,
     pub transport: usize,
@@ -57,7 +57,7 @@ pub struct Quote {
 
 /// A frame that may concern a flow.
 #[derive(Debug, Clone)]
-pub struct Packet<'a> {
+pub(crate) struct Packet<'a> {
     pub frame: &'a [u8],
     pub form: Form,
     /// The ends; of an error those of a packet that goes its way, of a later fragment without
@@ -95,19 +95,19 @@ struct Network {
 }
 
 /// Bytes of the frame from `offset` on.
-pub fn bytes<const N: usize>(frame: &[u8], offset: usize) -> Result<[u8; N], Unread> {
+pub(crate) fn bytes<const N: usize>(frame: &[u8], offset: usize) -> Result<[u8; N], Unread> {
     let bytes = frame.get(offset..offset + N).ok_or(Unread::Truncated)?;
     bytes.try_into().map_err(|_| Unread::Truncated)
 }
 
 /// A 16-bit field.
-pub fn word(frame: &[u8], offset: usize) -> Result<u16, Unread> {
+pub(crate) fn word(frame: &[u8], offset: usize) -> Result<u16, Unread> {
     bytes(frame, offset).map(u16::from_be_bytes)
 }
 
 impl<'a> Packet<'a> {
     /// Reads a frame.
-    pub fn read(frame: &'a [u8]) -> Result<Self, Unread> {
+    pub(crate) fn read(frame: &'a [u8]) -> Result<Self, Unread> {
         let is_ipv4 = match word(frame, 12)? {
             0x0800 => true,
             0x86dd => false,
@@ -158,7 +158,7 @@ impl<'a> Packet<'a> {
     }
 
     /// What it is counted as once it is translated, if it is `usually` a flow's own.
-    pub const fn counts_as(&self, usually: &'static str) -> &'static str {
+    pub(crate) const fn counts_as(&self, usually: &'static str) -> &'static str {
         match self.form {
             Form::Whole | Form::First => usually,
             Form::Later => "fragment",
@@ -167,7 +167,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Whether it is IPv4.
-    pub const fn is_ipv4(&self) -> bool {
+    pub(crate) const fn is_ipv4(&self) -> bool {
         self.ends.source.ip.is_ipv4()
     }
 

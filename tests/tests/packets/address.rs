@@ -10,7 +10,7 @@ use etherparse::{
 };
 
 /// An address, of 4 or 16 bytes.
-pub trait Address: Copy + PartialEq + Debug + AsRef<[u8]> + 'static {
+pub(crate) trait Address: Copy + PartialEq + Debug + AsRef<[u8]> + 'static {
     const ETHER_TYPE: EtherType;
     /// The protocol number of the family's ICMP.
     const ICMP: IpNumber;
@@ -36,7 +36,7 @@ pub trait Address: Copy + PartialEq + Debug + AsRef<[u8]> + 'static {
 }
 
 /// What a network header says.
-pub struct Header<'a, A> {
+pub(crate) struct Header<'a, A> {
     pub protocol: IpNumber,
     pub source: A,
     pub destination: A,
@@ -53,10 +53,10 @@ pub struct Header<'a, A> {
 /// An IPv6 extension header: its type, and its bytes, of which the first, the type of what
 /// follows, is filled in.
 #[derive(Debug, Clone)]
-pub struct Extension(pub u8, pub Vec<u8>);
+pub(crate) struct Extension(pub u8, pub Vec<u8>);
 
 /// Which part of which datagram a packet is.
-pub struct Fragment {
+pub(crate) struct Fragment {
     pub identification: u16,
     /// In units of 8 bytes.
     pub offset: u16,
@@ -65,7 +65,7 @@ pub struct Fragment {
 
 /// Why a packet went no further.
 #[derive(Debug, Clone, Copy)]
-pub enum Problem {
+pub(crate) enum Problem {
     NoHost,
     NoPort,
     TooLong { mtu: u16 },
@@ -74,7 +74,7 @@ pub enum Problem {
 }
 
 /// One of each.
-pub const PROBLEMS: [Problem; 5] = [
+pub(crate) const PROBLEMS: [Problem; 5] = [
     Problem::NoHost,
     Problem::NoPort,
     Problem::TooLong { mtu: 1280 },

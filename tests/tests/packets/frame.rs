@@ -6,17 +6,17 @@ use etherparse::{Ethernet2Header, IpNumber, TcpHeader, UdpHeader};
 use super::address::{Address, Extension, Fragment, Header};
 
 /// Who sends the frames.
-pub const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(crate) const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Who receives them: the kernel runs a program as if at the loopback interface, whose address
 /// is this.
-pub const THIS_STATION: [u8; 6] = [0; 6];
+pub(crate) const THIS_STATION: [u8; 6] = [0; 6];
 
 /// How long an Ethernet header is.
-pub const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 
 /// A transport protocol with what its header holds besides ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub(crate) enum Transport {
     /// A segment that opens a connection.
     TcpSyn,
     /// A segment that answers one, or opens a connection from both sides.
@@ -36,14 +36,14 @@ pub enum Transport {
 }
 
 /// The two transport protocols, each with a packet that may open a flow.
-pub const OPENING: [Transport; 2] = [Transport::TcpSyn, Transport::Udp];
+pub(crate) const OPENING: [Transport; 2] = [Transport::TcpSyn, Transport::Udp];
 
 /// The type of the SCTP chunk that opens an association.
-pub const SCTP_INIT: u8 = 1;
+pub(crate) const SCTP_INIT: u8 = 1;
 
 impl Transport {
     /// How long its header is, without options.
-    pub const fn header_length(self) -> usize {
+    pub(crate) const fn header_length(self) -> usize {
         match self {
             Self::Udp | Self::UdpUnsummed => 8,
             Self::Sctp(_) => 12,
@@ -62,7 +62,7 @@ impl Transport {
 
 /// An IP packet in an Ethernet frame.
 #[derive(Debug, Clone)]
-pub struct Packet<A = [u8; 4]> {
+pub(crate) struct Packet<A = [u8; 4]> {
     pub transport: Transport,
     pub source: (A, u16),
     pub destination: (A, u16),
@@ -77,7 +77,7 @@ pub struct Packet<A = [u8; 4]> {
 
 impl<A: Address> Packet<A> {
     /// A packet with a small payload.
-    pub fn new(transport: Transport, source: (A, u16), destination: (A, u16)) -> Self {
+    pub(crate) fn new(transport: Transport, source: (A, u16), destination: (A, u16)) -> Self {
         Self {
             transport,
             source,
@@ -90,7 +90,7 @@ impl<A: Address> Packet<A> {
     }
 
     /// The same packet to another destination.
-    pub fn to(&self, destination: (A, u16)) -> Self {
+    pub(crate) fn to(&self, destination: (A, u16)) -> Self {
         Self {
             destination,
             ..self.clone()
@@ -98,7 +98,7 @@ impl<A: Address> Packet<A> {
     }
 
     /// The same packet from another source.
-    pub fn from(&self, source: (A, u16)) -> Self {
+    pub(crate) fn from(&self, source: (A, u16)) -> Self {
         Self {
             source,
             ..self.clone()
@@ -106,7 +106,7 @@ impl<A: Address> Packet<A> {
     }
 
     /// The same packet with another transport header.
-    pub fn with(&self, transport: Transport) -> Self {
+    pub(crate) fn with(&self, transport: Transport) -> Self {
         Self {
             transport,
             ..self.clone()
@@ -114,7 +114,7 @@ impl<A: Address> Packet<A> {
     }
 
     /// The same packet with a payload of this length.
-    pub fn of_payload(&self, length: usize) -> Self {
+    pub(crate) fn of_payload(&self, length: usize) -> Self {
         Self {
             payload: (0..length).map(|place| (place * 7) as u8).collect(),
             ..self.clone()
@@ -122,7 +122,7 @@ impl<A: Address> Packet<A> {
     }
 
     /// The same packet, one hop on.
-    pub fn forwarded(&self) -> Self {
+    pub(crate) fn forwarded(&self) -> Self {
         Self {
             time_to_live: self.time_to_live - 1,
             ..self.clone()
@@ -130,7 +130,7 @@ impl<A: Address> Packet<A> {
     }
 
     /// An answer to this packet.
-    pub fn answer(&self) -> Self {
+    pub(crate) fn answer(&self) -> Self {
         Self {
             transport: match self.transport {
                 Transport::TcpSyn
@@ -147,23 +147,23 @@ impl<A: Address> Packet<A> {
     }
 
     /// The frame, with right checksums.
-    pub fn frame(&self) -> Vec<u8> {
+    pub(crate) fn frame(&self) -> Vec<u8> {
         ethernet::<A>(NEIGHBOUR, THIS_STATION, &self.packet())
     }
 
     /// The frame as it is sent back to who sent it.
-    pub fn returned_frame(&self) -> Vec<u8> {
+    pub(crate) fn returned_frame(&self) -> Vec<u8> {
         ethernet::<A>(THIS_STATION, NEIGHBOUR, &self.packet())
     }
 
     /// What the frame carries.
-    pub fn packet(&self) -> Vec<u8> {
+    pub(crate) fn packet(&self) -> Vec<u8> {
         A::packet(&self.header(None), &self.transport_bytes())
     }
 
     /// The packets of the datagram with this identification, with so many bytes each, a multiple
     /// of 8.
-    pub fn fragments(&self, identification: u16, length: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn fragments(&self, identification: u16, length: usize) -> Vec<Vec<u8>> {
         let bytes = self.transport_bytes();
         let count = bytes.len().div_ceil(length);
         let pieces = bytes.chunks(length).enumerate();
@@ -180,12 +180,12 @@ impl<A: Address> Packet<A> {
     }
 
     /// How long the packet is up to its payload.
-    pub fn headers_length(&self) -> usize {
+    pub(crate) fn headers_length(&self) -> usize {
         self.packet().len() - self.payload.len()
     }
 
     /// Its network header, as a fragment or whole.
-    pub fn header(&self, fragment: Option<Fragment>) -> Header<'_, A> {
+    pub(crate) fn header(&self, fragment: Option<Fragment>) -> Header<'_, A> {
         Header {
             protocol: self.transport.protocol(),
             source: self.source.0,
@@ -258,7 +258,11 @@ fn sctp(chunk: u8, source_port: u16, destination_port: u16, value: &[u8]) -> Vec
 }
 
 /// A frame with this packet.
-pub fn ethernet<A: Address>(source: [u8; 6], destination: [u8; 6], packet: &[u8]) -> Vec<u8> {
+pub(crate) fn ethernet<A: Address>(
+    source: [u8; 6],
+    destination: [u8; 6],
+    packet: &[u8],
+) -> Vec<u8> {
     let header = Ethernet2Header {
         source,
         destination,
@@ -268,17 +272,17 @@ pub fn ethernet<A: Address>(source: [u8; 6], destination: [u8; 6], packet: &[u8]
 }
 
 /// A frame from the neighbour with this packet.
-pub fn framed<A: Address>(packet: &[u8]) -> Vec<u8> {
+pub(crate) fn framed<A: Address>(packet: &[u8]) -> Vec<u8> {
     ethernet::<A>(NEIGHBOUR, THIS_STATION, packet)
 }
 
 /// The source of a frame without options.
-pub fn source_of<A: Address>(frame: &[u8]) -> (A, u16) {
+pub(crate) fn source_of<A: Address>(frame: &[u8]) -> (A, u16) {
     endpoint(frame, 0)
 }
 
 /// The destination of a frame without options.
-pub fn destination_of<A: Address>(frame: &[u8]) -> (A, u16) {
+pub(crate) fn destination_of<A: Address>(frame: &[u8]) -> (A, u16) {
     endpoint(frame, 1)
 }
 
@@ -292,11 +296,11 @@ fn endpoint<A: Address>(frame: &[u8], which: usize) -> (A, u16) {
 }
 
 /// The source of an IPv4 frame without options.
-pub fn source(frame: &[u8]) -> ([u8; 4], u16) {
+pub(crate) fn source(frame: &[u8]) -> ([u8; 4], u16) {
     source_of(frame)
 }
 
 /// The destination of an IPv4 frame without options.
-pub fn destination(frame: &[u8]) -> ([u8; 4], u16) {
+pub(crate) fn destination(frame: &[u8]) -> ([u8; 4], u16) {
     destination_of(frame)
 }

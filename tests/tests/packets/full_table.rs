@@ -108,10 +108,10 @@ fn a_crowded_table_makes_room_of_the_oldest_flows_without_an_answer() {
     let expected = Swept {
         kept: 48,
         removed: 0,
-        removed_for_room: 8,
+        early_drops: 8,
     };
     assert_eq!(swept, expected, "three quarters stay");
-    assert_eq!(node.removed_for_room(), 8);
+    assert_eq!(node.early_drops(), 8);
     let left = node.connections();
     let of_ports = |first, last| {
         let ports = left.iter().map(|connection| connection.client.port());
@@ -151,7 +151,7 @@ fn what_is_over_makes_room_before_what_is_unanswered() {
         open(&mut node, Transport::TcpRst, port);
     }
     let swept = node.pass(0);
-    assert_eq!((swept.kept, swept.removed_for_room), (48, 8));
+    assert_eq!((swept.kept, swept.early_drops), (48, 8));
     let tcp = node.connections();
     let tcp = tcp.iter().filter(|connection| connection.protocol == 6);
     assert_eq!(tcp.count(), 2, "of 10 that were reset");
@@ -163,7 +163,7 @@ fn a_table_full_of_open_connections_keeps_all_of_them() {
     let mut node = node(64);
     establish(&mut node, 1..=32);
     let swept = node.pass(10_000);
-    assert_eq!((swept.kept, swept.removed_for_room), (64, 0));
+    assert_eq!((swept.kept, swept.early_drops), (64, 0));
     let refused = request(Transport::TcpSyn, 33).frame();
     assert_eq!(node.ingress(&refused), Verdict::Drop);
     assert_eq!(node.counters().get("drop_conntrack_full"), Some(&1));

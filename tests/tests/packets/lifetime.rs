@@ -27,14 +27,14 @@ fn talk(node: &mut Node, packets: &[(bool, Transport)]) {
 }
 
 #[test]
-fn a_connection_is_forgotten_after_the_silence_of_its_phase() {
+fn a_connection_is_forgotten_after_the_silence_of_its_state() {
     use Transport::{TcpAck, TcpFin, TcpRst, TcpSyn, Udp};
 
     needs_root!();
     let timeouts = Timeouts::default();
     let (client, backend) = (true, false);
     for (packets, timeout) in [
-        (vec![(client, TcpSyn)], timeouts.tcp_opening),
+        (vec![(client, TcpSyn)], timeouts.tcp_new),
         (
             vec![(client, TcpSyn), (backend, TcpAck)],
             timeouts.tcp_established,
@@ -64,8 +64,8 @@ fn a_connection_is_forgotten_after_the_silence_of_its_phase() {
             vec![(client, TcpSyn), (backend, TcpAck), (client, TcpRst)],
             timeouts.tcp_closed,
         ),
-        (vec![(client, Udp)], timeouts.udp_one_way),
-        (vec![(client, Udp), (backend, Udp)], timeouts.udp_replied),
+        (vec![(client, Udp)], timeouts.udp_unreplied),
+        (vec![(client, Udp), (backend, Udp)], timeouts.udp_assured),
     ] {
         let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
         talk(&mut node, &packets);
@@ -106,7 +106,7 @@ fn a_packet_in_either_direction_keeps_both_entries() {
         &[(true, Transport::Udp), (false, Transport::Udp)],
     );
     for from_client in [true, false, false, false, true, true, true] {
-        let swept = node.pass(Timeouts::default().udp_replied);
+        let swept = node.pass(Timeouts::default().udp_assured);
         assert_eq!(
             swept,
             Swept {

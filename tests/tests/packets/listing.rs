@@ -48,7 +48,7 @@ struct Attributes {
 
 /// What an instruction does to the way through its function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// On to the next.
     Next,
     /// There or to the next.
@@ -64,7 +64,7 @@ pub enum Step {
 }
 
 /// A program's functions.
-pub struct Listing {
+pub(crate) struct Listing {
     /// Their names, the program itself first.
     pub names: Vec<String>,
     /// Where each begins.
@@ -76,7 +76,7 @@ pub struct Listing {
 impl Listing {
     /// Reads the program back from the kernel, and the names of what it calls from
     /// `/proc/kallsyms`.
-    pub fn of(program: BorrowedFd<'_>) -> Self {
+    pub(crate) fn of(program: BorrowedFd<'_>) -> Self {
         let mut sizes = Info::default();
         ask(program, &mut sizes);
         let mut code = vec![[0_u8; 8]; sizes.translated_size as usize / 8];
@@ -137,7 +137,7 @@ impl Listing {
     }
 
     /// The number of the function with this name.
-    pub fn function(&self, name: &str) -> usize {
+    pub(crate) fn function(&self, name: &str) -> usize {
         let place = self.names.iter().position(|other| other == name);
         place.unwrap_or_else(|| panic!("{name} is none of {:?}", self.names))
     }

@@ -21,7 +21,7 @@ use super::{
 
 /// What a program said of a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// On to the next program and the stack (`TCX_NEXT`), as this frame.
     Pass(Vec<u8>),
     /// Dropped.
@@ -33,7 +33,7 @@ pub enum Verdict {
 impl Verdict {
     /// The frame that was passed.
     #[track_caller]
-    pub fn passed(self) -> Vec<u8> {
+    pub(crate) fn passed(self) -> Vec<u8> {
         match self {
             Self::Pass(frame) => frame,
             other => panic!("not passed on: {other:?}"),
@@ -42,30 +42,32 @@ impl Verdict {
 }
 
 /// This node's address, one that it has too but that few events know, and another node's.
-pub const NODE: [u8; 4] = [192, 168, 16, 10];
-pub const NODE_TOO: [u8; 4] = [192, 168, 16, 5];
-pub const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
+pub(crate) const NODE: [u8; 4] = [192, 168, 16, 10];
+pub(crate) const NODE_TOO: [u8; 4] = [192, 168, 16, 5];
+pub(crate) const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
 
 /// An agent and its programs.
-pub struct Node {
+pub(crate) struct Node {
     agent: Agent,
     conntrack: Conntrack,
-    line: u64,
 }
 
 impl Node {
     /// A node of the pod ranges 10.1.1.0/24 and fd00:10:1:1::/64 that has applied these events.
-    pub fn new<'a>(events: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn new<'a>(events: impl IntoIterator<Item = &'a str>) -> Self {
         Self::with(|_| (), events)
     }
 
     /// Such a node with room for this many conntrack entries, two a connection.
-    pub fn with_conntrack<'a>(entries: u32, events: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn with_conntrack<'a>(
+        entries: u32,
+        events: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         Self::with(|options| options.sizes.conntrack = entries, events)
     }
 
     /// A node with other options.
-    pub fn with<'a>(
+    pub(crate) fn with<'a>(
         change: impl FnOnce(&mut DatapathOptions),
         events: impl IntoIterator<Item = &'a str>,
     ) -> Self {
@@ -91,7 +93,6 @@ impl Node {
         let mut node = Self {
             conntrack: datapath.take_conntrack().unwrap(),
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
-            line: 0,
         };
         for event in events {
             node.apply(event);
@@ -101,36 +102,35 @@ impl Node {
 
     /// Applies an event that must be right.
     #[track_caller]
-    pub fn apply(&mut self, event: &str) -> Outcome {
-        self.try_apply(event).unwrap().expect("applied, not held")
+    pub(crate) fn apply(&mut self, event: &str) -> Outcome {
+        self.try_apply(event).unwrap()
     }
 
     /// Applies an event.
-    pub fn try_apply(&mut self, event: &str) -> Result<Option<Outcome>, ApplyError> {
-        self.line += 1;
+    pub(crate) fn try_apply(&mut self, event: &str) -> Result<Outcome, ApplyError> {
         let event = shunt_model::decode(event).unwrap();
-        self.agent.apply(self.line, event)
+        self.agent.apply(event)
     }
 
     /// What the program at the ingress of a client's interface does with `frame`.
-    pub fn ingress(&mut self, frame: &[u8]) -> Verdict {
+    pub(crate) fn ingress(&mut self, frame: &[u8]) -> Verdict {
         self.run(Datapath::INGRESS, frame)
     }
 
     /// As [`Self::ingress`], for a frame that is turned into another: the helpers that do so have
     /// the kernel forget the sum over it, which a run would then look for in vain.
-    pub fn rejecting_ingress(&mut self, frame: &[u8]) -> Verdict {
+    pub(crate) fn rejecting_ingress(&mut self, frame: &[u8]) -> Verdict {
         let ran = self.run_in(Datapath::INGRESS, frame, &[], Sum::Unknown);
         ran.unwrap().0
     }
 
     /// What the program at its egress does with `frame`.
-    pub fn egress(&mut self, frame: &[u8]) -> Verdict {
+    pub(crate) fn egress(&mut self, frame: &[u8]) -> Verdict {
         self.run(Datapath::EGRESS, frame)
     }
 
     /// The counters that are not zero.
-    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn counters(&self) -> BTreeMap<&'static str, u64> {
         let counters = self.agent.datapath().counters().read().unwrap();
         let counted = counters.into_iter().filter(|(_, packets)| *packets > 0);
         counted
@@ -139,12 +139,12 @@ impl Node {
     }
 
     /// Waits for a grace period and frees what was replaced.
-    pub fn reclaim(&mut self) {
+    pub(crate) fn reclaim(&mut self) {
         self.agent.datapath_mut().reclaim().unwrap();
     }
 
     /// The connections that are remembered.
-    pub fn connections(&self) -> Vec<LiveConnection> {
+    pub(crate) fn connections(&self) -> Vec<LiveConnection> {
         let mut list = self.agent.datapath().connections().list();
         let mut connections = Vec::new();
         while let Some(piece) = list.next_piece().unwrap() {
@@ -154,24 +154,24 @@ impl Node {
     }
 
     /// How many connections were removed for room.
-    pub fn removed_for_room(&self) -> u64 {
-        self.agent.datapath().connections().removed_for_room()
+    pub(crate) fn early_drops(&self) -> u64 {
+        self.agent.datapath().connections().early_drops()
     }
 
     /// Lets time pass and removes the connections that are over.
-    pub fn pass(&mut self, seconds: u32) -> Swept {
+    pub(crate) fn pass(&mut self, seconds: u32) -> Swept {
         self.conntrack.advance(seconds);
         self.conntrack.sweep(&Timeouts::default()).unwrap()
     }
 
     /// What the program at the ingress does with `frame`, and how long the kernel took for it.
-    pub fn timed_ingress(&mut self, frame: &[u8]) -> (Verdict, Duration) {
+    pub(crate) fn timed_ingress(&mut self, frame: &[u8]) -> (Verdict, Duration) {
         self.timed_run(Datapath::INGRESS, frame)
     }
 
     /// What a program does with `frame`, with this begin of a `struct __sk_buff` as its context.
     /// `Err` if the kernel does not run it so.
-    pub fn run_in(
+    pub(crate) fn run_in(
         &mut self,
         program: &'static str,
         frame: &[u8],
@@ -211,7 +211,7 @@ impl Node {
 }
 
 /// A Resync with these services, as JSON objects.
-pub fn resync(services: &[&str]) -> String {
+pub(crate) fn resync(services: &[&str]) -> String {
     format!(
         r#"{{"event":"Resync","node_ips":["192.168.16.10","192.168.16.20"],"services":[{}],"frontend_ifs":[],"backend_ifs":[]}}"#,
         services.join(",")
@@ -219,13 +219,13 @@ pub fn resync(services: &[&str]) -> String {
 }
 
 /// An UpdateService with this service.
-pub fn update(service: &str) -> String {
+pub(crate) fn update(service: &str) -> String {
     format!(r#"{{"event":"UpdateService","service":{service}}}"#)
 }
 
 /// The service default/web: 10.96.0.1 and 203.0.113.7, port 80, node port 30080, TCP and UDP, with
 /// backends at 10.1.1.N:8080 of these weights.
-pub fn web(backends: &[(u8, u32)]) -> String {
+pub(crate) fn web(backends: &[(u8, u32)]) -> String {
     let backends: Vec<String> = backends
         .iter()
         .map(|(last, weight)| {

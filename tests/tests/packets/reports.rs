@@ -6,7 +6,7 @@ use super::{
 };
 
 /// A packet that reports a problem of another, of which it quotes this.
-pub fn report<A: Address>(
+pub(crate) fn report<A: Address>(
     problem: Problem,
     from: A,
     to: A,
@@ -28,7 +28,7 @@ pub fn report<A: Address>(
 
 /// The frame that answers `packet` with an error: to its source, from its destination, quoting its
 /// network and transport header.
-pub fn error<A: Address>(packet: &Packet<A>, problem: Problem) -> Vec<u8> {
+pub(crate) fn error<A: Address>(packet: &Packet<A>, problem: Problem) -> Vec<u8> {
     let whole = packet.packet();
     let network = A::packet(&packet.header(None), &[]).len();
     let quoted = &whole[..network + packet.transport.header_length()];
@@ -37,6 +37,6 @@ pub fn error<A: Address>(packet: &Packet<A>, problem: Problem) -> Vec<u8> {
 }
 
 /// The ICMP "port unreachable" that answers `packet`.
-pub fn unreachable<A: Address>(packet: &Packet<A>) -> Vec<u8> {
+pub(crate) fn unreachable<A: Address>(packet: &Packet<A>) -> Vec<u8> {
     error(packet, Problem::NoPort)
 }

@@ -11,23 +11,23 @@ use super::{
     world::{in_network, seen},
 };
 
-pub type Endpoint = ([u8; 4], u16);
+pub(crate) type Endpoint = ([u8; 4], u16);
 
-pub const CLIENT: Endpoint = ([198, 51, 100, 5], 40000);
-pub const CLUSTER_IP: Endpoint = ([10, 96, 0, 1], 80);
-pub const EXTERNAL_IP: Endpoint = ([203, 0, 113, 7], 80);
-pub const NODE_PORT: Endpoint = (NODE, 30080);
-pub const BACKEND: Endpoint = ([10, 1, 2, 3], 8080);
+pub(crate) const CLIENT: Endpoint = ([198, 51, 100, 5], 40000);
+pub(crate) const CLUSTER_IP: Endpoint = ([10, 96, 0, 1], 80);
+pub(crate) const EXTERNAL_IP: Endpoint = ([203, 0, 113, 7], 80);
+pub(crate) const NODE_PORT: Endpoint = (NODE, 30080);
+pub(crate) const BACKEND: Endpoint = ([10, 1, 2, 3], 8080);
 
 /// The service `web` with backends of weight 1 on another node.
-pub fn remote(backends: &[u8]) -> String {
+pub(crate) fn remote(backends: &[u8]) -> String {
     let backends: Vec<_> = backends.iter().map(|last| (*last, 1)).collect();
     web(&backends)
         .replace(r#""local":true"#, r#""local":false"#)
         .replace("10.1.1.", "10.1.2.")
 }
 
-pub fn node() -> Node {
+pub(crate) fn node() -> Node {
     Node::new([resync(&[&remote(&[3])]).as_str()])
 }
 

@@ -23,7 +23,7 @@ fn node_with_ports(count: u16) -> Node {
 }
 
 /// Opens a connection and gives the source port that the backend sees; `None` if it is dropped.
-pub fn open(node: &mut Node, client: Endpoint) -> Option<u16> {
+pub(crate) fn open(node: &mut Node, client: Endpoint) -> Option<u16> {
     let syn = Packet::new(Transport::TcpSyn, client, NODE_PORT);
     match node.ingress(&syn.frame()) {
         Verdict::Drop => None,

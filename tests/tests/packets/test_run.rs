@@ -10,7 +10,7 @@ use nix::libc;
 
 /// Whether the kernel has the sum over the packet, as from an interface that computed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sum {
+pub(crate) enum Sum {
     /// It has none (`CHECKSUM_NONE`).
     Unknown,
     /// It has (`CHECKSUM_COMPLETE`), and checks after the run that it is still the packet's.
@@ -45,7 +45,7 @@ struct Attributes {
 }
 
 /// What became of a frame.
-pub struct Ran {
+pub(crate) struct Ran {
     pub return_value: i32,
     pub frame: Vec<u8>,
     pub duration: Duration,
@@ -57,7 +57,7 @@ pub struct Ran {
 ///
 /// `EBADMSG` if the sum was known and is not the packet's any more; `EINVAL` for what the kernel
 /// does not run.
-pub fn test_run(
+pub(crate) fn test_run(
     program: BorrowedFd<'_>,
     frame: &[u8],
     context: &[u8],

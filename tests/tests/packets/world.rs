@@ -15,15 +15,15 @@ use super::{
 };
 
 /// The two families.
-pub type V4 = [u8; 4];
-pub type V6 = [u8; 16];
+pub(crate) type V4 = [u8; 4];
+pub(crate) type V6 = [u8; 16];
 
 /// The longest packets that go to a backend elsewhere, and to a client outside.
-pub const BACKEND_MTU: [u16; 2] = [500, 1300];
-pub const CLIENT_MTU: [u16; 2] = [600, 1400];
+pub(crate) const BACKEND_MTU: [u16; 2] = [500, 1300];
+pub(crate) const CLIENT_MTU: [u16; 2] = [600, 1400];
 
 /// Packets that may open a flow to the service, of each protocol.
-pub const SERVED: [Transport; 4] = [
+pub(crate) const SERVED: [Transport; 4] = [
     Transport::TcpSyn,
     Transport::Udp,
     Transport::UdpUnsummed,
@@ -31,7 +31,7 @@ pub const SERVED: [Transport; 4] = [
 ];
 
 /// A family's addresses.
-pub trait Family: Address {
+pub(crate) trait Family: Address {
     /// This node's.
     const NODE: Self;
     /// A pod's of this node.
@@ -93,7 +93,7 @@ impl Family for V6 {
 
 /// Where the service's backends are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backends {
+pub(crate) enum Backends {
     Here,
     /// On this node too, but not the same.
     MovedHere,
@@ -102,7 +102,7 @@ pub enum Backends {
 }
 
 /// The Resync of this cluster with its one service: TCP, UDP and SCTP.
-pub fn cluster(backends: Backends) -> String {
+pub(crate) fn cluster(backends: Backends) -> String {
     let (local, addresses) = match backends {
         Backends::Here => (true, vec![address(V4::LOCAL), address(V6::LOCAL)]),
         Backends::MovedHere => (true, vec![address(V4::LOCAL_TOO), address(V6::LOCAL_TOO)]),
@@ -131,12 +131,12 @@ pub fn cluster(backends: Backends) -> String {
 }
 
 /// A node of this cluster.
-pub fn node(backends: Backends) -> Node {
+pub(crate) fn node(backends: Backends) -> Node {
     node_with(|_| (), backends)
 }
 
 /// A node of this cluster with other options.
-pub fn node_with(change: impl FnOnce(&mut DatapathOptions), backends: Backends) -> Node {
+pub(crate) fn node_with(change: impl FnOnce(&mut DatapathOptions), backends: Backends) -> Node {
     Node::with(change, [cluster(backends).as_str()])
 }
 
@@ -146,7 +146,7 @@ fn address(bytes: impl Into<IpAddr>) -> IpAddr {
 
 /// Whom the backend sees, if the packet is sent on.
 #[track_caller]
-pub fn seen<A: Address>(verdict: &Verdict) -> (A, u16) {
+pub(crate) fn seen<A: Address>(verdict: &Verdict) -> (A, u16) {
     match verdict {
         Verdict::Redirect(frame) => source_of(frame),
         other => panic!("not forwarded: {other:?}"),
@@ -156,7 +156,7 @@ pub fn seen<A: Address>(verdict: &Verdict) -> (A, u16) {
 /// Opens the flow of `packet` from outside to the backend elsewhere. Gives the packet as the
 /// backend gets it.
 #[track_caller]
-pub fn open_transit<A: Family>(node: &mut Node, packet: &Packet<A>) -> Packet<A> {
+pub(crate) fn open_transit<A: Family>(node: &mut Node, packet: &Packet<A>) -> Packet<A> {
     let sent = node.ingress(&packet.frame());
     let at_backend = packet.from(seen(&sent)).to((A::REMOTE, 8080)).forwarded();
     assert_eq!(sent, Verdict::Redirect(at_backend.frame()));
@@ -166,7 +166,7 @@ pub fn open_transit<A: Family>(node: &mut Node, packet: &Packet<A>) -> Packet<A>
 
 /// Runs a test in a network with routes to backends and clients; the frames come in by its
 /// loopback.
-pub fn in_network(test: impl FnOnce() + Send) {
+pub(crate) fn in_network(test: impl FnOnce() + Send) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let network = Namespace::new(number, "packets").unwrap();

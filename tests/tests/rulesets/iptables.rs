@@ -1,8 +1,8 @@
 //! What the iptables ruleset says.
 
-use shunt_tests::Transport;
+use shunt_tests::{Transport, rulesets::iptables};
 
-use crate::{names::numbered, node, rulesets::iptables, service};
+use crate::{names::numbered, node, service};
 
 /// The rules of the chains of this kind, without the comments and with short names.
 fn rules(text: &str, chain: &str) -> Vec<String> {

@@ -1,8 +1,5 @@
 //! The rulesets of the benches: what they say, and that the tools take them. (A bench has no tests of its own.)
 
-#[path = "../../benches/rulesets/mod.rs"]
-mod rulesets;
-
 mod iptables;
 mod names;
 mod nftables;
@@ -10,9 +7,10 @@ mod tools;
 
 use std::net::SocketAddrV4;
 
-use shunt_tests::Transport;
-
-use crate::rulesets::{Node, Service};
+use shunt_tests::{
+    Transport,
+    rulesets::{Node, Service},
+};
 
 /// A service at 10.96.0.`ip`:80 and a NodePort, whose endpoints are these hosts of 10.1.2.0/24.
 fn service(name: &str, ip: u8, protocol: Transport, hosts: &[u8]) -> Service {

@@ -1,8 +1,8 @@
 //! What the nftables ruleset says.
 
-use shunt_tests::Transport;
+use shunt_tests::{Transport, rulesets::nftables};
 
-use crate::{names::numbered, node, rulesets::nftables, service};
+use crate::{names::numbered, node, service};
 
 /// The lines about services, without the words that every line has and with short names.
 fn short(text: &str) -> String {

@@ -1,12 +1,11 @@
 //! The rulesets in a kernel: `nft` and `iptables-restore` take them, and a change after them.
 
-use shunt_tests::{Namespace, Transport, is_root};
-
-use crate::{
-    node,
+use shunt_tests::{
+    Namespace, Transport, is_root,
     rulesets::{iptables, nftables},
-    service,
 };
+
+use crate::{node, service};
 
 /// A namespace of this role, unless this is not root or the tool is not there.
 fn namespace(role: &str, tool: &str) -> Option<Namespace> {

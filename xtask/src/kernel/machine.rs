@@ -1,11 +1,12 @@
 //! The machine: qemu with a kernel, an initramfs and this host's files.
 
 use std::{
+    fmt,
     fs::{self, File},
     io::{BufRead as _, BufReader},
     path::Path,
-    process::{Child, Command, Stdio},
-    sync::mpsc::{self, RecvTimeoutError},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread,
     time::{Duration, Instant},
 };
@@ -17,6 +18,36 @@ use super::packages::{Kernel, Qemu};
 /// How many lines of the kernel's console are shown after a failure.
 const TAIL: usize = 40;
 
+/// How long a machine with KVM may take to its first word, which comes after some seconds. Where
+/// the processor has no VMX or SVM behind `/dev/kvm`, a machine starts and does nothing for ever.
+const FIRST_WORD: Duration = Duration::from_secs(30);
+
+/// Who carries out the machine's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accelerator {
+    /// The processor, through `/dev/kvm`.
+    Kvm,
+    /// qemu.
+    Emulation,
+}
+
+impl fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kvm => "with KVM",
+            Self::Emulation => "emulated",
+        })
+    }
+}
+
+/// What became of a machine.
+enum End {
+    /// It has done its work.
+    Done,
+    /// It has said nothing at all.
+    Silent,
+}
+
 /// A machine that runs once.
 pub(super) struct Machine<'a> {
     pub(super) qemu: &'a Qemu,
@@ -27,59 +58,40 @@ pub(super) struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// Whether the processor's own means are used.
-    pub(super) fn speed(&self) -> &'static str {
-        if has_kvm() {
-            "with KVM"
-        } else {
-            "emulated, there is no KVM here"
-        }
-    }
-
     /// Runs the machine until it switches itself off, and gives each line that it writes to
-    /// `read`.
+    /// `read`. Uses KVM where it works; gives what was used.
     ///
     /// # Errors
     ///
     /// When it does not end within `limit`, or not by itself; the kernel's last words are shown.
-    pub(super) fn run(&self, limit: Duration, mut read: impl FnMut(&str)) -> Result<()> {
-        let mut command = self.command();
+    pub(super) fn run(&self, limit: Duration, mut read: impl FnMut(&str)) -> Result<Accelerator> {
+        if has_kvm() {
+            match self.run_with(Accelerator::Kvm, limit, &mut read)? {
+                End::Done => return Ok(Accelerator::Kvm),
+                End::Silent => eprintln!(
+                    "/dev/kvm is there and does not work: no sign of life within {} s; emulating",
+                    FIRST_WORD.as_secs()
+                ),
+            }
+        }
+        match self.run_with(Accelerator::Emulation, limit, &mut read)? {
+            End::Done => Ok(Accelerator::Emulation),
+            End::Silent => bail!("the machine has said nothing"),
+        }
+    }
+
+    fn run_with(
+        &self,
+        accelerator: Accelerator,
+        limit: Duration,
+        read: &mut impl FnMut(&str),
+    ) -> Result<End> {
+        let mut command = self.command(accelerator);
         let mut child = command.spawn().context("cannot run qemu")?;
         let output = child.stdout.take().context("qemu has no output")?;
         let (sender, lines) = mpsc::channel();
-        let reader = thread::spawn(move || {
-            let mut output = BufReader::new(output);
-            let mut line = Vec::new();
-            while output
-                .read_until(b'\n', &mut line)
-                .is_ok_and(|read| read > 0)
-            {
-                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-                if sender.send(text).is_err() {
-                    return;
-                }
-                line.clear();
-            }
-        });
-        let deadline = Instant::now() + limit;
-        let mut ended = false;
-        let outcome = loop {
-            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) => {
-                    ended |= line.starts_with("job exit ");
-                    read(&line);
-                }
-                Err(RecvTimeoutError::Disconnected) => break finish(&mut child, ended),
-                Err(RecvTimeoutError::Timeout) => {
-                    child.kill().context("cannot end qemu")?;
-                    child.wait()?;
-                    break Err(anyhow::anyhow!(
-                        "the machine was not done after {} s",
-                        limit.as_secs()
-                    ));
-                }
-            }
-        };
+        let reader = thread::spawn(move || forward_lines(output, &sender));
+        let outcome = follow(&mut child, &lines, accelerator, limit, read);
         drop(lines);
         drop(reader.join());
         if outcome.is_err() {
@@ -88,7 +100,7 @@ impl Machine<'_> {
         outcome
     }
 
-    fn command(&self) -> Command {
+    fn command(&self, accelerator: Accelerator) -> Command {
         let Self {
             qemu,
             kernel,
@@ -96,13 +108,12 @@ impl Machine<'_> {
             console,
         } = self;
         let mut command = qemu.command();
-        if has_kvm() {
-            command.args(["-accel", "kvm", "-cpu", "host", "-smp", "2"]);
-        } else {
+        match accelerator {
+            Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host", "-smp", "2"]),
             // One CPU: emulated ones see each other's changes of the kernel's code too late
             // (seen with qemu 7.2 and Linux 6.12: an int3 that nobody expects).
-            command.args(["-accel", "tcg", "-cpu", "max", "-smp", "1"]);
-        }
+            Accelerator::Emulation => command.args(["-accel", "tcg", "-cpu", "max", "-smp", "1"]),
+        };
         command
             .args([
                 "-m",
@@ -145,8 +156,56 @@ impl Machine<'_> {
     }
 }
 
+/// Sends each line of what the machine writes.
+fn forward_lines(output: ChildStdout, lines: &Sender<String>) {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    while output
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|read| read > 0)
+    {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if lines.send(text).is_err() {
+            return;
+        }
+        line.clear();
+    }
+}
+
+/// Follows a running machine to its end, or ends it when its time is over.
+fn follow(
+    child: &mut Child,
+    lines: &Receiver<String>,
+    accelerator: Accelerator,
+    limit: Duration,
+    read: &mut impl FnMut(&str),
+) -> Result<End> {
+    let start = Instant::now();
+    let (mut has_spoken, mut ended) = (false, false);
+    loop {
+        let waits_for_first = accelerator == Accelerator::Kvm && !has_spoken;
+        let limit = if waits_for_first { FIRST_WORD } else { limit };
+        match lines.recv_timeout((start + limit).saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                has_spoken = true;
+                ended |= line.starts_with("job exit ");
+                read(&line);
+            }
+            Err(RecvTimeoutError::Disconnected) => return finish(child, ended),
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill().context("cannot end qemu")?;
+                child.wait()?;
+                if waits_for_first {
+                    return Ok(End::Silent);
+                }
+                bail!("the machine was not done after {} s", limit.as_secs());
+            }
+        }
+    }
+}
+
 /// The machine has closed its output.
-fn finish(child: &mut Child, ended: bool) -> Result<()> {
+fn finish(child: &mut Child, ended: bool) -> Result<End> {
     let status = child.wait()?;
     if !status.success() {
         bail!("qemu failed ({status})");
@@ -154,7 +213,7 @@ fn finish(child: &mut Child, ended: bool) -> Result<()> {
     if !ended {
         bail!("the machine ended before the tests did");
     }
-    Ok(())
+    Ok(End::Done)
 }
 
 /// Whether this process may use KVM.

@@ -6,6 +6,8 @@ pub(crate) struct Crate {
     pub(crate) folder: &'static str,
     /// Its rooms: none imports from one that stands before it.
     pub(crate) rooms: &'static [Room],
+    /// Files of plain values below all rooms; they import from each other alone.
+    pub(crate) values: &'static [&'static str],
 }
 
 /// A folder or a file right below a source folder.
@@ -19,33 +21,99 @@ const fn room(name: &'static str, below: &'static [&'static str]) -> Room {
     Room { name, below }
 }
 
-pub(crate) const CRATES: &[Crate] = &[Crate {
-    folder: "agent/datapath/src",
-    rooms: &[
-        room(
-            "datapath",
-            &[
-                "attach",
-                "publish",
-                "conntrack",
-                "object",
-                "maps",
-                "error",
-                "pins",
-                "sys",
-            ],
-        ),
-        // These three do not know each other: `datapath` joins them.
-        room("attach", &["object", "error", "pins", "sys"]),
-        room("publish", &["maps", "error", "sys"]),
-        room("conntrack", &["maps", "error", "sys"]),
-        room("object", &["maps", "error", "pins", "sys"]),
-        room("maps", &["error", "sys"]),
-        room("error", &["pins"]),
-        room("pins", &["sys"]),
-        room("sys", &[]),
-    ],
-}];
+pub(crate) const CRATES: &[Crate] = &[
+    Crate {
+        folder: "agent/datapath/src",
+        rooms: &[
+            room(
+                "datapath",
+                &[
+                    "attach",
+                    "publish",
+                    "conntrack",
+                    "handover",
+                    "object",
+                    "maps",
+                    "error",
+                    "pins",
+                    "sys",
+                ],
+            ),
+            // These three do not know each other: `datapath` joins them.
+            room("attach", &["object", "error", "pins", "sys"]),
+            room("publish", &["maps", "error", "sys"]),
+            room("conntrack", &["maps", "error", "sys"]),
+            room("handover", &["maps", "error", "pins", "sys"]),
+            room("object", &["maps", "error", "pins", "sys"]),
+            room("maps", &["error", "sys"]),
+            room("error", &["pins"]),
+            room("pins", &["sys"]),
+            room("sys", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
+        folder: "agent/src",
+        rooms: &[
+            room("cli", &["serve", "source", "runtime", "host"]),
+            room("serve", &["source", "runtime"]),
+            // A source knows the queue of events and nothing else.
+            room("source", &["runtime"]),
+            room("runtime", &[]),
+            room("host", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
+        folder: "agent/api/src",
+        rooms: &[
+            room("view", &["message", "proto"]),
+            room("message", &["proto"]),
+            room("proto", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
+        folder: "agent/model/src",
+        rooms: &[
+            room("json", &["validate", "unchecked"]),
+            room("validate", &["unchecked"]),
+            room("render", &[]),
+            room("unchecked", &[]),
+        ],
+        values: &[
+            "endpoint",
+            "error",
+            "event",
+            "kind",
+            "named",
+            "path",
+            "policy",
+            "protocol",
+            "service",
+            "service_id",
+        ],
+    },
+    Crate {
+        folder: "ebpf/src",
+        rooms: &[
+            room("hooks", &["pipeline", "packet", "ctx"]),
+            room(
+                "pipeline",
+                &["lb", "nat", "forward", "rewrite", "maps", "packet", "ctx"],
+            ),
+            // These three do not know each other: what one finds, `pipeline` hands to the next.
+            room("lb", &["maps", "packet", "ctx"]),
+            room("nat", &["maps", "packet", "ctx"]),
+            room("forward", &["rewrite", "maps", "packet", "ctx"]),
+            room("rewrite", &["packet", "ctx"]),
+            room("maps", &["packet", "ctx"]),
+            room("packet", &["ctx"]),
+            room("ctx", &[]),
+        ],
+        values: &[],
+    },
+];
 
 /// Libraries, and the folders that alone may name them.
 pub(crate) const NAMED: &[(&str, &[&str])] = &[

@@ -65,6 +65,10 @@ impl fmt::Display for RecordError {
 
 impl Toolchain {
     /// Reads the record of the workspace at `root`.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it cannot be read or understood.
     pub fn load(root: &Path) -> Result<Self, RecordError> {
         let text =
             fs::read_to_string(root.join(FOLDER).join(RECORD)).map_err(|error| {
@@ -77,6 +81,10 @@ impl Toolchain {
     }
 
     /// Parses the text of a record.
+    ///
+    /// # Errors
+    ///
+    /// If a line is none, or a key is missing.
     pub fn parse(text: &str) -> Result<Self, RecordError> {
         let (mut way, mut cargo, mut rustc, mut version) = (None, None, None, None);
         let mut args = Vec::new();
@@ -139,6 +147,10 @@ impl Toolchain {
 
     /// Builds one of the objects of the package `shunt-ebpf`, by the name of its binary, in the
     /// workspace at `root`, and says where it is below `target_dir`.
+    ///
+    /// # Errors
+    ///
+    /// If the build fails, in words for the user.
     pub fn build_object(
         &self,
         root: &Path,

@@ -1,9 +1,9 @@
 //! From the messages of a stream to events: a Resync may take several.
 
-use shunt_model::{EventError, Fault, RendererEvent};
+use shunt_model::{EventError, Fault, RendererEvent, SnapshotBuilder};
 
 use crate::{
-    message::{decode, pieces::SnapshotBuilder},
+    message::{decode::decode, unchecked},
     proto::{SnapshotPiece, StreamRequest, stream_request::Event},
 };
 
@@ -44,13 +44,13 @@ impl Assembler {
         let so_far = self.unfinished.take().unwrap_or_else(|| Ok(<_>::default()));
         let now = so_far.and_then(|mut builder| {
             let snapshot = snapshot.as_ref().ok_or(Fault::MissingField("snapshot"))?;
-            builder.add(snapshot)?;
+            builder.add(unchecked::snapshot(snapshot, builder.service_count())?)?;
             Ok(builder)
         });
         if *more {
             self.unfinished = Some(now);
             return None;
         }
-        Some(now.and_then(SnapshotBuilder::finish))
+        Some(now.map(|builder| RendererEvent::Resync(builder.finish())))
     }
 }

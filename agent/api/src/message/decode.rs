@@ -2,70 +2,59 @@
 
 use shunt_model::{
     EventError, Fault, RendererEvent,
-    unchecked::{Line, object::Object},
+    unchecked::{self, NodePortUpdate},
 };
 
 use crate::{
-    message::{pieces::SnapshotBuilder, shape},
+    message::unchecked::{id, service, services, snapshot, texts},
     proto::{
-        AddServiceRequest, DeleteServiceRequest, UpdateLocalBackendIfsRequest,
+        AddServiceRequest, DeleteServiceRequest, SnapshotPiece, UpdateLocalBackendIfsRequest,
         UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, UpdateServiceRequest,
         stream_request::Event,
     },
 };
 
-/// The event that the message says. Of a Resync it takes the piece for the whole; for one in
-/// several pieces there is [`SnapshotBuilder`].
+/// The event that the message says. Of a Resync it takes the piece for the whole; one in several
+/// pieces is for an [`Assembler`](crate::message::Assembler).
 ///
 /// # Errors
 ///
-/// In the words of [`crate::api::decode()`].
+/// In the words of [`shunt_model::decode()`].
 pub fn decode(message: &Event) -> Result<RendererEvent, EventError> {
-    match message {
-        Event::Resync(piece) => {
-            let snapshot = piece.snapshot.as_ref();
-            let mut builder = SnapshotBuilder::default();
-            builder.add(snapshot.ok_or(Fault::MissingField("snapshot"))?)?;
-            builder.finish()
+    unchecked(message)?.try_into()
+}
+
+fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
+    Ok(match message {
+        Event::Resync(SnapshotPiece {
+            snapshot: piece,
+            more: _,
+        }) => unchecked::Event::Resync(snapshot(given(piece.as_ref(), "snapshot")?, 0)?),
+        Event::AddService(AddServiceRequest { service: new }) => {
+            unchecked::Event::AddService(service(given(new.as_ref(), "service")?, "service")?)
         }
-        Event::AddService(AddServiceRequest { service }) => {
-            let service = service.as_ref().ok_or(Fault::MissingField("service"))?;
-            Line {
-                service: Some(Object(shape::service(service, "service")?)),
-                ..Line::of("AddService")
-            }
-            .try_into()
+        Event::UpdateService(UpdateServiceRequest { service: new }) => {
+            unchecked::Event::UpdateService(service(given(new.as_ref(), "service")?, "service")?)
         }
-        Event::UpdateService(UpdateServiceRequest { service }) => {
-            let service = service.as_ref().ok_or(Fault::MissingField("service"))?;
-            Line {
-                service: Some(Object(shape::service(service, "service")?)),
-                ..Line::of("UpdateService")
-            }
-            .try_into()
+        Event::DeleteService(DeleteServiceRequest { id: old }) => {
+            unchecked::Event::DeleteService(id(given(old.as_ref(), "id")?))
         }
-        Event::DeleteService(DeleteServiceRequest { id }) => Line {
-            id: id.as_ref().map(shape::id),
-            ..Line::of("DeleteService")
+        Event::UpdateNodePortServices(UpdateNodePortServicesRequest {
+            node_ips,
+            services: new,
+        }) => unchecked::Event::UpdateNodePortServices(NodePortUpdate {
+            node_ips: texts(node_ips),
+            services: services(new, 0)?,
+        }),
+        Event::UpdateLocalFrontendIfs(UpdateLocalFrontendIfsRequest { new }) => {
+            unchecked::Event::UpdateLocalFrontendIfs(texts(new))
         }
-        .try_into(),
-        Event::UpdateNodePortServices(UpdateNodePortServicesRequest { node_ips, services }) => {
-            Line {
-                node_ips: Some(shape::texts(node_ips)),
-                services: Some(shape::services(services, 0)?),
-                ..Line::of("UpdateNodePortServices")
-            }
-            .try_into()
+        Event::UpdateLocalBackendIfs(UpdateLocalBackendIfsRequest { new }) => {
+            unchecked::Event::UpdateLocalBackendIfs(texts(new))
         }
-        Event::UpdateLocalFrontendIfs(UpdateLocalFrontendIfsRequest { new }) => Line {
-            new: Some(shape::texts(new)),
-            ..Line::of("UpdateLocalFrontendIfs")
-        }
-        .try_into(),
-        Event::UpdateLocalBackendIfs(UpdateLocalBackendIfsRequest { new }) => Line {
-            new: Some(shape::texts(new)),
-            ..Line::of("UpdateLocalBackendIfs")
-        }
-        .try_into(),
-    }
+    })
+}
+
+fn given<T>(value: Option<T>, field: &'static str) -> Result<T, EventError> {
+    value.ok_or_else(|| Fault::MissingField(field).into())
 }

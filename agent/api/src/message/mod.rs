@@ -1,17 +1,15 @@
 //! Events as messages of the gRPC interface.
 //!
-//! A message is brought into the form of a JSON line, which only says the same in another shape,
-//! and then goes through the same checks; what is wrong with it is said in the same words.
+//! A message becomes the unchecked form of an event, as a line of JSON does, and then goes through
+//! the same check: what is wrong with it is said in the same words.
 
 mod assembler;
 mod decode;
 mod encode;
 mod pieces;
-mod shape;
+mod service;
+mod unchecked;
 
 pub use self::{
-    assembler::Assembler,
-    decode::decode,
-    encode::{encode, policy, protocol},
-    pieces::{SnapshotBuilder, pieces},
+    assembler::Assembler, decode::decode, encode::encode, pieces::pieces, service::policy,
 };

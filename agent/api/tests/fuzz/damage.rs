@@ -101,7 +101,10 @@ pub(crate) fn damaged(text: &str, damages: &[Damage]) -> String {
                 let word = WORDS[usize::from(word) % WORDS.len()];
                 word.clone_into(&mut tokens[at(place)]);
             }
-            Damage::Copy { place, from } => tokens[at(place)] = tokens[at(from)].clone(),
+            Damage::Copy { place, from } => {
+                let copy = tokens[at(from)].clone();
+                tokens[at(place)] = copy;
+            }
             Damage::Cut { place, count } => drop(tokens.drain(some(place, count))),
             Damage::Double { place, count } => {
                 let range = some(place, count);

@@ -35,13 +35,14 @@ const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
 
 /// A program on a hook. Dropping it detaches the program, unless it is pinned or noted.
 #[derive(Debug)]
-pub enum Attachment {
+pub(crate) enum Attachment {
     /// It ends with the agent.
     Link(#[expect(dead_code, reason = "held, not used")] SchedClassifierLink),
     /// It outlives the agent: the kernel keeps what is pinned.
     Pinned {
         /// Held so that the link is not looked up again.
-        _link: SchedClassifierLink,
+        #[expect(dead_code, reason = "held, not used")]
+        link: SchedClassifierLink,
         /// Where it is pinned.
         pin: PathBuf,
     },
@@ -51,10 +52,10 @@ pub enum Attachment {
 
 impl Attachment {
     /// Detaches the program.
-    pub fn detach(self) {
+    pub(crate) fn detach(self) {
         let detached = match self {
             Self::Link(_) => Ok(()),
-            Self::Pinned { _link, pin } => remove(&pin),
+            Self::Pinned { link: _, pin } => remove(&pin),
             Self::Filter(filter) => filter.detach(),
         };
         if let Err(error) = detached {
@@ -65,7 +66,7 @@ impl Attachment {
 
 /// Attaches the program of `hook` for the interface's link layer to it, so that it outlives the
 /// agent if there is a place for what that needs.
-pub fn attach(
+pub(crate) fn attach(
     object: &mut Loaded,
     interface: &str,
     index: u32,
@@ -92,7 +93,7 @@ pub fn attach(
         .map_err(failed)?;
     match pin {
         Some(pin) => Ok(Attachment::Pinned {
-            _link: pin_link(link, &pin)?,
+            link: pin_link(link, &pin)?,
             pin,
         }),
         None => Ok(Attachment::Link(link)),
@@ -101,15 +102,20 @@ pub fn attach(
 
 /// Replaces the programs of all pinned links by ours, each by the one for its interface's link
 /// layer. What is no link, or not one of an interface that exists, is removed.
-pub fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
+pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
     let mut adopted = BTreeMap::new();
-    let links = match object.pins().map_or_else(|| Ok(Vec::new()), Pins::links) {
+    let mut links = match object.pins().map_or_else(|| Ok(Vec::new()), Pins::links) {
         Ok(links) => links,
         Err(error) => {
             warn!(%error, "what an earlier agent attached is not taken over");
             return adopted;
         }
     };
+    // The way back first, as where they are attached.
+    links.sort_by_key(|LinkPin { place, .. }| {
+        let hook = place.as_ref().and_then(|(_, hook)| Hook::named(hook));
+        Hook::ALL.into_iter().position(|known| Some(known) == hook)
+    });
     for LinkPin { path, place } in links {
         let hook = place.and_then(|(index, hook)| Some((index, Hook::named(&hook)?)));
         let Some((index, hook)) = hook else {
@@ -159,11 +165,11 @@ fn adopt_one(
     }
     let link = open_link(path)?;
     let program = object.program(name)?;
-    let _link = program
+    let link = program
         .attach_to_link(link)
         .and_then(|link| program.take_link(link))
         .map_err(failed)?;
-    Ok(Attachment::Pinned { _link, pin })
+    Ok(Attachment::Pinned { link, pin })
 }
 
 fn discard(path: &Path, reason: &str) {

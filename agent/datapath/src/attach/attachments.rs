@@ -57,7 +57,7 @@ impl Programs {
 
 /// Which interfaces have the programs.
 #[derive(Debug, Default)]
-pub struct Attachments {
+pub(crate) struct Attachments {
     interfaces: BTreeMap<String, State>,
     /// What an earlier agent left attached, until it is known whether that is wanted.
     adopted: BTreeMap<(u32, Hook), Attachment>,
@@ -66,7 +66,7 @@ pub struct Attachments {
 impl Attachments {
     /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
     /// one step. Nothing is detached before [`Self::reconcile`] is told to.
-    pub fn adopt(object: &mut Loaded) -> Self {
+    pub(crate) fn adopt(object: &mut Loaded) -> Self {
         Self {
             interfaces: BTreeMap::new(),
             adopted: adopt(object),
@@ -77,7 +77,7 @@ impl Attachments {
     /// from every other interface, but as long as not `all` that is wanted is known, what an
     /// earlier agent attached stays. An interface that does not exist is waited for: this is
     /// called again whenever interfaces change. Each transition is logged once.
-    pub fn reconcile(&mut self, object: &mut Loaded, wanted: &BTreeSet<String>, all: bool) {
+    pub(crate) fn reconcile(&mut self, object: &mut Loaded, wanted: &BTreeSet<String>, all: bool) {
         let gone = self
             .interfaces
             .extract_if(.., |name, _| !wanted.contains(name));
@@ -105,7 +105,7 @@ impl Attachments {
     }
 
     /// The kernel's indexes of the interfaces that have the programs.
-    pub fn indexes(&self) -> BTreeSet<u32> {
+    pub(crate) fn indexes(&self) -> BTreeSet<u32> {
         let attached = self.interfaces.values().filter_map(|state| match state {
             State::Attached(programs) => Some(programs.index),
             State::Absent | State::Failed(_) => None,
@@ -114,7 +114,7 @@ impl Attachments {
     }
 
     /// Every interface that is to have the programs, by name.
-    pub fn states(&self) -> impl Iterator<Item = (&str, InterfaceState)> {
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&str, InterfaceState)> {
         self.interfaces.iter().map(|(name, state)| {
             let state = match state {
                 State::Absent => InterfaceState::Absent,

@@ -33,7 +33,7 @@ const HANDLE: TcHandle = TcHandle::new(0x5348, 0x554e);
 
 /// A filter that outlives the agent.
 #[derive(Debug)]
-pub struct Filter {
+pub(crate) struct Filter {
     index: u32,
     hook: Hook,
     note: PathBuf,
@@ -42,7 +42,7 @@ pub struct Filter {
 impl Filter {
     /// Attaches a program, by its name, to a hook of an interface, by its name and index, and
     /// leaves a note of it.
-    pub fn attach(
+    pub(crate) fn attach(
         (name, program): (&str, &mut SchedClassifier),
         (interface, index): (&str, u32),
         hook: Hook,
@@ -65,7 +65,7 @@ impl Filter {
     }
 
     /// The filter that an earlier agent noted, with our program in place of its own.
-    pub fn adopt(
+    pub(crate) fn adopt(
         program: &mut SchedClassifier,
         index: u32,
         hook: Hook,
@@ -76,7 +76,7 @@ impl Filter {
     }
 
     /// Removes the filter and its note.
-    pub fn detach(self) -> Result<(), PinError> {
+    pub(crate) fn detach(self) -> Result<(), PinError> {
         let Self { index, hook, note } = self;
         detach(index, hook).map_err(PinError::object("detaching the program of", &note))?;
         remove(&note)
@@ -84,13 +84,13 @@ impl Filter {
 }
 
 /// Whether a path among the pinned links is the note of a filter.
-pub fn is_note(path: &Path) -> bool {
+pub(crate) fn is_note(path: &Path) -> bool {
     path.is_symlink()
 }
 
 /// Attaches the program of `hook` to an interface, until the link is dropped. If an agent that was
 /// killed has left its own there, it is replaced.
-pub fn attach(
+pub(crate) fn attach(
     program: &mut SchedClassifier,
     interface: &str,
     hook: Hook,
@@ -114,7 +114,7 @@ pub fn attach(
 }
 
 /// Removes our filter from an interface of this network namespace; none there is no error.
-pub fn detach(index: u32, hook: Hook) -> Result<(), ProgramError> {
+pub(crate) fn detach(index: u32, hook: Hook) -> Result<(), ProgramError> {
     let link = name(index).and_then(|name| link(&name, hook));
     match link.map_err(ProgramError::IOError).and_then(Link::detach) {
         Err(error) if is_gone(&error) => Ok(()),
@@ -123,7 +123,7 @@ pub fn detach(index: u32, hook: Hook) -> Result<(), ProgramError> {
 }
 
 /// Whether an error says that a filter is not there, or its interface.
-pub fn is_gone(error: &ProgramError) -> bool {
+pub(crate) fn is_gone(error: &ProgramError) -> bool {
     match error {
         ProgramError::NetlinkError(error) => is_absent(error.raw_os_error()),
         ProgramError::TcError(error) => is_absent(errno(error)),

@@ -9,7 +9,7 @@ use crate::{
 
 /// Where a program is attached on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hook {
+pub(crate) enum Hook {
     /// Packets to the interface's other side.
     Egress,
     /// Packets from there.
@@ -18,10 +18,10 @@ pub enum Hook {
 
 impl Hook {
     /// The way back first: no request goes out whose reply would not be understood.
-    pub const ALL: [Self; 2] = [Self::Egress, Self::Ingress];
+    pub(crate) const ALL: [Self; 2] = [Self::Egress, Self::Ingress];
 
     /// The name in pins.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Egress => "egress",
             Self::Ingress => "ingress",
@@ -29,12 +29,12 @@ impl Hook {
     }
 
     /// The hook of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|hook| hook.name() == name)
     }
 
     /// The name of its program for packets that begin so.
-    pub const fn program(self, layer: LinkLayer) -> &'static str {
+    pub(crate) const fn program(self, layer: LinkLayer) -> &'static str {
         match (self, layer) {
             (Self::Egress, LinkLayer::Ethernet) => EGRESS,
             (Self::Ingress, LinkLayer::Ethernet) => INGRESS,
@@ -44,7 +44,7 @@ impl Hook {
     }
 
     /// As aya calls it.
-    pub const fn attach_type(self) -> TcAttachType {
+    pub(crate) const fn attach_type(self) -> TcAttachType {
         match self {
             Self::Egress => TcAttachType::Egress,
             Self::Ingress => TcAttachType::Ingress,

@@ -12,7 +12,7 @@ const ARPHRD_RAWIP: u16 = 519;
 
 /// How an interface's packets begin, where our programs see them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkLayer {
+pub(crate) enum LinkLayer {
     /// With an Ethernet header.
     Ethernet,
     /// With the network header: tun, WireGuard, IP tunnels, PPP.
@@ -25,7 +25,7 @@ impl LinkLayer {
     /// # Errors
     ///
     /// If it is another one, or there is no such interface.
-    pub fn of_interface(name: &str) -> Result<Self, LinkLayerError> {
+    pub(crate) fn of_interface(name: &str) -> Result<Self, LinkLayerError> {
         let kind = link_type(name)?;
         Self::of_type(kind).ok_or(LinkLayerError::Unknown(kind))
     }

@@ -1,11 +1,9 @@
 //! The clock that conntrack entries and affinities are dated by.
 
 use aya::Ebpf;
+use shunt_common::registry;
 
 use crate::{error::DatapathError, maps::kernel_tables, sys::shared_array::SharedArray};
-
-/// The name of its table, of one entry for both families.
-const TABLE: &str = "CLOCK";
 
 /// Seconds that agents have counted.
 #[derive(Debug)]
@@ -14,7 +12,7 @@ pub(crate) struct Clock(SharedArray<u32>);
 impl Clock {
     /// The clock of the loaded object.
     pub(crate) fn open(ebpf: &Ebpf) -> Result<Self, DatapathError> {
-        kernel_tables::shared(ebpf, TABLE).map(Self)
+        kernel_tables::shared(ebpf, registry::CLOCK).map(Self)
     }
 
     /// The time in seconds, which wraps around.

@@ -25,9 +25,10 @@ use crate::{
 const TICK: Duration = Duration::from_secs(1);
 
 /// How often at most the log says that the table is crowded.
-const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Keeps the clock of the conntrack tables, and sweeps the tables, until it is stopped.
+#[derive(Debug)]
 pub struct Collector {
     stop: Sender<()>,
     thread: JoinHandle<Conntrack>,
@@ -140,8 +141,8 @@ struct Pressure {
 
 impl Pressure {
     fn note<F: FromIp>(&mut self, swept: &Swept, table: &ConntrackTable<F>) {
-        self.removed += swept.removed_for_room;
-        let crowded = swept.removed_for_room > 0 || swept.kept > table.busy();
+        self.removed += swept.early_drops;
+        let crowded = swept.early_drops > 0 || swept.kept > table.busy();
         let is_time = self
             .warned
             .is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL);
@@ -150,7 +151,7 @@ impl Pressure {
         }
         warn!(
             "the conntrack table is crowded ({}): {} of {} entries are in use, and {} \
-             connections were removed before their time; --max-conntrack makes it larger",
+             connections were dropped early; a larger table would keep them",
             F::NAME,
             swept.kept,
             table.capacity(),

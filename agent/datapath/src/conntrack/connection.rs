@@ -4,7 +4,7 @@ use std::io;
 
 use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Family};
 
-use crate::conntrack::lifetime::Phase;
+use crate::conntrack::lifetime::ConntrackState;
 
 /// One entry and, if it is still there, the other one of its connection.
 pub(crate) struct Connection<F: Family> {
@@ -20,10 +20,10 @@ impl<F: Family> Connection<F> {
         entry: &ConntrackEntry<F>,
         get: impl Fn(&ConntrackKey<F>) -> io::Result<Option<ConntrackEntry<F>>>,
     ) -> io::Result<Self> {
-        let direction = if key.direction == Direction::Forward as u8 {
+        let direction = if key.direction == Direction::Original as u8 {
             Direction::Reply
         } else {
-            Direction::Forward
+            Direction::Original
         };
         let other = ConntrackKey::new(entry.translated.reversed(), key.protocol, direction);
         // A client that uses its port elsewhere has taken the reply's entry with it.
@@ -35,21 +35,21 @@ impl<F: Family> Connection<F> {
         })
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn state(&self) -> ConntrackState {
         let (own, other) = (
             self.entry.seen,
             self.other.map_or(0, |(_, other)| other.seen),
         );
         // A direction's tuple as it leaves is the other's as it comes in, reversed.
         let (arrives, leaves) = (&self.key.tuple, &self.entry.translated);
-        if self.key.direction == Direction::Forward as u8 {
+        if self.key.direction == Direction::Original as u8 {
             let given_source =
                 (arrives.source, arrives.source_port) != (leaves.source, leaves.source_port);
-            Phase::of(self.key.protocol, own, other, given_source)
+            ConntrackState::of(self.key.protocol, own, other, given_source)
         } else {
             let given_source = (arrives.destination, arrives.destination_port)
                 != (leaves.destination, leaves.destination_port);
-            Phase::of(self.key.protocol, other, own, given_source)
+            ConntrackState::of(self.key.protocol, other, own, given_source)
         }
     }
 

@@ -10,8 +10,8 @@ use shunt_common::{ConntrackEntry, ConntrackKey, Direction, V4, V6};
 
 use crate::{
     conntrack::{
-        clock::Clock, connection::Connection, conntrack_table::ConntrackTable, lifetime::Phase,
-        removed_for_room::RemovedForRoom,
+        clock::Clock, connection::Connection, conntrack_table::ConntrackTable,
+        early_drops::EarlyDrops, lifetime::ConntrackState,
     },
     error::DatapathError,
     maps::{family::FromIp, table_use::TableUse},
@@ -30,39 +30,37 @@ pub struct LiveConnection {
     /// Who serves it.
     pub backend: SocketAddr,
     /// Where it is in its life.
-    pub phase: Phase,
+    pub state: ConntrackState,
     /// For how long neither side has sent a packet, in seconds of the agent's clock.
     pub idle: u32,
 }
 
 /// A way to read the connections beside the collector, which owns them.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Connections(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     clock: Clock,
     v4: ConntrackTable<V4>,
     v6: ConntrackTable<V6>,
-    removed_for_room: RemovedForRoom,
+    early_drops: EarlyDrops,
 }
 
 impl Connections {
     /// Opens the tables a second time.
-    pub(crate) fn open(
-        ebpf: &Ebpf,
-        removed_for_room: RemovedForRoom,
-    ) -> Result<Self, DatapathError> {
+    pub(crate) fn open(ebpf: &Ebpf, early_drops: EarlyDrops) -> Result<Self, DatapathError> {
         Ok(Self(Arc::new(Inner {
             clock: Clock::open(ebpf)?,
-            v4: open(ebpf, &removed_for_room)?,
-            v6: open(ebpf, &removed_for_room)?,
-            removed_for_room,
+            v4: open(ebpf, &early_drops)?,
+            v6: open(ebpf, &early_drops)?,
+            early_drops,
         })))
     }
 
     /// How many connections were removed for room since this agent began, before their time.
-    pub fn removed_for_room(&self) -> u64 {
-        self.0.removed_for_room.get()
+    pub fn early_drops(&self) -> u64 {
+        self.0.early_drops.get()
     }
 
     /// How full the tables are. Reads all of them, which takes milliseconds.
@@ -87,13 +85,13 @@ impl Connections {
 /// Opens a family's table a second time.
 fn open<F: FromIp>(
     ebpf: &Ebpf,
-    removed_for_room: &RemovedForRoom,
+    early_drops: &EarlyDrops,
 ) -> Result<ConntrackTable<F>, DatapathError> {
-    let name = F::TABLES.conntrack;
+    let name = F::MAPS.conntrack.name;
     let failed = |source| DatapathError::Map { name, source };
     let entries = Map::from_map_data(duplicate(ebpf, name)?).map_err(failed)?;
     let entries = HashMap::try_from(entries).map_err(failed)?;
-    ConntrackTable::new(entries, removed_for_room.clone()).map_err(failed)
+    ConntrackTable::new(entries, early_drops.clone()).map_err(failed)
 }
 
 fn table_use<F: FromIp>(table: &ConntrackTable<F>) -> io::Result<TableUse> {
@@ -104,7 +102,7 @@ fn table_use<F: FromIp>(table: &ConntrackTable<F>) -> io::Result<TableUse> {
         used += keys.len() as u32;
         if last {
             return Ok(TableUse {
-                name: F::TABLES.shown.conntrack,
+                name: F::MAPS.conntrack.shown,
                 used,
                 capacity: table.capacity(),
             });
@@ -130,6 +128,7 @@ type Reader<F> = BatchReader<ConntrackKey<F>, ConntrackEntry<F>>;
 
 /// The connections, piece by piece. Between two pieces nothing is held in the kernel, so whoever
 /// reads may take their time.
+#[derive(Debug)]
 pub struct ConnectionList {
     tables: Arc<Inner>,
     /// `None` at the end.
@@ -166,7 +165,7 @@ fn next_piece<F: FromIp>(
     let mut found = Vec::with_capacity(keys.len() / 2);
     for (key, entry) in keys.iter().zip(entries) {
         let connection = Connection::of(key, entry, |key| table.get(key))?;
-        let forward = key.direction == Direction::Forward as u8;
+        let forward = key.direction == Direction::Original as u8;
         // With both entries there, the forward one stands for both.
         if forward || connection.other.is_none() {
             found.push(live(key, entry, forward, &connection, now));
@@ -205,7 +204,7 @@ fn live<F: FromIp>(
         client,
         frontend,
         backend,
-        phase: connection.phase(),
+        state: connection.state(),
         idle: connection.silent(now),
     }
 }

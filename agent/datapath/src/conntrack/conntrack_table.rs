@@ -8,9 +8,9 @@ use shunt_common::{ConntrackEntry, ConntrackKey, Direction, Family};
 use crate::{
     conntrack::{
         connection::Connection,
+        early_drops::EarlyDrops,
         headroom::{self, BUSY, CROWDED, Candidate, Rank},
         lifetime::Timeouts,
-        removed_for_room::RemovedForRoom,
         swept::Swept,
     },
     sys::{batch::BatchReader, raw::Raw},
@@ -20,22 +20,23 @@ use crate::{
 const BPF_NOEXIST: u64 = 1;
 
 /// The conntrack table of one family.
+#[derive(Debug)]
 pub(crate) struct ConntrackTable<F: Family> {
     entries: HashMap<MapData, Raw<ConntrackKey<F>>, Raw<ConntrackEntry<F>>>,
     capacity: u32,
-    removed_for_room: RemovedForRoom,
+    early_drops: EarlyDrops,
 }
 
 impl<F: Family> ConntrackTable<F> {
-    /// Over the table; what is removed for room is counted in `removed_for_room`.
+    /// Over the table; what is removed for room is counted in `early_drops`.
     pub(crate) fn new(
         entries: HashMap<MapData, Raw<ConntrackKey<F>>, Raw<ConntrackEntry<F>>>,
-        removed_for_room: RemovedForRoom,
+        early_drops: EarlyDrops,
     ) -> Result<Self, MapError> {
         Ok(Self {
             capacity: entries.map().info()?.max_entries(),
             entries,
-            removed_for_room,
+            early_drops,
         })
     }
 
@@ -77,9 +78,9 @@ impl<F: Family> ConntrackTable<F> {
         let mut swept = self.remove_silent(now, timeouts)?;
         if swept.kept > CROWDED.of(self.capacity) {
             let (connections, entries) = self.make_room(now, swept.kept - self.busy())?;
-            swept.removed_for_room = connections;
+            swept.early_drops = connections;
             swept.kept -= entries.min(swept.kept);
-            self.removed_for_room.add(connections);
+            self.early_drops.add(connections);
         }
         Ok(swept)
     }
@@ -102,7 +103,7 @@ impl<F: Family> ConntrackTable<F> {
                     // It went with its other half.
                     continue;
                 }
-                if connection.silent(now) <= timeouts.of(key.protocol, connection.phase()) {
+                if connection.silent(now) <= timeouts.of(key.protocol, connection.state()) {
                     swept.kept += 1;
                     continue;
                 }
@@ -126,14 +127,14 @@ impl<F: Family> ConntrackTable<F> {
                 // The forward half stands for both; one alone waits for its timeout. What cannot
                 // go by what this half says costs no look at the other.
                 let own_silence = now.wrapping_sub(entry.last_seen);
-                if key.direction != Direction::Forward as u8
+                if key.direction != Direction::Original as u8
                     || !Rank::is_possible(entry.seen, own_silence)
                 {
                     continue;
                 }
                 let connection = Connection::of(key, entry, |key| self.get(key))?;
                 let silent = connection.silent(now);
-                if let Some(rank) = Rank::of(connection.phase(), silent) {
+                if let Some(rank) = Rank::of(connection.state(), silent) {
                     candidates.push(Candidate {
                         key: *key,
                         rank,

@@ -9,7 +9,7 @@
 
 use shunt_common::{ConntrackEntry, V4};
 
-use crate::conntrack::lifetime::Phase;
+use crate::conntrack::lifetime::ConntrackState;
 
 /// Beyond this much of the table, it is swept each second.
 pub(crate) const BUSY: Share = Share { eighths: 6 };
@@ -58,18 +58,20 @@ impl Rank {
         forward & ENDS != 0 || silent > ANSWER
     }
 
-    /// The rank of a connection in this phase, silent in both directions for so many seconds;
+    /// The rank of a connection in this state, silent in both directions for so many seconds;
     /// `None` if it has to stay.
-    pub(crate) const fn of(phase: Phase, silent: u32) -> Option<Self> {
-        match phase {
-            Phase::Closed | Phase::TimeWait => Some(Self::Over),
-            Phase::OneWay | Phase::Opening if silent > ANSWER => Some(Self::Unanswered),
-            Phase::Replied if silent > UDP_PAUSE => Some(Self::Pausing),
-            Phase::OneWay
-            | Phase::Opening
-            | Phase::Replied
-            | Phase::Established
-            | Phase::Closing => None,
+    pub(crate) const fn of(state: ConntrackState, silent: u32) -> Option<Self> {
+        match state {
+            ConntrackState::Closed | ConntrackState::TimeWait => Some(Self::Over),
+            ConntrackState::Unreplied | ConntrackState::New if silent > ANSWER => {
+                Some(Self::Unanswered)
+            }
+            ConntrackState::Assured if silent > UDP_PAUSE => Some(Self::Pausing),
+            ConntrackState::Unreplied
+            | ConntrackState::New
+            | ConntrackState::Assured
+            | ConntrackState::Established
+            | ConntrackState::Closing => None,
         }
     }
 }
@@ -106,8 +108,8 @@ pub(crate) fn choose<K>(mut candidates: Vec<Candidate<K>>, missing: usize) -> Ve
 mod tests {
     use super::*;
 
-    fn candidate(key: u32, phase: Phase, silent: u32) -> Option<Candidate<u32>> {
-        Rank::of(phase, silent).map(|rank| Candidate {
+    fn candidate(key: u32, state: ConntrackState, silent: u32) -> Option<Candidate<u32>> {
+        Rank::of(state, silent).map(|rank| Candidate {
             key,
             rank,
             silent,
@@ -116,17 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn open_tcp_connections_and_young_flows_are_never_removed_for_room() {
-        for (phase, silent) in [
-            (Phase::Established, 80_000),
-            (Phase::Closing, 119),
-            (Phase::Opening, 5),
-            (Phase::OneWay, 0),
-            (Phase::OneWay, 5),
-            (Phase::Replied, 0),
-            (Phase::Replied, 30),
+    fn open_tcp_connections_and_young_flows_are_never_dropped_early() {
+        for (state, silent) in [
+            (ConntrackState::Established, 80_000),
+            (ConntrackState::Closing, 119),
+            (ConntrackState::New, 5),
+            (ConntrackState::Unreplied, 0),
+            (ConntrackState::Unreplied, 5),
+            (ConntrackState::Assured, 0),
+            (ConntrackState::Assured, 30),
         ] {
-            assert_eq!(Rank::of(phase, silent), None, "{phase:?} for {silent} s");
+            assert_eq!(Rank::of(state, silent), None, "{state:?} for {silent} s");
         }
     }
 
@@ -134,12 +136,12 @@ mod tests {
     fn what_is_over_goes_first_then_the_unanswered_then_pausing_udp_the_oldest_first() {
         let candidates = || {
             [
-                candidate(1, Phase::Replied, 100),
-                candidate(2, Phase::Replied, 31),
-                candidate(3, Phase::OneWay, 6),
-                candidate(4, Phase::Opening, 29),
-                candidate(5, Phase::Closed, 0),
-                candidate(6, Phase::TimeWait, 59),
+                candidate(1, ConntrackState::Assured, 100),
+                candidate(2, ConntrackState::Assured, 31),
+                candidate(3, ConntrackState::Unreplied, 6),
+                candidate(4, ConntrackState::New, 29),
+                candidate(5, ConntrackState::Closed, 0),
+                candidate(6, ConntrackState::TimeWait, 59),
             ]
             .into_iter()
             .flatten()

@@ -6,7 +6,7 @@ use shunt_common::{ConntrackEntry, SCTP, TCP, V4};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// TCP: no reply yet.
-    pub tcp_opening: u32,
+    pub tcp_new: u32,
     /// TCP: both sides have spoken.
     pub tcp_established: u32,
     /// TCP: one side has ended.
@@ -14,13 +14,13 @@ pub struct Timeouts {
     /// TCP: both sides have ended, or one has reset.
     pub tcp_closed: u32,
     /// TCP: both sides have ended, and the backend saw a source that we gave the client.
-    pub snat_closed: u32,
+    pub tcp_time_wait: u32,
     /// UDP: no reply yet.
-    pub udp_one_way: u32,
+    pub udp_unreplied: u32,
     /// UDP: both sides have spoken.
-    pub udp_replied: u32,
+    pub udp_assured: u32,
     /// SCTP: no reply yet.
-    pub sctp_opening: u32,
+    pub sctp_new: u32,
     /// SCTP: both sides have spoken.
     pub sctp_established: u32,
     /// SCTP: one side has acknowledged the shutdown.
@@ -39,14 +39,14 @@ impl Default for Timeouts {
     /// 210 s has gone another way or is dead (`net/netfilter/nf_conntrack_proto_sctp.c`).
     fn default() -> Self {
         Self {
-            tcp_opening: 120,
+            tcp_new: 120,
             tcp_established: 86_400,
             tcp_closing: 120,
             tcp_closed: 10,
-            snat_closed: 60,
-            udp_one_way: 30,
-            udp_replied: 120,
-            sctp_opening: 3,
+            tcp_time_wait: 60,
+            udp_unreplied: 30,
+            udp_assured: 120,
+            sctp_new: 3,
             sctp_established: 210,
             sctp_closing: 3,
             sctp_closed: 10,
@@ -57,14 +57,14 @@ impl Default for Timeouts {
 /// Where a connection is in its life.
 ///
 /// ```text
-/// TCP:  Opening -> Established -> Closing -> Closed or TimeWait   a RST leads to Closed from anywhere
-/// SCTP: Opening -> Established -> Closing -> Closed               an ABORT does
-/// UDP:  OneWay -> Replied
+/// TCP:  New -> Established -> Closing -> Closed or TimeWait   a RST leads to Closed from anywhere
+/// SCTP: New -> Established -> Closing -> Closed               an ABORT does
+/// UDP:  Unreplied -> Assured
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum ConntrackState {
     /// TCP or SCTP, and the backend has not answered.
-    Opening,
+    New,
     /// TCP or SCTP, and both have spoken.
     Established,
     /// TCP, and one side has ended; SCTP, and one side has acknowledged the shutdown.
@@ -75,13 +75,13 @@ pub enum Phase {
     /// TIME-WAIT, and would not take another client's connection from it. SCTP has no such state.
     TimeWait,
     /// UDP, and the backend has not answered.
-    OneWay,
+    Unreplied,
     /// UDP, and both have spoken.
-    Replied,
+    Assured,
 }
 
-impl Phase {
-    /// The phase of a connection of which the two directions have seen this much; a direction
+impl ConntrackState {
+    /// The state of a connection of which the two directions have seen this much; a direction
     /// whose entry is gone has seen 0. `given_source`: the backend sees another source address or
     /// port than the client has.
     pub const fn of(protocol: u8, forward: u16, reply: u16, given_source: bool) -> Self {
@@ -99,45 +99,45 @@ impl Phase {
             }
             TCP | SCTP if (forward | reply) & FIN != 0 => Self::Closing,
             TCP | SCTP if replied => Self::Established,
-            TCP | SCTP => Self::Opening,
-            _ if replied => Self::Replied,
-            _ => Self::OneWay,
+            TCP | SCTP => Self::New,
+            _ if replied => Self::Assured,
+            _ => Self::Unreplied,
         }
     }
 }
 
 impl Timeouts {
-    /// How long a connection of this protocol may be silent in this phase, in seconds.
-    pub const fn of(&self, protocol: u8, phase: Phase) -> u32 {
-        match (protocol, phase) {
-            (_, Phase::OneWay) => self.udp_one_way,
-            (_, Phase::Replied) => self.udp_replied,
-            (SCTP, Phase::Opening) => self.sctp_opening,
-            (SCTP, Phase::Established) => self.sctp_established,
-            (SCTP, Phase::Closing) => self.sctp_closing,
-            (SCTP, Phase::Closed | Phase::TimeWait) => self.sctp_closed,
-            (_, Phase::Opening) => self.tcp_opening,
-            (_, Phase::Established) => self.tcp_established,
-            (_, Phase::Closing) => self.tcp_closing,
-            (_, Phase::Closed) => self.tcp_closed,
-            (_, Phase::TimeWait) => self.snat_closed,
+    /// How long a connection of this protocol may be silent in this state, in seconds.
+    pub const fn of(&self, protocol: u8, state: ConntrackState) -> u32 {
+        match (protocol, state) {
+            (_, ConntrackState::Unreplied) => self.udp_unreplied,
+            (_, ConntrackState::Assured) => self.udp_assured,
+            (SCTP, ConntrackState::New) => self.sctp_new,
+            (SCTP, ConntrackState::Established) => self.sctp_established,
+            (SCTP, ConntrackState::Closing) => self.sctp_closing,
+            (SCTP, ConntrackState::Closed | ConntrackState::TimeWait) => self.sctp_closed,
+            (_, ConntrackState::New) => self.tcp_new,
+            (_, ConntrackState::Established) => self.tcp_established,
+            (_, ConntrackState::Closing) => self.tcp_closing,
+            (_, ConntrackState::Closed) => self.tcp_closed,
+            (_, ConntrackState::TimeWait) => self.tcp_time_wait,
         }
     }
 
     /// The shortest of them for a protocol: no connection is over before.
     pub fn shortest(&self, protocol: u8) -> u32 {
-        let phases: &[Phase] = match protocol {
+        let states: &[ConntrackState] = match protocol {
             TCP | SCTP => &[
-                Phase::Opening,
-                Phase::Established,
-                Phase::Closing,
-                Phase::Closed,
-                Phase::TimeWait,
+                ConntrackState::New,
+                ConntrackState::Established,
+                ConntrackState::Closing,
+                ConntrackState::Closed,
+                ConntrackState::TimeWait,
             ],
-            _ => &[Phase::OneWay, Phase::Replied],
+            _ => &[ConntrackState::Unreplied, ConntrackState::Assured],
         };
-        let of = |phase: &Phase| self.of(protocol, *phase);
-        phases.iter().map(of).min().unwrap_or(0)
+        let of = |state: &ConntrackState| self.of(protocol, *state);
+        states.iter().map(of).min().unwrap_or(0)
     }
 }
 
@@ -148,43 +148,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_phase_follows_from_what_both_directions_have_seen() {
+    fn a_state_follows_from_what_both_directions_have_seen() {
         const NONE: u16 = 0;
         const PACKET: u16 = ConntrackEntry::<V4>::PACKET;
         const FIN: u16 = PACKET | ConntrackEntry::<V4>::FIN;
         const RST: u16 = PACKET | ConntrackEntry::<V4>::RST;
-        for (protocol, forward, reply, phase) in [
-            (TCP, PACKET, NONE, Phase::Opening),
-            (TCP, PACKET, PACKET, Phase::Established),
-            (TCP, FIN, PACKET, Phase::Closing),
-            (TCP, PACKET, FIN, Phase::Closing),
-            (TCP, FIN, NONE, Phase::Closing),
-            (TCP, FIN, FIN, Phase::Closed),
-            (TCP, RST, PACKET, Phase::Closed),
-            (TCP, PACKET, RST, Phase::Closed),
-            (TCP, FIN, RST, Phase::Closed),
-            (UDP, PACKET, NONE, Phase::OneWay),
-            (UDP, PACKET, PACKET, Phase::Replied),
-            (UDP, NONE, PACKET, Phase::Replied),
-            (SCTP, PACKET, NONE, Phase::Opening),
-            (SCTP, PACKET, PACKET, Phase::Established),
-            (SCTP, FIN, PACKET, Phase::Closing),
-            (SCTP, PACKET, FIN, Phase::Closing),
-            (SCTP, FIN, FIN, Phase::Closed),
-            (SCTP, RST, PACKET, Phase::Closed),
-            (SCTP, PACKET, RST, Phase::Closed),
+        for (protocol, forward, reply, state) in [
+            (TCP, PACKET, NONE, ConntrackState::New),
+            (TCP, PACKET, PACKET, ConntrackState::Established),
+            (TCP, FIN, PACKET, ConntrackState::Closing),
+            (TCP, PACKET, FIN, ConntrackState::Closing),
+            (TCP, FIN, NONE, ConntrackState::Closing),
+            (TCP, FIN, FIN, ConntrackState::Closed),
+            (TCP, RST, PACKET, ConntrackState::Closed),
+            (TCP, PACKET, RST, ConntrackState::Closed),
+            (TCP, FIN, RST, ConntrackState::Closed),
+            (UDP, PACKET, NONE, ConntrackState::Unreplied),
+            (UDP, PACKET, PACKET, ConntrackState::Assured),
+            (UDP, NONE, PACKET, ConntrackState::Assured),
+            (SCTP, PACKET, NONE, ConntrackState::New),
+            (SCTP, PACKET, PACKET, ConntrackState::Established),
+            (SCTP, FIN, PACKET, ConntrackState::Closing),
+            (SCTP, PACKET, FIN, ConntrackState::Closing),
+            (SCTP, FIN, FIN, ConntrackState::Closed),
+            (SCTP, RST, PACKET, ConntrackState::Closed),
+            (SCTP, PACKET, RST, ConntrackState::Closed),
         ] {
-            let found = Phase::of(protocol, forward, reply, false);
-            assert_eq!(found, phase, "{protocol}: {forward:#x}, {reply:#x}");
-            let given_source = match phase {
-                Phase::Closed
+            let found = ConntrackState::of(protocol, forward, reply, false);
+            assert_eq!(found, state, "{protocol}: {forward:#x}, {reply:#x}");
+            let given_source = match state {
+                ConntrackState::Closed
                     if protocol == TCP && (forward | reply) & ConntrackEntry::<V4>::RST == 0 =>
                 {
-                    Phase::TimeWait
+                    ConntrackState::TimeWait
                 }
                 other => other,
             };
-            let found = Phase::of(protocol, forward, reply, true);
+            let found = ConntrackState::of(protocol, forward, reply, true);
             assert_eq!(
                 found, given_source,
                 "{protocol}: {forward:#x}, {reply:#x}, from a source that we gave"
@@ -203,20 +203,24 @@ mod tests {
     #[test]
     fn a_source_that_we_gave_is_kept_as_long_as_a_backend_may_hold_it() {
         let timeouts = Timeouts::default();
-        assert_eq!(timeouts.of(TCP, Phase::TimeWait), 60, "TCP_TIMEWAIT_LEN");
-        assert_eq!(timeouts.of(TCP, Phase::Closed), 10);
+        assert_eq!(
+            timeouts.of(TCP, ConntrackState::TimeWait),
+            60,
+            "TCP_TIMEWAIT_LEN"
+        );
+        assert_eq!(timeouts.of(TCP, ConntrackState::Closed), 10);
     }
 
     #[test]
     fn an_association_is_remembered_as_long_as_linux_does() {
         let timeouts = Timeouts::default();
-        for (phase, seconds) in [
-            (Phase::Opening, 3),
-            (Phase::Established, 210),
-            (Phase::Closing, 3),
-            (Phase::Closed, 10),
+        for (state, seconds) in [
+            (ConntrackState::New, 3),
+            (ConntrackState::Established, 210),
+            (ConntrackState::Closing, 3),
+            (ConntrackState::Closed, 10),
         ] {
-            assert_eq!(timeouts.of(SCTP, phase), seconds, "{phase:?}");
+            assert_eq!(timeouts.of(SCTP, state), seconds, "{state:?}");
         }
     }
 }

@@ -8,14 +8,15 @@ use shunt_common::{V4, V6};
 
 use crate::{
     conntrack::{
-        clock::Clock, conntrack_table::ConntrackTable, lifetime::Timeouts,
-        removed_for_room::RemovedForRoom, swept::Swept,
+        clock::Clock, conntrack_table::ConntrackTable, early_drops::EarlyDrops, lifetime::Timeouts,
+        swept::Swept,
     },
     error::DatapathError,
     maps::{family::FromIp, kernel_tables},
 };
 
 /// The conntrack tables and the clock that their entries are dated by.
+#[derive(Debug)]
 pub struct Conntrack {
     clock: Clock,
     pub(crate) v4: ConntrackTable<V4>,
@@ -24,15 +25,12 @@ pub struct Conntrack {
 
 impl Conntrack {
     /// Takes the tables out of the loaded object; what is removed for room is counted in
-    /// `removed_for_room`.
-    pub(crate) fn take(
-        ebpf: &mut Ebpf,
-        removed_for_room: &RemovedForRoom,
-    ) -> Result<Self, DatapathError> {
+    /// `early_drops`.
+    pub(crate) fn take(ebpf: &mut Ebpf, early_drops: &EarlyDrops) -> Result<Self, DatapathError> {
         Ok(Self {
             clock: Clock::open(ebpf)?,
-            v4: take(ebpf, removed_for_room)?,
-            v6: take(ebpf, removed_for_room)?,
+            v4: take(ebpf, early_drops)?,
+            v6: take(ebpf, early_drops)?,
         })
     }
 
@@ -74,10 +72,12 @@ impl Conntrack {
 /// Takes a family's table out of the object.
 fn take<F: FromIp>(
     ebpf: &mut Ebpf,
-    removed_for_room: &RemovedForRoom,
+    early_drops: &EarlyDrops,
 ) -> Result<ConntrackTable<F>, DatapathError> {
-    let name = F::TABLES.conntrack;
-    let entries = kernel_tables::take(ebpf, name)?;
-    ConntrackTable::new(entries, removed_for_room.clone())
-        .map_err(|source| DatapathError::Map { name, source })
+    let map = F::MAPS.conntrack;
+    let entries = kernel_tables::take(ebpf, map)?;
+    ConntrackTable::new(entries, early_drops.clone()).map_err(|source| DatapathError::Map {
+        name: map.name,
+        source,
+    })
 }

@@ -10,7 +10,7 @@ pub struct Swept {
     /// Entries that were removed because their time had come.
     pub removed: usize,
     /// Connections that were removed for room, before their time.
-    pub removed_for_room: usize,
+    pub early_drops: usize,
 }
 
 impl AddAssign for Swept {
@@ -18,10 +18,10 @@ impl AddAssign for Swept {
         let Self {
             kept,
             removed,
-            removed_for_room,
+            early_drops,
         } = other;
         self.kept += kept;
         self.removed += removed;
-        self.removed_for_room += removed_for_room;
+        self.early_drops += early_drops;
     }
 }

@@ -9,19 +9,19 @@ use crate::{
 
 /// Counts the writes on their way to `T`; each slot and each frontend counts as one.
 #[derive(Debug)]
-pub struct Counted<T> {
+pub(crate) struct Counted<T> {
     pub(crate) tables: T,
     writes: u64,
 }
 
 impl<T> Counted<T> {
     /// No write yet.
-    pub const fn new(tables: T) -> Self {
+    pub(crate) const fn new(tables: T) -> Self {
         Self { tables, writes: 0 }
     }
 
     /// How many writes there were.
-    pub const fn writes(&self) -> u64 {
+    pub(crate) const fn writes(&self) -> u64 {
         self.writes
     }
 }

@@ -2,22 +2,25 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use shunt_common::{Family, FrontendKey, SCTP, TCP, UDP, V4, V6};
-
+use shunt_common::{
+    Family, FrontendKey, SCTP, TCP, UDP, V4, V6,
+    registry::{FamilyConstants, FamilyMaps},
+};
 use shunt_model::Protocol;
 
-use crate::maps::table_names::TableNames;
-
 /// A family whose addresses are told from [`IpAddr`]s.
-pub trait FromIp: Family {
+pub(crate) trait FromIp: Family {
     /// The family's own addresses.
     type Ip: Into<IpAddr> + Copy;
 
     /// As people call it.
     const NAME: &'static str;
 
-    /// As its tables are called.
-    const TABLES: TableNames;
+    /// Its maps.
+    const MAPS: FamilyMaps;
+
+    /// Its constants in the programs.
+    const CONSTANTS: FamilyConstants;
 
     /// `ip` in network order.
     fn network_order(ip: Self::Ip) -> Self::Address;
@@ -33,7 +36,8 @@ impl FromIp for V4 {
     type Ip = Ipv4Addr;
 
     const NAME: &'static str = "IPv4";
-    const TABLES: TableNames = TableNames::V4;
+    const MAPS: FamilyMaps = FamilyMaps::V4;
+    const CONSTANTS: FamilyConstants = FamilyConstants::V4;
 
     fn network_order(ip: Ipv4Addr) -> u32 {
         u32::from_ne_bytes(ip.octets())
@@ -55,7 +59,8 @@ impl FromIp for V6 {
     type Ip = Ipv6Addr;
 
     const NAME: &'static str = "IPv6";
-    const TABLES: TableNames = TableNames::V6;
+    const MAPS: FamilyMaps = FamilyMaps::V6;
+    const CONSTANTS: FamilyConstants = FamilyConstants::V6;
 
     fn network_order(ip: Ipv6Addr) -> [u32; 4] {
         bytemuck::cast(ip.octets())
@@ -73,21 +78,23 @@ impl FromIp for V6 {
     }
 }
 
+// The programs compare with these numbers.
+const _: () = assert!(
+    Protocol::Tcp.number() == TCP
+        && Protocol::Udp.number() == UDP
+        && Protocol::Sctp.number() == SCTP
+);
+
 /// The table's key of a frontend, or `None` if it is of the other family.
-pub fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKey<F>> {
+pub(crate) fn table_key<F: FromIp>(key: &shunt_model::FrontendKey) -> Option<FrontendKey<F>> {
     let shunt_model::FrontendKey {
         address,
         port,
         protocol,
     } = *key;
-    let protocol = match protocol {
-        Protocol::Tcp => TCP,
-        Protocol::Udp => UDP,
-        Protocol::Sctp => SCTP,
-    };
     Some(FrontendKey::new(
         F::address(address)?,
         port.to_be(),
-        protocol,
+        protocol.number(),
     ))
 }

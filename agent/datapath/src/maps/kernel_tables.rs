@@ -10,7 +10,7 @@ use aya::{
     maps::{HashMap, IterableMap as _, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
 };
 use bytemuck::Pod;
-use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange};
+use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange, registry};
 use tracing::warn;
 
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
 
 /// The tables of one family in the kernel.
 #[derive(Debug)]
-pub struct KernelTables<F: Family> {
+pub(crate) struct KernelTables<F: Family> {
     frontends: HashMap<MapData, Raw<FrontendKey<F>>, u32>,
     cells: SharedArray<u64>,
     slots: SharedArray<Slot>,
@@ -39,32 +39,34 @@ pub struct KernelTables<F: Family> {
 
 impl<F: FromIp> KernelTables<F> {
     /// Takes the family's tables out of the loaded object.
-    pub fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
-        let names = F::TABLES;
+    pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+        let maps = F::MAPS;
         Ok(Self {
-            frontends: take(ebpf, names.frontends)?,
-            cells: shared(ebpf, names.cells)?,
-            slots: shared(ebpf, names.slots)?,
-            backends: shared(ebpf, names.backends)?,
-            source_ranges: take(ebpf, names.source_ranges)?,
+            frontends: take(ebpf, maps.frontends)?,
+            cells: shared(ebpf, maps.cells)?,
+            slots: shared(ebpf, maps.slots)?,
+            backends: shared(ebpf, maps.backends)?,
+            source_ranges: take(ebpf, maps.source_ranges)?,
         })
     }
 }
 
-/// Takes the table of this name out of the loaded object, as the type that it is used by.
-pub(crate) fn take<M>(ebpf: &mut Ebpf, name: &'static str) -> Result<M, DatapathError>
+/// Takes a table out of the loaded object, as the type that it is used by.
+pub(crate) fn take<M>(ebpf: &mut Ebpf, map: registry::Map) -> Result<M, DatapathError>
 where
     M: TryFrom<Map, Error = MapError>,
 {
+    let name = map.name;
     let map = ebpf.take_map(name).ok_or(DatapathError::Missing(name))?;
     M::try_from(map).map_err(|source| DatapathError::Map { name, source })
 }
 
-/// Maps the array of this name into memory, where it stays whatever becomes of the object.
+/// Maps an array into memory, where it stays whatever becomes of the object.
 pub(crate) fn shared<T: Pod>(
     ebpf: &Ebpf,
-    name: &'static str,
+    map: registry::Map,
 ) -> Result<SharedArray<T>, DatapathError> {
+    let name = map.name;
     let Map::Array(data) = ebpf.map(name).ok_or(DatapathError::Missing(name))? else {
         return Err(DatapathError::Missing(name));
     };

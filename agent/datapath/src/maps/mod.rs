@@ -8,7 +8,6 @@ pub(crate) mod kernel_tables;
 pub(crate) mod memory_tables;
 pub(crate) mod node_table;
 pub(crate) mod peers;
-pub(crate) mod table_names;
 pub(crate) mod table_sizes;
 pub(crate) mod table_use;
 pub(crate) mod tables;

@@ -16,7 +16,7 @@ use crate::{
 
 /// The table of one family, of one entry.
 #[derive(Debug)]
-pub struct NodeTable<F: FromIp> {
+pub(crate) struct NodeTable<F: FromIp> {
     table: SharedArray<NodeIps<F>>,
     /// The address for connections from outside to backends elsewhere, if it is a setting.
     snat: Option<F::Ip>,
@@ -33,20 +33,20 @@ impl<F: FromIp> NodeTable<F> {
         pods: &[IpNet],
     ) -> Result<Self, DatapathError> {
         let mut node = Self {
-            table: kernel_tables::shared(ebpf, F::TABLES.node)?,
+            table: kernel_tables::shared(ebpf, F::MAPS.node)?,
             snat,
             pods: pods.to_vec(),
         };
         // An earlier agent may have had other pods.
         node.set_pod_frontends(NodeIps::<F>::UNKNOWN);
         let own = [Some(hairpin), snat].into_iter().flatten();
-        node.expect(own.map(Into::into), false);
+        node.announce(own.map(Into::into), false);
         Ok(node)
     }
 
     /// Says that packets for these addresses are going to be translated, and, if they are `all` that
     /// the events know of, that there are no others.
-    pub fn expect(&mut self, mut addresses: impl Iterator<Item = IpAddr>, all: bool) {
+    pub(crate) fn announce(&mut self, mut addresses: impl Iterator<Item = IpAddr>, all: bool) {
         let is_of_pod =
             |ip| F::address(ip).is_some() && self.pods.iter().any(|pods| pods.contains(&ip));
         if addresses.any(is_of_pod) {
@@ -67,8 +67,8 @@ impl<F: FromIp> NodeTable<F> {
 
     /// Makes `own` the node's addresses; those of the other family are left out. Gives the number
     /// of writes.
-    pub fn set(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
-        self.expect(own.iter().copied(), false);
+    pub(crate) fn set(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
+        self.announce(own.iter().copied(), false);
         let own: BTreeSet<F::Address> = own.iter().filter_map(|ip| F::address(*ip)).collect();
         if own.len() > NodeIps::<F>::CAPACITY {
             warn!(

@@ -17,22 +17,23 @@ use rtnetlink::{
     },
     sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
 };
+use shunt_common::registry;
 use tracing::warn;
 
 use crate::{error::DatapathError, maps::kernel_tables};
 
 /// The table of these interfaces, by index.
 #[derive(Debug)]
-pub struct Peers(HashMap<MapData, u32, u32>);
+pub(crate) struct Peers(HashMap<MapData, u32, u32>);
 
 impl Peers {
     /// The object's table.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
-        kernel_tables::take(ebpf, "PEERS").map(Self)
+        kernel_tables::take(ebpf, registry::PEERS).map(Self)
     }
 
     /// Makes those of `interfaces` whose other ends are elsewhere all that the table has.
-    pub fn set(&mut self, interfaces: &BTreeSet<u32>) {
+    pub(crate) fn set(&mut self, interfaces: &BTreeSet<u32>) {
         if let Err(error) = self.try_set(interfaces) {
             // What is not in the table goes through the stack.
             warn!(%error, "some packets to pods go through the stack in spite of --redirect");

@@ -1,6 +1,8 @@
-//! How large the tables are, and which flags say so.
+//! How large the tables are.
 
-use crate::maps::{families::Families, table_names::TableNames};
+use shunt_common::registry::{self, FamilyMaps, Map, Size};
+
+use crate::maps::families::Families;
 
 /// How many entries the tables of each family have.
 #[derive(Debug, Clone, Copy)]
@@ -35,43 +37,41 @@ impl Default for TableSizes {
     }
 }
 
-/// A table whose size is a setting.
+/// A table, and the number of entries to create it with.
 #[derive(Debug, Clone, Copy)]
 pub struct SizedTable {
-    /// Its name in the object.
-    pub name: &'static str,
-    /// The number of entries to create it with.
+    /// Which.
+    pub map: Map,
+    /// How many entries.
     pub entries: u32,
-    /// The flag that says so.
-    pub flag: &'static str,
 }
 
 impl TableSizes {
-    /// The tables whose sizes these are. Those of a family that is not translated have one entry.
-    pub fn tables(&self, families: Families) -> Vec<SizedTable> {
-        let of = |names, is_translated: bool| {
-            let mut tables = self.tables_of(names);
-            if !is_translated {
-                for table in &mut tables {
-                    table.entries = 1;
-                    table.flag = "--ip-families";
-                }
-            }
-            tables
+    /// The tables that are not as large as the object says. Those of a family that is not
+    /// translated have one entry, as have those for redirecting if nothing `redirects`.
+    pub fn tables(&self, families: Families, redirects: bool) -> Vec<SizedTable> {
+        let of_family = |maps: FamilyMaps, is_translated: bool| {
+            let maps = maps.all().into_iter();
+            maps.filter_map(move |map| {
+                let entries = self.entries(map.size, redirects)?;
+                Some(SizedTable {
+                    map,
+                    entries: if is_translated { entries } else { 1 },
+                })
+            })
         };
-        [
-            of(&TableNames::V4, families.ipv4),
-            of(&TableNames::V6, families.ipv6),
-        ]
-        .concat()
+        let shared = registry::SHARED.into_iter().filter_map(|map| {
+            let entries = self.entries(map.size, redirects)?;
+            Some(SizedTable { map, entries })
+        });
+        of_family(FamilyMaps::V4, families.ipv4)
+            .chain(of_family(FamilyMaps::V6, families.ipv6))
+            .chain(shared)
+            .collect()
     }
 
-    fn tables_of(&self, names: &TableNames) -> [SizedTable; 8] {
-        let sized = |name, entries, flag| SizedTable {
-            name,
-            entries,
-            flag,
-        };
+    /// How many entries a table of this size has; `None` if the object says it.
+    const fn entries(&self, size: Size, redirects: bool) -> Option<u32> {
         let Self {
             frontends,
             slots,
@@ -81,15 +81,44 @@ impl TableSizes {
             source_ranges,
             fragments,
         } = *self;
-        [
-            sized(names.frontends, frontends, "--max-frontends"),
-            sized(names.cells, frontends, "--max-frontends"),
-            sized(names.slots, slots, "--max-slots"),
-            sized(names.backends, backends, "--max-backends"),
-            sized(names.conntrack, conntrack, "--max-conntrack"),
-            sized(names.affinity, affinity, "--max-affinity"),
-            sized(names.source_ranges, source_ranges, "--max-source-ranges"),
-            sized(names.fragments, fragments, "--fragments"),
-        ]
+        match size {
+            Size::Frontends => Some(frontends),
+            Size::Slots => Some(slots),
+            Size::Backends => Some(backends),
+            Size::Conntrack => Some(conntrack),
+            Size::Affinity => Some(affinity),
+            Size::SourceRanges => Some(source_ranges),
+            Size::Fragments => Some(fragments),
+            Size::Redirect if !redirects => Some(1),
+            Size::Redirect | Size::Fixed => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_that_is_not_translated_takes_no_memory() {
+        let families = Families {
+            ipv4: true,
+            ipv6: false,
+        };
+        let tables = TableSizes::default().tables(families, true);
+        let entries = |wanted: Map| {
+            let table = tables.iter().find(|table| table.map == wanted);
+            table.map(|table| table.entries)
+        };
+        assert_eq!(entries(FamilyMaps::V4.slots), Some(1 << 20));
+        assert_eq!(entries(FamilyMaps::V6.slots), Some(1));
+        assert_eq!(entries(FamilyMaps::V4.node), None, "as the object says");
+        assert_eq!(entries(registry::PEERS), None, "as the object says");
+        let tables = TableSizes::default().tables(families, false);
+        assert!(
+            tables
+                .iter()
+                .any(|table| table.map == registry::PEERS && table.entries == 1)
+        );
     }
 }

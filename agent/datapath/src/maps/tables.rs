@@ -24,6 +24,10 @@ pub trait Tables<F: Family> {
     fn capacity(&self) -> Capacity;
 
     /// Every entry of the frontend table as it is now, whoever wrote it; its index may be any.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
     fn frontends(&self) -> Result<Vec<(FrontendKey<F>, u32)>, TableError>;
 
     /// The cell of the frontend with this index.
@@ -47,21 +51,45 @@ pub trait Tables<F: Family> {
 
     /// Adds frontends with their indexes, one after the other. On `Err` none of them is in the
     /// table.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room, or the kernel refuses.
     fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError>;
 
     /// Removes a frontend; one that is not there is no error.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses; it is there then.
     fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError>;
 
     /// Every entry of the source range table as it is now: prefix length in bits, and the range.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read.
     fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<F>)>, TableError>;
 
     /// Adds a source range of `bits` bits. On `Err` the table is as it was.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room, or the kernel refuses.
     fn insert_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError>;
 
     /// Removes a source range; one that is not there is no error.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses; it is there then.
     fn remove_source_range(&mut self, bits: u32, range: SourceRange<F>) -> Result<(), TableError>;
 
     /// Returns when no packet that is on its way through a program can have seen what earlier
     /// writes replaced.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait; nothing may be taken for free then.
     fn wait_for_readers(&mut self) -> Result<(), TableError>;
 }

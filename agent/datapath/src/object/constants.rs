@@ -3,7 +3,7 @@
 use aya::EbpfLoader;
 use bytemuck::Zeroable as _;
 use ipnet::IpNet;
-use shunt_common::{Cidr, PodCidrs, PortRange, V4, V6};
+use shunt_common::{Cidr, PodCidrs, PortRange, V4, V6, registry};
 
 use crate::{
     error::DatapathError,
@@ -71,10 +71,10 @@ impl Constants {
         v4.set(loader);
         v6.set(loader);
         loader
-            .override_global("SNAT_PORTS", snat_ports, true)
-            .override_global("REJECT_INTERVAL_NS", reject_interval, true)
-            .override_global("REJECT_BURST", reject_burst, true)
-            .override_global("REDIRECT", redirect, true)
+            .override_global(registry::SNAT_PORTS.name, snat_ports, true)
+            .override_global(registry::REJECT_INTERVAL.name, reject_interval, true)
+            .override_global(registry::REJECT_BURST.name, reject_burst, true)
+            .override_global(registry::REDIRECT.name, redirect, true)
             .override_global(aya_log::LEVEL, log_level, true);
     }
 }
@@ -95,8 +95,8 @@ impl<F: FromIp> OfFamily<F> {
 
     fn set<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
         loader
-            .override_global(F::TABLES.pod_cidrs, &self.pod_cidrs, true)
-            .override_global(F::TABLES.hairpin_ip, &self.hairpin_ip, true);
+            .override_global(F::CONSTANTS.pod_cidrs.name, &self.pod_cidrs, true)
+            .override_global(F::CONSTANTS.hairpin_ip.name, &self.hairpin_ip, true);
     }
 }
 

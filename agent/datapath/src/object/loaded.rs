@@ -12,7 +12,8 @@ use crate::{
 };
 
 /// The object in the kernel, and where its programs are pinned.
-pub struct Loaded {
+#[derive(Debug)]
+pub(crate) struct Loaded {
     ebpf: Ebpf,
     pins: Option<Pins>,
 }
@@ -23,7 +24,7 @@ impl Loaded {
     /// # Errors
     ///
     /// If the kernel does not take them.
-    pub fn new(ebpf: Ebpf, pins: Option<Pins>) -> Result<Self, DatapathError> {
+    pub(crate) fn new(ebpf: Ebpf, pins: Option<Pins>) -> Result<Self, DatapathError> {
         let mut loaded = Self { ebpf, pins };
         for name in [EGRESS, INGRESS] {
             loaded.program(name)?;
@@ -38,7 +39,10 @@ impl Loaded {
     /// # Errors
     ///
     /// If there is none, or the kernel does not take it.
-    pub fn program(&mut self, name: &'static str) -> Result<&mut SchedClassifier, DatapathError> {
+    pub(crate) fn program(
+        &mut self,
+        name: &'static str,
+    ) -> Result<&mut SchedClassifier, DatapathError> {
         let program = classifier(&mut self.ebpf, name)?;
         if program.fd().is_err() {
             program
@@ -52,12 +56,12 @@ impl Loaded {
     }
 
     /// Where things are pinned, if they are.
-    pub const fn pins(&self) -> Option<&Pins> {
+    pub(crate) const fn pins(&self) -> Option<&Pins> {
         self.pins.as_ref()
     }
 
     /// The object's tables, and the programs' log.
-    pub const fn ebpf_mut(&mut self) -> &mut Ebpf {
+    pub(crate) const fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
 }

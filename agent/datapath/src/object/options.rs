@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How much the programs say of packets, through aya-log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PacketLog {
     /// Nothing; the verifier removes the code.
     #[default]

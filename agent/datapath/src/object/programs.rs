@@ -4,10 +4,10 @@
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
 
 /// The program at the ingress of a client's interface.
-pub const INGRESS: &str = "tc_ingress";
+pub(crate) const INGRESS: &str = "tc_ingress";
 /// The program at its egress.
-pub const EGRESS: &str = "tc_egress";
+pub(crate) const EGRESS: &str = "tc_egress";
 /// The program at the ingress of an interface whose packets have no link-layer header.
-pub const INGRESS_L3: &str = "tc_ingress_l3";
+pub(crate) const INGRESS_L3: &str = "tc_ingress_l3";
 /// The program at its egress.
-pub const EGRESS_L3: &str = "tc_egress_l3";
+pub(crate) const EGRESS_L3: &str = "tc_egress_l3";

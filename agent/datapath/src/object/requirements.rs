@@ -4,7 +4,10 @@ use aya::{
     programs::{ProgramError, ProgramType},
     sys::{BpfHelper, is_helper_supported},
 };
-use aya_obj::generated::bpf_func_id::*;
+use aya_obj::generated::bpf_func_id::{
+    BPF_FUNC_ktime_get_coarse_ns, BPF_FUNC_loop, BPF_FUNC_redirect_neigh, BPF_FUNC_redirect_peer,
+    BPF_FUNC_ringbuf_discard, BPF_FUNC_ringbuf_reserve, BPF_FUNC_ringbuf_submit,
+};
 use nix::sys::utsname::uname;
 
 use crate::error::DatapathError;
@@ -28,7 +31,7 @@ const HELPERS: [(BpfHelper, &str, &str); 7] = [
 ];
 
 /// Why the kernel does not take the program `name`: what it lacks, or else what it says itself.
-pub fn explain(name: &'static str, source: ProgramError) -> DatapathError {
+pub(crate) fn explain(name: &'static str, source: ProgramError) -> DatapathError {
     let lacks = |helper: BpfHelper| {
         is_helper_supported(ProgramType::SchedClassifier, helper).is_ok_and(|has| !has)
     };
@@ -55,7 +58,9 @@ mod tests {
 
     use aya_obj::{
         Object,
-        generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_CALL},
+        generated::{
+            BPF_CALL, BPF_JMP, BPF_PSEUDO_CALL, bpf_func_id::BPF_FUNC_probe_read_kernel_str,
+        },
     };
 
     use super::*;

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use crate::pins::{
     bpffs,
-    directory::{LINKS, MAPS, PROGRAMS, list, remove},
+    directory::{LAYOUT, LINKS, MAPS, PROGRAMS, list, remove},
     error::PinError,
     lock::Lock,
 };
@@ -50,7 +50,8 @@ pub(crate) fn cleanup(
 
 /// Removes a directory with its entries, each by `remove`; gives how many they were.
 fn empty(folder: &Path, remove: fn(&Path) -> Result<(), PinError>) -> Result<usize, PinError> {
-    let entries = list(folder)?;
+    let mut entries = list(folder)?;
+    entries.sort_by_key(|entry| entry.ends_with(LAYOUT));
     for entry in &entries {
         remove(entry)?;
     }

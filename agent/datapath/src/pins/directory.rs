@@ -6,12 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::programs::SchedClassifier;
+use aya::{maps::MapData, programs::SchedClassifier};
 
 use crate::pins::{bpffs, error::PinError, lock::Lock, namespace};
 
 /// The folder of the tables.
 pub(crate) const MAPS: &str = "maps";
+/// The table with the version of the others. It is pinned before them and removed after them, so
+/// wherever they are, it is.
+pub(super) const LAYOUT: &str = "LAYOUT";
 /// The folder of the programs.
 pub(crate) const PROGRAMS: &str = "programs";
 /// The folder of the links.
@@ -19,7 +22,7 @@ pub(crate) const LINKS: &str = "links";
 
 /// A pin directory that is ours until this is dropped.
 #[derive(Debug)]
-pub struct Pins {
+pub(crate) struct Pins {
     pub(super) dir: PathBuf,
     /// The inode of our network namespace: an interface's index means nothing in another one.
     namespace: u64,
@@ -28,7 +31,7 @@ pub struct Pins {
 
 /// A pinned link.
 #[derive(Debug)]
-pub struct LinkPin {
+pub(crate) struct LinkPin {
     /// Where it is pinned.
     pub path: PathBuf,
     /// The interface's index and the hook's name; `None` if it is not one of our network namespace.
@@ -41,7 +44,7 @@ impl Pins {
     /// # Errors
     ///
     /// If it cannot be made or somebody else has it.
-    pub fn open(dir: &Path) -> Result<Self, PinError> {
+    pub(crate) fn open(dir: &Path) -> Result<Self, PinError> {
         bpffs::ensure(dir)?;
         let lock = Lock::take(dir)?;
         for folder in [MAPS, PROGRAMS, LINKS] {
@@ -61,18 +64,18 @@ impl Pins {
     }
 
     /// Where the table of this name is pinned, or is to be.
-    pub fn map(&self, name: &str) -> PathBuf {
+    pub(crate) fn map(&self, name: &str) -> PathBuf {
         self.dir.join(MAPS).join(name)
     }
 
     /// Where the link of the hook of this name of the interface with this index is to be pinned.
-    pub fn link(&self, index: u32, hook: &str) -> PathBuf {
+    pub(crate) fn link(&self, index: u32, hook: &str) -> PathBuf {
         let name = format!("{}-{index}-{hook}", self.namespace);
         self.dir.join(LINKS).join(name)
     }
 
     /// The links that are pinned.
-    pub fn links(&self) -> Result<Vec<LinkPin>, PinError> {
+    pub(crate) fn links(&self) -> Result<Vec<LinkPin>, PinError> {
         let paths = list(&self.dir.join(LINKS))?.into_iter();
         Ok(paths
             .map(|path| {
@@ -85,8 +88,36 @@ impl Pins {
             .collect())
     }
 
+    /// Pins a table in place of the one that has the name, if any.
+    pub(crate) fn replace_map(&self, name: &str, table: &MapData) -> Result<(), PinError> {
+        let path = self.map(name);
+        let new = self.map(&format!("{name}-new"));
+        remove(&new)?;
+        table
+            .pin(&new)
+            .map_err(PinError::object("pinning the table", &new))?;
+        fs::rename(&new, &path).map_err(PinError::io("replacing the table", &path))
+    }
+
+    /// Removes the tables that are not to be `kept`, by name. Gives how many they were.
+    pub(super) fn remove_tables_but(&self, kept: &[&str]) -> Result<usize, PinError> {
+        let mut removed = 0;
+        for path in list(&self.dir.join(MAPS))? {
+            let name = path.file_name().and_then(OsStr::to_str);
+            if !name.is_some_and(|name| name == LAYOUT || kept.contains(&name)) {
+                remove(&path)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
     /// Pins a program in place of the one that has the name, if any.
-    pub fn pin_program(&self, name: &str, program: &mut SchedClassifier) -> Result<(), PinError> {
+    pub(crate) fn pin_program(
+        &self,
+        name: &str,
+        program: &mut SchedClassifier,
+    ) -> Result<(), PinError> {
         let path = self.dir.join(PROGRAMS).join(name);
         // A bpffs takes no names with dots.
         let new = self.dir.join(PROGRAMS).join(format!("{name}-new"));

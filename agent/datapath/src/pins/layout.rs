@@ -1,167 +1,244 @@
-//! Which version of the tables is pinned.
+//! Which version of the tables is pinned, and whether this agent can adopt them.
 
 use std::path::Path;
 
 use aya::maps::{Array, Map, MapData, MapInfo};
-use aya_obj::{EbpfSectionKind, Object};
+use shunt_common::registry;
 
-use crate::{
-    error::DatapathError,
-    maps::{table_names::REDIRECT_TABLES, table_sizes::SizedTable},
-    pins::{
-        directory::{self, Pins, list, remove},
-        error::PinError,
-    },
-    publish::fingerprint::fingerprint,
+use crate::pins::{
+    directory::{LAYOUT, MAPS, Pins, list},
+    error::PinError,
 };
 
-/// Changes whenever the meaning of a pinned table does in a way that its sizes do not tell.
-const VERSION: u64 = 3;
-
-/// The table with the version and the fingerprint of the others. It is pinned before them and
-/// removed after them, so wherever they are, it is.
-const LAYOUT: &str = "LAYOUT";
-
-/// A table that begins anew when it does not fit, instead of being refused.
-const COUNTERS: &str = "COUNTERS";
-
-/// What the object says of one of its tables.
+/// How a table that is pinned has to be laid out.
 #[derive(Debug)]
-struct Table {
-    name: String,
-    kind: u32,
-    key_size: u32,
-    value_size: u32,
-    flags: u32,
-    entries: u32,
-    /// Whether a flag of the agent sets the number of entries.
-    sized: bool,
+pub(crate) struct TableLayout {
+    /// Which.
+    pub(crate) map: registry::Map,
+    /// The kernel's number of its type.
+    pub(crate) kind: u32,
+    /// How long a key is, in bytes.
+    pub(crate) key_size: u32,
+    /// How long a value is, in bytes.
+    pub(crate) value_size: u32,
+    /// The flags that it is made with.
+    pub(crate) flags: u32,
+    /// How many entries it has; `None` if a setting says so, and the pinned one may have another.
+    pub(crate) entries: Option<u32>,
+    /// What to do with a pinned one that is another.
+    pub(crate) misfit: Misfit,
 }
 
-/// The tables that are pinned: all of the object but its constants, its log and those of
-/// `--redirect`.
+/// What becomes of a pinned table that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// It is refused, and with it all that is pinned.
+    Refused,
+    /// A new one replaces it, with what can be copied.
+    Copied,
+}
+
+/// The tables that are pinned, as this version has them.
 #[derive(Debug)]
-pub struct Layout(Vec<Table>);
+pub(crate) struct Layout {
+    version: u64,
+    tables: Vec<TableLayout>,
+    before: Option<Before>,
+}
+
+/// The version before, if it can hand over.
+#[derive(Debug)]
+struct Before {
+    version: u64,
+    /// The tables that are laid out otherwise since.
+    tables: Vec<TableLayout>,
+}
+
+/// What is pinned, and can be adopted.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The names of the tables that have to be copied.
+    pub(crate) copied: Vec<&'static str>,
+    /// Whether the version before is to hand over.
+    pub(crate) hands_over: bool,
+}
+
+/// What the table [`LAYOUT`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    /// The version of the layouts.
+    version: u64,
+    /// 0, or what agents that pinned every map of their object put there: a hash of all of them. It
+    /// stays as it is found, so that such an agent can take its own tables back.
+    fingerprint: u64,
+}
 
 impl Layout {
-    /// The tables of `object`, of which `sized` have the sizes that flags say.
-    pub fn of(object: &[u8], sized: &[SizedTable]) -> Result<Self, DatapathError> {
-        let object = Object::parse(object)
-            .map_err(|error| DatapathError::Load(aya::EbpfError::ParseError(error)))?;
-        let maps = object.maps.iter().filter(|(name, map)| {
-            matches!(
-                map.section_kind(),
-                EbpfSectionKind::Maps | EbpfSectionKind::BtfMaps
-            ) && *name != "AYA_LOGS"
-                && !REDIRECT_TABLES.contains(&name.as_str())
-        });
-        let mut tables: Vec<Table> = maps
-            .map(|(name, map)| Table {
-                kind: map.map_type(),
-                key_size: map.key_size(),
-                value_size: map.value_size(),
-                flags: map.map_flags(),
-                entries: map.max_entries(),
-                sized: sized.iter().any(|table| table.name == name),
-                name: name.clone(),
-            })
-            .collect();
-        tables.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self(tables))
+    /// The tables of state, with their layouts of this version.
+    pub(crate) const fn new(version: u64, tables: Vec<TableLayout>) -> Self {
+        Self {
+            version,
+            tables,
+            before: None,
+        }
     }
 
-    /// The names of the tables.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|table| table.name.as_str())
+    /// As this, and the version before can hand over, in which these `tables` are laid out as is
+    /// said here.
+    #[cfg(feature = "next-layout")]
+    #[must_use]
+    pub(crate) fn after(self, version: u64, tables: Vec<TableLayout>) -> Self {
+        Self {
+            before: Some(Before { version, tables }),
+            ..self
+        }
     }
 
-    /// Makes sure that what is pinned can be adopted: the whole is of this layout, or nothing is
-    /// there yet.
-    pub fn check(&self, pins: &Pins) -> Result<(), PinError> {
-        let incompatible = |difference: String| PinError::Incompatible {
-            path: pins.dir.clone(),
-            difference,
-        };
-        let ours = [VERSION, self.fingerprint()];
+    /// The tables.
+    pub(crate) fn maps(&self) -> impl Iterator<Item = registry::Map> {
+        self.tables.iter().map(|table| table.map)
+    }
+
+    /// Removes what else is pinned of tables. It is of another version, whose programs no hook has any
+    /// more: nobody goes on writing it. Gives how many tables that were.
+    ///
+    /// # Errors
+    ///
+    /// If the file system refuses.
+    pub(crate) fn remove_others(&self, pins: &Pins) -> Result<usize, PinError> {
+        let ours: Vec<&str> = self.maps().map(|map| map.pin).collect();
+        pins.remove_tables_but(&ours)
+    }
+
+    /// Makes sure that what is pinned can be adopted: each table is of this layout, or not there
+    /// yet.
+    ///
+    /// # Errors
+    ///
+    /// If a table is another, or the version of all.
+    pub(crate) fn check(&self, pins: &Pins) -> Result<Found, PinError> {
+        let mut result = Found::default();
         let path = pins.map(LAYOUT);
         if path.exists() {
-            let found = read(&path)?;
-            if found != Some(ours) {
-                let text =
-                    |[version, fingerprint]: [u64; 2]| format!("{version}/{fingerprint:016x}");
-                let found = found.map_or_else(
-                    || "an unknown layout".to_owned(),
-                    |found| format!("layout {}", text(found)),
-                );
-                return Err(incompatible(format!("have {found}, not {}", text(ours))));
-            }
-        } else if list(&pins.dir.join(directory::MAPS))?.is_empty() {
-            write(&path, ours)?;
+            result.hands_over = self.check_stamp(pins, read(&path)?)?;
+        } else if list(&pins.dir.join(MAPS))?.is_empty() {
+            let stamp = Stamp {
+                version: self.version,
+                fingerprint: 0,
+            };
+            write(&path, stamp)?;
         } else {
-            return Err(incompatible("do not say which layout they have".to_owned()));
+            let difference = "do not say which layout they have".to_owned();
+            return Err(incompatible(pins, difference));
         }
-        for table in &self.0 {
-            let path = pins.map(&table.name);
+        let before = self.before.iter().filter(|_| result.hands_over);
+        for table in self
+            .tables
+            .iter()
+            .chain(before.flat_map(|before| &before.tables))
+        {
+            let path = pins.map(table.map.pin);
             if !path.exists() {
                 continue;
             }
             let info = MapInfo::from_pin(&path)
                 .map_err(PinError::object("looking at the table", &path))?;
-            if !table.is_like(&info) {
-                if table.name != COUNTERS {
-                    return Err(incompatible(format!("have another {}", table.name)));
+            match (table.difference(&info), table.misfit) {
+                (None, _) => {}
+                (Some(_), Misfit::Copied) => result.copied.push(table.map.name),
+                (Some(difference), Misfit::Refused) => {
+                    let name = table.map.pin;
+                    let difference = format!("have another {name} ({difference})");
+                    return Err(incompatible(pins, difference));
                 }
-                remove(&path)?;
             }
         }
-        Ok(())
+        Ok(result)
     }
 
-    /// Of what the tables are.
-    fn fingerprint(&self) -> u64 {
-        let tables = self.0.iter().filter(|table| table.name != COUNTERS);
-        let bytes = tables.flat_map(|table| {
-            let Table {
-                name,
-                kind,
-                key_size,
-                value_size,
-                flags,
-                entries,
-                sized,
-            } = table;
-            let entries = if *sized { 0 } else { *entries };
-            format!("{name} {kind} {key_size} {value_size} {flags} {entries}\n").into_bytes()
-        });
-        fingerprint(bytes)
+    /// Whether the version before is to hand over; `Err` if what is found is neither its nor ours.
+    fn check_stamp(&self, pins: &Pins, found: Option<Stamp>) -> Result<bool, PinError> {
+        let before = self.before.as_ref().map(|before| before.version);
+        let found = match found {
+            Some(Stamp { version, .. }) if version == self.version => return Ok(false),
+            Some(Stamp { version, .. }) if Some(version) == before => return Ok(true),
+            Some(Stamp { version, .. }) => format!("layout {version}"),
+            None => "an unknown layout".to_owned(),
+        };
+        let difference = format!("have {found}, not {}", self.version);
+        Err(incompatible(pins, difference))
     }
 }
 
-impl Table {
-    fn is_like(&self, info: &MapInfo) -> bool {
-        info.map_type().is_ok_and(|kind| kind as u32 == self.kind)
-            && info.key_size() == self.key_size
-            && info.value_size() == self.value_size
-            && info.map_flags() == self.flags
-            && (self.sized || info.max_entries() == self.entries)
+#[cfg(feature = "next-layout")]
+impl Layout {
+    /// Says of what is pinned that it is of this version.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(crate) fn stamp(&self, pins: &Pins) -> Result<(), PinError> {
+        let path = pins.map(LAYOUT);
+        let failed = || PinError::object("writing the table", &path);
+        let fingerprint = read(&path)?.map_or(0, |stamp| stamp.fingerprint);
+        let data = MapData::from_pin(&path).map_err(failed())?;
+        let mut array = Array::<_, [u64; 2]>::try_from(Map::Array(data)).map_err(failed())?;
+        array
+            .set(0, [self.version, fingerprint], 0)
+            .map_err(failed())
+    }
+}
+
+impl TableLayout {
+    /// What is other than it has to be, in words.
+    fn difference(&self, info: &MapInfo) -> Option<String> {
+        let kind = info.map_type().map_or(0, |kind| kind as u32);
+        let found = [
+            ("type", kind, self.kind),
+            ("key size", info.key_size(), self.key_size),
+            ("value size", info.value_size(), self.value_size),
+            ("flags", info.map_flags(), self.flags),
+            (
+                "entries",
+                info.max_entries(),
+                self.entries.unwrap_or_else(|| info.max_entries()),
+            ),
+        ];
+        let (what, found, ours) = found.into_iter().find(|(_, found, ours)| found != ours)?;
+        Some(format!("{what} {found}, not {ours}"))
+    }
+}
+
+fn incompatible(pins: &Pins, difference: String) -> PinError {
+    PinError::Incompatible {
+        path: pins.dir.clone(),
+        difference,
     }
 }
 
 /// What the table at `path` says; `None` if it is another kind of table.
-fn read(path: &Path) -> Result<Option<[u64; 2]>, PinError> {
+fn read(path: &Path) -> Result<Option<Stamp>, PinError> {
     let failed = || PinError::object("reading the table", path);
     let data = MapData::from_pin(path).map_err(failed())?;
     let Ok(array) = Array::<_, [u64; 2]>::try_from(Map::Array(data)) else {
         return Ok(None);
     };
-    array.get(&0, 0).map(Some).map_err(failed())
+    let [version, fingerprint] = array.get(&0, 0).map_err(failed())?;
+    Ok(Some(Stamp {
+        version,
+        fingerprint,
+    }))
 }
 
-/// Pins a table that says `layout`; it has its content before it has its name.
-fn write(path: &Path, layout: [u64; 2]) -> Result<(), PinError> {
+/// Pins a table that says `stamp`; it has its content before it has its name.
+fn write(path: &Path, stamp: Stamp) -> Result<(), PinError> {
     let failed = || PinError::object("pinning the table", path);
+    let Stamp {
+        version,
+        fingerprint,
+    } = stamp;
     let mut array = Array::<_, [u64; 2]>::create(1, 0).map_err(failed())?;
-    array.set(0, layout, 0).map_err(failed())?;
+    array.set(0, [version, fingerprint], 0).map_err(failed())?;
     array
         .pin(path)
         .map_err(PinError::object("pinning the table", path))

@@ -6,7 +6,7 @@ use fixedbitset::FixedBitSet;
 
 /// Hands out indexes below a capacity, the last freed first.
 #[derive(Debug)]
-pub struct IndexAllocator {
+pub(crate) struct IndexAllocator {
     capacity: u32,
     next: u32,
     freed: Vec<u32>,
@@ -14,7 +14,7 @@ pub struct IndexAllocator {
 
 impl IndexAllocator {
     /// All indexes below `capacity` are free.
-    pub const fn new(capacity: u32) -> Self {
+    pub(crate) const fn new(capacity: u32) -> Self {
         Self {
             capacity,
             next: 0,
@@ -23,7 +23,7 @@ impl IndexAllocator {
     }
 
     /// All indexes below `capacity` are free but those of `used`.
-    pub fn with_used(capacity: u32, used: &FixedBitSet) -> Self {
+    pub(crate) fn with_used(capacity: u32, used: &FixedBitSet) -> Self {
         let next = used
             .maximum()
             .map_or(0, |last| last as u32 + 1)
@@ -39,12 +39,12 @@ impl IndexAllocator {
     }
 
     /// How many indexes are free.
-    pub fn free_count(&self) -> u32 {
+    pub(crate) fn free_count(&self) -> u32 {
         self.freed.len() as u32 + self.capacity - self.next
     }
 
     /// An index that nobody has, or `None` if there is none.
-    pub fn allocate(&mut self) -> Option<u32> {
+    pub(crate) fn allocate(&mut self) -> Option<u32> {
         self.freed.pop().or_else(|| {
             (self.next < self.capacity).then(|| {
                 self.next += 1;
@@ -54,7 +54,7 @@ impl IndexAllocator {
     }
 
     /// Takes back an index that [`Self::allocate`] gave.
-    pub fn free(&mut self, index: u32) {
+    pub(crate) fn free(&mut self, index: u32) {
         self.freed.push(index);
     }
 }
@@ -62,7 +62,7 @@ impl IndexAllocator {
 /// Hands out contiguous ranges, each the smallest free one that fits; neighbours that are free
 /// become one.
 #[derive(Debug)]
-pub struct RangeAllocator {
+pub(crate) struct RangeAllocator {
     /// Free ranges: offset to length.
     by_offset: BTreeMap<u32, u32>,
     /// The same: (length, offset).
@@ -71,7 +71,7 @@ pub struct RangeAllocator {
 
 impl RangeAllocator {
     /// Everything below `capacity` is free.
-    pub fn new(capacity: u32) -> Self {
+    pub(crate) fn new(capacity: u32) -> Self {
         let mut allocator = Self {
             by_offset: BTreeMap::new(),
             by_length: BTreeSet::new(),
@@ -84,7 +84,7 @@ impl RangeAllocator {
 
     /// Everything below `capacity` is free but the ranges of `used`, (offset, length), which are
     /// sorted and do not overlap.
-    pub fn with_used(capacity: u32, used: &[(u32, u32)]) -> Self {
+    pub(crate) fn with_used(capacity: u32, used: &[(u32, u32)]) -> Self {
         let mut allocator = Self::new(0);
         let mut end = 0;
         for &(offset, length) in used.iter().chain([&(capacity, 0)]) {
@@ -97,13 +97,13 @@ impl RangeAllocator {
     }
 
     /// How much is free, in however many pieces.
-    pub fn free_count(&self) -> u32 {
+    pub(crate) fn free_count(&self) -> u32 {
         self.by_offset.values().sum()
     }
 
     /// The offset of a range of `length`, or `None` if no free range is that long. A range of
     /// length 0 is at offset 0 and takes nothing.
-    pub fn allocate(&mut self, length: u32) -> Option<u32> {
+    pub(crate) fn allocate(&mut self, length: u32) -> Option<u32> {
         if length == 0 {
             return Some(0);
         }
@@ -116,7 +116,7 @@ impl RangeAllocator {
     }
 
     /// Takes back a range that [`Self::allocate`] gave.
-    pub fn free(&mut self, mut offset: u32, mut length: u32) {
+    pub(crate) fn free(&mut self, mut offset: u32, mut length: u32) {
         if length == 0 {
             return;
         }

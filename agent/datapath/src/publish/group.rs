@@ -6,27 +6,33 @@ use shunt_common::{Backend, Cell};
 
 use shunt_model::{BackendSet, Clients, Frontend, Refusal, ServiceId, TrafficPolicy};
 
-use crate::{maps::family::FromIp, publish::fingerprint::fingerprint};
+use crate::maps::family::FromIp;
 
 /// Which service port.
 ///
 /// Backends belong to a service port: its frontends share them, and a connection that remembers
 /// one is told when it leaves this service, even if it stays in another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct GroupKey {
+pub(crate) struct GroupKey {
     service: Arc<ServiceId>,
     port: Arc<str>,
 }
 
 impl GroupKey {
-    /// A number that another service port hardly has: it stands beside each backend.
-    pub fn fingerprint(&self) -> u32 {
+    /// A number that another service port hardly has: it stands beside each backend. FNV-1a, so
+    /// that every agent makes the same one.
+    pub(crate) fn fingerprint(&self) -> u32 {
         let Self { service, port } = self;
-        fingerprint(format!("{service}:{port}").bytes()) as u32
+        let hash = format!("{service}:{port}")
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        hash as u32
     }
 
     /// The service port that owns `set`.
-    pub fn of(set: &BackendSet) -> Self {
+    pub(crate) fn of(set: &BackendSet) -> Self {
         Self {
             service: Arc::clone(&set.service),
             port: Arc::clone(&set.port),
@@ -36,7 +42,7 @@ impl GroupKey {
 
 /// Slots in the table that select from a set.
 #[derive(Debug)]
-pub struct Slice {
+pub(crate) struct Slice {
     /// What they select from; slot `i` names backend `i`.
     pub set: Arc<BackendSet>,
     /// Where they begin.
@@ -47,7 +53,7 @@ pub struct Slice {
 
 impl Slice {
     /// The cell of `frontend`, which selects from this slice, but for its source ranges.
-    pub fn cell(&self, frontend: &Frontend) -> Cell {
+    pub(crate) fn cell(&self, frontend: &Frontend) -> Cell {
         let mut flags = 0;
         if self.set.backends.iter().all(|backend| backend.weight == 0) {
             flags |= Cell::UNUSABLE;
@@ -70,14 +76,14 @@ impl Slice {
 
 /// A backend's identity within its group, network order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Endpoint<A> {
+pub(crate) struct Endpoint<A> {
     address: A,
     port: u16,
 }
 
 impl<A> Endpoint<A> {
     /// The identity of `backend`, or `None` if it is of another family.
-    pub fn of<F: FromIp<Address = A>>(backend: &shunt_model::Backend) -> Option<Self> {
+    pub(crate) fn of<F: FromIp<Address = A>>(backend: &shunt_model::Backend) -> Option<Self> {
         Some(Self {
             address: F::address(backend.ip)?,
             port: backend.port.to_be(),
@@ -85,7 +91,7 @@ impl<A> Endpoint<A> {
     }
 
     /// The identity of the table's entry `backend`.
-    pub const fn in_table<F: FromIp<Address = A>>(backend: &Backend<F>) -> Self
+    pub(crate) const fn in_table<F: FromIp<Address = A>>(backend: &Backend<F>) -> Self
     where
         A: Copy,
     {
@@ -97,7 +103,7 @@ impl<A> Endpoint<A> {
 }
 
 /// The table's entry of `backend`, which belongs to the service port with the fingerprint `owner`.
-pub fn table_entry<F: FromIp>(
+pub(crate) fn table_entry<F: FromIp>(
     owner: u32,
     backend: &shunt_model::Backend,
     generation: u16,
@@ -117,7 +123,7 @@ pub fn table_entry<F: FromIp>(
 
 /// What a service port has in the tables.
 #[derive(Debug)]
-pub struct Group<A> {
+pub(crate) struct Group<A> {
     /// The slices that its frontends use.
     pub slices: Vec<Arc<Slice>>,
     /// The indexes of the backends that the slices name.
@@ -135,7 +141,7 @@ impl<A> Default for Group<A> {
 
 impl<A> Group<A> {
     /// The slice that selects from exactly `set`.
-    pub fn slice_of(&self, set: &Arc<BackendSet>) -> Option<&Arc<Slice>> {
+    pub(crate) fn slice_of(&self, set: &Arc<BackendSet>) -> Option<&Arc<Slice>> {
         self.slices
             .iter()
             .find(|slice| Arc::ptr_eq(&slice.set, set) || slice.set == *set)

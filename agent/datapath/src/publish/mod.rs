@@ -2,7 +2,6 @@
 
 pub(crate) mod allocator;
 pub(crate) mod dual_publisher;
-pub(crate) mod fingerprint;
 pub(crate) mod group;
 pub(crate) mod publisher;
 pub(crate) mod read_back;

@@ -48,7 +48,7 @@ pub(crate) mod usage;
 
 /// Puts one family's frontends into its tables.
 #[derive(Debug)]
-pub struct Publisher<F: Family, T> {
+pub(crate) struct Publisher<F: Family, T> {
     tables: Counted<T>,
     frontends: HashMap<FrontendKey<F>, Published>,
     groups: HashMap<GroupKey, Group<F::Address>>,
@@ -86,7 +86,7 @@ impl Retired {
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     /// A publisher of no frontends yet. Tables that are not empty need a
     /// [resync](Self::stage_resync) first.
-    pub fn new(tables: T) -> Self {
+    pub(crate) fn new(tables: T) -> Self {
         let capacity = tables.capacity();
         Self {
             tables: Counted::new(tables),
@@ -102,23 +102,23 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     }
 
     /// The tables.
-    pub const fn tables(&self) -> &T {
+    pub(crate) const fn tables(&self) -> &T {
         &self.tables.tables
     }
 
     /// How many writes were made to them.
-    pub const fn writes(&self) -> u64 {
+    pub(crate) const fn writes(&self) -> u64 {
         self.tables.writes()
     }
 
     /// Whether [`Self::free_retired`] has anything to do.
-    pub const fn has_retired(&self) -> bool {
+    pub(crate) const fn has_retired(&self) -> bool {
         !self.retired.is_empty() || !self.retired_source_ranges.is_empty()
     }
 
     /// Whether staging `wanted` has to wait for [`Self::free_retired`]: a list of source ranges that
     /// replaces another may be the one that this replaced before.
-    pub fn is_blocked(&self, wanted: &[(FrontendKey<F>, &Frontend)]) -> bool {
+    pub(crate) fn is_blocked(&self, wanted: &[(FrontendKey<F>, &Frontend)]) -> bool {
         let mut wanted = wanted.iter();
         !self.retired_source_ranges.is_empty()
             && wanted.any(|(_, frontend)| !frontend.sources.is_empty())
@@ -129,13 +129,13 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     /// # Errors
     ///
     /// If the kernel cannot wait.
-    pub fn wait_for_readers(&mut self) -> Result<(), TableError> {
+    pub(crate) fn wait_for_readers(&mut self) -> Result<(), TableError> {
         self.tables.wait_for_readers()
     }
 
     /// Frees what was replaced before the last grace period ([`Self::wait_for_readers`]), which
     /// the caller has seen to.
-    pub fn free_retired(&mut self) {
+    pub(crate) fn free_retired(&mut self) {
         let Retired {
             slices,
             backends,
@@ -157,8 +157,8 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     }
 
     /// The use of the tables of frontends, slots and backends.
-    pub fn table_use(&self) -> [TableUse; 3] {
-        let (capacity, names) = (self.tables.capacity(), F::TABLES.shown);
+    pub(crate) fn table_use(&self) -> [TableUse; 3] {
+        let (capacity, maps) = (self.tables.capacity(), F::MAPS);
         let of = |name, free, capacity: u32| TableUse {
             name,
             used: capacity.saturating_sub(free),
@@ -166,13 +166,13 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         };
         [
             of(
-                names.frontends,
+                maps.frontends.shown,
                 self.indexes.free_count(),
                 capacity.frontends,
             ),
-            of(names.slots, self.slots.free_count(), capacity.slots),
+            of(maps.slots.shown, self.slots.free_count(), capacity.slots),
             of(
-                names.backends,
+                maps.backends.shown,
                 self.backends.free_count(),
                 capacity.backends,
             ),

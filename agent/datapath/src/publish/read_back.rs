@@ -72,7 +72,7 @@ impl LiveFrontend {
 /// # Errors
 ///
 /// If the frontend table cannot be read.
-pub fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, TableError> {
+pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFrontend>, TableError> {
     let capacity = tables.capacity();
     let mut slices = HashMap::new();
     let mut sources = read_sources(tables)?;

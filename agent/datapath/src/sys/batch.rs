@@ -52,7 +52,7 @@ impl BatchAttributes {
 
 /// Entries that the kernel did not take.
 #[derive(Debug)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// How many it had taken before the first of them.
     pub inserted: usize,
     /// Why it took no more.
@@ -64,7 +64,7 @@ pub struct Refused {
 /// # Panics
 ///
 /// If the two differ in length.
-pub fn insert<K: Pod, V: Pod>(
+pub(crate) fn insert<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     keys: &[K],
     values: &[V],
@@ -95,7 +95,7 @@ pub fn insert<K: Pod, V: Pod>(
 /// Reads a whole hash table in pieces. What changes meanwhile may be seen or not, and an entry of
 /// a bucket that is read is seen once.
 #[derive(Debug)]
-pub struct BatchReader<K, V> {
+pub(crate) struct BatchReader<K, V> {
     /// The kernel's place in the table; none before the first piece.
     cursor: Option<u32>,
     keys: Vec<K>,
@@ -107,7 +107,7 @@ impl<K: Pod, V: Pod> BatchReader<K, V> {
     const PIECE: usize = 4096;
 
     /// A reader at the beginning.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             cursor: None,
             keys: vec![K::zeroed(); Self::PIECE],
@@ -121,7 +121,7 @@ impl<K: Pod, V: Pod> BatchReader<K, V> {
     /// # Errors
     ///
     /// If the kernel refuses.
-    pub fn next_piece(&mut self, map: BorrowedFd<'_>) -> io::Result<(&[K], &[V], bool)> {
+    pub(crate) fn next_piece(&mut self, map: BorrowedFd<'_>) -> io::Result<(&[K], &[V], bool)> {
         const { assert!(size_of::<V>().is_multiple_of(8), "no gaps between values") };
         let mut next = 0u32;
         let mut attributes = BatchAttributes {

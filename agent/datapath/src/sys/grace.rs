@@ -10,7 +10,7 @@ const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 /// Programs run inside RCU read-side sections; `membarrier(2)` with `MEMBARRIER_CMD_GLOBAL` is
 /// the one system call that waits for an RCU grace period and does nothing else. It takes
 /// milliseconds, so one call serves a whole batch.
-pub fn wait_for_readers() -> io::Result<()> {
+pub(crate) fn wait_for_readers() -> io::Result<()> {
     // SAFETY: the call takes no pointers.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
     if result == 0 {

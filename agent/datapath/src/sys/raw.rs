@@ -5,7 +5,7 @@ use bytemuck::Pod;
 /// A layout as aya takes keys, values and globals.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct Raw<T>(pub T);
+pub(crate) struct Raw<T>(pub T);
 
 // SAFETY: `bytemuck::Pod` promises all that `aya::Pod` asks for, and `Raw` is transparent.
 unsafe impl<T: Pod> aya::Pod for Raw<T> {}

@@ -15,7 +15,7 @@ use memmap2::{MmapOptions, MmapRaw};
 /// The kernel's programs read it at any time. What is written becomes visible entry by entry, not
 /// as one; only [`SharedArray::store`] is atomic.
 #[derive(Debug)]
-pub struct SharedArray<T> {
+pub(crate) struct SharedArray<T> {
     memory: MmapRaw,
     length: u32,
     entry: PhantomData<T>,
@@ -31,7 +31,7 @@ impl<T: Pod> SharedArray<T> {
     );
 
     /// Maps the table behind `map`, which has `length` entries of `T`.
-    pub fn map(map: impl AsFd, length: u32) -> io::Result<Self> {
+    pub(crate) fn map(map: impl AsFd, length: u32) -> io::Result<Self> {
         let () = Self::ALIGNED;
         let memory = MmapOptions::new()
             .len(length as usize * Self::STRIDE)
@@ -44,7 +44,7 @@ impl<T: Pod> SharedArray<T> {
     }
 
     /// How many entries there are.
-    pub const fn len(&self) -> u32 {
+    pub(crate) const fn len(&self) -> u32 {
         self.length
     }
 
@@ -53,7 +53,7 @@ impl<T: Pod> SharedArray<T> {
     /// # Panics
     ///
     /// If `index` is beyond the end.
-    pub fn read(&self, index: u32) -> T {
+    pub(crate) fn read(&self, index: u32) -> T {
         // SAFETY: `at` is in bounds and aligned; any bytes are a `T`; only we write.
         unsafe { self.at(index).read_volatile() }
     }
@@ -63,7 +63,7 @@ impl<T: Pod> SharedArray<T> {
     /// # Panics
     ///
     /// If `index` is beyond the end.
-    pub fn write(&mut self, index: u32, value: T) {
+    pub(crate) fn write(&mut self, index: u32, value: T) {
         // SAFETY: `at` is in bounds and aligned; the mapping is writable.
         unsafe { self.at(index).write_volatile(value) }
     }
@@ -81,7 +81,7 @@ impl SharedArray<u64> {
     /// # Panics
     ///
     /// If `index` is beyond the end.
-    pub fn store(&mut self, index: u32, word: u64) {
+    pub(crate) fn store(&mut self, index: u32, word: u64) {
         // SAFETY: `at` is in bounds and aligned to 8 bytes; all of our accesses that can race with
         // the kernel's are this store.
         unsafe { AtomicU64::from_ptr(self.at(index)) }.store(word, Ordering::Release);

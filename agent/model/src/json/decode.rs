@@ -6,19 +6,22 @@ use serde_json::error::Category;
 use crate::{
     error::{EventError, Fault},
     event::RendererEvent,
-    json::locate::{Place, Step},
-    unchecked::{Line, object::Object, text::Text},
+    json::{
+        locate::{Place, Step},
+        shape::{LineShape, Object},
+    },
+    unchecked::{event::Event, text::Text},
 };
 
-/// Reads one event: a JSON object whose field `event` names one of the seven, beside its fields.
+/// Reads one event: a JSON object whose field `event` names its kind, beside its fields.
 ///
 /// # Errors
 ///
 /// Says which service and which field is wrong, and why. Nothing of a faulty event is used.
 pub fn decode(line: &str) -> Result<RendererEvent, EventError> {
-    let Object(line) = serde_json::from_str::<Object<Line<'_>>>(line)
+    let Object(line) = serde_json::from_str::<Object<LineShape<'_>>>(line)
         .map_err(|error| shape_error(line, &error))?;
-    line.try_into()
+    Event::try_from(line)?.try_into()
 }
 
 /// What serde_json says of a line, with the place it is about.

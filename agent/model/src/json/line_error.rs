@@ -1,6 +1,6 @@
 //! What can be wrong with a line.
 
-use std::{io, str::Utf8Error};
+use std::io;
 
 use thiserror::Error;
 
@@ -22,15 +22,6 @@ pub enum LineFault {
     /// The event is wrong; the next line may be right.
     #[error(transparent)]
     Event(#[from] EventError),
-    /// JSON is UTF-8 (RFC 8259 section 8.1).
-    #[error("not valid UTF-8 (column {})", .0.valid_up_to() + 1)]
-    Encoding(#[from] Utf8Error),
-    /// The line is too long to be kept in memory; it is skipped.
-    #[error("longer than {limit} bytes")]
-    TooLong {
-        /// The longest line that is read.
-        limit: usize,
-    },
     /// Reading failed; no further line comes.
     #[error("cannot read on: {0}")]
     Read(#[from] io::Error),

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Read as _};
 
 use crate::{
+    error::{EventError, Fault},
     event::RendererEvent,
     json::{
         decode::decode,
@@ -63,7 +64,7 @@ impl<R: BufRead> Lines<R> {
         } else if line.len() > *limit {
             drop(line);
             skip_line(reader)?;
-            return Err(LineFault::TooLong { limit: *limit });
+            return Err(EventError::new(Fault::TooLong { limit: *limit }).into());
         }
         Ok(Some(line))
     }
@@ -74,7 +75,11 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
 }
 
 fn event(line: &[u8]) -> Result<RendererEvent, LineFault> {
-    Ok(decode(str::from_utf8(line)?)?)
+    let text = str::from_utf8(line).map_err(|error| {
+        let column = error.valid_up_to() + 1;
+        EventError::new(Fault::Encoding { column })
+    })?;
+    Ok(decode(text)?)
 }
 
 impl<R: BufRead> Iterator for Lines<R> {
@@ -118,7 +123,7 @@ mod tests {
     fn outcomes(lines: Lines<impl BufRead>) -> Vec<String> {
         lines
             .map(|line| match line {
-                Ok(Line { number, event }) => format!("{number} {}", event.name()),
+                Ok(Line { number, event }) => format!("{number} {}", event.kind().name()),
                 Err(error) => error.to_string(),
             })
             .collect()

@@ -3,6 +3,8 @@
 //! serde_json tells the column of an error but not the field. The path is found afterwards, by
 //! walking over the text up to that column: decoding without errors pays nothing for it.
 
+use crate::path::segment;
+
 /// The way from the outermost object to a value.
 #[derive(Debug, Default)]
 pub(super) struct Place {
@@ -119,16 +121,6 @@ impl Place {
             }
         }
         path
-    }
-}
-
-/// A name as a segment of a path: quoted if it could be misread.
-pub fn segment(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if !name.is_empty() && name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        format!("{name:?}")
     }
 }
 

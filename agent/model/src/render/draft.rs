@@ -15,15 +15,15 @@ use crate::{
         frontend::{Frontend, FrontendKey},
         nodes::NodeAddresses,
         plan::{Changes, Plan},
-        state::Renderer,
+        state::State,
     },
     service::Service,
     service_id::ServiceId,
 };
 
-/// The services that an event concerns, in their new form, beside the renderer as it is.
+/// The services that an event concerns, in their new form, beside what is known.
 pub(super) struct Draft<'a> {
-    renderer: &'a Renderer,
+    state: &'a State,
     nodes: Option<NodeAddresses>,
     services: HashMap<Arc<ServiceId>, Option<Entry>>,
     last_age: Age,
@@ -36,12 +36,12 @@ type NewClaim<'a> = (FrontendKey, Age, &'a Arc<ServiceId>, &'a Frontend);
 
 impl<'a> Draft<'a> {
     /// A draft that changes nothing yet.
-    pub(super) fn new(renderer: &'a Renderer) -> Self {
+    pub(super) fn new(state: &'a State) -> Self {
         Self {
-            renderer,
+            state,
             nodes: None,
             services: HashMap::new(),
-            last_age: renderer.last_age,
+            last_age: state.last_age,
             complete: false,
         }
     }
@@ -49,8 +49,8 @@ impl<'a> Draft<'a> {
     /// Replaces the set of nodes, for the services that are put from now on. Gives whether that
     /// is a change.
     pub(super) fn set_nodes(&mut self, node_ips: BTreeSet<IpAddr>) -> bool {
-        let nodes = NodeAddresses::new(node_ips, &self.renderer.options);
-        let changed = nodes != self.renderer.nodes;
+        let nodes = NodeAddresses::new(node_ips, &self.state.options);
+        let changed = nodes != self.state.nodes;
         self.nodes = Some(nodes);
         changed
     }
@@ -60,9 +60,9 @@ impl<'a> Draft<'a> {
         let id = Arc::clone(&service.id);
         let entry = Entry::new(
             service,
-            self.renderer.services.get(&id),
-            self.nodes.as_ref().unwrap_or(&self.renderer.nodes),
-            self.renderer.options.local_backend_weight,
+            self.state.services.get(&id),
+            self.nodes.as_ref().unwrap_or(&self.state.nodes),
+            self.state.options.local_backend_weight,
             &mut self.last_age,
         )?;
         self.services.insert(id, Some(entry));
@@ -77,7 +77,7 @@ impl<'a> Draft<'a> {
     /// Removes every service that is known, so that those which are put from now on are all.
     pub(super) fn clear(&mut self) {
         self.services = self
-            .renderer
+            .state
             .services
             .keys()
             .map(|id| (Arc::clone(id), None))
@@ -109,7 +109,7 @@ impl<'a> Draft<'a> {
                 new.split_at(new.iter().take_while(|claim| claim.0 == key).count());
             new = rest;
             let after = self.claims_after(key, of_key);
-            let before = self.renderer.frontend(key);
+            let before = self.state.frontend(key);
             match (before, after.first()) {
                 (Some(before), Some((_, _, _, after))) if before == *after => {}
                 (Some(_), Some((_, _, _, after))) => changes.changed.push((key, (*after).clone())),
@@ -130,7 +130,7 @@ impl<'a> Draft<'a> {
         }
 
         let Self {
-            renderer,
+            state,
             nodes,
             services,
             last_age,
@@ -145,7 +145,7 @@ impl<'a> Draft<'a> {
             services,
             nodes,
             last_age,
-            revision: renderer.revision,
+            revision: state.revision,
         }
     }
 
@@ -166,7 +166,7 @@ impl<'a> Draft<'a> {
         let entries = self
             .services
             .keys()
-            .filter_map(|id| self.renderer.services.get(id));
+            .filter_map(|id| self.state.services.get(id));
         entries.flat_map(|entry| entry.claimed().map(|(key, _, _)| key))
     }
 
@@ -175,12 +175,12 @@ impl<'a> Draft<'a> {
     fn claims_after<'b>(&'b self, key: FrontendKey, new: &[NewClaim<'b>]) -> Vec<NewClaim<'b>> {
         let mut claims = new.to_vec();
         let others = self
-            .renderer
+            .state
             .claims
             .of(key)
             .filter(|(_, id)| !self.concerns(id));
         claims.extend(others.filter_map(|(age, id)| {
-            Some((key, age, id, self.renderer.services.get(id)?.frontend(key)?))
+            Some((key, age, id, self.state.services.get(id)?.frontend(key)?))
         }));
         claims.sort_unstable_by_key(|(_, age, _, _)| *age);
         claims

@@ -15,5 +15,6 @@ pub(crate) mod frontend;
 pub(crate) mod nodes;
 pub(crate) mod options;
 pub(crate) mod plan;
+pub(crate) mod renderer;
 pub(crate) mod rendering;
 pub(crate) mod state;

@@ -1,20 +1,14 @@
-//! What the renderer knows, and how events change it.
+//! What the renderer knows.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    mem,
     sync::Arc,
 };
 
 use crate::{
-    event::{NodePortUpdate, RendererEvent, Snapshot},
-    origin::Origin,
     render::{
         claims::{Age, Claims},
-        conflict::Conflict,
-        draft::Draft,
         entry::Entry,
-        error::RenderError,
         frontend::{Frontend, FrontendKey},
         nodes::NodeAddresses,
         options::RenderOptions,
@@ -23,17 +17,9 @@ use crate::{
     service_id::ServiceId,
 };
 
-/// Turns events into changes of frontends.
-///
-/// For each event: [`admit`](Self::admit) holds it back if no Resync came yet, otherwise
-/// [`plan`](Self::plan) says what it changes, and [`commit`](Self::commit) makes it so once the
-/// datapath has done it. After the first Resync, [`take_held`](Self::take_held) gives back what
-/// was held, to be planned and committed one by one.
-///
-/// Two services that claim one frontend: the older claim has it, the other waits. A claim ages
-/// from the event that brought it, through every event that does not take it back.
+/// Everything that events have told so far.
 #[derive(Debug)]
-pub struct Renderer {
+pub(super) struct State {
     pub(super) options: RenderOptions,
     pub(super) nodes: NodeAddresses,
     pub(super) services: HashMap<Arc<ServiceId>, Entry>,
@@ -41,15 +27,17 @@ pub struct Renderer {
     pub(super) last_age: Age,
     /// Counts the commits.
     pub(super) revision: u64,
-    frontend_ifs: BTreeSet<String>,
-    backend_ifs: BTreeSet<String>,
-    synced: bool,
-    held: Vec<(Origin, RendererEvent)>,
+    /// All interfaces where clients are.
+    pub(super) frontend_ifs: BTreeSet<String>,
+    /// All interfaces where backends are.
+    pub(super) backend_ifs: BTreeSet<String>,
+    /// Whether a Resync was committed.
+    pub(super) synced: bool,
 }
 
-impl Renderer {
-    /// A renderer that was told nothing.
-    pub fn new(options: RenderOptions) -> Self {
+impl State {
+    /// Of a renderer that was told nothing.
+    pub(super) fn new(options: RenderOptions) -> Self {
         Self {
             options,
             nodes: NodeAddresses::default(),
@@ -60,111 +48,12 @@ impl Renderer {
             frontend_ifs: BTreeSet::new(),
             backend_ifs: BTreeSet::new(),
             synced: false,
-            held: Vec::new(),
         }
     }
 
-    /// Gives the event back if it can be planned now. Before the first Resync every other event
-    /// is held instead, with its origin.
-    pub fn admit(
-        &mut self,
-        origin: impl Into<Origin>,
-        event: RendererEvent,
-    ) -> Option<RendererEvent> {
-        if self.synced || matches!(event, RendererEvent::Resync(_)) {
-            return Some(event);
-        }
-        self.held.push((origin.into(), event));
-        None
-    }
-
-    /// The events that were held, in their order with their origins, once a Resync is committed;
-    /// nothing before, and nothing a second time.
-    pub fn take_held(&mut self) -> Vec<(Origin, RendererEvent)> {
-        if self.synced {
-            mem::take(&mut self.held)
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// How many events are held.
-    pub const fn held(&self) -> usize {
-        self.held.len()
-    }
-
-    /// What `event` would change.
-    ///
-    /// # Errors
-    ///
-    /// The event cannot be rendered, or has to wait for a Resync. It has no effect then.
-    pub fn plan(&self, event: RendererEvent) -> Result<Plan, RenderError> {
-        let mut draft = Draft::new(self);
-        match event {
-            RendererEvent::Resync(snapshot) => return self.plan_resync(snapshot),
-            _ if !self.synced => return Err(RenderError::BeforeResync),
-            RendererEvent::AddService(service) | RendererEvent::UpdateService(service) => {
-                draft.put(Arc::new(service))?;
-            }
-            RendererEvent::DeleteService(id) => {
-                if let Some((id, _)) = self.services.get_key_value(&id) {
-                    draft.remove(id);
-                }
-            }
-            RendererEvent::UpdateNodePortServices(NodePortUpdate { node_ips, services }) => {
-                let nodes_changed = draft.set_nodes(node_ips);
-                for service in services {
-                    draft.put(Arc::new(service))?;
-                }
-                if nodes_changed {
-                    for entry in self.services.values() {
-                        if entry.service.has_node_ports() && !draft.concerns(&entry.service.id) {
-                            draft.put(Arc::clone(&entry.service))?;
-                        }
-                    }
-                }
-            }
-            RendererEvent::UpdateLocalFrontendIfs(new) => {
-                let frontend_ifs = (new != self.frontend_ifs).then_some(new);
-                return Ok(Plan {
-                    frontend_ifs,
-                    ..draft.finish()
-                });
-            }
-            RendererEvent::UpdateLocalBackendIfs(new) => {
-                let backend_ifs = (new != self.backend_ifs).then_some(new);
-                return Ok(Plan {
-                    backend_ifs,
-                    ..draft.finish()
-                });
-            }
-        }
-        Ok(draft.finish())
-    }
-
-    fn plan_resync(&self, snapshot: Snapshot) -> Result<Plan, RenderError> {
-        let Snapshot {
-            node_ips,
-            services,
-            frontend_ifs,
-            backend_ifs,
-        } = snapshot;
-        let mut draft = Draft::new(self);
-        draft.set_nodes(node_ips);
-        draft.clear();
-        for service in services {
-            draft.put(Arc::new(service))?;
-        }
-        Ok(Plan {
-            frontend_ifs: (frontend_ifs != self.frontend_ifs).then_some(frontend_ifs),
-            backend_ifs: (backend_ifs != self.backend_ifs).then_some(backend_ifs),
-            ..draft.finish()
-        })
-    }
-
-    /// Makes a plan what the renderer knows. The plan must stem from this state: nothing may have
-    /// been committed since.
-    pub fn commit(&mut self, plan: Plan) {
+    /// Makes a plan what is known. The plan must stem from this state: nothing may have been
+    /// committed since.
+    pub(super) fn commit(&mut self, plan: Plan) {
         let Plan {
             changes: _,
             snapshot,
@@ -205,40 +94,15 @@ impl Renderer {
     }
 
     /// Every frontend, sorted by key.
-    pub fn frontends(&self) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
+    pub(super) fn frontends(&self) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
         self.claims
             .holders()
             .filter_map(|(key, id)| Some((key, self.services.get(id)?.frontend(key)?)))
     }
 
     /// One frontend.
-    pub fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
+    pub(super) fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
         let (_, id) = self.claims.of(key).next()?;
         self.services.get(id)?.frontend(key)
-    }
-
-    /// Every claim that waits for an older one to go, sorted by frontend.
-    pub fn conflicts(&self) -> impl Iterator<Item = Conflict> {
-        self.claims.conflicts()
-    }
-
-    /// The addresses of the nodes.
-    pub const fn nodes(&self) -> &NodeAddresses {
-        &self.nodes
-    }
-
-    /// All interfaces where clients are.
-    pub const fn frontend_ifs(&self) -> &BTreeSet<String> {
-        &self.frontend_ifs
-    }
-
-    /// All interfaces where backends are.
-    pub const fn backend_ifs(&self) -> &BTreeSet<String> {
-        &self.backend_ifs
-    }
-
-    /// Whether a Resync was committed.
-    pub const fn is_synced(&self) -> bool {
-        self.synced
     }
 }

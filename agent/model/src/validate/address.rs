@@ -1,6 +1,9 @@
 //! Addresses, as text and as values.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr},
+};
 
 use ipnet::{IpNet, Ipv4Net};
 
@@ -64,6 +67,22 @@ pub(super) fn range(text: &str) -> Result<IpNet, Fault> {
         });
     }
     Ok(range.trunc())
+}
+
+/// The addresses of a list in the field `field`, the first of which is `field[first]`.
+pub(super) fn set(
+    list: &[Text<'_>],
+    field: &str,
+    first: usize,
+) -> Result<BTreeSet<IpAddr>, EventError> {
+    list.iter()
+        .enumerate()
+        .map(|(index, text)| {
+            address(text).map_err(|fault| {
+                EventError::new(fault).within(format_args!("{field}[{}]", first + index))
+            })
+        })
+        .collect()
 }
 
 /// The addresses of a list, in its order.

@@ -3,23 +3,23 @@
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use crate::{
-    endpoint::{Endpoint, EndpointState, Scopes},
+    endpoint::{Endpoint, Scope, Scopes},
     error::{EventError, Fault},
     service::Service,
-    unchecked::{Backend, object::Object, text::Text},
+    unchecked::{choice::Choice, service::Backend, text::Text},
     validate::address::{address, family},
 };
 
 /// The endpoints of one port of `service`, listed at `path`, sorted by address and port. One that
 /// is listed twice counts once, unless the two differ: which to believe is not ours to guess.
 pub(super) fn endpoints(
-    list: Vec<Object<Backend<'_>>>,
+    list: Vec<Backend<'_>>,
     path: &str,
     service: &Service,
 ) -> Result<Vec<Endpoint>, EventError> {
     let mut names = Names::default();
     let mut found = Vec::with_capacity(list.len());
-    for (index, Object(backend)) in list.into_iter().enumerate() {
+    for (index, backend) in list.into_iter().enumerate() {
         let endpoint = endpoint(backend, service, &mut names)
             .map_err(|error| error.within(format_args!("{path}[{index}]")))?;
         found.push((endpoint, index));
@@ -39,7 +39,7 @@ pub(super) fn endpoints(
     Ok(found.into_iter().map(|(endpoint, _)| endpoint).collect())
 }
 
-/// Node and zone names of one port, each kept once: many backends share few of them.
+/// Node names of one port, each kept once: many backends share few of them.
 #[derive(Default)]
 struct Names(HashMap<Box<str>, Arc<str>>);
 
@@ -65,10 +65,8 @@ fn endpoint(
         port,
         weight,
         local,
-        host_network,
         state,
         node,
-        zone,
         scopes,
     } = backend;
     let ip = backend_address(&ip, service).map_err(|fault| EventError::new(fault).within("ip"))?;
@@ -80,17 +78,14 @@ fn endpoint(
         port,
         weight: weight.unwrap_or(1),
         local,
-        host_network,
-        state: state.map_or(Ok(EndpointState::default()), |text| endpoint_state(&text))?,
-        scopes: scopes.map_or(
-            Ok(Scopes {
-                cluster: true,
-                local,
-            }),
-            |list| endpoint_scopes(&list, local),
+        state: state
+            .map_or_else(|| Ok(<_>::default()), Choice::known)
+            .map_err(|fault| EventError::new(fault).within("state"))?,
+        scopes: scopes.map_or_else(
+            || Ok(Scopes::default_of(local)),
+            |list| endpoint_scopes(list, local),
         )?,
         node: names.share(node),
-        zone: names.share(zone),
     })
 }
 
@@ -105,37 +100,23 @@ fn backend_address(text: &str, service: &Service) -> Result<IpAddr, Fault> {
     }
 }
 
-fn endpoint_state(text: &str) -> Result<EndpointState, EventError> {
-    EndpointState::from_name(text).ok_or_else(|| {
-        let expected = "`Ready`, `Terminating` or `NotReady`";
-        EventError::new(Fault::UnknownValue {
-            found: text.to_owned(),
-            expected,
-        })
-        .within("state")
-    })
-}
-
-fn endpoint_scopes(list: &[Text<'_>], local: bool) -> Result<Scopes, EventError> {
+fn endpoint_scopes(list: Vec<Choice<'_, Scope>>, local: bool) -> Result<Scopes, EventError> {
     let mut scopes = Scopes {
         cluster: false,
         local: false,
     };
-    for (index, text) in list.iter().enumerate() {
-        let fault = match &**text {
-            "Cluster" => {
+    for (index, scope) in list.into_iter().enumerate() {
+        let fault = match scope.known() {
+            Ok(Scope::Cluster) => {
                 scopes.cluster = true;
                 continue;
             }
-            "Local" if local => {
+            Ok(Scope::Local) if local => {
                 scopes.local = true;
                 continue;
             }
-            "Local" => Fault::RemoteInLocalScope,
-            other => Fault::UnknownValue {
-                found: other.to_owned(),
-                expected: "`Cluster` or `Local`",
-            },
+            Ok(Scope::Local) => Fault::RemoteInLocalScope,
+            Err(fault) => fault,
         };
         return Err(EventError::new(fault).within(format_args!("scopes[{index}]")));
     }

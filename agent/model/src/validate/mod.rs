@@ -5,3 +5,4 @@ pub(crate) mod backends;
 pub(crate) mod event;
 pub(crate) mod name;
 pub(crate) mod service;
+pub(crate) mod snapshot;

@@ -21,8 +21,13 @@ pub(super) fn name(text: &str) -> Result<&str, Fault> {
     Ok(text)
 }
 
-/// The names of a list of interfaces; one that is listed twice counts once.
-pub(super) fn interfaces(list: &[Text<'_>]) -> Result<BTreeSet<String>, EventError> {
+/// The names of a list of interfaces in the field `field`, the first of which is `field[first]`;
+/// one that is listed twice counts once.
+pub(super) fn interfaces(
+    list: &[Text<'_>],
+    field: &str,
+    first: usize,
+) -> Result<BTreeSet<String>, EventError> {
     let interface = |text: &str| match name(text)? {
         name if name.len() > INTERFACE_NAME_MAX => Err(Fault::LongInterfaceName(name.to_owned())),
         name => Ok(name.to_owned()),
@@ -30,8 +35,9 @@ pub(super) fn interfaces(list: &[Text<'_>]) -> Result<BTreeSet<String>, EventErr
     list.iter()
         .enumerate()
         .map(|(index, text)| {
-            interface(text)
-                .map_err(|fault| EventError::new(fault).within(format_args!("[{index}]")))
+            interface(text).map_err(|fault| {
+                EventError::new(fault).within(format_args!("{field}[{}]", first + index))
+            })
         })
         .collect()
 }

@@ -6,12 +6,11 @@ use ipnet::IpNet;
 
 use crate::{
     error::{EventError, Fault},
-    json::locate::segment,
+    path::segment,
     policy::TrafficPolicy,
-    protocol::Protocol,
     service::{Service, ServicePort},
     service_id::ServiceId,
-    unchecked::{self, entries::Entries, object::Object, text::Text},
+    unchecked::{self, choice::Choice, service::Entries, text::Text},
     validate::{
         address::{addresses, family, range},
         backends::endpoints,
@@ -42,7 +41,7 @@ impl TryFrom<unchecked::Service<'_>> for Service {
     type Error = EventError;
 
     fn try_from(service: unchecked::Service<'_>) -> Result<Self, EventError> {
-        let unchecked::Id { namespace, name } = &service.id.0;
+        let unchecked::Id { namespace, name } = &service.id;
         let shown = format!("{}/{}", &**namespace, &**name);
         convert(service).map_err(|error| EventError {
             service: Some(shown),
@@ -53,7 +52,7 @@ impl TryFrom<unchecked::Service<'_>> for Service {
 
 fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
     let unchecked::Service {
-        id: Object(id),
+        id,
         cluster_ips,
         external_ips,
         load_balancer_ips,
@@ -149,30 +148,25 @@ fn source_ranges(list: &[Text<'_>]) -> Result<Vec<IpNet>, EventError> {
         .collect()
 }
 
-fn policy(text: Option<Text<'_>>, field: &str) -> Result<TrafficPolicy, EventError> {
-    let Some(text) = text else {
-        return Ok(TrafficPolicy::default());
-    };
-    TrafficPolicy::from_name(&text).ok_or_else(|| {
-        EventError::new(Fault::UnknownValue {
-            found: text.to_string(),
-            expected: "`Cluster` or `Local`",
-        })
-        .within(field)
-    })
+fn policy(
+    given: Option<Choice<'_, TrafficPolicy>>,
+    field: &str,
+) -> Result<TrafficPolicy, EventError> {
+    given
+        .map_or_else(|| Ok(TrafficPolicy::default()), Choice::known)
+        .map_err(|fault| EventError::new(fault).within(field))
 }
 
 /// The ports, sorted by name, still without endpoints.
 fn service_ports(
-    entries: Entries<'_, Object<unchecked::Port<'_>>>,
+    entries: Entries<'_, unchecked::Port<'_>>,
 ) -> Result<Vec<ServicePort>, EventError> {
-    let Entries(entries) = entries;
     let single = entries.len() == 1;
     let (mut ports_seen, mut node_ports_seen) = (Seen::default(), Seen::default());
     let mut ports = Vec::with_capacity(entries.len());
-    for (name, Object(port)) in entries {
+    for (name, port) in entries {
         let path = format!("ports.{}", segment(&name));
-        let port = service_port(&name, &port, single).map_err(|error| error.within(&path))?;
+        let port = service_port(&name, port, single).map_err(|error| error.within(&path))?;
         let duplicate = |port, protocol, path: &str| {
             let path = path.to_owned();
             move |first| {
@@ -213,7 +207,7 @@ fn service_ports(
 /// One port. As in Kubernetes, the only port of a service needs no name.
 fn service_port(
     name: &str,
-    port: &unchecked::Port<'_>,
+    port: unchecked::Port<'_>,
     single: bool,
 ) -> Result<ServicePort, EventError> {
     let unchecked::Port {
@@ -224,21 +218,17 @@ fn service_port(
     if name.is_empty() && !single {
         return Err(Fault::EmptyName.into());
     }
-    let Some(protocol) = Protocol::from_name(protocol) else {
-        let fault = Fault::UnknownValue {
-            found: protocol.to_string(),
-            expected: "`TCP`, `UDP` or `SCTP`",
-        };
-        return Err(EventError::new(fault).within("protocol"));
-    };
-    if *port == 0 {
+    let protocol = protocol
+        .known()
+        .map_err(|fault| EventError::new(fault).within("protocol"))?;
+    if port == 0 {
         return Err(EventError::new(Fault::ZeroPort).within("port"));
     }
-    let node_port = NonZeroU16::new(*node_port);
+    let node_port = NonZeroU16::new(node_port);
     Ok(ServicePort {
         name: name.into(),
         protocol,
-        port: *port,
+        port,
         node_port,
         endpoints: Vec::new(),
     })
@@ -247,9 +237,8 @@ fn service_port(
 /// Puts the backends behind the ports that they name.
 fn add_endpoints(
     service: &mut Service,
-    backends: Entries<'_, Vec<Object<unchecked::Backend<'_>>>>,
+    backends: Entries<'_, Vec<unchecked::Backend<'_>>>,
 ) -> Result<(), EventError> {
-    let Entries(backends) = backends;
     let mut seen = Seen::default();
     for (name, list) in backends {
         let path = format!("backends.{}", segment(&name));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shunt_model::{Origin, RenderError, decode};
+use shunt_model::{RenderError, decode};
 
 use crate::world::{World, add, delete, nodes, resync, service, update};
 
@@ -196,49 +196,24 @@ fn interfaces_are_replaced_as_a_whole_and_reported_only_when_they_change() {
 }
 
 #[test]
-fn events_before_the_first_resync_are_held_and_given_back_once_after_it() {
+fn nothing_is_planned_before_the_first_resync() {
     let mut world = World::new();
     let lines = [
         add(&web("a", "10.96.0.1", 0, "10.1.1.1")),
         delete("b"),
         nodes(&["192.168.16.10"], &[]),
     ];
-    let events: Vec<_> = lines.iter().map(|line| decode(line).unwrap()).collect();
-    for (line, event) in (1..).zip(events.clone()) {
+    for line in &lines {
         assert_eq!(
-            world.renderer.admit(line, event.clone()),
-            None,
-            "the event is held"
-        );
-        assert_eq!(
-            world.renderer.plan(event).unwrap_err(),
+            world.renderer.plan(decode(line).unwrap()).unwrap_err(),
             RenderError::BeforeResync
         );
     }
-    assert_eq!(world.renderer.held(), 3);
-    assert_eq!(world.renderer.take_held(), [], "no Resync came");
-
-    let first = decode(&resync(&[], &[])).unwrap();
-    let first = world
-        .renderer
-        .admit(4, first)
-        .expect("a Resync is never held");
-    let plan = world.renderer.plan(first).unwrap();
-    assert_eq!(
-        world.renderer.take_held(),
-        [],
-        "the Resync is not committed"
-    );
-    world.renderer.commit(plan);
-    let held: Vec<_> = (1..).map(Origin::Line).zip(events).collect();
-    assert_eq!(world.renderer.take_held(), held);
-    assert_eq!(world.renderer.take_held(), []);
-    let event = decode(&lines[0]).unwrap();
-    assert_eq!(
-        world.renderer.admit(5, event.clone()),
-        Some(event),
-        "nothing is held any more"
-    );
+    let plan = world.renderer.plan(decode(&resync(&[], &[])).unwrap());
+    assert!(!world.renderer.is_synced(), "the Resync is not committed");
+    world.renderer.commit(plan.unwrap());
+    assert!(world.renderer.is_synced());
+    assert!(world.renderer.plan(decode(&lines[0]).unwrap()).is_ok());
 }
 
 #[test]

@@ -43,7 +43,6 @@ fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
                 port: 8080,
                 weight,
                 local,
-                host_network: false,
                 state: [
                     EndpointState::Ready,
                     EndpointState::Ready,
@@ -54,7 +53,6 @@ fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
                     local,
                 },
                 node: None,
-                zone: None,
             }
         });
     vec(endpoint, 0..4).prop_map(|mut list| {

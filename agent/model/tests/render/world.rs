@@ -194,15 +194,15 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
     } else {
         format!(" affinity={}", backends.affinity_timeout)
     };
-    let sources: String = sources
-        .iter()
-        .map(|range| format!(" from {range}"))
-        .collect();
+    let mut from = String::new();
+    for range in sources.iter() {
+        from += &format!(" from {range}");
+    }
     let here = this_node.as_ref().map_or_else(String::new, |here| {
         format!("; here {}", list(&here.backends))
     });
     format!(
-        "{key} {} {policy}{clients}{affinity}{sources} {}: {}{here}",
+        "{key} {} {policy}{clients}{affinity}{from} {}: {}{here}",
         kind.name(),
         backends.service,
         list(backends),

@@ -148,7 +148,7 @@ fn a_change_that_one_family_has_no_room_for_is_made_in_neither() {
         let (seen, room) = (view(&publishers), used(&publishers));
         let error = publishers.publish(&adding(added.clone())).unwrap_err();
         assert!(
-            matches!(error, TableError::Full { table, .. } if table == name),
+            matches!(error, TableError::Full { table, .. } if table.name() == name),
             "{error}"
         );
         assert_eq!(view(&publishers), seen);

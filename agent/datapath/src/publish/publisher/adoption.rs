@@ -28,7 +28,7 @@ use crate::{
 
 /// The tables' contents, sorted out.
 #[derive(Debug)]
-pub struct Adoption<F: Family> {
+pub(super) struct Adoption<F: Family> {
     /// What is wanted and there: the state to publish from.
     pub ledger: Ledger<F>,
     /// Entries of the frontend table that are not wanted, with their indexes.
@@ -50,7 +50,7 @@ struct Reserved {
 }
 
 /// Sorts out what `publisher`'s tables hold, for a snapshot of `wanted` frontends.
-pub fn adopt<F: FromIp, T: Tables<F>>(
+pub(super) fn adopt<F: FromIp, T: Tables<F>>(
     publisher: &Publisher<F, T>,
     wanted: &[(FrontendKey<F>, &Frontend)],
 ) -> Result<Adoption<F>, TableError> {

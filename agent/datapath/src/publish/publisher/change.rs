@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use shunt_common::{Cell, Family, FrontendKey};
+use shunt_common::{Cell, Family, FrontendKey, registry::Size};
 use tracing::{error, warn};
 
 use shunt_model::Frontend;
@@ -21,7 +21,7 @@ use crate::{
 /// [`Self::insert`] and then [`Self::commit`] are the other steps. If it is dropped before, at
 /// whatever step, no packet has seen a change of what was there, and its space is free again.
 #[derive(Debug)]
-pub struct Change<'a, F: FromIp, T: Tables<F>> {
+pub(crate) struct Change<'a, F: FromIp, T: Tables<F>> {
     publisher: &'a mut Publisher<F, T>,
     /// `None` when it is done.
     staged: Option<Staged<F>>,
@@ -62,7 +62,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     /// # Errors
     ///
     /// If a table has no room. Nothing is changed then.
-    pub fn stage(
+    pub(crate) fn stage(
         &mut self,
         wanted: &[(FrontendKey<F>, &Frontend)],
         removed: &[FrontendKey<F>],
@@ -88,7 +88,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     /// # Errors
     ///
     /// If the tables cannot be read or have no room. What packets see is as it was then.
-    pub fn stage_resync(
+    pub(crate) fn stage_resync(
         &mut self,
         wanted: &[(FrontendKey<F>, &Frontend)],
     ) -> Result<Change<'_, F, T>, TableError> {
@@ -149,12 +149,11 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
         let free = publisher.indexes.free_count();
         if (free as usize) < absent.len() {
             return Err(TableError::Full {
-                table: "frontends",
+                table: Size::Frontends,
                 family: F::NAME,
                 needed: absent.len() as u32,
                 free,
                 capacity: publisher.tables.capacity().frontends,
-                flag: "--max-frontends",
             });
         }
         for (key, cell, slice) in absent {
@@ -172,7 +171,7 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
     /// # Errors
     ///
     /// If the kernel refuses one. None of them is in the table then.
-    pub fn insert(&mut self) -> Result<(), TableError> {
+    pub(crate) fn insert(&mut self) -> Result<(), TableError> {
         let Self { publisher, staged } = self;
         let Some(Staged { new, shown, .. }) = staged else {
             return Ok(());
@@ -191,7 +190,7 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
     }
 
     /// Steps 3 to 5, which cannot fail.
-    pub fn commit(mut self) {
+    pub(crate) fn commit(mut self) {
         let Some(staged) = self.staged.take() else {
             return;
         };

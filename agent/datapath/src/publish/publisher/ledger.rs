@@ -12,7 +12,7 @@ use crate::publish::{
 
 /// What a publisher knows of its tables, but for what is retired.
 #[derive(Debug)]
-pub struct Ledger<F: Family> {
+pub(super) struct Ledger<F: Family> {
     pub frontends: HashMap<FrontendKey<F>, Published>,
     pub groups: HashMap<GroupKey, Group<F::Address>>,
     pub indexes: IndexAllocator,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use shunt_common::{Backend, Cell, FrontendKey, Slot, SourceRange, TCP, V4};
+use shunt_common::{Backend, Cell, FrontendKey, Slot, SourceRange, TCP, V4, registry::Size};
 
 use shunt_model::{
     BackendSet, Clients, Frontend, FrontendKind, Refusal, Scopes, ServiceId, TrafficPolicy,
@@ -364,7 +364,7 @@ fn a_full_table_fails_the_whole_change() {
         matches!(
             error,
             TableError::Full {
-                table: "backends",
+                table: Size::Backends,
                 ..
             }
         ),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use shunt_common::{Cell, fill_slots};
+use shunt_common::{Cell, fill_slots, registry::Size};
 
 use shunt_model::BackendSet;
 
@@ -41,12 +41,11 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 Some(index) => *index,
                 None => {
                     let index = backends.allocate().ok_or_else(|| TableError::Full {
-                        table: "backends",
+                        table: Size::Backends,
                         family: F::NAME,
                         needed: 1,
                         free: backends.free_count(),
                         capacity: tables.capacity().backends,
-                        flag: "--max-backends",
                     })?;
                     group.backends.insert(endpoint, index);
                     // The index may be free because an agent that was killed never got to tell
@@ -69,12 +68,11 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 limit: Cell::MAX_COUNT,
             })?;
         let offset = slots.allocate(count).ok_or_else(|| TableError::Full {
-            table: "slots",
+            table: Size::Slots,
             family: F::NAME,
             needed: count,
             free: slots.free_count(),
             capacity: tables.capacity().slots,
-            flag: "--max-slots",
         })?;
         tables.write_slots(
             offset,

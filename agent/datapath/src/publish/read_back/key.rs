@@ -2,8 +2,6 @@
 
 use std::{fmt, net::IpAddr};
 
-use shunt_common::{SCTP, TCP, UDP};
-
 use shunt_model::{FrontendKey, Protocol};
 
 /// The key of an entry of a frontend table. Ordered as [`FrontendKey`] is.
@@ -28,7 +26,7 @@ impl LiveKey {
         Some(FrontendKey {
             address,
             port,
-            protocol: protocol_of(protocol)?,
+            protocol: Protocol::from_number(protocol)?,
         })
     }
 
@@ -37,7 +35,7 @@ impl LiveKey {
         (
             self.address,
             self.port,
-            protocol_of(self.protocol),
+            Protocol::from_number(self.protocol),
             self.protocol,
         )
     }
@@ -53,11 +51,7 @@ impl From<FrontendKey> for LiveKey {
         Self {
             address,
             port,
-            protocol: match protocol {
-                Protocol::Tcp => TCP,
-                Protocol::Udp => UDP,
-                Protocol::Sctp => SCTP,
-            },
+            protocol: protocol.number(),
         }
     }
 }
@@ -71,14 +65,5 @@ impl fmt::Display for LiveKey {
                 write!(f, "{address}/{}", self.protocol)
             }
         }
-    }
-}
-
-fn protocol_of(number: u8) -> Option<Protocol> {
-    match number {
-        TCP => Some(Protocol::Tcp),
-        UDP => Some(Protocol::Udp),
-        SCTP => Some(Protocol::Sctp),
-        _ => None,
     }
 }

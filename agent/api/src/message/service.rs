@@ -1,0 +1,128 @@
+//! A service as a message.
+
+use shunt_model::{
+    Endpoint, EndpointState, Protocol, Scopes, Service, ServiceId, ServicePort, TrafficPolicy,
+};
+
+use crate::proto;
+
+/// A service's identity.
+pub(super) fn service_id(id: &ServiceId) -> proto::ServiceId {
+    let ServiceId { namespace, name } = id;
+    proto::ServiceId {
+        namespace: namespace.to_string(),
+        name: name.to_string(),
+    }
+}
+
+/// A service.
+pub(super) fn service(service: &Service) -> proto::Service {
+    let Service {
+        id,
+        cluster_ips,
+        external_ips,
+        load_balancer_ips,
+        load_balancer_source_ranges,
+        traffic_policy,
+        internal_traffic_policy,
+        session_affinity_timeout,
+        ports,
+    } = service;
+    let backends = ports.iter().filter(|port| !port.endpoints.is_empty());
+    proto::Service {
+        id: Some(service_id(id)),
+        cluster_ips: texts(cluster_ips),
+        external_ips: texts(external_ips),
+        load_balancer_ips: texts(load_balancer_ips),
+        load_balancer_source_ranges: texts(load_balancer_source_ranges),
+        traffic_policy: policy(*traffic_policy).into(),
+        internal_traffic_policy: policy(*internal_traffic_policy).into(),
+        session_affinity_timeout: *session_affinity_timeout,
+        ports: ports
+            .iter()
+            .map(|own| (own.name.to_string(), port(own)))
+            .collect(),
+        backends: backends
+            .map(|port| {
+                let list = port.endpoints.iter().map(backend).collect();
+                (port.name.to_string(), proto::Backends { list })
+            })
+            .collect(),
+    }
+}
+
+fn port(port: &ServicePort) -> proto::Port {
+    let ServicePort {
+        name: _,
+        protocol: transport,
+        port,
+        node_port,
+        endpoints: _,
+    } = port;
+    proto::Port {
+        protocol: protocol(*transport).into(),
+        port: (*port).into(),
+        node_port: node_port.map_or(0, |port| port.get().into()),
+    }
+}
+
+fn backend(endpoint: &Endpoint) -> proto::Backend {
+    let Endpoint {
+        ip,
+        port,
+        weight,
+        local,
+        state,
+        scopes,
+        node,
+    } = endpoint;
+    proto::Backend {
+        ip: ip.to_string(),
+        port: (*port).into(),
+        weight: (*weight != 1).then_some(*weight),
+        local: *local,
+        state: match state {
+            EndpointState::Ready => proto::EndpointState::Ready,
+            EndpointState::Terminating => proto::EndpointState::Terminating,
+            EndpointState::NotReady => proto::EndpointState::NotReady,
+        }
+        .into(),
+        node: node.as_deref().map(str::to_owned),
+        scopes: (*scopes != Scopes::default_of(*local)).then(|| scope_list(*scopes)),
+        // An event does not keep these.
+        host_network: false,
+        zone: None,
+    }
+}
+
+fn scope_list(scopes: Scopes) -> proto::Scopes {
+    let Scopes { cluster, local } = scopes;
+    let list = [
+        cluster.then_some(proto::Scope::Cluster),
+        local.then_some(proto::Scope::Local),
+    ];
+    proto::Scopes {
+        list: list.into_iter().flatten().map(i32::from).collect(),
+    }
+}
+
+const fn protocol(protocol: Protocol) -> proto::Protocol {
+    match protocol {
+        Protocol::Tcp => proto::Protocol::Tcp,
+        Protocol::Udp => proto::Protocol::Udp,
+        Protocol::Sctp => proto::Protocol::Sctp,
+    }
+}
+
+/// A traffic policy.
+pub const fn policy(policy: TrafficPolicy) -> proto::TrafficPolicy {
+    match policy {
+        TrafficPolicy::Cluster => proto::TrafficPolicy::Cluster,
+        TrafficPolicy::Local => proto::TrafficPolicy::Local,
+    }
+}
+
+/// Each item as text.
+pub(super) fn texts<T: ToString>(list: impl IntoIterator<Item = T>) -> Vec<String> {
+    list.into_iter().map(|item| item.to_string()).collect()
+}

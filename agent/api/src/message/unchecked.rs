@@ -1,0 +1,196 @@
+//! From messages to the unchecked form of events: what a JSON line could not even say is refused
+//! here, as it is there.
+
+use std::{collections::BTreeMap, fmt::Display};
+
+use shunt_model::{
+    EndpointState, EventError, Fault, Protocol, Scope, TrafficPolicy, path_segment,
+    unchecked::{Backend, Choice, Entries, Id, Port, Service, Snapshot, Text},
+};
+
+use crate::proto;
+
+/// A list of texts.
+pub(super) fn texts(list: &[String]) -> Vec<Text<'_>> {
+    list.iter().map(|text| text.as_str().into()).collect()
+}
+
+/// A snapshot, or a piece of one before which there were `known` services.
+pub(super) fn snapshot(
+    message: &proto::Snapshot,
+    known: usize,
+) -> Result<Snapshot<'_>, EventError> {
+    let proto::Snapshot {
+        node_ips,
+        services: list,
+        frontend_ifs,
+        backend_ifs,
+    } = message;
+    Ok(Snapshot {
+        node_ips: texts(node_ips),
+        services: services(list, known)?,
+        frontend_ifs: texts(frontend_ifs),
+        backend_ifs: texts(backend_ifs),
+    })
+}
+
+/// A service's identity.
+pub(super) fn id(id: &proto::ServiceId) -> Id<'_> {
+    let proto::ServiceId { namespace, name } = id;
+    Id {
+        namespace: namespace.as_str().into(),
+        name: name.as_str().into(),
+    }
+}
+
+/// A list of services, the first of which is `services[offset]`.
+pub(super) fn services(
+    list: &[proto::Service],
+    offset: usize,
+) -> Result<Vec<Service<'_>>, EventError> {
+    list.iter()
+        .enumerate()
+        .map(|(index, message)| service(message, format_args!("services[{}]", offset + index)))
+        .collect()
+}
+
+/// A service, which stands at `path` in its event.
+pub(super) fn service(
+    message: &proto::Service,
+    path: impl Display,
+) -> Result<Service<'_>, EventError> {
+    let proto::Service {
+        id: identity,
+        cluster_ips,
+        external_ips,
+        load_balancer_ips,
+        load_balancer_source_ranges,
+        traffic_policy,
+        internal_traffic_policy,
+        session_affinity_timeout,
+        ports,
+        backends,
+    } = message;
+    let identity = identity
+        .as_ref()
+        .ok_or_else(|| EventError::new(Fault::MissingField("id")).within(path))?;
+    let of_service = |error: EventError| EventError {
+        service: Some(format!("{}/{}", identity.namespace, identity.name)),
+        ..error
+    };
+    Ok(Service {
+        id: id(identity),
+        cluster_ips: texts(cluster_ips),
+        external_ips: texts(external_ips),
+        load_balancer_ips: texts(load_balancer_ips),
+        load_balancer_source_ranges: texts(load_balancer_source_ranges),
+        traffic_policy: policy(*traffic_policy),
+        internal_traffic_policy: policy(*internal_traffic_policy),
+        session_affinity_timeout: *session_affinity_timeout,
+        ports: entries(ports, |name, message| {
+            let path = format!("ports.{}", path_segment(name));
+            port(message).map_err(|error| of_service(error.within(path)))
+        })?,
+        backends: entries(backends, |name, proto::Backends { list }| {
+            let path = |index| format!("backends.{}[{index}]", path_segment(name));
+            list.iter()
+                .enumerate()
+                .map(|(index, message)| {
+                    let located = |error: EventError| of_service(error.within(path(index)));
+                    backend(message).map_err(located)
+                })
+                .collect()
+        })?,
+    })
+}
+
+fn entries<'a, M, V>(
+    map: &'a BTreeMap<String, M>,
+    value: impl Fn(&str, &'a M) -> Result<V, EventError>,
+) -> Result<Entries<'a, V>, EventError> {
+    map.iter()
+        .map(|(name, message)| Ok((name.as_str().into(), value(name, message)?)))
+        .collect()
+}
+
+fn port(message: &proto::Port) -> Result<Port<'_>, EventError> {
+    let proto::Port {
+        protocol,
+        port,
+        node_port,
+    } = message;
+    let protocol = match proto::Protocol::try_from(*protocol) {
+        Ok(proto::Protocol::Tcp) => Choice::Known(Protocol::Tcp),
+        Ok(proto::Protocol::Udp) => Choice::Known(Protocol::Udp),
+        Ok(proto::Protocol::Sctp) => Choice::Known(Protocol::Sctp),
+        Ok(proto::Protocol::Unspecified) => return Err(Fault::MissingField("protocol").into()),
+        Err(_) => unknown(*protocol),
+    };
+    Ok(Port {
+        protocol,
+        port: port_number(*port, "port")?,
+        node_port: port_number(*node_port, "node_port")?,
+    })
+}
+
+fn backend(message: &proto::Backend) -> Result<Backend<'_>, EventError> {
+    let proto::Backend {
+        ip,
+        port,
+        weight,
+        local,
+        host_network: _,
+        state,
+        node,
+        zone: _,
+        scopes,
+    } = message;
+    let state = match proto::EndpointState::try_from(*state) {
+        Ok(proto::EndpointState::Unspecified) => None,
+        Ok(proto::EndpointState::Ready) => Some(Choice::Known(EndpointState::Ready)),
+        Ok(proto::EndpointState::Terminating) => Some(Choice::Known(EndpointState::Terminating)),
+        Ok(proto::EndpointState::NotReady) => Some(Choice::Known(EndpointState::NotReady)),
+        Err(_) => Some(unknown(*state)),
+    };
+    Ok(Backend {
+        ip: ip.as_str().into(),
+        port: port_number(*port, "port")?,
+        weight: *weight,
+        local: *local,
+        state,
+        node: node.as_deref().map(Text::from),
+        scopes: scopes
+            .as_ref()
+            .map(|proto::Scopes { list }| list.iter().copied().map(scope).collect()),
+    })
+}
+
+fn scope<'a>(scope: i32) -> Choice<'a, Scope> {
+    match proto::Scope::try_from(scope) {
+        Ok(proto::Scope::Cluster) => Choice::Known(Scope::Cluster),
+        Ok(proto::Scope::Local) => Choice::Known(Scope::Local),
+        Ok(proto::Scope::Unspecified) | Err(_) => unknown(scope),
+    }
+}
+
+fn policy<'a>(policy: i32) -> Option<Choice<'a, TrafficPolicy>> {
+    match proto::TrafficPolicy::try_from(policy) {
+        Ok(proto::TrafficPolicy::Unspecified) => None,
+        Ok(proto::TrafficPolicy::Cluster) => Some(Choice::Known(TrafficPolicy::Cluster)),
+        Ok(proto::TrafficPolicy::Local) => Some(Choice::Known(TrafficPolicy::Local)),
+        Err(_) => Some(unknown(policy)),
+    }
+}
+
+/// A number that is no value of the enum; the check says which values there are.
+fn unknown<'a, T>(number: i32) -> Choice<'a, T> {
+    Choice::Unknown(number.to_string().into())
+}
+
+fn port_number(value: u32, field: &str) -> Result<u16, EventError> {
+    u16::try_from(value).map_err(|_| {
+        // As serde says it of JSON.
+        let reason = format!("invalid value: integer `{value}`, expected u16");
+        EventError::new(Fault::Shape(reason)).within(field)
+    })
+}

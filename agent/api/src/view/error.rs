@@ -1,0 +1,33 @@
+//! What can be wrong with an agent's answer.
+
+use std::net::IpAddr;
+
+use thiserror::Error;
+
+/// A message of the agent makes no sense: it is of another version, or no agent's.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// A message lacks a part.
+    #[error("it has no {0}")]
+    Missing(&'static str),
+    /// A text is not an address.
+    #[error("`{0}` is not an IP address")]
+    Address(String),
+    /// A number is more than a port or a protocol can be.
+    #[error("{0} is more than {1} can be")]
+    Number(u32, &'static str),
+    /// A number is no value of an enum.
+    #[error("{0} is no {1}")]
+    Value(i32, &'static str),
+}
+
+/// The address that a message says.
+pub(super) fn address(text: &str) -> Result<IpAddr, Malformed> {
+    text.parse()
+        .map_err(|_| Malformed::Address(text.to_owned()))
+}
+
+/// The port that a message says.
+pub(super) fn port(number: u32) -> Result<u16, Malformed> {
+    u16::try_from(number).map_err(|_| Malformed::Number(number, "a port"))
+}

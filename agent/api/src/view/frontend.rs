@@ -1,0 +1,320 @@
+//! Frontends.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+};
+
+use serde::Serialize;
+use shunt_model::{Clients, TrafficPolicy};
+
+use crate::{
+    message, proto,
+    view::{
+        error::{Malformed, address, port},
+        protocol::ProtocolNumber,
+        text::shown_or_null,
+    },
+};
+
+/// What a client connects to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FrontendKey {
+    /// The frontend's address.
+    pub address: IpAddr,
+    /// Its port in host byte order; 0 if someone else put that into the kernel's table.
+    pub port: u16,
+    /// Its protocol; any number if someone else put it there.
+    pub protocol: ProtocolNumber,
+}
+
+/// A frontend with what is live of it. The order of the fields is the order in JSON; what no event
+/// says is `null` there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Frontend {
+    /// What clients connect to.
+    #[serde(flatten)]
+    pub key: FrontendKey,
+    /// `ClusterIP`, `NodePort`, `ExternalIP` or `LoadBalancerIP`.
+    pub kind: Option<String>,
+    /// `namespace/name`.
+    pub service: Option<String>,
+    /// Which backends it may use.
+    #[serde(serialize_with = "shown_or_null")]
+    pub policy: Option<TrafficPolicy>,
+    /// Session affinity in seconds; 0 is off.
+    pub affinity_timeout: u32,
+    /// In the order of the kernel's table.
+    pub backends: Vec<Backend>,
+    /// How the kernel's tables differ from the events, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub difference: Option<Difference>,
+    /// Whether only clients on this node are served.
+    #[serde(skip)]
+    pub this_node_only: bool,
+}
+
+/// A backend that a frontend selects from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Backend {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Its port in host byte order.
+    pub port: u16,
+    /// Its share of new connections is weight / sum of weights; 0 receives none.
+    pub weight: u32,
+    /// Whether it runs on this node.
+    pub local: bool,
+}
+
+/// How a frontend in the kernel relates to the events, if not as it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Difference {
+    /// It is there, but not as the events lead to.
+    Changed,
+    /// No event leads to it.
+    Unknown,
+    /// Events lead to it, but it is not there.
+    Missing,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Changed => "changed",
+            Self::Unknown => "unknown",
+            Self::Missing => "missing",
+        })
+    }
+}
+
+impl Difference {
+    pub(super) fn of_message(number: i32) -> Result<Option<Self>, Malformed> {
+        match proto::Difference::try_from(number) {
+            Ok(proto::Difference::Unspecified) => Ok(None),
+            Ok(proto::Difference::Changed) => Ok(Some(Self::Changed)),
+            Ok(proto::Difference::Unknown) => Ok(Some(Self::Unknown)),
+            Ok(proto::Difference::Missing) => Ok(Some(Self::Missing)),
+            Err(_) => Err(Malformed::Value(number, "difference")),
+        }
+    }
+}
+
+impl From<Difference> for proto::Difference {
+    fn from(difference: Difference) -> Self {
+        match difference {
+            Difference::Changed => Self::Changed,
+            Difference::Unknown => Self::Unknown,
+            Difference::Missing => Self::Missing,
+        }
+    }
+}
+
+impl fmt::Display for FrontendKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            address,
+            port,
+            protocol,
+        } = *self;
+        write!(f, "{}/{protocol}", SocketAddr::new(address, port))
+    }
+}
+
+impl From<shunt_model::FrontendKey> for FrontendKey {
+    fn from(key: shunt_model::FrontendKey) -> Self {
+        let shunt_model::FrontendKey {
+            address,
+            port,
+            protocol,
+        } = key;
+        Self {
+            address,
+            port,
+            protocol: protocol.into(),
+        }
+    }
+}
+
+impl From<FrontendKey> for proto::FrontendKey {
+    fn from(key: FrontendKey) -> Self {
+        let FrontendKey {
+            address,
+            port,
+            protocol: ProtocolNumber(protocol),
+        } = key;
+        Self {
+            address: address.to_string(),
+            port: port.into(),
+            protocol: protocol.into(),
+        }
+    }
+}
+
+impl TryFrom<proto::FrontendKey> for FrontendKey {
+    type Error = Malformed;
+
+    fn try_from(key: proto::FrontendKey) -> Result<Self, Malformed> {
+        let proto::FrontendKey {
+            address: text,
+            port: number,
+            protocol,
+        } = key;
+        Ok(Self {
+            address: address(&text)?,
+            port: port(number)?,
+            protocol: ProtocolNumber(
+                u8::try_from(protocol).map_err(|_| Malformed::Value(protocol, "protocol"))?,
+            ),
+        })
+    }
+}
+
+/// A key that a message must have.
+pub(super) fn key(key: Option<proto::FrontendKey>) -> Result<FrontendKey, Malformed> {
+    key.ok_or(Malformed::Missing("frontend key"))?.try_into()
+}
+
+impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
+    /// One that events lead to, in the kernel or not.
+    fn from((key, frontend): (shunt_model::FrontendKey, &shunt_model::Frontend)) -> Self {
+        let shunt_model::Frontend {
+            kind,
+            policy,
+            clients,
+            refusal: _,
+            backends,
+            this_node: _,
+            sources: _,
+        } = frontend;
+        Self {
+            key: key.into(),
+            kind: Some(kind.name().to_owned()),
+            service: Some(backends.service.to_string()),
+            policy: Some(*policy),
+            affinity_timeout: backends.affinity_timeout,
+            backends: backends.backends.iter().map(Into::into).collect(),
+            difference: None,
+            this_node_only: *clients == Clients::ThisNode,
+        }
+    }
+}
+
+impl From<Frontend> for proto::Frontend {
+    fn from(frontend: Frontend) -> Self {
+        let Frontend {
+            key,
+            kind,
+            service,
+            policy,
+            affinity_timeout,
+            backends,
+            difference,
+            this_node_only,
+        } = frontend;
+        Self {
+            key: Some(key.into()),
+            kind,
+            service,
+            policy: policy
+                .map_or(proto::TrafficPolicy::Unspecified, message::policy)
+                .into(),
+            affinity_timeout,
+            this_node_only,
+            backends: backends.into_iter().map(Into::into).collect(),
+            difference: difference
+                .map_or(proto::Difference::Unspecified, Into::into)
+                .into(),
+        }
+    }
+}
+
+impl TryFrom<proto::Frontend> for Frontend {
+    type Error = Malformed;
+
+    fn try_from(frontend: proto::Frontend) -> Result<Self, Malformed> {
+        let proto::Frontend {
+            key: at,
+            kind,
+            service,
+            policy,
+            affinity_timeout,
+            this_node_only,
+            backends,
+            difference,
+        } = frontend;
+        Ok(Self {
+            key: key(at)?,
+            kind,
+            service,
+            policy: match proto::TrafficPolicy::try_from(policy) {
+                Ok(proto::TrafficPolicy::Unspecified) => None,
+                Ok(proto::TrafficPolicy::Cluster) => Some(TrafficPolicy::Cluster),
+                Ok(proto::TrafficPolicy::Local) => Some(TrafficPolicy::Local),
+                Err(_) => return Err(Malformed::Value(policy, "traffic policy")),
+            },
+            affinity_timeout,
+            backends: backends
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
+            difference: Difference::of_message(difference)?,
+            this_node_only,
+        })
+    }
+}
+
+impl From<&shunt_model::Backend> for Backend {
+    fn from(backend: &shunt_model::Backend) -> Self {
+        let &shunt_model::Backend {
+            ip,
+            port,
+            weight,
+            local,
+            scopes: _,
+        } = backend;
+        Self {
+            ip,
+            port,
+            weight,
+            local,
+        }
+    }
+}
+
+impl From<Backend> for proto::LiveBackend {
+    fn from(backend: Backend) -> Self {
+        let Backend {
+            ip,
+            port,
+            weight,
+            local,
+        } = backend;
+        Self {
+            ip: ip.to_string(),
+            port: port.into(),
+            weight,
+            local,
+        }
+    }
+}
+
+impl TryFrom<proto::LiveBackend> for Backend {
+    type Error = Malformed;
+
+    fn try_from(backend: proto::LiveBackend) -> Result<Self, Malformed> {
+        let proto::LiveBackend {
+            ip,
+            port: number,
+            weight,
+            local,
+        } = backend;
+        Ok(Self {
+            ip: address(&ip)?,
+            port: port(number)?,
+            weight,
+            local,
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! What an agent shows, as values: each is made of its message, becomes its message, and has one
+//! form in JSON.
+
+mod connection;
+mod error;
+mod frontend;
+mod protocol;
+mod status;
+mod text;
+
+pub use self::{
+    connection::{Connection, ConnectionState, End},
+    error::Malformed,
+    frontend::{Backend, Difference, Frontend, FrontendKey},
+    protocol::ProtocolNumber,
+    status::{
+        Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
+    },
+};

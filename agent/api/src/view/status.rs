@@ -1,0 +1,360 @@
+//! How an agent is.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use serde::Serialize;
+
+use crate::{
+    proto::{self, CounterValue, StatusResponse, interface},
+    view::{
+        error::{Malformed, address},
+        frontend::{Difference, FrontendKey, key},
+        text::shown,
+    },
+};
+
+/// How an agent is, and what it has been through. The order of the fields is the order in JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// The agent's version.
+    pub version: String,
+    /// Since its start.
+    pub uptime_seconds: u64,
+    /// Where tables, programs and links are pinned, if they are.
+    pub pin_dir: Option<String>,
+    /// Whether a Resync was applied since its start.
+    pub synced: bool,
+    /// Events that are held until one is.
+    pub held: u64,
+    /// Events that took effect since its start.
+    pub applied: u64,
+    /// Events that were refused since then, whatever way they came.
+    pub refused: u64,
+    /// The last of these.
+    pub last_error: Option<LastError>,
+    /// The addresses of all nodes of the cluster.
+    pub node_ips: Vec<IpAddr>,
+    /// Those of them that are this node's.
+    pub own_node_ips: Vec<IpAddr>,
+    /// Every interface that is to have the programs, by name.
+    pub interfaces: Vec<Interface>,
+    /// Every frontend that a service waits for, because another has it.
+    pub conflicts: Vec<Conflict>,
+    /// Every frontend where kernel and events disagree, sorted; none before the first Resync.
+    pub differences: Vec<FrontendDifference>,
+    /// Frontends that are not in the kernel because their address family is left out.
+    pub untranslated: u64,
+    /// How full the tables are.
+    pub tables: Vec<TableUse>,
+    /// What the programs counted since they were loaded: packets, by the counter's name.
+    pub counters: BTreeMap<String, u64>,
+    /// Connections that were removed before their time since the agent's start, because the
+    /// conntrack table was crowded.
+    pub conntrack_early_drop: u64,
+}
+
+/// An event that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LastError {
+    /// What the log said.
+    pub text: String,
+    /// How long ago.
+    pub seconds_ago: u64,
+}
+
+/// An interface that is to have the programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub state: InterfaceState,
+}
+
+/// What became of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum InterfaceState {
+    /// The programs run on it.
+    Attached {
+        /// The kernel's index of it.
+        index: u32,
+    },
+    /// There is none of this name: it is waited for.
+    Absent,
+    /// The kernel refused the programs.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A frontend that a service waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Conflict {
+    /// The frontend.
+    #[serde(serialize_with = "shown")]
+    pub frontend: FrontendKey,
+    /// The service that has it, `namespace/name`.
+    pub holder: String,
+    /// The service that waits for it, `namespace/name`.
+    pub waiting: String,
+}
+
+/// A frontend where kernel and events disagree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FrontendDifference {
+    /// The frontend.
+    #[serde(serialize_with = "shown")]
+    pub frontend: FrontendKey,
+    /// How.
+    pub difference: Difference,
+}
+
+/// How much of a table is taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TableUse {
+    /// What it holds, and of which family: `frontends_v4`.
+    pub name: String,
+    /// Entries in use, also by what is replaced and not yet free.
+    pub used: u64,
+    /// Entries in all.
+    pub capacity: u64,
+}
+
+impl From<Status> for StatusResponse {
+    fn from(status: Status) -> Self {
+        let Status {
+            version,
+            uptime_seconds,
+            pin_dir,
+            synced,
+            held,
+            applied,
+            refused,
+            last_error,
+            node_ips,
+            own_node_ips,
+            interfaces,
+            conflicts,
+            differences,
+            untranslated,
+            tables,
+            counters,
+            conntrack_early_drop,
+        } = status;
+        let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
+        Self {
+            version,
+            uptime_seconds,
+            pin_dir,
+            synced,
+            held,
+            applied,
+            refused,
+            last_error: last_error
+                .map(|LastError { text, seconds_ago }| proto::LastError { text, seconds_ago }),
+            node_ips: texts(node_ips),
+            own_node_ips: texts(own_node_ips),
+            interfaces: interfaces.into_iter().map(Into::into).collect(),
+            conflicts: conflicts.into_iter().map(Into::into).collect(),
+            differences: differences.into_iter().map(Into::into).collect(),
+            untranslated,
+            tables: tables.into_iter().map(Into::into).collect(),
+            counters: counters
+                .into_iter()
+                .map(|(name, packets)| CounterValue { name, packets })
+                .collect(),
+            conntrack_early_drop,
+        }
+    }
+}
+
+impl TryFrom<StatusResponse> for Status {
+    type Error = Malformed;
+
+    fn try_from(status: StatusResponse) -> Result<Self, Malformed> {
+        let StatusResponse {
+            version,
+            uptime_seconds,
+            pin_dir,
+            synced,
+            held,
+            applied,
+            refused,
+            last_error,
+            node_ips,
+            own_node_ips,
+            interfaces,
+            conflicts,
+            differences,
+            untranslated,
+            tables,
+            counters,
+            conntrack_early_drop,
+        } = status;
+        Ok(Self {
+            version,
+            uptime_seconds,
+            pin_dir,
+            synced,
+            held,
+            applied,
+            refused,
+            last_error: last_error
+                .map(|proto::LastError { text, seconds_ago }| LastError { text, seconds_ago }),
+            node_ips: all(node_ips, |text| address(&text))?,
+            own_node_ips: all(own_node_ips, |text| address(&text))?,
+            interfaces: all(interfaces, Interface::try_from)?,
+            conflicts: all(conflicts, Conflict::try_from)?,
+            differences: all(differences, FrontendDifference::try_from)?,
+            untranslated,
+            tables: tables.into_iter().map(Into::into).collect(),
+            counters: counters
+                .into_iter()
+                .map(|CounterValue { name, packets }| (name, packets))
+                .collect(),
+            conntrack_early_drop,
+        })
+    }
+}
+
+fn all<M, T>(
+    messages: Vec<M>,
+    value: impl FnMut(M) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    messages.into_iter().map(value).collect()
+}
+
+impl From<Interface> for proto::Interface {
+    fn from(interface: Interface) -> Self {
+        let Interface { name, state } = interface;
+        let (state, index, reason) = match state {
+            InterfaceState::Absent => (interface::State::Absent, 0, String::new()),
+            InterfaceState::Attached { index } => {
+                (interface::State::Attached, index, String::new())
+            }
+            InterfaceState::Failed { reason } => (interface::State::Failed, 0, reason),
+        };
+        Self {
+            name,
+            state: state.into(),
+            index,
+            reason,
+        }
+    }
+}
+
+impl TryFrom<proto::Interface> for Interface {
+    type Error = Malformed;
+
+    fn try_from(message: proto::Interface) -> Result<Self, Malformed> {
+        let proto::Interface {
+            name,
+            state,
+            index,
+            reason,
+        } = message;
+        let state = match interface::State::try_from(state) {
+            Ok(interface::State::Absent) => InterfaceState::Absent,
+            Ok(interface::State::Attached) => InterfaceState::Attached { index },
+            Ok(interface::State::Failed) => InterfaceState::Failed { reason },
+            Ok(interface::State::Unspecified) | Err(_) => {
+                return Err(Malformed::Value(state, "state of an interface"));
+            }
+        };
+        Ok(Self { name, state })
+    }
+}
+
+impl From<Conflict> for proto::Conflict {
+    fn from(conflict: Conflict) -> Self {
+        let Conflict {
+            frontend,
+            holder,
+            waiting,
+        } = conflict;
+        Self {
+            frontend: Some(frontend.into()),
+            holder,
+            waiting,
+        }
+    }
+}
+
+impl TryFrom<proto::Conflict> for Conflict {
+    type Error = Malformed;
+
+    fn try_from(conflict: proto::Conflict) -> Result<Self, Malformed> {
+        let proto::Conflict {
+            frontend,
+            holder,
+            waiting,
+        } = conflict;
+        Ok(Self {
+            frontend: key(frontend)?,
+            holder,
+            waiting,
+        })
+    }
+}
+
+impl From<FrontendDifference> for proto::FrontendDifference {
+    fn from(difference: FrontendDifference) -> Self {
+        let FrontendDifference {
+            frontend,
+            difference,
+        } = difference;
+        Self {
+            frontend: Some(frontend.into()),
+            difference: proto::Difference::from(difference).into(),
+        }
+    }
+}
+
+impl TryFrom<proto::FrontendDifference> for FrontendDifference {
+    type Error = Malformed;
+
+    fn try_from(message: proto::FrontendDifference) -> Result<Self, Malformed> {
+        let proto::FrontendDifference {
+            frontend,
+            difference,
+        } = message;
+        Ok(Self {
+            frontend: key(frontend)?,
+            difference: Difference::of_message(difference)?
+                .ok_or(Malformed::Missing("difference"))?,
+        })
+    }
+}
+
+impl From<TableUse> for proto::TableUse {
+    fn from(table: TableUse) -> Self {
+        let TableUse {
+            name,
+            used,
+            capacity,
+        } = table;
+        Self {
+            name,
+            used,
+            capacity,
+        }
+    }
+}
+
+impl From<proto::TableUse> for TableUse {
+    fn from(table: proto::TableUse) -> Self {
+        let proto::TableUse {
+            name,
+            used,
+            capacity,
+        } = table;
+        Self {
+            name,
+            used,
+            capacity,
+        }
+    }
+}

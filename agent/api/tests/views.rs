@@ -1,0 +1,163 @@
+//! What an agent shows: the same after its way through a message, and one form in JSON.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use shunt_api::{
+    proto,
+    view::{
+        Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
+        FrontendKey, Interface, InterfaceState, LastError, Malformed, ProtocolNumber, Status,
+        TableUse,
+    },
+};
+use shunt_model::{Protocol, TrafficPolicy};
+
+fn key(address: &str, protocol: u8) -> FrontendKey {
+    FrontendKey {
+        address: address.parse().unwrap(),
+        port: 80,
+        protocol: ProtocolNumber(protocol),
+    }
+}
+
+fn status() -> Status {
+    let interface = |name: &str, state| Interface {
+        name: name.into(),
+        state,
+    };
+    Status {
+        version: "1.2.3".into(),
+        uptime_seconds: 60,
+        pin_dir: None,
+        synced: true,
+        held: 1,
+        applied: 2,
+        refused: 3,
+        last_error: Some(LastError {
+            text: "line 3: no".into(),
+            seconds_ago: 4,
+        }),
+        node_ips: ["192.168.16.10", "fd00::1"]
+            .map(|ip| ip.parse().unwrap())
+            .into(),
+        own_node_ips: vec!["fd00::1".parse().unwrap()],
+        interfaces: vec![
+            interface("eth0", InterfaceState::Attached { index: 7 }),
+            interface("eth1", InterfaceState::Absent),
+            interface(
+                "eth2",
+                InterfaceState::Failed {
+                    reason: "no".into(),
+                },
+            ),
+        ],
+        conflicts: vec![Conflict {
+            frontend: key("10.96.0.1", 6),
+            holder: "default/a".into(),
+            waiting: "default/b".into(),
+        }],
+        differences: vec![FrontendDifference {
+            frontend: key("fd00::96", 99),
+            difference: Difference::Unknown,
+        }],
+        untranslated: 5,
+        tables: vec![TableUse {
+            name: "slots_v4".into(),
+            used: 6,
+            capacity: 7,
+        }],
+        counters: [("connection".to_owned(), 8)].into(),
+        conntrack_early_drop: 9,
+    }
+}
+
+#[test]
+fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
+    let message = proto::StatusResponse::from(status());
+    assert_eq!(Status::try_from(message), Ok(status()));
+    let expected = json!({
+        "version": "1.2.3", "uptime_seconds": 60, "pin_dir": null, "synced": true, "held": 1,
+        "applied": 2, "refused": 3,
+        "last_error": { "text": "line 3: no", "seconds_ago": 4 },
+        "node_ips": ["192.168.16.10", "fd00::1"], "own_node_ips": ["fd00::1"],
+        "interfaces": [
+            { "name": "eth0", "state": "attached", "index": 7 },
+            { "name": "eth1", "state": "absent" },
+            { "name": "eth2", "state": "failed", "reason": "no" },
+        ],
+        "conflicts": [
+            { "frontend": "10.96.0.1:80/TCP", "holder": "default/a", "waiting": "default/b" },
+        ],
+        "differences": [{ "frontend": "[fd00::96]:80/99", "difference": "unknown" }],
+        "untranslated": 5,
+        "tables": [{ "name": "slots_v4", "used": 6, "capacity": 7 }],
+        "counters": { "connection": 8 },
+        "conntrack_early_drop": 9,
+    });
+    assert_eq!(serde_json::to_value(status()).unwrap(), expected);
+}
+
+#[test]
+fn a_frontend_is_the_same_after_its_message() {
+    let frontend = Frontend {
+        key: key("10.96.0.1", Protocol::Sctp.number()),
+        kind: Some("ClusterIP".into()),
+        service: None,
+        policy: Some(TrafficPolicy::Local),
+        affinity_timeout: 3,
+        backends: vec![Backend {
+            ip: "10.1.1.3".parse().unwrap(),
+            port: 8080,
+            weight: 2,
+            local: true,
+        }],
+        difference: Some(Difference::Changed),
+        this_node_only: true,
+    };
+    let message = proto::Frontend::from(frontend.clone());
+    assert_eq!(Frontend::try_from(message.clone()), Ok(frontend.clone()));
+    let json = serde_json::to_value(&frontend).unwrap();
+    assert_eq!(
+        json,
+        json!({
+            "address": "10.96.0.1", "port": 80, "protocol": "SCTP", "kind": "ClusterIP",
+            "service": null, "policy": "Local", "affinity_timeout": 3,
+            "backends": [{ "ip": "10.1.1.3", "port": 8080, "weight": 2, "local": true }],
+            "difference": "changed",
+        })
+    );
+
+    let mut nonsense = message;
+    nonsense.backends[0].port = 65_536;
+    let error = Malformed::Number(65_536, "a port");
+    assert_eq!(Frontend::try_from(nonsense), Err(error));
+}
+
+#[test]
+fn every_state_of_a_connection_is_the_same_after_its_message() {
+    let end = |text: &str| text.parse::<SocketAddr>().unwrap().into();
+    for (state, name) in [
+        (ConnectionState::New, "NEW"),
+        (ConnectionState::Established, "ESTABLISHED"),
+        (ConnectionState::Closing, "CLOSING"),
+        (ConnectionState::Closed, "CLOSED"),
+        (ConnectionState::TimeWait, "TIME_WAIT"),
+        (ConnectionState::Unreplied, "UNREPLIED"),
+        (ConnectionState::Assured, "ASSURED"),
+    ] {
+        let connection = Connection {
+            protocol: ProtocolNumber(17),
+            client: end("10.1.1.5:40000"),
+            frontend: end("10.96.0.1:80"),
+            backend: end("10.1.1.3:8080"),
+            state,
+            idle_seconds: 1,
+        };
+        let message = proto::Connection::from(connection);
+        assert_eq!(Connection::try_from(message), Ok(connection));
+        let json = serde_json::to_value(connection).unwrap();
+        assert_eq!(json["state"], Value::from(name));
+        assert_eq!(state.to_string(), name);
+    }
+}

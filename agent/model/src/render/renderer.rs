@@ -1,0 +1,148 @@
+//! The renderer: from events to changes of frontends.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    event::{NodePortUpdate, RendererEvent, Snapshot},
+    render::{
+        conflict::Conflict,
+        draft::Draft,
+        error::RenderError,
+        frontend::{Frontend, FrontendKey},
+        nodes::NodeAddresses,
+        options::RenderOptions,
+        plan::Plan,
+        state::State,
+    },
+};
+
+/// Turns events into changes of frontends.
+///
+/// For each event: [`plan`](Self::plan) says what it changes, and [`commit`](Self::commit) makes it
+/// so once the datapath has done it. Before the first Resync no other event can be planned.
+///
+/// Two services that claim one frontend: the older claim has it, the other waits. A claim ages
+/// from the event that brought it, through every event that does not take it back.
+#[derive(Debug)]
+pub struct Renderer {
+    state: State,
+}
+
+impl Renderer {
+    /// A renderer that was told nothing.
+    pub fn new(options: RenderOptions) -> Self {
+        Self {
+            state: State::new(options),
+        }
+    }
+
+    /// What `event` would change.
+    ///
+    /// # Errors
+    ///
+    /// The event cannot be rendered, or has to wait for a Resync. It has no effect then.
+    pub fn plan(&self, event: RendererEvent) -> Result<Plan, RenderError> {
+        let mut draft = Draft::new(&self.state);
+        match event {
+            RendererEvent::Resync(snapshot) => return self.plan_resync(snapshot),
+            _ if !self.state.synced => return Err(RenderError::BeforeResync),
+            RendererEvent::AddService(service) | RendererEvent::UpdateService(service) => {
+                draft.put(Arc::new(service))?;
+            }
+            RendererEvent::DeleteService(id) => {
+                if let Some((id, _)) = self.state.services.get_key_value(&id) {
+                    draft.remove(id);
+                }
+            }
+            RendererEvent::UpdateNodePortServices(NodePortUpdate { node_ips, services }) => {
+                let nodes_changed = draft.set_nodes(node_ips);
+                for service in services {
+                    draft.put(Arc::new(service))?;
+                }
+                if nodes_changed {
+                    for entry in self.state.services.values() {
+                        if entry.service.has_node_ports() && !draft.concerns(&entry.service.id) {
+                            draft.put(Arc::clone(&entry.service))?;
+                        }
+                    }
+                }
+            }
+            RendererEvent::UpdateLocalFrontendIfs(new) => {
+                let frontend_ifs = (new != self.state.frontend_ifs).then_some(new);
+                return Ok(Plan {
+                    frontend_ifs,
+                    ..draft.finish()
+                });
+            }
+            RendererEvent::UpdateLocalBackendIfs(new) => {
+                let backend_ifs = (new != self.state.backend_ifs).then_some(new);
+                return Ok(Plan {
+                    backend_ifs,
+                    ..draft.finish()
+                });
+            }
+        }
+        Ok(draft.finish())
+    }
+
+    fn plan_resync(&self, snapshot: Snapshot) -> Result<Plan, RenderError> {
+        let Snapshot {
+            node_ips,
+            services,
+            frontend_ifs,
+            backend_ifs,
+        } = snapshot;
+        let mut draft = Draft::new(&self.state);
+        draft.set_nodes(node_ips);
+        draft.clear();
+        for service in services {
+            draft.put(Arc::new(service))?;
+        }
+        Ok(Plan {
+            frontend_ifs: (frontend_ifs != self.state.frontend_ifs).then_some(frontend_ifs),
+            backend_ifs: (backend_ifs != self.state.backend_ifs).then_some(backend_ifs),
+            ..draft.finish()
+        })
+    }
+
+    /// Makes a plan what the renderer knows. The plan must stem from this renderer as it is:
+    /// nothing may have been committed since.
+    pub fn commit(&mut self, plan: Plan) {
+        self.state.commit(plan);
+    }
+
+    /// Every frontend, sorted by key.
+    pub fn frontends(&self) -> impl Iterator<Item = (FrontendKey, &Frontend)> {
+        self.state.frontends()
+    }
+
+    /// One frontend.
+    pub fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
+        self.state.frontend(key)
+    }
+
+    /// Every claim that waits for an older one to go, sorted by frontend.
+    pub fn conflicts(&self) -> impl Iterator<Item = Conflict> {
+        self.state.claims.conflicts()
+    }
+
+    /// The addresses of the nodes.
+    pub const fn nodes(&self) -> &NodeAddresses {
+        &self.state.nodes
+    }
+
+    /// All interfaces where clients are.
+    pub const fn frontend_ifs(&self) -> &BTreeSet<String> {
+        &self.state.frontend_ifs
+    }
+
+    /// All interfaces where backends are.
+    pub const fn backend_ifs(&self) -> &BTreeSet<String> {
+        &self.state.backend_ifs
+    }
+
+    /// Whether a Resync was committed.
+    pub const fn is_synced(&self) -> bool {
+        self.state.synced
+    }
+}

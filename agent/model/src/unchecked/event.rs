@@ -1,0 +1,47 @@
+//! An event as it comes in.
+
+use crate::unchecked::{
+    service::{Id, Service},
+    text::Text,
+};
+
+/// An event, of one of the kinds that [`EventKind`](crate::EventKind) lists.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Everything there is.
+    Resync(Snapshot<'a>),
+    /// A service that is new, or is to be replaced.
+    AddService(Service<'a>),
+    /// A service in its new form.
+    UpdateService(Service<'a>),
+    /// A service that is gone.
+    DeleteService(Id<'a>),
+    /// The nodes of the cluster, and services that the change concerns.
+    UpdateNodePortServices(NodePortUpdate<'a>),
+    /// All interfaces where clients are.
+    UpdateLocalFrontendIfs(Vec<Text<'a>>),
+    /// All interfaces where backends are.
+    UpdateLocalBackendIfs(Vec<Text<'a>>),
+}
+
+/// A snapshot, or a piece of one.
+#[derive(Debug, Default)]
+pub struct Snapshot<'a> {
+    /// The addresses of all nodes of the cluster.
+    pub node_ips: Vec<Text<'a>>,
+    /// All services.
+    pub services: Vec<Service<'a>>,
+    /// All interfaces where clients are.
+    pub frontend_ifs: Vec<Text<'a>>,
+    /// All interfaces where backends are.
+    pub backend_ifs: Vec<Text<'a>>,
+}
+
+/// A change of the cluster's nodes.
+#[derive(Debug)]
+pub struct NodePortUpdate<'a> {
+    /// The addresses of all nodes of the cluster.
+    pub node_ips: Vec<Text<'a>>,
+    /// Services in their new form.
+    pub services: Vec<Service<'a>>,
+}

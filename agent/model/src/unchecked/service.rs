@@ -1,0 +1,78 @@
+//! A service as it comes in.
+
+use crate::{
+    endpoint::{EndpointState, Scope},
+    policy::TrafficPolicy,
+    protocol::Protocol,
+    unchecked::{choice::Choice, text::Text},
+};
+
+/// What stands under names, in its order. A map would forget that a name was given twice.
+pub type Entries<'a, V> = Vec<(Text<'a>, V)>;
+
+/// A service's identity.
+#[derive(Debug)]
+pub struct Id<'a> {
+    /// The namespace.
+    pub namespace: Text<'a>,
+    /// The name within the namespace.
+    pub name: Text<'a>,
+}
+
+/// A service.
+#[derive(Debug)]
+pub struct Service<'a> {
+    /// Its identity.
+    pub id: Id<'a>,
+    /// Addresses inside the cluster.
+    pub cluster_ips: Vec<Text<'a>>,
+    /// Addresses that are routed to the nodes from outside.
+    pub external_ips: Vec<Text<'a>>,
+    /// Addresses that a load balancer announces.
+    pub load_balancer_ips: Vec<Text<'a>>,
+    /// Who may use the load balancer addresses.
+    pub load_balancer_source_ranges: Vec<Text<'a>>,
+    /// Which backends the external frontends use; `None`: all.
+    pub traffic_policy: Option<Choice<'a, TrafficPolicy>>,
+    /// Which backends the ClusterIP frontends use; `None`: all.
+    pub internal_traffic_policy: Option<Choice<'a, TrafficPolicy>>,
+    /// Session affinity in seconds since last use; 0 is off.
+    pub session_affinity_timeout: u32,
+    /// Ports by name.
+    pub ports: Entries<'a, Port<'a>>,
+    /// Backends by the name of their port.
+    pub backends: Entries<'a, Vec<Backend<'a>>>,
+}
+
+/// A port of a service.
+#[derive(Debug)]
+pub struct Port<'a> {
+    /// The transport protocol.
+    pub protocol: Choice<'a, Protocol>,
+    /// The port on the service's addresses.
+    pub port: u16,
+    /// The port on the nodes' addresses; 0: none.
+    pub node_port: u16,
+}
+
+/// A backend of a port.
+///
+/// An event may also say its zone and whether it shares its node's network. Nothing is decided by
+/// either, so both are dropped where an event is read.
+#[derive(Debug)]
+pub struct Backend<'a> {
+    /// Its address.
+    pub ip: Text<'a>,
+    /// Its port.
+    pub port: u16,
+    /// Its share of new connections is weight / sum of weights; `None`: 1.
+    pub weight: Option<u32>,
+    /// Whether it runs on this node.
+    pub local: bool,
+    /// What it can do at present; `None`: everything.
+    pub state: Option<Choice<'a, EndpointState>>,
+    /// The node that it runs on.
+    pub node: Option<Text<'a>>,
+    /// Which sets it belongs to; `None`: Cluster, and Local if it is local.
+    pub scopes: Option<Vec<Choice<'a, Scope>>>,
+}

@@ -1,0 +1,268 @@
+//! `shunt agent`: events in, translation in the kernel, until a signal.
+
+use std::{
+    io::{self, IsTerminal as _},
+    net::IpAddr,
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use ipnet::IpNet;
+use shunt::{
+    Agent, EventLoop, EventSource as _, FileSource, HostNeeds, HostSettings, Input, Inspector,
+    Server, SocketFile, SocketSource, queue,
+};
+use shunt_datapath::{
+    Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, RejectLimit, cleanup,
+};
+use shunt_model::{RenderOptions, Renderer};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::flags::{
+    addresses::Addresses,
+    families::FamilyArgs,
+    node::NodeArgs,
+    packet_log::PacketLogArgs,
+    paths::{PinArgs, SocketArgs},
+    sizes::SizeArgs,
+    snat::SnatArgs,
+    timeouts::TimeoutArgs,
+};
+
+/// Translate services in the kernel, as events describe them
+///
+/// Runs until SIGINT or SIGTERM. Translation goes on without it, as it last was, until the next
+/// agent takes over or `shunt cleanup` ends it. Needs root, or CAP_BPF and CAP_NET_ADMIN. RUST_LOG sets what is logged (default: info).
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// A file of events besides those of the socket, one JSON object a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    events: Option<Input>,
+
+    #[command(flatten)]
+    socket: SocketArgs,
+
+    /// An interface where clients are, besides those of the events; may be given several times
+    #[arg(long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
+
+    #[command(flatten)]
+    node: NodeArgs,
+
+    /// The address, one for each family, that a pod sees when it reaches itself through its
+    /// service, and that nobody else may have [default: 169.254.254.1 and fd9a:7452:4a6d::1]
+    #[arg(long = "hairpin-ip", value_name = "IP")]
+    hairpin_ips: Vec<IpAddr>,
+
+    #[command(flatten)]
+    snat: SnatArgs,
+
+    /// How many packets a second are rejected with an ICMP error where nothing serves them, a
+    /// twentieth of it at once, before others are dropped; 0 is any number
+    #[arg(long, value_name = "N", default_value_t = RejectLimit::default().rate)]
+    reject_rate: u32,
+
+    /// Hand packets for pods of this node, and their replies, straight to the device, past the
+    /// host's stack and its netfilter rules; needs --pod-cidr
+    #[arg(long, requires = "pod_cidrs")]
+    redirect: bool,
+
+    #[command(flatten)]
+    families: FamilyArgs,
+
+    #[command(flatten)]
+    packet_log: PacketLogArgs,
+
+    #[command(flatten)]
+    sizes: SizeArgs,
+
+    #[command(flatten)]
+    timeouts: TimeoutArgs,
+
+    #[command(flatten)]
+    pins: PinArgs,
+
+    /// Pin nothing: translation ends with the agent
+    #[arg(long, conflicts_with = "pin_dir")]
+    no_pin: bool,
+}
+
+/// Runs until a signal comes.
+///
+/// # Errors
+///
+/// The events cannot be opened, or the kernel does not take the programs.
+pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
+        let default = match args.packet_log.packet_log() {
+            PacketLog::Off => "info",
+            PacketLog::Debug => "info,shunt_ebpf=debug",
+        };
+        EnvFilter::new(default)
+    });
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(serve(args))
+}
+
+async fn serve(args: AgentArgs) -> Result<ExitCode> {
+    let AgentArgs {
+        events,
+        socket: SocketArgs { socket },
+        interfaces,
+        node,
+        hairpin_ips,
+        snat,
+        reject_rate,
+        redirect,
+        families,
+        packet_log,
+        sizes,
+        timeouts,
+        pins: PinArgs { pin_dir },
+        no_pin,
+    } = args;
+    let pin_dir = (!no_pin).then_some(pin_dir);
+    let packet_log = packet_log.packet_log();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let file = events.map(|events| {
+        let failed = format!("cannot open the events in {events}");
+        FileSource::open(events).context(failed)
+    });
+    let file = file.transpose()?;
+    // Before anything is touched: another agent may be at work here.
+    let socket_file = SocketFile::listen(&socket)?;
+    let families = families.families();
+    let render_options = node.render_options()?;
+    warn_of_host(&HostNeeds {
+        snat_ports: snat.snat_ports,
+        pod_cidrs: &node.pod_cidrs,
+        ipv4: families.ipv4,
+        ipv6: families.ipv6 && uses_ipv6(&render_options, &node.pod_cidrs),
+    });
+    let renderer = Renderer::new(render_options);
+    let defaults = DatapathOptions::default();
+    let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
+    let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
+    let mut datapath = Datapath::load(&DatapathOptions {
+        pod_cidrs: node.pod_cidrs,
+        hairpin_v4: hairpin.v4.unwrap_or(defaults.hairpin_v4),
+        hairpin_v6: hairpin.v6.unwrap_or(defaults.hairpin_v6),
+        snat_v4: snat_from.v4,
+        snat_v6: snat_from.v6,
+        snat_ports: snat.snat_ports,
+        rejects: RejectLimit { rate: reject_rate },
+        redirect,
+        families,
+        packet_log,
+        sizes: sizes.table_sizes(),
+        pin_dir: pin_dir.clone(),
+    })
+    .context("cannot set up the datapath")?;
+    let _packet_log = match packet_log {
+        PacketLog::Off => None,
+        PacketLog::Debug => Some(datapath.forward_packet_log()?),
+    };
+    let collector = datapath
+        .take_conntrack()
+        .map(|table| {
+            let counters = Arc::clone(datapath.counters());
+            Collector::start(table, counters, timeouts.timeouts(), timeouts.gc_interval())
+        })
+        .transpose()
+        .context("cannot start the collector of connections")?;
+    // The watch begins before the first look at the interfaces, so that none is missed.
+    let links = LinkWatch::start().context("cannot watch the interfaces")?;
+    let connections = datapath.connections();
+    let agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
+    let event_loop = EventLoop::new(agent, pin_dir.clone());
+    let (queue, requests) = queue();
+    let inspector = Inspector::new(queue.clone(), connections);
+    let mut sources = Vec::new();
+    if let Some(file) = file {
+        sources.push(file.to_string());
+        file.start(queue.clone())
+            .context("cannot start reading events")?;
+    }
+    let calls = SocketSource::new(socket);
+    sources.push(calls.to_string());
+    let calls = calls.start(queue).context("cannot take calls")?;
+    let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;
+    info!("ready: {}", sources.join(", "));
+
+    let stop = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let agent = event_loop.run(requests, links, stop).await;
+    drop(server);
+    finish(agent, collector, pin_dir.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the agent. What is pinned stays, unless there is nothing to keep up.
+fn finish(agent: Agent, collector: Option<Collector>, pin_dir: Option<&Path>) -> Result<()> {
+    info!("stopping: {}", totals(&agent));
+    let idle = match collector.and_then(Collector::stop) {
+        Some(conntrack) => agent.datapath().is_empty()? && conntrack.is_empty()?,
+        None => false,
+    };
+    drop(agent);
+    if let (Some(pin_dir), true) = (pin_dir, idle) {
+        cleanup(pin_dir)?;
+        info!("nothing is translated: nothing stays pinned");
+    }
+    Ok(())
+}
+
+/// Logs what of this host stands in the way.
+fn warn_of_host(needs: &HostNeeds<'_>) {
+    for complaint in HostSettings::read().complaints(needs) {
+        warn!("{complaint}");
+    }
+}
+
+/// Whether there is IPv6 here besides what every interface has of it: an address that can reach
+/// other links, or a setting that names one.
+fn uses_ipv6(options: &RenderOptions, pod_cidrs: &[IpNet]) -> bool {
+    let addresses = options.node_ips.iter().chain(&options.host_addresses);
+    let mut addresses = addresses.copied().chain(pod_cidrs.iter().map(IpNet::addr));
+    addresses.any(|address| match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
+    })
+}
+
+/// What the programs counted, in words.
+fn totals(agent: &Agent) -> String {
+    match agent.datapath().counters().read() {
+        Ok(counters) => {
+            let counted = counters.into_iter().filter(|(_, packets)| *packets > 0);
+            let counted: Vec<String> = counted
+                .map(|(counter, packets)| format!("{} {packets}", counter.name()))
+                .collect();
+            if counted.is_empty() {
+                "no packet was counted".to_owned()
+            } else {
+                counted.join(", ")
+            }
+        }
+        Err(error) => format!("the counters cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,54 @@
+//! Which subcommand runs.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::cli::{
+    agent::{self, AgentArgs},
+    apply::{self, ApplyArgs},
+    cleanup::{self, CleanupArgs},
+    conntrack::{self, ConntrackArgs},
+    lookup::{self, LookupArgs},
+    render::{self, RenderArgs},
+    services::{self, ServicesArgs},
+    status::{self, StatusArgs},
+};
+
+/// In-kernel translation of Kubernetes services.
+#[derive(Debug, Parser)]
+#[command(name = "shunt", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Agent(Box<AgentArgs>),
+    Apply(ApplyArgs),
+    Services(ServicesArgs),
+    Status(StatusArgs),
+    Conntrack(ConntrackArgs),
+    Lookup(LookupArgs),
+    Render(RenderArgs),
+    Cleanup(CleanupArgs),
+}
+
+/// Runs the subcommand that the command line names.
+pub(crate) fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Agent(args) => agent::run(*args),
+        Command::Apply(args) => apply::run(args),
+        Command::Services(args) => services::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Conntrack(args) => conntrack::run(&args),
+        Command::Lookup(args) => lookup::run(&args),
+        Command::Render(args) => render::run(args),
+        Command::Cleanup(args) => cleanup::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

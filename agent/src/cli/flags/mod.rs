@@ -1,0 +1,11 @@
+//! The flags that say how the agent is to work: their names, their defaults, and what each sets.
+
+pub(crate) mod addresses;
+pub(crate) mod duration;
+pub(crate) mod families;
+pub(crate) mod node;
+pub(crate) mod packet_log;
+pub(crate) mod paths;
+pub(crate) mod sizes;
+pub(crate) mod snat;
+pub(crate) mod timeouts;

@@ -1,0 +1,66 @@
+//! How large the kernel's tables are.
+
+use clap::Args;
+use shunt_datapath::TableSizes;
+
+/// How large the tables of each address family are. They are allocated at start.
+///
+/// The one place that knows which flag sizes which table: the library names tables, and an error
+/// about one of them gets its flag here.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct SizeArgs {
+    /// How many frontends each address family can have
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().frontends)]
+    max_frontends: u32,
+
+    /// How many slots each address family can have: one for each backend of each set that
+    /// frontends select from
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().slots)]
+    max_slots: u32,
+
+    /// How many backends each address family can have, counted once for each service port
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().backends)]
+    max_backends: u32,
+
+    /// How many conntrack entries each address family can have, two for each connection
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack)]
+    max_conntrack: u32,
+
+    /// How many clients of services with session affinity are remembered in each address family,
+    /// counted once for each frontend
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().affinity)]
+    max_affinity: u32,
+
+    /// How many source ranges each address family can have, counted once for each frontend
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().source_ranges)]
+    max_source_ranges: u32,
+
+    /// How many fragmented packets are remembered in each address family, so that their later
+    /// fragments follow the first
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().fragments)]
+    max_fragments: u32,
+}
+
+impl SizeArgs {
+    /// The sizes.
+    pub(crate) const fn table_sizes(self) -> TableSizes {
+        let Self {
+            max_frontends,
+            max_slots,
+            max_backends,
+            max_conntrack,
+            max_affinity,
+            max_source_ranges,
+            max_fragments,
+        } = self;
+        TableSizes {
+            frontends: max_frontends,
+            slots: max_slots,
+            backends: max_backends,
+            conntrack: max_conntrack,
+            affinity: max_affinity,
+            source_ranges: max_source_ranges,
+            fragments: max_fragments,
+        }
+    }
+}

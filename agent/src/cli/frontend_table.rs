@@ -1,0 +1,79 @@
+//! Frontends as a table for people.
+
+use std::{
+    array,
+    io::{self, Write},
+    net::SocketAddr,
+};
+
+use shunt_api::view::{Backend, Frontend};
+
+use crate::cli::table::Table;
+
+/// Writes the frontends as a table, a line for each backend.
+pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new([
+        "FRONTEND", "KIND", "SERVICE", "POLICY", "CLIENTS", "AFFINITY", "BACKEND", "WEIGHT",
+        "LOCAL",
+    ]);
+    for frontend in frontends {
+        let Frontend {
+            key,
+            kind,
+            service,
+            policy,
+            affinity_timeout,
+            backends,
+            difference: _,
+            this_node_only,
+        } = frontend;
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let clients = if *this_node_only {
+            "this node"
+        } else {
+            "everyone"
+        };
+        let affinity = match affinity_timeout {
+            0 => "-".to_owned(),
+            seconds => format!("{seconds}s"),
+        };
+        let first = [
+            key.to_string(),
+            known(kind),
+            known(service),
+            policy.map_or_else(|| "-".to_owned(), |policy| policy.to_string()),
+            clients.into(),
+            affinity,
+        ];
+        let mut left = Some(first);
+        if backends.is_empty() {
+            push(
+                &mut table,
+                left.take(),
+                ["none".into(), "-".into(), "-".into()],
+            );
+        }
+        for &Backend {
+            ip,
+            port,
+            weight,
+            local,
+        } in backends
+        {
+            let local = if local { "yes" } else { "no" };
+            let right = [
+                SocketAddr::new(ip, port).to_string(),
+                weight.to_string(),
+                local.into(),
+            ];
+            push(&mut table, left.take(), right);
+        }
+    }
+    write!(output, "{table}")
+}
+
+/// Adds a row; a backend after the first has nothing on its left.
+fn push(table: &mut Table<9>, left: Option<[String; 6]>, right: [String; 3]) {
+    let mut cells = left.unwrap_or_default().into_iter().chain(right);
+    table.push(array::from_fn(|_| cells.next().unwrap_or_default()));
+}

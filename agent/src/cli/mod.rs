@@ -1,0 +1,18 @@
+//! The command line: a module for each subcommand, and what they share.
+
+mod agent;
+mod apply;
+mod cleanup;
+mod client;
+mod conntrack;
+mod dispatch;
+mod flags;
+mod frontend_table;
+mod lookup;
+mod output;
+mod render;
+mod services;
+mod status;
+mod table;
+
+pub(crate) use self::dispatch::main;

@@ -1,0 +1,203 @@
+//! `shunt status`: how the agent is.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use clap::Args;
+use shunt_api::{
+    proto::StatusRequest,
+    view::{Conflict, FrontendDifference, Interface, InterfaceState, Status, TableUse},
+};
+
+use crate::cli::{
+    client::{inspection, refused, understood, with_agent},
+    flags::paths::SocketArgs,
+    output::{self, OutputFormat},
+    table::Table,
+};
+
+/// So many conflicts and differences are enough for a person.
+const SHOWN: usize = 20;
+
+/// Show how the agent is: events, interfaces, conflicts, tables, counters
+///
+/// Exit status: 0; 2 without an agent.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The form of the output
+    #[arg(short, long, value_enum, default_value_t)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Asks and prints.
+///
+/// # Errors
+///
+/// If the command cannot even begin.
+pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
+    let StatusArgs {
+        output,
+        socket: SocketArgs { socket },
+    } = args;
+    with_agent(socket, async |channel| {
+        let response = inspection(channel)
+            .status(StatusRequest {})
+            .await
+            .map_err(|status| refused(&status))?;
+        let status: Status = understood(response.into_inner().try_into())?;
+        output::print(|out| match output {
+            OutputFormat::Json => output::write_json(&status, out),
+            OutputFormat::Table => write_status(&status, out),
+        })?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
+    write!(output, "{}", summary(status))?;
+    let mut interfaces = Table::new(["INTERFACE", "STATE", "INDEX", "REASON"]);
+    for interface in &status.interfaces {
+        let Interface { name, state } = interface;
+        let (state, index, reason) = match state {
+            InterfaceState::Attached { index } => ("attached", index.to_string(), ""),
+            InterfaceState::Absent => ("absent", "-".to_owned(), ""),
+            InterfaceState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
+        };
+        interfaces.push([name.clone(), state.to_owned(), index, reason.to_owned()]);
+    }
+    section(output, &interfaces)?;
+
+    let mut conflicts = Table::new(["CONFLICT", "HELD BY", "WAITING"]);
+    for conflict in status.conflicts.iter().take(SHOWN) {
+        let Conflict {
+            frontend,
+            holder,
+            waiting,
+        } = conflict;
+        conflicts.push([frontend.to_string(), holder.clone(), waiting.clone()]);
+    }
+    section(output, &conflicts)?;
+    more(output, status.conflicts.len(), "conflicts")?;
+
+    let mut differences = Table::new(["FRONTEND", "DIFFERENCE"]);
+    for difference in status.differences.iter().take(SHOWN) {
+        let FrontendDifference {
+            frontend,
+            difference,
+        } = difference;
+        differences.push([frontend.to_string(), difference.to_string()]);
+    }
+    section(output, &differences)?;
+    more(output, status.differences.len(), "differences")?;
+
+    let mut tables = Table::new(["TABLE", "USED", "CAPACITY"]);
+    for table in &status.tables {
+        let TableUse {
+            name,
+            used,
+            capacity,
+        } = table;
+        tables.push([name.clone(), used.to_string(), capacity.to_string()]);
+    }
+    section(output, &tables)?;
+
+    let mut counters = Table::new(["COUNTER", "PACKETS"]);
+    for (name, packets) in &status.counters {
+        counters.push([name.clone(), packets.to_string()]);
+    }
+    section(output, &counters)
+}
+
+/// What is one line each.
+fn summary(status: &Status) -> Table<2> {
+    let addresses = status.node_ips.iter().map(|ip| {
+        if status.own_node_ips.contains(ip) {
+            format!("{ip} (own)")
+        } else {
+            ip.to_string()
+        }
+    });
+    let addresses: Vec<String> = addresses.collect();
+    let synced = match (status.synced, status.held) {
+        (true, _) => "yes".to_owned(),
+        (false, held) => format!("no: {held} events are held until the first Resync"),
+    };
+    let last_error = status.last_error.as_ref().map_or_else(
+        || "-".to_owned(),
+        |error| format!("{} ago: {}", duration(error.seconds_ago), error.text),
+    );
+    let pin_dir = status.pin_dir.as_deref().unwrap_or("- (nothing is pinned)");
+    let events = format!("{} applied, {} refused", status.applied, status.refused);
+    let lines = [
+        ("version:", status.version.clone()),
+        ("uptime:", duration(status.uptime_seconds)),
+        ("pin dir:", pin_dir.to_owned()),
+        ("synced:", synced),
+        ("events:", events),
+        ("last error:", last_error),
+        ("node IPs:", addresses.join(", ")),
+        (
+            "untranslated:",
+            format!("{} frontends", status.untranslated),
+        ),
+        (
+            "early drop:",
+            format!("{} connections", status.conntrack_early_drop),
+        ),
+    ];
+    let mut table = Table::without_headings();
+    for (name, value) in lines {
+        table.push([name.to_owned(), value]);
+    }
+    table
+}
+
+/// A table with an empty line before it, if it has any row.
+fn section<const N: usize>(output: &mut impl Write, table: &Table<N>) -> io::Result<()> {
+    if table.is_empty() {
+        return Ok(());
+    }
+    write!(output, "\n{table}")
+}
+
+fn more(output: &mut impl Write, there: usize, what: &str) -> io::Result<()> {
+    if there > SHOWN {
+        writeln!(output, "and {} more {what}", there - SHOWN)?;
+    }
+    Ok(())
+}
+
+/// Seconds for people: `2d 3h`, `4m 5s`.
+fn duration(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match () {
+        () if days > 0 => format!("{days}d {}h", hours % 24),
+        () if hours > 0 => format!("{hours}h {}m", minutes % 60),
+        () if minutes > 0 => format!("{minutes}m {}s", seconds % 60),
+        () => format!("{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (61, "1m 1s"),
+            (3_600, "1h 0m"),
+            (90_000, "1d 1h"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The agent: each event is planned, published, and only then known.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    time::{Duration, Instant},
+};
+
+use shunt_datapath::Datapath;
+use shunt_model::{Changes, Plan, Renderer, RendererEvent};
+
+use crate::runtime::outcome::{ApplyError, Outcome};
+
+/// The renderer and the datapath that it drives.
+pub struct Agent {
+    renderer: Renderer,
+    datapath: Datapath,
+    /// Interfaces from the command line, besides those of the events.
+    interfaces: BTreeSet<String>,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("interfaces", &self.interfaces)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// Drives `datapath` by `renderer`, with the programs on `interfaces` besides those that the
+    /// events name. What an earlier agent left attached gets our programs at once, and stays
+    /// until the first Resync says whether it is wanted.
+    pub fn new(renderer: Renderer, mut datapath: Datapath, interfaces: BTreeSet<String>) -> Self {
+        datapath.adopt_interfaces();
+        let mut agent = Self {
+            renderer,
+            datapath,
+            interfaces,
+        };
+        agent.reconcile_interfaces();
+        agent
+    }
+
+    /// Applies an event, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// The event has to wait for a Resync, cannot be rendered, or does not fit into the tables. It
+    /// had no effect then.
+    pub fn apply(&mut self, event: RendererEvent) -> Result<Outcome, ApplyError> {
+        let start = Instant::now();
+        let plan = self.renderer.plan(event)?;
+        let writes = match &plan.snapshot {
+            Some(snapshot) => self.datapath.resync(snapshot)?,
+            None => self.datapath.publish(&plan.changes)?,
+        };
+        let writes = writes
+            + match plan.nodes() {
+                Some(nodes) => self.datapath.set_node_ips(nodes.own()),
+                None => 0,
+            };
+        let mut outcome = Outcome {
+            added: plan.changes.added.len(),
+            changed: plan.changes.changed.len(),
+            removed: plan.changes.removed.len(),
+            untranslated: self.untranslated(&plan),
+            writes,
+            conflicts: plan.conflicts.clone(),
+            took: Duration::ZERO,
+        };
+        let interfaces_changed =
+            plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
+        self.renderer.commit(plan);
+        if interfaces_changed {
+            self.reconcile_interfaces();
+        }
+        outcome.took = start.elapsed();
+        Ok(outcome)
+    }
+
+    /// How many of the frontends that are to be after the event are not translated.
+    fn untranslated(&self, plan: &Plan) -> usize {
+        let Changes { added, changed, .. } = &plan.changes;
+        let frontends = match &plan.snapshot {
+            Some(snapshot) => [snapshot.as_slice(), &[]],
+            None => [added.as_slice(), changed],
+        };
+        let keys = frontends.into_iter().flatten().map(|(key, _)| key);
+        keys.filter(|key| !self.datapath.translates(key)).count()
+    }
+
+    /// Brings the programs onto every wanted interface that exists; to be called whenever
+    /// interfaces change.
+    pub fn reconcile_interfaces(&mut self) {
+        let mut wanted = self.renderer.frontend_ifs() | &self.interfaces;
+        if self.datapath.redirects() {
+            wanted.extend(self.renderer.backend_ifs().iter().cloned());
+        }
+        let synced = self.renderer.is_synced();
+        self.datapath.reconcile_interfaces(&wanted, synced);
+    }
+
+    /// The renderer.
+    pub const fn renderer(&self) -> &Renderer {
+        &self.renderer
+    }
+
+    /// The datapath.
+    pub const fn datapath(&self) -> &Datapath {
+        &self.datapath
+    }
+
+    /// The datapath, to [reclaim](Datapath::reclaim) when there is time.
+    pub const fn datapath_mut(&mut self) -> &mut Datapath {
+        &mut self.datapath
+    }
+}

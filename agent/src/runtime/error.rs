@@ -1,0 +1,36 @@
+//! Why the agent does not say how things are.
+
+use std::{error::Error as StdError, io};
+
+use shunt_datapath::TableError;
+use thiserror::Error;
+use tokio::task::JoinError;
+
+/// The event loop has ended, or ends before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the agent is ending")]
+pub struct Ending;
+
+/// The agent cannot say how things are.
+#[derive(Debug, Error)]
+pub enum InspectError {
+    /// The kernel refused to read a table.
+    #[error(transparent)]
+    Tables(#[from] TableError),
+    /// The kernel refused to read the counters.
+    #[error("reading the counters failed: {0}")]
+    Counters(Box<dyn StdError + Send + Sync>),
+    /// The kernel refused to read the connections.
+    #[error("reading the connections failed: {0}")]
+    Connections(#[from] io::Error),
+    /// Nobody answers any more.
+    #[error(transparent)]
+    Ending(#[from] Ending),
+}
+
+impl From<JoinError> for InspectError {
+    /// The thread that read the connections panicked, or was ended.
+    fn from(error: JoinError) -> Self {
+        Self::Connections(error.into())
+    }
+}

@@ -1,0 +1,174 @@
+//! The event loop: each request is done and answered, one at a time, and every event acknowledged
+//! in the log.
+
+use std::{fmt, future::Future, io, mem, path::PathBuf, pin::pin, time::Duration};
+
+use shunt_datapath::LinkWatch;
+use shunt_model::{EventError, RendererEvent};
+use tokio::{sync::oneshot, time::sleep};
+use tracing::{error, info, warn};
+
+use crate::runtime::{
+    agent::Agent,
+    frontends::FrontendList,
+    held_events::HeldEvents,
+    history::History,
+    origin::Origin,
+    outcome::{Acceptance, ApplyError},
+    queue::Requests,
+    request::Request,
+    status,
+};
+
+/// How long no event must come before what was replaced is freed, which takes milliseconds.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// An agent with the events that it holds and what it has been through.
+#[derive(Debug)]
+pub struct EventLoop {
+    agent: Agent,
+    held: HeldEvents,
+    history: History,
+    /// Whether a Resync has left memory that is of no more use.
+    has_slack: bool,
+}
+
+impl EventLoop {
+    /// With `agent`, which starts now, and is pinned at `pin_dir`.
+    pub fn new(agent: Agent, pin_dir: Option<PathBuf>) -> Self {
+        Self {
+            agent,
+            held: HeldEvents::default(),
+            history: History::new(pin_dir),
+            has_slack: false,
+        }
+    }
+
+    /// Does what is asked in `requests`, and keeps the programs on the interfaces as `links` come
+    /// and go, until `stop` is done. Gives the agent back.
+    pub async fn run(
+        mut self,
+        mut requests: Requests,
+        mut links: LinkWatch,
+        stop: impl Future<Output = ()>,
+    ) -> Agent {
+        let mut stop = pin!(stop);
+        loop {
+            tokio::select! {
+                Some(request) = requests.next() => self.handle(request),
+                () = links.changed() => self.agent.reconcile_interfaces(),
+                () = sleep(IDLE), if self.has_to_tidy() => self.tidy(),
+                () = &mut stop => return self.agent,
+            }
+        }
+    }
+
+    /// Whether [`Self::tidy`] has anything to do.
+    const fn has_to_tidy(&self) -> bool {
+        self.has_slack || self.agent.datapath().has_retired()
+    }
+
+    /// Frees what was replaced, in the tables and here. Takes milliseconds, so it is for when
+    /// nothing else is to be done.
+    fn tidy(&mut self) {
+        if let Err(error) = self.agent.datapath_mut().reclaim() {
+            warn!(%error, "replaced table space stays in use");
+        }
+        if mem::take(&mut self.has_slack) {
+            shunt_datapath::release_memory();
+        }
+    }
+
+    /// Does what is asked, and answers.
+    fn handle(&mut self, request: Request) {
+        match request {
+            Request::Event {
+                origin,
+                event,
+                answer,
+            } => {
+                let accepted = self.event(origin, event);
+                if let Some(answer) = answer {
+                    reply(answer, accepted);
+                }
+            }
+            Request::Ended(end) => self.source_ended(end),
+            Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
+            Request::Status { conntrack, answer } => {
+                let held = self.held.count();
+                let status = status::assemble(&self.agent, &self.history, held, &conntrack);
+                reply(answer, status);
+            }
+        }
+    }
+
+    fn source_ended(&mut self, end: Result<(), (Origin, io::Error)>) {
+        if let Err((origin, error)) = end {
+            self.refuse(&format_args!("{origin}: cannot read on: {error}"));
+        }
+        info!("end of the events: translating until a signal comes");
+    }
+
+    /// Applies an event and those that waited for it.
+    fn event(
+        &mut self,
+        origin: Origin,
+        event: Result<RendererEvent, EventError>,
+    ) -> Result<Acceptance, ApplyError> {
+        let event = event.map_err(|error| {
+            self.refuse(&format_args!("{origin}: {error}"));
+            error
+        })?;
+        let synced = self.agent.renderer().is_synced();
+        let subject = event.subject();
+        let Some(event) = self.held.admit(synced, origin, event) else {
+            info!("{origin}: {subject}: held until the first Resync");
+            return Ok(Acceptance::Held);
+        };
+        let accepted = self.apply(origin, event);
+        if self.agent.renderer().is_synced() {
+            for (origin, event) in self.held.release() {
+                // Whoever brought it was told that it is held, and the log says what becomes of it.
+                let _accepted = self.apply(origin, event);
+            }
+        }
+        accepted
+    }
+
+    /// Applies one event and logs what it changed, or why it did not.
+    fn apply(&mut self, origin: Origin, event: RendererEvent) -> Result<Acceptance, ApplyError> {
+        let subject = event.subject();
+        self.has_slack |= matches!(event, RendererEvent::Resync(_));
+        match self.agent.apply(event) {
+            Ok(outcome) => {
+                self.history.applied += 1;
+                info!("{origin}: {subject}: {outcome}");
+                for conflict in &outcome.conflicts {
+                    warn!("{origin}: conflict: {conflict}");
+                }
+                let untranslated = outcome.untranslated;
+                if untranslated > 0 {
+                    warn!(
+                        "{origin}: {untranslated} frontends are not translated: their address \
+                         family is not among --ip-families"
+                    );
+                }
+                Ok(Acceptance::Applied(outcome))
+            }
+            Err(error) => {
+                self.refuse(&format_args!("{origin}: {subject}: {error}"));
+                Err(error)
+            }
+        }
+    }
+
+    fn refuse(&mut self, error: &dyn fmt::Display) {
+        error!("{error}");
+        self.history.refuse(error);
+    }
+}
+
+/// Answers; it is no error if nobody waits any more.
+fn reply<T>(answer: oneshot::Sender<T>, value: T) {
+    drop(answer.send(value));
+}

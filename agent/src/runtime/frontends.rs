@@ -1,0 +1,124 @@
+//! The frontends in the kernel beside those that the events lead to.
+
+use std::collections::HashSet;
+
+use shunt_api::view::{self, Difference, ProtocolNumber};
+use shunt_datapath::{LiveFrontend, LiveKey};
+use shunt_model::{Backend, Frontend, FrontendKey, Renderer};
+
+use crate::runtime::{agent::Agent, error::InspectError};
+
+/// A frontend in the kernel, and what the events lead to at its key.
+#[derive(Debug, Clone)]
+pub struct InspectedFrontend {
+    live: LiveFrontend,
+    wanted: Option<Frontend>,
+}
+
+impl InspectedFrontend {
+    /// What clients connect to.
+    pub const fn key(&self) -> view::FrontendKey {
+        key(self.live.key)
+    }
+
+    /// Where its connections go, in the order of the kernel's table.
+    pub fn backends(&self) -> &[Backend] {
+        &self.live.backends
+    }
+
+    /// What is wrong with it, if anything is.
+    pub fn difference(&self) -> Option<Difference> {
+        match &self.wanted {
+            None => Some(Difference::Unknown),
+            Some(wanted) if !self.live.is(wanted) => Some(Difference::Changed),
+            Some(_) => None,
+        }
+    }
+
+    /// As it is shown.
+    pub fn view(&self) -> view::Frontend {
+        let Self { live, wanted } = self;
+        let wanted = wanted.as_ref();
+        view::Frontend {
+            key: self.key(),
+            kind: wanted.map(|wanted| wanted.kind.name().to_owned()),
+            service: wanted.map(|wanted| wanted.backends.service.to_string()),
+            policy: wanted.map(|wanted| wanted.policy),
+            affinity_timeout: live.affinity_timeout,
+            backends: live.backends.iter().map(Into::into).collect(),
+            difference: self.difference(),
+            this_node_only: live.is_for_this_node(),
+        }
+    }
+}
+
+/// The frontends in the kernel beside those that the events lead to.
+#[derive(Debug, Clone)]
+pub struct FrontendList {
+    /// Those in the kernel, sorted.
+    pub frontends: Vec<InspectedFrontend>,
+    /// Those that are not there, although they should be, sorted.
+    pub missing: Vec<view::FrontendKey>,
+    /// How many are not there because their address family is not translated.
+    pub untranslated: usize,
+}
+
+impl FrontendList {
+    /// Reads them back.
+    pub(super) fn read(agent: &Agent) -> Result<Self, InspectError> {
+        let live = agent.datapath().live()?;
+        let translates = |key: &FrontendKey| agent.datapath().translates(key);
+        Ok(compare(live, agent.renderer(), translates))
+    }
+
+    /// Those where kernel and events disagree.
+    pub(super) fn differences(&self) -> impl Iterator<Item = (view::FrontendKey, Difference)> {
+        let there = self
+            .frontends
+            .iter()
+            .filter_map(|frontend| Some((frontend.key(), frontend.difference()?)));
+        there.chain(self.missing.iter().map(|key| (*key, Difference::Missing)))
+    }
+}
+
+/// What is there beside what is to be there.
+fn compare(
+    live: Vec<LiveFrontend>,
+    renderer: &Renderer,
+    translates: impl Fn(&FrontendKey) -> bool,
+) -> FrontendList {
+    let there: HashSet<FrontendKey> = live
+        .iter()
+        .filter_map(|frontend| frontend.key.frontend())
+        .collect();
+    let absent = renderer
+        .frontends()
+        .map(|(key, _)| key)
+        .filter(|key| !there.contains(key));
+    let (missing, untranslated): (Vec<_>, Vec<_>) = absent.partition(translates);
+    let inspected = live.into_iter().map(|live| InspectedFrontend {
+        wanted: live
+            .key
+            .frontend()
+            .and_then(|key| renderer.frontend(key).cloned()),
+        live,
+    });
+    FrontendList {
+        frontends: inspected.collect(),
+        missing: missing.into_iter().map(Into::into).collect(),
+        untranslated: untranslated.len(),
+    }
+}
+
+const fn key(key: LiveKey) -> view::FrontendKey {
+    let LiveKey {
+        address,
+        port,
+        protocol,
+    } = key;
+    view::FrontendKey {
+        address,
+        port,
+        protocol: ProtocolNumber(protocol),
+    }
+}

@@ -1,0 +1,71 @@
+//! Events that came before the first Resync.
+
+use std::mem;
+
+use shunt_model::RendererEvent;
+
+use crate::runtime::origin::Origin;
+
+/// Events that wait for the first Resync, in their order.
+#[derive(Debug, Default)]
+pub struct HeldEvents {
+    events: Vec<(Origin, RendererEvent)>,
+}
+
+impl HeldEvents {
+    /// Gives the event back if it can be applied now: it is a Resync, or one was applied before
+    /// (`synced`). Otherwise the event is held, with its origin.
+    pub fn admit(
+        &mut self,
+        synced: bool,
+        origin: Origin,
+        event: RendererEvent,
+    ) -> Option<RendererEvent> {
+        if synced || matches!(event, RendererEvent::Resync(_)) {
+            return Some(event);
+        }
+        self.events.push((origin, event));
+        None
+    }
+
+    /// The events that were held, to be applied one by one after a Resync.
+    pub fn release(&mut self) -> Vec<(Origin, RendererEvent)> {
+        mem::take(&mut self.events)
+    }
+
+    /// How many events are held.
+    pub const fn count(&self) -> usize {
+        self.events.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shunt_model::Snapshot;
+
+    use super::*;
+
+    const fn line(number: u64) -> Origin {
+        Origin {
+            unit: "line",
+            number,
+        }
+    }
+
+    #[test]
+    fn events_before_the_first_resync_come_after_it_in_their_order() {
+        let mut held = HeldEvents::default();
+        let interfaces = |name: &str| RendererEvent::UpdateLocalFrontendIfs([name.into()].into());
+        for (number, name) in [(1, "eth0"), (2, "eth1")] {
+            assert_eq!(held.admit(false, line(number), interfaces(name)), None);
+        }
+        assert_eq!(held.count(), 2);
+        let resync = RendererEvent::Resync(Snapshot::default());
+        assert_eq!(held.admit(false, line(3), resync.clone()), Some(resync));
+        let expected = [(line(1), interfaces("eth0")), (line(2), interfaces("eth1"))];
+        assert_eq!(held.release(), expected);
+        assert_eq!(held.release(), []);
+        let after = interfaces("eth2");
+        assert_eq!(held.admit(true, line(4), after.clone()), Some(after));
+    }
+}

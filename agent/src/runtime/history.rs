@@ -1,0 +1,36 @@
+//! What an agent has been through.
+
+use std::{fmt, path::PathBuf, time::Instant};
+
+/// What an agent has been through since its start.
+#[derive(Debug)]
+pub(super) struct History {
+    pub(super) started: Instant,
+    /// Where it is pinned.
+    pub(super) pin_dir: Option<PathBuf>,
+    /// Events that took effect.
+    pub(super) applied: u64,
+    /// Events that were refused.
+    pub(super) refused: u64,
+    /// What the log said of the last of these, and when.
+    pub(super) last_error: Option<(String, Instant)>,
+}
+
+impl History {
+    /// That of an agent which starts now.
+    pub(super) fn new(pin_dir: Option<PathBuf>) -> Self {
+        Self {
+            started: Instant::now(),
+            pin_dir,
+            applied: 0,
+            refused: 0,
+            last_error: None,
+        }
+    }
+
+    /// An event was refused.
+    pub(super) fn refuse(&mut self, error: &dyn fmt::Display) {
+        self.refused += 1;
+        self.last_error = Some((error.to_string(), Instant::now()));
+    }
+}

@@ -1,0 +1,19 @@
+//! The running agent: the event loop, the queue to it, and what it shows of itself.
+//!
+//! All that is asked of the agent goes through one queue and is done one at a time. Sources hold
+//! the end of the queue that takes events, servers an [`Inspector`](inspector::Inspector).
+
+pub(crate) mod agent;
+pub(crate) mod conntrack;
+pub(crate) mod error;
+pub(crate) mod event_loop;
+pub(crate) mod frontends;
+pub(crate) mod held_events;
+pub(crate) mod history;
+pub(crate) mod inspector;
+pub(crate) mod origin;
+pub(crate) mod outcome;
+pub(crate) mod queue;
+pub(crate) mod request;
+pub(crate) mod status;
+pub(crate) mod table_flags;

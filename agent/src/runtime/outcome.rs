@@ -1,0 +1,82 @@
+//! What becomes of an event.
+
+use std::{fmt, time::Duration};
+
+use shunt_datapath::TableError;
+use shunt_model::{Conflict, EventError, RenderError};
+use thiserror::Error;
+
+use crate::runtime::table_flags::with_advice;
+
+/// What an event has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Frontends that did not exist.
+    pub added: usize,
+    /// Frontends that became something else.
+    pub changed: usize,
+    /// Frontends that ceased to exist.
+    pub removed: usize,
+    /// Frontends of this event that are not in the kernel, because their address family is not
+    /// translated.
+    pub untranslated: usize,
+    /// Writes to the kernel's tables.
+    pub writes: u64,
+    /// Services of this event that wait for a frontend which another one has.
+    pub conflicts: Vec<Conflict>,
+    /// From the event's arrival at the agent to the end of its last write.
+    pub took: Duration,
+}
+
+impl fmt::Display for Outcome {
+    /// The counts, the time and the writes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            added,
+            changed,
+            removed,
+            untranslated: _,
+            writes,
+            conflicts: _,
+            took,
+        } = self;
+        let took = took.as_micros();
+        write!(
+            f,
+            "{added} added, {changed} changed, {removed} removed, {took} us, {writes} writes"
+        )
+    }
+}
+
+/// How an event was accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acceptance {
+    /// It took effect.
+    Applied(Outcome),
+    /// It takes effect after the first Resync.
+    Held,
+}
+
+/// Why an event had no effect.
+#[derive(Debug, Error)]
+pub enum ApplyError {
+    /// It is wrong by itself.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// It cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The tables did not take what it leads to.
+    #[error("{}", with_advice(.0))]
+    Tables(#[from] TableError),
+}
+
+impl ApplyError {
+    /// Whether a table is too small for the event, and not the kernel that refused a call.
+    pub const fn is_for_want_of_room(&self) -> bool {
+        matches!(
+            self,
+            Self::Tables(TableError::Full { .. } | TableError::TooManyBackends { .. })
+        )
+    }
+}

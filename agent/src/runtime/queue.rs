@@ -1,0 +1,128 @@
+//! The way to the event loop.
+
+use std::io;
+
+use shunt_model::{EventError, RendererEvent};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::runtime::{
+    error::Ending,
+    origin::Origin,
+    outcome::{Acceptance, ApplyError},
+    request::Request,
+};
+
+/// How many requests wait for the loop before those who ask do.
+const AHEAD: usize = 16;
+
+/// The end of the queue at which events are put in: all that a source knows of the agent.
+#[derive(Debug, Clone)]
+pub struct EventQueue(mpsc::Sender<Request>);
+
+/// The end of the queue that the event loop reads.
+#[derive(Debug)]
+pub struct Requests(mpsc::Receiver<Request>);
+
+/// A queue, both of its ends.
+pub fn queue() -> (EventQueue, Requests) {
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    (EventQueue(sender), Requests(receiver))
+}
+
+impl EventQueue {
+    /// Delivers an event, or what was wrong with it, and waits for what becomes of it.
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes events any more.
+    pub async fn deliver(
+        &self,
+        origin: Origin,
+        event: Result<RendererEvent, EventError>,
+    ) -> Result<Result<Acceptance, ApplyError>, Ending> {
+        self.ask(|answer| Request::Event {
+            origin,
+            event,
+            answer: Some(answer),
+        })
+        .await
+    }
+
+    /// Delivers an event from a thread that may block. What becomes of it, the log alone says.
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes events any more.
+    pub fn deliver_blocking(
+        &self,
+        origin: Origin,
+        event: Result<RendererEvent, EventError>,
+    ) -> Result<(), Ending> {
+        self.send_blocking(Request::Event {
+            origin,
+            event,
+            answer: None,
+        })
+    }
+
+    /// Says from a thread that may block that the source has ended, or at which event it failed.
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes events any more.
+    pub fn end_blocking(&self, end: Result<(), (Origin, io::Error)>) -> Result<(), Ending> {
+        self.send_blocking(Request::Ended(end))
+    }
+
+    fn send_blocking(&self, request: Request) -> Result<(), Ending> {
+        self.0.blocking_send(request).map_err(|_| Ending)
+    }
+
+    /// The answer to the request that `request` makes.
+    pub(super) async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> Result<T, Ending> {
+        let (answer, answered) = oneshot::channel();
+        self.0.send(request(answer)).await.map_err(|_| Ending)?;
+        answered.await.map_err(|_| Ending)
+    }
+}
+
+impl Requests {
+    /// The next request; `None` when nobody can ask any more.
+    pub(super) async fn next(&mut self) -> Option<Request> {
+        self.0.recv().await
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{Request, Requests};
+
+    impl Requests {
+        /// What the next request is about, in words, for tests of sources; `None` at the end.
+        /// An event that somebody waits for is held.
+        pub(crate) async fn next_event(&mut self) -> Option<String> {
+            use crate::runtime::outcome::Acceptance;
+            Some(match self.next().await? {
+                Request::Event {
+                    origin,
+                    event,
+                    answer,
+                } => {
+                    if let Some(answer) = answer {
+                        answer.send(Ok(Acceptance::Held)).unwrap();
+                    }
+                    match event {
+                        Ok(event) => format!("{origin}: {}", event.subject()),
+                        Err(error) => format!("{origin}: {error}"),
+                    }
+                }
+                Request::Ended(Ok(())) => "the end".to_owned(),
+                Request::Ended(Err((origin, error))) => format!("{origin}: {error}"),
+                Request::Frontends(_) | Request::Status { .. } => "a question".to_owned(),
+            })
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The agent's status, assembled: here, and nowhere else.
+
+use shunt_api::view::{
+    Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
+};
+use shunt_datapath as datapath;
+
+use crate::runtime::{
+    agent::Agent, conntrack::ConntrackUse, error::InspectError, frontends::FrontendList,
+    history::History,
+};
+
+/// How `agent` is, with what it has been through and what was read of its connections.
+///
+/// # Errors
+///
+/// If the tables or the counters cannot be read.
+pub(super) fn assemble(
+    agent: &Agent,
+    history: &History,
+    held: usize,
+    conntrack: &ConntrackUse,
+) -> Result<Status, InspectError> {
+    let History {
+        started,
+        pin_dir,
+        applied,
+        refused,
+        last_error,
+    } = history;
+    let &ConntrackUse { tables, early_drop } = conntrack;
+    let (renderer, datapath) = (agent.renderer(), agent.datapath());
+    let list = FrontendList::read(agent)?;
+    let counters = datapath
+        .counters()
+        .read()
+        .map_err(|error| InspectError::Counters(error.into()))?;
+    let tables = datapath.table_use().into_iter().chain(tables);
+    Ok(Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_seconds: started.elapsed().as_secs(),
+        pin_dir: pin_dir.as_ref().map(|dir| dir.display().to_string()),
+        synced: renderer.is_synced(),
+        held: held as u64,
+        applied: *applied,
+        refused: *refused,
+        last_error: last_error.as_ref().map(|(text, when)| LastError {
+            text: text.clone(),
+            seconds_ago: when.elapsed().as_secs(),
+        }),
+        node_ips: renderer.nodes().all().iter().copied().collect(),
+        own_node_ips: renderer.nodes().own().iter().copied().collect(),
+        interfaces: datapath.interfaces().map(interface).collect(),
+        conflicts: renderer.conflicts().map(|found| conflict(&found)).collect(),
+        untranslated: list.untranslated as u64,
+        differences: if renderer.is_synced() {
+            differences(&list)
+        } else {
+            Vec::new()
+        },
+        tables: tables.map(table_use).collect(),
+        counters: counters
+            .into_iter()
+            .map(|(counter, packets)| (counter.name().to_owned(), packets))
+            .collect(),
+        conntrack_early_drop: early_drop,
+    })
+}
+
+/// Every frontend that is not as it should be, sorted.
+fn differences(list: &FrontendList) -> Vec<FrontendDifference> {
+    let differences = list.differences();
+    let shown = differences.map(|(key, difference)| FrontendDifference {
+        frontend: key,
+        difference,
+    });
+    let mut shown: Vec<_> = shown.collect();
+    shown.sort_by_key(|difference| {
+        let key = difference.frontend;
+        (key.address, key.port, key.protocol.to_string())
+    });
+    shown
+}
+
+fn interface((name, state): (&str, datapath::InterfaceState)) -> Interface {
+    Interface {
+        name: name.to_owned(),
+        state: match state {
+            datapath::InterfaceState::Absent => InterfaceState::Absent,
+            datapath::InterfaceState::Attached { index } => InterfaceState::Attached { index },
+            datapath::InterfaceState::Failed(reason) => InterfaceState::Failed { reason },
+        },
+    }
+}
+
+fn conflict(conflict: &shunt_model::Conflict) -> Conflict {
+    let shunt_model::Conflict {
+        key,
+        holder,
+        waiting,
+    } = conflict;
+    Conflict {
+        frontend: (*key).into(),
+        holder: holder.to_string(),
+        waiting: waiting.to_string(),
+    }
+}
+
+fn table_use(table: datapath::TableUse) -> TableUse {
+    let datapath::TableUse {
+        name,
+        used,
+        capacity,
+    } = table;
+    TableUse {
+        name: name.to_owned(),
+        used: used.into(),
+        capacity: capacity.into(),
+    }
+}

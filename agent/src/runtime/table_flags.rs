@@ -1,0 +1,30 @@
+//! Which flag of the agent's sizes which table: the datapath names tables, and people set flags.
+
+use shunt_common::registry::Size;
+use shunt_datapath::TableError;
+
+/// The flag that says how many entries a table of this size has, if one does.
+const fn flag(size: Size) -> Option<&'static str> {
+    match size {
+        Size::Frontends => Some("--max-frontends"),
+        Size::Slots => Some("--max-slots"),
+        Size::Backends => Some("--max-backends"),
+        Size::Conntrack => Some("--max-conntrack"),
+        Size::Affinity => Some("--max-affinity"),
+        Size::SourceRanges => Some("--max-source-ranges"),
+        Size::Fragments => Some("--max-fragments"),
+        Size::Redirect | Size::Fixed => None,
+    }
+}
+
+/// The error, and what to do against it.
+pub(crate) fn with_advice(error: &TableError) -> String {
+    let advice = match error {
+        TableError::Full { table, .. } => flag(*table),
+        TableError::TooManyBackends { .. } | TableError::Kernel { .. } => None,
+    };
+    match advice {
+        Some(flag) => format!("{error}; a larger table is set with {flag}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,83 @@
+//! Errors as gRPC statuses.
+
+use shunt_model::RenderError;
+use tonic::{Code, Status};
+
+use crate::runtime::{
+    error::{Ending, InspectError},
+    outcome::ApplyError,
+};
+
+/// The status of an event that was refused. Its text is the one of an event in a file.
+pub(super) fn refused(error: &ApplyError) -> Status {
+    let code = match error {
+        ApplyError::Event(_) | ApplyError::Render(RenderError::WeightOverflow { .. }) => {
+            Code::InvalidArgument
+        }
+        ApplyError::Render(RenderError::BeforeResync) => Code::FailedPrecondition,
+        ApplyError::Tables(_) if error.is_for_want_of_room() => Code::ResourceExhausted,
+        ApplyError::Tables(_) => Code::Internal,
+    };
+    Status::new(code, error.to_string())
+}
+
+/// The status of an inspection that failed.
+pub(super) fn unreadable(error: &InspectError) -> Status {
+    match error {
+        InspectError::Ending(error) => ending(*error),
+        InspectError::Tables(_) | InspectError::Counters(_) | InspectError::Connections(_) => {
+            Status::internal(error.to_string())
+        }
+    }
+}
+
+/// The status of whatever is asked while the agent ends.
+pub(super) fn ending(ending: Ending) -> Status {
+    Status::unavailable(ending.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Arc};
+
+    use shunt_common::registry::Size;
+    use shunt_datapath::TableError;
+    use shunt_model::{EventError, Fault, ServiceId};
+
+    use super::*;
+
+    #[test]
+    fn an_error_has_its_code_and_the_words_of_the_log() {
+        let overflow = RenderError::WeightOverflow {
+            service: Arc::new(ServiceId::new("default", "web")),
+            port: "http".into(),
+            local_backend_weight: 2,
+        };
+        let full = TableError::Full {
+            family: "IPv4",
+            table: Size::Slots,
+            needed: 2,
+            free: 1,
+            capacity: 8,
+        };
+        let kernel = TableError::Kernel {
+            call: "membarrier",
+            source: io::ErrorKind::PermissionDenied.into(),
+        };
+        let cases: [(ApplyError, Code); 5] = [
+            (
+                EventError::new(Fault::MissingField("id")).into(),
+                Code::InvalidArgument,
+            ),
+            (overflow.into(), Code::InvalidArgument),
+            (RenderError::BeforeResync.into(), Code::FailedPrecondition),
+            (full.into(), Code::ResourceExhausted),
+            (kernel.into(), Code::Internal),
+        ];
+        for (error, code) in cases {
+            let status = refused(&error);
+            assert_eq!(status.code(), code, "{error}");
+            assert_eq!(status.message(), error.to_string());
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The socket file: one agent's, and gone with it.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::AsRawFd as _,
+        unix::{
+            fs::{FileTypeExt as _, MetadataExt as _},
+            net::{UnixListener, UnixStream},
+        },
+    },
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+    sys::{
+        socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket},
+        stat::{Mode, fchmod},
+    },
+};
+use thiserror::Error;
+
+/// Only the agent's own user may connect.
+const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
+
+/// A socket cannot be had.
+#[derive(Debug, Error)]
+pub enum SocketError {
+    /// Somebody answers there.
+    #[error("another agent listens at {}: a socket is for one agent", .0.display())]
+    InUse(PathBuf),
+    /// Something else is there.
+    #[error("{} exists and is no socket", .0.display())]
+    NotASocket(PathBuf),
+    /// A system call failed.
+    #[error("{what} {} failed: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl SocketError {
+    fn io<E: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            what,
+            path,
+            source: source.into(),
+        }
+    }
+}
+
+/// A Unix socket that listens, of mode 0600. Dropping it removes the file.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// The file that is ours: someone may have put another in its place.
+    file: FileIdentity,
+    listener: Option<UnixListener>,
+}
+
+/// What tells a file from one that came later, which may have got its inode.
+#[derive(Debug, PartialEq, Eq)]
+struct FileIdentity {
+    inode: u64,
+    /// Where the file system keeps it.
+    created: Option<SystemTime>,
+}
+
+impl FileIdentity {
+    fn of(path: &Path) -> io::Result<Self> {
+        let there = fs::symlink_metadata(path)?;
+        Ok(Self {
+            inode: there.ino(),
+            created: there.created().ok(),
+        })
+    }
+}
+
+impl SocketFile {
+    /// Listens at `path`; makes its directory if there is none. The file of an agent that was
+    /// killed is replaced.
+    ///
+    /// # Errors
+    ///
+    /// If another agent listens there, or the file cannot be made.
+    pub fn listen(path: &Path) -> Result<Self, SocketError> {
+        let parent = path.parent().filter(|parent| *parent != Path::new(""));
+        let dir = parent.unwrap_or(Path::new("."));
+        fs::create_dir_all(dir).map_err(SocketError::io("making the directory", dir))?;
+        // One agent at a time looks and replaces. The lock leaves no file and ends with us.
+        let open = File::open(dir).map_err(SocketError::io("opening", dir))?;
+        let _lock = Flock::lock(open, FlockArg::LockExclusive)
+            .map_err(|(_, error)| SocketError::io("locking", dir)(error))?;
+        remove_dead(path)?;
+        let failed = || SocketError::io::<Errno>("listening at", path);
+        let listener = socket(
+            AddressFamily::Unix,
+            SockType::Stream,
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+            None,
+        )
+        .map_err(failed())?;
+        // Linux makes the file with the mode that the socket has (unix_bind in net/unix/af_unix.c),
+        // so there is no instant with another one.
+        fchmod(&listener, MODE).map_err(failed())?;
+        let address = UnixAddr::new(path).map_err(failed())?;
+        bind(listener.as_raw_fd(), &address).map_err(failed())?;
+        listen(&listener, Backlog::MAXCONN).map_err(failed())?;
+        let file = FileIdentity::of(path).map_err(SocketError::io("looking at", path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            listener: Some(listener.into()),
+        })
+    }
+
+    /// The listener, which does not block.
+    ///
+    /// # Errors
+    ///
+    /// If it was taken before.
+    pub(super) fn take_listener(&mut self) -> io::Result<UnixListener> {
+        self.listener
+            .take()
+            .ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let ours = FileIdentity::of(&self.path).is_ok_and(|there| there == self.file);
+        if ours && let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "the socket's file stays");
+        }
+    }
+}
+
+/// Removes the file of a socket at which nobody listens.
+fn remove_dead(path: &Path) -> Result<(), SocketError> {
+    let there = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        there => there.map_err(SocketError::io("looking at", path))?,
+    };
+    if !there.file_type().is_socket() {
+        return Err(SocketError::NotASocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(SocketError::InUse(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(SocketError::io("removing", path))
+        }
+        // A full backlog, no permission: somebody is there.
+        Err(error) => Err(SocketError::io("connecting to", path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, os::unix::fs::PermissionsExt as _, process};
+
+    use super::*;
+
+    /// A path in a directory that does not exist yet, and goes with this.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            Self(env::temp_dir().join(format!("shunt-socket-{}-{name}", process::id())))
+        }
+
+        fn path(&self) -> PathBuf {
+            self.0.join("run/shunt.sock")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn the_file_is_for_its_owner_and_goes_with_the_socket() {
+        let folder = Folder::new("mode");
+        let socket = SocketFile::listen(&folder.path()).unwrap();
+        let mode = fs::metadata(folder.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
+        drop(socket);
+        assert!(!folder.path().exists());
+    }
+
+    #[test]
+    fn a_live_socket_is_refused_and_a_dead_one_replaced() {
+        let folder = Folder::new("dead");
+        let mut socket = SocketFile::listen(&folder.path()).unwrap();
+        let refused = SocketFile::listen(&folder.path()).unwrap_err().to_string();
+        let path = folder.path();
+        let expected = format!(
+            "another agent listens at {}: a socket is for one agent",
+            path.display()
+        );
+        assert_eq!(refused, expected);
+        // As the kernel closes it when an agent is killed.
+        drop(socket.take_listener().unwrap());
+        let replaced = SocketFile::listen(&path).unwrap();
+        drop(socket);
+        assert!(path.exists(), "what is no longer ours stays");
+        drop(replaced);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_socket_is_left_alone() {
+        let folder = Folder::new("file");
+        fs::create_dir_all(folder.path().parent().unwrap()).unwrap();
+        fs::write(folder.path(), "precious").unwrap();
+        let refused = SocketFile::listen(&folder.path()).unwrap_err();
+        assert!(matches!(refused, SocketError::NotASocket(_)), "{refused}");
+        assert_eq!(fs::read_to_string(folder.path()).unwrap(), "precious");
+    }
+}

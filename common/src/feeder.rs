@@ -1,0 +1,51 @@
+//! Which packets the feeder makes: the layout that it shares with the benches.
+
+/// The flows whose packets come in turn, each of them to one of some services in turn, and the
+/// bytes that they have in common. Each is of [`LENGTH_V4`] or [`LENGTH_V6`] bytes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plan {
+    /// The client's address, without its last word.
+    pub client_prefix: [u32; 3],
+    /// The peer's: a frontend's, or a backend's.
+    pub peer_prefix: [u32; 3],
+    /// The last word of the first client's address, in the machine's byte order. Each
+    /// client has so many flows that its ports tell them apart, then the next one has.
+    pub client: u32,
+    /// The last word of the first service's, in the machine's byte order; the next service has
+    /// the next.
+    pub peer: u32,
+    /// The peer's port, in network order.
+    pub peer_port: u32,
+    /// 0: packets from clients; else packets to them.
+    pub reply: u32,
+    /// How many flows there are.
+    pub flows: u32,
+    /// The flow of the packet that was made last.
+    pub flow: u32,
+    /// How far the next packet's flow is from it: less than `flows`, without a common divisor.
+    pub step: u32,
+    /// How many services there are: a divisor of `flows`.
+    pub services: u32,
+    /// The service of the packet that was made last.
+    pub service: u32,
+    /// `step`, modulo `services`.
+    pub service_step: u32,
+    /// IPv4: time to live and protocol, as in the header with a checksum of 0.
+    pub hops: u32,
+    /// IPv4: the sum over the header without addresses and checksum, in network order.
+    pub sum: u32,
+    /// The length of each frame.
+    pub length: u32,
+    /// Zero.
+    pub padding: u32,
+    /// The first 8 bytes of the network header.
+    pub network: u64,
+    /// The 16 bytes that follow the ports.
+    pub transport: [u64; 2],
+}
+
+/// Ethernet, IPv4, TCP; or another transport header with as many bytes of its payload.
+pub const LENGTH_V4: usize = 14 + 20 + 20;
+/// The same with IPv6.
+pub const LENGTH_V6: usize = 14 + 40 + 20;

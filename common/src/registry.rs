@@ -1,0 +1,287 @@
+//! Every map and every constant of the kernel programs, by name: what becomes of it when another
+//! agent takes over, and which setting sizes it.
+//!
+//! The agent spells none of these names elsewhere; a test of its holds the object against this
+//! list, both ways.
+
+#[cfg(feature = "next-layout")]
+pub mod handover;
+#[cfg(test)]
+mod tests;
+
+/// What becomes of a map when another agent takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It is pinned, and adopted by the next agent: what is in it cannot be found out again before
+    /// the first Resync, or never. Its layout is counted: see [`STATE_LAYOUT`].
+    State,
+    /// Not pinned; the agent writes it again at start.
+    Setting,
+    /// Not pinned; it begins empty. Its layout is nobody's business but the programs'.
+    Scratch,
+}
+
+/// Which setting of the agent says how many entries a map has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Size {
+    /// Frontends, and their cells.
+    Frontends,
+    /// Slots of all frontends.
+    Slots,
+    /// Backends of all services.
+    Backends,
+    /// Conntrack entries, two a connection.
+    Conntrack,
+    /// Clients with session affinity.
+    Affinity,
+    /// Source ranges of all frontends.
+    SourceRanges,
+    /// Fragmented packets.
+    Fragments,
+    /// None, but the map is of use only while packets are redirected.
+    Redirect,
+    /// None: the programs say it themselves.
+    Fixed,
+}
+
+/// A map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Map {
+    /// Its name in the object.
+    pub name: &'static str,
+    /// As it is pinned. A table whose layout a later version has changed ends in that version, so that
+    /// the table before and the one after stand beside each other while one hands over to the other.
+    pub pin: &'static str,
+    /// As it is called where its use is shown.
+    pub shown: &'static str,
+    /// What becomes of it.
+    pub kind: Kind,
+    /// What sizes it.
+    pub size: Size,
+}
+
+/// A constant in the object's `.rodata`, which the agent sets before it loads the programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Constant {
+    /// Its name in the object.
+    pub name: &'static str,
+}
+
+/// Which version of their layouts the maps of kind [`Kind::State`] have.
+///
+/// It changes with every change of a key, of a value, or of what one of them means. Then the agent
+/// has to know how the entries of the version before become its own.
+pub const STATE_LAYOUT: u64 = if cfg!(feature = "next-layout") { 4 } else { 3 };
+
+/// What the pin of a conntrack table ends in.
+#[cfg(not(feature = "next-layout"))]
+macro_rules! conntrack_version {
+    () => {
+        ""
+    };
+}
+#[cfg(feature = "next-layout")]
+macro_rules! conntrack_version {
+    () => {
+        "-4"
+    };
+}
+
+/// The maps of one address family.
+#[derive(Debug, Clone, Copy)]
+pub struct FamilyMaps {
+    /// Frontend to index.
+    pub frontends: Map,
+    /// Cells by frontend index.
+    pub cells: Map,
+    /// Slots.
+    pub slots: Map,
+    /// Backends by index.
+    pub backends: Map,
+    /// Who may use a frontend.
+    pub source_ranges: Map,
+    /// Which backend a client had last.
+    pub affinity: Map,
+    /// What became of first fragments.
+    pub fragments: Map,
+    /// This node's addresses. State: before the first Resync nobody else knows them.
+    pub node: Map,
+    /// Connections.
+    pub conntrack: Map,
+    /// What a CPU keeps while it opens a connection.
+    pub searches: Map,
+    /// What a CPU keeps of the packet that it is at.
+    pub arrivals: Map,
+    /// The ways to pods of this node.
+    pub hops: Map,
+}
+
+/// The constants of one address family.
+#[derive(Debug, Clone, Copy)]
+pub struct FamilyConstants {
+    /// The ranges of this node's pods.
+    pub pod_cidrs: Constant,
+    /// The address that a pod sees when it reaches itself.
+    pub hairpin_ip: Constant,
+}
+
+/// The maps of the family with these endings.
+macro_rules! family_maps {
+    ($ending:literal, $shown:literal: $($field:ident $name:literal $($version:ident)? $shown_name:literal $kind:ident $size:ident,)*) => {
+        FamilyMaps {
+            $($field: Map {
+                name: concat!($name, $ending),
+                pin: concat!($name, $ending $(, $version!())?),
+                shown: concat!($shown_name, $shown),
+                kind: Kind::$kind,
+                size: Size::$size,
+            },)*
+        }
+    };
+    ($ending:literal, $shown:literal) => {
+        family_maps! { $ending, $shown:
+            frontends "FRONTENDS" "frontends" State Frontends,
+            cells "CELLS" "cells" State Frontends,
+            slots "SLOTS" "slots" State Slots,
+            backends "BACKENDS" "backends" State Backends,
+            source_ranges "SOURCE_RANGES" "source_ranges" State SourceRanges,
+            affinity "AFFINITY" "affinity" State Affinity,
+            fragments "FRAGMENTS" "fragments" State Fragments,
+            node "NODE" "node" State Fixed,
+            conntrack "CONNTRACK" conntrack_version "conntrack" State Conntrack,
+            searches "SEARCHES" "searches" Scratch Fixed,
+            arrivals "ARRIVALS" "arrivals" Scratch Fixed,
+            hops "HOPS" "hops" Scratch Redirect,
+        }
+    };
+}
+
+impl FamilyMaps {
+    /// Those of IPv4.
+    pub const V4: Self = family_maps!("_V4", "_v4");
+    /// Those of IPv6.
+    pub const V6: Self = family_maps!("_V6", "_v6");
+
+    /// Each of them.
+    #[must_use]
+    pub const fn all(&self) -> [Map; 12] {
+        let Self {
+            frontends,
+            cells,
+            slots,
+            backends,
+            source_ranges,
+            affinity,
+            fragments,
+            node,
+            conntrack,
+            searches,
+            arrivals,
+            hops,
+        } = *self;
+        [
+            frontends,
+            cells,
+            slots,
+            backends,
+            source_ranges,
+            affinity,
+            fragments,
+            node,
+            conntrack,
+            searches,
+            arrivals,
+            hops,
+        ]
+    }
+}
+
+impl FamilyConstants {
+    /// Those of IPv4.
+    pub const V4: Self = Self {
+        pod_cidrs: Constant {
+            name: "POD_CIDRS_V4",
+        },
+        hairpin_ip: Constant {
+            name: "HAIRPIN_IP_V4",
+        },
+    };
+    /// Those of IPv6.
+    pub const V6: Self = Self {
+        pod_cidrs: Constant {
+            name: "POD_CIDRS_V6",
+        },
+        hairpin_ip: Constant {
+            name: "HAIRPIN_IP_V6",
+        },
+    };
+}
+
+/// A map of both families.
+const fn both(name: &'static str, shown: &'static str, kind: Kind, size: Size) -> Map {
+    Map {
+        name,
+        pin: name,
+        shown,
+        kind,
+        size,
+    }
+}
+
+/// The ticks that entries are dated by. State: programs of two agents run beside each other while
+/// one takes over from the other, and date by one clock.
+pub const CLOCK: Map = both("CLOCK", "clock", Kind::State, Size::Fixed);
+/// What the programs count. State, but no reason to refuse: a counter keeps its index for ever, so
+/// what does not fit is copied.
+pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
+/// The interfaces to whose other ends packets may be handed.
+pub const PEERS: Map = both("PEERS", "peers", Kind::Setting, Size::Redirect);
+/// When the next rejection is due.
+pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
+/// What a CPU asks the kernel for a route with.
+pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
+/// What the programs say of packets; the log's library names it.
+pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
+
+/// The maps of both families.
+pub const SHARED: [Map; 6] = [CLOCK, COUNTERS, PEERS, REJECTIONS, LOOKUPS, PACKET_LOG];
+
+/// The source ports that connections are given.
+pub const SNAT_PORTS: Constant = Constant { name: "SNAT_PORTS" };
+/// Nanoseconds between two rejections.
+pub const REJECT_INTERVAL: Constant = Constant {
+    name: "REJECT_INTERVAL_NS",
+};
+/// How many rejections may come at once.
+pub const REJECT_BURST: Constant = Constant {
+    name: "REJECT_BURST",
+};
+/// Whether packets to pods of this node go there in one hop.
+pub const REDIRECT: Constant = Constant { name: "REDIRECT" };
+
+/// Every map.
+pub fn maps() -> impl Iterator<Item = Map> {
+    let families = [FamilyMaps::V4.all(), FamilyMaps::V6.all()];
+    let maps = families.into_iter().flatten().chain(SHARED);
+    #[cfg(feature = "next-layout")]
+    let maps = maps.chain(handover::ALL);
+    maps
+}
+
+impl Size {
+    /// What there is so many of, as people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Frontends => "frontends",
+            Self::Slots => "slots",
+            Self::Backends => "backends",
+            Self::Conntrack => "conntrack entries",
+            Self::Affinity => "affinities",
+            Self::SourceRanges => "source ranges",
+            Self::Fragments => "fragments",
+            Self::Redirect => "redirects",
+            Self::Fixed => "entries",
+        }
+    }
+}

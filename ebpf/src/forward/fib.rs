@@ -1,0 +1,86 @@
+//! FIB lookup: asking the kernel's routing tables for a packet's way.
+
+use aya_ebpf::bindings::bpf_fib_lookup as FibLookup;
+use shunt_common::{Tuple, V4, V6};
+
+use crate::{
+    ctx::access::{Access, AccessError},
+    maps::tables::{LOOKUPS, Tables},
+    packet::{ipv4::Ipv4Header, ipv6::Ipv6Header, offset::Extent},
+    rewrite::network::Rewrite,
+};
+
+/// `AF_INET` and `AF_INET6` of `linux/socket.h`.
+const INET: u8 = 2;
+const INET6: u8 = 10;
+
+/// What the families differ in when a packet's way is looked up.
+pub(crate) trait Routed: Rewrite + Tables {
+    /// Writes into `lookup` what the way depends on of a packet with this header, once it has the
+    /// tuple `translated`.
+    fn set_key(header: &Self::Header, translated: &Tuple<Self>, lookup: &mut FibLookup);
+}
+
+impl Routed for V4 {
+    #[inline(always)]
+    fn set_key(header: &Ipv4Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
+        lookup.family = INET;
+        lookup.l4_protocol = header.protocol;
+        lookup.sport = translated.source_port;
+        lookup.dport = translated.destination_port;
+        lookup.__bindgen_anon_2.tos = header.service;
+        lookup.__bindgen_anon_3.ipv4_src = translated.source;
+        lookup.__bindgen_anon_4.ipv4_dst = translated.destination;
+    }
+}
+
+impl Routed for V6 {
+    #[inline(always)]
+    fn set_key(header: &Ipv6Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
+        lookup.family = INET6;
+        lookup.l4_protocol = header.next_header;
+        lookup.sport = translated.source_port;
+        lookup.dport = translated.destination_port;
+        // The traffic class and the flow label (`IPV6_FLOWINFO_MASK` of net/ipv6.h).
+        lookup.__bindgen_anon_2.flowinfo = header.version_class_flow & 0x0fff_ffff_u32.to_be();
+        lookup.__bindgen_anon_3.ipv6_src = translated.source;
+        lookup.__bindgen_anon_4.ipv6_dst = translated.destination;
+    }
+}
+
+/// Looks up the way of the packet with its network header at `network` once it has the tuple
+/// `translated`, if it is `length` bytes long from there. Gives a `BPF_FIB_LKUP_RET_`, and what the
+/// kernel has filled in.
+#[inline(always)]
+pub(crate) fn look_up<F: Routed>(
+    context: &impl Access,
+    network: usize,
+    translated: &Tuple<F>,
+    length: u16,
+) -> Result<(u32, &'static FibLookup), AccessError> {
+    // Always there: the table has an entry for each CPU.
+    let lookup = LOOKUPS.get_ptr_mut(0).ok_or(AccessError::Refused)?;
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let lookup = unsafe { &mut *lookup };
+    // SAFETY: words, bytes and unions of them.
+    *lookup = unsafe { core::mem::zeroed() };
+    F::set_key(context.at::<F::Header>(network)?, translated, lookup);
+    lookup.__bindgen_anon_1.tot_len = length;
+    lookup.ifindex = context.interface();
+    let result = context.fib_lookup(lookup)?;
+    Ok((result, lookup))
+}
+
+/// The length of the longest packet that this one becomes on the wire, without its link's header:
+/// its own, or that of a segment, if the kernel is still to cut it into segments.
+#[inline(always)]
+pub(crate) fn longest_packet(context: &impl Access, extent: Extent) -> u16 {
+    let Extent { network, payload } = extent;
+    let segment = context.segment_size();
+    let whole = if segment == 0 {
+        context.length() as usize
+    } else {
+        payload + segment as usize
+    };
+    (whole - network) as u16
+}

@@ -1,0 +1,79 @@
+//! Telling a packet's sender why it goes no further.
+
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use shunt_common::Counter;
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict},
+    forward::hairpin::send_back,
+    maps::{
+        constants::{REJECT_BURST, REJECT_INTERVAL_NS},
+        counters::{count, drop_packet},
+        tables::REJECTIONS,
+    },
+    packet::{
+        family::Family,
+        parsed::{Form, Packet},
+    },
+    rewrite::{icmp_error::IcmpError, network::Rewrite},
+};
+
+/// Sends the error about the packet back where that came from, from the address that it was sent
+/// to. Counted as `reason`, also where nobody may be told; or as dropped where it cannot be.
+#[inline(always)]
+pub(crate) fn send_error<F: Rewrite>(
+    error: IcmpError,
+    context: &impl Access,
+    packet: &Packet<F>,
+    reason: Counter,
+) -> Verdict {
+    if !may_be_told_about(packet) {
+        return drop_packet(context, reason);
+    }
+    // What path-MTU discovery needs is always sent.
+    if !matches!(error, IcmpError::TooLong(_)) && !allows_rejection() {
+        return drop_packet(context, Counter::DropRejectRate);
+    }
+    let sent = error
+        .replace(context, packet)
+        .and_then(|()| send_back(context, packet.link));
+    let Ok(verdict) = sent else {
+        return drop_packet(context, Counter::DropRewrite);
+    };
+    count(reason);
+    verdict
+}
+
+/// Whether the packet's sender may be sent an ICMP error about it: not about an error, and not
+/// about a part of a datagram without its begin (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).
+#[inline(always)]
+fn may_be_told_about<F: Family>(packet: &Packet<F>) -> bool {
+    !matches!(packet.form, Form::Error | Form::LaterFragment) && F::is_unicast(&packet.tuple.source)
+}
+
+/// Whether another rejection may be sent now: an error about each packet would let whoever can
+/// forge sources aim ours at others.
+///
+/// The generic cell rate algorithm (ITU-T I.371): each one is due an interval after the last, and
+/// may come early by one interval less than the burst has. Two CPUs at one instant may both be
+/// allowed what one is: that is harmless, and a lock is not.
+#[inline(always)]
+fn allows_rejection() -> bool {
+    let interval = REJECT_INTERVAL_NS.load();
+    if interval == 0 {
+        return true;
+    }
+    let Some(due) = REJECTIONS.get_ptr_mut(0) else {
+        return false;
+    };
+    // SAFETY: the helper has no preconditions.
+    let now = unsafe { bpf_ktime_get_ns() };
+    // SAFETY: the lookup gave a word of the table; volatile, as other CPUs write it too.
+    let next = unsafe { due.read_volatile() }.max(now) + interval;
+    if next - now > interval.wrapping_mul(REJECT_BURST.load()) {
+        return false;
+    }
+    // SAFETY: as above.
+    unsafe { due.write_volatile(next) };
+    true
+}

@@ -1,0 +1,3 @@
+//! Entry points: the only files that name a program type.
+
+pub(crate) mod tc;

@@ -1,0 +1,56 @@
+//! Which addresses are those of this node's pods, and of the node itself.
+
+use shunt_common::{Address as _, NodeIps, PodCidrs};
+
+use crate::maps::{constants::Constants, tables::Tables};
+
+/// Whether a pod of this node has the address.
+#[inline(always)]
+pub(crate) fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
+    let cidrs = (&raw const *F::pod_cidrs()).cast::<PodCidrs<F>>();
+    // Read range by range: all of them at once are a quarter of a program's stack.
+    for place in 0..PodCidrs::<F>::CAPACITY {
+        // SAFETY: a global is as the value in it, which is there and of words; volatile as
+        // `Global::load`, since the agent writes it before the program is loaded.
+        let (count, cidr) = unsafe {
+            (
+                (&raw const (*cidrs).count).read_volatile(),
+                (&raw const (*cidrs).cidrs[place]).read_volatile(),
+            )
+        };
+        if place as u32 >= count {
+            break;
+        }
+        if address.matches(&cidr.address, &cidr.mask) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether the client is on this node: one of its pods, or the node itself. Nobody has the
+/// unspecified address, which is what a free place among the node's holds.
+#[inline(always)]
+pub(crate) fn is_on_this_node<F: Tables>(client: &F::Address) -> bool {
+    is_of_pod::<F>(client)
+        || !client.is_unspecified()
+            && F::node()
+                .get(0)
+                .is_some_and(|node| node.own.contains(client))
+}
+
+/// Whether no pod of this node has an address that a frontend has or had.
+#[inline(always)]
+pub(crate) fn are_pods_no_frontends<F: Tables>() -> bool {
+    F::node()
+        .get(0)
+        .is_some_and(|node| node.pod_frontends == NodeIps::<F>::NEVER)
+}
+
+/// Whether SNAT gives connections this address now. A client may have a connection to it all the
+/// same, if it is an external IP too; to one that SNAT gave before, none that could be taken for a
+/// reply.
+#[inline(always)]
+pub(crate) fn is_snat_ip<F: Tables>(address: &F::Address) -> bool {
+    F::node().get(0).is_some_and(|node| node.snat == *address)
+}

@@ -1,0 +1,30 @@
+//! Backends by their index in the backend table.
+
+use shunt_common::Backend;
+
+use crate::maps::tables::Tables;
+
+/// A backend that was chosen for a connection.
+pub(crate) struct Choice<F: Tables> {
+    /// Its index in the backend table.
+    pub index: u32,
+    /// Its entry there. The agent gives it to nobody else while a program runs.
+    pub backend: &'static Backend<F>,
+}
+
+impl<F: Tables> Choice<F> {
+    /// The backend at `index`.
+    #[inline(always)]
+    pub(crate) fn at(index: u32) -> Option<Self> {
+        let backend = F::backends().get(index)?;
+        Some(Self { index, backend })
+    }
+}
+
+/// Whether the backend at `index` is still the one that it was at `generation`.
+#[inline(always)]
+pub(crate) fn is_current<F: Tables>(index: u32, generation: u16) -> bool {
+    F::backends()
+        .get(index)
+        .is_some_and(|backend| backend.generation == generation)
+}

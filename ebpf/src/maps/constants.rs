@@ -1,0 +1,76 @@
+//! Constants that the agent sets before it loads the programs; the verifier removes what they
+//! switch off.
+
+use aya_ebpf::Global;
+use shunt_common::{PodCidrs, PortRange, V4, V6};
+
+/// Where this node's IPv4 pods take their addresses from.
+#[unsafe(no_mangle)]
+pub(crate) static POD_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));
+
+/// Where this node's IPv6 pods take their addresses from.
+#[unsafe(no_mangle)]
+pub(crate) static POD_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
+
+/// The IPv4 address that a pod sees when it reaches itself through its service, network order.
+#[unsafe(no_mangle)]
+pub(crate) static HAIRPIN_IP_V4: Global<u32> = Global::new(0);
+
+/// The IPv6 address that a pod sees when it reaches itself through its service, network order.
+#[unsafe(no_mangle)]
+pub(crate) static HAIRPIN_IP_V6: Global<[u32; 4]> = Global::new([0; 4]);
+
+/// The source ports that connections are given.
+#[unsafe(no_mangle)]
+pub(crate) static SNAT_PORTS: Global<PortRange> = Global::new(PortRange { first: 0, count: 1 });
+
+/// How many nanoseconds are between two rejections on average; 0: any number of them is sent.
+#[unsafe(no_mangle)]
+pub(crate) static REJECT_INTERVAL_NS: Global<u64> = Global::new(0);
+
+/// How many rejections may be sent at once after a silence.
+#[unsafe(no_mangle)]
+pub(crate) static REJECT_BURST: Global<u64> = Global::new(0);
+
+/// Whether packets to pods of this node go there in one hop; 0: through the stack.
+#[unsafe(no_mangle)]
+pub(crate) static REDIRECT: Global<u32> = Global::new(0);
+
+/// Whether packets to pods of this node go there in one hop, see [`crate::forward::redirect`].
+#[inline(always)]
+pub(crate) fn redirects() -> bool {
+    REDIRECT.load() != 0
+}
+
+/// A family's constants.
+pub(crate) trait Constants: shunt_common::Family {
+    /// Where this node's pods take their addresses from.
+    fn pod_cidrs() -> &'static Global<PodCidrs<Self>>;
+
+    /// The address that a pod sees when it reaches itself through its service.
+    fn hairpin_ip() -> Self::Address;
+}
+
+impl Constants for V4 {
+    #[inline(always)]
+    fn pod_cidrs() -> &'static Global<PodCidrs<Self>> {
+        &POD_CIDRS_V4
+    }
+
+    #[inline(always)]
+    fn hairpin_ip() -> u32 {
+        HAIRPIN_IP_V4.load()
+    }
+}
+
+impl Constants for V6 {
+    #[inline(always)]
+    fn pod_cidrs() -> &'static Global<PodCidrs<Self>> {
+        &POD_CIDRS_V6
+    }
+
+    #[inline(always)]
+    fn hairpin_ip() -> [u32; 4] {
+        HAIRPIN_IP_V6.load()
+    }
+}

@@ -1,0 +1,26 @@
+//! Counting, per CPU.
+
+use aya_log_ebpf::debug;
+use shunt_common::Counter;
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict},
+    maps::tables::COUNTERS,
+};
+
+/// Adds one packet to `counter`.
+#[inline(always)]
+pub(crate) fn count(counter: Counter) {
+    if let Some(value) = COUNTERS.get_ptr_mut(counter as u32) {
+        // SAFETY: the value is this CPU's own; an interrupted update at worst loses a count.
+        unsafe { *value += 1 };
+    }
+}
+
+/// Drops the packet, counted by its reason.
+#[inline(always)]
+pub(crate) fn drop_packet(context: &impl Access, reason: Counter) -> Verdict {
+    count(reason);
+    debug!(context, "dropped for reason {}", reason as u32);
+    Verdict::DROP
+}

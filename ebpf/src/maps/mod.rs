@@ -1,0 +1,11 @@
+//! What the programs share with the agent and keep themselves: tables, constants, counters; and
+//! the few questions that are answered by a look at them.
+
+pub(crate) mod addresses;
+pub(crate) mod backends;
+pub(crate) mod constants;
+pub(crate) mod counters;
+#[cfg(feature = "next-layout")]
+pub(crate) mod handover;
+pub(crate) mod scratch;
+pub(crate) mod tables;

@@ -1,0 +1,73 @@
+//! What the address families' headers differ in. Everything else is one generic source.
+
+use crate::{
+    ctx::access::{Access, AccessError},
+    packet::{error::ParseError, extensions::WalkExtensions, network::Network},
+};
+
+/// An address family as it stands in a packet.
+pub(crate) trait Family: shunt_common::Family {
+    /// The network header without options or extension headers.
+    type Header: Header<Self>;
+
+    /// How long [`Self::Header`] is.
+    const HEADER_LENGTH: usize = size_of::<Self::Header>();
+    /// How long a header is at most with all that is walked.
+    const LONGEST_HEADER: usize;
+    /// Whether the network header has a checksum of its own, so that the sum over the header
+    /// stays the same whatever is written into it.
+    const HAS_HEADER_CHECKSUM: bool;
+
+    /// What [`Access::ethertype`] gives for packets of this family.
+    const ETHERTYPE: u32;
+
+    /// The protocol number of the family's ICMP.
+    const ICMP: u8;
+    /// Whether the checksum of ICMP covers the addresses.
+    const ICMP_COVERS_ADDRESSES: bool;
+
+    /// Type and code of the error "nobody listens at the port".
+    const PORT_UNREACHABLE: (u8, u8);
+    /// Of "the hop limit is used up".
+    const EXPIRED: (u8, u8);
+    /// Of "the packet is longer than the link takes".
+    const TOO_LONG: (u8, u8);
+
+    /// Whether an ICMP message of this type is an error, so that it holds an inner packet.
+    fn is_error(kind: u8) -> bool;
+
+    /// Whether one host has the address: not a group, not the unspecified one.
+    fn is_unicast(address: &Self::Address) -> bool;
+
+    /// Reads the network header at `offset`. The caller checks that the packet is as long as the
+    /// header claims: an inner one need not be.
+    fn read<C: WalkExtensions>(context: &C, offset: usize)
+    -> Result<Network<'_, Self>, ParseError>;
+}
+
+/// A network header without options or extension headers.
+pub(crate) trait Header<F: Family> {
+    /// What follows it, if that is a whole datagram and not more headers.
+    fn protocol_of_whole(&self) -> Option<u8>;
+
+    /// How long the packet is from the header's begin on; 0 if it is longer than can be said.
+    fn packet_length(&self) -> usize;
+
+    /// The address that the packet comes from.
+    fn source(&self) -> F::Address;
+
+    /// The address that it goes to.
+    fn destination(&self) -> F::Address;
+
+    /// How many more hops the packet may make.
+    fn hop_limit(&self) -> u8;
+}
+
+/// How many more hops the packet with its network header at `offset` may make.
+#[inline(always)]
+pub(crate) fn hop_limit<F: Family>(
+    context: &impl Access,
+    offset: usize,
+) -> Result<u8, AccessError> {
+    Ok(context.at::<F::Header>(offset)?.hop_limit())
+}

@@ -1,0 +1,129 @@
+//! IPv6: its header and ICMPv6's types (RFC 8200, RFC 4443).
+
+use shunt_common::{Address as _, V6};
+
+use crate::packet::{
+    error::ParseError,
+    extensions::{self, LONGEST_EXTENSIONS, WalkExtensions},
+    family::{Family, Header},
+    network::{Fragment, Network, Part, end_beyond_header},
+};
+
+/// The IPv6 header, RFC 8200 section 3; multi-byte fields in network order.
+#[repr(C)]
+pub(crate) struct Ipv6Header {
+    pub version_class_flow: u32,
+    pub payload_length: u16,
+    pub next_header: u8,
+    pub hop_limit: u8,
+    pub source: [u32; 4],
+    pub destination: [u32; 4],
+}
+
+const _: () = assert!(size_of::<Ipv6Header>() == 40, "RFC 8200: ten words");
+
+const DESTINATION_UNREACHABLE: u8 = 1;
+const PACKET_TOO_BIG: u8 = 2;
+const TIME_EXCEEDED: u8 = 3;
+const PARAMETER_PROBLEM: u8 = 4;
+
+impl Ipv6Header {
+    #[inline(always)]
+    const fn version(&self) -> u8 {
+        self.version_class_flow.to_ne_bytes()[0] >> 4
+    }
+}
+
+impl Header<V6> for Ipv6Header {
+    #[inline(always)]
+    fn protocol_of_whole(&self) -> Option<u8> {
+        let is_plain = self.version() == 6 && !extensions::is_one(self.next_header);
+        is_plain.then_some(self.next_header)
+    }
+
+    #[inline(always)]
+    fn packet_length(&self) -> usize {
+        match u16::from_be(self.payload_length) {
+            0 => 0,
+            payload => size_of::<Self>() + usize::from(payload),
+        }
+    }
+
+    #[inline(always)]
+    fn source(&self) -> [u32; 4] {
+        self.source
+    }
+
+    #[inline(always)]
+    fn destination(&self) -> [u32; 4] {
+        self.destination
+    }
+
+    #[inline(always)]
+    fn hop_limit(&self) -> u8 {
+        self.hop_limit
+    }
+}
+
+impl Family for V6 {
+    type Header = Ipv6Header;
+
+    const LONGEST_HEADER: usize = Self::HEADER_LENGTH + LONGEST_EXTENSIONS;
+    const HAS_HEADER_CHECKSUM: bool = false;
+
+    /// `ETH_P_IPV6` of `linux/if_ether.h`.
+    const ETHERTYPE: u32 = 0x86dd_u16.to_be() as u32;
+
+    const ICMP: u8 = 58;
+    const ICMP_COVERS_ADDRESSES: bool = true;
+
+    const PORT_UNREACHABLE: (u8, u8) = (DESTINATION_UNREACHABLE, 4);
+    const EXPIRED: (u8, u8) = (TIME_EXCEEDED, 0);
+    const TOO_LONG: (u8, u8) = (PACKET_TOO_BIG, 0);
+
+    #[inline(always)]
+    fn is_error(kind: u8) -> bool {
+        matches!(
+            kind,
+            DESTINATION_UNREACHABLE | PACKET_TOO_BIG | TIME_EXCEEDED | PARAMETER_PROBLEM
+        )
+    }
+
+    #[inline(always)]
+    fn is_unicast(address: &[u32; 4]) -> bool {
+        // Groups are ff00::/8 (RFC 4291 section 2.7).
+        address[0].to_ne_bytes()[0] != 0xff && !address.is_unspecified()
+    }
+
+    #[inline(always)]
+    fn read<C: WalkExtensions>(
+        context: &C,
+        offset: usize,
+    ) -> Result<Network<'_, Self>, ParseError> {
+        let header = context.at::<Ipv6Header>(offset)?;
+        if header.version() != 6 {
+            return Err(ParseError::Foreign);
+        }
+        let begin = offset + size_of::<Ipv6Header>();
+        let end = match usize::from(u16::from_be(header.payload_length)) {
+            0 => end_beyond_header(context)?,
+            payload => begin + payload,
+        };
+        let mut network = Network {
+            source: &header.source,
+            destination: &header.destination,
+            protocol: header.next_header,
+            transport: begin,
+            end,
+            part: Part::Whole,
+            fragment: Fragment {
+                identification: 0,
+                protocol: 0,
+            },
+        };
+        if extensions::is_one(network.protocol) {
+            extensions::skip(context, &mut network)?;
+        }
+        Ok(network)
+    }
+}

@@ -1,0 +1,80 @@
+//! Parsing: reads a packet's headers.
+
+use crate::packet::{
+    error::ParseError,
+    extensions::WalkExtensions,
+    family::Family,
+    inner,
+    link::Link,
+    network::Part,
+    offset::Offset,
+    parsed::{Form, Packet},
+    transport::Transport,
+};
+
+/// What has to be in the linear part: the headers of an ICMP error and of its inner packet, in the
+/// longer of the families, with as many extension headers as are walked.
+const LONGEST_HEADERS: u32 = 14 + 2 * (40 + 256 + 20);
+
+/// Reads the packet into `packet`. If its headers are not in the linear part, they are pulled there
+/// and it is read again.
+#[inline(always)]
+pub(crate) fn parse<F: Family, C: WalkExtensions>(
+    context: &C,
+    link: Link,
+    packet: &mut Packet<F>,
+) -> Result<(), ParseError> {
+    let mut is_pulled = false;
+    loop {
+        match read(context, link, packet) {
+            Err(ParseError::Truncated) if !is_pulled && context.pull(LONGEST_HEADERS) => {
+                is_pulled = true;
+            }
+            result => break result,
+        }
+    }
+}
+
+#[inline(always)]
+fn read<F: Family, C: WalkExtensions>(
+    context: &C,
+    link: Link,
+    packet: &mut Packet<F>,
+) -> Result<(), ParseError> {
+    let network = F::read(context, link.header_length())?;
+    // What the frame has behind the packet's end is no header either.
+    if network.end > context.length() as usize || network.transport > network.end {
+        return Err(ParseError::Truncated);
+    }
+    packet.link = link;
+    packet.network = Offset::new(link.header_length());
+    packet.transport = Offset::new(network.transport);
+    packet.end = network.end as u32;
+    packet.fragment = network.fragment;
+    packet.form = match network.part {
+        Part::Whole if network.protocol == F::ICMP => {
+            return inner::read(context, &network, packet);
+        }
+        Part::Whole => Form::Whole,
+        Part::First => Form::FirstFragment,
+        Part::Later => Form::LaterFragment,
+    };
+    packet.tuple.source = *network.source;
+    packet.tuple.destination = *network.destination;
+    packet.protocol = network.protocol;
+    if packet.form == Form::LaterFragment {
+        return Ok(());
+    }
+    let transport = Transport::read(context, network.protocol, network.transport)?;
+    // What the frame has behind the packet's end is not to be read as ports.
+    if network.transport + transport.least_length > network.end {
+        return Err(ParseError::Truncated);
+    }
+    packet.tuple.source_port = transport.ports.source;
+    packet.tuple.destination_port = transport.ports.destination;
+    packet.may_be_first = transport.may_be_first;
+    packet.flags = transport.flags;
+    packet.least_length = transport.least_length as u16;
+    packet.payload = Offset::new(network.transport + transport.length);
+    Ok(())
+}

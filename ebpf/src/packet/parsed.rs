@@ -1,0 +1,92 @@
+//! A packet as it was read: once, into a small tuple that everything else uses.
+
+use shunt_common::{Family, Tuple};
+
+use crate::packet::{
+    link::Link,
+    network::Fragment,
+    offset::{Extent, Offset},
+};
+
+/// A packet that concerns a connection of a protocol that we translate.
+///
+/// No field is an enum with fields of its own: of one that leaves bytes undefined, the compiler
+/// writes whatever register is at hand, and the verifier refuses a pointer there.
+#[repr(C)]
+pub(crate) struct Packet<F: Family> {
+    /// The addresses and ports as they came; 0 for the ports of a later fragment. Of an ICMP
+    /// error those of a packet that goes its way: the inner one's, reversed.
+    pub tuple: Tuple<F>,
+    /// Which datagram it is a part of, if it is one.
+    pub fragment: Fragment,
+    /// Where the inner packet is, if it is an ICMP error.
+    pub inner: Inner<F>,
+    /// Offset of the packet's end.
+    pub end: u32,
+    /// Where the network header begins.
+    pub network: Offset,
+    /// Where what follows the network header begins.
+    pub transport: Offset,
+    /// Where what follows the transport header begins.
+    pub payload: Offset,
+    /// How long the transport header is without options.
+    pub least_length: u16,
+    /// Flags of [`shunt_common::ConntrackEntry::seen`] that it sets in its connection's entry. An
+    /// ICMP error sets none: it is not of the connection.
+    pub flags: u16,
+    pub link: Link,
+    pub form: Form,
+    /// The transport protocol; that of the inner packet if this is an ICMP error.
+    pub protocol: u8,
+    /// Whether it may be the first of a connection: any UDP packet, a TCP SYN, an SCTP INIT.
+    pub may_be_first: bool,
+}
+
+/// What a packet is to its connection.
+#[repr(u8)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One of its packets, whole.
+    Whole,
+    /// The begin of one, with the ports.
+    FirstFragment,
+    /// Another part of one, without ports.
+    LaterFragment,
+    /// An ICMP error about one.
+    Error,
+}
+
+/// The inner packet of an ICMP error.
+#[repr(C)]
+pub(crate) struct Inner<F: Family> {
+    /// Who reports the error.
+    pub reporter: F::Address,
+    /// Where the inner packet's network header begins.
+    pub network: Offset,
+    /// Where its transport header begins.
+    pub transport: Offset,
+}
+
+impl<F: Family> Packet<F> {
+    /// No packet yet: where one is read into.
+    #[inline(always)]
+    pub(crate) const fn none() -> Self {
+        // SAFETY: numbers, and enums that have a variant 0.
+        unsafe { core::mem::zeroed() }
+    }
+
+    /// Whether this is an ICMP error about a packet of the connection.
+    #[inline(always)]
+    pub(crate) const fn is_error(&self) -> bool {
+        matches!(self.form, Form::Error)
+    }
+
+    /// How much of it is headers.
+    #[inline(always)]
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            network: self.network.get(),
+            payload: self.payload.get(),
+        }
+    }
+}

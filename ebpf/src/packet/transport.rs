@@ -1,0 +1,110 @@
+//! Transport headers: ports, and what a packet tells about its connection.
+
+use shunt_common::{SCTP, TCP, UDP};
+
+use crate::{
+    ctx::access::Access,
+    packet::{
+        error::ParseError,
+        segment::{FIN, PACKET, Ports, RST, Segment as _, TcpHeader, UdpHeader},
+    },
+};
+
+/// The contents of a transport header.
+#[derive(Clone, Copy)]
+pub(crate) struct Transport {
+    /// Source and destination port, network order.
+    pub ports: Ports,
+    /// Whether the packet may be the first of a connection.
+    pub may_be_first: bool,
+    /// Flags of [`shunt_common::ConntrackEntry::seen`] that it sets.
+    pub flags: u16,
+    /// How long the header is at least, a multiple of 4.
+    pub least_length: usize,
+    /// How long it is with its options.
+    pub length: usize,
+}
+
+/// The SCTP common header with the header of the first chunk, RFC 9260 section 3, network order
+/// but for the checksum. The chunks that concern us come first in their packet.
+#[repr(C)]
+struct SctpHeader {
+    ports: Ports,
+    tag: u32,
+    checksum: u32,
+    chunk: u8,
+    chunk_flags: u8,
+    chunk_length: u16,
+}
+
+const _: () = assert!(
+    size_of::<SctpHeader>() == 16,
+    "RFC 9260: three words and one"
+);
+
+const SCTP_INIT: u8 = 1;
+const SCTP_ABORT: u8 = 6;
+const SCTP_SHUTDOWN_ACK: u8 = 8;
+const SCTP_SHUTDOWN_COMPLETE: u8 = 14;
+
+/// Where SCTP keeps its checksum, from the begin of its header.
+pub(crate) const SCTP_CHECKSUM_OFFSET: usize = core::mem::offset_of!(SctpHeader, checksum);
+
+/// The longest of the headers without options.
+pub(crate) const LONGEST: usize = size_of::<TcpHeader>();
+
+/// Whether packets of this protocol are translated.
+#[inline(always)]
+pub(crate) const fn is_translated(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | SCTP)
+}
+
+impl Transport {
+    /// Reads the header of `protocol` at `offset`.
+    #[inline(always)]
+    pub(crate) fn read(
+        context: &impl Access,
+        protocol: u8,
+        offset: usize,
+    ) -> Result<Self, ParseError> {
+        match protocol {
+            TCP => {
+                let header = context.at::<TcpHeader>(offset)?;
+                Ok(Self {
+                    ports: header.ports,
+                    may_be_first: header.may_be_first(),
+                    flags: header.flags(),
+                    least_length: size_of::<TcpHeader>(),
+                    length: header.length(),
+                })
+            }
+            UDP => {
+                let header = context.at::<UdpHeader>(offset)?;
+                Ok(Self {
+                    ports: header.ports,
+                    may_be_first: header.may_be_first(),
+                    flags: header.flags(),
+                    least_length: size_of::<UdpHeader>(),
+                    length: header.length(),
+                })
+            }
+            SCTP => {
+                let header = context.at::<SctpHeader>(offset)?;
+                let flags = match header.chunk {
+                    SCTP_ABORT => PACKET | RST,
+                    SCTP_SHUTDOWN_ACK | SCTP_SHUTDOWN_COMPLETE => PACKET | FIN,
+                    _ => PACKET,
+                };
+                let length = core::mem::offset_of!(SctpHeader, chunk);
+                Ok(Self {
+                    ports: header.ports,
+                    may_be_first: header.chunk == SCTP_INIT,
+                    flags,
+                    least_length: length,
+                    length,
+                })
+            }
+            _ => Err(ParseError::Foreign),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Where every program begins.
+
+use shunt_common::{Hook, V4, V6};
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict},
+    packet::{family::Family as _, link::Link},
+    pipeline::{egress, ingress, program::Program},
+};
+
+/// Handles a packet at this hook, by its address family.
+#[inline(always)]
+pub(crate) fn handle<C: Access>(context: &C, link: Link, hook: Hook) -> Verdict
+where
+    V4: Program<C>,
+    V6: Program<C>,
+{
+    if context.is_of_vlan() {
+        return Verdict::PASS;
+    }
+    match context.ethertype() {
+        V4::ETHERTYPE => handle_family::<V4, C>(context, link, hook),
+        V6::ETHERTYPE => handle_family::<V6, C>(context, link, hook),
+        _ => Verdict::PASS,
+    }
+}
+
+#[inline(always)]
+fn handle_family<F: Program<C>, C: Access>(context: &C, link: Link, hook: Hook) -> Verdict {
+    if let Some(verdict) = F::fast_path(context, link, hook) {
+        return verdict;
+    }
+    match hook {
+        Hook::Ingress => ingress::handle::<F, C>(context, link),
+        Hook::Egress => egress::handle::<F, C>(context, link),
+    }
+}

@@ -1,0 +1,97 @@
+//! How a translated packet goes on.
+//!
+//! | connection | way |
+//! |---|---|
+//! | source kept | through the stack, which sees one consistent connection |
+//! | to a pod of this node, with `--redirect` | straight to the pod's device |
+//! | hairpin | back out of the interface that it came in by: the stack would judge both directions by routes that do not exist (`rp_filter`) |
+//! | SNAT | straight to the next hop: the stack would see halves of two connections |
+
+use shunt_common::{Counter, Hook, Tuple};
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict},
+    forward::{
+        hairpin::send_back,
+        icmp_error::send_error,
+        redirect::{self, HopIndex},
+        transit::{self, NoRoute, Route},
+    },
+    maps::counters::{count, drop_packet},
+    nat::fragments,
+    packet::parsed::{Form, Packet},
+    pipeline::program::Program,
+};
+
+/// Where a packet goes when its program ends.
+enum Way {
+    Stack,
+    Hairpin,
+    Redirect(HopIndex),
+    Transit(Route),
+}
+
+/// Gives the packet the tuple `translated` and sends it on, counted as `usually` if it is a
+/// connection's own.
+#[inline(always)]
+pub(crate) fn forward<F: Program<C>, C: Access>(
+    context: &C,
+    packet: &Packet<F>,
+    translated: &Tuple<F>,
+    usually: Counter,
+) -> Verdict {
+    let hairpin = F::hairpin_ip();
+    let keeps_source = translated.source == packet.tuple.source;
+    let way = if !keeps_source
+        && (translated.source == hairpin || packet.tuple.destination == hairpin)
+    {
+        Way::Hairpin
+    } else if let Some(hop) = redirect::find(
+        context,
+        packet.link,
+        packet.extent(),
+        translated,
+        packet.may_be_first,
+    ) {
+        Way::Redirect(hop)
+    } else if keeps_source {
+        Way::Stack
+    } else {
+        match transit::find(context, packet, translated) {
+            Ok(route) => Way::Transit(route),
+            // The stack sends a reply as well, which is translated behind it.
+            Err(_) if translated.destination == packet.tuple.destination => return Verdict::PASS,
+            Err(NoRoute { reason, tell }) => {
+                return match tell {
+                    Some(error) => send_error(error, context, packet, reason),
+                    None => drop_packet(context, reason),
+                };
+            }
+        }
+    };
+    fragments::remember(packet, Hook::Ingress, translated);
+    if F::rewrite(context, packet, translated).is_err() {
+        return drop_packet(context, Counter::DropRewrite);
+    }
+    let sent = match way {
+        Way::Stack => Ok(Verdict::PASS),
+        Way::Hairpin => send_back(context, packet.link),
+        Way::Redirect(hop) => hop.take::<F>(context, packet.network.get()),
+        Way::Transit(route) => route.take(context, packet),
+    };
+    let Ok(verdict) = sent else {
+        return drop_packet(context, Counter::DropRewrite);
+    };
+    count(counter_of(packet.form, usually));
+    verdict
+}
+
+/// What a packet is counted as once it is translated: `usually` if it is a connection's own.
+#[inline(always)]
+pub(crate) const fn counter_of(form: Form, usually: Counter) -> Counter {
+    match form {
+        Form::Whole | Form::FirstFragment => usually,
+        Form::LaterFragment => Counter::Fragment,
+        Form::Error => Counter::IcmpError,
+    }
+}

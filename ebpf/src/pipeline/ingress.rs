@@ -1,0 +1,115 @@
+//! Packets that come in: of a client to a frontend, so on to a backend; or of a backend to an
+//! address that stands for a client's, or, with `--redirect`, to any client.
+
+use aya_log_ebpf::debug;
+use shunt_common::{Counter, Direction, Hook, Tuple};
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict},
+    forward::icmp_error::send_error,
+    lb::frontend::{self, Lookup},
+    maps::{
+        addresses::is_on_this_node,
+        backends::is_current,
+        counters::{count, drop_packet},
+        scratch::Arrival,
+    },
+    nat::{
+        conntrack::{self, Found},
+        create::create,
+        fragments, reverse,
+    },
+    packet::{
+        link::Link,
+        parsed::{Form, Packet},
+    },
+    pipeline::{forward::forward, program::Program},
+    rewrite::icmp_error::IcmpError,
+};
+
+/// Sends a packet for a frontend to its connection's backend, and a reply on to its client; passes
+/// every other packet untouched.
+#[inline(always)]
+pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdict {
+    // Always there: the table has an entry for each CPU.
+    let Some(arrival) = F::arrivals().get_ptr_mut(0) else {
+        return Verdict::PASS;
+    };
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let Arrival { packet, translated } = unsafe { &mut *arrival };
+    *packet = Packet::none();
+    if !F::parse(context, link, packet) {
+        return Verdict::PASS;
+    }
+    match translate(context, packet, translated) {
+        Ok(usually) => forward(context, packet, translated, usually),
+        Err(verdict) => verdict,
+    }
+}
+
+/// Puts the tuple with which the packet goes on into `translated`, and gives what it is if it is a
+/// connection's own; `Err` if it does not go on as another.
+#[inline(always)]
+fn translate<F: Program<C>, C: Access>(
+    context: &C,
+    packet: &Packet<F>,
+    translated: &mut Tuple<F>,
+) -> Result<Counter, Verdict> {
+    if packet.form == Form::LaterFragment {
+        if fragments::recall(packet, Hook::Ingress, translated) {
+            return Ok(Counter::Fragment);
+        }
+        count(Counter::PassFragment);
+        return Err(Verdict::PASS);
+    }
+    if reverse::at_ingress(packet, translated) {
+        return Ok(Counter::Reply);
+    }
+    translate_request(context, packet, translated)?;
+    Ok(Counter::Request)
+}
+
+/// Puts the tuple with which a client's packet goes on to its backend into `translated`; `Err` if
+/// it does not.
+#[inline(always)]
+fn translate_request<F: Program<C>, C: Access>(
+    context: &C,
+    packet: &Packet<F>,
+    translated: &mut Tuple<F>,
+) -> Result<(), Verdict> {
+    // A connection keeps its backend, whatever becomes of it. But a packet that may begin another,
+    // a UDP packet or a SYN, owes nothing to a backend that is gone or to a connection that has
+    // ended: it picks again.
+    if let Some(Found { entry, ended }) = conntrack::find(packet, Direction::Original)
+        && (!packet.may_be_first || !ended && is_current::<F>(entry.backend, entry.generation))
+    {
+        *translated = entry.translated;
+        return Ok(());
+    }
+    if packet.is_error() || is_overheard(context, packet) {
+        return Err(Verdict::PASS);
+    }
+    match frontend::select(packet) {
+        Lookup::NotAFrontend => Err(Verdict::PASS),
+        Lookup::Dropped(reason) => Err(drop_packet(context, reason)),
+        Lookup::Rejected => Err(send_error(
+            IcmpError::PortUnreachable,
+            context,
+            packet,
+            Counter::RejectNoBackend,
+        )),
+        Lookup::Backend(choice) => create(packet, &choice, translated)
+            .map_err(|reason| drop_packet(context, reason))
+            .inspect(|()| {
+                count(Counter::Connection);
+                debug!(context, "connection to backend {}", choice.index);
+            }),
+    }
+}
+
+/// Whether the packet only reached us because the interface listens to all of its link: its frame
+/// was for another station, which translates it, and its sender is no pod behind a bridge of ours.
+#[inline(always)]
+fn is_overheard<F: Program<C>, C: Access>(context: &C, packet: &Packet<F>) -> bool {
+    context.is_for_other_station() && !is_on_this_node::<F>(&packet.tuple.source)
+}

@@ -1,0 +1,9 @@
+//! A packet's way through a program: the fast path, or else parsing, NAT, and on.
+
+pub(crate) mod egress;
+pub(crate) mod entry;
+pub(crate) mod fast_path;
+pub(crate) mod forward;
+pub(crate) mod ingress;
+pub(crate) mod program;
+pub(crate) mod subprograms;

@@ -1,0 +1,26 @@
+//! What a program needs of an address family: its headers, tables and constants, and its BPF
+//! subprograms.
+
+use shunt_common::{Hook, Tuple};
+
+use crate::{
+    ctx::{
+        access::{Access, AccessError},
+        verdict::Verdict,
+    },
+    forward::fib::Routed,
+    packet::{link::Link, parsed::Packet},
+};
+
+/// An address family in programs that have their packets as `C`.
+pub(crate) trait Program<C: Access>: Routed {
+    /// [`crate::pipeline::fast_path::handle`].
+    fn fast_path(context: &C, link: Link, hook: Hook) -> Option<Verdict>;
+
+    /// Reads the packet into `packet`. Gives whether it concerns us: any other one is to be passed
+    /// untouched, and what would have been ours but for its form was counted.
+    fn parse(context: &C, link: Link, packet: &mut Packet<Self>) -> bool;
+
+    /// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
+    fn rewrite(context: &C, packet: &Packet<Self>, new: &Tuple<Self>) -> Result<(), AccessError>;
+}

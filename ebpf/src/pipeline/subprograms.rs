@@ -1,0 +1,174 @@
+//! BPF subprograms: parsing, rewriting, and IPv6's fast path and extension headers.
+//!
+//! The verifier looks at a function that has a global name once, for all arguments that its types
+//! allow, and takes any result for possible where it is called ("global functions",
+//! `Documentation/bpf/verifier.rst`). Inlined, all that follows would be looked at once more for
+//! each way to read a packet, beyond the limit of a million instructions. Each function has a
+//! stack frame of its own besides; a chain of them has 512 bytes.
+
+use shunt_common::{Counter, Hook, Tuple, V4, V6};
+
+use crate::{
+    ctx::{
+        access::{Access, AccessError},
+        tc::Tc,
+        verdict::Verdict,
+    },
+    maps::counters::count,
+    packet::{
+        error::ParseError,
+        extensions::{self, WalkExtensions},
+        family::Family,
+        link::Link,
+        parse::parse,
+        parsed::Packet,
+    },
+    pipeline::{fast_path, program::Program},
+    rewrite::tuple::rewrite,
+};
+
+/// Makes the subprograms of a family and of one kind of context. They are given references; the
+/// verifier does not know, and wants the null pointer looked for.
+macro_rules! subprograms {
+    ($family:ty, $context:ty: $parse:ident, $rewrite:ident, $fast_path:ident) => {
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $parse(
+            context: *mut <$context as Access>::Raw,
+            link: u32,
+            packet: *mut Packet<$family>,
+        ) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            let Some(packet) = (unsafe { packet.as_mut() }) else {
+                return 0;
+            };
+            let link = if link == Link::Ethernet as u32 {
+                Link::Ethernet
+            } else {
+                Link::None
+            };
+            parse_and_count(&<$context>::from_raw(context), link, packet).into()
+        }
+
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $rewrite(
+            context: *mut <$context as Access>::Raw,
+            packet: *const Packet<$family>,
+            new: *const Tuple<$family>,
+        ) -> u32 {
+            // SAFETY: null, or the references that the only caller has.
+            let (Some(packet), Some(new)) = (unsafe { (packet.as_ref(), new.as_ref()) }) else {
+                return 0;
+            };
+            rewrite(&<$context>::from_raw(context), packet, new)
+                .is_ok()
+                .into()
+        }
+
+        impl Program<$context> for $family {
+            #[inline(always)]
+            fn fast_path(context: &$context, link: Link, hook: Hook) -> Option<Verdict> {
+                $fast_path(context, link, hook)
+            }
+
+            #[inline(always)]
+            fn parse(context: &$context, link: Link, packet: &mut Packet<Self>) -> bool {
+                $parse(context.raw(), link as u32, packet) != 0
+            }
+
+            #[inline(always)]
+            fn rewrite(
+                context: &$context,
+                packet: &Packet<Self>,
+                new: &Tuple<Self>,
+            ) -> Result<(), AccessError> {
+                match $rewrite(context.raw(), packet, new) {
+                    0 => Err(AccessError::Refused),
+                    _ => Ok(()),
+                }
+            }
+        }
+    };
+}
+
+subprograms!(V4, Tc: parse_v4, rewrite_v4, fast_path_v4);
+subprograms!(V6, Tc: parse_v6, rewrite_v6, fast_path_v6);
+
+/// Reads the packet into `packet`. Gives whether it concerns us; what would have been ours but for
+/// its form is counted.
+#[inline(always)]
+fn parse_and_count<F: Family, C: WalkExtensions>(
+    context: &C,
+    link: Link,
+    packet: &mut Packet<F>,
+) -> bool {
+    match parse(context, link, packet) {
+        Ok(()) => return true,
+        Err(ParseError::Truncated) => count(Counter::PassTruncated),
+        Err(ParseError::TooManyHeaders) => count(Counter::PassHeaders),
+        Err(ParseError::Foreign) => {}
+    }
+    false
+}
+
+/// Inlined: its few variables cost the programs no stack, and a call would cost it a tenth.
+#[inline(always)]
+fn fast_path_v4<C: Access>(context: &C, link: Link, hook: Hook) -> Option<Verdict>
+where
+    V4: Program<C>,
+{
+    fast_path::handle::<V4, C>(context, link, hook)
+}
+
+#[inline(always)]
+fn fast_path_v6(context: &Tc, link: Link, hook: Hook) -> Option<Verdict> {
+    let function = match (link, hook) {
+        (Link::Ethernet, Hook::Ingress) => ingress_v6,
+        (Link::Ethernet, Hook::Egress) => egress_v6,
+        (Link::None, Hook::Ingress) => ingress_v6_l3,
+        (Link::None, Hook::Egress) => egress_v6_l3,
+    };
+    Verdict::from_value(function(context.raw()))
+}
+
+/// Makes functions of IPv6's fast path.
+macro_rules! fast_paths {
+    ($context:ty: $($name:ident: $link:ident $hook:ident,)*) => {
+        $(
+            #[inline(never)]
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $name(context: *mut <$context as Access>::Raw) -> i32 {
+                let context = <$context>::from_raw(context);
+                let verdict =
+                    fast_path::handle::<V6, $context>(&context, Link::$link, Hook::$hook);
+                Verdict::to_value(verdict)
+            }
+        )*
+    };
+}
+
+fast_paths! { Tc:
+    ingress_v6: Ethernet Ingress,
+    egress_v6: Ethernet Egress,
+    ingress_v6_l3: None Ingress,
+    egress_v6_l3: None Egress,
+}
+
+/// [`extensions::walk`].
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn walk_extensions(
+    context: *mut <Tc as Access>::Raw,
+    begin: u32,
+    protocol: u32,
+) -> u64 {
+    extensions::walk(&Tc::from_raw(context), begin, protocol)
+}
+
+impl WalkExtensions for Tc {
+    #[inline(always)]
+    fn walk_extensions(&self, begin: u32, protocol: u32) -> u64 {
+        walk_extensions(self.raw(), begin, protocol)
+    }
+}

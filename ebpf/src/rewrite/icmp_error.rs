@@ -1,0 +1,77 @@
+//! Putting an ICMP error (RFC 792, RFC 4443) in the place of the packet that it is about.
+
+use shunt_common::Sum;
+
+use crate::{
+    ctx::access::{Access, AccessError},
+    packet::{inner::IcmpHeader, parsed::Packet, transport},
+    rewrite::network::{HeaderMut as _, Rewrite},
+};
+
+/// What a packet's sender is told.
+#[derive(Clone, Copy)]
+pub(crate) enum IcmpError {
+    /// Nobody listens at the port.
+    PortUnreachable,
+    /// The hop limit is used up.
+    Expired,
+    /// The packet is longer than this MTU, host byte order.
+    TooLong(u16),
+}
+
+impl IcmpError {
+    /// Turns the packet into the error about it, to its sender, from the address that it was sent
+    /// to. `Err` leaves a packet that must be dropped.
+    #[inline(always)]
+    pub(crate) fn replace<F: Rewrite>(
+        self,
+        context: &impl Access,
+        packet: &Packet<F>,
+    ) -> Result<(), AccessError> {
+        // The inner packet is the network and the transport header: what a client needs to find its
+        // socket, and at least what the kernel cannot cut away, the place of a checksum that is
+        // still to be filled in (`__bpf_skb_min_len` in net/core/filter.c).
+        let end = packet.transport.get() + usize::from(packet.least_length);
+        context.truncate(end as u32)?;
+        let room = F::HEADER_LENGTH + size_of::<IcmpHeader>();
+        context.insert_after_link(room as u32)?;
+        let network = packet.network.get();
+        let length = size_of::<IcmpHeader>() + end - network;
+        let sum = context
+            .at_mut::<F::Header>(network)?
+            .set_icmp(length, &packet.tuple);
+        self.write::<F>(context, network + F::HEADER_LENGTH, length, sum)
+    }
+
+    /// Writes the header of a message of `length` bytes, a multiple of 4, at `offset`, whose
+    /// checksum covers what was summed up to `sum` too.
+    #[inline(always)]
+    fn write<F: Rewrite>(
+        self,
+        context: &impl Access,
+        offset: usize,
+        length: usize,
+        mut sum: Sum,
+    ) -> Result<(), AccessError> {
+        let ((kind, code), mtu) = match self {
+            Self::PortUnreachable => (F::PORT_UNREACHABLE, 0),
+            Self::Expired => (F::EXPIRED, 0),
+            Self::TooLong(mtu) => (F::TOO_LONG, mtu),
+        };
+        *context.at_mut::<IcmpHeader>(offset)? = IcmpHeader {
+            kind,
+            code,
+            checksum: 0,
+            detail: u32::from(mtu).to_be(),
+        };
+        let longest = size_of::<IcmpHeader>() + F::LONGEST_HEADER + transport::LONGEST;
+        for place in (0..longest).step_by(4) {
+            if place >= length {
+                break;
+            }
+            sum = sum.with(*context.at::<u32>(offset + place)?);
+        }
+        context.at_mut::<IcmpHeader>(offset)?.checksum = sum.apply(!0);
+        Ok(())
+    }
+}

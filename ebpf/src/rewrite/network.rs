@@ -1,0 +1,181 @@
+//! Writing network headers.
+
+use shunt_common::{Folded, Sum, Tuple, V4, V6};
+
+use crate::{
+    ctx::access::{Access, AccessError},
+    packet::{
+        family::{Family, Header},
+        ipv4::{DONT_FRAGMENT, Ipv4Header},
+        ipv6::Ipv6Header,
+    },
+    rewrite::checksum::adjust_frame_sum,
+};
+
+/// What the families' headers differ in when they are written.
+pub(crate) trait Rewrite: Family<Header: HeaderMut<Self>> {
+    /// What one hop is in the 16-bit word that holds the hop limit.
+    const ONE_HOP: u16;
+}
+
+impl Rewrite for V4 {
+    // The field is the first of its word.
+    const ONE_HOP: u16 = u16::from_ne_bytes([1, 0]);
+}
+
+impl Rewrite for V6 {
+    // The field is the second of its word.
+    const ONE_HOP: u16 = u16::from_ne_bytes([0, 1]);
+}
+
+/// A network header that can be written.
+pub(crate) trait HeaderMut<F: Family>: Header<F> {
+    /// Writes the address that the packet comes from.
+    fn set_source(&mut self, address: F::Address);
+
+    /// Writes the address that it goes to.
+    fn set_destination(&mut self, address: F::Address);
+
+    /// Writes how many more hops the packet may make.
+    fn set_hop_limit(&mut self, hops: u8);
+
+    /// Has the header's own checksum follow a change of the header, if it has one.
+    fn adjust_checksum(&mut self, change: Folded);
+
+    /// Makes this the header of an ICMP message of `length` bytes, from the destination of a
+    /// packet with this tuple to its source. Gives the sum over what ICMP's checksum covers of it.
+    fn set_icmp(&mut self, length: usize, tuple: &Tuple<F>) -> Sum;
+
+    /// Writes the addresses of `new`, which differ by `change` from what there is.
+    #[inline(always)]
+    fn set_addresses(&mut self, new: &Tuple<F>, change: Folded) {
+        self.set_source(new.source);
+        self.set_destination(new.destination);
+        self.adjust_checksum(change);
+    }
+}
+
+impl HeaderMut<V4> for Ipv4Header {
+    #[inline(always)]
+    fn set_source(&mut self, address: u32) {
+        self.source = address;
+    }
+
+    #[inline(always)]
+    fn set_destination(&mut self, address: u32) {
+        self.destination = address;
+    }
+
+    #[inline(always)]
+    fn set_hop_limit(&mut self, hops: u8) {
+        self.time_to_live = hops;
+    }
+
+    #[inline(always)]
+    fn adjust_checksum(&mut self, change: Folded) {
+        self.checksum = change.apply(self.checksum);
+    }
+
+    #[inline(always)]
+    fn set_icmp(&mut self, length: usize, tuple: &Tuple<V4>) -> Sum {
+        let total = size_of::<Self>() + length;
+        *self = Self {
+            version_and_length: 0x45,
+            service: 0,
+            total_length: (total as u16).to_be(),
+            identification: 0,
+            fragment: DONT_FRAGMENT.to_be(),
+            time_to_live: 64,
+            protocol: V4::ICMP,
+            checksum: 0,
+            source: tuple.destination,
+            destination: tuple.source,
+        };
+        let words = (&raw const *self).cast::<[u32; 5]>();
+        let mut sum = Sum::default();
+        // SAFETY: the header is five words; on their alignment see `Access::at`.
+        for word in unsafe { &*words } {
+            sum = sum.with(*word);
+        }
+        self.checksum = sum.apply(!0);
+        Sum::default()
+    }
+}
+
+impl HeaderMut<V6> for Ipv6Header {
+    #[inline(always)]
+    fn set_source(&mut self, address: [u32; 4]) {
+        self.source = address;
+    }
+
+    #[inline(always)]
+    fn set_destination(&mut self, address: [u32; 4]) {
+        self.destination = address;
+    }
+
+    #[inline(always)]
+    fn set_hop_limit(&mut self, hops: u8) {
+        self.hop_limit = hops;
+    }
+
+    #[inline(always)]
+    fn adjust_checksum(&mut self, _: Folded) {}
+
+    #[inline(always)]
+    fn set_icmp(&mut self, length: usize, tuple: &Tuple<V6>) -> Sum {
+        *self = Self {
+            version_class_flow: 0x6000_0000_u32.to_be(),
+            payload_length: (length as u16).to_be(),
+            next_header: V6::ICMP,
+            hop_limit: 64,
+            source: tuple.destination,
+            destination: tuple.source,
+        };
+        // The pseudo header, RFC 8200 section 8.1.
+        let mut sum = Sum::default()
+            .with((length as u32).to_be())
+            .with(u32::from(V6::ICMP).to_be());
+        for address in [&tuple.source, &tuple.destination] {
+            for word in address {
+                sum = sum.with(*word);
+            }
+        }
+        sum
+    }
+}
+
+/// Writes the addresses of `new` into the network header at `network` in place of those of `old`.
+/// `checksum`: where a checksum is that covers them, if one does.
+#[inline(always)]
+pub(crate) fn write_addresses<F: Rewrite>(
+    context: &impl Access,
+    network: usize,
+    old: &Tuple<F>,
+    new: &Tuple<F>,
+    checksum: Option<usize>,
+) -> Result<(), AccessError> {
+    let change = old.address_difference(new).fold();
+    context
+        .at_mut::<F::Header>(network)?
+        .set_addresses(new, change);
+    if let Some(checksum) = checksum {
+        context.adjust_checksum(checksum, change, true)?;
+    }
+    adjust_frame_sum::<F>(context, change);
+    Ok(())
+}
+
+/// Takes one hop off the limit, which is not 0, of the packet with its network header at
+/// `network`.
+#[inline(always)]
+pub(crate) fn decrement_hop_limit<F: Rewrite>(
+    context: &impl Access,
+    network: usize,
+) -> Result<(), AccessError> {
+    let header = context.at_mut::<F::Header>(network)?;
+    header.set_hop_limit(header.hop_limit() - 1);
+    let change = Sum::default().replace(F::ONE_HOP.into(), 0).fold();
+    header.adjust_checksum(change);
+    adjust_frame_sum::<F>(context, change);
+    Ok(())
+}

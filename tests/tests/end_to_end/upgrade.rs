@@ -1,0 +1,287 @@
+//! Agents of other versions that take over, and give back.
+//!
+//! `cargo xtask test` builds the agent of an earlier revision and says where it is:
+//! `SHUNT_EARLIER_BIN`.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use aya::maps::{Array, Map, MapData, MapInfo, PerCpuArray};
+use shunt_common::Counter;
+use shunt_tests::{Continuous, PinDir, Transport};
+
+use crate::{
+    flows::Flows,
+    pinned,
+    service::Service,
+    world::{REQUEST, World, binary, resync_with, start_agent_of, try_start_agent_of},
+};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// The names of the maps that agents pin which know of no scratch.
+const SCRATCH: [&str; 3] = ["SEARCHES_V4", "ARRIVALS_V6", "LOOKUPS"];
+
+/// The agent of another version that this variable names.
+pub(crate) fn other_version(variable: &str) -> Option<PathBuf> {
+    let path = env::var_os(variable).map(PathBuf::from);
+    if path.is_none() {
+        eprintln!("skipped: {variable} names no agent; `cargo xtask test` builds one");
+    }
+    path
+}
+
+/// Services over TCP and UDP, these with session affinity, each with all backends.
+pub(crate) fn services(world: &World) -> [Service; 2] {
+    [Transport::Tcp, Transport::Udp].map(|transport| {
+        let service = Service::new(transport).dual_stack();
+        ["pod-a", "pod-b", "pod-d"]
+            .into_iter()
+            .fold(service, |service, pod| {
+                service
+                    .backend(world.backend(pod))
+                    .backend(world.backend_v6(pod))
+            })
+    })
+}
+
+/// The snapshot of these services; that over UDP is called otherwise and has session affinity.
+pub(crate) fn snapshot([tcp, udp]: &[Service; 2]) -> String {
+    let mut udp = udp.json();
+    udp["id"]["name"] = "dns".into();
+    udp["session_affinity_timeout"] = 600.into();
+    resync_with(&[tcp.json(), udp])
+}
+
+/// The same world with another agent in the place of the one that is killed.
+#[must_use]
+pub(crate) fn hand_over(world: World, to: &Path) -> World {
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    agent.kill().unwrap();
+    let agent = start_agent_of(to, sandbox.node(), &pins);
+    World {
+        agent,
+        pins,
+        sandbox,
+    }
+}
+
+/// What is pinned of tables: value sizes and ids, by name.
+pub(crate) fn tables(pins: &PinDir) -> BTreeMap<String, (u32, u32)> {
+    let entries = fs::read_dir(pins.path().join("maps")).unwrap();
+    entries
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let info = MapInfo::from_pin(entry.path()).unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            (name, (info.value_size(), info.id()))
+        })
+        .collect()
+}
+
+pub(crate) fn layout(pins: &PinDir) -> [u64; 2] {
+    let map = Map::Array(pinned::map(pins, "LAYOUT"));
+    let layout: Array<MapData, [u64; 2]> = Array::try_from(map).unwrap();
+    layout.get(&0, 0).unwrap()
+}
+
+fn counters(pins: &PinDir) -> PerCpuArray<MapData, u64> {
+    PerCpuArray::try_from(Map::PerCpuArray(pinned::map(pins, "COUNTERS"))).unwrap()
+}
+
+/// The packets of clients that the programs counted.
+fn requests(world: &World) -> u64 {
+    let index = Counter::Request as u32;
+    counters(&world.pins).get(&index, 0).unwrap().iter().sum()
+}
+
+/// New connections all the time, of each kind.
+pub(crate) fn traffic(world: &World, [tcp, udp]: &[Service; 2]) -> Vec<Continuous> {
+    let (pod, outside) = (world.client_pod(), world.sandbox.outside());
+    [
+        (pod, tcp.cluster_ip()),
+        (outside, tcp.node_port()),
+        (pod, udp.cluster_ip()),
+        (outside, udp.node_port()),
+    ]
+    .map(|(from, target)| Continuous::start(from, target, REQUEST))
+    .into()
+}
+
+/// Ends the traffic, of which no connection may have failed.
+pub(crate) fn end(traffic: Vec<Continuous>) {
+    for client in traffic {
+        for sample in client.stop().unwrap() {
+            let outcome = &sample.outcome;
+            assert!(outcome.is_ok(), "no connection may fail, but {outcome:?}");
+        }
+    }
+}
+
+pub(crate) fn some(traffic: &[Continuous]) {
+    for client in traffic {
+        client.wait_for(20, SOON).unwrap();
+    }
+}
+
+#[test]
+fn the_earlier_version_hands_over_and_takes_back() {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
+        return;
+    };
+    let Some(mut world) = World::of(&earlier, &[]) else {
+        return;
+    };
+    let services = services(&world);
+    world.apply(&snapshot(&services));
+    let mut flows = Flows::open(&world.sandbox, &services);
+    let traffic = traffic(&world, &services);
+    some(&traffic);
+    let (stamp, before) = (layout(&world.pins), tables(&world.pins));
+    let packets = requests(&world);
+    for name in SCRATCH {
+        assert!(before.contains_key(name), "{name} of the earlier version");
+    }
+
+    let mut world = hand_over(world, &binary());
+    flows.check();
+    let after = tables(&world.pins);
+    for name in SCRATCH {
+        assert!(!after.contains_key(name), "{name} is nobody's any more");
+    }
+    for (name, table) in &after {
+        assert_eq!(before.get(name), Some(table), "{name} is the same table");
+    }
+    assert_eq!(layout(&world.pins), stamp, "state is laid out as it was");
+    assert!(requests(&world) >= packets, "counters go on");
+    for _ in 0..2 {
+        let writes = world.writes(&snapshot(&services));
+        assert_eq!(writes, 0, "everything was right already");
+    }
+    flows.check();
+    flows.check_listed(&world);
+    some(&traffic);
+
+    // Back, and forth again.
+    let mut world = hand_over(world, &earlier);
+    flows.check();
+    assert_eq!(world.writes(&snapshot(&services)), 0, "it finds its own");
+    some(&traffic);
+    let world = hand_over(world, &binary());
+    flows.check();
+    some(&traffic);
+    end(traffic);
+    flows.check_listed(&world);
+}
+
+#[test]
+fn scratch_of_another_size_is_nobodys_business() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let services = services(&world);
+    world.apply(&snapshot(&services));
+    let mut flows = Flows::open(&world.sandbox, &services);
+    let traffic = traffic(&world, &services);
+    some(&traffic);
+    // As an agent leaves them that pins all of its maps.
+    let pinned: Vec<PathBuf> = SCRATCH
+        .iter()
+        .map(|name| world.pins.path().join("maps").join(name))
+        .collect();
+    for path in &pinned {
+        Array::<_, [u64; 31]>::create(1, 0)
+            .unwrap()
+            .pin(path)
+            .unwrap();
+    }
+    let mut world = hand_over(world, &binary());
+    flows.check();
+    for path in &pinned {
+        assert!(!path.exists(), "{} is nobody's any more", path.display());
+    }
+    assert_eq!(world.writes(&snapshot(&services)), 0);
+    some(&traffic);
+    end(traffic);
+    flows.check_listed(&world);
+}
+
+#[test]
+fn counters_that_do_not_fit_are_copied() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let services = services(&world);
+    world.apply(&snapshot(&services));
+    world.ask_from_pod(services[0].cluster_ip(), 20);
+    let packets = requests(&world);
+    assert!(packets > 0);
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    agent.kill().unwrap();
+    // An earlier version had fewer counters.
+    let path = pins.path().join("maps/COUNTERS");
+    let all = counters(&pins);
+    let mut fewer = PerCpuArray::<_, u64>::create(3, 0).unwrap();
+    for index in 0..3 {
+        fewer.set(index, all.get(&index, 0).unwrap(), 0).unwrap();
+    }
+    fs::remove_file(&path).unwrap();
+    fewer.pin(&path).unwrap();
+    let agent = start_agent_of(&binary(), sandbox.node(), &pins);
+    let mut world = World {
+        agent,
+        pins,
+        sandbox,
+    };
+    // The last packets of a connection may come after its client has gone.
+    let copied = requests(&world);
+    assert!((packets..packets + 20).contains(&copied), "{copied}");
+    world.apply(&snapshot(&services));
+    world.ask_from_pod(services[0].cluster_ip(), 20);
+    let later = requests(&world);
+    assert!(later >= packets + 20, "{later}");
+    let table = tables(&world.pins)["COUNTERS"];
+    let world = hand_over(world, &binary());
+    assert!(requests(&world) >= later);
+    assert_eq!(tables(&world.pins)["COUNTERS"], table, "they fit now");
+}
+
+#[test]
+fn an_earlier_version_refuses_tables_that_it_did_not_begin() {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
+        return;
+    };
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let services = services(&world);
+    world.apply(&snapshot(&services));
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    agent.kill().unwrap();
+    let before = pinned::links(&pins);
+    let refused = try_start_agent_of(&earlier, sandbox.node(), &pins)
+        .unwrap_err()
+        .to_string();
+    let advice = format!("`shunt cleanup --pin-dir {}`", pins.path().display());
+    assert!(
+        refused.contains("have layout 3/0000000000000000, not 3/") && refused.contains(&advice),
+        "{refused}"
+    );
+    assert_eq!(pinned::links(&pins), before, "nothing is touched");
+}

@@ -1,0 +1,103 @@
+//! The agent of an earlier revision, built from the repository's own history.
+//!
+//! ```text
+//! target/revisions/ID/source    the revision's files
+//! target/revisions/ID/shunt     its agent
+//! target/revisions/build        cargo's folder for all of them
+//! ```
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+use shunt_toolchain::FOLDER;
+
+use crate::{process, seed, workspace};
+
+/// The revision whose agent hands over to this one in the upgrade tests: the last one that pinned
+/// every map of its object.
+pub(crate) const UPGRADE_FROM: &str = "eb8f59f5c7954b0f3fe2f84a4f8f9b5ff6c8767e";
+
+/// Builds the agent of `revision`, a commit's full id, as the tests build this one, unless that was
+/// done before; gives where it is. `None`: the history does not reach back so far.
+pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
+    let revisions = workspace::output("revisions")?;
+    let folder = revisions.join(revision);
+    let agent = folder.join("shunt");
+    if agent.exists() {
+        return Ok(Some(agent));
+    }
+    if !is_known(root, revision) {
+        return Ok(None);
+    }
+    let source = folder.join("source");
+    unpack(root, revision, &source)?;
+    let toolchain = source.join(FOLDER);
+    if !toolchain.is_symlink() {
+        symlink(root.join(FOLDER), &toolchain)
+            .with_context(|| format!("cannot make {}", toolchain.display()))?;
+    }
+    let build = revisions.join("build");
+    seed::seed(&workspace::output("debug")?, &build.join("debug"))?;
+    process::step(
+        &format!("build the agent of revision {}", &revision[..8]),
+        // Without `--package`, as the tests build this one: with the same features of dependencies.
+        workspace::cargo(&source)
+            .args(["build", "--bin", "shunt", "--locked"])
+            .arg("--target-dir")
+            .arg(&build),
+    )?;
+    // Copied under another name first, so that what has the name is whole.
+    let copy = folder.join("shunt-new");
+    let built = build.join("debug/shunt");
+    fs::copy(&built, &copy)
+        .and_then(|_| fs::rename(&copy, &agent))
+        .with_context(|| format!("cannot copy {}", built.display()))?;
+    Ok(Some(agent))
+}
+
+/// Whether the repository has the commit: a shallow clone may not.
+fn is_known(root: &Path, revision: &str) -> bool {
+    process::output(git(root).args(["cat-file", "-t", revision])).is_ok_and(|kind| kind == "commit")
+}
+
+/// Puts the files of the revision into a folder of their own, which is no working tree of git's.
+fn unpack(root: &Path, revision: &str, source: &Path) -> Result<()> {
+    let made = |path: &Path| format!("cannot make {}", path.display());
+    match fs::remove_dir_all(source) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot remove {}", source.display()));
+        }
+        _ => fs::create_dir_all(source).with_context(|| made(source))?,
+    }
+    let archive = source.with_extension("tar");
+    let file = File::create(&archive).with_context(|| made(&archive))?;
+    process::run(
+        git(root)
+            .args(["archive", "--format=tar", revision])
+            .stdout(file),
+    )?;
+    process::run(
+        Command::new("tar")
+            .arg("-xf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(source),
+    )?;
+    if !source.join("Cargo.toml").exists() {
+        bail!("revision {revision} is no workspace");
+    }
+    fs::remove_file(&archive).with_context(|| format!("cannot remove {}", archive.display()))
+}
+
+fn git(root: &Path) -> Command {
+    let mut command = Command::new("git");
+    // The folder may be another user's, as in a container that builds as root.
+    command.arg("-C").arg(root).args(["-c", "safe.directory=*"]);
+    command
+}
