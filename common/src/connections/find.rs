@@ -54,6 +54,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// What a half has; `None` if it has died since its `meta` was read.
     #[inline(always)]
+    #[expect(clippy::unused_self, reason = "it is asked like the others")]
     pub(super) fn read(&self, index: u32, slot: M::Slot, meta: Meta) -> Option<Hit<F, M::Slot>> {
         let hit = Hit {
             index,

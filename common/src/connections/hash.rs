@@ -38,6 +38,6 @@ impl Seeds {
 
 /// The home of a hash among so many.
 #[inline(always)]
-pub const fn home(hash: u32, homes: u32) -> u32 {
-    (hash as u64 * homes as u64 >> 32) as u32
+pub(crate) const fn home(hash: u32, homes: u32) -> u32 {
+    ((hash as u64 * homes as u64) >> 32) as u32
 }

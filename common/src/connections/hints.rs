@@ -31,6 +31,7 @@ impl Hints {
         Self(self.0.wrapping_add(COUNT))
     }
 
+    /// The same, with the mark that some half found no place here.
     #[inline(always)]
     #[must_use]
     pub const fn spilled(self) -> Self {
@@ -39,6 +40,10 @@ impl Hints {
 
     /// The same with this distance; `None` if there is no place.
     #[inline(always)]
+    #[expect(
+        clippy::verbose_bit_mask,
+        reason = "a place is a byte, not a number of zeros"
+    )]
     pub const fn with(self, distance: u32) -> Option<Self> {
         let mut place = 0;
         while place < PLACES {
@@ -65,6 +70,10 @@ impl Hints {
     }
 
     /// Whether there are places for so many more.
+    #[expect(
+        clippy::verbose_bit_mask,
+        reason = "a place is a byte, not a number of zeros"
+    )]
     #[inline(always)]
     pub const fn has_places(self, wanted: u32) -> bool {
         let mut free = 0;

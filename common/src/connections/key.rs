@@ -171,7 +171,7 @@ impl<F: Wide> Key<F> {
 
 /// The tuple of these words.
 #[inline(always)]
-pub fn tuple<F: Wide>(addresses: &F::Addresses, ports: u32) -> Tuple<F> {
+pub(crate) fn tuple<F: Wide>(addresses: &F::Addresses, ports: u32) -> Tuple<F> {
     let (source, destination) = F::unpack(addresses);
     let [source_port, destination_port] = bytemuck::cast(ports);
     Tuple {

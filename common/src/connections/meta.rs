@@ -12,9 +12,13 @@ pub enum Role {
 /// What a slot is; the module's documentation says who may do what with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// Nobody has it.
     Free,
+    /// Somebody took it and writes.
     Busy,
+    /// It is written and not yet to be found.
     Pending,
+    /// It is half of a connection.
     Live,
 }
 
@@ -56,6 +60,7 @@ impl Meta {
         (self.0 & VERSION) as u32
     }
 
+    /// What the slot is.
     #[inline(always)]
     pub const fn kind(self) -> Kind {
         match (self.0 >> KIND) & 3 {
@@ -66,11 +71,13 @@ impl Meta {
         }
     }
 
+    /// Whether it is half of a connection.
     #[inline(always)]
     pub const fn is_live(self) -> bool {
         self.0 & KINDS == KINDS
     }
 
+    /// Which half it is.
     #[inline(always)]
     pub const fn role(self) -> Role {
         if self.0 & REPLY == 0 {
@@ -80,6 +87,7 @@ impl Meta {
         }
     }
 
+    /// Whether the connection goes on from the client's own address and port.
     #[inline(always)]
     pub const fn keeps_client(self) -> bool {
         self.0 & KEEPS_CLIENT != 0
@@ -91,11 +99,13 @@ impl Meta {
         (self.0 >> DISTANCE) as u32 & 0xff
     }
 
+    /// The IANA number of the protocol.
     #[inline(always)]
     pub const fn protocol(self) -> u8 {
         (self.0 >> PROTOCOL) as u8
     }
 
+    /// What was seen of this direction.
     #[inline(always)]
     pub const fn seen(self) -> u16 {
         (self.0 >> SEEN) as u16

@@ -69,6 +69,7 @@
 //! of the store that makes a half pending or live. That is a change of [`Slot`]'s implementation
 //! alone; the model test runs under C11's rules, which are weaker than arm64's.
 
+pub mod bench_plan;
 mod claim;
 mod enter;
 mod find;

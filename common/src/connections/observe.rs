@@ -190,6 +190,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// From now on the connection is not given up for room: the owner first, whose word counts.
     #[inline(always)]
+    #[expect(clippy::unused_self, reason = "it is asked like the others")]
     fn assure(&self, pair: &Pair<M::Slot>) {
         if mark(pair.forward, Meta::ASSURED, 0) {
             mark(pair.reply, Meta::ASSURED, 0);
@@ -198,6 +199,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// Makes the reply half know that its connection is assured.
     #[inline(always)]
+    #[expect(clippy::unused_self, reason = "it is asked like the others")]
     pub(super) fn correct(&self, pair: &Pair<M::Slot>) {
         if pair.forward.meta.has(Meta::ASSURED) && !pair.reply.meta.has(Meta::ASSURED) {
             mark(pair.reply, Meta::ASSURED, 0);

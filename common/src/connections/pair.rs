@@ -11,15 +11,20 @@ pub(super) const TRIES: u32 = 4;
 /// One half, as it was when it was read.
 #[derive(Debug, Clone, Copy)]
 pub struct Half<S> {
+    /// Where it is in the table.
     pub index: u32,
+    /// The slot itself.
     pub slot: S,
+    /// What its first word said.
     pub meta: Meta,
 }
 
 /// Both halves of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair<S> {
+    /// The client's half.
     pub forward: Half<S>,
+    /// The backend's half.
     pub reply: Half<S>,
 }
 

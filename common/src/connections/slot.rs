@@ -25,21 +25,25 @@ pub mod place {
 pub struct Link(pub u64);
 
 impl Link {
+    /// To the slot at `index` (25 bits) in its use `version` (23 bits), of a backend of this generation.
     #[inline(always)]
     pub const fn new(index: u32, version: u32, generation: u16) -> Self {
         Self(index as u64 | (version as u64) << 25 | (generation as u64) << 48)
     }
 
+    /// The other half's place.
     #[inline(always)]
     pub const fn index(self) -> u32 {
         self.0 as u32 & ((1 << 25) - 1)
     }
 
+    /// Which use of that place.
     #[inline(always)]
     pub const fn version(self) -> u32 {
         (self.0 >> 25) as u32 & ((1 << 23) - 1)
     }
 
+    /// The backend's generation.
     #[inline(always)]
     pub const fn generation(self) -> u16 {
         (self.0 >> 48) as u16
@@ -53,16 +57,19 @@ impl Link {
 pub struct Facts(pub u64);
 
 impl Facts {
+    /// Of a forward half.
     #[inline(always)]
     pub const fn of_forward(backend: u32, service: u32) -> Self {
         Self(backend as u64 | (service as u64 & 0x7fff_ffff) << 32)
     }
 
+    /// Of a reply half.
     #[inline(always)]
     pub const fn of_reply(mark: u32, service: u32) -> Self {
         Self(Self::of_forward(mark, service).0 | 1 << 63)
     }
 
+    /// Whether it is of a reply half.
     #[inline(always)]
     pub const fn is_of_reply(self) -> bool {
         self.0 >> 63 != 0
@@ -80,11 +87,13 @@ impl Facts {
         self.0 as u32
     }
 
+    /// The service's index.
     #[inline(always)]
     pub const fn service(self) -> u32 {
         (self.0 >> 32) as u32 & 0x7fff_ffff
     }
 
+    /// The same with another mark.
     #[inline(always)]
     #[must_use]
     pub const fn with_mark(self, mark: u32) -> Self {
@@ -98,26 +107,31 @@ impl Facts {
 pub struct Times(pub u64);
 
 impl Times {
+    /// At tick `now`.
     #[inline(always)]
     pub const fn new(now: u32, address_change: u16, port_change: u16) -> Self {
         Self(now as u64 | (address_change as u64) << 32 | (port_change as u64) << 48)
     }
 
+    /// The tick of the last packet.
     #[inline(always)]
     pub const fn last_seen(self) -> u32 {
         self.0 as u32
     }
 
+    /// What a checksum over addresses changes by.
     #[inline(always)]
     pub const fn address_change(self) -> u16 {
         (self.0 >> 32) as u16
     }
 
+    /// What one over ports changes by.
     #[inline(always)]
     pub const fn port_change(self) -> u16 {
         (self.0 >> 48) as u16
     }
 
+    /// The same at tick `now`.
     #[inline(always)]
     #[must_use]
     pub const fn at(self, now: u32) -> Self {

@@ -1,8 +1,9 @@
 //! The connection table beside the kernel's hash, without packets around them: what a lookup and
 //! an insertion take in either, in turn.
 //!
-//! `cargo bench -p shunt-tests --bench connections -- OBJECT [QUICK]`, as root; OBJECT is the binary
-//! `shunt-connections` of the package `shunt-ebpf`.
+//! `cargo bench -p shunt-tests --bench connections -- [ROUNDS] [TITLE]`, as root and after
+//! `cargo xtask setup`: what a title begins with is run (`race`, `sizes`, `find v4 65536`, `open`,
+//! `flood`), or everything.
 
 #[path = "../packets/clock.rs"]
 mod clock;
@@ -10,9 +11,10 @@ mod race;
 mod study;
 mod subject;
 
-use std::env;
+use std::{env, path::Path};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result, anyhow};
+use shunt_toolchain::Toolchain;
 
 use crate::{
     study::Study,
@@ -21,12 +23,12 @@ use crate::{
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).filter(|it| it != "--bench").collect();
-    let object = arguments.first().context("give the object's path")?;
-    let rounds = match arguments.get(1) {
+    let object = &object()?;
+    let rounds = match arguments.first() {
         Some(number) => number.parse().context("not a number of rounds")?,
         None => 21,
     };
-    let wanted = arguments.get(2).cloned().unwrap_or_default();
+    let wanted = arguments.get(1).cloned().unwrap_or_default();
     if "race".starts_with(&wanted) {
         race::race(object, 400)?;
     }
@@ -59,6 +61,18 @@ fn main() -> Result<()> {
         flood(object, rounds)?;
     }
     Ok(())
+}
+
+/// Builds the programs; gives where they are.
+fn object() -> Result<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root.parent().context("the package is in no workspace")?;
+    let toolchain =
+        Toolchain::load(root).map_err(|error| anyhow!("{error}: type `cargo xtask setup`"))?;
+    let object = toolchain
+        .build_object(root, &root.join("target/bpf"), "shunt-connections")
+        .map_err(Error::msg)?;
+    Ok(object.to_string_lossy().into_owned())
 }
 
 /// Packets of open connections, one of each in turn.

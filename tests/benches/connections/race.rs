@@ -42,13 +42,13 @@ impl<'a> Memory for &'a Copy {
 /// # Errors
 ///
 /// If a slot is held by nobody, a half is alone, or a key is there twice.
-pub fn race(object: &str, rounds: u32) -> Result<()> {
+pub(crate) fn race(object: &str, rounds: u32) -> Result<()> {
     const ENTRIES: u32 = 1 << 10;
     let mut kernel = Kernel::load(object, ENTRIES, Some("v4"))?;
     let mut left = 0;
     for round in 0..rounds {
         // Some fit, some are too many: then they displace each other.
-        let flows = ENTRIES / 4 << (round % 4);
+        let flows = (ENTRIES / 4) << (round % 4);
         let load = Load::tcp(flows).after(round * 7).at(1000 + round * 2);
         kernel.plan(&load)?;
         thread::scope(|scope| {

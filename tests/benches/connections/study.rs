@@ -2,13 +2,13 @@
 
 /// Values by name, in the order in which the names came first.
 #[derive(Default)]
-pub struct Study {
+pub(crate) struct Study {
     columns: Vec<(&'static str, Vec<f64>)>,
 }
 
 impl Study {
     /// Adds a round.
-    pub fn add(&mut self, sample: Vec<(&'static str, f64)>) {
+    pub(crate) fn add(&mut self, sample: Vec<(&'static str, f64)>) {
         for (name, value) in sample {
             match self.columns.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, values)) => values.push(value),
@@ -18,7 +18,7 @@ impl Study {
     }
 
     /// Prints what came out.
-    pub fn print(&self, title: &str) {
+    pub(crate) fn print(&self, title: &str) {
         println!("{title}");
         for (name, values) in &self.columns {
             let [low, median, high] = medians(values);
@@ -29,7 +29,7 @@ impl Study {
 }
 
 /// The lower quartile, the median and the upper quartile.
-pub fn medians(values: &[f64]) -> [f64; 3] {
+pub(crate) fn medians(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |share: f64| sorted[(((sorted.len() - 1) as f64) * share).round() as usize];

@@ -9,12 +9,9 @@ use aya::{
     programs::{SchedClassifier, TestRun as _, TestRunOptions},
 };
 
+use shunt_common::connections::bench_plan::Plan;
+
 use crate::clock::thread_time;
-
-#[path = "../../../ebpf/src/connections/plan.rs"]
-mod plan;
-
-use plan::Plan;
 
 /// How long a run is at least.
 const RUN: Duration = Duration::from_millis(20);
@@ -32,7 +29,7 @@ unsafe impl aya::Pod for SharedPlan {}
 
 /// Flows whose packets come in turn.
 #[derive(Clone, Copy)]
-pub struct Load {
+pub(crate) struct Load {
     flows: u32,
     first: u32,
     now: u32,
@@ -42,7 +39,7 @@ pub struct Load {
 
 impl Load {
     /// TCP connections.
-    pub const fn tcp(flows: u32) -> Self {
+    pub(crate) const fn tcp(flows: u32) -> Self {
         Self {
             flows,
             first: 0,
@@ -54,14 +51,14 @@ impl Load {
 
     /// As many others, which begin after so many.
     #[must_use]
-    pub const fn after(self, first: u32) -> Self {
+    pub(crate) const fn after(self, first: u32) -> Self {
         Self { first, ..self }
     }
 
     /// The same, each flow after its neighbour: who opens connections in the order in which their
     /// packets come finds the entries of the kernel's hash one behind the other.
     #[must_use]
-    pub const fn in_order(self) -> Self {
+    pub(crate) const fn in_order(self) -> Self {
         Self {
             in_order: true,
             ..self
@@ -70,7 +67,7 @@ impl Load {
 
     /// The same at another tick.
     #[must_use]
-    pub const fn at(self, now: u32) -> Self {
+    pub(crate) const fn at(self, now: u32) -> Self {
         Self { now, ..self }
     }
 
@@ -91,14 +88,14 @@ impl Load {
 }
 
 /// The programs and their tables.
-pub struct Kernel {
+pub(crate) struct Kernel {
     ebpf: Ebpf,
     plan: Array<MapData, SharedPlan>,
 }
 
 impl Kernel {
     /// Loads the object, with tables for so many halves: of one family, the other's being small.
-    pub fn load(object: &str, entries: u32, family: Option<&str>) -> Result<Self> {
+    pub(crate) fn load(object: &str, entries: u32, family: Option<&str>) -> Result<Self> {
         let object = std::fs::read(object).with_context(|| format!("cannot read {object}"))?;
         let homes = entries + entries / 2;
         let mut loader = EbpfLoader::new();
@@ -130,7 +127,7 @@ impl Kernel {
     }
 
     /// What the verifier says of the programs.
-    pub fn print_sizes(&mut self) -> Result<()> {
+    pub(crate) fn print_sizes(&mut self) -> Result<()> {
         for (name, program) in self.ebpf.programs_mut() {
             let program: &mut SchedClassifier = program.try_into()?;
             let info = program.info()?;
@@ -146,7 +143,7 @@ impl Kernel {
     }
 
     /// Nanoseconds a packet, in a run that is long enough.
-    pub fn cost(&mut self, program: &str, load: &Load) -> Result<f64> {
+    pub(crate) fn cost(&mut self, program: &str, load: &Load) -> Result<f64> {
         let tried = 20_000.max(load.flows.min(100_000));
         let time = self.run(program, load, tried)?.max(1.0);
         let packets = (RUN.as_nanos() as f64 / time).clamp(1.0, 1e7) as u32;
@@ -154,7 +151,7 @@ impl Kernel {
     }
 
     /// Nanoseconds a packet, for one of each flow, all of which have to go well.
-    pub fn run_each(&mut self, program: &str, load: &Load) -> Result<f64> {
+    pub(crate) fn run_each(&mut self, program: &str, load: &Load) -> Result<f64> {
         let time = self.run(program, load, load.flows)?;
         let plan = self.plan.get(&0, 0)?.0;
         ensure!(
@@ -168,19 +165,19 @@ impl Kernel {
     }
 
     /// How many of the flows' packets go well and how many do not.
-    pub fn count(&mut self, program: &str, load: &Load) -> Result<(u64, u64)> {
+    pub(crate) fn count(&mut self, program: &str, load: &Load) -> Result<(u64, u64)> {
         self.run(program, load, load.flows)?;
         let plan = self.plan.get(&0, 0)?.0;
         Ok((plan.done, plan.failed))
     }
 
     /// Sets what the next run is on.
-    pub fn plan(&mut self, load: &Load) -> Result<()> {
+    pub(crate) fn plan(&mut self, load: &Load) -> Result<()> {
         Ok(self.plan.set(0, SharedPlan(load.plan()), 0)?)
     }
 
     /// Runs a program, maybe on several CPUs at once, on what is planned.
-    pub fn run_shared(&self, program: &str, packets: u32) -> Result<()> {
+    pub(crate) fn run_shared(&self, program: &str, packets: u32) -> Result<()> {
         let found = self.ebpf.program(program);
         let found: &SchedClassifier = found
             .with_context(|| format!("no program {program}"))?
@@ -194,14 +191,14 @@ impl Kernel {
     }
 
     /// The slots of the table, IPv4.
-    pub fn slots(&self) -> Result<Vec<[u64; 8]>> {
+    pub(crate) fn slots(&self) -> Result<Vec<[u64; 8]>> {
         let map = self.ebpf.map("SLOTS_V4").context("no slots")?;
         let slots: Array<_, [u64; 8]> = map.try_into()?;
         Ok(slots.iter().collect::<Result<_, _>>()?)
     }
 
     /// Nanoseconds a packet.
-    pub fn run(&mut self, program: &str, load: &Load, packets: u32) -> Result<f64> {
+    pub(crate) fn run(&mut self, program: &str, load: &Load, packets: u32) -> Result<f64> {
         self.plan.set(0, SharedPlan(load.plan()), 0)?;
         let found = self.ebpf.program_mut(program);
         let found: &mut SchedClassifier = found
@@ -215,7 +212,7 @@ impl Kernel {
                 ..TestRunOptions::default()
             })
             .context("the kernel does not run the program")?;
-        Ok((thread_time() - begin).as_nanos() as f64 / f64::from(packets))
+        Ok(thread_time().checked_sub(begin).unwrap().as_nanos() as f64 / f64::from(packets))
     }
 }
 

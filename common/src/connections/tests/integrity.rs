@@ -11,7 +11,7 @@ use crate::connections::{
 /// Checks the table: no slot is held; halves come in pairs that refer to each other; each key is there
 /// once; hints lead to the halves that are away from home, and to nothing else. Gives the number of
 /// connections.
-pub fn check<M: Memory>(table: &Table<'_, M>) -> usize {
+pub(crate) fn check<M: Memory>(table: &Table<'_, M>) -> usize {
     let slots: Vec<M::Slot> = (0..)
         .map_while(|index| table.memory().slot(index))
         .collect();

@@ -10,10 +10,10 @@ use crate::{
 };
 
 /// Ticks a second.
-pub const SECOND: u32 = 4;
+pub(crate) const SECOND: u32 = 4;
 
-pub static TIMEOUTS: Timeouts = Timeouts::linux(SECOND);
-pub static SEEDS: Seeds = Seeds([
+pub(crate) static TIMEOUTS: Timeouts = Timeouts::linux(SECOND);
+pub(crate) static SEEDS: Seeds = Seeds([
     0x9e37_79b9,
     0x7f4a_7c15,
     0xf39c_c060,
@@ -27,8 +27,8 @@ pub static SEEDS: Seeds = Seeds([
 ]);
 
 /// A slot's words.
-#[derive(Clone, Copy)]
-pub struct Words<'a>(pub &'a [AtomicU64]);
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words<'a>(pub &'a [AtomicU64]);
 
 impl Slot for Words<'_> {
     fn load(self, place: usize) -> u64 {
@@ -47,14 +47,15 @@ impl Slot for Words<'_> {
 }
 
 /// The slots of a table.
-pub struct Heap<F> {
+#[derive(Debug)]
+pub(crate) struct Heap<F> {
     words: Box<[AtomicU64]>,
     pub homes: u32,
     family: PhantomData<F>,
 }
 
 impl<F: Wide> Heap<F> {
-    pub fn new(homes: u32) -> Self {
+    pub(crate) fn new(homes: u32) -> Self {
         let slots = slots_for_homes(homes) as usize;
         let words: Vec<AtomicU64> = (0..slots * F::SLOT_WORDS)
             .map(|_| AtomicU64::new(0))
@@ -66,7 +67,7 @@ impl<F: Wide> Heap<F> {
         }
     }
 
-    pub fn table(&self) -> Table<'_, &Self> {
+    pub(crate) fn table(&self) -> Table<'_, &Self> {
         Table::new(self, self.homes, &SEEDS, &TIMEOUTS)
     }
 }
@@ -82,7 +83,13 @@ impl<'a, F: Wide> Memory for &'a Heap<F> {
 }
 
 /// The connection of a client to a frontend, through to a backend.
-pub fn connection(client: u32, port: u16, backend: u32, protocol: u8, seen: u16) -> Connection<V4> {
+pub(crate) fn connection(
+    client: u32,
+    port: u16,
+    backend: u32,
+    protocol: u8,
+    seen: u16,
+) -> Connection<V4> {
     let tuple = |destination: u32, destination_port: u16| Tuple {
         source: client.to_be(),
         destination: destination.to_be(),

@@ -273,10 +273,10 @@ fn six_dozen_bits_of_address_are_told_apart() {
     let tuple = |word: usize, side: u32| {
         let mut addresses = [0; 8];
         addresses[word] = 1;
-        let [a, b, c, d, e, f, g, h] = addresses;
+        let (source, destination) = addresses.split_at(4);
         Tuple::<V6> {
-            source: [a, b, c, d],
-            destination: [e, f, g, h],
+            source: source.try_into().unwrap(),
+            destination: destination.try_into().unwrap(),
             source_port: 1,
             destination_port: side as u16,
         }

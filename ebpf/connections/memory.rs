@@ -18,25 +18,25 @@ use crate::Tracked as _;
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
 /// Halves that are never refused; the bench may choose others.
-pub const HALVES: u32 = 524_288;
+pub(crate) const HALVES: u32 = 524_288;
 
 const SLOTS: usize = slots_for_homes(homes_for(HALVES)) as usize;
 
 /// Slots, IPv4.
 #[btf_map]
-pub static SLOTS_V4: Array<[u64; 8], SLOTS, MMAPABLE> = Array::new();
+pub(crate) static SLOTS_V4: Array<[u64; 8], SLOTS, MMAPABLE> = Array::new();
 
 /// Slots, IPv6.
 #[btf_map]
-pub static SLOTS_V6: Array<[u64; 16], SLOTS, MMAPABLE> = Array::new();
+pub(crate) static SLOTS_V6: Array<[u64; 16], SLOTS, MMAPABLE> = Array::new();
 
 /// The slots of IPv4.
 #[derive(Clone, Copy, Default)]
-pub struct SlotsV4;
+pub(crate) struct SlotsV4;
 
 /// The slots of IPv6.
 #[derive(Clone, Copy, Default)]
-pub struct SlotsV6;
+pub(crate) struct SlotsV6;
 
 /// A family's memory, and what is done rarely as functions that the verifier looks at by
 /// themselves: they are global.
@@ -187,7 +187,7 @@ extern "C" fn step<M: Memory + Default>(step: u32, search: *mut c_void) -> c_lon
 
 /// The words of a slot. Places are constants wherever one is used, and the verifier checks them.
 #[derive(Clone, Copy)]
-pub struct Words(*mut u64);
+pub(crate) struct Words(*mut u64);
 
 impl Slot for Words {
     #[inline(always)]

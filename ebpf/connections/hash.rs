@@ -12,27 +12,27 @@ use shunt_common::{
 
 /// As many entries as the table has halves.
 #[btf_map]
-pub static HASH_V4: HashMap<ConntrackKey<V4>, ConntrackEntry<V4>, 524_288> = HashMap::new();
+pub(crate) static HASH_V4: HashMap<ConntrackKey<V4>, ConntrackEntry<V4>, 524_288> = HashMap::new();
 
 /// As [`HASH_V4`], IPv6.
 #[btf_map]
-pub static HASH_V6: HashMap<ConntrackKey<V6>, ConntrackEntry<V6>, 524_288> = HashMap::new();
+pub(crate) static HASH_V6: HashMap<ConntrackKey<V6>, ConntrackEntry<V6>, 524_288> = HashMap::new();
 
 /// What is entered: too large for the stack.
 #[repr(C)]
-pub struct Scratch<F: Family> {
+pub(crate) struct Scratch<F: Family> {
     key: ConntrackKey<F>,
     entry: ConntrackEntry<F>,
 }
 
 #[btf_map]
-pub static SCRATCH_V4: PerCpuArray<Scratch<V4>, 1> = PerCpuArray::new();
+pub(crate) static SCRATCH_V4: PerCpuArray<Scratch<V4>, 1> = PerCpuArray::new();
 
 #[btf_map]
-pub static SCRATCH_V6: PerCpuArray<Scratch<V6>, 1> = PerCpuArray::new();
+pub(crate) static SCRATCH_V6: PerCpuArray<Scratch<V6>, 1> = PerCpuArray::new();
 
 /// A family with its hash.
-pub trait Hashed: Wide {
+pub(crate) trait Hashed: Wide {
     fn conntrack() -> &'static HashMap<ConntrackKey<Self>, ConntrackEntry<Self>, 524_288>;
     fn scratch() -> &'static PerCpuArray<Scratch<Self>, 1>;
 }
@@ -63,7 +63,7 @@ impl Hashed for V6 {
 
 /// Finds a packet's entry and updates it, as `conntrack::find` does.
 #[inline(always)]
-pub fn find<F: Hashed>(
+pub(crate) fn find<F: Hashed>(
     tuple: &Tuple<F>,
     protocol: u8,
     direction: Direction,
@@ -76,7 +76,7 @@ pub fn find<F: Hashed>(
         protocol,
         direction,
     );
-    let entry = F::conntrack().get_ptr_mut(&key)?;
+    let entry = F::conntrack().get_ptr_mut(key)?;
     // SAFETY: the lookup gave a live entry.
     let entry = unsafe { &mut *entry };
     if entry.last_seen != now {
@@ -91,7 +91,7 @@ pub fn find<F: Hashed>(
 
 /// Enters a connection's two entries, as `open` does for the first port that it tries.
 #[inline(always)]
-pub fn open<F: Hashed>(new: &Connection<F>, now: u32) -> bool {
+pub(crate) fn open<F: Hashed>(new: &Connection<F>, now: u32) -> bool {
     let Some(scratch) = F::scratch().get_ptr_mut(0) else {
         return false;
     };
@@ -99,7 +99,7 @@ pub fn open<F: Hashed>(new: &Connection<F>, now: u32) -> bool {
     let scratch = unsafe { &mut *scratch };
     scratch.key = ConntrackKey::new(new.translated.reversed(), new.protocol, Direction::Reply);
     // SAFETY: the lookup gives a live entry.
-    if unsafe { F::conntrack().get(&scratch.key) }.is_some() {
+    if unsafe { F::conntrack().get(scratch.key) }.is_some() {
         return false;
     }
     let address_change = new.client.address_difference(&new.translated).fold();
@@ -114,16 +114,16 @@ pub fn open<F: Hashed>(new: &Connection<F>, now: u32) -> bool {
         port_change: port_change.undone(),
         padding: 0,
     };
-    let entered = F::conntrack().insert(&scratch.key, &scratch.entry, BPF_NOEXIST.into());
+    let entered = F::conntrack().insert(scratch.key, scratch.entry, BPF_NOEXIST.into());
     if entered.is_err() {
         return false;
     }
-    scratch.key = ConntrackKey::new(new.client, new.protocol, Direction::Forward);
+    scratch.key = ConntrackKey::new(new.client, new.protocol, Direction::Original);
     scratch.entry.translated = new.translated;
     scratch.entry.address_change = address_change;
     scratch.entry.port_change = port_change;
     scratch.entry.seen = ConntrackEntry::<F>::PACKET;
     F::conntrack()
-        .insert(&scratch.key, &scratch.entry, BPF_ANY.into())
+        .insert(scratch.key, scratch.entry, BPF_ANY.into())
         .is_ok()
 }

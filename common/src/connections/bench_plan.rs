@@ -1,5 +1,4 @@
-//! What the prototype's programs do in a run: the layout that it shares with the bench, which
-//! includes this file.
+//! What the programs of the bench do in a run: the layout that it shares with them.
 
 /// Flows whose packets come in turn.
 #[repr(C)]

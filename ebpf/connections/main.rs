@@ -5,9 +5,6 @@
 
 mod hash;
 mod memory;
-#[path = "../object.rs"]
-mod object;
-mod plan;
 
 use aya_ebpf::{
     Global,
@@ -18,13 +15,16 @@ use aya_ebpf::{
 };
 use shunt_common::{
     Direction, TCP, Tuple, V4, V6,
-    connections::{Connection, Key, Memory, Meta, Role, Seeds, Signal, Table, Timeouts, Wide},
+    connections::{
+        Connection, Key, Memory, Meta, Role, Seeds, Signal, Table, Timeouts, Wide, bench_plan::Plan,
+    },
 };
+
+use shunt_object as _;
 
 use crate::{
     hash::Hashed,
     memory::{SlotsV4, SlotsV6},
-    plan::Plan,
 };
 
 /// How many flows each client has, by its ports.
@@ -181,7 +181,7 @@ fn packet<F: Tracked>(plan: &Plan, role: Role) -> Tuple<F> {
 fn hash_find<F: Tracked>(role: Role) {
     let Some(plan) = next() else { return };
     let direction = match role {
-        Role::Forward => Direction::Forward,
+        Role::Forward => Direction::Original,
         Role::Reply => Direction::Reply,
     };
     let tuple = packet::<F>(plan, role);
@@ -205,7 +205,7 @@ fn table_find<F: Tracked>(role: Role) {
 fn hash_open<F: Tracked>() {
     let Some(plan) = next() else { return };
     let new = connection::<F>(plan);
-    let known = hash::find(&new.client, new.protocol, Direction::Forward, plan.now);
+    let known = hash::find(&new.client, new.protocol, Direction::Original, plan.now);
     let opened = known.is_none() && hash::open(&new, plan.now);
     done(plan, opened.then_some(0));
 }
@@ -243,7 +243,7 @@ macro_rules! programs {
         $(
             #[doc = "One of the programs; see its body."]
             #[classifier]
-            pub fn $name(_context: TcContext) -> i32 {
+            pub(crate) fn $name(_context: TcContext) -> i32 {
                 $body;
                 TC_ACT_UNSPEC
             }
