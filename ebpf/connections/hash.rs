@@ -112,7 +112,7 @@ pub(crate) fn open<F: Hashed>(new: &Connection<F>, now: u32) -> bool {
         last_seen: now,
         address_change: address_change.undone(),
         port_change: port_change.undone(),
-        padding: 0,
+        ..bytemuck::Zeroable::zeroed()
     };
     let entered = F::conntrack().insert(scratch.key, scratch.entry, BPF_NOEXIST.into());
     if entered.is_err() {
