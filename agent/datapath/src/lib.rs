@@ -4,6 +4,8 @@
 //! there are to be, [`DualPublisher`] puts them into [`Tables`] in an order in which no packet ever
 //! sees half a change, and [`Datapath`] keeps the programs on the interfaces.
 
+#![deny(unsafe_code)]
+
 mod attach;
 mod conntrack;
 mod datapath;
@@ -13,6 +15,7 @@ mod maps;
 mod object;
 mod pins;
 mod publish;
+#[expect(unsafe_code, reason = "what no crate wraps")]
 mod sys;
 
 pub use self::{

@@ -1,7 +1,9 @@
 //! The recorded toolchain for the kernel programs, and the cargo command that uses it.
 //!
-//! `cargo xtask setup` writes the record; the agent's build script reads it, and includes this
-//! file to do so. That is why it needs nothing beyond the standard library.
+//! `cargo xtask setup` writes the record; the datapath's build script reads it. Whatever builds the
+//! datapath waits for this crate, so it needs nothing beyond the standard library.
+
+#![forbid(unsafe_code)]
 
 use std::{
     env,

@@ -2,6 +2,8 @@
 //! on a file of renderer events, drives real TCP and UDP traffic at every frontend, changes the
 //! backends under traffic, and shows who answered. `cargo xtask run` executes it.
 
+#![forbid(unsafe_code)]
+
 mod changes;
 mod cluster;
 mod event;
