@@ -121,6 +121,8 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     ("aya_log", &["agent/datapath"]),
     ("libc", &["agent/datapath"]),
     ("clap", &["agent/src/cli"]),
+    // Sources and serving know the runtime, never the datapath.
+    ("shunt_datapath", &["agent/src/cli", "agent/src/runtime"]),
     ("tonic", &["agent/api", "agent/src/serve", "agent/src/cli"]),
     (
         "kube",
