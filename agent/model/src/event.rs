@@ -26,7 +26,8 @@ pub enum RendererEvent {
 /// A complete description of what is to be translated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
-    /// The addresses of all nodes of the cluster.
+    /// The addresses of all nodes of the cluster; also those that [carry
+    /// nothing](crate::NodeAddresses::left_out).
     pub node_ips: BTreeSet<IpAddr>,
     /// All services, each identity once.
     pub services: Vec<Service>,
@@ -39,7 +40,8 @@ pub struct Snapshot {
 /// A change of the cluster's nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodePortUpdate {
-    /// The addresses of all nodes of the cluster.
+    /// The addresses of all nodes of the cluster; also those that [carry
+    /// nothing](crate::NodeAddresses::left_out).
     pub node_ips: BTreeSet<IpAddr>,
     /// Services in their new form, each identity once; others stay as they are.
     pub services: Vec<Service>,

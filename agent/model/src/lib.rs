@@ -18,6 +18,7 @@ mod render;
 mod service;
 mod service_id;
 pub mod unchecked;
+mod unusable;
 mod validate;
 
 pub use self::{

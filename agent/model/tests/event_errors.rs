@@ -171,8 +171,8 @@ fn identities_interfaces_and_node_addresses() {
             "node_ips[1]: `nowhere` is not an IP address",
         ),
         (
-            r#"{"event":"UpdateNodePortServices","node_ips":["0.0.0.0"]}"#,
-            "node_ips[0]: 0.0.0.0 is the unspecified address, which cannot be used here",
+            r#"{"event":"UpdateNodePortServices","node_ips":["fe80::1","::ffff:192.168.16.10"]}"#,
+            "node_ips[1]: IPv4/IPv6 mix-up: ::ffff:192.168.16.10 is an IPv4-mapped address, write 192.168.16.10",
         ),
     ]);
 }

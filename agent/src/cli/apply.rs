@@ -1,6 +1,7 @@
 //! `shunt apply`: events for a running agent.
 
 use std::{
+    collections::BTreeSet,
     io::{self, Write as _},
     process::ExitCode,
     time::Duration,
@@ -149,6 +150,7 @@ fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
         untranslated: untranslated as usize,
         writes,
         conflicts: Vec::new(),
+        left_out: BTreeSet::new(),
         took: Duration::from_micros(took_us),
     };
     let mut output = io::stdout().lock();

@@ -72,6 +72,9 @@ pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
         held,
         bad_lines,
     } = rendering;
+    for address in renderer.nodes().left_out() {
+        eprintln!("left out: node_ips: {address} leads to no single node");
+    }
     for conflict in renderer.conflicts() {
         eprintln!("conflict: {conflict}");
     }

@@ -67,6 +67,9 @@ impl Agent {
             untranslated: self.untranslated(&plan),
             writes,
             conflicts: plan.conflicts.clone(),
+            left_out: plan.nodes().map_or_else(BTreeSet::new, |nodes| {
+                nodes.left_out() - self.renderer.nodes().left_out()
+            }),
             took: Duration::ZERO,
         };
         let interfaces_changed =

@@ -146,6 +146,9 @@ impl EventLoop {
                 for conflict in &outcome.conflicts {
                     warn!("{origin}: conflict: {conflict}");
                 }
+                for address in &outcome.left_out {
+                    warn!("{origin}: node_ips: {address} leads to no single node: it is left out");
+                }
                 let untranslated = outcome.untranslated;
                 if untranslated > 0 {
                     warn!(

@@ -92,6 +92,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "protocol",
             "service",
             "service_id",
+            "unusable",
         ],
     },
     Crate {

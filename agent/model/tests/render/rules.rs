@@ -1,6 +1,6 @@
 //! What a service becomes.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use shunt_model::{Refusal, RenderOptions, decode};
 
@@ -259,6 +259,42 @@ fn without_the_flag_this_node_is_where_the_host_has_the_address() {
     });
     world.tell(&resync(&["192.168.16.10", "192.168.16.20"], &[&service]));
     world.expect(&["192.168.16.20:30080/TCP NodePort Local default/web: none"]);
+}
+
+#[test]
+fn node_addresses_that_lead_to_no_single_node_are_left_out() {
+    let service = service(
+        "web",
+        r#""ports":{"http":{"protocol":"TCP","port":80,"node_port":30080}}"#,
+    );
+    let unusable = [
+        "0.0.0.0",
+        "127.0.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "fe80::1",
+        "ff02::1",
+    ];
+    let usable = ["192.168.16.10", "2001:db8:16::10"];
+    let all: Vec<&str> = unusable.into_iter().chain(usable).collect();
+    let expected = usable.map(|address| {
+        let address = match address.parse().unwrap() {
+            IpAddr::V4(v4) => v4.to_string(),
+            IpAddr::V6(v6) => format!("[{v6}]"),
+        };
+        format!("{address}:30080/TCP NodePort Cluster default/web: none")
+    });
+    let expected = expected.each_ref().map(String::as_str);
+    let mut world = World::synced(&all, &[&service]);
+    world.expect(&expected);
+    assert_eq!(*world.renderer.nodes().left_out(), addresses(&unusable));
+
+    // The same in the other event; one that is not listed any more is not left out any more.
+    world.tell(&nodes(&["fe80::2", "192.168.16.10"], &[]));
+    world.expect(&expected[..1]);
+    assert_eq!(*world.renderer.nodes().left_out(), addresses(&["fe80::2"]));
 }
 
 #[test]
