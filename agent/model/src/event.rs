@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crate::{kind::EventKind, service::Service, service_id::ServiceId};
+use crate::{escaped::Escaped, kind::EventKind, service::Service, service_id::ServiceId};
 
 /// One thing that the renderer is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,14 +48,14 @@ pub struct NodePortUpdate {
 }
 
 impl RendererEvent {
-    /// The event's name and the service that it is about, if it is about one.
+    /// The event's name and the service that it is about, if it is about one, [escaped](Escaped).
     pub fn subject(&self) -> String {
         let name = self.kind().name();
         match self {
             Self::AddService(service) | Self::UpdateService(service) => {
-                format!("{name} {}", service.id)
+                format!("{name} {}", Escaped(&service.id))
             }
-            Self::DeleteService(id) => format!("{name} {id}"),
+            Self::DeleteService(id) => format!("{name} {}", Escaped(id)),
             Self::Resync(_)
             | Self::UpdateNodePortServices(_)
             | Self::UpdateLocalFrontendIfs(_)

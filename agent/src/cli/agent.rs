@@ -1,7 +1,6 @@
 //! `shunt agent`: events in, translation in the kernel, until a signal.
 
 use std::{
-    io::{self, IsTerminal as _},
     net::IpAddr,
     path::Path,
     process::ExitCode,
@@ -23,15 +22,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::flags::{
-    addresses::Addresses,
-    families::FamilyArgs,
-    node::NodeArgs,
-    packet_log::PacketLogArgs,
-    paths::{PinArgs, SocketArgs},
-    sizes::SizeArgs,
-    snat::SnatArgs,
-    timeouts::TimeoutArgs,
+use crate::cli::{
+    flags::{
+        addresses::Addresses,
+        families::FamilyArgs,
+        node::NodeArgs,
+        packet_log::PacketLogArgs,
+        paths::{PinArgs, SocketArgs},
+        sizes::SizeArgs,
+        snat::SnatArgs,
+        timeouts::TimeoutArgs,
+    },
+    log,
 };
 
 /// Translate services in the kernel, as events describe them
@@ -105,12 +107,7 @@ pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
         };
         EnvFilter::new(default)
     });
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    log::start(filter);
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

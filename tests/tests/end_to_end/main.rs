@@ -14,6 +14,7 @@ mod crashes;
 mod dual_stack;
 mod errors;
 mod flows;
+mod foreign_text;
 mod full_table;
 mod hammer;
 mod handover;

@@ -84,6 +84,7 @@ pub(crate) const CRATES: &[Crate] = &[
         values: &[
             "endpoint",
             "error",
+            "escaped",
             "event",
             "kind",
             "named",
