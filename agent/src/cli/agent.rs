@@ -1,11 +1,6 @@
 //! `shunt agent`: events in, translation in the kernel, until a signal.
 
-use std::{
-    net::IpAddr,
-    path::Path,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{net::IpAddr, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use clap::Args;

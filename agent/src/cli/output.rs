@@ -38,7 +38,10 @@ pub(crate) fn complain(text: impl fmt::Display) {
 
 /// Writes JSON and a line feed. What a terminal would obey is escaped, and means the same.
 pub(crate) fn write_json(value: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(&mut *output, PlainFormatter))?;
+    value.serialize(&mut Serializer::with_formatter(
+        &mut *output,
+        PlainFormatter,
+    ))?;
     writeln!(output)
 }
 

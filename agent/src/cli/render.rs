@@ -73,7 +73,9 @@ pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
         bad_lines,
     } = rendering;
     for address in renderer.nodes().left_out() {
-        complain(format_args!("left out: node_ips: {address} leads to no single node"));
+        complain(format_args!(
+            "left out: node_ips: {address} leads to no single node"
+        ));
     }
     for conflict in renderer.conflicts() {
         complain(format_args!("conflict: {conflict}"));
@@ -81,7 +83,9 @@ pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
     let held = held.count();
     if held > 0 {
         let events = if held == 1 { "event" } else { "events" };
-        complain(format_args!("error: no Resync came: held back until one does: {held} {events}"));
+        complain(format_args!(
+            "error: no Resync came: held back until one does: {held} {events}"
+        ));
     }
 
     let frontends: Vec<Frontend> = renderer.frontends().map(Frontend::from).collect();

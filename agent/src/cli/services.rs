@@ -73,7 +73,10 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
             complain(format_args!("difference: {text}"));
         }
         if differences.len() > SHOWN {
-            complain(format_args!("and {} more differences", differences.len() - SHOWN));
+            complain(format_args!(
+                "and {} more differences",
+                differences.len() - SHOWN
+            ));
         }
         Ok(ExitCode::SUCCESS)
     })

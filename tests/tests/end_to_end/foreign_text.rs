@@ -46,7 +46,11 @@ fn foreign_text_forges_no_line_and_commands_no_terminal() {
 
     // Refused by the agent that a call reaches: the error of gRPC.
     let mut heavy = event.clone();
-    for port in heavy["service"]["backends"].as_object_mut().unwrap().values_mut() {
+    for port in heavy["service"]["backends"]
+        .as_object_mut()
+        .unwrap()
+        .values_mut()
+    {
         let backend = json!({ "ip": "10.1.1.3", "port": 1, "weight": u32::MAX });
         let other = json!({ "ip": "10.1.1.4", "port": 1, "weight": u32::MAX });
         *port = json!([backend, other]);

@@ -130,6 +130,84 @@ fn only_ready_backends_in_scope_take_new_connections() {
     );
 }
 
+/// The frontends of a ClusterIP and, under policy Local, an ExternalIP with these backends.
+#[track_caller]
+fn expect_of_policy_local(backends: &str, cluster: &str, local: &str) {
+    let backends = format!(r#""backends":{{"http":[{backends}]}}"#);
+    let addresses =
+        r#""cluster_ips":["10.96.0.1"],"external_ips":["203.0.113.7"],"traffic_policy":"Local""#;
+    expect(
+        &[addresses, PORT, &backends],
+        &[
+            &format!("10.96.0.1:80/TCP ClusterIP Cluster default/web: {cluster}"),
+            &format!("203.0.113.7:80/TCP ExternalIP Local default/web: {local}"),
+        ],
+    );
+}
+
+#[test]
+fn terminating_backends_that_serve_are_used_when_nothing_ready_is_left() {
+    let here = r#"{"ip":"10.1.1.1","port":1,"local":true,"state":"Terminating","serving":true}"#;
+    let silent = r#"{"ip":"10.1.1.2","port":1,"local":true,"state":"Terminating"}"#;
+    let there = r#"{"ip":"10.1.2.1","port":1,"weight":3,"state":"Terminating","serving":true}"#;
+    let unready = r#"{"ip":"10.1.1.3","port":1,"local":true,"state":"NotReady","serving":true}"#;
+    let ready_there = r#"{"ip":"10.1.2.2","port":1}"#;
+    let ready_here = r#"{"ip":"10.1.1.4","port":1,"local":true,"serving":true}"#;
+    let drained = r#"{"ip":"10.1.2.3","port":1,"weight":0}"#;
+    let join = |list: &[&str]| list.join(",");
+
+    expect_of_policy_local(
+        &join(&[here, silent, there, unready]),
+        "10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.2.1:1*3",
+        "10.1.1.1:1*1 local, 10.1.1.2:1*0 local; here 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.2.1:1*3",
+    );
+    // The two sets by themselves: others are ready elsewhere, none is here.
+    expect_of_policy_local(
+        &join(&[here, silent, there, ready_there]),
+        "10.1.1.2:1*0 local, 10.1.2.1:1*0, 10.1.2.2:1*1",
+        "10.1.1.1:1*1 local, 10.1.1.2:1*0 local; here 10.1.1.2:1*0 local, 10.1.2.1:1*0, 10.1.2.2:1*1",
+    );
+    expect_of_policy_local(
+        &join(&[here, there, ready_here]),
+        "10.1.1.1:1*0 local, 10.1.1.4:1*1 local, 10.1.2.1:1*0",
+        "10.1.1.1:1*0 local, 10.1.1.4:1*1 local; here 10.1.1.1:1*0 local, 10.1.1.4:1*1 local, 10.1.2.1:1*0",
+    );
+    // A ready one that takes no new connection is not left.
+    expect_of_policy_local(
+        &join(&[there, drained]),
+        "10.1.2.1:1*3, 10.1.2.3:1*0",
+        "none; here 10.1.2.1:1*3, 10.1.2.3:1*0",
+    );
+    // Where nobody selects from the Local set, it takes nobody out of the Cluster set.
+    let backends = format!(r#""backends":{{"http":[{here},{ready_there}]}}"#);
+    expect(
+        &[
+            r#""cluster_ips":["10.96.0.1"],"traffic_policy":"Local""#,
+            PORT,
+            &backends,
+        ],
+        &["10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.1:1*0 local, 10.1.2.2:1*1"],
+    );
+}
+
+#[test]
+fn each_family_falls_back_to_terminating_backends_by_itself() {
+    expect(
+        &[
+            r#""cluster_ips":["10.96.0.1","fd00::1"]"#,
+            PORT,
+            r#""backends":{"http":[
+                {"ip":"10.1.1.1","port":1},
+                {"ip":"10.1.1.2","port":1,"state":"Terminating","serving":true},
+                {"ip":"fd01::2","port":1,"state":"Terminating","serving":true}]}"#,
+        ],
+        &[
+            "10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.1:1*1, 10.1.1.2:1*0",
+            "[fd00::1]:80/TCP ClusterIP Cluster default/web: [fd01::2]:1*1",
+        ],
+    );
+}
+
 #[test]
 fn backends_are_sorted_and_duplicates_count_once() {
     expect(
@@ -334,6 +412,14 @@ fn a_frontend_drops_where_the_policy_and_rejects_where_nothing_is_left() {
         ),
         (r#"[{"ip":"10.1.2.1","port":1}]"#, Refusal::Drop),
         (r#"[{"ip":"10.1.2.1","port":1,"scopes":[]}]"#, Refusal::Drop),
+        (
+            r#"[{"ip":"10.1.2.1","port":1,"state":"Terminating","serving":true}]"#,
+            Refusal::Drop,
+        ),
+        (
+            r#"[{"ip":"10.1.2.1","port":1,"state":"NotReady","serving":true}]"#,
+            Refusal::Reject,
+        ),
         ("[]", Refusal::Reject),
         (
             r#"[{"ip":"10.1.2.1","port":1,"weight":0}]"#,

@@ -114,9 +114,7 @@ impl Inspection for InspectionService {
         request: Request<LookupRequest>,
     ) -> Result<Response<LookupResponse>, Status> {
         let LookupRequest { ip, port } = request.into_inner();
-        let ip: IpAddr = ip
-            .parse()
-            .map_err(|_| {
+        let ip: IpAddr = ip.parse().map_err(|_| {
             let ip = Escaped(&ip);
             Status::invalid_argument(format!("ip: `{ip}` is not an IP address"))
         })?;

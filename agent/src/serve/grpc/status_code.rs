@@ -93,7 +93,10 @@ mod tests {
             source: io::Error::other("\u{1b}[2J"),
         };
         for (error, part) in [
-            (overflow.into(), r"service default/\u{202e}bew: backends.a\nb: the sum"),
+            (
+                overflow.into(),
+                r"service default/\u{202e}bew: backends.a\nb: the sum",
+            ),
             (kernel.into(), r"\u{1b}[2J"),
         ] {
             let status = refused(&error);
