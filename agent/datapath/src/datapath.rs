@@ -180,9 +180,10 @@ impl Datapath {
         &self.counters
     }
 
-    /// Makes `own` this node's addresses. Gives the number of writes.
-    pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
-        self.node_v4.set(own) + self.node_v6.set(own)
+    /// Makes `own` this node's addresses, where its interfaces have the addresses `host`: SNAT
+    /// takes one that the host has, if there is one. Gives the number of writes.
+    pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>, host: &BTreeSet<IpAddr>) -> u64 {
+        self.node_v4.set(own, host) + self.node_v6.set(own, host)
     }
 
     /// Whether packets to pods of this node go there in one hop, so that the interfaces of backends

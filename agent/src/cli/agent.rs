@@ -6,11 +6,11 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use ipnet::IpNet;
 use shunt::{
-    Agent, EventLoop, EventSource as _, FileSource, HostNeeds, HostSettings, Input, Inspector,
-    Server, SocketFile, SocketSource, queue,
+    Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings, Input,
+    Inspector, Server, SocketFile, SocketSource, host_addresses, queue,
 };
 use shunt_datapath::{
-    Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, RejectLimit, cleanup,
+    Collector, Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
 use tokio::signal::unix::{SignalKind, signal};
@@ -178,11 +178,13 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         .transpose()
         .context("cannot start the collector of connections")?;
     // The watch begins before the first look at the interfaces, so that none is missed.
-    let links = LinkWatch::start().context("cannot watch the interfaces")?;
+    let links = InterfaceWatch::links().context("cannot watch the interfaces")?;
+    let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
     let connections = datapath.connections();
     let agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
     let event_loop = EventLoop::new(agent, pin_dir.clone());
     let (queue, requests) = queue();
+    tokio::spawn(follow_addresses(addresses, queue.clone()));
     let inspector = Inspector::new(queue.clone(), connections);
     let mut sources = Vec::new();
     if let Some(file) = file {
@@ -206,6 +208,21 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     drop(server);
     finish(agent, collector, pin_dir.as_deref())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the event loop of the host's addresses, as they are now and whenever they change.
+async fn follow_addresses(mut changes: InterfaceWatch, queue: EventQueue) {
+    loop {
+        match host_addresses() {
+            Ok(addresses) => {
+                if queue.host_addresses(addresses).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => warn!(%error, "the addresses of this host cannot be read"),
+        }
+        changes.changed().await;
+    }
 }
 
 /// Ends the agent. What is pinned stays, unless there is nothing to keep up.

@@ -1,9 +1,12 @@
 //! The event loop: each request is done and answered, one at a time, and every event acknowledged
 //! in the log.
 
-use std::{fmt, future::Future, io, mem, path::PathBuf, pin::pin, time::Duration};
+use std::{
+    collections::BTreeSet, fmt, future::Future, io, mem, net::IpAddr, path::PathBuf, pin::pin,
+    time::Duration,
+};
 
-use shunt_datapath::LinkWatch;
+use shunt_datapath::InterfaceWatch;
 use shunt_model::{EventError, RendererEvent};
 use tokio::{sync::oneshot, time::sleep};
 use tracing::{error, info, warn};
@@ -49,7 +52,7 @@ impl EventLoop {
     pub async fn run(
         mut self,
         mut requests: Requests,
-        mut links: LinkWatch,
+        mut links: InterfaceWatch,
         stop: impl Future<Output = ()>,
     ) -> Agent {
         let mut stop = pin!(stop);
@@ -93,12 +96,25 @@ impl EventLoop {
                 }
             }
             Request::Ended(end) => self.source_ended(end),
+            Request::HostAddresses(addresses) => self.host_addresses(addresses),
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
             Request::Status { conntrack, answer } => {
                 let held = self.held.count();
                 let status = status::assemble(&self.agent, &self.history, held, &conntrack);
                 reply(answer, status);
             }
+        }
+    }
+
+    /// Does what follows from the host's addresses.
+    fn host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
+        match self.agent.set_host_addresses(addresses) {
+            Ok(Some(outcome)) => info!("addresses of this host changed: {outcome}"),
+            Ok(None) => {}
+            Err(error) => error!(
+                "addresses of this host changed: {error}; NodePorts stay where they are until the \
+                 next event with node_ips"
+            ),
         }
     }
 

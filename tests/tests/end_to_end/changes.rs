@@ -159,7 +159,7 @@ fn established_tcp_connections_survive_changes_of_backends_and_weights() {
 }
 
 /// A connection that happens to reach the backend.
-fn connect_to(target: Target, backend: std::net::SocketAddr) -> Connection {
+fn connect_to(target: Target, backend: SocketAddr) -> Connection {
     for _ in 0..500 {
         let mut connection = target.connect().unwrap();
         if connection.echo(REQUEST).unwrap().backend == backend {
@@ -195,7 +195,7 @@ fn a_resync_replaces_everything() {
     let [a, b] = ["pod-a", "pod-b"].map(|pod| world.backend(pod));
     world.add(&Service::new(Transport::Udp).backend(a));
     let tcp = Service::new(Transport::Tcp).backend(b);
-    let mut event: serde_json::Value = serde_json::from_str(&crate::world::resync()).unwrap();
+    let mut event: Value = serde_json::from_str(&crate::world::resync()).unwrap();
     event["services"] = serde_json::json!([tcp.json()]);
     for _ in 0..2 {
         world.apply(&event.to_string());

@@ -21,6 +21,7 @@ mod handover;
 mod inspection;
 mod interfaces;
 mod links;
+mod node_addresses;
 mod path_mtu;
 mod pinned;
 mod ports;

@@ -116,6 +116,11 @@ impl Service {
         self.target(EXTERNAL_IP.parse().unwrap(), PORT)
     }
 
+    /// A client of its IPv6 ExternalIP.
+    pub(crate) fn external_ip_v6(&self) -> Target {
+        self.target(addresses::v6(EXTERNAL_IP.parse().unwrap()), PORT)
+    }
+
     /// A client of its NodePort at this node.
     pub(crate) fn node_port(&self) -> Target {
         self.node_port_at(addresses::NODE)
