@@ -45,6 +45,7 @@ fn status() -> Status {
         interfaces: vec![
             interface("eth0", InterfaceState::Attached { index: 7 }),
             interface("eth1", InterfaceState::Absent),
+            interface("eth3", InterfaceState::Attaching),
             interface(
                 "eth2",
                 InterfaceState::Failed {

@@ -218,9 +218,27 @@ impl Datapath {
 
     /// Attaches the programs to those of `wanted` that exist and do not have them. Detaches them
     /// from every other interface, but as long as not `all` that is wanted is known, what an
-    /// earlier agent attached stays. To be called whenever interfaces change.
+    /// earlier agent attached stays. To be called whenever interfaces change. Many interfaces are
+    /// left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<String>, all: bool) {
         self.attachments.reconcile(&mut self.object, wanted, all);
+        self.set_peers();
+    }
+
+    /// Whether interfaces wait for their turn to get the programs.
+    pub const fn is_attaching(&self) -> bool {
+        self.attachments.waiting() > 0
+    }
+
+    /// Attaches the programs to some of the interfaces that wait for them, which takes some 20 ms.
+    pub fn attach_more(&mut self) {
+        self.attachments.attach_more(&mut self.object);
+        if !self.is_attaching() {
+            self.set_peers();
+        }
+    }
+
+    fn set_peers(&mut self) {
         // Packets are handed to the pods behind these only.
         if let Some(peers) = &mut self.peers {
             peers.set(&self.attachments.indexes());

@@ -7,7 +7,7 @@ use clap::Args;
 use ipnet::IpNet;
 use shunt::{
     Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings, Input,
-    Inspector, Server, SocketFile, SocketSource, host_addresses, queue,
+    Inspector, Server, SocketFile, SocketSource, host_addresses, queue, raise_open_files,
 };
 use shunt_datapath::{
     Collector, Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, cleanup,
@@ -127,6 +127,9 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
+    if let Err(error) = raise_open_files() {
+        warn!(%error, "the limit of open files stays: each interface takes two");
+    }
     let pin_dir = (!no_pin).then_some(pin_dir);
     let packet_log = packet_log.packet_log();
     let mut interrupt = signal(SignalKind::interrupt())?;

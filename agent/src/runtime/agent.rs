@@ -9,6 +9,7 @@ use std::{
 
 use shunt_datapath::Datapath;
 use shunt_model::{Changes, Plan, Renderer, RendererEvent};
+use tracing::info;
 
 use crate::runtime::outcome::{ApplyError, Outcome};
 
@@ -138,6 +139,19 @@ impl Agent {
         }
         let synced = self.renderer.is_synced();
         self.datapath.reconcile_interfaces(&wanted, synced);
+    }
+
+    /// Whether interfaces wait for their turn to get the programs.
+    pub const fn is_attaching(&self) -> bool {
+        self.datapath.is_attaching()
+    }
+
+    /// Brings the programs onto some of the interfaces that wait for them.
+    pub fn attach_more(&mut self) {
+        self.datapath.attach_more();
+        if !self.is_attaching() {
+            info!("all interfaces that exist were attached");
+        }
     }
 
     /// The renderer.

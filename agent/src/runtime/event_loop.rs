@@ -8,7 +8,7 @@ use std::{
 
 use shunt_datapath::InterfaceWatch;
 use shunt_model::{EventError, RendererEvent};
-use tokio::{sync::oneshot, time::sleep};
+use tokio::{sync::oneshot, task::yield_now, time::sleep};
 use tracing::{error, info, warn};
 
 use crate::runtime::{
@@ -60,6 +60,8 @@ impl EventLoop {
             tokio::select! {
                 Some(request) = requests.next() => self.handle(request),
                 () = links.changed() => self.agent.reconcile_interfaces(),
+                // In pieces, in turn with whatever else is to be done.
+                () = yield_now(), if self.agent.is_attaching() => self.agent.attach_more(),
                 () = sleep(IDLE), if self.has_to_tidy() => self.tidy(),
                 () = &mut stop => return self.agent,
             }

@@ -21,6 +21,7 @@ mod handover;
 mod inspection;
 mod interfaces;
 mod links;
+mod many_interfaces;
 mod node_addresses;
 mod path_mtu;
 mod pinned;

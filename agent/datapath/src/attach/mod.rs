@@ -3,6 +3,7 @@
 pub(crate) mod attachment;
 pub(crate) mod attachments;
 pub(crate) mod clsact;
+pub(crate) mod expedite;
 pub(crate) mod hook;
 pub(crate) mod interface_watch;
 pub(crate) mod link_layer;
