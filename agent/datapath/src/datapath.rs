@@ -30,6 +30,7 @@ use crate::{
     },
     pins::{self, cleanup::Removed, error::PinError, layout::Layout},
     publish::{dual_publisher::DualPublisher, read_back::LiveFrontend},
+    sys::grace,
 };
 
 /// The loaded object: programs to attach, tables to write.
@@ -68,6 +69,7 @@ impl Datapath {
     /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`); if the pin
     /// directory is in use, or of another version.
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
+        grace::probe()?;
         let Opened {
             mut ebpf,
             counters,

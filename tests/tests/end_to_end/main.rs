@@ -16,6 +16,7 @@ mod errors;
 mod flows;
 mod foreign_text;
 mod full_table;
+mod grace;
 mod hammer;
 mod handover;
 mod inspection;

@@ -46,7 +46,7 @@ pub(crate) const CRATES: &[Crate] = &[
             room("handover", &["maps", "error", "pins", "sys"]),
             room("object", &["maps", "error", "pins", "sys"]),
             room("maps", &["error", "sys"]),
-            room("error", &["pins"]),
+            room("error", &["pins", "sys"]),
             room("pins", &["sys"]),
             room("sys", &[]),
         ],

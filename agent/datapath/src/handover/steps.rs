@@ -84,7 +84,7 @@ impl Handover {
 }
 
 fn wait_for_readers() -> Result<(), DatapathError> {
-    grace::wait_for_readers().map_err(kernel("membarrier"))
+    grace::wait_for_readers().map_err(kernel("waiting for a grace period"))
 }
 
 fn kernel(call: &'static str) -> impl FnOnce(std::io::Error) -> DatapathError {
