@@ -186,7 +186,7 @@ impl Attachments {
             None => return,
         };
         let now = match if_nametoindex(name) {
-            Ok(index) => self.attached(object, name, index, failure_before),
+            Ok(index) => self.attached(object, name, index, failure_before.as_deref()),
             Err(_) => {
                 warn!(interface = %name, "gone: waiting for its return");
                 State::Absent
@@ -225,7 +225,7 @@ impl Attachments {
         object: &mut Loaded,
         name: &str,
         index: u32,
-        failure_before: Option<String>,
+        failure_before: Option<&str>,
     ) -> State {
         match self.attach(object, name, index) {
             Ok(programs) => {
@@ -234,7 +234,7 @@ impl Attachments {
             }
             Err(error) => {
                 let reason = error.to_string();
-                if failure_before.as_ref() != Some(&reason) {
+                if failure_before != Some(&*reason) {
                     warn!(interface = %name, index, error = %reason, "cannot attach");
                 }
                 State::Failed(reason)

@@ -89,8 +89,7 @@ impl<F: FromIp> NodeTable<F> {
             return 0;
         }
         if after.snat != before.snat && !before.snat.is_unspecified() {
-            let (from, to): (IpAddr, IpAddr) =
-                (F::ip(before.snat).into(), F::ip(after.snat).into());
+            let (from, to) = (F::ip(before.snat), F::ip(after.snat));
             info!(
                 %from,
                 %to,
