@@ -16,7 +16,7 @@ use shunt::{
     Server, SocketFile, SocketSource, queue,
 };
 use shunt_datapath::{
-    Collector, Datapath, DatapathOptions, LinkWatch, PacketLog, RejectLimit, cleanup,
+    Datapath, DatapathOptions, LinkWatch, PacketLog, RejectLimit, Scanner, cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
 use tokio::signal::unix::{SignalKind, signal};
@@ -167,6 +167,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
         redirect,
+        timeouts: timeouts.timeouts(),
         families,
         packet_log,
         sizes: sizes.table_sizes(),
@@ -177,18 +178,16 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         PacketLog::Off => None,
         PacketLog::Debug => Some(datapath.forward_packet_log()?),
     };
-    let collector = datapath
-        .take_conntrack()
-        .map(|table| {
-            let counters = Arc::clone(datapath.counters());
-            Collector::start(table, counters, timeouts.timeouts(), timeouts.gc_interval())
-        })
-        .transpose()
-        .context("cannot start the collector of connections")?;
     // The watch begins before the first look at the interfaces, so that none is missed.
     let links = LinkWatch::start().context("cannot watch the interfaces")?;
     let connections = datapath.connections();
     let agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
+    let scanner = Scanner::start(
+        connections.clone(),
+        Arc::clone(agent.datapath().counters()),
+        timeouts.scan_interval(),
+    )
+    .context("cannot start counting connections")?;
     let event_loop = EventLoop::new(agent, pin_dir.clone());
     let (queue, requests) = queue();
     let inspector = Inspector::new(queue.clone(), connections);
@@ -212,17 +211,16 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     };
     let agent = event_loop.run(requests, links, stop).await;
     drop(server);
-    finish(agent, collector, pin_dir.as_deref())?;
+    scanner.stop();
+    finish(agent, pin_dir.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Ends the agent. What is pinned stays, unless there is nothing to keep up.
-fn finish(agent: Agent, collector: Option<Collector>, pin_dir: Option<&Path>) -> Result<()> {
+fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<()> {
     info!("stopping: {}", totals(&agent));
-    let idle = match collector.and_then(Collector::stop) {
-        Some(conntrack) => agent.datapath().is_empty()? && conntrack.is_empty()?,
-        None => false,
-    };
+    let datapath = agent.datapath();
+    let idle = datapath.is_empty()? && datapath.connections().is_empty()?;
     drop(agent);
     if let (Some(pin_dir), true) = (pin_dir, idle) {
         cleanup(pin_dir)?;

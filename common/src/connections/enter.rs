@@ -61,7 +61,7 @@ impl<F: Wide> Connection<F> {
     }
 
     #[inline(always)]
-    fn keeps_client(&self) -> bool {
+    pub(super) fn keeps_client(&self) -> bool {
         self.translated.source == self.client.source
             && self.translated.source_port == self.client.source_port
     }

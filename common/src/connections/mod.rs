@@ -82,6 +82,7 @@ mod observe;
 mod pair;
 mod phase;
 mod slot;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -97,6 +98,7 @@ pub use observe::Signal;
 pub use pair::{Half, Pair};
 pub use phase::{Phase, Room, Timeouts};
 pub use slot::{Facts, Link, Times, place};
+pub use snapshot::{Seen, Snapshot};
 
 /// A family's table: slots, and where keys are at home in them.
 #[derive(Debug, Clone, Copy)]

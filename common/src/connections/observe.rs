@@ -226,7 +226,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
 /// Marks what has been seen, or no longer counts, of a half; gives whether it is so now.
 #[inline(always)]
-fn mark<S: Slot>(half: Half<S>, set: u16, cleared: u16) -> bool {
+pub(super) fn mark<S: Slot>(half: Half<S>, set: u16, cleared: u16) -> bool {
     let mut meta = half.meta;
     for _ in 0..TRIES {
         let marked = meta.seeing(set, cleared);
