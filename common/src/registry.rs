@@ -94,7 +94,7 @@ pub struct FamilyMaps {
     /// Connections.
     pub conntrack: Map,
     /// What a CPU keeps while it opens a connection.
-    pub searches: Map,
+    pub openings: Map,
     /// What a CPU keeps of the packet that it is at.
     pub arrivals: Map,
     /// The ways to pods of this node.
@@ -138,7 +138,7 @@ macro_rules! family_maps {
             fragments "FRAGMENTS" with "-4" "fragments" State Fragments,
             node "NODE" "node" State Fixed,
             conntrack "CONNTRACK" with "-4" "conntrack" State Conntrack,
-            searches "SEARCHES" "searches" Scratch Fixed,
+            openings "OPENINGS" "openings" Scratch Fixed,
             arrivals "ARRIVALS" "arrivals" Scratch Fixed,
             hops "HOPS" "hops" Scratch Redirect,
         }
@@ -164,7 +164,7 @@ impl FamilyMaps {
             fragments,
             node,
             conntrack,
-            searches,
+            openings,
             arrivals,
             hops,
         } = *self;
@@ -178,7 +178,7 @@ impl FamilyMaps {
             fragments,
             node,
             conntrack,
-            searches,
+            openings,
             arrivals,
             hops,
         ]
@@ -244,6 +244,11 @@ const fn both(name: &'static str, shown: &'static str, kind: Kind, size: Size) -
 /// The random words by which connections find their places. State: whoever comes next has to look
 /// for them where they are.
 pub const SEEDS: Map = both("SEEDS", "seeds", Kind::State, Size::Fixed);
+/// Whether a connection to a backend itself has ever been given another source port. State: it may
+/// be open.
+pub const DIRECT: Map = both("DIRECT", "direct", Kind::State, Size::Fixed);
+/// Which backends have no source port left.
+pub const EXHAUSTIONS: Map = both("EXHAUSTIONS", "exhaustions", Kind::Scratch, Size::Fixed);
 /// What the programs count. State, but no reason to refuse: a counter keeps its index for ever, so
 /// what does not fit is copied.
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
@@ -257,7 +262,16 @@ pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
 pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
 
 /// The maps of both families.
-pub const SHARED: [Map; 6] = [SEEDS, COUNTERS, PEERS, REJECTIONS, LOOKUPS, PACKET_LOG];
+pub const SHARED: [Map; 8] = [
+    SEEDS,
+    DIRECT,
+    EXHAUSTIONS,
+    COUNTERS,
+    PEERS,
+    REJECTIONS,
+    LOOKUPS,
+    PACKET_LOG,
+];
 
 /// The source ports that connections are given.
 pub const SNAT_PORTS: Constant = Constant { name: "SNAT_PORTS" };

@@ -1,10 +1,8 @@
 //! A connection as it is at one instant, for whoever lists it, or carries it to another table.
 
-use crate::Tuple;
-
 use super::{
-    Connection, Facts, Half, Link, Memory, Meta, Pair, Phase, Refused, Role, Slot, Table, Times,
-    Wide, key, observe::mark, pair::TRIES, slot::place,
+    Connection, Facts, Half, Key, Link, Memory, Meta, Pair, Phase, Refused, Role, Slot, Table,
+    Times, Wide, observe::mark, pair::TRIES, slot::place,
 };
 
 /// What was seen of one direction.
@@ -32,7 +30,7 @@ pub struct Snapshot<F: Wide> {
 impl<F: Wide> Snapshot<F> {
     /// How far it is.
     pub fn phase(&self) -> Phase {
-        let Connection { protocol, .. } = self.connection;
+        let protocol = self.connection.forward.protocol();
         let meta =
             |role, bits| Meta(0).pending(protocol, role, self.connection.keeps_client(), bits);
         Phase::of(
@@ -47,9 +45,9 @@ impl<F: Wide> Snapshot<F> {
         idle(self.forward).min(idle(self.reply))
     }
 
-    /// Whether the two are of one connection: the same translation of the same client's packets.
-    pub fn is_of(&self, translated: &Tuple<F>) -> bool {
-        self.connection.translated == *translated
+    /// Whether it is the same translation as `other`, if they are of the same client.
+    pub fn is_of(&self, other: &Connection<F>) -> bool {
+        self.connection.reply == other.reply
     }
 }
 
@@ -63,11 +61,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             return None;
         }
         let pair = self.pair(Half { index, slot, meta })?;
-        let tuple = |from: usize, ports: u32| {
-            let addresses = F::load(slot, place::ADDRESSES + from);
-            key::tuple::<F>(&addresses, ports)
-        };
-        let ports = slot.load(place::PORTS);
+        let key = |half: &Half<M::Slot>| Key::of_slot(half.slot);
         let facts = Facts(slot.load(place::FACTS));
         let seen = |half: &Half<M::Slot>| Seen {
             bits: half.meta.seen(),
@@ -75,9 +69,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         };
         let snapshot = Snapshot {
             connection: Connection {
-                client: tuple(0, ports as u32),
-                translated: tuple(F::ADDRESS_WORDS, (ports >> 32) as u32),
-                protocol: meta.protocol(),
+                forward: key(&pair.forward),
+                reply: key(&pair.reply),
                 seen: meta.seen() & Meta::OPENED,
                 generation: Link(slot.load(place::LINK)).generation(),
                 backend: facts.backend(),
@@ -97,17 +90,23 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         snapshot.idle(now) > self.timeouts.of(snapshot.phase())
     }
 
-    /// The connection of a client's packets with this tuple, as [`Self::snapshot`] gives it.
-    pub fn snapshot_of(&self, client: &Tuple<F>, protocol: u8) -> Option<Snapshot<F>> {
-        let hit = self.find(&key::Key::new(client, protocol, Role::Forward))?;
-        self.snapshot(hit.index)
-            .filter(|snapshot| snapshot.connection.client == *client)
+    /// The connection with this forward half, and the index of the slot that it is in.
+    pub fn snapshot_of(&self, forward: &Key<F>) -> Option<(u32, Snapshot<F>)> {
+        let index = self.find_half(forward)?.index;
+        let snapshot = self.snapshot(index)?;
+        (snapshot.connection.forward == *forward).then_some((index, snapshot))
     }
 
-    /// The connection of a client's packets with this tuple, if it has both halves.
-    pub fn pair_of(&self, client: &Tuple<F>, protocol: u8) -> Option<(Pair<M::Slot>, Tuple<F>)> {
-        let hit = self.find(&key::Key::new(client, protocol, Role::Forward))?;
-        Some((self.pair(hit.half())?, hit.translated()))
+    /// Ends a connection, unless another one has its tuple meanwhile; gives whether it did.
+    pub fn end_snapshot(&self, snapshot: &Snapshot<F>) -> bool {
+        self.pair_of(&snapshot.connection)
+            .is_some_and(|pair| self.end(&pair))
+    }
+
+    /// The two halves with these keys, if they are of one connection.
+    fn pair_of(&self, connection: &Connection<F>) -> Option<Pair<M::Slot>> {
+        let pair = self.pair(self.find_half(&connection.forward)?)?;
+        (Key::of_slot(pair.reply.slot) == connection.reply).then_some(pair)
     }
 
     /// Enters a connection as it is in another table.
@@ -122,21 +121,21 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             ..snapshot.connection
         };
         self.open(&connection, now)?;
-        if let Some((pair, translated)) = self.pair_of(&connection.client, connection.protocol)
-            && snapshot.is_of(&translated)
-        {
-            for half in [pair.forward, pair.reply] {
-                // The entry's own date is that of its entering.
-                date(half.slot, snapshot.last_of(half.meta.role()));
-            }
-            self.absorb(&pair, snapshot);
+        if let Some(pair) = self.pair_of(&connection) {
+            // Their own date is that of their entering.
+            date(pair.forward.slot, snapshot.forward.last);
+            date(pair.reply.slot, snapshot.reply.last);
         }
+        self.absorb(snapshot);
         Ok(())
     }
 
-    /// Takes over what has been seen besides of the same connection in another table.
-    pub fn absorb(&self, pair: &Pair<M::Slot>, other: &Snapshot<F>) {
-        let Pair { forward, reply } = *pair;
+    /// Takes over what has been seen of a connection in another table, if it is here too.
+    pub fn absorb(&self, other: &Snapshot<F>) {
+        let Some(pair) = self.pair_of(&other.connection) else {
+            return;
+        };
+        let Pair { forward, reply } = pair;
         for (half, seen) in [(forward, other.forward), (reply, other.reply)] {
             mark(half, seen.bits, 0);
             let times = Times(half.slot.load(place::TIMES));
@@ -149,15 +148,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             reply
                 .slot
                 .exchange(place::FACTS, facts.0, facts.with_mark(other.mark).0);
-        }
-    }
-}
-
-impl<F: Wide> Snapshot<F> {
-    const fn last_of(&self, role: Role) -> u32 {
-        match role {
-            Role::Forward => self.forward.last,
-            Role::Reply => self.reply.last,
         }
     }
 }

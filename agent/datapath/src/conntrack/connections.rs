@@ -11,8 +11,8 @@ use std::{
 
 use aya::Ebpf;
 use shunt_common::{
-    Tuple, V4, V6,
-    connections::{Connection, Seeds, Snapshot, Timeouts, Wide},
+    V4, V6,
+    connections::{Seeds, Snapshot, Timeouts, Wide},
 };
 
 use crate::{
@@ -194,19 +194,13 @@ impl ConnectionList {
 
 fn live<F: FromIp + Wide>(snapshot: &Snapshot<F>, idle: u32) -> LiveConnection {
     let at = |address, port| SocketAddr::new(F::ip(address), u16::from_be(port));
-    let Connection {
-        client,
-        translated,
-        protocol,
-        ..
-    } = &snapshot.connection;
-    let source = |tuple: &Tuple<F>| at(tuple.source, tuple.source_port);
-    let destination = |tuple: &Tuple<F>| at(tuple.destination, tuple.destination_port);
+    let connection = &snapshot.connection;
+    let (client, translated) = (connection.client(), connection.translated());
     LiveConnection {
-        protocol: *protocol,
-        client: source(client),
-        frontend: destination(client),
-        backend: destination(translated),
+        protocol: connection.forward.protocol(),
+        client: at(client.source, client.source_port),
+        frontend: at(client.destination, client.destination_port),
+        backend: at(translated.destination, translated.destination_port),
         state: snapshot.phase().into(),
         idle,
     }

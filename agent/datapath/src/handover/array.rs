@@ -2,10 +2,7 @@
 
 use std::io;
 
-use shunt_common::{
-    Tuple,
-    connections::{Snapshot, Wide},
-};
+use shunt_common::connections::{Key, Snapshot, Wide};
 
 use crate::{
     handover::reconcile::Source,
@@ -27,10 +24,10 @@ impl<F: FromIp + Wide> Source<F> for Resized<'_, F> {
             .try_for_each(|snapshot| see(&snapshot))
     }
 
-    fn get(&self, client: &Tuple<F>, protocol: u8) -> io::Result<Option<Snapshot<F>>> {
+    fn get(&self, forward: &Key<F>) -> io::Result<Option<Snapshot<F>>> {
         let now = self.clock.tick()?;
         let table = self.table.table();
-        let snapshot = table.snapshot_of(client, protocol);
-        Ok(snapshot.filter(|snapshot| !table.is_expired(snapshot, now)))
+        let found = table.snapshot_of(forward).map(|(_, snapshot)| snapshot);
+        Ok(found.filter(|snapshot| !table.is_expired(snapshot, now)))
     }
 }

@@ -5,8 +5,8 @@ use std::{io, os::fd::AsFd as _};
 
 use aya::maps::{HashMap, IterableMap as _, MapData, MapError};
 use shunt_common::{
-    ConntrackKey, Direction, SCTP, TCP, Tuple,
-    connections::{Connection, Meta, Seen, Snapshot, Wide},
+    ConntrackKey, Direction, SCTP, TCP,
+    connections::{Connection, Key, Meta, Seen, Snapshot, Wide},
     version_3::ConntrackEntry,
 };
 
@@ -88,13 +88,10 @@ fn converted<F: Wide>(
     let last = dates.tick(entry.last_seen);
     Snapshot {
         connection: Connection {
-            client: key.tuple,
-            translated: entry.translated,
-            protocol: key.protocol,
             seen: both & Meta::OPENED,
             generation: entry.generation,
             backend: entry.backend,
-            service: 0,
+            ..Connection::new(&key.tuple, &entry.translated, key.protocol)
         },
         forward: Seen {
             bits: both | ends(entry.seen, reply_bits),
@@ -126,8 +123,8 @@ impl<F: FromIp + Wide> Source<F> for Hash<F> {
         }
     }
 
-    fn get(&self, client: &Tuple<F>, protocol: u8) -> io::Result<Option<Snapshot<F>>> {
-        let key = ConntrackKey::new(*client, protocol, Direction::Original);
+    fn get(&self, forward: &Key<F>) -> io::Result<Option<Snapshot<F>>> {
+        let key = ConntrackKey::new(forward.tuple(), forward.protocol(), Direction::Original);
         let entry = self.entry(&key)?;
         entry.map(|entry| self.snapshot(&key, &entry)).transpose()
     }

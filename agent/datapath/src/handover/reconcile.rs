@@ -2,10 +2,7 @@
 
 use std::io;
 
-use shunt_common::{
-    Tuple,
-    connections::{Connection, Refused, Snapshot, Wide},
-};
+use shunt_common::connections::{Key, Refused, Snapshot, Wide};
 
 use crate::maps::{connection_table::ConnectionTable, family::FromIp};
 
@@ -14,8 +11,8 @@ pub(crate) trait Source<F: Wide> {
     /// Shows every connection, in any order. What changes meanwhile may be among them or not.
     fn each(&self, see: &mut dyn FnMut(&Snapshot<F>) -> io::Result<()>) -> io::Result<()>;
 
-    /// The connection of a client's packets with this tuple.
-    fn get(&self, client: &Tuple<F>, protocol: u8) -> io::Result<Option<Snapshot<F>>>;
+    /// The connection with this forward half.
+    fn get(&self, forward: &Key<F>) -> io::Result<Option<Snapshot<F>>>;
 }
 
 /// What was done.
@@ -69,35 +66,23 @@ fn round<F: FromIp + Wide>(
         let Some(there) = table.snapshot(index) else {
             continue;
         };
-        let Connection {
-            client,
-            translated,
-            protocol,
-            ..
-        } = &there.connection;
         let is_right = source
-            .get(client, *protocol)?
-            .is_some_and(|snapshot| snapshot.is_of(translated));
-        if !is_right && end(target, &there) {
+            .get(&there.connection.forward)?
+            .is_some_and(|snapshot| snapshot.is_of(&there.connection));
+        if !is_right && table.end_snapshot(&there) {
             done.repairs += 1;
         }
     }
     source.each(&mut |snapshot| {
-        let Connection {
-            client, protocol, ..
-        } = &snapshot.connection;
-        match table.pair_of(client, *protocol) {
-            Some((pair, translated)) if snapshot.is_of(&translated) => {
-                table.absorb(&pair, snapshot);
-                return Ok(());
-            }
-            Some(_) => {
+        let forward = &snapshot.connection.forward;
+        match table.snapshot_of(forward) {
+            Some((_, there)) if snapshot.is_of(&there.connection) => table.absorb(snapshot),
+            Some((_, there)) => {
                 // Another connection has the tuple: which one, `source` says now.
-                if let Some(there) = table.snapshot_of(client, *protocol)
-                    && let Some(right) = source.get(client, *protocol)?
-                    && !right.is_of(&there.connection.translated)
+                if let Some(right) = source.get(forward)?
+                    && !right.is_of(&there.connection)
                 {
-                    end(target, &there);
+                    table.end_snapshot(&there);
                     enter(target, &right, now, &mut done);
                 }
             }
@@ -120,15 +105,4 @@ fn enter<F: FromIp + Wide>(
         Ok(()) | Err(Refused::Exists | Refused::Contended) => done.repairs += 1,
         Err(Refused::Full) => done.lost += 1,
     }
-}
-
-/// Ends a connection unless another one has its tuple meanwhile; gives whether it did.
-fn end<F: FromIp + Wide>(target: &ConnectionTable<F>, there: &Snapshot<F>) -> bool {
-    let table = target.table();
-    let Connection {
-        client, protocol, ..
-    } = &there.connection;
-    table
-        .pair_of(client, *protocol)
-        .is_some_and(|(pair, translated)| there.is_of(&translated) && table.end(&pair))
 }

@@ -81,7 +81,7 @@ mod tests {
         AffinityEntry, AffinityKey, Backend, Cell, Counter, FragmentEntry, FragmentKey,
         FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
         connections::{Seeds, Wide},
-        registry::{COUNTERS, FamilyConstants, FamilyMaps, SEEDS},
+        registry::{COUNTERS, DIRECT, FamilyConstants, FamilyMaps, SEEDS},
     };
 
     use super::*;
@@ -128,7 +128,7 @@ mod tests {
             fragments,
             node,
             conntrack,
-            searches: _,
+            openings: _,
             arrivals: _,
             hops: _,
         } = F::MAPS;
@@ -164,6 +164,7 @@ mod tests {
         let mut expected = BTreeMap::new();
         sizes_of_family::<V4>(&mut expected);
         sizes_of_family::<V6>(&mut expected);
+        expected.insert(DIRECT.name, (size_of::<u32>(), size_of::<u32>()));
         expected.insert(SEEDS.name, (size_of::<u32>(), size_of::<Seeds>()));
         expected.insert(COUNTERS.name, (size_of::<u32>(), size_of::<u64>()));
         let layout = state(&parse().unwrap()).unwrap();

@@ -18,12 +18,12 @@ fn all(heap: &Heap<V4>) -> Vec<Snapshot<V4>> {
 }
 
 fn client(heap: &Heap<V4>, of: &Connection<V4>, signal: Signal, now: u32) {
-    let hit = heap.table().find(&of.forward_key()).unwrap();
+    let hit = heap.table().find(&of.forward).unwrap();
     heap.table().observe(&hit, signal, now);
 }
 
 fn backend(heap: &Heap<V4>, of: &Connection<V4>, signal: Signal, now: u32) {
-    let hit = heap.table().find(&of.reply_key()).unwrap();
+    let hit = heap.table().find(&of.reply).unwrap();
     heap.table().observe(&hit, signal, now);
 }
 
@@ -55,7 +55,7 @@ fn a_connection_is_as_far_in_the_table_that_it_is_carried_to() {
     let sorted = |heap| {
         let mut all: Vec<_> = all(heap)
             .into_iter()
-            .map(|one| (one.connection.client.source_port, one))
+            .map(|one| (one.connection.client().source_port, one))
             .collect();
         all.sort_by_key(|(port, _)| *port);
         all
@@ -68,7 +68,7 @@ fn a_connection_is_as_far_in_the_table_that_it_is_carried_to() {
             (before.forward, before.reply, before.mark),
             (after.forward, after.reply, after.mark)
         );
-        assert_eq!(before.connection.translated, after.connection.translated);
+        assert_eq!(before.connection.reply, after.connection.reply);
         let of = |one: &Snapshot<V4>| {
             let Connection {
                 generation,
@@ -85,10 +85,7 @@ fn a_connection_is_as_far_in_the_table_that_it_is_carried_to() {
     client(&to, &half_open, Signal::acknowledge(502), later);
     client(&to, &half_open, Signal::acknowledge(501), later);
     client(&to, &flow, Signal::DATA, later);
-    let phase = |of: &Connection<V4>| {
-        let snapshot = to.table().snapshot_of(&of.client, of.protocol).unwrap();
-        snapshot.phase()
-    };
+    let phase = |of: &Connection<V4>| to.table().snapshot_of(&of.forward).unwrap().1.phase();
     assert_eq!(phase(&half_open), Phase::Established);
     assert_eq!(phase(&flow), Phase::Lasting, "its first packet was then");
 }
@@ -103,11 +100,11 @@ fn what_either_table_has_seen_counts() {
     }
     client(&from, &new, Signal::acknowledge(501), NOW + 1);
     backend(&to, &new, Signal::FIN, NOW + 3);
-    let seen = from.table().snapshot_of(&new.client, TCP).unwrap();
-    let (pair, translated) = to.table().pair_of(&new.client, TCP).unwrap();
-    assert!(seen.is_of(&translated));
-    to.table().absorb(&pair, &seen);
-    let both = to.table().snapshot_of(&new.client, TCP).unwrap();
+    let (_, seen) = from.table().snapshot_of(&new.forward).unwrap();
+    to.table().absorb(&seen);
+    let (_, both) = to.table().snapshot_of(&new.forward).unwrap();
     assert_eq!(both.phase(), Phase::Closing);
     assert_eq!((both.forward.last, both.reply.last), (NOW + 1, NOW + 3));
+    assert!(to.table().end_snapshot(&both));
+    assert_eq!(all(&to).len(), 0);
 }
