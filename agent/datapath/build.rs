@@ -39,11 +39,8 @@ fn build() -> Result<(), String> {
         root.join(FOLDER).join(RECORD).display()
     );
 
-    let mut toolchain = Toolchain::load(&root)
+    let toolchain = Toolchain::load(&root)
         .map_err(|error: RecordError| format!("{error}: run `cargo xtask setup`"))?;
-    if env::var_os("CARGO_FEATURE_NEXT_LAYOUT").is_some() {
-        toolchain.args.push("--features=next-layout".to_owned());
-    }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let target_dir = target_dir(&out).join("bpf");
     let object = toolchain.build_object(&root, &target_dir, "shunt-ebpf")?;

@@ -4,20 +4,9 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::{Family, Tuple, V4, V6};
 
-#[cfg(feature = "next-layout")]
-mod next;
-mod version_3;
+pub mod version_3;
 
-#[cfg(feature = "next-layout")]
-pub use self::next::ConntrackEntry;
-#[cfg(not(feature = "next-layout"))]
 pub use self::version_3::ConntrackEntry;
-
-/// The layouts that the version before has, whose entries become ours when it hands over.
-#[cfg(feature = "next-layout")]
-pub mod previous {
-    pub use super::version_3::ConntrackEntry;
-}
 
 /// Which way a packet goes; the two ways have keys of their own, because a backend may itself be
 /// the client of a frontend.

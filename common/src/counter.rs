@@ -46,11 +46,13 @@ pub enum Counter {
     PassHeaders,
     /// Passed untouched: shorter than its headers say.
     PassTruncated,
+    /// A connection was given up before its time, for a new one.
+    ConntrackEarlyDrop,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -71,6 +73,7 @@ impl Counter {
         Self::PassFragment,
         Self::PassHeaders,
         Self::PassTruncated,
+        Self::ConntrackEarlyDrop,
     ];
 
     /// The counter's name as it is shown.
@@ -96,6 +99,7 @@ impl Counter {
             Self::PassFragment => "pass_fragment",
             Self::PassHeaders => "pass_headers",
             Self::PassTruncated => "pass_truncated",
+            Self::ConntrackEarlyDrop => "conntrack_early_drop",
         }
     }
 }

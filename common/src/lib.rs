@@ -34,9 +34,7 @@ pub use affinity::{AffinityEntry, AffinityKey};
 pub use backend::Backend;
 pub use checksum::{Folded, Sum};
 pub use cidr::{Cidr, PodCidrs};
-#[cfg(feature = "next-layout")]
-pub use conntrack::previous;
-pub use conntrack::{ConntrackEntry, ConntrackKey, Direction};
+pub use conntrack::{ConntrackEntry, ConntrackKey, Direction, version_3};
 pub use counter::Counter;
 pub use family::{Address, Family, V4, V6};
 pub use fragment::{FragmentEntry, FragmentKey, Hook};

@@ -4,7 +4,6 @@
 //! The agent spells none of these names elsewhere; a test of its holds the object against this
 //! list, both ways.
 
-#[cfg(feature = "next-layout")]
 pub mod handover;
 #[cfg(test)]
 mod tests;
@@ -30,7 +29,7 @@ pub enum Size {
     Slots,
     /// Backends of all services.
     Backends,
-    /// Conntrack entries, two a connection.
+    /// Halves of connections, two each.
     Conntrack,
     /// Clients with session affinity.
     Affinity,
@@ -71,21 +70,7 @@ pub struct Constant {
 ///
 /// It changes with every change of a key, of a value, or of what one of them means. Then the agent
 /// has to know how the entries of the version before become its own.
-pub const STATE_LAYOUT: u64 = if cfg!(feature = "next-layout") { 4 } else { 3 };
-
-/// What the pin of a conntrack table ends in.
-#[cfg(not(feature = "next-layout"))]
-macro_rules! conntrack_version {
-    () => {
-        ""
-    };
-}
-#[cfg(feature = "next-layout")]
-macro_rules! conntrack_version {
-    () => {
-        "-4"
-    };
-}
+pub const STATE_LAYOUT: u64 = 4;
 
 /// The maps of one address family.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +94,7 @@ pub struct FamilyMaps {
     /// Connections.
     pub conntrack: Map,
     /// What a CPU keeps while it opens a connection.
-    pub searches: Map,
+    pub openings: Map,
     /// What a CPU keeps of the packet that it is at.
     pub arrivals: Map,
     /// The ways to pods of this node.
@@ -123,15 +108,19 @@ pub struct FamilyConstants {
     pub pod_cidrs: Constant,
     /// The address that a pod sees when it reaches itself.
     pub hairpin_ip: Constant,
+    /// How many homes the connection table has.
+    pub conntrack_homes: Constant,
+    /// How many the table has that hands over to it.
+    pub previous_homes: Constant,
 }
 
 /// The maps of the family with these endings.
 macro_rules! family_maps {
-    ($ending:literal, $shown:literal: $($field:ident $name:literal $($version:ident)? $shown_name:literal $kind:ident $size:ident,)*) => {
+    ($ending:literal, $shown:literal: $($field:ident $name:literal $(with $version:literal)? $shown_name:literal $kind:ident $size:ident,)*) => {
         FamilyMaps {
             $($field: Map {
                 name: concat!($name, $ending),
-                pin: concat!($name, $ending $(, $version!())?),
+                pin: concat!($name, $ending $(, $version)?),
                 shown: concat!($shown_name, $shown),
                 kind: Kind::$kind,
                 size: Size::$size,
@@ -145,11 +134,11 @@ macro_rules! family_maps {
             slots "SLOTS" "slots" State Slots,
             backends "BACKENDS" "backends" State Backends,
             source_ranges "SOURCE_RANGES" "source_ranges" State SourceRanges,
-            affinity "AFFINITY" "affinity" State Affinity,
-            fragments "FRAGMENTS" "fragments" State Fragments,
+            affinity "AFFINITY" with "-4" "affinity" State Affinity,
+            fragments "FRAGMENTS" with "-4" "fragments" State Fragments,
             node "NODE" "node" State Fixed,
-            conntrack "CONNTRACK" conntrack_version "conntrack" State Conntrack,
-            searches "SEARCHES" "searches" Scratch Fixed,
+            conntrack "CONNTRACK" with "-4" "conntrack" State Conntrack,
+            openings "OPENINGS" "openings" Scratch Fixed,
             arrivals "ARRIVALS" "arrivals" Scratch Fixed,
             hops "HOPS" "hops" Scratch Redirect,
         }
@@ -175,7 +164,7 @@ impl FamilyMaps {
             fragments,
             node,
             conntrack,
-            searches,
+            openings,
             arrivals,
             hops,
         } = *self;
@@ -189,7 +178,7 @@ impl FamilyMaps {
             fragments,
             node,
             conntrack,
-            searches,
+            openings,
             arrivals,
             hops,
         ]
@@ -197,6 +186,18 @@ impl FamilyMaps {
 }
 
 impl FamilyConstants {
+    /// Each of them.
+    #[must_use]
+    pub const fn all(&self) -> [Constant; 4] {
+        let Self {
+            pod_cidrs,
+            hairpin_ip,
+            conntrack_homes,
+            previous_homes,
+        } = *self;
+        [pod_cidrs, hairpin_ip, conntrack_homes, previous_homes]
+    }
+
     /// Those of IPv4.
     pub const V4: Self = Self {
         pod_cidrs: Constant {
@@ -204,6 +205,12 @@ impl FamilyConstants {
         },
         hairpin_ip: Constant {
             name: "HAIRPIN_IP_V4",
+        },
+        conntrack_homes: Constant {
+            name: "CONNTRACK_HOMES_V4",
+        },
+        previous_homes: Constant {
+            name: "PREVIOUS_HOMES_V4",
         },
     };
     /// Those of IPv6.
@@ -213,6 +220,12 @@ impl FamilyConstants {
         },
         hairpin_ip: Constant {
             name: "HAIRPIN_IP_V6",
+        },
+        conntrack_homes: Constant {
+            name: "CONNTRACK_HOMES_V6",
+        },
+        previous_homes: Constant {
+            name: "PREVIOUS_HOMES_V6",
         },
     };
 }
@@ -228,9 +241,14 @@ const fn both(name: &'static str, shown: &'static str, kind: Kind, size: Size) -
     }
 }
 
-/// The ticks that entries are dated by. State: programs of two agents run beside each other while
-/// one takes over from the other, and date by one clock.
-pub const CLOCK: Map = both("CLOCK", "clock", Kind::State, Size::Fixed);
+/// The random words by which connections find their places. State: whoever comes next has to look
+/// for them where they are.
+pub const SEEDS: Map = both("SEEDS", "seeds", Kind::State, Size::Fixed);
+/// Whether a connection to a backend itself has ever been given another source port. State: it may
+/// be open.
+pub const DIRECT: Map = both("DIRECT", "direct", Kind::State, Size::Fixed);
+/// Which backends have no source port left.
+pub const EXHAUSTIONS: Map = both("EXHAUSTIONS", "exhaustions", Kind::Scratch, Size::Fixed);
 /// What the programs count. State, but no reason to refuse: a counter keeps its index for ever, so
 /// what does not fit is copied.
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
@@ -244,7 +262,16 @@ pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
 pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
 
 /// The maps of both families.
-pub const SHARED: [Map; 6] = [CLOCK, COUNTERS, PEERS, REJECTIONS, LOOKUPS, PACKET_LOG];
+pub const SHARED: [Map; 8] = [
+    SEEDS,
+    DIRECT,
+    EXHAUSTIONS,
+    COUNTERS,
+    PEERS,
+    REJECTIONS,
+    LOOKUPS,
+    PACKET_LOG,
+];
 
 /// The source ports that connections are given.
 pub const SNAT_PORTS: Constant = Constant { name: "SNAT_PORTS" };
@@ -258,14 +285,36 @@ pub const REJECT_BURST: Constant = Constant {
 };
 /// Whether packets to pods of this node go there in one hop.
 pub const REDIRECT: Constant = Constant { name: "REDIRECT" };
+/// The words of [`SEEDS`].
+pub const CONNTRACK_SEEDS: Constant = Constant {
+    name: "CONNTRACK_SEEDS",
+};
+/// How many ticks a connection may be silent.
+pub const CONNTRACK_TIMEOUTS: Constant = Constant {
+    name: "CONNTRACK_TIMEOUTS",
+};
+/// How often a second the kernel counts its jiffies.
+pub const CLOCK_HZ: Constant = Constant { name: "CLOCK_HZ" };
+/// Which tables hand over to ours, a [`handover::From`].
+pub const HANDS_OVER: Constant = Constant { name: "HANDS_OVER" };
+
+/// The constants of both families.
+pub const CONSTANTS: [Constant; 8] = [
+    SNAT_PORTS,
+    REJECT_INTERVAL,
+    REJECT_BURST,
+    REDIRECT,
+    CONNTRACK_SEEDS,
+    CONNTRACK_TIMEOUTS,
+    CLOCK_HZ,
+    HANDS_OVER,
+];
 
 /// Every map.
 pub fn maps() -> impl Iterator<Item = Map> {
     let families = [FamilyMaps::V4.all(), FamilyMaps::V6.all()];
     let maps = families.into_iter().flatten().chain(SHARED);
-    #[cfg(feature = "next-layout")]
-    let maps = maps.chain(handover::ALL);
-    maps
+    maps.chain(handover::ALL)
 }
 
 impl Size {

@@ -2,7 +2,7 @@
 //! the real agent as a process.
 //!
 //! Everything here talks to the agent as a user does, through its command line, its standard input
-//! and its log; nothing of its code is used. Making namespaces needs root and iproute2's `ip`.
+//! and its log; nothing of its code is used, but the layout of its tables by [`passing`]. Making namespaces needs root and iproute2's `ip`.
 
 mod ack;
 mod agent;
@@ -10,6 +10,7 @@ mod client;
 mod continuous;
 pub mod interrupt;
 mod namespace;
+pub mod passing;
 mod payload;
 mod pin_dir;
 mod process;

@@ -144,8 +144,11 @@ fn every_state_of_a_connection_is_the_same_after_its_message() {
         (ConnectionState::Established, "ESTABLISHED"),
         (ConnectionState::Closing, "CLOSING"),
         (ConnectionState::Closed, "CLOSED"),
+        (ConnectionState::SynSent, "SYN_SENT"),
+        (ConnectionState::SynRecv, "SYN_RECV"),
         (ConnectionState::TimeWait, "TIME_WAIT"),
         (ConnectionState::Unreplied, "UNREPLIED"),
+        (ConnectionState::Replied, "REPLIED"),
         (ConnectionState::Assured, "ASSURED"),
     ] {
         let connection = Connection {

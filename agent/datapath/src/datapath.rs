@@ -14,12 +14,15 @@ use crate::{
         attachments::{Attachments, InterfaceState},
         release::release,
     },
-    conntrack::{connections::Connections, early_drops::EarlyDrops, sweeping::Conntrack},
+    conntrack::connections::Connections,
     error::{DatapathError, TableError},
-    handover::steps::Handover,
+    handover::{
+        phases::Phases,
+        steps::{Handover, Terms},
+    },
     maps::{
-        counters::Counters, kernel_tables::KernelTables, node_table::NodeTable, peers::Peers,
-        table_use::TableUse,
+        clock::Clock, counters::Counters, kernel_tables::KernelTables, node_table::NodeTable,
+        peers::Peers, table_use::TableUse,
     },
     object::{
         loaded::Loaded,
@@ -41,13 +44,12 @@ pub struct Datapath {
     publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
     node_v4: NodeTable<V4>,
     node_v6: NodeTable<V6>,
-    conntrack: Option<Conntrack>,
     connections: Connections,
     counters: Arc<Counters>,
     peers: Option<Peers>,
     /// How what is pinned is laid out, if anything is.
     layout: Option<Layout>,
-    /// Until no hook has a program of an earlier layout.
+    /// Until no hook has a program that knows other tables.
     handover: Option<Handover>,
 }
 
@@ -74,16 +76,21 @@ impl Datapath {
             mut ebpf,
             counters,
             pins,
-            hands_over,
+            takeover,
+            timeouts,
         } = Opened::new(options)?;
         let (pins, layout) = pins.unzip();
         let handover = match &pins {
-            Some(pins) if hands_over => Some(Handover::begin(&mut ebpf, pins)?),
-            _ => None,
+            Some(pins) => {
+                let terms = Terms {
+                    seeds: takeover.seeds,
+                    timeouts,
+                };
+                Handover::begin(Phases::open(&ebpf)?, pins, takeover.from, terms)?
+            }
+            None => None,
         };
-        let early_drops = EarlyDrops::default();
-        // Before the tables are taken.
-        let connections = Connections::open(&ebpf, early_drops.clone())?;
+        let connections = Connections::open(&ebpf, Clock::open()?, takeover.seeds, timeouts)?;
         Ok(Self {
             publisher: DualPublisher::new(
                 KernelTables::take(&mut ebpf)?,
@@ -102,7 +109,6 @@ impl Datapath {
                 options.hairpin_v6,
                 &options.pod_cidrs,
             )?,
-            conntrack: Some(Conntrack::take(&mut ebpf, &early_drops)?),
             connections,
             counters: Arc::new(counters),
             peers: options
@@ -139,12 +145,7 @@ impl Datapath {
         packet_log::forward(self.object.ebpf_mut())
     }
 
-    /// The connections, for whoever collects them; `None` the second time.
-    pub const fn take_conntrack(&mut self) -> Option<Conntrack> {
-        self.conntrack.take()
-    }
-
-    /// The connections, for whoever only looks.
+    /// The connections, to be looked at.
     pub fn connections(&self) -> Connections {
         self.connections.clone()
     }
@@ -198,6 +199,11 @@ impl Datapath {
     /// one step. Nothing is detached before [`Self::reconcile_interfaces`] is told to. What
     /// only the earlier agent's programs had use for is unpinned then.
     pub fn adopt_interfaces(&mut self) {
+        if let (Some(handover), Some(pins)) = (&self.handover, self.object.pins())
+            && let Err(error) = handover.prepare(pins)
+        {
+            warn!(%error, "session affinity of an earlier agent is forgotten");
+        }
         self.attachments = Attachments::adopt(&mut self.object);
         match self.finish_takeover() {
             Ok(0) => {}

@@ -105,9 +105,14 @@ pub enum DatapathError {
     /// The object in this binary lacks something that the agent knows by name.
     #[error("the kernel object has no {0}: it was built from another version")]
     Missing(&'static str),
-    /// The tables of an earlier layout did not hand over.
-    #[cfg(feature = "next-layout")]
-    #[error("the tables of the earlier layout stay in use: {0}")]
+    /// The kernel's clock cannot be read.
+    #[error("reading the kernel's clock failed: {0}")]
+    Clock(io::Error),
+    /// No random words are to be had.
+    #[error("reading random words from /dev/urandom failed: {0}")]
+    Random(io::Error),
+    /// The tables of an earlier agent did not hand over.
+    #[error("the tables of the earlier agent stay in use: {0}")]
     Handover(TableError),
     /// There is no program for the interface.
     #[error(transparent)]

@@ -21,11 +21,9 @@ mod sys;
 pub use self::{
     attach::{attachments::InterfaceState, interface_watch::InterfaceWatch},
     conntrack::{
-        collector::Collector,
         connections::{ConnectionList, Connections, LiveConnection},
-        lifetime::{ConntrackState, Timeouts},
-        sweeping::Conntrack,
-        swept::Swept,
+        scanner::Scanner,
+        state::ConntrackState,
     },
     datapath::{Datapath, cleanup},
     error::{DatapathError, TableError},
@@ -41,6 +39,7 @@ pub use self::{
         options::{DatapathOptions, PacketLog},
         packet_log::PacketLogError,
         reject_limit::RejectLimit,
+        timeouts::Timeouts,
     },
     pins::{cleanup::Removed, error::PinError},
     publish::{

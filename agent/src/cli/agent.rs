@@ -10,7 +10,7 @@ use shunt::{
     Inspector, Server, SocketFile, SocketSource, host_addresses, queue, raise_open_files,
 };
 use shunt_datapath::{
-    Collector, Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, cleanup,
+    Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner, cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
 use tokio::signal::unix::{SignalKind, signal};
@@ -162,6 +162,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
         redirect,
+        timeouts: timeouts.timeouts(),
         families,
         packet_log,
         sizes: sizes.table_sizes(),
@@ -172,19 +173,17 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         PacketLog::Off => None,
         PacketLog::Debug => Some(datapath.forward_packet_log()?),
     };
-    let collector = datapath
-        .take_conntrack()
-        .map(|table| {
-            let counters = Arc::clone(datapath.counters());
-            Collector::start(table, counters, timeouts.timeouts(), timeouts.gc_interval())
-        })
-        .transpose()
-        .context("cannot start the collector of connections")?;
     // The watch begins before the first look at the interfaces, so that none is missed.
     let links = InterfaceWatch::links().context("cannot watch the interfaces")?;
     let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
     let connections = datapath.connections();
     let agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
+    let scanner = Scanner::start(
+        connections.clone(),
+        Arc::clone(agent.datapath().counters()),
+        timeouts.scan_interval(),
+    )
+    .context("cannot start counting connections")?;
     let event_loop = EventLoop::new(agent, pin_dir.clone());
     let (queue, requests) = queue();
     tokio::spawn(follow_addresses(addresses, queue.clone()));
@@ -209,7 +208,8 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     };
     let agent = event_loop.run(requests, links, stop).await;
     drop(server);
-    finish(agent, collector, pin_dir.as_deref())?;
+    scanner.stop();
+    finish(agent, pin_dir.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -229,12 +229,10 @@ async fn follow_addresses(mut changes: InterfaceWatch, queue: EventQueue) {
 }
 
 /// Ends the agent. What is pinned stays, unless there is nothing to keep up.
-fn finish(agent: Agent, collector: Option<Collector>, pin_dir: Option<&Path>) -> Result<()> {
+fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<()> {
     info!("stopping: {}", totals(&agent));
-    let idle = match collector.and_then(Collector::stop) {
-        Some(conntrack) => agent.datapath().is_empty()? && conntrack.is_empty()?,
-        None => false,
-    };
+    let datapath = agent.datapath();
+    let idle = datapath.is_empty()? && datapath.connections().is_empty()?;
     drop(agent);
     if let (Some(pin_dir), true) = (pin_dir, idle) {
         cleanup(pin_dir)?;

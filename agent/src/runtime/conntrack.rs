@@ -4,29 +4,12 @@
 use std::fmt;
 
 use shunt_api::view::{Connection, ConnectionState, ProtocolNumber};
-use shunt_datapath::{ConnectionList, Connections, ConntrackState, LiveConnection, TableUse};
+use shunt_datapath::{ConnectionList, Connections, ConntrackState, LiveConnection};
 use tokio::task::spawn_blocking;
 
 use crate::runtime::error::InspectError;
 
-/// How full the conntrack tables are.
-#[derive(Debug)]
-pub(super) struct ConntrackUse {
-    pub(super) tables: [TableUse; 2],
-    /// Connections that were removed before their time.
-    pub(super) early_drop: u64,
-}
-
-impl ConntrackUse {
-    /// Reads all of the tables.
-    pub(super) async fn read(connections: &Connections) -> Result<Self, InspectError> {
-        let (early_drop, connections) = (connections.early_drops(), connections.clone());
-        let tables = spawn_blocking(move || connections.table_use()).await??;
-        Ok(Self { tables, early_drop })
-    }
-}
-
-/// The connections, read piece by piece. Between two pieces nothing is held in the kernel.
+/// The connections, read piece by piece. Whoever reads may take their time.
 pub struct ConnectionPieces(ConnectionList);
 
 impl fmt::Debug for ConnectionPieces {
@@ -44,7 +27,7 @@ impl ConnectionPieces {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to read.
+    /// If the kernel's clock cannot be read.
     pub async fn next(self) -> Result<Option<(Vec<Connection>, Self)>, InspectError> {
         let Self(mut list) = self;
         let (piece, list) = spawn_blocking(move || (list.next_piece(), list)).await?;
@@ -67,12 +50,15 @@ fn connection(connection: &LiveConnection) -> Connection {
         frontend: frontend.into(),
         backend: backend.into(),
         state: match state {
+            ConntrackState::SynSent => ConnectionState::SynSent,
+            ConntrackState::SynReceived => ConnectionState::SynRecv,
             ConntrackState::New => ConnectionState::New,
             ConntrackState::Established => ConnectionState::Established,
             ConntrackState::Closing => ConnectionState::Closing,
             ConntrackState::Closed => ConnectionState::Closed,
             ConntrackState::TimeWait => ConnectionState::TimeWait,
             ConntrackState::Unreplied => ConnectionState::Unreplied,
+            ConntrackState::Replied => ConnectionState::Replied,
             ConntrackState::Assured => ConnectionState::Assured,
         },
         idle_seconds: idle,

@@ -100,10 +100,9 @@ impl EventLoop {
             Request::Ended(end) => self.source_ended(end),
             Request::HostAddresses(addresses) => self.host_addresses(addresses),
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
-            Request::Status { conntrack, answer } => {
+            Request::Status(answer) => {
                 let held = self.held.count();
-                let status = status::assemble(&self.agent, &self.history, held, &conntrack);
-                reply(answer, status);
+                reply(answer, status::assemble(&self.agent, &self.history, held));
             }
         }
     }

@@ -6,10 +6,7 @@ use shunt_api::view::Status;
 use shunt_datapath::Connections;
 
 use crate::runtime::{
-    conntrack::{ConnectionPieces, ConntrackUse},
-    error::InspectError,
-    frontends::FrontendList,
-    queue::EventQueue,
+    conntrack::ConnectionPieces, error::InspectError, frontends::FrontendList, queue::EventQueue,
     request::Request,
 };
 
@@ -50,10 +47,7 @@ impl Inspector {
     ///
     /// If the tables or the counters cannot be read, or the agent is ending.
     pub async fn status(&self) -> Result<Status, InspectError> {
-        let conntrack = ConntrackUse::read(&self.connections).await?;
-        self.queue
-            .ask(|answer| Request::Status { conntrack, answer })
-            .await?
+        self.queue.ask(Request::Status).await?
     }
 
     /// The connections, read when they are asked for.

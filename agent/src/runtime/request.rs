@@ -7,7 +7,6 @@ use shunt_model::{EventError, RendererEvent};
 use tokio::sync::oneshot;
 
 use crate::runtime::{
-    conntrack::ConntrackUse,
     error::InspectError,
     frontends::FrontendList,
     origin::Origin,
@@ -32,9 +31,6 @@ pub(super) enum Request {
     HostAddresses(BTreeSet<IpAddr>),
     /// The frontends in the kernel.
     Frontends(oneshot::Sender<Result<FrontendList, InspectError>>),
-    /// How the agent is, beside its connections.
-    Status {
-        conntrack: ConntrackUse,
-        answer: oneshot::Sender<Result<Status, InspectError>>,
-    },
+    /// How the agent is.
+    Status(oneshot::Sender<Result<Status, InspectError>>),
 }

@@ -3,14 +3,14 @@
 use shunt_api::view::{
     Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
 };
+use shunt_common::Counter;
 use shunt_datapath as datapath;
 
 use crate::runtime::{
-    agent::Agent, conntrack::ConntrackUse, error::InspectError, frontends::FrontendList,
-    history::History,
+    agent::Agent, error::InspectError, frontends::FrontendList, history::History,
 };
 
-/// How `agent` is, with what it has been through and what was read of its connections.
+/// How `agent` is, with what it has been through.
 ///
 /// # Errors
 ///
@@ -19,7 +19,6 @@ pub(super) fn assemble(
     agent: &Agent,
     history: &History,
     held: usize,
-    conntrack: &ConntrackUse,
 ) -> Result<Status, InspectError> {
     let History {
         started,
@@ -28,14 +27,17 @@ pub(super) fn assemble(
         refused,
         last_error,
     } = history;
-    let &ConntrackUse { tables, early_drop } = conntrack;
     let (renderer, datapath) = (agent.renderer(), agent.datapath());
     let list = FrontendList::read(agent)?;
     let counters = datapath
         .counters()
         .read()
         .map_err(|error| InspectError::Counters(error.into()))?;
-    let tables = datapath.table_use().into_iter().chain(tables);
+    let early_drop = counters
+        .iter()
+        .find_map(|(counter, drops)| (*counter == Counter::ConntrackEarlyDrop).then_some(*drops));
+    let tables = datapath.table_use().into_iter();
+    let tables = tables.chain(datapath.connections().table_use());
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: started.elapsed().as_secs(),
@@ -63,7 +65,7 @@ pub(super) fn assemble(
             .into_iter()
             .map(|(counter, packets)| (counter.name().to_owned(), packets))
             .collect(),
-        conntrack_early_drop: early_drop,
+        conntrack_early_drop: early_drop.unwrap_or_default(),
     })
 }
 

@@ -1,21 +1,34 @@
-//! The maps by which one version of the layouts hands over to the next, and the phases of that.
+//! The maps by which connection tables of another layout or size hand over to ours, and the phases
+//! of that.
 
 use super::{Kind, Map, Size, both};
 
+/// Which tables hand over to ours.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// None.
+    Nothing = 0,
+    /// The kernel's hashes of version 3 of the layouts.
+    Hash = 3,
+    /// Tables of this version, of another size.
+    Array = 4,
+}
+
 /// The version that hands over.
-pub const FROM: u64 = 3;
+pub const FROM: u64 = From::Hash as u64;
 
 /// The maps of one address family.
 #[derive(Debug, Clone, Copy)]
 pub struct FamilyMaps {
     /// The connections in the layout of the version before: its pinned table.
     pub previous: Map,
-    /// Where a CPU makes an entry of one layout what it is in the other.
-    pub converted: Map,
+    /// The connections in a table of another size.
+    pub resized: Map,
 }
 
-/// A map of the version before, by its name in our object and as it is pinned.
-const fn before(name: &'static str, pin: &'static str) -> Map {
+/// A connection table that hands over, by its name in our object and as it is pinned.
+const fn handing_over(name: &'static str, pin: &'static str) -> Map {
     Map {
         name,
         pin,
@@ -25,16 +38,24 @@ const fn before(name: &'static str, pin: &'static str) -> Map {
     }
 }
 
+/// A table of ours as the version before pinned it, in the same layout.
+pub const fn before(map: Map) -> Map {
+    Map {
+        pin: map.name,
+        ..map
+    }
+}
+
 impl FamilyMaps {
     /// Those of IPv4.
     pub const V4: Self = Self {
-        previous: before("PREVIOUS_CONNTRACK_V4", "CONNTRACK_V4"),
-        converted: both("CONVERTED_V4", "converted_v4", Kind::Scratch, Size::Fixed),
+        previous: handing_over("PREVIOUS_CONNTRACK_V4", "CONNTRACK_V4"),
+        resized: handing_over("RESIZED_CONNTRACK_V4", super::FamilyMaps::V4.conntrack.pin),
     };
     /// Those of IPv6.
     pub const V6: Self = Self {
-        previous: before("PREVIOUS_CONNTRACK_V6", "CONNTRACK_V6"),
-        converted: both("CONVERTED_V6", "converted_v6", Kind::Scratch, Size::Fixed),
+        previous: handing_over("PREVIOUS_CONNTRACK_V6", "CONNTRACK_V6"),
+        resized: handing_over("RESIZED_CONNTRACK_V6", super::FamilyMaps::V6.conntrack.pin),
     };
 }
 
@@ -44,9 +65,9 @@ pub const PHASE: Map = both("HANDOVER", "handover", Kind::Setting, Size::Fixed);
 /// All of them.
 pub const ALL: [Map; 5] = [
     FamilyMaps::V4.previous,
-    FamilyMaps::V4.converted,
+    FamilyMaps::V4.resized,
     FamilyMaps::V6.previous,
-    FamilyMaps::V6.converted,
+    FamilyMaps::V6.resized,
     PHASE,
 ];
 
@@ -54,9 +75,9 @@ pub const ALL: [Map; 5] = [
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// There is only the table of this version.
+    /// There is only the table of this agent.
     None = 0,
-    /// Some hooks have programs of the version before, which know its table alone: so it decides, and
+    /// Some hooks have programs of an earlier agent, which know its table alone: so it decides, and
     /// whoever opens or removes a connection does so there first, then in ours. What is looked up
     /// there is copied to ours.
     Swapping = 1,

@@ -1,63 +1,43 @@
-//! The tables by which an earlier version of the layouts hands over to this one.
+//! The tables of connections that hand over to ours. See `docs/upgrade.md`.
 
 use aya_ebpf::{
+    Global,
     bindings::BPF_F_MMAPABLE,
-    btf_maps::{Array, HashMap, PerCpuArray},
+    btf_maps::{Array, HashMap},
     macros::btf_map,
 };
-use shunt_common::{ConntrackEntry, ConntrackKey, Family, V4, V6, previous};
+use shunt_common::{ConntrackKey, V4, V6, connections::Wide, version_3};
 
-/// The connections in the layout of the version before; the agent puts its pinned table here.
-pub(crate) type Previous<F> = HashMap<ConntrackKey<F>, previous::ConntrackEntry<F>, 1>;
-/// Where a CPU makes an entry of one layout what it is in the other.
-pub(crate) type Converted<F> = PerCpuArray<Conversion<F>, 1>;
+const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
-/// An entry, as it is in either layout.
-#[repr(C)]
-pub(crate) struct Conversion<F: Family> {
-    pub(crate) ours: ConntrackEntry<F>,
-    pub(crate) before: previous::ConntrackEntry<F>,
-}
-
-/// A family's tables.
-pub(crate) trait Handover: Family {
-    fn previous() -> &'static Previous<Self>;
-    fn converted() -> &'static Converted<Self>;
-}
+/// A table of version 3 of the layouts; the agent puts the pinned one here.
+type Previous<F> = HashMap<ConntrackKey<F>, version_3::ConntrackEntry<F>, 1>;
 
 #[btf_map]
 pub(crate) static PREVIOUS_CONNTRACK_V4: Previous<V4> = HashMap::new();
 #[btf_map]
 pub(crate) static PREVIOUS_CONNTRACK_V6: Previous<V6> = HashMap::new();
+
+/// A table of another size; the agent puts the pinned one here.
 #[btf_map]
-pub(crate) static CONVERTED_V4: Converted<V4> = PerCpuArray::new();
+pub(crate) static RESIZED_CONNTRACK_V4: Array<[u64; V4::SLOT_WORDS], 1, MMAPABLE> = Array::new();
 #[btf_map]
-pub(crate) static CONVERTED_V6: Converted<V6> = PerCpuArray::new();
+pub(crate) static RESIZED_CONNTRACK_V6: Array<[u64; V6::SLOT_WORDS], 1, MMAPABLE> = Array::new();
 
-/// The phase, see [`shunt_common::registry::handover::Phase`].
+/// The phase of a handover.
 #[btf_map]
-pub(crate) static HANDOVER: Array<u32, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+pub(crate) static HANDOVER: Array<u32, 1, MMAPABLE> = Array::new();
 
-impl Handover for V4 {
-    #[inline(always)]
-    fn previous() -> &'static Previous<Self> {
-        &PREVIOUS_CONNTRACK_V4
-    }
+/// The words of [`crate::maps::constants::CONNTRACK_SEEDS`], for the next agent.
+#[btf_map]
+pub(crate) static SEEDS: Array<[u32; 10], 1> = Array::new();
 
-    #[inline(always)]
-    fn converted() -> &'static Converted<Self> {
-        &CONVERTED_V4
-    }
-}
-
-impl Handover for V6 {
-    #[inline(always)]
-    fn previous() -> &'static Previous<Self> {
-        &PREVIOUS_CONNTRACK_V6
-    }
-
-    #[inline(always)]
-    fn converted() -> &'static Converted<Self> {
-        &CONVERTED_V6
-    }
-}
+/// What hands over.
+#[unsafe(no_mangle)]
+pub(crate) static HANDS_OVER: Global<u32> = Global::new(0);
+/// How many homes the table has that does.
+#[unsafe(no_mangle)]
+pub(crate) static PREVIOUS_HOMES_V4: Global<u32> = Global::new(1);
+/// How many homes the table has that does.
+#[unsafe(no_mangle)]
+pub(crate) static PREVIOUS_HOMES_V6: Global<u32> = Global::new(1);

@@ -10,10 +10,9 @@ use aya::programs::ProgramFd;
 use serde_json::json;
 use shunt::Agent;
 use shunt_common::Counter;
-use shunt_datapath::{
-    Conntrack, Datapath, DatapathOptions, Families, RejectLimit, TableSizes, Timeouts,
-};
+use shunt_datapath::{Datapath, DatapathOptions, Families, RejectLimit, TableSizes};
 use shunt_model::{self, RenderOptions, Renderer};
+use shunt_tests::passing;
 
 use super::traffic::{Family, Peer};
 
@@ -57,7 +56,6 @@ pub(super) struct Size {
 /// An agent and its programs.
 pub(super) struct Node {
     agent: Agent,
-    conntrack: Conntrack,
 }
 
 impl Node {
@@ -83,12 +81,10 @@ impl Node {
             },
             ..DatapathOptions::default()
         };
-        let mut datapath = Datapath::load(&options).context("cannot load the datapath")?;
-        let conntrack = datapath.take_conntrack().context("no conntrack")?;
+        let datapath = Datapath::load(&options).context("cannot load the datapath")?;
         let renderer = Renderer::new(RenderOptions::default());
         let mut node = Self {
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
-            conntrack,
         };
         let event = shunt_model::decode(&resync(services))?;
         let outcome = node.agent.apply(event)?;
@@ -142,11 +138,12 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to remove them.
+    /// If the kernel refuses to change them.
     pub(super) fn forget(&mut self) -> Result<()> {
-        self.conntrack.advance(100_000);
-        let swept = self.conntrack.sweep(&Timeouts::default())?;
-        ensure!(swept.kept == 0, "{} connections stay", swept.kept);
+        let ebpf = self.agent.datapath_mut().ebpf_mut();
+        passing::let_pass(|map| passing::of_object(ebpf, map), 100_000)?;
+        let connections = self.agent.datapath().connections();
+        ensure!(connections.is_empty()?, "connections stay");
         Ok(())
     }
 

@@ -223,8 +223,8 @@ impl Flows {
         let timeouts = Timeouts::default();
         let closed = request.reset || reply.reset || request.end && reply.end;
         let timeout = match (flow.protocol, closed) {
-            (Protocol::UDP, _) if reply.packet => timeouts.udp_assured,
-            (Protocol::UDP, _) => timeouts.udp_unreplied,
+            (Protocol::UDP, _) if reply.packet => timeouts.udp_stream,
+            (Protocol::UDP, _) => timeouts.udp,
             (Protocol::SCTP, true) => timeouts.sctp_closed,
             (Protocol::SCTP, _) if request.end || reply.end => timeouts.sctp_closing,
             (Protocol::SCTP, _) if reply.packet => timeouts.sctp_established,

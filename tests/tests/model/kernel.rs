@@ -7,8 +7,9 @@ use std::{
 
 use aya::{TestRun as _, TestRunOptions};
 use shunt::{Agent, ApplyError};
-use shunt_datapath::{Conntrack, Datapath, DatapathOptions, RejectLimit, TableSizes, Timeouts};
+use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, TableSizes};
 use shunt_model::{self, RenderError, RenderOptions, Renderer};
+use shunt_tests::passing;
 
 use super::{
     addresses,
@@ -33,7 +34,6 @@ pub(crate) const LONG: u32 = 1_000_000;
 /// An agent and its programs.
 pub(crate) struct Kernel {
     agent: Agent,
-    conntrack: Conntrack,
     /// What the counters said when the node was last [cleared](Self::clear).
     before: BTreeMap<&'static str, u64>,
 }
@@ -57,9 +57,8 @@ impl Kernel {
             local_backend_weight: NonZeroU32::new(addresses::LOCAL_BACKEND_WEIGHT).unwrap(),
             ..RenderOptions::default()
         });
-        let mut datapath = Datapath::load(&options).unwrap();
+        let datapath = Datapath::load(&options).unwrap();
         Self {
-            conntrack: datapath.take_conntrack().unwrap(),
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
             before: BTreeMap::new(),
         }
@@ -69,10 +68,8 @@ impl Kernel {
     pub(crate) fn clear(&mut self, resync: &str) {
         assert!(self.apply(resync), "an empty snapshot is not refused");
         self.pass(LONG);
-        assert!(
-            self.conntrack.is_empty().unwrap(),
-            "all connections are over"
-        );
+        let connections = self.agent.datapath().connections();
+        assert!(connections.is_empty().unwrap(), "all connections are over");
         self.before = self.read_counters();
     }
 
@@ -91,10 +88,10 @@ impl Kernel {
         self.agent.datapath_mut().reclaim().unwrap();
     }
 
-    /// Lets time pass and removes the connections that are over.
+    /// Lets time pass.
     pub(crate) fn pass(&mut self, seconds: u32) {
-        self.conntrack.advance(seconds);
-        self.conntrack.sweep(&Timeouts::default()).unwrap();
+        let ebpf = self.agent.datapath_mut().ebpf_mut();
+        passing::let_pass(|map| passing::of_object(ebpf, map), seconds).unwrap();
     }
 
     /// What was counted since the node was cleared, without zeros.

@@ -1,7 +1,7 @@
-//! A conntrack table without room: what is there goes on, what is new is dropped and counted, and
-//! a sweep makes room of what is over or unanswered.
+//! A conntrack table without room: what is over or unanswered gives way to what is new, and what is
+//! established stays; then what is new is dropped and counted.
 
-use shunt_datapath::Swept;
+use std::collections::BTreeSet;
 
 use super::{
     frame::{Packet, Transport},
@@ -34,141 +34,143 @@ fn open(node: &mut Node, transport: Transport, port: u16) {
 #[track_caller]
 fn talk(node: &mut Node, transport: Transport, port: u16) {
     open(node, transport, port);
-    let reply = request(transport, port).to(BACKEND).answer();
+    answer(node, transport, port);
+}
+
+/// What the backend says.
+#[track_caller]
+fn answer(node: &mut Node, transport: Transport, port: u16) {
+    let reply = request(transport, port)
+        .to(BACKEND)
+        .answer()
+        .with(transport);
     let restored = Verdict::Pass(reply.from(FRONTEND).frame());
     assert_eq!(node.egress(&reply.frame()), restored, "{port}");
 }
 
-/// Opens a TCP connection from each of `ports`, and lets the backend answer.
+/// Opens a TCP connection from each of `ports`, and lets both sides acknowledge that.
 fn establish(node: &mut Node, ports: impl Iterator<Item = u16>) {
     for port in ports {
         open(node, Transport::TcpSyn, port);
-        talk(node, Transport::TcpAck, port);
+        answer(node, Transport::TcpSynAck, port);
+        open(node, Transport::TcpAck, port);
     }
 }
 
-#[test]
-fn a_full_table_drops_new_connections_and_keeps_those_that_are_there() {
-    needs_root!();
-    let mut node = node(64);
-    establish(&mut node, 1..=8);
-    for port in 101..=124 {
-        open(&mut node, Transport::Udp, port);
+/// The client ports of the connections that are remembered.
+fn ports(node: &Node) -> BTreeSet<u16> {
+    let connections = node.connections();
+    connections.iter().map(|one| one.client.port()).collect()
+}
+
+/// Fills a table of this room with established connections until one is refused; gives how many
+/// there are.
+fn fill(node: &mut Node, room: u16) -> u16 {
+    for port in 1..10 * room {
+        let syn = request(Transport::TcpSyn, port);
+        if node.ingress(&syn.frame()) == Verdict::Drop {
+            return port - 1;
+        }
+        answer(node, Transport::TcpSynAck, port);
+        open(node, Transport::TcpAck, port);
     }
-    for (transport, port) in [(Transport::TcpSyn, 9), (Transport::Udp, 125)] {
-        let refused = request(transport, port).frame();
-        assert_eq!(node.ingress(&refused), Verdict::Drop, "{transport:?}");
-    }
-    assert_eq!(node.counters().get("drop_conntrack_full"), Some(&2));
-    for port in 1..=8 {
-        talk(&mut node, Transport::TcpAck, port);
-    }
-    for port in 101..=124 {
-        talk(&mut node, Transport::Udp, port);
-    }
-    assert_eq!(node.connections().len(), 32);
-    assert_eq!(node.counters().get("connection"), Some(&32));
+    panic!("never full");
 }
 
 #[test]
-fn a_connection_that_finds_room_for_one_entry_leaves_it_free() {
+fn as_many_established_connections_as_were_asked_for_find_room() {
     needs_root!();
-    let mut node = node(63);
-    for port in 101..=131 {
-        open(&mut node, Transport::Udp, port);
-    }
-    for port in 132..=140 {
-        let refused = request(Transport::Udp, port).frame();
-        assert_eq!(node.ingress(&refused), Verdict::Drop);
-    }
-    assert_eq!(node.counters().get("drop_conntrack_full"), Some(&9));
-    let swept = node.pass(1);
-    assert_eq!(swept.kept, 62, "31 connections, and no half of another");
-}
-
-#[test]
-fn a_crowded_table_makes_room_of_the_oldest_flows_without_an_answer() {
-    needs_root!();
-    let mut node = node(64);
-    establish(&mut node, 1..=8);
-    for port in 101..=110 {
-        open(&mut node, Transport::Udp, port);
-    }
-    node.pass(2);
-    for port in 201..=210 {
-        open(&mut node, Transport::Udp, port);
-    }
-    for port in 301..=304 {
-        talk(&mut node, Transport::Udp, port);
-    }
-    let refused = request(Transport::Udp, 400).frame();
-    assert_eq!(node.ingress(&refused), Verdict::Drop, "the table is full");
-
-    let swept = node.pass(6);
-    let expected = Swept {
-        kept: 48,
-        removed: 0,
-        early_drops: 8,
-    };
-    assert_eq!(swept, expected, "three quarters stay");
-    assert_eq!(node.early_drops(), 8);
-    let left = node.connections();
-    let of_ports = |first, last| {
-        let ports = left.iter().map(|connection| connection.client.port());
-        ports.filter(|port| (first..=last).contains(port)).count()
-    };
-    assert_eq!(of_ports(101, 110), 2, "those went first");
-    assert_eq!(of_ports(201, 210), 10, "these are younger");
-    assert_eq!(left.len(), 24, "both halves of each went");
-
-    for port in 401..=408 {
-        open(&mut node, Transport::Udp, port);
-    }
-    for port in 1..=8 {
-        talk(&mut node, Transport::TcpAck, port);
-    }
-    for port in 301..=304 {
-        talk(&mut node, Transport::Udp, port);
-    }
-    assert_eq!(node.counters().get("drop_conntrack_full"), Some(&1));
-    assert_eq!(
-        node.counters().get("connection"),
-        Some(&40),
-        "32 before, 8 in the room that was made, and none that was there began anew"
-    );
-}
-
-#[test]
-fn what_is_over_makes_room_before_what_is_unanswered() {
-    needs_root!();
-    let mut node = node(64);
-    for port in 101..=122 {
-        open(&mut node, Transport::Udp, port);
-    }
-    node.pass(6);
-    establish(&mut node, 1..=10);
-    for port in 1..=10 {
-        open(&mut node, Transport::TcpRst, port);
-    }
-    let swept = node.pass(0);
-    assert_eq!((swept.kept, swept.early_drops), (48, 8));
-    let tcp = node.connections();
-    let tcp = tcp.iter().filter(|connection| connection.protocol == 6);
-    assert_eq!(tcp.count(), 2, "of 10 that were reset");
+    let mut node = node(2000);
+    establish(&mut node, 1..=1000);
+    assert_eq!(node.connections().len(), 1000);
+    assert_eq!(node.counters().get("drop_conntrack_full"), None);
+    assert_eq!(node.early_drops(), 0);
 }
 
 #[test]
 fn a_table_full_of_open_connections_keeps_all_of_them() {
     needs_root!();
     let mut node = node(64);
-    establish(&mut node, 1..=32);
-    let swept = node.pass(10_000);
-    assert_eq!((swept.kept, swept.early_drops), (64, 0));
-    let refused = request(Transport::TcpSyn, 33).frame();
-    assert_eq!(node.ingress(&refused), Verdict::Drop);
-    assert_eq!(node.counters().get("drop_conntrack_full"), Some(&1));
-    for port in 1..=32 {
+    let there = fill(&mut node, 32);
+    assert!(there >= 32, "{there}");
+    assert_eq!(node.pass(10_000), usize::from(there));
+    for transport in [Transport::TcpSyn, Transport::Udp] {
+        let refused = request(transport, 60_000).frame();
+        assert_eq!(node.ingress(&refused), Verdict::Drop, "{transport:?}");
+    }
+    assert_eq!(node.counters().get("drop_conntrack_full"), Some(&3));
+    assert_eq!(
+        node.connections().len(),
+        usize::from(there),
+        "and no half of another"
+    );
+    for port in 1..=there {
         talk(&mut node, Transport::TcpAck, port);
     }
-    assert_eq!(node.counters().get("connection"), Some(&32));
+    assert_eq!(node.counters().get("connection"), Some(&there.into()));
+    assert_eq!(node.early_drops(), 0);
+}
+
+#[test]
+fn unanswered_flows_give_way_to_new_ones_the_oldest_first() {
+    needs_root!();
+    let mut node = node(64);
+    establish(&mut node, 1..=8);
+    // More than find room, in two lots.
+    for port in 1001..=1300 {
+        open(&mut node, Transport::Udp, port);
+    }
+    node.pass(10);
+    for port in 2001..=2040 {
+        open(&mut node, Transport::Udp, port);
+    }
+    let left = ports(&node);
+    assert!((1..=8).all(|port| left.contains(&port)), "{left:?}");
+    assert!(
+        (2001..=2040).all(|port| left.contains(&port)),
+        "the young stay while there are old ones: {left:?}"
+    );
+    assert!(node.early_drops() >= 40, "{}", node.early_drops());
+    assert_eq!(node.counters().get("drop_conntrack_full"), None);
+    for port in 1..=8 {
+        talk(&mut node, Transport::TcpAck, port);
+    }
+    assert_eq!(
+        node.counters().get("connection"),
+        Some(&348),
+        "none that was open began anew"
+    );
+}
+
+#[test]
+fn half_open_connections_give_way() {
+    needs_root!();
+    let mut node = node(64);
+    establish(&mut node, 1..=8);
+    for port in 1001..=1500 {
+        open(&mut node, Transport::TcpSyn, port);
+        answer(&mut node, Transport::TcpSynAck, port);
+    }
+    assert_eq!(node.counters().get("drop_conntrack_full"), None);
+    let left = ports(&node);
+    assert!((1..=8).all(|port| left.contains(&port)), "{left:?}");
+}
+
+#[test]
+fn what_is_over_makes_room_before_what_is_unanswered() {
+    needs_root!();
+    let mut node = node(512);
+    for port in 1001..=1128 {
+        open(&mut node, Transport::Udp, port);
+    }
+    establish(&mut node, 1..=128);
+    for port in 1..=128 {
+        open(&mut node, Transport::TcpRst, port);
+    }
+    let before = node.early_drops();
+    establish(&mut node, 2001..=2064);
+    assert_eq!(node.early_drops(), before, "what is over is no early drop");
+    let left = ports(&node);
+    let unanswered = left.range(1001..=1128).count();
+    assert_eq!(unanswered, 128, "{left:?}");
 }

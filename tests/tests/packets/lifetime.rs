@@ -1,6 +1,14 @@
 //! How long a connection is remembered.
 
-use shunt_datapath::{Swept, Timeouts};
+use std::collections::BTreeSet;
+
+use shunt_datapath::{
+    ConntrackState::{
+        Assured, Closed, Closing, Established, New, Replied, SynReceived, SynSent, TimeWait,
+        Unreplied,
+    },
+    Timeouts,
+};
 
 use super::{
     frame::{Packet, Transport},
@@ -28,93 +36,88 @@ fn talk(node: &mut Node, packets: &[(bool, Transport)]) {
 
 #[test]
 fn a_connection_is_forgotten_after_the_silence_of_its_state() {
-    use Transport::{TcpAck, TcpFin, TcpRst, TcpSyn, Udp};
+    use Transport::{TcpAck, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
 
     needs_root!();
     let timeouts = Timeouts::default();
     let (client, backend) = (true, false);
-    for (packets, timeout) in [
-        (vec![(client, TcpSyn)], timeouts.tcp_new),
+    let open = [(client, TcpSyn), (backend, TcpSynAck), (client, TcpAck)];
+    let then = |further: &[(bool, Transport)]| [open.as_slice(), further].concat();
+    for (packets, state, timeout) in [
+        (vec![(client, TcpSyn)], SynSent, timeouts.tcp_syn_sent),
         (
-            vec![(client, TcpSyn), (backend, TcpAck)],
+            vec![(client, TcpSyn), (backend, TcpSynAck)],
+            SynReceived,
+            timeouts.tcp_syn_recv,
+        ),
+        (vec![(client, TcpAck)], New, timeouts.tcp_new),
+        (then(&[]), Established, timeouts.tcp_established),
+        (
+            vec![(client, TcpAck), (backend, TcpAck)],
+            Established,
             timeouts.tcp_established,
         ),
+        (then(&[(client, TcpFin)]), Closing, timeouts.tcp_closing),
         (
-            vec![(client, TcpSyn), (backend, TcpAck), (client, TcpFin)],
+            then(&[(backend, TcpFin), (client, TcpAck)]),
+            Closing,
             timeouts.tcp_closing,
         ),
         (
-            vec![(client, TcpSyn), (backend, TcpFin), (client, TcpAck)],
-            timeouts.tcp_closing,
-        ),
-        (
-            vec![
-                (client, TcpSyn),
-                (backend, TcpFin),
-                (client, TcpFin),
-                (backend, TcpAck),
-            ],
-            timeouts.tcp_closed,
+            then(&[(backend, TcpFin), (client, TcpFin), (backend, TcpAck)]),
+            TimeWait,
+            timeouts.tcp_time_wait,
         ),
         (
             vec![(client, TcpSyn), (backend, TcpRst)],
+            Closed,
             timeouts.tcp_closed,
         ),
-        (
-            vec![(client, TcpSyn), (backend, TcpAck), (client, TcpRst)],
-            timeouts.tcp_closed,
-        ),
-        (vec![(client, Udp)], timeouts.udp_unreplied),
-        (vec![(client, Udp), (backend, Udp)], timeouts.udp_assured),
+        (then(&[(client, TcpRst)]), Closed, timeouts.tcp_closed),
+        (vec![(client, Udp)], Unreplied, timeouts.udp),
+        (vec![(client, Udp), (backend, Udp)], Replied, timeouts.udp),
     ] {
         let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
         talk(&mut node, &packets);
-        assert_eq!(
-            node.pass(timeout),
-            Swept {
-                kept: 2,
-                removed: 0,
-                ..Swept::default()
-            },
-            "{packets:?}"
-        );
-        assert_eq!(
-            node.pass(1),
-            Swept {
-                kept: 0,
-                removed: 2,
-                ..Swept::default()
-            },
-            "{packets:?}"
-        );
-        assert_eq!(node.pass(1), Swept::default(), "{packets:?}");
-        let late = Packet::new(TcpAck, BACKEND, CLIENT).frame();
-        assert_eq!(
-            node.egress(&late),
-            Verdict::Pass(late.clone()),
-            "nobody's reply any more"
-        );
+        let states: Vec<_> = node.connections().iter().map(|one| one.state).collect();
+        assert_eq!(states, [state], "{packets:?}");
+        assert_eq!(node.pass(timeout - 1), 1, "{packets:?}");
+        assert_eq!(node.pass(2), 0, "{packets:?}");
+        if state != Closed {
+            let late = Packet::new(TcpAck, BACKEND, CLIENT).frame();
+            assert_eq!(
+                node.egress(&late),
+                Verdict::Pass(late.clone()),
+                "nobody's reply any more"
+            );
+        }
     }
+}
+
+#[test]
+fn a_flow_that_has_lasted_is_remembered_longer() {
+    needs_root!();
+    let timeouts = Timeouts::default();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let exchange = [(true, Transport::Udp), (false, Transport::Udp)];
+    talk(&mut node, &exchange);
+    node.pass(3);
+    talk(&mut node, &exchange);
+    assert_eq!(node.connections()[0].state, Assured);
+    assert_eq!(node.pass(timeouts.udp_stream - 1), 1);
+    assert_eq!(node.pass(2), 0);
 }
 
 #[test]
 fn a_packet_in_either_direction_keeps_both_entries() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
-    talk(
-        &mut node,
-        &[(true, Transport::Udp), (false, Transport::Udp)],
-    );
+    let exchange = [(true, Transport::Udp), (false, Transport::Udp)];
+    talk(&mut node, &exchange);
+    node.pass(3);
+    talk(&mut node, &exchange);
     for from_client in [true, false, false, false, true, true, true] {
-        let swept = node.pass(Timeouts::default().udp_assured);
-        assert_eq!(
-            swept,
-            Swept {
-                kept: 2,
-                removed: 0,
-                ..Swept::default()
-            }
-        );
+        assert_eq!(node.pass(Timeouts::default().udp_stream - 1), 1);
         talk(&mut node, &[(from_client, Transport::Udp)]);
     }
 }
@@ -141,27 +144,15 @@ fn a_syn_after_the_end_of_a_connection_picks_again() {
 }
 
 #[test]
-fn a_sweep_goes_through_a_large_table() {
+fn a_large_table_is_listed_whole() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
     for port in 1..=10_000 {
         let datagram = Packet::new(Transport::Udp, (CLIENT.0, port), FRONTEND);
         node.ingress(&datagram.frame()).passed();
     }
-    assert_eq!(
-        node.pass(1),
-        Swept {
-            kept: 20_000,
-            removed: 0,
-            ..Swept::default()
-        }
-    );
-    assert_eq!(
-        node.pass(30),
-        Swept {
-            kept: 0,
-            removed: 20_000,
-            ..Swept::default()
-        }
-    );
+    let connections = node.connections();
+    let ports: BTreeSet<u16> = connections.iter().map(|one| one.client.port()).collect();
+    assert_eq!((connections.len(), ports.len()), (10_000, 10_000));
+    assert_eq!(node.pass(31), 0);
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     net::IpAddr,
     os::fd::AsFd as _,
     time::Duration,
@@ -9,10 +10,9 @@ use std::{
 
 use nix::libc;
 use shunt::{Agent, ApplyError, Outcome};
-use shunt_datapath::{
-    Conntrack, Datapath, DatapathOptions, LiveConnection, Swept, TableSizes, Timeouts,
-};
+use shunt_datapath::{Datapath, DatapathOptions, LiveConnection, TableSizes};
 use shunt_model::{self, RenderOptions, Renderer};
+use shunt_tests::passing;
 
 use super::{
     test_run::{Ran, Sum, test_run},
@@ -49,7 +49,6 @@ pub(crate) const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
 /// An agent and its programs.
 pub(crate) struct Node {
     agent: Agent,
-    conntrack: Conntrack,
 }
 
 impl Node {
@@ -89,9 +88,8 @@ impl Node {
             node_ips: BTreeSet::from([NODE.into(), NODE_TOO.into(), IpAddr::from(V6::NODE)]),
             ..RenderOptions::default()
         });
-        let mut datapath = Datapath::load(&options).unwrap();
+        let datapath = Datapath::load(&options).unwrap();
         let mut node = Self {
-            conntrack: datapath.take_conntrack().unwrap(),
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
         };
         for event in events {
@@ -153,15 +151,17 @@ impl Node {
         connections
     }
 
-    /// How many connections were removed for room.
+    /// How many connections gave way before their time.
     pub(crate) fn early_drops(&self) -> u64 {
-        self.agent.datapath().connections().early_drops()
+        let drops = self.counters().get("conntrack_early_drop").copied();
+        drops.unwrap_or_default()
     }
 
-    /// Lets time pass and removes the connections that are over.
-    pub(crate) fn pass(&mut self, seconds: u32) -> Swept {
-        self.conntrack.advance(seconds);
-        self.conntrack.sweep(&Timeouts::default()).unwrap()
+    /// Lets time pass; gives how many connections are still remembered.
+    pub(crate) fn pass(&mut self, seconds: u32) -> usize {
+        let ebpf = self.agent.datapath_mut().ebpf_mut();
+        passing::let_pass(|map| passing::of_object(ebpf, map), seconds).unwrap();
+        self.connections().len()
     }
 
     /// What the program at the ingress does with `frame`, and how long the kernel took for it.
@@ -177,7 +177,7 @@ impl Node {
         frame: &[u8],
         context: &[u8],
         sum: Sum,
-    ) -> std::io::Result<(Verdict, Duration)> {
+    ) -> io::Result<(Verdict, Duration)> {
         let program = self.agent.datapath_mut().program(program).unwrap();
         let descriptor = program.fd().unwrap().as_fd();
         let Ran {

@@ -53,7 +53,7 @@ fn both_sides<A: Family>() {
     talk(&mut node, A::LOCAL, &packets);
     assert_eq!(node.counters()["connection"], 1);
     assert_eq!(node.connections().len(), 1);
-    node.pass(Timeouts::default().tcp_established - 1);
+    node.pass(Timeouts::default().tcp_established - 2);
     talk(&mut node, A::LOCAL, &packets[4..]);
 }
 
@@ -131,7 +131,7 @@ fn keep_alive<A: Family>() {
     );
     node.apply(&cluster(Backends::MovedHere));
     for speaker in [CLIENT, BACKEND, CLIENT, CLIENT] {
-        node.pass(Timeouts::default().tcp_established - 1);
+        node.pass(Timeouts::default().tcp_established - 2);
         talk(&mut node, A::LOCAL, &[(speaker, TcpAck)]);
     }
 }

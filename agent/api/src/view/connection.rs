@@ -45,32 +45,40 @@ pub struct End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConnectionState {
-    /// TCP or SCTP, and the backend has not answered.
+    /// TCP, and the client has sent a SYN.
+    SynSent,
+    /// TCP, and the backend has answered it.
+    SynRecv,
+    /// TCP that began without a SYN, and the backend has not answered; SCTP without a COOKIE ACK.
     New,
-    /// TCP or SCTP, and both have spoken.
+    /// TCP or SCTP, and both have shown that they hear each other.
     Established,
     /// TCP, and one side has ended; SCTP, and one side has acknowledged the shutdown.
     Closing,
-    /// TCP or SCTP, and both sides have ended or one has reset.
+    /// TCP, and one side has reset; SCTP, and both sides have ended or one has aborted.
     Closed,
-    /// TCP, and both sides have ended; the backend may hold the source that it was given in the
-    /// client's place.
+    /// TCP, and both sides have ended.
     TimeWait,
     /// UDP, and the backend has not answered.
     Unreplied,
-    /// UDP, and both have spoken.
+    /// UDP, and the backend has answered.
+    Replied,
+    /// UDP, and both have spoken for some time.
     Assured,
 }
 
 impl fmt::Display for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::SynSent => "SYN_SENT",
+            Self::SynRecv => "SYN_RECV",
             Self::New => "NEW",
             Self::Established => "ESTABLISHED",
             Self::Closing => "CLOSING",
             Self::Closed => "CLOSED",
             Self::TimeWait => "TIME_WAIT",
             Self::Unreplied => "UNREPLIED",
+            Self::Replied => "REPLIED",
             Self::Assured => "ASSURED",
         })
     }
@@ -125,12 +133,15 @@ impl From<Connection> for proto::Connection {
             idle_seconds,
         } = connection;
         let state = match state {
+            ConnectionState::SynSent => State::SynSent,
+            ConnectionState::SynRecv => State::SynRecv,
             ConnectionState::New => State::New,
             ConnectionState::Established => State::Established,
             ConnectionState::Closing => State::Closing,
             ConnectionState::Closed => State::Closed,
             ConnectionState::TimeWait => State::TimeWait,
             ConnectionState::Unreplied => State::Unreplied,
+            ConnectionState::Replied => State::Replied,
             ConnectionState::Assured => State::Assured,
         };
         Self {
@@ -164,12 +175,15 @@ impl TryFrom<proto::Connection> for Connection {
             frontend: frontend.try_into()?,
             backend: backend.try_into()?,
             state: match State::try_from(state) {
+                Ok(State::SynSent) => ConnectionState::SynSent,
+                Ok(State::SynRecv) => ConnectionState::SynRecv,
                 Ok(State::New) => ConnectionState::New,
                 Ok(State::Established) => ConnectionState::Established,
                 Ok(State::Closing) => ConnectionState::Closing,
                 Ok(State::Closed) => ConnectionState::Closed,
                 Ok(State::TimeWait) => ConnectionState::TimeWait,
                 Ok(State::Unreplied) => ConnectionState::Unreplied,
+                Ok(State::Replied) => ConnectionState::Replied,
                 Ok(State::Assured) => ConnectionState::Assured,
                 Ok(State::Unspecified) | Err(_) => {
                     return Err(Malformed::Value(state, "state of a connection"));

@@ -1,22 +1,34 @@
-//! The connections as they are listed: one line each, out of the two entries that each has.
+//! The connections as they are listed: one line each, out of the two halves that each has.
 
-use std::{io, net::SocketAddr, os::fd::AsFd as _, sync::Arc};
-
-use aya::{
-    Ebpf,
-    maps::{HashMap, Map, MapData, MapError},
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
-use shunt_common::{ConntrackEntry, ConntrackKey, Direction, V4, V6};
+
+use aya::Ebpf;
+use shunt_common::{
+    V4, V6,
+    connections::{Seeds, Snapshot, Timeouts, Wide},
+};
 
 use crate::{
-    conntrack::{
-        clock::Clock, connection::Connection, conntrack_table::ConntrackTable,
-        early_drops::EarlyDrops, lifetime::ConntrackState,
-    },
+    conntrack::state::ConntrackState,
     error::DatapathError,
-    maps::{family::FromIp, table_use::TableUse},
-    sys::batch::BatchReader,
+    maps::{
+        clock::Clock,
+        connection_table::{Access, ConnectionTable},
+        family::FromIp,
+        kernel_tables,
+        table_use::TableUse,
+    },
 };
+
+/// How many slots are looked at for one piece of a list.
+const PIECE: u32 = 1 << 14;
 
 /// A connection that is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,182 +41,167 @@ pub struct LiveConnection {
     pub frontend: SocketAddr,
     /// Who serves it.
     pub backend: SocketAddr,
-    /// Where it is in its life.
+    /// How far it is.
     pub state: ConntrackState,
-    /// For how long neither side has sent a packet, in seconds of the agent's clock.
+    /// For how long neither side has sent a packet, in seconds.
     pub idle: u32,
 }
 
-/// A way to read the connections beside the collector, which owns them.
+/// A way to read the connections beside the programs.
 #[derive(Debug, Clone)]
 pub struct Connections(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     clock: Clock,
-    v4: ConntrackTable<V4>,
-    v6: ConntrackTable<V6>,
-    early_drops: EarlyDrops,
+    v4: Counted<V4>,
+    v6: Counted<V6>,
+}
+
+/// A table, and how many halves were live in it when it was last counted.
+#[derive(Debug)]
+struct Counted<F> {
+    table: ConnectionTable<F>,
+    used: AtomicU32,
 }
 
 impl Connections {
-    /// Opens the tables a second time.
-    pub(crate) fn open(ebpf: &Ebpf, early_drops: EarlyDrops) -> Result<Self, DatapathError> {
+    /// Opens the tables of the loaded object.
+    pub(crate) fn open(
+        ebpf: &Ebpf,
+        clock: Clock,
+        seeds: Seeds,
+        timeouts: Timeouts,
+    ) -> Result<Self, DatapathError> {
         Ok(Self(Arc::new(Inner {
-            clock: Clock::open(ebpf)?,
-            v4: open(ebpf, &early_drops)?,
-            v6: open(ebpf, &early_drops)?,
-            early_drops,
+            v4: Counted::open(ebpf, seeds, timeouts)?,
+            v6: Counted::open(ebpf, seeds, timeouts)?,
+            clock,
         })))
     }
 
-    /// How many connections were removed for room since this agent began, before their time.
-    pub fn early_drops(&self) -> u64 {
-        self.0.early_drops.get()
+    /// How full the tables were when they were last [counted](Self::count).
+    pub fn table_use(&self) -> [TableUse; 2] {
+        let Inner { clock: _, v4, v6 } = &*self.0;
+        [v4.table_use(), v6.table_use()]
     }
 
-    /// How full the tables are. Reads all of them, which takes milliseconds.
+    /// Counts the connections whose time is not over. Between two pieces of a table, `pause` is
+    /// called, and may end the counting by `false`.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to read.
-    pub fn table_use(&self) -> io::Result<[TableUse; 2]> {
-        Ok([table_use(&self.0.v4)?, table_use(&self.0.v6)?])
+    /// If the kernel's clock cannot be read.
+    pub fn count(&self, mut pause: impl FnMut() -> bool) -> io::Result<()> {
+        let Inner { clock, v4, v6 } = &*self.0;
+        v4.count(clock, &mut pause)?;
+        v6.count(clock, &mut pause)
+    }
+
+    /// Whether no connection is remembered whose time is not over.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel's clock cannot be read.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        let Inner { clock, v4, v6 } = &*self.0;
+        let now = clock.tick()?;
+        Ok(v4.table.live(0, u32::MAX, now).next().is_none()
+            && v6.table.live(0, u32::MAX, now).next().is_none())
     }
 
     /// Begins to list the connections.
     pub fn list(&self) -> ConnectionList {
         ConnectionList {
             tables: Arc::clone(&self.0),
-            v4: Some(BatchReader::new()),
-            v6: Some(BatchReader::new()),
+            v4: 0,
+            v6: 0,
         }
     }
 }
 
-/// Opens a family's table a second time.
-fn open<F: FromIp>(
-    ebpf: &Ebpf,
-    early_drops: &EarlyDrops,
-) -> Result<ConntrackTable<F>, DatapathError> {
-    let name = F::MAPS.conntrack.name;
-    let failed = |source| DatapathError::Map { name, source };
-    let entries = Map::from_map_data(duplicate(ebpf, name)?).map_err(failed)?;
-    let entries = HashMap::try_from(entries).map_err(failed)?;
-    ConntrackTable::new(entries, early_drops.clone()).map_err(failed)
-}
+impl<F: FromIp + Wide> Counted<F> {
+    fn open(ebpf: &Ebpf, seeds: Seeds, timeouts: Timeouts) -> Result<Self, DatapathError> {
+        let map = kernel_tables::array(ebpf, F::MAPS.conntrack)?;
+        Ok(Self {
+            table: ConnectionTable::map(map, Access::Read, seeds, timeouts)?,
+            used: AtomicU32::new(0),
+        })
+    }
 
-fn table_use<F: FromIp>(table: &ConntrackTable<F>) -> io::Result<TableUse> {
-    let mut reader = Reader::<F>::new();
-    let mut used = 0;
-    loop {
-        let (keys, _, last) = reader.next_piece(table.map().fd().as_fd())?;
-        used += keys.len() as u32;
-        if last {
-            return Ok(TableUse {
-                name: F::MAPS.conntrack.shown,
-                used,
-                capacity: table.capacity(),
-            });
+    fn table_use(&self) -> TableUse {
+        TableUse {
+            name: F::MAPS.conntrack.shown,
+            used: self.used.load(Ordering::Relaxed),
+            capacity: self.table.capacity(),
         }
+    }
+
+    fn count(&self, clock: &Clock, pause: &mut impl FnMut() -> bool) -> io::Result<()> {
+        let mut used = 0;
+        for begin in (0..self.table.slots()).step_by(PIECE as usize) {
+            let live = self.table.live(begin, begin + PIECE, clock.tick()?);
+            used += 2 * live.count() as u32;
+            if !pause() {
+                return Ok(());
+            }
+        }
+        self.used.store(used, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The connections in the piece that begins at this place, which goes on to the next; `None`
+    /// at the end.
+    fn piece(&self, begin: &mut u32, clock: &Clock) -> io::Result<Option<Vec<LiveConnection>>> {
+        if *begin >= self.table.slots() {
+            return Ok(None);
+        }
+        let end = begin.saturating_add(PIECE);
+        let now = clock.tick()?;
+        let listed = self.table.live(*begin, end, now).map(|snapshot| {
+            let idle = clock.rate().seconds(snapshot.idle(now));
+            live(&snapshot, idle)
+        });
+        let listed = listed.collect();
+        *begin = end;
+        Ok(Some(listed))
     }
 }
 
-/// A second handle on a map of the object.
-fn duplicate(ebpf: &Ebpf, name: &'static str) -> Result<MapData, DatapathError> {
-    let Map::HashMap(data) = ebpf.map(name).ok_or(DatapathError::Missing(name))? else {
-        return Err(DatapathError::Missing(name));
-    };
-    let failed = |source| DatapathError::Map { name, source };
-    let descriptor = data
-        .fd()
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(|error| failed(MapError::IoError(error)))?;
-    MapData::from_fd(descriptor).map_err(failed)
-}
-
-type Reader<F> = BatchReader<ConntrackKey<F>, ConntrackEntry<F>>;
-
-/// The connections, piece by piece. Between two pieces nothing is held in the kernel, so whoever
-/// reads may take their time.
+/// The connections, piece by piece. Whoever reads may take their time.
 #[derive(Debug)]
 pub struct ConnectionList {
     tables: Arc<Inner>,
-    /// `None` at the end.
-    v4: Option<Reader<V4>>,
-    v6: Option<Reader<V6>>,
+    /// The slots from which on is to be read.
+    v4: u32,
+    v6: u32,
 }
 
 impl ConnectionList {
-    /// Some more connections; `None` at the end.
+    /// Some more connections, if there are any in the next piece; `None` at the end.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to read.
+    /// If the kernel's clock cannot be read.
     pub fn next_piece(&mut self) -> io::Result<Option<Vec<LiveConnection>>> {
-        let Self { tables, v4, v6 } = self;
-        let now = tables.clock.now();
-        match next_piece(&tables.v4, v4, now)? {
-            None => next_piece(&tables.v6, v6, now),
+        let Inner { clock, v4, v6 } = &*self.tables;
+        match v4.piece(&mut self.v4, clock)? {
+            None => v6.piece(&mut self.v6, clock),
             piece => Ok(piece),
         }
     }
 }
 
-/// Some more connections of a family; `None` at the end, of the reader too.
-fn next_piece<F: FromIp>(
-    table: &ConntrackTable<F>,
-    place: &mut Option<Reader<F>>,
-    now: u32,
-) -> io::Result<Option<Vec<LiveConnection>>> {
-    let Some(reader) = place else {
-        return Ok(None);
-    };
-    let (keys, entries, last) = reader.next_piece(table.map().fd().as_fd())?;
-    let mut found = Vec::with_capacity(keys.len() / 2);
-    for (key, entry) in keys.iter().zip(entries) {
-        let connection = Connection::of(key, entry, |key| table.get(key))?;
-        let forward = key.direction == Direction::Original as u8;
-        // With both entries there, the forward one stands for both.
-        if forward || connection.other.is_none() {
-            found.push(live(key, entry, forward, &connection, now));
-        }
-    }
-    if last {
-        *place = None;
-    }
-    Ok(Some(found))
-}
-
-fn live<F: FromIp>(
-    key: &ConntrackKey<F>,
-    entry: &ConntrackEntry<F>,
-    forward: bool,
-    connection: &Connection<F>,
-    now: u32,
-) -> LiveConnection {
+fn live<F: FromIp + Wide>(snapshot: &Snapshot<F>, idle: u32) -> LiveConnection {
     let at = |address, port| SocketAddr::new(F::ip(address), u16::from_be(port));
-    let (arrives, leaves) = (&key.tuple, &entry.translated);
-    let (client, frontend, backend) = if forward {
-        (
-            at(arrives.source, arrives.source_port),
-            at(arrives.destination, arrives.destination_port),
-            at(leaves.destination, leaves.destination_port),
-        )
-    } else {
-        (
-            at(leaves.destination, leaves.destination_port),
-            at(leaves.source, leaves.source_port),
-            at(arrives.source, arrives.source_port),
-        )
-    };
+    let connection = &snapshot.connection;
+    let (client, translated) = (connection.client(), connection.translated());
     LiveConnection {
-        protocol: key.protocol,
-        client,
-        frontend,
-        backend,
-        state: connection.state(),
-        idle: connection.silent(now),
+        protocol: connection.forward.protocol(),
+        client: at(client.source, client.source_port),
+        frontend: at(client.destination, client.destination_port),
+        backend: at(translated.destination, translated.destination_port),
+        state: snapshot.phase().into(),
+        idle,
     }
 }

@@ -1,13 +1,7 @@
-//! The conntrack table: who is in it, for how long, and who makes room.
+//! The connections as people see them: who is in the tables, how far they are, how full those are.
+//! The programs make room and forget by themselves; nothing here changes anything.
 
-pub(crate) mod clock;
-pub(crate) mod collector;
-pub(crate) mod connection;
 pub(crate) mod connections;
-pub(crate) mod conntrack_table;
-pub(crate) mod early_drops;
-pub(crate) mod headroom;
-pub(crate) mod lifetime;
-pub(crate) mod sweep_schedule;
-pub(crate) mod sweeping;
-pub(crate) mod swept;
+pub(crate) mod crowding;
+pub(crate) mod scanner;
+pub(crate) mod state;

@@ -67,9 +67,7 @@ pub(crate) fn shared<T: Pod>(
     map: registry::Map,
 ) -> Result<SharedArray<T>, DatapathError> {
     let name = map.name;
-    let Map::Array(data) = ebpf.map(name).ok_or(DatapathError::Missing(name))? else {
-        return Err(DatapathError::Missing(name));
-    };
+    let data = array(ebpf, map)?;
     let info = data
         .info()
         .map_err(|source| DatapathError::Map { name, source })?;
@@ -78,6 +76,15 @@ pub(crate) fn shared<T: Pod>(
     }
     SharedArray::map(data.fd(), info.max_entries())
         .map_err(|source| DatapathError::Mapping { name, source })
+}
+
+/// An array of the loaded object.
+pub(crate) fn array(ebpf: &Ebpf, map: registry::Map) -> Result<&MapData, DatapathError> {
+    let name = map.name;
+    match ebpf.map(name) {
+        Some(Map::Array(data)) => Ok(data),
+        _ => Err(DatapathError::Missing(name)),
+    }
 }
 
 impl<F: Family> Tables<F> for KernelTables<F> {

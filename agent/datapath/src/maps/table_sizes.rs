@@ -2,7 +2,10 @@
 
 use shunt_common::registry::{self, FamilyMaps, Map, Size};
 
-use crate::maps::families::Families;
+use crate::maps::{
+    connection_table::{capacity_of, slots_for},
+    families::Families,
+};
 
 /// How many entries the tables of each family have.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +16,7 @@ pub struct TableSizes {
     pub slots: u32,
     /// Backends of all services.
     pub backends: u32,
-    /// Conntrack entries, two a connection.
+    /// Conntrack entries, two a connection: halves that find room if all connections are established.
     pub conntrack: u32,
     /// Clients of services with session affinity, counted once for each frontend.
     pub affinity: u32,
@@ -47,6 +50,10 @@ pub struct SizedTable {
 }
 
 impl TableSizes {
+    /// The largest number of conntrack entries: a half is told where the other one is by 25 bits
+    /// (`shunt_common::connections::Link`).
+    pub const MAX_CONNTRACK: u32 = capacity_of(1 << 25);
+
     /// The tables that are not as large as the object says. Those of a family that is not
     /// translated have one entry, as have those for redirecting if nothing `redirects`.
     pub fn tables(&self, families: Families, redirects: bool) -> Vec<SizedTable> {
@@ -85,7 +92,7 @@ impl TableSizes {
             Size::Frontends => Some(frontends),
             Size::Slots => Some(slots),
             Size::Backends => Some(backends),
-            Size::Conntrack => Some(conntrack),
+            Size::Conntrack => Some(slots_for(conntrack)),
             Size::Affinity => Some(affinity),
             Size::SourceRanges => Some(source_ranges),
             Size::Fragments => Some(fragments),
@@ -98,6 +105,12 @@ impl TableSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_table_has_an_index_for_each_slot() {
+        assert_eq!(TableSizes::MAX_CONNTRACK, 22_369_451);
+        assert!(slots_for(TableSizes::MAX_CONNTRACK) <= 1 << 25);
+    }
 
     #[test]
     fn a_family_that_is_not_translated_takes_no_memory() {

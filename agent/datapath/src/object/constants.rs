@@ -3,12 +3,19 @@
 use aya::EbpfLoader;
 use bytemuck::Zeroable as _;
 use ipnet::IpNet;
-use shunt_common::{Cidr, PodCidrs, PortRange, V4, V6, registry};
+use shunt_common::{
+    Cidr, PodCidrs, PortRange, V4, V6,
+    connections::{Seeds, Timeouts},
+    registry,
+};
 
 use crate::{
     error::DatapathError,
-    maps::family::FromIp,
-    object::options::{DatapathOptions, PacketLog},
+    maps::{clock::Rate, connection_table::homes_of, family::FromIp},
+    object::{
+        options::{DatapathOptions, PacketLog},
+        takeover::{Slots, Takeover},
+    },
     sys::raw::Raw,
 };
 
@@ -23,12 +30,20 @@ pub(crate) struct Constants {
     reject_burst: u64,
     /// Not 0: packets to pods of this node go there in one hop.
     redirect: u32,
+    seeds: Raw<Seeds>,
+    timeouts: Raw<Timeouts>,
+    clock_hz: u32,
+    hands_over: u32,
     log_level: u8,
 }
 
 impl Constants {
-    /// Those that `options` lead to.
-    pub(crate) fn of(options: &DatapathOptions) -> Result<Self, DatapathError> {
+    /// Those that `options` lead to, over the tables of this `takeover`.
+    pub(crate) fn of(
+        options: &DatapathOptions,
+        takeover: &Takeover,
+        rate: Rate,
+    ) -> Result<Self, DatapathError> {
         let DatapathOptions {
             pod_cidrs,
             hairpin_v4,
@@ -39,17 +54,22 @@ impl Constants {
             packet_log,
             redirect,
             rejects,
+            timeouts,
             families: _,
             sizes: _,
             pin_dir: _,
         } = options;
         Ok(Self {
-            v4: OfFamily::new(pod_cidrs, *hairpin_v4)?,
-            v6: OfFamily::new(pod_cidrs, *hairpin_v6)?,
+            v4: OfFamily::new(pod_cidrs, *hairpin_v4, takeover.v4)?,
+            v6: OfFamily::new(pod_cidrs, *hairpin_v6, takeover.v6)?,
             snat_ports: Raw(*snat_ports),
             reject_interval: rejects.interval(),
             reject_burst: rejects.burst(),
             redirect: (*redirect).into(),
+            seeds: Raw(takeover.seeds),
+            timeouts: Raw(timeouts.in_ticks(rate)),
+            clock_hz: rate.hz,
+            hands_over: takeover.from as u32,
             log_level: match packet_log {
                 PacketLog::Off => 0,
                 PacketLog::Debug => aya_log::Level::Debug as u8,
@@ -66,6 +86,10 @@ impl Constants {
             reject_interval,
             reject_burst,
             redirect,
+            seeds,
+            timeouts,
+            clock_hz,
+            hands_over,
             log_level,
         } = self;
         v4.set(loader);
@@ -75,6 +99,10 @@ impl Constants {
             .override_global(registry::REJECT_INTERVAL.name, reject_interval, true)
             .override_global(registry::REJECT_BURST.name, reject_burst, true)
             .override_global(registry::REDIRECT.name, redirect, true)
+            .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)
+            .override_global(registry::CONNTRACK_TIMEOUTS.name, timeouts, true)
+            .override_global(registry::CLOCK_HZ.name, clock_hz, true)
+            .override_global(registry::HANDS_OVER.name, hands_over, true)
             .override_global(aya_log::LEVEL, log_level, true);
     }
 }
@@ -83,20 +111,30 @@ impl Constants {
 struct OfFamily<F: FromIp> {
     pod_cidrs: Raw<PodCidrs<F>>,
     hairpin_ip: Raw<F::Address>,
+    conntrack_homes: u32,
+    previous_homes: u32,
 }
 
 impl<F: FromIp> OfFamily<F> {
-    fn new(pod_cidrs: &[IpNet], hairpin_ip: F::Ip) -> Result<Self, DatapathError> {
+    fn new(pod_cidrs: &[IpNet], hairpin_ip: F::Ip, slots: Slots) -> Result<Self, DatapathError> {
         Ok(Self {
             pod_cidrs: Raw(constant_cidrs(pod_cidrs)?),
             hairpin_ip: Raw(F::network_order(hairpin_ip)),
+            conntrack_homes: homes_of(slots.ours),
+            previous_homes: homes_of(slots.previous),
         })
     }
 
     fn set<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
         loader
             .override_global(F::CONSTANTS.pod_cidrs.name, &self.pod_cidrs, true)
-            .override_global(F::CONSTANTS.hairpin_ip.name, &self.hairpin_ip, true);
+            .override_global(F::CONSTANTS.hairpin_ip.name, &self.hairpin_ip, true)
+            .override_global(
+                F::CONSTANTS.conntrack_homes.name,
+                &self.conntrack_homes,
+                true,
+            )
+            .override_global(F::CONSTANTS.previous_homes.name, &self.previous_homes, true);
     }
 }
 

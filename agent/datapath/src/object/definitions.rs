@@ -1,9 +1,7 @@
 //! The maps of the object, as it defines them.
 
 use aya_obj::Object;
-#[cfg(feature = "next-layout")]
-use shunt_common::registry::handover;
-use shunt_common::registry::{self, Kind, Map, Size};
+use shunt_common::registry::{self, FamilyMaps, Kind, Map, Size, handover};
 
 use crate::{
     error::DatapathError,
@@ -19,16 +17,20 @@ use crate::{
 pub(crate) fn layout() -> Result<Layout, DatapathError> {
     let object = parse()?;
     let layout = Layout::new(registry::STATE_LAYOUT, state(&object)?);
-    #[cfg(feature = "next-layout")]
-    let layout = {
-        let families = [handover::FamilyMaps::V4, handover::FamilyMaps::V6];
-        let before = families
-            .into_iter()
-            .map(|family| table(&object, family.previous, false))
-            .collect::<Result<_, _>>()?;
-        layout.after(handover::FROM, before)
-    };
-    Ok(layout)
+    let before = [
+        handover::FamilyMaps::V4.previous,
+        handover::FamilyMaps::V6.previous,
+        // As they are laid out today, and called otherwise: what they are dated by is another clock.
+        handover::before(FamilyMaps::V4.affinity),
+        handover::before(FamilyMaps::V6.affinity),
+        handover::before(FamilyMaps::V4.fragments),
+        handover::before(FamilyMaps::V6.fragments),
+    ];
+    let before = before
+        .into_iter()
+        .map(|map| table(&object, map, false))
+        .collect::<Result<_, _>>()?;
+    Ok(layout.after(handover::FROM, before))
 }
 
 /// The tables of state.
@@ -76,9 +78,10 @@ mod tests {
         ParseError,
     };
     use shunt_common::{
-        AffinityEntry, AffinityKey, Backend, Cell, ConntrackEntry, ConntrackKey, Counter,
-        FragmentEntry, FragmentKey, FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
-        registry::{CLOCK, COUNTERS, FamilyConstants, FamilyMaps},
+        AffinityEntry, AffinityKey, Backend, Cell, Counter, FragmentEntry, FragmentKey,
+        FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
+        connections::{Seeds, Wide},
+        registry::{COUNTERS, DIRECT, FamilyConstants, FamilyMaps, SEEDS},
     };
 
     use super::*;
@@ -100,16 +103,8 @@ mod tests {
     #[test]
     fn the_object_has_the_constants_of_the_registry() {
         let families = [FamilyConstants::V4, FamilyConstants::V6];
-        let families = families
-            .iter()
-            .flat_map(|family| [family.pod_cidrs, family.hairpin_ip]);
-        let shared = [
-            registry::SNAT_PORTS,
-            registry::REJECT_INTERVAL,
-            registry::REJECT_BURST,
-            registry::REDIRECT,
-        ];
-        for constant in families.chain(shared) {
+        let families = families.iter().flat_map(FamilyConstants::all);
+        for constant in families.chain(registry::CONSTANTS) {
             // No constant is this long, and of one that is there that is what is wrong.
             let bytes = [0; 1 << 12];
             let values = HashMap::from([(constant.name, (bytes.as_slice(), true))]);
@@ -122,7 +117,7 @@ mod tests {
     }
 
     /// The sizes of key and value of each map of state.
-    fn sizes_of_family<F: FromIp>(sizes: &mut BTreeMap<&str, (usize, usize)>) {
+    fn sizes_of_family<F: FromIp + Wide>(sizes: &mut BTreeMap<&str, (usize, usize)>) {
         let FamilyMaps {
             frontends,
             cells,
@@ -133,7 +128,7 @@ mod tests {
             fragments,
             node,
             conntrack,
-            searches: _,
+            openings: _,
             arrivals: _,
             hops: _,
         } = F::MAPS;
@@ -157,11 +152,7 @@ mod tests {
                 size_of::<FragmentEntry<F>>(),
             ),
             (node, index, size_of::<NodeIps<F>>()),
-            (
-                conntrack,
-                size_of::<ConntrackKey<F>>(),
-                size_of::<ConntrackEntry<F>>(),
-            ),
+            (conntrack, index, F::SLOT_WORDS * size_of::<u64>()),
         ];
         for (Map { name, .. }, key, value) in of_family {
             sizes.insert(name, (key, value));
@@ -173,7 +164,8 @@ mod tests {
         let mut expected = BTreeMap::new();
         sizes_of_family::<V4>(&mut expected);
         sizes_of_family::<V6>(&mut expected);
-        expected.insert(CLOCK.name, (size_of::<u32>(), size_of::<u32>()));
+        expected.insert(DIRECT.name, (size_of::<u32>(), size_of::<u32>()));
+        expected.insert(SEEDS.name, (size_of::<u32>(), size_of::<Seeds>()));
         expected.insert(COUNTERS.name, (size_of::<u32>(), size_of::<u64>()));
         let layout = state(&parse().unwrap()).unwrap();
         let defined: BTreeMap<&str, (usize, usize)> = layout

@@ -2,20 +2,30 @@
 
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Map, MapData},
+    maps::{Array, Map, MapData},
 };
-use shunt_common::registry;
+use shunt_common::{
+    connections::{Seeds, Timeouts},
+    registry::{
+        self, Size,
+        handover::{self, From},
+    },
+};
 use tracing::warn;
 
 use crate::{
     error::DatapathError,
-    maps::{counters::Counters, kernel_tables, table_sizes::SizedTable},
-    object::{constants::Constants, definitions, options::DatapathOptions, programs::OBJECT},
+    maps::{clock::Rate, counters::Counters, kernel_tables, table_sizes::SizedTable},
+    object::{
+        constants::Constants, definitions, options::DatapathOptions, programs::OBJECT,
+        takeover::Takeover,
+    },
     pins::{
         directory::Pins,
         error::PinError,
         layout::{Found, Layout},
     },
+    sys::raw::Raw,
 };
 
 /// The object with its maps; the kernel has not seen a program of it yet.
@@ -26,8 +36,10 @@ pub(crate) struct Opened {
     pub(crate) counters: Counters,
     /// Where things are pinned, if they are, and how.
     pub(crate) pins: Option<(Pins, Layout)>,
-    /// Whether the version before has to hand over.
-    pub(crate) hands_over: bool,
+    /// Which connection tables it has.
+    pub(crate) takeover: Takeover,
+    /// How many ticks connections may be silent.
+    pub(crate) timeouts: Timeouts,
 }
 
 impl Opened {
@@ -38,32 +50,44 @@ impl Opened {
     /// If the pin directory is in use, or what is pinned there cannot be adopted; if the kernel
     /// lacks a feature, or we a privilege.
     pub(crate) fn new(options: &DatapathOptions) -> Result<Self, DatapathError> {
-        let constants = Constants::of(options)?;
+        let rate = Rate::of_kernel()?;
         let sized = options.sizes.tables(options.families, options.redirect);
         let pins = options.pin_dir.as_deref().map(Pins::open).transpose()?;
         let pins = match pins {
             Some(pins) => Some((pins, definitions::layout()?)),
             None => None,
         };
+        let (found, takeover) = match &pins {
+            Some((pins, layout)) => {
+                let found = layout.check(pins)?;
+                let takeover = Takeover::plan(options, pins, found.hands_over)?;
+                (found, takeover)
+            }
+            None => (Found::default(), Takeover::none(options)?),
+        };
+        let constants = Constants::of(options, &takeover, rate)?;
         let mut loader = EbpfLoader::new();
         constants.set(&mut loader);
         for SizedTable { map, entries } in &sized {
             loader.map_max_entries(map.name, *entries);
         }
-        let mut found = Found::default();
+        for (map, slots) in takeover.tables() {
+            loader.map_max_entries(map.name, slots.ours);
+        }
+        for family in [handover::FamilyMaps::V4, handover::FamilyMaps::V6] {
+            // Until a pinned one takes its place.
+            loader.map_max_entries(family.resized.name, 1);
+        }
         if let Some((pins, layout)) = &pins {
-            found = layout.check(pins)?;
             for map in layout.maps() {
                 if !found.copied.contains(&map.name) {
                     loader.map_pin_path(map.name, pins.map(map.pin));
                 }
             }
-            #[cfg(feature = "next-layout")]
-            if found.hands_over {
-                before::adopt(&mut loader, pins, &sized)?;
-            }
+            adopt_previous(&mut loader, pins, &takeover);
         }
         let mut ebpf = loader.load(OBJECT)?;
+        write_seeds(&mut ebpf, takeover.seeds)?;
         warn_of_kept_sizes(&ebpf, &sized)?;
         let mut counters = Counters::new(kernel_tables::take(&mut ebpf, registry::COUNTERS)?);
         if let Some((pins, _)) = &pins
@@ -75,9 +99,36 @@ impl Opened {
             ebpf,
             counters,
             pins,
-            hands_over: found.hands_over,
+            takeover,
+            timeouts: options.timeouts.in_ticks(rate),
         })
     }
+}
+
+/// Has the loader adopt the tables that hand over, and put ours where it does not stand in their way.
+fn adopt_previous(loader: &mut EbpfLoader<'_>, pins: &Pins, takeover: &Takeover) {
+    let families = [handover::FamilyMaps::V4, handover::FamilyMaps::V6];
+    for ((ours, _), family) in takeover.tables().into_iter().zip(families) {
+        loader.map_pin_path(ours.name, pins.map(&takeover.pin(ours)));
+        let previous = match takeover.from {
+            From::Nothing => continue,
+            From::Hash => family.previous,
+            From::Array => family.resized,
+        };
+        let path = pins.map(previous.pin);
+        if path.exists() {
+            loader.map_pin_path(previous.name, path);
+        }
+    }
+}
+
+/// Leaves the seeds to the next agent.
+fn write_seeds(ebpf: &mut Ebpf, seeds: Seeds) -> Result<(), DatapathError> {
+    let name = registry::SEEDS.name;
+    let failed = |source| DatapathError::Map { name, source };
+    let map = ebpf.map_mut(name).ok_or(DatapathError::Missing(name))?;
+    let mut array = Array::<_, Raw<Seeds>>::try_from(map).map_err(failed)?;
+    array.set(0, Raw(seeds), 0).map_err(failed)
 }
 
 /// Pins the counters in place of those that do not fit, with what these counted.
@@ -91,48 +142,14 @@ fn copy_counters(counters: &mut Counters, pins: &Pins) -> Result<(), PinError> {
     pins.replace_map(name, counters.table())
 }
 
-#[cfg(feature = "next-layout")]
-mod before {
-    //! The tables of the version before, of which ours are to have the room.
-
-    use aya::{EbpfLoader, maps::MapInfo};
-    use shunt_common::registry::{FamilyMaps, Map, handover};
-
-    use crate::{
-        maps::table_sizes::SizedTable,
-        pins::{directory::Pins, error::PinError},
-    };
-
-    /// Has the loader adopt them where they are pinned.
-    pub(super) fn adopt(
-        loader: &mut EbpfLoader<'_>,
-        pins: &Pins,
-        sized: &[SizedTable],
-    ) -> Result<(), PinError> {
-        let families = [
-            (handover::FamilyMaps::V4.previous, FamilyMaps::V4.conntrack),
-            (handover::FamilyMaps::V6.previous, FamilyMaps::V6.conntrack),
-        ];
-        for (previous, ours) in families {
-            let path = pins.map(previous.pin);
-            if !path.exists() {
-                continue;
-            }
-            let info = MapInfo::from_pin(&path)
-                .map_err(PinError::object("looking at the table", &path))?;
-            loader.map_pin_path(previous.name, path);
-            let asked = |map: Map| sized.iter().find(|table| table.map == map);
-            let entries = asked(ours).map_or(0, |table| table.entries);
-            loader.map_max_entries(ours.name, entries.max(info.max_entries()));
-        }
-        Ok(())
-    }
-}
-
 /// A pinned table has the size that it was made with, and the tables' contents are worth more
 /// than a new size.
 fn warn_of_kept_sizes(ebpf: &Ebpf, sized: &[SizedTable]) -> Result<(), DatapathError> {
-    for SizedTable { map, entries } in sized {
+    // Connections move to a table of the new size.
+    for SizedTable { map, entries } in sized
+        .iter()
+        .filter(|table| table.map.size != Size::Conntrack)
+    {
         let name = map.name;
         let (Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) | Map::LruHashMap(data)) =
             ebpf.map(name).ok_or(DatapathError::Missing(name))?

@@ -10,7 +10,7 @@ use shunt_common::PortRange;
 
 use crate::{
     maps::{families::Families, table_sizes::TableSizes},
-    object::reject_limit::RejectLimit,
+    object::{reject_limit::RejectLimit, timeouts::Timeouts},
 };
 
 /// How much the programs say of packets, through aya-log.
@@ -46,9 +46,11 @@ pub struct DatapathOptions {
     pub redirect: bool,
     /// How often clients are told that nothing serves them.
     pub rejects: RejectLimit,
+    /// How long connections are remembered.
+    pub timeouts: Timeouts,
     /// The families that are translated.
     pub families: Families,
-    /// Table sizes. Tables that are pinned already keep theirs.
+    /// Table sizes. Tables that are pinned already keep theirs, but for those of connections.
     pub sizes: TableSizes,
     /// Where tables, programs and links are pinned, so that they outlive the agent.
     pub pin_dir: Option<PathBuf>,
@@ -73,6 +75,7 @@ impl Default for DatapathOptions {
             packet_log: PacketLog::Off,
             redirect: false,
             rejects: RejectLimit::default(),
+            timeouts: Timeouts::default(),
             families: Families::default(),
             sizes: TableSizes::default(),
             pin_dir: None,

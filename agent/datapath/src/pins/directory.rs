@@ -91,12 +91,23 @@ impl Pins {
     /// Pins a table in place of the one that has the name, if any.
     pub(crate) fn replace_map(&self, name: &str, table: &MapData) -> Result<(), PinError> {
         let path = self.map(name);
-        let new = self.map(&format!("{name}-new"));
+        let new = self.map(&draft(name));
         remove(&new)?;
         table
             .pin(&new)
             .map_err(PinError::object("pinning the table", &new))?;
         fs::rename(&new, &path).map_err(PinError::io("replacing the table", &path))
+    }
+
+    /// Gives a table the name of another one, which loses it.
+    pub(crate) fn rename_map(&self, from: &str, to: &str) -> Result<(), PinError> {
+        let to = self.map(to);
+        fs::rename(self.map(from), &to).map_err(PinError::io("replacing the table", &to))
+    }
+
+    /// Removes the pin of a table; one that is not there is no error.
+    pub(crate) fn remove_map(&self, name: &str) -> Result<(), PinError> {
+        remove(&self.map(name))
     }
 
     /// Removes the tables that are not to be `kept`, by name. Gives how many they were.
@@ -127,6 +138,11 @@ impl Pins {
             .map_err(PinError::object("pinning the program", &new))?;
         fs::rename(&new, &path).map_err(PinError::io("replacing the program", &path))
     }
+}
+
+/// As a table is pinned that is to take the place of the one with this name.
+pub(crate) fn draft(name: &str) -> String {
+    format!("{name}-new")
 }
 
 /// What the name of a link says: the inode of a network namespace, the index of an interface in

@@ -85,7 +85,6 @@ impl Layout {
 
     /// As this, and the version before can hand over, in which these `tables` are laid out as is
     /// said here.
-    #[cfg(feature = "next-layout")]
     #[must_use]
     pub(crate) fn after(self, version: u64, tables: Vec<TableLayout>) -> Self {
         Self {
@@ -170,7 +169,6 @@ impl Layout {
     }
 }
 
-#[cfg(feature = "next-layout")]
 impl Layout {
     /// Says of what is pinned that it is of this version.
     ///

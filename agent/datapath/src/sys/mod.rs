@@ -3,7 +3,9 @@
 pub(crate) mod batch;
 pub(crate) mod grace;
 pub(crate) mod heap;
+pub(crate) mod jiffies;
 pub(crate) mod link_type;
 pub(crate) mod log_watch;
 pub(crate) mod raw;
 pub(crate) mod shared_array;
+pub(crate) mod shared_words;

@@ -22,8 +22,10 @@ pub(crate) struct SizeArgs {
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().backends)]
     max_backends: u32,
 
-    /// How many conntrack entries each address family can have, two for each connection
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack)]
+    /// How many conntrack entries each address family can have, two for each connection, if all
+    /// connections are established
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().conntrack,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(TableSizes::MAX_CONNTRACK)))]
     max_conntrack: u32,
 
     /// How many clients of services with session affinity are remembered in each address family,

@@ -1,0 +1,296 @@
+//! What of the pinned connection tables this agent goes on with, and what it takes from those that
+//! are not as its own are to be.
+
+use std::{fs::File, io::Read as _};
+
+use aya::maps::{Array, Map, MapData, MapInfo};
+use bytemuck::Zeroable as _;
+use shunt_common::{
+    ConntrackKey, V4, V6,
+    connections::{Seeds, Timeouts, Wide},
+    registry::{
+        self, FamilyMaps,
+        handover::{self, From},
+    },
+    version_3,
+};
+use tracing::warn;
+
+use crate::{
+    error::DatapathError,
+    maps::{
+        clock::Clock,
+        connection_table::{Access, ConnectionTable, capacity_of, slots_for},
+        family::FromIp,
+    },
+    object::options::DatapathOptions,
+    pins::{
+        directory::{Pins, draft},
+        error::PinError,
+    },
+    sys::{batch::BatchReader, raw::Raw},
+};
+
+/// How many slots a family's tables have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slots {
+    /// Our table.
+    pub(crate) ours: u32,
+    /// The one that hands over; 1 if none does.
+    pub(crate) previous: u32,
+}
+
+/// The tables of connections, and which of them hand over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Takeover {
+    /// What hands over. Both families do, or neither.
+    pub(crate) from: From,
+    /// The tables of IPv4.
+    pub(crate) v4: Slots,
+    /// The tables of IPv6.
+    pub(crate) v6: Slots,
+    /// By which connections are found.
+    pub(crate) seeds: Seeds,
+}
+
+/// What is known before any table is opened.
+struct Found<'a> {
+    pins: &'a Pins,
+    options: &'a DatapathOptions,
+    seeds: Seeds,
+    timeouts: Timeouts,
+    /// The tick.
+    now: u32,
+}
+
+impl Takeover {
+    /// Nothing is pinned.
+    pub(crate) fn none(options: &DatapathOptions) -> Result<Self, DatapathError> {
+        let of_family = |is_translated| Slots {
+            ours: asked(options, is_translated),
+            previous: 1,
+        };
+        Ok(Self {
+            from: From::Nothing,
+            v4: of_family(options.families.ipv4),
+            v6: of_family(options.families.ipv6),
+            seeds: random_seeds()?,
+        })
+    }
+
+    /// What to do with what is pinned; `from_hash`: it is of the version before.
+    pub(crate) fn plan(
+        options: &DatapathOptions,
+        pins: &Pins,
+        from_hash: bool,
+    ) -> Result<Self, DatapathError> {
+        let clock = Clock::open()?;
+        let found = Found {
+            pins,
+            options,
+            seeds: match pinned_seeds(pins)? {
+                Some(seeds) => seeds,
+                None => random_seeds()?,
+            },
+            timeouts: options.timeouts.in_ticks(clock.rate()),
+            now: clock.tick().map_err(DatapathError::Clock)?,
+        };
+        let (ipv4, ipv6) = (options.families.ipv4, options.families.ipv6);
+        let (from, v4, v6);
+        if from_hash {
+            from = From::Hash;
+            v4 = found.after_hash::<V4>(handover::FamilyMaps::V4.previous, ipv4)?;
+            v6 = found.after_hash::<V6>(handover::FamilyMaps::V6.previous, ipv6)?;
+        } else {
+            v4 = found.after_array::<V4>(ipv4)?;
+            v6 = found.after_array::<V6>(ipv6)?;
+            let changes = |slots: Slots| slots.ours != slots.previous;
+            from = if changes(v4) || changes(v6) {
+                From::Array
+            } else {
+                From::Nothing
+            };
+        }
+        let takeover = Self {
+            from,
+            v4,
+            v6,
+            seeds: found.seeds,
+        };
+        for (map, slots) in takeover.tables() {
+            takeover.remove_misfit(pins, map, slots)?;
+        }
+        Ok(takeover)
+    }
+
+    /// Each family's table and its sizes.
+    pub(crate) const fn tables(&self) -> [(registry::Map, Slots); 2] {
+        [
+            (FamilyMaps::V4.conntrack, self.v4),
+            (FamilyMaps::V6.conntrack, self.v6),
+        ]
+    }
+
+    /// As our table is pinned until nothing has to hand over to it.
+    pub(crate) fn pin(&self, map: registry::Map) -> String {
+        match self.from {
+            From::Array => draft(map.pin),
+            From::Nothing | From::Hash => map.pin.to_owned(),
+        }
+    }
+
+    /// Removes what is left of a handover to a table of another size. Who has it still has the table
+    /// that it would have followed.
+    fn remove_misfit(
+        &self,
+        pins: &Pins,
+        map: registry::Map,
+        slots: Slots,
+    ) -> Result<(), DatapathError> {
+        let pin = self.pin(map);
+        if let Some(info) = info(pins, &pin)?
+            && info.max_entries() != slots.ours
+        {
+            pins.remove_map(&pin)?;
+        }
+        Ok(())
+    }
+}
+
+impl Found<'_> {
+    /// The sizes after a hash of the version before.
+    fn after_hash<F: FromIp + Wide>(
+        &self,
+        previous: registry::Map,
+        is_translated: bool,
+    ) -> Result<Slots, DatapathError> {
+        let asked = asked(self.options, is_translated);
+        let Some(info) = info(self.pins, previous.pin)? else {
+            return Ok(Slots {
+                ours: asked,
+                previous: 1,
+            });
+        };
+        let before = slots_for(info.max_entries());
+        let ours = self.enough::<F>(asked, before, || self.in_hash::<F>(previous))?;
+        Ok(Slots { ours, previous: 1 })
+    }
+
+    /// The sizes after a table of this version.
+    fn after_array<F: FromIp + Wide>(&self, is_translated: bool) -> Result<Slots, DatapathError> {
+        let asked = asked(self.options, is_translated);
+        let Some(info) = info(self.pins, F::MAPS.conntrack.pin)? else {
+            return Ok(Slots {
+                ours: asked,
+                previous: asked,
+            });
+        };
+        let previous = info.max_entries();
+        let ours = if is_translated {
+            self.enough::<F>(asked, previous, || self.in_array::<F>())?
+        } else {
+            // What it has goes on.
+            previous
+        };
+        Ok(Slots { ours, previous })
+    }
+
+    /// What was asked for, unless a table that has become smaller had no room for what is there.
+    fn enough<F: FromIp>(
+        &self,
+        asked: u32,
+        before: u32,
+        live: impl FnOnce() -> Result<u32, DatapathError>,
+    ) -> Result<u32, DatapathError> {
+        if asked >= before {
+            return Ok(asked);
+        }
+        let live = live()?;
+        if live <= capacity_of(asked) {
+            return Ok(asked);
+        }
+        warn!(
+            "the table {} has {live} entries in use, more than the {} that were asked for: it keeps \
+             its room for {}",
+            F::MAPS.conntrack.name,
+            capacity_of(asked),
+            capacity_of(before),
+        );
+        Ok(before)
+    }
+
+    /// How many entries a hash has.
+    fn in_hash<F: FromIp>(&self, map: registry::Map) -> Result<u32, DatapathError> {
+        let data = open(self.pins, map.pin)?;
+        let mut reader = BatchReader::<ConntrackKey<F>, version_3::ConntrackEntry<F>>::new();
+        let mut count = 0;
+        loop {
+            use std::os::fd::AsFd as _;
+            let (keys, _, last) =
+                reader
+                    .next_piece(data.fd().as_fd())
+                    .map_err(|source| DatapathError::Mapping {
+                        name: map.name,
+                        source,
+                    })?;
+            count += keys.len() as u32;
+            if last {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// How many halves a table has whose time is not over.
+    fn in_array<F: FromIp + Wide>(&self) -> Result<u32, DatapathError> {
+        let data = open(self.pins, F::MAPS.conntrack.pin)?;
+        let table = ConnectionTable::<F>::map(&data, Access::Read, self.seeds, self.timeouts)?;
+        Ok(2 * table.live(0, u32::MAX, self.now).count() as u32)
+    }
+}
+
+/// How many slots were asked for.
+const fn asked(options: &DatapathOptions, is_translated: bool) -> u32 {
+    if is_translated {
+        slots_for(options.sizes.conntrack)
+    } else {
+        1
+    }
+}
+
+fn info(pins: &Pins, pin: &str) -> Result<Option<MapInfo>, DatapathError> {
+    let path = pins.map(pin);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let info = MapInfo::from_pin(&path).map_err(PinError::object("looking at the table", &path))?;
+    Ok(Some(info))
+}
+
+fn open(pins: &Pins, pin: &str) -> Result<MapData, DatapathError> {
+    let path = pins.map(pin);
+    Ok(MapData::from_pin(&path).map_err(PinError::object("opening the table", &path))?)
+}
+
+/// The words that an earlier agent chose; `None` if none has, or it died before it had written them.
+fn pinned_seeds(pins: &Pins) -> Result<Option<Seeds>, DatapathError> {
+    let map = registry::SEEDS;
+    if !pins.map(map.pin).exists() {
+        return Ok(None);
+    }
+    let failed = |source| DatapathError::Map {
+        name: map.name,
+        source,
+    };
+    let array =
+        Array::<_, Raw<Seeds>>::try_from(Map::Array(open(pins, map.pin)?)).map_err(failed)?;
+    let Raw(seeds) = array.get(&0, 0).map_err(failed)?;
+    Ok((seeds != Seeds::zeroed()).then_some(seeds))
+}
+
+fn random_seeds() -> Result<Seeds, DatapathError> {
+    let mut seeds = Seeds::zeroed();
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(bytemuck::bytes_of_mut(&mut seeds)))
+        .map_err(DatapathError::Random)?;
+    Ok(seeds)
+}

@@ -1,0 +1,163 @@
+//! A connection as it is at one instant, for whoever lists it, or carries it to another table.
+
+use super::{
+    Connection, Facts, Half, Key, Link, Memory, Meta, Pair, Phase, Refused, Role, Slot, Table,
+    Times, Wide, observe::mark, pair::TRIES, slot::place,
+};
+
+/// What was seen of one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// The bits of [`Meta`].
+    pub bits: u16,
+    /// The tick of the last packet.
+    pub last: u32,
+}
+
+/// A connection as it was at one instant.
+#[derive(Debug, Clone, Copy)]
+pub struct Snapshot<F: Wide> {
+    /// What it was opened with.
+    pub connection: Connection<F>,
+    /// What was seen of the client.
+    pub forward: Seen,
+    /// What was seen of the backend.
+    pub reply: Seen,
+    /// The reply half's mark, see [`Facts`].
+    pub mark: u32,
+}
+
+impl<F: Wide> Snapshot<F> {
+    /// How far it is.
+    pub fn phase(&self) -> Phase {
+        let protocol = self.connection.forward.protocol();
+        let meta =
+            |role, bits| Meta(0).pending(protocol, role, self.connection.keeps_client(), bits);
+        Phase::of(
+            meta(Role::Forward, self.forward.bits),
+            meta(Role::Reply, self.reply.bits),
+        )
+    }
+
+    /// How many ticks ago either side was heard.
+    pub fn idle(&self, now: u32) -> u32 {
+        let idle = |seen: Seen| Times::new(seen.last, 0, 0).idle(now);
+        idle(self.forward).min(idle(self.reply))
+    }
+
+    /// Whether it is the same translation as `other`, if they are of the same client.
+    pub fn is_of(&self, other: &Connection<F>) -> bool {
+        self.connection.reply == other.reply
+    }
+}
+
+impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
+    /// The connection whose forward half is in this slot, whether its time is over or not; `None` if
+    /// there is none, or it has changed hands while it was read.
+    pub fn snapshot(&self, index: u32) -> Option<Snapshot<F>> {
+        let slot = self.memory.slot(index)?;
+        let meta = Meta(slot.load(place::META));
+        if !meta.is_live() || meta.role() != Role::Forward {
+            return None;
+        }
+        let pair = self.pair(Half { index, slot, meta })?;
+        let key = |half: &Half<M::Slot>| Key::of_slot(half.slot);
+        let facts = Facts(slot.load(place::FACTS));
+        let seen = |half: &Half<M::Slot>| Seen {
+            bits: half.meta.seen(),
+            last: Times(half.slot.load(place::TIMES)).last_seen(),
+        };
+        let snapshot = Snapshot {
+            connection: Connection {
+                forward: key(&pair.forward),
+                reply: key(&pair.reply),
+                seen: meta.seen() & Meta::OPENED,
+                generation: Link(slot.load(place::LINK)).generation(),
+                backend: facts.backend(),
+                service: facts.service(),
+            },
+            forward: seen(&pair.forward),
+            reply: seen(&pair.reply),
+            mark: Facts(pair.reply.slot.load(place::FACTS)).mark(),
+        };
+        let is_there =
+            |half: &Half<M::Slot>| Meta(half.slot.load(place::META)).is_same_half(half.meta);
+        (is_there(&pair.forward) && is_there(&pair.reply)).then_some(snapshot)
+    }
+
+    /// Whether its time is over.
+    pub fn is_expired(&self, snapshot: &Snapshot<F>, now: u32) -> bool {
+        snapshot.idle(now) > self.timeouts.of(snapshot.phase())
+    }
+
+    /// The connection with this forward half, and the index of the slot that it is in.
+    pub fn snapshot_of(&self, forward: &Key<F>) -> Option<(u32, Snapshot<F>)> {
+        let index = self.find_half(forward)?.index;
+        let snapshot = self.snapshot(index)?;
+        (snapshot.connection.forward == *forward).then_some((index, snapshot))
+    }
+
+    /// Ends a connection, unless another one has its tuple meanwhile; gives whether it did.
+    pub fn end_snapshot(&self, snapshot: &Snapshot<F>) -> bool {
+        self.pair_of(&snapshot.connection)
+            .is_some_and(|pair| self.end(&pair))
+    }
+
+    /// The two halves with these keys, if they are of one connection.
+    fn pair_of(&self, connection: &Connection<F>) -> Option<Pair<M::Slot>> {
+        let pair = self.pair(self.find_half(&connection.forward)?)?;
+        (Key::of_slot(pair.reply.slot) == connection.reply).then_some(pair)
+    }
+
+    /// Enters a connection as it is in another table.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn carry(&self, snapshot: &Snapshot<F>, now: u32) -> Result<(), Refused> {
+        let connection = Connection {
+            // What both halves have from the begin, so that it does not give way meanwhile.
+            seen: snapshot.forward.bits & (Meta::OPENED | Meta::ASSURED),
+            ..snapshot.connection
+        };
+        self.open(&connection, now)?;
+        if let Some(pair) = self.pair_of(&connection) {
+            // Their own date is that of their entering.
+            date(pair.forward.slot, snapshot.forward.last);
+            date(pair.reply.slot, snapshot.reply.last);
+        }
+        self.absorb(snapshot);
+        Ok(())
+    }
+
+    /// Takes over what has been seen of a connection in another table, if it is here too.
+    pub fn absorb(&self, other: &Snapshot<F>) {
+        let Some(pair) = self.pair_of(&other.connection) else {
+            return;
+        };
+        let Pair { forward, reply } = pair;
+        for (half, seen) in [(forward, other.forward), (reply, other.reply)] {
+            mark(half, seen.bits, 0);
+            let times = Times(half.slot.load(place::TIMES));
+            if Times::new(seen.last, 0, 0).idle(times.last_seen()) == 0 {
+                date(half.slot, seen.last);
+            }
+        }
+        let facts = Facts(reply.slot.load(place::FACTS));
+        if facts.is_of_reply() && facts.mark() != other.mark {
+            reply
+                .slot
+                .exchange(place::FACTS, facts.0, facts.with_mark(other.mark).0);
+        }
+    }
+}
+
+/// Dates a half, whatever packets do to it meanwhile.
+fn date<S: Slot>(slot: S, last: u32) {
+    for _ in 0..TRIES {
+        let times = Times(slot.load(place::TIMES));
+        if slot.exchange(place::TIMES, times.0, times.at(last).0) {
+            return;
+        }
+    }
+}
