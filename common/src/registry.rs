@@ -114,6 +114,10 @@ pub struct FamilyMaps {
     pub arrivals: Map,
     /// The ways to pods of this node.
     pub hops: Map,
+    /// Where packets came in of late by the way that replies to them take.
+    pub origins: Map,
+    /// The packets that go through the stack half translated.
+    pub halfway: Map,
 }
 
 /// The constants of one address family.
@@ -152,6 +156,8 @@ macro_rules! family_maps {
             searches "SEARCHES" "searches" Scratch Fixed,
             arrivals "ARRIVALS" "arrivals" Scratch Fixed,
             hops "HOPS" "hops" Scratch Redirect,
+            origins "ORIGINS" "origins" Scratch Fixed,
+            halfway "HALFWAY" "halfway" Scratch Fixed,
         }
     };
 }
@@ -164,7 +170,7 @@ impl FamilyMaps {
 
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Map; 12] {
+    pub const fn all(&self) -> [Map; 14] {
         let Self {
             frontends,
             cells,
@@ -178,6 +184,8 @@ impl FamilyMaps {
             searches,
             arrivals,
             hops,
+            origins,
+            halfway,
         } = *self;
         [
             frontends,
@@ -192,6 +200,8 @@ impl FamilyMaps {
             searches,
             arrivals,
             hops,
+            origins,
+            halfway,
         ]
     }
 }
@@ -236,6 +246,8 @@ pub const CLOCK: Map = both("CLOCK", "clock", Kind::State, Size::Fixed);
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
 /// The interfaces to whose other ends packets may be handed.
 pub const PEERS: Map = both("PEERS", "peers", Kind::Setting, Size::Redirect);
+/// The interfaces that have the programs.
+pub const ATTACHED: Map = both("ATTACHED", "attached", Kind::Setting, Size::Fixed);
 /// When the next rejection is due.
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// What a CPU asks the kernel for a route with.
@@ -244,7 +256,9 @@ pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
 pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
 
 /// The maps of both families.
-pub const SHARED: [Map; 6] = [CLOCK, COUNTERS, PEERS, REJECTIONS, LOOKUPS, PACKET_LOG];
+pub const SHARED: [Map; 7] = [
+    CLOCK, COUNTERS, PEERS, ATTACHED, REJECTIONS, LOOKUPS, PACKET_LOG,
+];
 
 /// The source ports that connections are given.
 pub const SNAT_PORTS: Constant = Constant { name: "SNAT_PORTS" };

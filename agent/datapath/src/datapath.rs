@@ -18,8 +18,8 @@ use crate::{
     error::{DatapathError, TableError},
     handover::steps::Handover,
     maps::{
-        counters::Counters, kernel_tables::KernelTables, node_table::NodeTable, peers::Peers,
-        table_use::TableUse,
+        attached::Attached, counters::Counters, kernel_tables::KernelTables, node_table::NodeTable,
+        peers::Peers, table_use::TableUse,
     },
     object::{
         loaded::Loaded,
@@ -43,6 +43,7 @@ pub struct Datapath {
     conntrack: Option<Conntrack>,
     connections: Connections,
     counters: Arc<Counters>,
+    attached: Attached,
     peers: Option<Peers>,
     /// How what is pinned is laid out, if anything is.
     layout: Option<Layout>,
@@ -103,6 +104,7 @@ impl Datapath {
             conntrack: Some(Conntrack::take(&mut ebpf, &early_drops)?),
             connections,
             counters: Arc::new(counters),
+            attached: Attached::take(&mut ebpf)?,
             peers: options
                 .redirect
                 .then(|| Peers::take(&mut ebpf))
@@ -220,6 +222,7 @@ impl Datapath {
     /// earlier agent attached stays. To be called whenever interfaces change.
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<String>, all: bool) {
         self.attachments.reconcile(&mut self.object, wanted, all);
+        self.attached.set(&self.attachments.indexes());
         // Packets are handed to the pods behind these only.
         if let Some(peers) = &mut self.peers {
             peers.set(&self.attachments.indexes());

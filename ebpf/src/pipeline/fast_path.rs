@@ -10,7 +10,7 @@ use shunt_common::{ConntrackEntry, ConntrackKey, Counter, Direction, Hook, TCP, 
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    forward::redirect,
+    forward::{redirect, stack},
     lb::frontend,
     maps::{
         addresses::{are_pods_no_frontends, is_of_pod, is_snat_ip},
@@ -90,6 +90,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     };
     let (direction, entry) = match action {
         Action::Translate(direction, entry) => (direction, entry),
+        Action::Pass if hook == Hook::Egress && stack::is_halfway(context) => return None,
         Action::Pass => return Some(Verdict::PASS),
         Action::General => return None,
     };

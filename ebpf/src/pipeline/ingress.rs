@@ -6,7 +6,10 @@ use shunt_common::{Counter, Direction, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    forward::icmp_error::send_error,
+    forward::{
+        admission::{check_hops, check_source},
+        icmp_error::send_error,
+    },
     lb::frontend::{self, Lookup},
     maps::{
         addresses::is_on_this_node,
@@ -16,7 +19,7 @@ use crate::{
     },
     nat::{
         conntrack::{self, Found},
-        create::create,
+        create::{create, source_for},
         fragments, reverse,
     },
     packet::{
@@ -92,18 +95,30 @@ fn translate_request<F: Program<C>, C: Access>(
     match frontend::select(packet) {
         Lookup::NotAFrontend => Err(Verdict::PASS),
         Lookup::Dropped(reason) => Err(drop_packet(context, reason)),
-        Lookup::Rejected => Err(send_error(
-            IcmpError::PortUnreachable,
-            context,
-            packet,
-            Counter::RejectNoBackend,
-        )),
-        Lookup::Backend(choice) => create(packet, &choice, translated)
-            .map_err(|reason| drop_packet(context, reason))
-            .inspect(|()| {
-                count(Counter::Connection);
-                debug!(context, "connection to backend {}", choice.index);
-            }),
+        Lookup::Rejected => {
+            check_source(context, packet)?;
+            Err(send_error(
+                IcmpError::PortUnreachable,
+                context,
+                packet,
+                Counter::RejectNoBackend,
+            ))
+        }
+        Lookup::Backend(choice) => {
+            let source = source_for(packet.tuple.source, choice.backend)
+                .map_err(|reason| drop_packet(context, reason))?;
+            // Before it takes a port: nobody but us judges a packet that does not keep its source.
+            if source != packet.tuple.source {
+                check_source(context, packet)?;
+                check_hops(context, packet)?;
+            }
+            create(packet, &choice, &source, translated)
+                .map_err(|reason| drop_packet(context, reason))
+                .inspect(|()| {
+                    count(Counter::Connection);
+                    debug!(context, "connection to backend {}", choice.index);
+                })
+        }
     }
 }
 

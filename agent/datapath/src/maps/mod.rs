@@ -1,5 +1,6 @@
 //! The kernel's maps: what they are called, how large they are, how they are read and written.
 
+pub(crate) mod attached;
 pub(crate) mod counted;
 pub(crate) mod counters;
 pub(crate) mod families;
