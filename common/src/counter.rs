@@ -47,6 +47,8 @@ pub enum Counter {
     PassHeaders,
     /// Passed untouched: shorter than its headers say.
     PassTruncated,
+    /// A connection was given up before its time, for a new one.
+    ConntrackEarlyDrop,
     /// Dropped: no router takes on a packet from this source (loopback, broadcast, multicast,
     /// unspecified, IPv6 link-local).
     DropMartian,
@@ -59,7 +61,7 @@ pub enum Counter {
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -80,6 +82,7 @@ impl Counter {
         Self::PassFragment,
         Self::PassHeaders,
         Self::PassTruncated,
+        Self::ConntrackEarlyDrop,
         Self::DropMartian,
         Self::DropSourceRoute,
         Self::ThroughStack,
@@ -108,6 +111,7 @@ impl Counter {
             Self::PassFragment => "pass_fragment",
             Self::PassHeaders => "pass_headers",
             Self::PassTruncated => "pass_truncated",
+            Self::ConntrackEarlyDrop => "conntrack_early_drop",
             Self::DropMartian => "drop_martian",
             Self::DropSourceRoute => "drop_source_route",
             Self::ThroughStack => "through_stack",

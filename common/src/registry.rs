@@ -109,7 +109,7 @@ pub struct FamilyMaps {
     /// Connections.
     pub conntrack: Map,
     /// What a CPU keeps while it opens a connection.
-    pub searches: Map,
+    pub openings: Map,
     /// What a CPU keeps of the packet that it is at.
     pub arrivals: Map,
     /// The ways to pods of this node.
@@ -153,7 +153,7 @@ macro_rules! family_maps {
             fragments "FRAGMENTS" "fragments" State Fragments,
             node "NODE" "node" State Fixed,
             conntrack "CONNTRACK" conntrack_version "conntrack" State Conntrack,
-            searches "SEARCHES" "searches" Scratch Fixed,
+            openings "OPENINGS" "openings" Scratch Fixed,
             arrivals "ARRIVALS" "arrivals" Scratch Fixed,
             hops "HOPS" "hops" Scratch Redirect,
             origins "ORIGINS" "origins" Scratch Fixed,
@@ -181,7 +181,7 @@ impl FamilyMaps {
             fragments,
             node,
             conntrack,
-            searches,
+            openings,
             arrivals,
             hops,
             origins,
@@ -197,7 +197,7 @@ impl FamilyMaps {
             fragments,
             node,
             conntrack,
-            searches,
+            openings,
             arrivals,
             hops,
             origins,
@@ -238,9 +238,11 @@ const fn both(name: &'static str, shown: &'static str, kind: Kind, size: Size) -
     }
 }
 
-/// The ticks that entries are dated by. State: programs of two agents run beside each other while
-/// one takes over from the other, and date by one clock.
-pub const CLOCK: Map = both("CLOCK", "clock", Kind::State, Size::Fixed);
+/// Whether a connection to a backend itself has ever been given another source port. State: it may
+/// be open.
+pub const DIRECT: Map = both("DIRECT", "direct", Kind::State, Size::Fixed);
+/// Which backends have no source port left.
+pub const EXHAUSTIONS: Map = both("EXHAUSTIONS", "exhaustions", Kind::Scratch, Size::Fixed);
 /// What the programs count. State, but no reason to refuse: a counter keeps its index for ever, so
 /// what does not fit is copied.
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
@@ -256,8 +258,15 @@ pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
 pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
 
 /// The maps of both families.
-pub const SHARED: [Map; 7] = [
-    CLOCK, COUNTERS, PEERS, ATTACHED, REJECTIONS, LOOKUPS, PACKET_LOG,
+pub const SHARED: [Map; 8] = [
+    DIRECT,
+    EXHAUSTIONS,
+    COUNTERS,
+    PEERS,
+    ATTACHED,
+    REJECTIONS,
+    LOOKUPS,
+    PACKET_LOG,
 ];
 
 /// The source ports that connections are given.

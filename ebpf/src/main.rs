@@ -8,7 +8,7 @@
 //! returns registers, not structures; and a function that is not inlined has its types in the
 //! object's BTF, where the kernel refuses a Rust enum with fields ("Invalid member bits_offset").
 
-#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch))]
 
 mod ctx;
 mod forward;

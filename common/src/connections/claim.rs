@@ -55,7 +55,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         let hints = Hints(self.memory.slot(home)?.load(place::HINTS));
         // The forward half's slot is claimed first and entered last: its own reply half may be at home
         // here too, and must not take its place.
-        let spilled = !hints.has_places(match key.role {
+        let spilled = !hints.has_places(match key.role() {
             Role::Forward => 2,
             Role::Reply => 1,
         });
@@ -184,6 +184,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         // The owner's half decides.
         let is_forward = meta.role() == Role::Forward;
         let forward = self.take(pair.forward, if is_forward { distance } else { 0 })?;
+        if room > Room::Over {
+            self.memory.dropped_early();
+        }
         let reply = self.take_ended(pair.reply, if is_forward { 0 } else { distance });
         if is_forward {
             if let Some(reply) = reply {

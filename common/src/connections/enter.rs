@@ -1,7 +1,7 @@
 //! Entering a connection: the reply half first, so that no packet goes out whose reply would not be
 //! understood, and which of two connections has a tuple is decided before either is used.
 
-use crate::Tuple;
+use crate::{Sum, Tuple};
 
 use super::{
     Claim, Facts, Hints, Key, Link, Memory, Meta, Role, Slot, Table, Times, Wide,
@@ -10,29 +10,29 @@ use super::{
 };
 
 /// What a new connection has.
+#[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Connection<F: Wide> {
-    /// The client's packets as they come in.
-    pub client: Tuple<F>,
-    /// The client's packets as they go on.
-    pub translated: Tuple<F>,
-    /// IANA number.
-    pub protocol: u8,
-    /// [`Meta::OPENED`], if it is so.
-    pub seen: u16,
-    /// The backend's generation.
-    pub generation: u16,
+    /// What the client's packets are found by.
+    pub forward: Key<F>,
+    /// What the backend's packets are found by: the tuple that the client's go on with, reversed.
+    pub reply: Key<F>,
     /// The backend's index.
     pub backend: u32,
     /// The service's index.
     pub service: u32,
+    /// The backend's generation.
+    pub generation: u16,
+    /// [`Meta::OPENED`], if it is so.
+    pub seen: u16,
 }
 
-/// Why there is no new half.
+/// Why there is no new half; 0 as a number is none.
+#[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// All slots in reach have assured connections.
-    Full,
+    Full = 1,
     /// There is one with this key, or somebody is entering one.
     Exists,
     /// Others, or this connection's own other half, have changed the home meanwhile: another try may
@@ -48,22 +48,46 @@ const EXISTS: u32 = 2;
 const CONTENDED: u32 = 3;
 
 impl<F: Wide> Connection<F> {
-    /// What the client's packets are found by.
-    #[inline(always)]
-    pub fn forward_key(&self) -> Key<F> {
-        Key::new(&self.client, self.protocol, Role::Forward)
+    /// A connection whose client's packets come with the tuple `client` and go on with `translated`.
+    pub fn new(client: &Tuple<F>, translated: &Tuple<F>, protocol: u8) -> Self {
+        Self {
+            forward: Key::new(client, protocol, Role::Forward),
+            reply: Key::new(&translated.reversed(), protocol, Role::Reply),
+            backend: 0,
+            service: 0,
+            generation: 0,
+            seen: 0,
+        }
     }
 
-    /// What the backend's packets are found by.
+    /// The client's packets as they come in.
     #[inline(always)]
-    pub fn reply_key(&self) -> Key<F> {
-        Key::new(&self.translated.reversed(), self.protocol, Role::Reply)
+    pub fn client(&self) -> Tuple<F> {
+        self.forward.tuple()
+    }
+
+    /// The client's packets as they go on.
+    #[inline(always)]
+    pub fn translated(&self) -> Tuple<F> {
+        self.reply.tuple().reversed()
+    }
+
+    /// The port that the client's packets go on from, network order.
+    #[inline(always)]
+    pub const fn source_port(&self) -> u16 {
+        (self.reply.ports >> 16) as u16
+    }
+
+    /// Makes the client's packets go on from this port, network order.
+    #[inline(always)]
+    pub const fn set_source_port(&mut self, port: u16) {
+        self.reply.ports = self.reply.ports & 0xffff | (port as u32) << 16;
     }
 
     #[inline(always)]
     fn keeps_client(&self) -> bool {
-        self.translated.source == self.client.source
-            && self.translated.source_port == self.client.source_port
+        F::is_source_of(&self.forward.addresses, &self.reply.addresses)
+            && self.forward.ports as u16 == self.source_port()
     }
 }
 
@@ -75,7 +99,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// If one of its tuples is taken, or there is no room.
     #[inline(always)]
     pub fn open(&self, new: &Connection<F>, now: u32) -> Result<(), Refused> {
-        let forward = self.claim(&new.forward_key(), now).ok_or(Refused::Full)?;
+        let forward = self.claim(&new.forward, now).ok_or(Refused::Full)?;
         match self.enter_reply(new, &forward, now) {
             Ok(reply) => self.enter_forward(new, &forward, &reply, now),
             Err(refused) => {
@@ -98,20 +122,21 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         forward: &Claim<M::Slot>,
         now: u32,
     ) -> Result<Half<M::Slot>, Refused> {
-        let key = new.reply_key();
-        let claim = self.claim(&key, now).ok_or(Refused::Full)?;
-        let leaves = new.client.reversed();
+        let claim = self.claim(&new.reply, now).ok_or(Refused::Full)?;
         write::<F, M::Slot>(
             claim.slot,
-            &key,
-            &leaves,
+            &new.reply,
+            &new.forward,
             Link::new(forward.index, forward.meta.version(), new.generation),
             Facts::of_reply(now, new.service),
             now,
         );
-        let pending = claim
-            .meta
-            .pending(new.protocol, Role::Reply, new.keeps_client(), new.seen);
+        let pending = claim.meta.pending(
+            new.forward.protocol(),
+            Role::Reply,
+            new.keeps_client(),
+            new.seen,
+        );
         self.enter(&claim, pending)
     }
 
@@ -129,18 +154,20 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         reply: &Half<M::Slot>,
         now: u32,
     ) -> Result<(), Refused> {
-        let key = new.forward_key();
         write::<F, M::Slot>(
             claim.slot,
-            &key,
-            &new.translated,
+            &new.forward,
+            &new.reply,
             Link::new(reply.index, reply.meta.version(), new.generation),
             Facts::of_forward(new.backend, new.service),
             now,
         );
-        let pending = claim
-            .meta
-            .pending(new.protocol, Role::Forward, new.keeps_client(), new.seen);
+        let pending = claim.meta.pending(
+            new.forward.protocol(),
+            Role::Forward,
+            new.keeps_client(),
+            new.seen,
+        );
         match self.enter(claim, pending) {
             Ok(_) => Ok(()),
             Err(refused) => {
@@ -190,10 +217,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         if spilled && !self.add_hint(home + 1, distance) {
             return CONTENDED;
         }
-        let key = Key::<F>::of_slot(own);
         for _ in 0..TRIES {
             let before = Hints(judge.load(place::HINTS));
-            if self.has_rival(&key, home, index) {
+            if self.has_rival(own, home, index) {
                 return EXISTS;
             }
             let after = if spilled {
@@ -234,34 +260,36 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     }
 }
 
-/// Writes a half into a slot that is ours: packets with `key` leave as `leaves`.
+/// Writes a half into a slot that is ours: packets with `key` leave as those with `other` come,
+/// reversed.
 #[inline(always)]
 fn write<F: Wide, S: Slot>(
     slot: S,
     key: &Key<F>,
-    leaves: &Tuple<F>,
+    other: &Key<F>,
     link: Link,
     facts: Facts,
     now: u32,
 ) {
-    let comes: Tuple<F> = super::key::tuple(&key.addresses, key.ports);
-    let address_change = comes.address_difference(leaves).fold();
-    let port_change = comes.port_difference(leaves).fold();
-    let times = Times::new(
-        now,
-        bytemuck::cast(address_change),
-        bytemuck::cast(port_change),
-    );
     slot.store(place::LINK, link.0);
     slot.store(place::FACTS, facts.0);
-    slot.store(place::TIMES, times.0);
-    let ports = u64::from(key.ports) | u64::from(leaves.port_word()) << 32;
+    let leaves = other.ports.rotate_left(16);
+    let ports = u64::from(key.ports) | u64::from(leaves) << 32;
     slot.store(place::PORTS, ports);
-    let translated = F::pack(leaves.source, leaves.destination);
-    for (place, word) in F::words(&key.addresses).iter().enumerate() {
-        slot.store(place::ADDRESSES + place, *word);
+    let mut addresses = Sum::default();
+    for (place, &word) in F::words(&key.addresses).iter().enumerate() {
+        let translated = F::reversed(&other.addresses, place);
+        slot.store(place::ADDRESSES + place, word);
+        slot.store(place::ADDRESSES + F::ADDRESS_WORDS + place, translated);
+        addresses = addresses
+            .replace(word as u32, translated as u32)
+            .replace((word >> 32) as u32, (translated >> 32) as u32);
     }
-    for (place, word) in F::words(&translated).iter().enumerate() {
-        slot.store(place::ADDRESSES + F::ADDRESS_WORDS + place, *word);
-    }
+    let ports = Sum::default().replace(key.ports, leaves);
+    let times = Times::new(
+        now,
+        bytemuck::cast(addresses.fold()),
+        bytemuck::cast(ports.fold()),
+    );
+    slot.store(place::TIMES, times.0);
 }

@@ -41,21 +41,60 @@ impl<F: Wide, S: Slot> Hit<F, S> {
     }
 }
 
-/// No slot: tables are smaller.
-const NONE: u32 = u32::MAX;
+/// What a search gives for nothing.
+const NOTHING: u64 = u64::MAX;
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
-    /// The half with this key, whether its time is over or not.
+    /// The half with this key, whether its time is over or not, with all that it has.
     #[inline(always)]
     pub fn find(&self, key: &Key<F>) -> Option<Hit<F, M::Slot>> {
-        let (index, slot, meta) = self.search(key, self.home(key), NONE, false)?;
-        self.read(index, slot, meta)
+        self.read(self.find_half(key)?)
     }
 
-    /// What a half has; `None` if it has died since its `meta` was read.
+    /// The half with this key, whether its time is over or not.
+    #[inline(always)]
+    pub fn find_half(&self, key: &Key<F>) -> Option<Half<M::Slot>> {
+        let index = self.home(key);
+        let slot = self.memory.slot(index)?;
+        let meta = Meta(slot.load(place::META));
+        if meta.is(key.protocol(), key.role(), false) && key.is_at(slot) {
+            return Some(Half { index, slot, meta });
+        }
+        if !Hints(slot.load(place::HINTS)).is_any() {
+            return None;
+        }
+        match M::search(self, key, index) {
+            NOTHING => None,
+            found => self.at(found as u32, (found >> 32) as u32),
+        }
+    }
+
+    /// Looks for the half with this key. Gives the index of its slot, and above it which use of the
+    /// slot that is; all bits for nothing.
+    #[inline(always)]
+    pub fn search_here(&self, key: &Key<F>, home: u32) -> u64 {
+        let found = self.search(home, |index, slot| {
+            let meta = Meta(slot.load(place::META));
+            let fits = meta.is(key.protocol(), key.role(), false) && key.is_at(slot);
+            fits.then(|| u64::from(index) | u64::from(meta.version()) << 32)
+        });
+        found.unwrap_or(NOTHING)
+    }
+
+    /// The half in the slot at `index` in its use `version`; `None` if it has died.
+    #[inline(always)]
+    pub fn at(&self, index: u32, version: u32) -> Option<Half<M::Slot>> {
+        let slot = self.memory.slot(index)?;
+        let meta = Meta(slot.load(place::META));
+        let is_same = meta.is_live() && meta.version() == version;
+        is_same.then_some(Half { index, slot, meta })
+    }
+
+    /// All that a half has; `None` if it has died since it was found.
     #[inline(always)]
     #[expect(clippy::unused_self, reason = "it is asked like the others")]
-    pub(super) fn read(&self, index: u32, slot: M::Slot, meta: Meta) -> Option<Hit<F, M::Slot>> {
+    pub fn read(&self, half: Half<M::Slot>) -> Option<Hit<F, M::Slot>> {
+        let Half { index, slot, meta } = half;
         let hit = Hit {
             index,
             slot,
@@ -69,27 +108,24 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             .then_some(hit)
     }
 
-    /// Whether another slot than `own` has this key, in a live half or one that is pending.
+    /// Whether another slot than `own`, at `index`, has its key, in a live half or one that is pending.
     #[inline(always)]
-    pub(super) fn has_rival(&self, key: &Key<F>, home: u32, own: u32) -> bool {
-        self.search(key, home, own, true).is_some()
+    pub(super) fn has_rival(&self, own: M::Slot, home: u32, index: u32) -> bool {
+        let meta = Meta(own.load(place::META));
+        let is_rival = |at: u32, slot: M::Slot| {
+            let other = Meta(slot.load(place::META));
+            let fits = other.is(meta.protocol(), meta.role(), true)
+                && at != index
+                && slot.load(place::PORTS) as u32 == own.load(place::PORTS) as u32
+                && F::are_the_same(slot, own, place::ADDRESSES);
+            fits.then_some(())
+        };
+        self.search(home, is_rival).is_some()
     }
 
+    /// The first that is given for one of the slots in which a half of this home may be.
     #[inline(always)]
-    fn search(
-        &self,
-        key: &Key<F>,
-        home: u32,
-        skipped: u32,
-        also_pending: bool,
-    ) -> Option<(u32, M::Slot, Meta)> {
-        let fits = |index: u32, slot: M::Slot| {
-            let meta = Meta(slot.load(place::META));
-            let fits = meta.is(key.protocol, key.role, also_pending)
-                && index != skipped
-                && key.is_at(slot);
-            fits.then_some((index, slot, meta))
-        };
+    fn search<T>(&self, home: u32, fits: impl Fn(u32, M::Slot) -> Option<T>) -> Option<T> {
         // Its own home, and the next one if keys have gone there.
         for step in 0..2 {
             let home = home + step;
@@ -124,12 +160,13 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// The index of the backend and its generation when the connection was made; `None` if it has
     /// died since it was found. Of a forward half.
     #[inline(always)]
-    pub fn backend(&self, hit: &Hit<F, M::Slot>) -> Option<(u32, u16)> {
-        debug_assert!(hit.meta.role() == Role::Forward);
-        let facts = super::Facts(hit.slot.load(place::FACTS));
-        let link = super::Link(hit.slot.load(place::LINK));
-        Meta(hit.slot.load(place::META))
-            .is_same_half(hit.meta)
+    #[expect(clippy::unused_self, reason = "it is asked like the others")]
+    pub fn backend(&self, half: &Half<M::Slot>) -> Option<(u32, u16)> {
+        debug_assert!(half.meta.role() == Role::Forward);
+        let facts = super::Facts(half.slot.load(place::FACTS));
+        let link = super::Link(half.slot.load(place::LINK));
+        Meta(half.slot.load(place::META))
+            .is_same_half(half.meta)
             .then_some((facts.backend(), link.generation()))
     }
 }

@@ -1,6 +1,6 @@
 //! Where keys are at home.
 
-use super::{Key, Role, Wide};
+use super::{Key, Wide};
 
 /// Random words, chosen when the table is made: without them nobody can choose addresses and ports
 /// that share a home.
@@ -14,12 +14,7 @@ impl Seeds {
     /// Appleby's MurmurHash3).
     #[inline(always)]
     pub fn hash<F: Wide>(&self, key: &Key<F>) -> u32 {
-        let role = match key.role {
-            Role::Forward => 0,
-            Role::Reply => 1 << 8,
-        };
-        let kind = u32::from(key.protocol) | role;
-        let mut sum = self.product(0, u64::from(key.ports) | u64::from(kind) << 32);
+        let mut sum = self.product(0, key.ports_and_kind());
         for (place, word) in F::words(&key.addresses).iter().enumerate() {
             sum = sum.wrapping_add(self.product(place + 1, *word));
         }

@@ -17,6 +17,12 @@ impl Hints {
         self.0 & DISTANCES
     }
 
+    /// Whether some key of this home is elsewhere, or may be.
+    #[inline(always)]
+    pub const fn is_any(self) -> bool {
+        self.0 & (DISTANCES | SPILLED) != 0
+    }
+
     /// Whether some key of this home may be at home in the next slot. This is not unsaid: it is rare
     /// and costs a packet of no connection a look at the next slot.
     #[inline(always)]

@@ -19,8 +19,18 @@ pub trait Wide: Family {
     fn unpack(addresses: &Self::Addresses) -> (Self::Address, Self::Address);
     /// The words.
     fn words(addresses: &Self::Addresses) -> &[u64];
+    /// One word of the same addresses the other way round.
+    fn reversed(addresses: &Self::Addresses, place: usize) -> u64;
+    /// The same addresses the other way round.
+    fn all_reversed(addresses: &Self::Addresses) -> Self::Addresses;
+    /// Whether the source of the first is the destination of the second.
+    fn is_source_of(first: &Self::Addresses, second: &Self::Addresses) -> bool;
     /// The words of a slot from this place on.
     fn load<S: Slot>(slot: S, place: usize) -> Self::Addresses;
+    /// Whether two slots have the same words from this place on.
+    fn are_the_same<S: Slot>(first: S, second: S, place: usize) -> bool {
+        (place..place + Self::ADDRESS_WORDS).all(|place| first.load(place) == second.load(place))
+    }
     /// Whether a slot has these words from this place on.
     fn are_at<S: Slot>(addresses: &Self::Addresses, slot: S, place: usize) -> bool;
 }
@@ -53,6 +63,21 @@ impl Wide for V4 {
     #[inline(always)]
     fn words(addresses: &[u64; 1]) -> &[u64] {
         addresses
+    }
+
+    #[inline(always)]
+    fn reversed(addresses: &[u64; 1], _: usize) -> u64 {
+        addresses[0].rotate_left(32)
+    }
+
+    #[inline(always)]
+    fn all_reversed(addresses: &[u64; 1]) -> [u64; 1] {
+        [addresses[0].rotate_left(32)]
+    }
+
+    #[inline(always)]
+    fn is_source_of(first: &[u64; 1], second: &[u64; 1]) -> bool {
+        first[0] as u32 == (second[0] >> 32) as u32
     }
 
     #[inline(always)]
@@ -99,6 +124,21 @@ impl Wide for V6 {
     }
 
     #[inline(always)]
+    fn reversed(addresses: &[u64; 4], place: usize) -> u64 {
+        addresses[place ^ 2]
+    }
+
+    #[inline(always)]
+    fn all_reversed(addresses: &[u64; 4]) -> [u64; 4] {
+        [addresses[2], addresses[3], addresses[0], addresses[1]]
+    }
+
+    #[inline(always)]
+    fn is_source_of(first: &[u64; 4], second: &[u64; 4]) -> bool {
+        first[0] == second[2] && first[1] == second[3]
+    }
+
+    #[inline(always)]
     fn load<S: Slot>(slot: S, place: usize) -> [u64; 4] {
         [
             slot.load(place),
@@ -125,27 +165,77 @@ const _: () = assert!(
 );
 
 /// What a half is found by.
+///
+/// Words without a gap: the verifier wants all of what a function is given a pointer to.
+#[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key<F: Wide> {
     /// Source and destination.
     pub addresses: F::Addresses,
     /// Source port and destination port, as the word that they are in a packet.
     pub ports: u32,
-    /// IANA number.
-    pub protocol: u8,
-    /// Which half.
-    pub role: Role,
+    /// The protocol's IANA number, and which half.
+    kind: u32,
+}
+
+/// Bit of [`Key::kind`].
+const REPLY: u32 = 1 << 8;
+
+#[inline(always)]
+const fn role_bit(role: Role) -> u32 {
+    match role {
+        Role::Forward => 0,
+        Role::Reply => REPLY,
+    }
 }
 
 impl<F: Wide> Key<F> {
     /// The key of packets with this tuple.
     #[inline(always)]
     pub fn new(tuple: &Tuple<F>, protocol: u8, role: Role) -> Self {
+        let addresses = F::pack(tuple.source, tuple.destination);
+        Self::of_words(addresses, tuple.port_word(), protocol, role)
+    }
+
+    /// The same, of a packet's addresses and its ports as the word that they are there.
+    #[inline(always)]
+    pub const fn of_words(addresses: F::Addresses, ports: u32, protocol: u8, role: Role) -> Self {
         Self {
-            addresses: F::pack(tuple.source, tuple.destination),
-            ports: tuple.port_word(),
-            protocol,
-            role,
+            addresses,
+            ports,
+            kind: protocol as u32 | role_bit(role),
+        }
+    }
+
+    /// The ports, the protocol and the half, as a number.
+    #[inline(always)]
+    pub const fn ports_and_kind(&self) -> u64 {
+        self.ports as u64 | (self.kind as u64) << 32
+    }
+
+    /// The key with these addresses, and these [`Self::ports_and_kind`].
+    #[inline(always)]
+    pub const fn of_numbers(addresses: F::Addresses, ports_and_kind: u64) -> Self {
+        Self {
+            addresses,
+            ports: ports_and_kind as u32,
+            kind: (ports_and_kind >> 32) as u32,
+        }
+    }
+
+    /// The protocol's IANA number.
+    #[inline(always)]
+    pub const fn protocol(&self) -> u8 {
+        self.kind as u8
+    }
+
+    /// Which half.
+    #[inline(always)]
+    pub const fn role(&self) -> Role {
+        if self.kind & REPLY == 0 {
+            Role::Forward
+        } else {
+            Role::Reply
         }
     }
 
@@ -153,12 +243,31 @@ impl<F: Wide> Key<F> {
     #[inline(always)]
     pub fn of_slot<S: Slot>(slot: S) -> Self {
         let meta = Meta(slot.load(place::META));
-        Self {
-            addresses: F::load(slot, place::ADDRESSES),
-            ports: slot.load(place::PORTS) as u32,
-            protocol: meta.protocol(),
-            role: meta.role(),
-        }
+        Self::of_words(
+            F::load(slot, place::ADDRESSES),
+            slot.load(place::PORTS) as u32,
+            meta.protocol(),
+            meta.role(),
+        )
+    }
+
+    /// The tuple of packets that are found by it.
+    #[inline(always)]
+    pub fn tuple(&self) -> Tuple<F> {
+        tuple(&self.addresses, self.ports)
+    }
+
+    /// Makes it that of packets that go the other way, in the same role.
+    #[inline(always)]
+    pub fn reverse(&mut self) {
+        self.addresses = F::all_reversed(&self.addresses);
+        self.ports = self.ports.rotate_left(16);
+    }
+
+    /// Makes it that of the half with this role.
+    #[inline(always)]
+    pub const fn set_role(&mut self, role: Role) {
+        self.kind = self.kind & !REPLY | role_bit(role);
     }
 
     /// Whether a slot has this key's addresses and ports.

@@ -1,7 +1,7 @@
 //! What the table needs of its memory: the programs have a BPF array, the agent a mapping of it,
 //! the tests atomics of the standard library and of the model checker.
 
-use super::{Kind, Meta, Table, Wide, slot::place};
+use super::{Connection, Key, Kind, Meta, Table, Wide, slot::place};
 
 /// The words of one slot.
 ///
@@ -66,6 +66,12 @@ pub trait Memory: Copy {
         })
     }
 
+    /// [`Table::search_here`].
+    #[inline(always)]
+    fn search(table: &Table<'_, Self>, key: &Key<Self::Family>, home: u32) -> u64 {
+        table.search_here(key, home)
+    }
+
     /// [`Table::search_near_here`].
     #[inline(always)]
     fn search_near(table: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
@@ -92,9 +98,27 @@ pub trait Memory: Copy {
 
     /// [`Table::expire_here`].
     #[inline(always)]
-    fn expire(table: &Table<'_, Self>, index: u32, meta: u64, now: u32) -> bool {
-        table.expire_here(index, meta, now)
+    fn expire(table: &Table<'_, Self>, index: u32, meta: u64, opens: bool, now: u32) -> bool {
+        table.expire_here(index, meta, opens, now)
     }
+
+    /// [`Table::forget_here`].
+    #[inline(always)]
+    fn forget(table: &Table<'_, Self>, index: u32, meta: u64) {
+        table.forget_here(index, meta);
+    }
+
+    /// [`Table::open`], as a number.
+    #[inline(always)]
+    fn open(table: &Table<'_, Self>, new: &Connection<Self::Family>, now: u32) -> u32 {
+        table
+            .open(new, now)
+            .map_or_else(|refused| refused as u32, |()| 0)
+    }
+
+    /// A connection gives way before its time.
+    #[inline(always)]
+    fn dropped_early(&self) {}
 
     /// [`Table::observe_here`].
     #[inline(always)]

@@ -53,6 +53,9 @@ impl Meta {
     pub const RESET: u16 = 32;
     /// As [`Self::RESET`], of the other side.
     pub const PEER_RESET: u16 = 64;
+    /// The backend answered the SYN by what answers none: it has a connection with this tuple that
+    /// is not ours. In the reply half.
+    pub const MISTAKEN: u16 = 128;
 
     /// The slot's owner writes this, and never a version twice in a row.
     #[inline(always)]

@@ -69,7 +69,6 @@
 //! of the store that makes a half pending or live. That is a change of [`Slot`]'s implementation
 //! alone; the model test runs under C11's rules, which are weaker than arm64's.
 
-pub mod bench_plan;
 mod claim;
 mod enter;
 mod find;
@@ -81,6 +80,7 @@ mod meta;
 mod observe;
 mod pair;
 mod phase;
+mod signal;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -93,9 +93,9 @@ pub use hints::Hints;
 pub use key::{Key, Wide};
 pub use memory::{Memory, Slot, Wanted};
 pub use meta::{Kind, Meta, Role};
-pub use observe::Signal;
 pub use pair::{Half, Pair};
 pub use phase::{Phase, Room, Timeouts};
+pub use signal::Signal;
 pub use slot::{Facts, Link, Times, place};
 
 /// A family's table: slots, and where keys are at home in them.

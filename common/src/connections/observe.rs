@@ -3,72 +3,29 @@
 use crate::{SCTP, TCP};
 
 use super::{
-    Facts, Hit, Key, Memory, Meta, Role, Slot, Table, Wide,
+    Facts, Hit, Key, Memory, Meta, Role, Signal, Slot, Table, Times, Wide,
     pair::{Half, Other, Pair, TRIES, in_order},
     slot::place,
 };
-
-/// What a packet says of its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// Nothing but that it came. SCTP: anything that follows the handshake's cookie too.
-    Data,
-    /// It begins a connection: SYN without ACK, INIT.
-    Open,
-    /// It answers that: SYN-ACK, INIT ACK. With the number that acknowledges it (TCP), host order.
-    Answer(u32),
-    /// A segment with this acknowledgment number, host order.
-    Acknowledge(u32),
-    /// It ends this side.
-    Fin,
-    /// It ends the connection.
-    Reset,
-}
-
-impl Signal {
-    /// As a number.
-    const fn number(self) -> u64 {
-        match self {
-            Self::Data => 0,
-            Self::Open => 1,
-            Self::Fin => 2,
-            Self::Reset => 3,
-            Self::Answer(number) => 4 | (number as u64) << 32,
-            Self::Acknowledge(number) => 5 | (number as u64) << 32,
-        }
-    }
-
-    /// The signal with this [`Self::number`].
-    const fn of_number(number: u64) -> Self {
-        match number as u32 {
-            1 => Self::Open,
-            2 => Self::Fin,
-            3 => Self::Reset,
-            4 => Self::Answer((number >> 32) as u32),
-            5 => Self::Acknowledge((number >> 32) as u32),
-            _ => Self::Data,
-        }
-    }
-}
 
 /// What one side's reset is known by at the two halves.
 const RESETS: u16 = Meta::RESET | Meta::PEER_RESET;
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
-    /// The half of a packet with this key, unless its time is over.
+    /// The half of a packet with this key, unless its time is over. `opens`: the packet may begin
+    /// another connection.
     #[inline(always)]
-    pub fn lookup(&self, key: &Key<F>, now: u32) -> Option<Hit<F, M::Slot>> {
-        let hit = self.find(key)?;
-        if hit.times.idle(now) > self.timeouts.shortest
-            && M::expire(self, hit.index, hit.meta.0, now)
-        {
+    pub fn lookup(&self, key: &Key<F>, opens: bool, now: u32) -> Option<Half<M::Slot>> {
+        let half = self.find_half(key)?;
+        let idle = Times(half.slot.load(place::TIMES)).idle(now);
+        if idle > self.timeouts.shortest && M::expire(self, half.index, half.meta.0, opens, now) {
             return None;
         }
-        Some(hit)
+        Some(half)
     }
 
-    /// Whether a packet that says no more than [`Signal::Data`] or [`Signal::Acknowledge`] leaves no
-    /// trace on this half but its time, which [`Self::touch`] leaves.
+    /// Whether a packet whose signal [`Signal::is_plain`] leaves no trace on this half but its time,
+    /// which [`Self::touch`] leaves.
     #[inline(always)]
     pub const fn is_settled(hit: &Hit<F, M::Slot>) -> bool {
         hit.meta.seen() & (Meta::ASSURED | RESETS) == Meta::ASSURED
@@ -89,7 +46,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     #[inline(always)]
     pub fn observe(&self, hit: &Hit<F, M::Slot>, signal: Signal, now: u32) {
         self.touch(hit, now);
-        let plain = matches!(signal, Signal::Data | Signal::Acknowledge(_));
+        let plain = signal.is_plain();
         if plain && Self::is_settled(hit) {
             return;
         }
@@ -99,7 +56,14 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         if plain && is_flow && hit.times.last_seen() == now && !is_first_reply {
             return;
         }
-        M::observe(self, hit.index, hit.meta.0, signal.number(), now.into());
+        M::observe(self, hit.index, hit.meta.0, signal.0, now.into());
+    }
+
+    /// Notes that the backend has answered a SYN as no connection is opened. Of a reply half.
+    #[inline(always)]
+    #[expect(clippy::unused_self, reason = "it is asked like the others")]
+    pub fn mistake(&self, half: Half<M::Slot>) {
+        mark(half, Meta::MISTAKEN, 0);
     }
 
     /// Notes what a packet says of the half that was found in this slot.
@@ -113,8 +77,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             slot,
             meta: Meta(meta),
         };
-        let (signal, now) = (Signal::of_number(signal), now as u32);
-        if signal == Signal::Reset {
+        let (signal, now) = (Signal(signal), now as u32);
+        if signal.resets() {
             return self.note_reset(half);
         }
         if half.meta.has_any(RESETS) {
@@ -129,7 +93,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     #[inline(always)]
     fn observe_client(&self, half: Half<M::Slot>, signal: Signal, now: u32) {
         let meta = half.meta;
-        if signal == Signal::Fin {
+        if signal.ends() {
             mark(half, Meta::FIN, 0);
         }
         if meta.has(Meta::ASSURED) {
@@ -139,11 +103,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             return;
         };
         let facts = Facts(reply.slot.load(place::FACTS));
-        let assures = match (meta.protocol(), signal) {
-            (TCP, Signal::Acknowledge(number)) => {
-                reply.meta.has(Meta::SYN_ACK) && facts.mark() == number
-            }
-            (TCP | SCTP, _) => false,
+        let assures = match meta.protocol() {
+            TCP => reply.meta.has(Meta::SYN_ACK) && signal.acknowledges(facts.mark()),
+            SCTP => false,
             _ => reply.meta.has(Meta::REPLIED) && self.has_lasted(facts, now),
         };
         if assures {
@@ -155,15 +117,14 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     fn observe_backend(&self, half: Half<M::Slot>, signal: Signal, now: u32) {
         let meta = half.meta;
         let mut seen = Meta::REPLIED;
-        match signal {
-            Signal::Answer(number) => {
-                if meta.protocol() == TCP && !meta.has(Meta::ASSURED) {
-                    set_mark(half, number);
-                }
-                seen |= Meta::SYN_ACK;
+        if signal.answers() {
+            if meta.protocol() == TCP && !meta.has(Meta::ASSURED) {
+                set_mark(half, signal.number());
             }
-            Signal::Fin => seen |= Meta::FIN,
-            _ => {}
+            seen |= Meta::SYN_ACK;
+        }
+        if signal.ends() {
+            seen |= Meta::FIN;
         }
         mark(half, seen, 0);
         if meta.has(Meta::ASSURED) {
@@ -172,9 +133,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         let begun = meta.has(Meta::OPENED);
         let assures = match meta.protocol() {
             // Picked up in its course, and both speak.
-            TCP => !begun && !matches!(signal, Signal::Answer(_)),
+            TCP => !begun && !signal.answers(),
             // COOKIE ACK, or what follows: the backend has verified its cookie.
-            SCTP => !matches!(signal, Signal::Answer(_) | Signal::Open),
+            SCTP => !signal.answers() && !signal.opens(),
             _ => self.has_lasted(Facts(half.slot.load(place::FACTS)), now),
         };
         if assures && let Some(pair) = self.pair(half) {

@@ -79,15 +79,19 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     #[inline(always)]
     pub fn room(&self, pair: &Pair<M::Slot>, now: u32) -> Room {
         let phase = Phase::of(pair.forward.meta, pair.reply.meta);
-        if self.idle(pair, now) > self.timeouts.of(phase) {
+        if !self.lasts(pair, phase, now) {
             return Room::Expired;
         }
         phase.room()
     }
 
     /// Whether the time of this half's connection is over; if so, it is ended.
+    ///
+    /// A reset may have been anybody's: no side checks the sequence number of one that another side
+    /// is sent. So an established connection that was reset is over as soon as its slot or its tuple
+    /// is wanted, and until then a packet that does not open another (`opens`) revives it.
     #[inline(always)]
-    pub fn expire_here(&self, index: u32, meta: u64, now: u32) -> bool {
+    pub fn expire_here(&self, index: u32, meta: u64, opens: bool, now: u32) -> bool {
         let Some(slot) = self.memory.slot(index) else {
             return true;
         };
@@ -101,9 +105,42 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             }
             Other::Live(other) => {
                 let pair = in_order(half, other);
-                self.room(&pair, now) == Room::Expired && self.end(&pair)
+                if self.room(&pair, now) != Room::Expired {
+                    return false;
+                }
+                let before = Phase::before_reset(pair.forward.meta, pair.reply.meta);
+                if !opens && before.is_some_and(|phase| self.lasts(&pair, phase, now)) {
+                    return false;
+                }
+                self.end(&pair)
             }
         }
+    }
+
+    /// Ends the connection of this half, whatever it is.
+    #[inline(always)]
+    pub fn forget_here(&self, index: u32, meta: u64) {
+        let Some(slot) = self.memory.slot(index) else {
+            return;
+        };
+        let half = Half {
+            index,
+            slot,
+            meta: Meta(meta),
+        };
+        match self.other(half.slot) {
+            Other::Busy => {}
+            Other::Gone => self.free(half),
+            Other::Live(other) => {
+                self.end(&in_order(half, other));
+            }
+        }
+    }
+
+    /// Whether the connection would not be over yet in this phase.
+    #[inline(always)]
+    fn lasts(&self, pair: &Pair<M::Slot>, phase: Phase, now: u32) -> bool {
+        self.idle(pair, now) <= self.timeouts.of(phase)
     }
 
     /// Ends the connection, unless it has changed since it was read; gives whether it did.

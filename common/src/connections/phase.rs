@@ -18,10 +18,10 @@ pub enum Phase {
     Established,
     /// TCP: one side has sent a FIN.
     Closing,
-    /// TCP: both have, or one has sent a RST.
+    /// TCP: one side has sent a RST.
     Closed,
-    /// TCP: both have sent a FIN, and the backend saw a source that we gave the client: it may
-    /// refuse another connection from there.
+    /// TCP: both have sent a FIN. The backend may refuse another connection from the source that
+    /// it saw.
     TimeWait,
     /// Neither TCP nor SCTP: no reply.
     Unreplied,
@@ -54,7 +54,6 @@ impl Phase {
             (TCP, true) => match ended {
                 0 => Self::Established,
                 1 => Self::Closing,
-                _ if forward.keeps_client() => Self::Closed,
                 _ => Self::TimeWait,
             },
             (TCP, false) if !forward.has(Meta::OPENED) => Self::PickedUp,
@@ -68,6 +67,20 @@ impl Phase {
             (_, false) if reply.has(Meta::REPLIED) => Self::Replied,
             (_, false) => Self::Unreplied,
         }
+    }
+
+    /// The phase that an established connection would be in without the reset that it has seen;
+    /// `None` if there was none, or it was not established.
+    #[inline(always)]
+    pub const fn before_reset(forward: Meta, reply: Meta) -> Option<Self> {
+        if !forward.has(Meta::ASSURED) || (forward.seen() | reply.seen()) & Meta::RESET == 0 {
+            return None;
+        }
+        let cleared = Meta::RESET | Meta::PEER_RESET;
+        Some(Self::of(
+            forward.seeing(0, cleared),
+            reply.seeing(0, cleared),
+        ))
     }
 
     /// The phase that lasts the longest of those that a half may be in, by what it knows itself.

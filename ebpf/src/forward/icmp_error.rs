@@ -49,7 +49,7 @@ pub(crate) fn send_error<F: Rewrite>(
 /// part of a datagram without its begin, not where the sender or whom it sent to are no single host,
 /// by their addresses or by those of the link (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)),
 /// and not about a header that came broken (RFC 1122 section 3.2.1.2).
-#[inline(always)]
+#[inline(never)]
 fn may_be_told_about<F: Family>(context: &impl Access, packet: &Packet<F>) -> bool {
     !matches!(packet.form, Form::Error | Form::LaterFragment)
         && F::is_unicast(&packet.tuple.source)

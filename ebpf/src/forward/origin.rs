@@ -21,7 +21,7 @@ use crate::{
 const LIFETIME_NS: u64 = 100_000_000;
 
 /// Whether the packet came in by the way to its source.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn is_on_way_back<F: Routed>(context: &impl Access, packet: &Packet<F>) -> bool {
     // IPv6 knows no such filter.
     if !F::HAS_REVERSE_PATH_FILTER {

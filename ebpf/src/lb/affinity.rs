@@ -3,10 +3,7 @@
 use aya_ebpf::bindings::BPF_ANY;
 use shunt_common::{AffinityEntry, AffinityKey, Backend};
 
-use crate::maps::{
-    backends::Choice,
-    tables::{Tables, now},
-};
+use crate::maps::{backends::Choice, conntrack::seconds, tables::Tables};
 
 /// The backend that the client had last, if that was no longer than `timeout` seconds ago, it has
 /// not left its service since, and it is `usable`.
@@ -19,7 +16,7 @@ pub(crate) fn recall<F: Tables>(
     let entry = F::affinity().get_ptr_mut(key)?;
     // SAFETY: the lookup gave a live entry, made of words.
     let entry = unsafe { &mut *entry };
-    let now = now();
+    let now = seconds();
     if now.wrapping_sub(entry.last_used) > timeout {
         return None;
     }
@@ -36,7 +33,7 @@ pub(crate) fn recall<F: Tables>(
 pub(crate) fn remember<F: Tables>(key: &AffinityKey<F>, choice: &Choice<F>) {
     let entry = AffinityEntry {
         backend: choice.index,
-        last_used: now(),
+        last_used: seconds(),
         generation: choice.backend.generation,
         padding: [0; 2],
     };

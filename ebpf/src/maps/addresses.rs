@@ -2,7 +2,10 @@
 
 use shunt_common::{Address as _, NodeIps, PodCidrs};
 
-use crate::maps::{constants::Constants, tables::Tables};
+use crate::maps::{
+    constants::Constants,
+    tables::{DIRECT, Tables},
+};
 
 /// Whether a pod of this node has the address.
 #[inline(always)]
@@ -53,4 +56,10 @@ pub(crate) fn are_pods_no_frontends<F: Tables>() -> bool {
 #[inline(always)]
 pub(crate) fn is_snat_ip<F: Tables>(address: &F::Address) -> bool {
     F::node().get(0).is_some_and(|node| node.snat == *address)
+}
+
+/// Whether connections to pods themselves may have been given other source ports.
+#[inline(always)]
+pub(crate) fn is_any_direct() -> bool {
+    DIRECT.get(0).is_some_and(|direct| *direct != 0)
 }

@@ -2,7 +2,10 @@
 //! switch off.
 
 use aya_ebpf::Global;
-use shunt_common::{PodCidrs, PortRange, V4, V6};
+use shunt_common::{
+    PodCidrs, PortRange, V4, V6,
+    connections::{Seeds, Timeouts},
+};
 
 /// Where this node's IPv4 pods take their addresses from.
 #[unsafe(no_mangle)]
@@ -31,6 +34,26 @@ pub(crate) static REJECT_INTERVAL_NS: Global<u64> = Global::new(0);
 /// How many rejections may be sent at once after a silence.
 #[unsafe(no_mangle)]
 pub(crate) static REJECT_BURST: Global<u64> = Global::new(0);
+
+/// How many homes the conntrack table has, IPv4.
+#[unsafe(no_mangle)]
+pub(crate) static CONNTRACK_HOMES_V4: Global<u32> = Global::new(1);
+
+/// How many homes the conntrack table has, IPv6.
+#[unsafe(no_mangle)]
+pub(crate) static CONNTRACK_HOMES_V6: Global<u32> = Global::new(1);
+
+/// What the conntrack tables' hashes begin with.
+#[unsafe(no_mangle)]
+pub(crate) static CONNTRACK_SEEDS: Global<Seeds> = Global::new(Seeds([0; 10]));
+
+/// How long connections are remembered.
+#[unsafe(no_mangle)]
+pub(crate) static CONNTRACK_TIMEOUTS: Global<Timeouts> = Global::new(Timeouts::linux(1));
+
+/// How many times a second the kernel's own clock ticks.
+#[unsafe(no_mangle)]
+pub(crate) static CLOCK_HZ: Global<u32> = Global::new(1);
 
 /// Whether packets to pods of this node go there in one hop; 0: through the stack.
 #[unsafe(no_mangle)]

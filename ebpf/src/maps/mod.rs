@@ -3,9 +3,8 @@
 
 pub(crate) mod addresses;
 pub(crate) mod backends;
+pub(crate) mod conntrack;
 pub(crate) mod constants;
 pub(crate) mod counters;
-#[cfg(feature = "next-layout")]
-pub(crate) mod handover;
 pub(crate) mod scratch;
 pub(crate) mod tables;

@@ -2,7 +2,10 @@
 //! subprograms would have more than the 512 bytes that they are allowed, of which kernels before
 //! 6.8 give each function a multiple of 32.
 
-use shunt_common::{ConntrackEntry, ConntrackKey, Family, Probes, Tuple};
+use shunt_common::{
+    Family, Probes, Tuple,
+    connections::{Connection, Wide},
+};
 
 use crate::packet::{link::EthernetAddresses, parsed::Packet};
 
@@ -13,36 +16,28 @@ pub(crate) struct Arrival<F: Family> {
     pub translated: Tuple<F>,
 }
 
-/// A search for a source port: what the kernel's loop keeps from one try to the next.
-#[repr(C)]
-pub(crate) struct PortSearch<F: Family> {
-    pub connection: NewConnection<F>,
-    pub ports: Probes,
-    /// Whether the search goes on, or what became of the claim; see [`crate::nat::ports`].
-    pub outcome: i32,
-    /// Of the ports whose connection is over the one that has been so for the longest, and the
-    /// tick of its last packet. Port 0 is none.
-    pub oldest_over: u32,
-    pub oldest_port: u16,
-}
-
-/// A connection whose entries are to be created, with a certain source port.
+/// A connection that is to be opened, and the search for its source port.
 ///
 /// Addresses are copied from table to table, field by field: a tuple in the program's own
 /// variables would be words in registers, which are too few, and so on the stack.
 #[repr(C)]
-pub(crate) struct NewConnection<F: Family> {
-    pub client: Tuple<F>,
-    pub translated: Tuple<F>,
-    pub backend: u32,
-    pub generation: u16,
-    /// Flags of [`ConntrackEntry::seen`] that its first packet sets.
-    pub flags: u16,
-    /// The key of the reply direction.
-    pub reply: ConntrackKey<F>,
-    /// The key of the original direction: of whoever has the port, or of this one's.
-    pub original: ConntrackKey<F>,
-    pub entry: ConntrackEntry<F>,
+pub(crate) struct Opening<F: Wide> {
+    pub connection: Connection<F>,
+    pub ports: Probes,
+    /// Whether the client's own port is tried first; 0: no.
+    pub keeps_port: u32,
+    pub now: u32,
+    /// How many ports have been tried.
+    pub tried: u32,
+    /// Whether nobody has the port that the connection has; 0: no.
+    pub vacant: u32,
+    /// Whether somebody has it who gives way; 0: no.
+    pub gives_way: u32,
+    /// Of those who would give way the first: see [`crate::nat::ports`]; all bits: nobody.
+    pub rank: u32,
+    /// For how many ticks it has been silent, and the port that it has.
+    pub oldest_idle: u32,
+    pub oldest_port: u16,
 }
 
 /// The way to a pod, as a CPU remembers it.

@@ -6,15 +6,14 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use shunt_common::{
-    AffinityEntry, AffinityKey, Backend, ConntrackEntry, ConntrackKey, Counter, FragmentEntry,
-    FragmentKey, FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
+    AffinityEntry, AffinityKey, Backend, Counter, FragmentEntry, FragmentKey, FrontendKey, NodeIps,
+    Slot, SourceRange, V4, V6,
 };
 
-#[cfg(feature = "next-layout")]
-use crate::maps::handover::Handover;
 use crate::maps::{
+    conntrack::Tracked,
     constants::Constants,
-    scratch::{Arrival, Halfway, Hop, Origin, PortSearch},
+    scratch::{Arrival, Halfway, Hop, Opening, Origin},
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -37,25 +36,8 @@ pub(crate) type Affinity<F> = LruHashMap<AffinityKey<F>, AffinityEntry, 65_536>;
 pub(crate) type Fragments<F> = LruHashMap<FragmentKey<F>, FragmentEntry<F>, 8192>;
 /// This node's own addresses, one entry.
 pub(crate) type Node<F> = Array<NodeIps<F>, 1, MMAPABLE>;
-/// Two entries a connection.
-///
-/// A preallocated hash, not an LRU hash: that one takes its free elements from the table in lots,
-/// under a lock, and pays for it at the tail. The first packet of a UDP flow, medians of five runs
-/// of each kind in turn, 2^19 entries (`opening_cost` of the packet tests, `docs/conntrack.md`):
-///
-/// | table | p50, hash | LRU | p99, hash | LRU |
-/// |---|---|---|---|---|
-/// | empty | 0.68 us | 0.73 us | 1.3 us | 8.0 us |
-/// | half full | 1.1 us | 0.9 us | 2.6 us | 8.0 us |
-/// | full | 1.0 us, refused | 1.1 us, evicts | 2.2 us | 42 us |
-///
-/// We could also not choose what an LRU hash evicts when it is full: an idle connection that is
-/// established, or half of one. Here the agent keeps headroom, and a new connection that comes to a
-/// full table is dropped and counted. Preallocated, so that no packet waits for memory.
-pub(crate) type Conntrack<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 524_288>;
-
-/// What a CPU keeps while it creates a connection's entries, one entry.
-pub(crate) type Searches<F> = PerCpuArray<PortSearch<F>, 1>;
+/// What a CPU keeps while it opens a connection, one entry.
+pub(crate) type Openings<F> = PerCpuArray<Opening<F>, 1>;
 
 /// What a CPU keeps of the packet that its ingress program is at, one entry.
 pub(crate) type Arrivals<F> = PerCpuArray<Arrival<F>, 1>;
@@ -75,15 +57,8 @@ pub(crate) const HALVES: u32 = 4096;
 /// Those packets, by a hash of the tuple that they have there.
 pub(crate) type Halves<F> = Array<Halfway<F>, { HALVES as usize }>;
 
-/// What else a family has while an earlier version may hand over: nothing, where none does.
-#[cfg(not(feature = "next-layout"))]
-pub(crate) trait Handover {}
-
-#[cfg(not(feature = "next-layout"))]
-impl<F> Handover for F {}
-
 /// A family's tables and constants.
-pub(crate) trait Tables: Constants + Handover {
+pub(crate) trait Tables: Constants + Tracked {
     fn frontends() -> &'static Frontends<Self>;
     fn cells() -> &'static Cells;
     fn slots() -> &'static Slots;
@@ -92,8 +67,7 @@ pub(crate) trait Tables: Constants + Handover {
     fn affinity() -> &'static Affinity<Self>;
     fn fragments() -> &'static Fragments<Self>;
     fn node() -> &'static Node<Self>;
-    fn conntrack() -> &'static Conntrack<Self>;
-    fn searches() -> &'static Searches<Self>;
+    fn openings() -> &'static Openings<Self>;
     fn arrivals() -> &'static Arrivals<Self>;
     fn hops() -> &'static Hops<Self>;
     fn origins() -> &'static Origins<Self>;
@@ -128,8 +102,7 @@ tables! { V4:
     affinity AFFINITY_V4: Affinity<V4>,
     fragments FRAGMENTS_V4: Fragments<V4>,
     node NODE_V4: Node<V4>,
-    conntrack CONNTRACK_V4: Conntrack<V4>,
-    searches SEARCHES_V4: Searches<V4>,
+    openings OPENINGS_V4: Openings<V4>,
     arrivals ARRIVALS_V4: Arrivals<V4>,
     hops HOPS_V4: Hops<V4>,
     origins ORIGINS_V4: Origins<V4>,
@@ -145,25 +118,30 @@ tables! { V6:
     affinity AFFINITY_V6: Affinity<V6>,
     fragments FRAGMENTS_V6: Fragments<V6>,
     node NODE_V6: Node<V6>,
-    conntrack CONNTRACK_V6: Conntrack<V6>,
-    searches SEARCHES_V6: Searches<V6>,
+    openings OPENINGS_V6: Openings<V6>,
     arrivals ARRIVALS_V6: Arrivals<V6>,
     hops HOPS_V6: Hops<V6>,
     origins ORIGINS_V6: Origins<V6>,
     halfway HALFWAY_V6: Halves<V6>,
 }
 
-/// The time, in ticks of a second that the agent counts while it runs. Reading it costs a packet
-/// next to nothing, where a clock helper would cost more than its translation.
+/// For how many backends a CPU remembers that all source ports to them are taken.
+pub(crate) const EXHAUSTED: u32 = 256;
+/// Who has no source port left, by a hash: the hash, and the tick at which that was found out.
 #[btf_map]
-pub(crate) static CLOCK: Array<u32, 1, MMAPABLE> = Array::new();
+pub(crate) static EXHAUSTIONS: PerCpuArray<u64, { EXHAUSTED as usize }> = PerCpuArray::new();
+
+/// Whether a connection to a backend itself has ever been given another source port, since a
+/// connection to one of its frontends has its own: 0, or another number.
+#[btf_map]
+pub(crate) static DIRECT: Array<u32, 1, MMAPABLE> = Array::new();
 
 /// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock.
 #[btf_map]
 pub(crate) static REJECTIONS: Array<u64, 1> = Array::new();
 
 /// What a CPU asks the kernel for a route with, one entry; in a table for the reason that
-/// [`Searches`] are.
+/// [`Openings`] are.
 #[btf_map]
 pub(crate) static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
 
@@ -181,9 +159,3 @@ pub(crate) static ATTACHED: HashMap<u32, u32, 4096> = HashMap::new();
 /// Packets by [`Counter`].
 #[btf_map]
 pub(crate) static COUNTERS: PerCpuArray<u64, { Counter::ALL.len() }> = PerCpuArray::new();
-
-/// The time on the agent's clock, in ticks.
-#[inline(always)]
-pub(crate) fn now() -> u32 {
-    CLOCK.get(0).copied().unwrap_or_default()
-}

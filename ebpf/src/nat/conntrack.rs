@@ -1,57 +1,163 @@
 //! Connection tracking: a connection keeps the backend that its first packet got.
 
-use shunt_common::{ConntrackEntry, ConntrackKey, Direction};
+use shunt_common::{
+    TCP, Tuple, V4, V6,
+    connections::{self, Key, Memory as _, Meta, Role, Room},
+};
 
 use crate::{
-    maps::tables::{Tables, now},
-    nat::table,
+    maps::{
+        backends,
+        conntrack::{Words, now},
+        tables::Tables,
+    },
     packet::parsed::Packet,
 };
 
-/// A connection that was found.
-pub(crate) struct Found<F: Tables> {
-    /// Its entry in the packet's direction.
-    pub entry: &'static ConntrackEntry<F>,
-    /// Whether this direction had ended before: a SYN after that begins another connection.
-    pub ended: bool,
+/// The half of a connection that a packet was found to be of.
+pub(crate) type Half = connections::Half<Words>;
+
+/// The half that a packet is looked for as.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted {
+    /// It is the client's.
+    Forward,
+    /// It is the backend's.
+    Reply,
+    /// It is for a backend, and this is the half that an answer would be of.
+    Answer,
 }
 
-/// Finds the packet's connection in this direction and updates its entry.
-#[inline(always)]
-pub(crate) fn find<F: Tables>(packet: &Packet<F>, direction: Direction) -> Option<Found<F>> {
-    let key = ConntrackKey::new(packet.tuple, packet.protocol, direction);
-    let entry = entry(&key)?;
-    let ended = entry.seen & (ConntrackEntry::<F>::FIN | ConntrackEntry::<F>::RST) != 0;
-    update(entry, packet.flags);
-    Some(Found { entry, ended })
+/// A family with the subprogram that finds its packets' connections.
+pub(crate) trait Find: Tables {
+    /// [`search`].
+    fn search(packet: &Packet<Self>, wanted: u32) -> u64;
 }
 
-/// The entry with this key.
+/// What [`search`] gives for nothing.
+const NOTHING: u64 = u64::MAX;
+
+/// Finds the packet's connection.
 #[inline(always)]
-pub(crate) fn entry<F: Tables>(key: &ConntrackKey<F>) -> Option<&'static mut ConntrackEntry<F>> {
-    let entry = table::find(key)?;
-    // SAFETY: the lookup gave a live entry, and its memory stays an entry of this table. If it is
-    // removed while we use it, and given to another connection at once, that one gets our update
-    // for a packet, and we its tuple: the window that every program over such a table has. Entries
-    // are removed only after seconds of silence or by their own client's next connection.
-    Some(unsafe { &mut *entry })
+pub(crate) fn find<F: Find>(packet: &Packet<F>, wanted: Wanted) -> Option<Half> {
+    match F::search(packet, wanted as u32) {
+        NOTHING => None,
+        found => F::connections().at(found as u32, (found >> 32) as u32),
+    }
 }
 
-/// Updates the entry, in place, for a packet of its direction that sets these flags; one that sets
-/// none leaves no trace.
+/// Where the half is and which use of its slot that is, in the upper half.
 #[inline(always)]
-pub(crate) fn update<F: Tables>(entry: &mut ConntrackEntry<F>, flags: u16) {
-    if flags == 0 {
-        return;
+fn search<F: Tables>(packet: &Packet<F>, wanted: u32) -> u64 {
+    let Packet {
+        tuple, protocol, ..
+    } = packet;
+    let mut own = Key::new(tuple, *protocol, Role::Forward);
+    let Some(key) = F::sought(&mut own) else {
+        return NOTHING;
+    };
+    if wanted == Wanted::Answer as u32 {
+        key.reverse();
     }
-    // Written only when it changes, so that a busy connection's entry stays clean in the caches of
-    // the CPUs that read it.
-    let now = now();
-    if entry.last_seen != now {
-        entry.last_seen = now;
+    if wanted != Wanted::Forward as u32 {
+        key.set_role(Role::Reply);
     }
-    let seen = entry.seen | flags;
-    if entry.seen != seen {
-        entry.seen = seen;
+    match F::connections().lookup(key, packet.signal.opens(), now()) {
+        Some(half) => u64::from(half.index) | u64::from(half.meta.version()) << 32,
+        None => NOTHING,
     }
+}
+
+/// Makes a family's subprogram, which the verifier looks at by itself.
+macro_rules! searching {
+    ($family:ty: $search:ident) => {
+        impl Find for $family {
+            #[inline(always)]
+            fn search(packet: &Packet<Self>, wanted: u32) -> u64 {
+                $search(packet, wanted)
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $search(packet: *const Packet<$family>, wanted: u32) -> u64 {
+            // SAFETY: null, or the reference that the only caller has.
+            match unsafe { packet.as_ref() } {
+                Some(packet) => search(packet, wanted),
+                None => NOTHING,
+            }
+        }
+    };
+}
+
+searching!(V4: connection_v4);
+searching!(V6: connection_v6);
+
+/// Puts the tuple that the packet goes on with into `translated`, and has the connection learn what
+/// the packet says of it. Gives whether the connection is still there.
+#[inline(always)]
+pub(crate) fn follow<F: Tables>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> bool {
+    let Some(hit) = F::connections().read(half) else {
+        return false;
+    };
+    *translated = hit.translated();
+    if !packet.is_error() {
+        F::connections().observe(&hit, packet.signal, now());
+    }
+    true
+}
+
+/// Whether a packet that may be the first of a connection begins another one than this, whose
+/// tuple it has: its backend is gone, or it has ended.
+#[inline(always)]
+pub(crate) fn is_replaced<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
+    if !is_current::<F>(half) {
+        return true;
+    }
+    if !packet.signal.opens() {
+        return false;
+    }
+    let table = F::connections();
+    let Some(pair) = table.pair(*half) else {
+        return true;
+    };
+    table.room(&pair, now()) <= Room::Over
+        || pair.forward.meta.has(Meta::FIN)
+        || pair.reply.meta.has(Meta::MISTAKEN)
+}
+
+/// Whether the connection's backend is still the one that it was. Of a forward half.
+#[inline(always)]
+pub(crate) fn is_current<F: Tables>(half: &Half) -> bool {
+    F::connections()
+        .backend(half)
+        .is_some_and(|(index, generation)| backends::is_current::<F>(index, generation))
+}
+
+/// Ends the connection of this half.
+#[inline(always)]
+pub(crate) fn forget<F: Tables>(half: &Half) {
+    F::Memory::forget(&F::connections(), half.index, half.meta.0);
+}
+
+/// Whether a packet of the backend's may be of a connection that is not ours: the first answer to
+/// a SYN is a SYN-ACK or a reset, unless client and backend have a connection with the same tuple.
+#[inline(always)]
+pub(crate) const fn may_be_mistaken(half: &Half) -> bool {
+    let seen = Meta::OPENED | Meta::ASSURED | Meta::SYN_ACK;
+    half.meta.protocol() == TCP && half.meta.seen() & seen == Meta::OPENED
+}
+
+/// Whether this is such a packet, as [`may_be_mistaken`] says. Then the next SYN goes on from
+/// another source port.
+#[inline(always)]
+pub(crate) fn is_mistaken<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
+    if !may_be_mistaken(half) || packet.is_error() {
+        return false;
+    }
+    if packet.signal.answers() || packet.signal.resets() {
+        return false;
+    }
+    F::connections().mistake(*half);
+    true
 }

@@ -1,32 +1,86 @@
-//! Creation of a connection's entries.
+//! Creation of a connection.
 
-use shunt_common::{Address as _, Backend, Counter, Tuple};
+use shunt_common::{Address as _, Backend, Counter, Tuple, connections::Room};
 
 use crate::{
-    maps::{addresses::is_on_this_node, backends::Choice, tables::Tables},
-    nat::ports,
+    maps::{
+        addresses::is_on_this_node,
+        backends::Choice,
+        conntrack::now,
+        tables::{DIRECT, Tables},
+    },
+    nat::{
+        conntrack::{self, Half, Wanted},
+        open::{Destination, Open, open},
+    },
     packet::parsed::Packet,
 };
 
-/// Creates the entries of the packet's connection from `source` to the chosen backend, the reply's
-/// first, so that no packet goes out whose reply would not be understood. Puts the tuple that the packet is
-/// to leave with into `translated`; `Err` is why there is none.
+/// Opens the packet's connection to the chosen backend. Puts the tuple that the packet is to leave
+/// with into `translated`; `Err` is why there is none. `replaced` is the connection that has had the
+/// packet's tuple until now.
 #[inline(always)]
-pub(crate) fn create<F: Tables>(
+pub(crate) fn create<F: Open>(
     packet: &Packet<F>,
     choice: &Choice<F>,
-    source: &F::Address,
+    replaced: Option<&Half>,
     translated: &mut Tuple<F>,
 ) -> Result<(), Counter> {
-    // Always there: the table has an entry for each CPU.
-    let Some(search) = F::searches().get_ptr_mut(0) else {
-        return Err(Counter::DropConntrackFull);
+    let source = source_for(packet.tuple.source, choice.backend)?;
+    if let Some(replaced) = replaced {
+        conntrack::forget::<F>(replaced);
+    }
+    let destination = Destination {
+        address: &choice.backend.address,
+        port: choice.backend.port,
+        backend: choice.index,
+        generation: choice.backend.generation,
     };
-    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
-    let search = unsafe { &mut *search };
-    ports::claim(search, packet, choice, source)?;
-    *translated = search.connection.translated;
-    search.connection.finish()
+    let client = packet.tuple;
+    let keeps_port = source == client.source || source == F::hairpin_ip();
+    open(packet, &destination, &source, keeps_port, translated)
+}
+
+/// Opens a connection of a packet that goes to a backend itself, if that has one with the same
+/// tuple through a frontend: then this one goes on from another source port. Gives whether it does.
+#[inline(always)]
+pub(crate) fn create_direct<F: Open>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+    if !packet.signal.opens() {
+        return false;
+    }
+    let Some(half) = conntrack::find(packet, Wanted::Answer) else {
+        return false;
+    };
+    let table = F::connections();
+    let is_open = table
+        .pair(half)
+        .is_some_and(|pair| table.room(&pair, now()) > Room::Over);
+    if !is_open {
+        conntrack::forget::<F>(&half);
+        return false;
+    }
+    let client = packet.tuple;
+    let destination = Destination {
+        address: &client.destination,
+        port: client.destination_port,
+        backend: Destination::<F>::NO_BACKEND,
+        generation: 0,
+    };
+    if open(packet, &destination, &client.source, false, translated).is_err() {
+        return false;
+    }
+    if let Some(direct) = DIRECT.get_ptr_mut(0) {
+        // SAFETY: a word, which is only ever set to this.
+        unsafe { direct.write_volatile(1) };
+    }
+    true
+}
+
+/// Whether a connection of `client` goes on to `backend` from its own address, through the stack.
+#[inline(always)]
+pub(crate) fn keeps_source<F: Tables>(client: &F::Address, backend: &Backend<F>) -> bool {
+    backend.address != *client
+        && (backend.flags & Backend::<F>::LOCAL != 0 || is_on_this_node::<F>(client))
 }
 
 /// The source address with which a connection of `client` goes on to `backend`.
@@ -36,10 +90,7 @@ pub(crate) fn create<F: Tables>(
 /// its own. A connection from outside to a backend on another node goes on from this node (SNAT),
 /// also if that backend is the client: it has no way to the hairpin address. `Err` is why it cannot.
 #[inline(always)]
-pub(crate) fn source_for<F: Tables>(
-    client: F::Address,
-    backend: &Backend<F>,
-) -> Result<F::Address, Counter> {
+fn source_for<F: Tables>(client: F::Address, backend: &Backend<F>) -> Result<F::Address, Counter> {
     if backend.flags & Backend::<F>::LOCAL != 0 || is_on_this_node::<F>(&client) {
         return Ok(if backend.address == client {
             F::hairpin_ip()

@@ -7,7 +7,7 @@ use aya_ebpf::bindings::BPF_ANY;
 use shunt_common::{FragmentEntry, FragmentKey, Hook, Tuple};
 
 use crate::{
-    maps::tables::{Tables, now},
+    maps::{conntrack::seconds, tables::Tables},
     packet::parsed::{Form, Packet},
 };
 
@@ -17,7 +17,7 @@ pub(crate) fn remember<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &T
     if packet.form == Form::FirstFragment {
         let entry = FragmentEntry {
             translated: *translated,
-            seen: now(),
+            seen: seconds(),
         };
         // Without room the rest of the datagram is passed by, and counted.
         let _ = F::fragments().insert(key(packet, hook), entry, BPF_ANY.into());
@@ -33,7 +33,7 @@ pub(crate) fn recall<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &mut
         return false;
     };
     *translated = entry.translated;
-    now().wrapping_sub(entry.seen) <= FragmentEntry::<F>::LIFETIME
+    seconds().wrapping_sub(entry.seen) <= FragmentEntry::<F>::LIFETIME
 }
 
 #[inline(always)]

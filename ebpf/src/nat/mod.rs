@@ -2,12 +2,7 @@
 
 pub(crate) mod conntrack;
 pub(crate) mod create;
-pub(crate) mod entries;
 pub(crate) mod fragments;
+pub(crate) mod open;
 pub(crate) mod ports;
 pub(crate) mod reverse;
-#[cfg(feature = "next-layout")]
-#[path = "two_tables.rs"]
-mod table;
-#[cfg(not(feature = "next-layout"))]
-mod table;

@@ -4,70 +4,95 @@ use aya_ebpf::{
     cty::{c_long, c_void},
     helpers::bpf_loop,
 };
-use shunt_common::Counter;
-
-use crate::{
-    maps::{backends::Choice, constants::SNAT_PORTS, scratch::PortSearch, tables::Tables},
-    nat::entries::{EXISTS, Holder, is_before},
-    packet::parsed::Packet,
+use shunt_common::{
+    SCTP, TCP,
+    connections::{Key, Memory as _, Phase, Room},
 };
 
-/// How many ports are tried for a connection. Where 95 % of them are in use, all of these are with
-/// a probability of 0.95^192, 0.005 %.
-const PROBES: u32 = 192;
+use crate::maps::{
+    conntrack::now,
+    scratch::Opening,
+    tables::{EXHAUSTED, EXHAUSTIONS, Tables},
+};
 
-/// The outcome of a search that has claimed no port yet; 0 or an error else.
-const SEARCHING: i32 = 1;
+/// How many ports are tried for a connection, the last ones only if all before are of connections
+/// that stay.
+const PROBES: u32 = 1024;
 
-/// Finds a source port at which the backend's replies are this connection's alone, and claims it
-/// with the reply's entry. `search` has the connection then; `Err` is why there is none.
+/// After how many a connection that may give way does, and no better port is looked for.
+const ENOUGH: u32 = 64;
+
+/// How many are tried where none was found in this tick.
+const FEW: u32 = 8;
+
+/// For how many ticks a flow with replies is not disturbed after its last packet.
+const PAUSE: u32 = 64;
+
+/// Who gives way first: whoever has ended,
+const OVER: u32 = 0;
+/// who has not begun,
+const UNASSURED: u32 = 1;
+/// a flow that pauses, whose next packet gets another port.
+const PAUSING: u32 = 2;
+
+/// Finds a source port for the connection, beginning with the one that it has.
 ///
-/// Where a live connection from `source` to the backend has a port, another one is tried. A client
-/// that keeps its address keeps its port too, unless it has a connection from that port to another
-/// frontend with this backend.
+/// Where another connection from the same address to the backend has a port, the next one is tried. One that is
+/// over keeps its port for a while too, because the backend may: it may refuse whoever comes from there (TIME-WAIT,
+/// RFC 9293 section 3.3.2; its timestamps do not go on, RFC 7323 section 5). The same flow may have it at once:
+/// then the client's own kernel sees to that (RFC 6191).
 ///
-/// A connection that is over holds its port, because the backend may do so too (TIME-WAIT, RFC
-/// 9293 section 3.3.2). Another one from the same port of the same client may have it at once: its
-/// timestamps and sequence numbers go on from there, and so the backend takes it (RFC 6191; Linux
-/// gives each pair of addresses and ports offsets of its own). Of all others, the one that has
-/// been over for the longest is taken if none is free.
+/// Gives whether there is one. If none is free, one gives way that is over, or else half open, or a flow that pauses: the one that
+/// has been silent for the longest of those that were tried.
 #[inline(always)]
-pub(crate) fn claim<F: Tables>(
-    search: &mut PortSearch<F>,
-    packet: &Packet<F>,
-    choice: &Choice<F>,
-    source: &F::Address,
-) -> Result<(), Counter> {
-    let client = packet.tuple;
-    search.ports = SNAT_PORTS.load().probes(&client.source, client.source_port);
-    let port = if *source == client.source || *source == F::hairpin_ip() {
-        client.source_port
-    } else {
-        search.ports.next_port()
+pub(crate) fn find<F: Tables>(opening: &mut Opening<F>) -> bool {
+    let now = now();
+    opening.now = now;
+    opening.tried = 0;
+    opening.vacant = 0;
+    opening.gives_way = 0;
+    opening.rank = u32::MAX;
+    let memory = exhaustion(opening);
+    let tries = match &memory {
+        Some((place, found)) if **place == *found => FEW,
+        _ => PROBES,
     };
-    search.connection.set(packet, choice, source, port);
-    search.outcome = SEARCHING;
-    search.oldest_port = 0;
-    let mut at = &raw mut *search;
-    // SAFETY: the kernel calls `try_port` with the search's address, while this function runs.
+    let mut at = &raw mut *opening;
+    // SAFETY: the kernel calls `try_port` with the opening's address, while this function runs.
     unsafe {
-        bpf_loop(
-            PROBES,
-            try_port::<F> as *mut c_void,
-            (&raw mut at).cast(),
-            0,
-        );
+        bpf_loop(tries, try_port::<F> as *mut c_void, (&raw mut at).cast(), 0);
     }
-    if search.outcome == SEARCHING && search.oldest_port != 0 {
-        search.connection.set_port(search.oldest_port);
-        search.connection.dismiss_holder();
-        search.outcome = search.connection.claim();
+    if opening.vacant != 0 {
+        return true;
     }
-    match search.outcome {
-        0 => Ok(()),
-        SEARCHING | EXISTS => Err(Counter::DropNoPort),
-        _ => Err(Counter::DropConntrackFull),
+    if opening.rank != u32::MAX {
+        opening.connection.set_source_port(opening.oldest_port);
+        opening.gives_way = 1;
+        return true;
     }
+    if let Some((place, found)) = memory {
+        *place = found;
+    }
+    false
+}
+
+/// Where a CPU remembers that this connection's source has no port left towards its backend, and
+/// what stands there if that was found out in this tick.
+#[inline(always)]
+fn exhaustion<F: Tables>(opening: &Opening<F>) -> Option<(&'static mut u64, u64)> {
+    let Key {
+        addresses, ports, ..
+    } = &opening.connection.reply;
+    let protocol = opening.connection.reply.protocol();
+    let mut hash = u64::from(*ports & 0xffff) << 8 | u64::from(protocol);
+    for word in F::words(addresses) {
+        hash = (hash ^ *word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    let hash = (hash >> 32) as u32;
+    let place = EXHAUSTIONS.get_ptr_mut(hash % EXHAUSTED)?;
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let place = unsafe { &mut *place };
+    Some((place, u64::from(hash) << 32 | u64::from(opening.now)))
 }
 
 /// Tries the port that the search is at, and goes on to the next if somebody has it. Gives 1 at
@@ -80,33 +105,55 @@ pub(crate) fn claim<F: Tables>(
 /// all calls, and cuts out what the constant excludes (mended by commit ab5cfac139ab, "verify
 /// callbacks as if they are called unknown number of times"). So what changes from call to call
 /// is in a map's value, of which it knows nothing, and not on the stack.
-extern "C" fn try_port<F: Tables>(_: u32, search: *mut c_void) -> c_long {
-    // SAFETY: `claim` gave the place of the search's address, and waits.
-    let search = unsafe { &mut **search.cast::<*mut PortSearch<F>>() };
-    let connection = &mut search.connection;
-    let vacant = match connection.holder() {
-        Holder::Nobody => true,
-        Holder::SameClient => {
-            connection.dismiss_holder();
-            true
-        }
-        Holder::Over { last_seen } => {
-            if search.oldest_port == 0 || is_before(last_seen, search.oldest_over) {
-                search.oldest_over = last_seen;
-                search.oldest_port = connection.translated.source_port;
-            }
-            false
-        }
-        Holder::Live => false,
-    };
-    if vacant {
-        let outcome = connection.claim();
-        // If it exists now, another CPU was faster.
-        if outcome != EXISTS {
-            search.outcome = outcome;
-            return 1;
-        }
+extern "C" fn try_port<F: Tables>(_: u32, opening: *mut c_void) -> c_long {
+    // SAFETY: `find` gave the place of the opening's address, and waits.
+    let opening = unsafe { &mut **opening.cast::<*mut Opening<F>>() };
+    if is_vacant(opening) {
+        opening.vacant = 1;
+        return 1;
     }
-    connection.set_port(search.ports.next_port());
+    opening.tried += 1;
+    if opening.tried >= ENOUGH && opening.rank != u32::MAX {
+        return 1;
+    }
+    opening
+        .connection
+        .set_source_port(opening.ports.next_port());
     0
+}
+
+/// Whether nobody has the port; if somebody does who may give way, that is kept.
+#[inline(always)]
+fn is_vacant<F: Tables>(opening: &mut Opening<F>) -> bool {
+    let table = F::connections();
+    let Some(half) = table.find_half(&opening.connection.reply) else {
+        return true;
+    };
+    let Some(pair) = table.pair(half) else {
+        // Somebody is just opening or ending it.
+        return false;
+    };
+    let phase = Phase::of(pair.forward.meta, pair.reply.meta);
+    let is_flow = !matches!(opening.connection.forward.protocol(), TCP | SCTP);
+    let idle = table.idle(&pair, opening.now);
+    let rank = match table.room(&pair, opening.now) {
+        Room::Expired => {
+            F::Memory::forget(&table, half.index, half.meta.0);
+            return true;
+        }
+        Room::Over => OVER,
+        Room::HalfOpen | Room::Unassured => UNASSURED,
+        Room::Never if is_flow && phase == Phase::Lasting && idle > PAUSE => PAUSING,
+        Room::Never => return false,
+    };
+    if opening.connection.forward.is_at(pair.forward.slot) {
+        F::Memory::forget(&table, half.index, half.meta.0);
+        return true;
+    }
+    if rank < opening.rank || rank == opening.rank && idle > opening.oldest_idle {
+        opening.rank = rank;
+        opening.oldest_idle = idle;
+        opening.oldest_port = opening.connection.source_port();
+    }
+    false
 }

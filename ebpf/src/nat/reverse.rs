@@ -1,14 +1,11 @@
 //! Reverse NAT: packets of a backend get back the frontend's address, and the client's own in
 //! place of the one that hairpin or SNAT gave it.
 
-use shunt_common::{ConntrackKey, Direction, Tuple};
+use shunt_common::Tuple;
 
 use crate::{
-    maps::{
-        constants::{SNAT_PORTS, redirects},
-        tables::Tables,
-    },
-    nat::conntrack,
+    maps::constants::{SNAT_PORTS, redirects},
+    nat::conntrack::{self, Find, Half, Wanted},
     packet::parsed::Packet,
 };
 
@@ -20,22 +17,22 @@ use crate::{
 /// client that kept its own address are translated at the egress of that client's interface, or
 /// here if they go to the client in one hop.
 #[inline(always)]
-pub(crate) fn at_ingress<F: Tables>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn at_ingress<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
     is_for_given_address(packet, translated) || redirects() && at_egress(packet, translated)
 }
 
 /// As [`at_ingress`], of a packet that goes out to a client.
 #[inline(always)]
-pub(crate) fn at_egress<F: Tables>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
-    conntrack::find(packet, Direction::Reply)
-        .map(|found| *translated = found.entry.translated)
-        .is_some()
+pub(crate) fn at_egress<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+    match conntrack::find(packet, Wanted::Reply) {
+        Some(half) => take(packet, half, translated),
+        None => false,
+    }
 }
 
-/// The connection's entry has the address that the client was given: this node's may have changed
-/// since.
+/// The connection has the address that the client was given: this node's may have changed since.
 #[inline(always)]
-fn is_for_given_address<F: Tables>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+fn is_for_given_address<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
     let Tuple {
         destination,
         destination_port,
@@ -44,14 +41,15 @@ fn is_for_given_address<F: Tables>(packet: &Packet<F>, translated: &mut Tuple<F>
     if destination != F::hairpin_ip() && !SNAT_PORTS.load().contains(destination_port) {
         return false;
     }
-    let key = ConntrackKey::new(packet.tuple, packet.protocol, Direction::Reply);
-    let Some(entry) = conntrack::entry(&key) else {
+    let Some(half) = conntrack::find(packet, Wanted::Reply) else {
         return false;
     };
-    if entry.translated.destination == destination {
-        return false;
-    }
-    *translated = entry.translated;
-    conntrack::update(entry, packet.flags);
-    true
+    take(packet, half, translated) && translated.destination != destination
+}
+
+/// Puts the tuple that the packet goes on with into `translated`, unless it is of a connection that
+/// is not ours.
+#[inline(always)]
+fn take<F: Find>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> bool {
+    !conntrack::is_mistaken(packet, &half) && conntrack::follow(packet, half, translated)
 }

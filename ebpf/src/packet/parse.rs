@@ -74,7 +74,7 @@ fn read<F: Family, C: WalkExtensions>(
     packet.tuple.source_port = transport.ports.source;
     packet.tuple.destination_port = transport.ports.destination;
     packet.may_be_first = transport.may_be_first;
-    packet.flags = transport.flags;
+    packet.signal = transport.signal;
     packet.least_length = transport.least_length as u16;
     packet.payload = Offset::new(network.transport + transport.length);
     Ok(())

@@ -1,6 +1,6 @@
 //! A packet as it was read: once, into a small tuple that everything else uses.
 
-use shunt_common::{Family, Tuple};
+use shunt_common::{Family, Tuple, connections::Signal};
 
 use crate::packet::{
     family::Options,
@@ -18,6 +18,8 @@ pub(crate) struct Packet<F: Family> {
     /// The addresses and ports as they came; 0 for the ports of a later fragment. Of an ICMP
     /// error those of a packet that goes its way: the inner one's, reversed.
     pub tuple: Tuple<F>,
+    /// What it says of its connection. An ICMP error says nothing: it is not of the connection.
+    pub signal: Signal,
     /// Which datagram it is a part of, if it is one.
     pub fragment: Fragment,
     /// Where the inner packet is, if it is an ICMP error.
@@ -32,9 +34,6 @@ pub(crate) struct Packet<F: Family> {
     pub payload: Offset,
     /// How long the transport header is without options.
     pub least_length: u16,
-    /// Flags of [`shunt_common::ConntrackEntry::seen`] that it sets in its connection's entry. An
-    /// ICMP error sets none: it is not of the connection.
-    pub flags: u16,
     pub link: Link,
     pub form: Form,
     /// The transport protocol; that of the inner packet if this is an ICMP error.

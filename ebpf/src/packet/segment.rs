@@ -1,10 +1,6 @@
 //! Headers of segments and datagrams whose checksum covers ports and addresses: TCP and UDP.
 
-use shunt_common::{ConntrackEntry, Tuple, V4};
-
-pub(crate) const PACKET: u16 = ConntrackEntry::<V4>::PACKET;
-pub(crate) const FIN: u16 = ConntrackEntry::<V4>::FIN;
-pub(crate) const RST: u16 = ConntrackEntry::<V4>::RST;
+use shunt_common::{Tuple, connections::Signal};
 
 /// The source and destination port that every transport header begins with, network order.
 #[repr(C)]
@@ -46,8 +42,8 @@ pub(crate) trait Segment {
 
     /// Whether the packet may be the first of a connection.
     fn may_be_first(&self) -> bool;
-    /// Flags of [`ConntrackEntry::seen`] that it sets.
-    fn flags(&self) -> u16;
+    /// What it says of its connection.
+    fn signal(&self) -> Signal;
     /// How long the header is with its options.
     fn length(&self) -> usize;
     /// The ports.
@@ -86,15 +82,23 @@ impl Segment for TcpHeader {
     }
 
     #[inline(always)]
-    fn flags(&self) -> u16 {
-        let mut flags = PACKET;
-        if self.flags & TCP_FIN != 0 {
-            flags |= FIN;
-        }
+    fn signal(&self) -> Signal {
         if self.flags & TCP_RST != 0 {
-            flags |= RST;
+            return Signal::RESET;
         }
-        flags
+        match self.flags & (TCP_SYN | TCP_ACK) {
+            TCP_SYN => return Signal::OPEN,
+            0 if self.flags & TCP_FIN != 0 => return Signal::FIN,
+            0 => return Signal::DATA,
+            TCP_ACK => {}
+            _ => return Signal::answer(u32::from_be(self.sequence).wrapping_add(1)),
+        }
+        let signal = Signal::acknowledge(u32::from_be(self.acknowledgement));
+        if self.flags & TCP_FIN != 0 {
+            signal.with_fin()
+        } else {
+            signal
+        }
     }
 
     #[inline(always)]
@@ -133,8 +137,8 @@ impl Segment for UdpHeader {
     }
 
     #[inline(always)]
-    fn flags(&self) -> u16 {
-        PACKET
+    fn signal(&self) -> Signal {
+        Signal::DATA
     }
 
     #[inline(always)]

@@ -1,12 +1,12 @@
 //! Transport headers: ports, and what a packet tells about its connection.
 
-use shunt_common::{SCTP, TCP, UDP};
+use shunt_common::{SCTP, TCP, UDP, connections::Signal};
 
 use crate::{
     ctx::access::Access,
     packet::{
         error::ParseError,
-        segment::{FIN, PACKET, Ports, RST, Segment as _, TcpHeader, UdpHeader},
+        segment::{Ports, Segment as _, TcpHeader, UdpHeader},
     },
 };
 
@@ -17,8 +17,8 @@ pub(crate) struct Transport {
     pub ports: Ports,
     /// Whether the packet may be the first of a connection.
     pub may_be_first: bool,
-    /// Flags of [`shunt_common::ConntrackEntry::seen`] that it sets.
-    pub flags: u16,
+    /// What it says of its connection.
+    pub signal: Signal,
     /// How long the header is at least, a multiple of 4.
     pub least_length: usize,
     /// How long it is with its options.
@@ -43,6 +43,7 @@ const _: () = assert!(
 );
 
 const SCTP_INIT: u8 = 1;
+const SCTP_INIT_ACK: u8 = 2;
 const SCTP_ABORT: u8 = 6;
 const SCTP_SHUTDOWN_ACK: u8 = 8;
 const SCTP_SHUTDOWN_COMPLETE: u8 = 14;
@@ -73,7 +74,7 @@ impl Transport {
                 Ok(Self {
                     ports: header.ports,
                     may_be_first: header.may_be_first(),
-                    flags: header.flags(),
+                    signal: header.signal(),
                     least_length: size_of::<TcpHeader>(),
                     length: header.length(),
                 })
@@ -83,23 +84,25 @@ impl Transport {
                 Ok(Self {
                     ports: header.ports,
                     may_be_first: header.may_be_first(),
-                    flags: header.flags(),
+                    signal: header.signal(),
                     least_length: size_of::<UdpHeader>(),
                     length: header.length(),
                 })
             }
             SCTP => {
                 let header = context.at::<SctpHeader>(offset)?;
-                let flags = match header.chunk {
-                    SCTP_ABORT => PACKET | RST,
-                    SCTP_SHUTDOWN_ACK | SCTP_SHUTDOWN_COMPLETE => PACKET | FIN,
-                    _ => PACKET,
+                let signal = match header.chunk {
+                    SCTP_INIT => Signal::OPEN,
+                    SCTP_INIT_ACK => Signal::answer(0),
+                    SCTP_ABORT => Signal::RESET,
+                    SCTP_SHUTDOWN_ACK | SCTP_SHUTDOWN_COMPLETE => Signal::FIN,
+                    _ => Signal::DATA,
                 };
                 let length = core::mem::offset_of!(SctpHeader, chunk);
                 Ok(Self {
                     ports: header.ports,
                     may_be_first: header.chunk == SCTP_INIT,
-                    flags,
+                    signal,
                     least_length: length,
                     length,
                 })

@@ -6,20 +6,23 @@
 //! left as it came, and the general path looks at it from its begin: it decides the same, only
 //! more slowly.
 
-use shunt_common::{ConntrackEntry, ConntrackKey, Counter, Direction, Hook, TCP, UDP};
+use shunt_common::{
+    Counter, Hook, TCP, UDP,
+    connections::{Key, Role},
+};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{redirect, stack},
     lb::frontend,
     maps::{
-        addresses::{are_pods_no_frontends, is_of_pod, is_snat_ip},
-        backends::is_current,
+        addresses::{are_pods_no_frontends, is_any_direct, is_of_pod, is_snat_ip},
+        conntrack::now,
         constants::{SNAT_PORTS, redirects},
         counters::{count, drop_packet},
         tables::Tables,
     },
-    nat::conntrack,
+    nat::conntrack::{self, Half},
     packet::{
         family::Header as _,
         link::Link,
@@ -38,9 +41,9 @@ struct Headers<N, T> {
 }
 
 /// What is to be done with a packet.
-enum Action<F: Tables> {
-    /// It gets the tuple of this entry, which is of this direction and keeps the client's end.
-    Translate(Direction, &'static mut ConntrackEntry<F>),
+enum Action {
+    /// It gets the tuple of this half, which keeps the client's end.
+    Translate(Half),
     /// It is not ours.
     Pass,
     /// It takes the general path.
@@ -80,45 +83,54 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     if length < size_of::<Headers<F::Header, T>>() || begin + length > context.length() as usize {
         return None;
     }
+    let addresses = F::pack(network.source(), network.destination());
     let ports = transport.ports().word();
-    let (source, destination) = (network.source(), network.destination());
-    let key =
-        |direction| ConntrackKey::<F>::of_packet(&source, &destination, ports, protocol, direction);
-    let action = match hook {
-        Hook::Ingress => incoming(&mut key(Direction::Original), transport.may_be_first()),
-        Hook::Egress => reply(&key(Direction::Reply)),
+    let mut key = Key::of_words(addresses, ports, protocol, Role::Forward);
+    let mut flow = Flow::<F> {
+        key: F::sought(&mut key)?,
+        destination: network.destination(),
+        destination_port: transport.ports().destination,
+        may_be_first: transport.may_be_first(),
+        now: now(),
     };
-    let (direction, entry) = match action {
-        Action::Translate(direction, entry) => (direction, entry),
+    let action = match hook {
+        Hook::Ingress => flow.incoming(),
+        Hook::Egress => flow.reply(),
+    };
+    let hit = match action {
+        Action::Translate(half) => F::connections().read(half)?,
         Action::Pass if hook == Hook::Egress && stack::is_halfway(context) => return None,
         Action::Pass => return Some(Verdict::PASS),
         Action::General => return None,
     };
+    let role = hit.meta.role();
+    let translated = hit.translated();
     let extent = Extent {
         network: begin,
         payload: offset + transport.length(),
     };
     let hop = match hook {
-        Hook::Ingress => redirect::find(context, link, extent, &entry.translated, false),
+        Hook::Ingress => redirect::find(context, link, extent, &translated, false),
         Hook::Egress => None,
     };
-    if hook == Hook::Ingress && direction == Direction::Reply && hop.is_none() {
+    if hook == Hook::Ingress && role == Role::Reply && hop.is_none() {
         return None;
     }
-    conntrack::update(entry, transport.flags());
+    F::connections().observe(&hit, transport.signal(), flow.now);
 
     let was = transport.checksum();
-    match direction {
-        Direction::Original => {
-            network.set_destination(entry.translated.destination);
-            transport.ports_mut().destination = entry.translated.destination_port;
+    match role {
+        Role::Forward => {
+            network.set_destination(translated.destination);
+            transport.ports_mut().destination = translated.destination_port;
         }
-        Direction::Reply => {
-            network.set_source(entry.translated.source);
-            transport.ports_mut().source = entry.translated.source_port;
+        Role::Reply => {
+            network.set_source(translated.source);
+            transport.ports_mut().source = translated.source_port;
         }
     }
-    let (addresses, ports) = (entry.address_change, entry.port_change);
+    let addresses = bytemuck::cast(hit.times.address_change());
+    let ports = bytemuck::cast(hit.times.port_change());
     network.adjust_checksum(addresses);
     if adjust_segment::<F, T>(context, offset, was, addresses, ports).is_err() {
         return Some(drop_packet(context, Counter::DropRewrite));
@@ -130,76 +142,113 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     let Ok(verdict) = sent else {
         return Some(drop_packet(context, Counter::DropRewrite));
     };
-    count(match direction {
-        Direction::Original => Counter::Request,
-        Direction::Reply => Counter::Reply,
+    count(match role {
+        Role::Forward => Counter::Request,
+        Role::Reply => Counter::Reply,
     });
     Some(verdict)
 }
 
-/// What is to be done with a backend's packet.
-#[inline(always)]
-fn reply<F: Tables>(key: &ConntrackKey<F>) -> Action<F> {
-    match conntrack::entry(key) {
-        None => Action::Pass,
-        Some(entry) if keeps_client(entry) => Action::Translate(Direction::Reply, entry),
-        Some(_) => Action::General,
-    }
+/// What is read of a packet.
+struct Flow<'a, F: Tables> {
+    /// What its connection is looked for by.
+    key: &'a mut Key<F>,
+    destination: F::Address,
+    /// Network order.
+    destination_port: u16,
+    may_be_first: bool,
+    /// The tick.
+    now: u32,
 }
 
-/// What is to be done with a packet that comes in: of a client, or also of a backend if those are
-/// redirected.
-#[inline(always)]
-fn incoming<F: Tables>(key: &mut ConntrackKey<F>, may_be_first: bool) -> Action<F> {
-    // A packet for a pod of this node is a reply, or of no service.
-    if is_of_pod::<F>(&key.tuple.destination) {
-        if redirects() {
-            key.direction = Direction::Reply as u8;
-            match reply(key) {
-                Action::Pass => key.direction = Direction::Original as u8,
-                action => return action,
+impl<F: Tables> Flow<'_, F> {
+    /// The half of a connection that the packet is of, in this direction.
+    #[inline(always)]
+    fn find(&mut self, role: Role) -> Option<Half> {
+        self.key.set_role(role);
+        F::connections().lookup(self.key, self.is_syn(), self.now)
+    }
+
+    #[inline(always)]
+    const fn is_syn(&self) -> bool {
+        self.may_be_first && self.key.protocol() == TCP
+    }
+
+    /// What is to be done with a backend's packet.
+    #[inline(always)]
+    fn reply(&mut self) -> Action {
+        match self.find(Role::Reply) {
+            None => Action::Pass,
+            Some(half) if half.meta.keeps_client() && !conntrack::may_be_mistaken(&half) => {
+                Action::Translate(half)
+            }
+            Some(_) => Action::General,
+        }
+    }
+
+    /// What is to be done with a packet that comes in: of a client, or also of a backend if those are
+    /// redirected.
+    #[inline(always)]
+    fn incoming(&mut self) -> Action {
+        // A packet for a pod of this node is a reply, or of no service.
+        if is_of_pod::<F>(&self.destination) {
+            if redirects() {
+                match self.reply() {
+                    Action::Pass => {}
+                    action => return action,
+                }
+            }
+            if are_pods_no_frontends::<F>() && !is_any_direct() {
+                return self.direct();
             }
         }
-        if are_pods_no_frontends::<F>() {
+        self.request()
+    }
+
+    /// What is to be done with a client's packet.
+    #[inline(always)]
+    fn request(&mut self) -> Action {
+        // Hairpin or SNAT may have given a client this address and port: the packet may be a reply.
+        if self.destination == F::hairpin_ip() {
+            return Action::General;
+        }
+        let is_snat_port = SNAT_PORTS.load().contains(self.destination_port);
+        if let Some(half) = self.find(Role::Forward) {
+            // A SYN may begin a new connection after an ended one; the general path looks at what the
+            // connection is before it learns of the packet.
+            let is_current = !self.may_be_first || conntrack::is_current::<F>(&half);
+            let is_reply = is_snat_port && is_snat_ip::<F>(&self.destination);
+            return if half.meta.keeps_client() && is_current && !self.is_syn() && !is_reply {
+                Action::Translate(half)
+            } else {
+                Action::General
+            };
+        }
+        if frontend::exists::<F>(
+            &self.destination,
+            self.destination_port,
+            self.key.protocol(),
+        ) {
+            return Action::General;
+        }
+        if (is_snat_port || redirects()) && self.find(Role::Reply).is_some() {
+            return Action::General;
+        }
+        self.direct()
+    }
+
+    /// What is to be done with a packet that is for no frontend and of no connection: it may begin
+    /// one to a backend whose tuple a connection through a frontend has.
+    #[inline(always)]
+    fn direct(&mut self) -> Action {
+        if !self.is_syn() {
             return Action::Pass;
         }
+        self.key.reverse();
+        self.key.set_role(Role::Reply);
+        match F::connections().find_half(self.key) {
+            Some(_) => Action::General,
+            None => Action::Pass,
+        }
     }
-    request(key, may_be_first)
-}
-
-/// What is to be done with a client's packet.
-#[inline(always)]
-fn request<F: Tables>(key: &mut ConntrackKey<F>, may_be_first: bool) -> Action<F> {
-    let old = key.tuple;
-    // Hairpin or SNAT may have given a client this address and port: the packet may be a reply.
-    if old.destination == F::hairpin_ip() {
-        return Action::General;
-    }
-    let is_snat_port = SNAT_PORTS.load().contains(old.destination_port);
-    if let Some(entry) = conntrack::entry(key) {
-        // A SYN may begin a new connection after an ended one; the general path asks the entry
-        // before it updates it.
-        let is_syn = may_be_first && key.protocol == TCP;
-        let is_current = !may_be_first || is_current::<F>(entry.backend, entry.generation);
-        let is_reply = is_snat_port && is_snat_ip::<F>(&old.destination);
-        return if keeps_client(entry) && is_current && !is_syn && !is_reply {
-            Action::Translate(Direction::Original, entry)
-        } else {
-            Action::General
-        };
-    }
-    if frontend::exists::<F>(&old.destination, old.destination_port, key.protocol) {
-        return Action::General;
-    }
-    key.direction = Direction::Reply as u8;
-    if (is_snat_port || redirects()) && conntrack::entry(key).is_some() {
-        Action::General
-    } else {
-        Action::Pass
-    }
-}
-
-#[inline(always)]
-const fn keeps_client<F: Tables>(entry: &ConntrackEntry<F>) -> bool {
-    entry.seen & ConntrackEntry::<F>::KEEPS_CLIENT != 0
 }

@@ -2,7 +2,7 @@
 //! address that stands for a client's, or, with `--redirect`, to any client.
 
 use aya_log_ebpf::debug;
-use shunt_common::{Counter, Direction, Hook, Tuple};
+use shunt_common::{Counter, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
@@ -13,13 +13,12 @@ use crate::{
     lb::frontend::{self, Lookup},
     maps::{
         addresses::is_on_this_node,
-        backends::is_current,
         counters::{count, drop_packet},
         scratch::Arrival,
     },
     nat::{
-        conntrack::{self, Found},
-        create::{create, source_for},
+        conntrack::{self, Wanted},
+        create::{create, create_direct, keeps_source},
         fragments, reverse,
     },
     packet::{
@@ -83,42 +82,45 @@ fn translate_request<F: Program<C>, C: Access>(
     // A connection keeps its backend, whatever becomes of it. But a packet that may begin another,
     // a UDP packet or a SYN, owes nothing to a backend that is gone or to a connection that has
     // ended: it picks again.
-    if let Some(Found { entry, ended }) = conntrack::find(packet, Direction::Original)
-        && (!packet.may_be_first || !ended && is_current::<F>(entry.backend, entry.generation))
+    let known = conntrack::find(packet, Wanted::Forward);
+    if let Some(half) = known
+        && !(packet.may_be_first && conntrack::is_replaced(packet, &half))
+        && conntrack::follow(packet, half, translated)
     {
-        *translated = entry.translated;
         return Ok(());
     }
     if packet.is_error() || is_overheard(context, packet) {
         return Err(Verdict::PASS);
     }
-    match frontend::select(packet) {
-        Lookup::NotAFrontend => Err(Verdict::PASS),
-        Lookup::Dropped(reason) => Err(drop_packet(context, reason)),
+    let opened = match frontend::select(packet) {
+        Lookup::NotAFrontend if create_direct(packet, translated) => Ok(()),
+        Lookup::NotAFrontend => return Err(Verdict::PASS),
+        Lookup::Dropped(reason) => return Err(drop_packet(context, reason)),
         Lookup::Rejected => {
             check_source(context, packet)?;
-            Err(send_error(
+            return Err(send_error(
                 IcmpError::PortUnreachable,
                 context,
                 packet,
                 Counter::RejectNoBackend,
-            ))
+            ));
         }
         Lookup::Backend(choice) => {
-            let source = source_for(packet.tuple.source, choice.backend)
-                .map_err(|reason| drop_packet(context, reason))?;
+            debug!(context, "connection to backend {}", choice.index);
             // Before it takes a port: nobody but us judges a packet that does not keep its source.
-            if source != packet.tuple.source {
+            if !keeps_source(&packet.tuple.source, choice.backend) {
                 check_source(context, packet)?;
                 check_hops(context, packet)?;
             }
-            create(packet, &choice, &source, translated)
-                .map_err(|reason| drop_packet(context, reason))
-                .inspect(|()| {
-                    count(Counter::Connection);
-                    debug!(context, "connection to backend {}", choice.index);
-                })
+            create(packet, &choice, known.as_ref(), translated)
         }
+    };
+    match opened {
+        Ok(()) => {
+            count(Counter::Connection);
+            Ok(())
+        }
+        Err(reason) => Err(drop_packet(context, reason)),
     }
 }
 

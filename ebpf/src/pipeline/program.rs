@@ -9,11 +9,12 @@ use crate::{
         verdict::Verdict,
     },
     forward::fib::Routed,
+    nat::open::Open,
     packet::{link::Link, parsed::Packet},
 };
 
 /// An address family in programs that have their packets as `C`.
-pub(crate) trait Program<C: Access>: Routed {
+pub(crate) trait Program<C: Access>: Routed + Open {
     /// [`crate::pipeline::fast_path::handle`].
     fn fast_path(context: &C, link: Link, hook: Hook) -> Option<Verdict>;
 

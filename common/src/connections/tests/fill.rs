@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use crate::{
     TCP, V4,
     connections::{
-        Connection, Meta, Phase, Refused, Signal, homes_for,
+        Connection, Key, Meta, Phase, Refused, Role, Signal, homes_for,
         tests::{
             integrity::check,
-            memory::{Heap, SECOND, connection},
+            memory::{Heap, SECOND, connection, looked_up},
         },
     },
 };
@@ -23,30 +23,32 @@ fn numbered(number: u32) -> Connection<V4> {
         Meta::OPENED,
     );
     if number.is_multiple_of(3) {
-        new.translated.source = 0xc0a8_100a_u32.to_be();
-        new.translated.destination = (0x0a02_0000 + number / 3000).to_be();
-        new.translated.source_port = (61_000 + (number / 3 % 1000) as u16).to_be();
+        let mut translated = new.translated();
+        translated.source = 0xc0a8_100a_u32.to_be();
+        translated.destination = (0x0a02_0000 + number / 3000).to_be();
+        translated.source_port = (61_000 + (number / 3 % 1000) as u16).to_be();
+        new.reply = Key::new(&translated.reversed(), TCP, Role::Reply);
     }
     new
 }
 
 fn establish(heap: &Heap<V4>, new: &Connection<V4>, now: u32) -> bool {
     let table = heap.table();
-    let Some(hit) = table.lookup(&new.reply_key(), now) else {
+    let Some(hit) = looked_up(&table, &new.reply, false, now) else {
         return false;
     };
-    table.observe(&hit, Signal::Answer(5), now);
-    let Some(hit) = table.lookup(&new.forward_key(), now) else {
+    table.observe(&hit, Signal::answer(5), now);
+    let Some(hit) = looked_up(&table, &new.forward, false, now) else {
         return false;
     };
-    table.observe(&hit, Signal::Acknowledge(5), now);
+    table.observe(&hit, Signal::acknowledge(5), now);
     is_established(heap, new)
 }
 
 fn is_established(heap: &Heap<V4>, of: &Connection<V4>) -> bool {
     let table = heap.table();
     table
-        .find(&of.forward_key())
+        .find(&of.forward)
         .and_then(|hit| table.pair(hit.half()))
         .is_some_and(|pair| Phase::of(pair.forward.meta, pair.reply.meta) == Phase::Established)
 }
@@ -118,8 +120,8 @@ fn a_flood_displaces_nobody_established_and_lets_new_ones_in() {
             let half_open = numbered(next);
             next += 1;
             assert_eq!(heap.table().open(&half_open, tick), Ok(()));
-            if let Some(hit) = heap.table().find(&half_open.reply_key()) {
-                heap.table().observe(&hit, Signal::Answer(5), tick);
+            if let Some(hit) = heap.table().find(&half_open.reply) {
+                heap.table().observe(&hit, Signal::answer(5), tick);
             }
         }
         let honest = numbered(5 * HALVES + tick);

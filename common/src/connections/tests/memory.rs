@@ -6,7 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
     Tuple, V4,
-    connections::{Connection, Memory, Seeds, Slot, Table, Timeouts, Wide, slots_for_homes},
+    connections::{
+        Connection, Hit, Key, Memory, Seeds, Slot, Table, Timeouts, Wide, slots_for_homes,
+    },
 };
 
 /// Ticks a second.
@@ -97,12 +99,20 @@ pub(crate) fn connection(
         destination_port: destination_port.to_be(),
     };
     Connection {
-        client: tuple(0x0a60_0001, 80),
-        translated: tuple(backend, 8080),
-        protocol,
         seen,
         generation: 7,
         backend,
         service: 3,
+        ..Connection::new(&tuple(0x0a60_0001, 80), &tuple(backend, 8080), protocol)
     }
+}
+
+/// The half of a packet with this key, with all that it has.
+pub(crate) fn looked_up<'a, M: Memory>(
+    table: &Table<'a, M>,
+    key: &Key<M::Family>,
+    opens: bool,
+    now: u32,
+) -> Option<Hit<M::Family, M::Slot>> {
+    table.read(table.lookup(key, opens, now)?)
 }

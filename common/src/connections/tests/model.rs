@@ -10,7 +10,7 @@ use crate::{
         Connection, Refused, Signal,
         tests::{
             integrity::check,
-            memory::{Heap, SECOND, connection},
+            memory::{Heap, SECOND, connection, looked_up},
         },
     },
 };
@@ -80,12 +80,12 @@ proptest! {
             match event {
                 Event::Client(client, backend) => {
                     let known = model.get(&client).map_or(backend, |flow| flow.backend);
-                    let hit = table.lookup(&flow(client, known).forward_key(), now);
+                    let hit = looked_up(&table, &flow(client, known).forward, false, now);
                     prop_assert_eq!(hit.is_some(), model.contains_key(&client));
                     if let Some(hit) = hit {
-                        prop_assert_eq!(hit.translated(), flow(client, known).translated);
-                        prop_assert_eq!(table.backend(&hit), Some((known.into(), 7)));
-                        table.observe(&hit, Signal::Data, now);
+                        prop_assert_eq!(hit.translated(), flow(client, known).translated());
+                        prop_assert_eq!(table.backend(&hit.half()), Some((known.into(), 7)));
+                        table.observe(&hit, Signal::DATA, now);
                         model.get_mut(&client).unwrap().packet(now, false);
                     } else {
                         let opened = open(&heap, &flow(client, backend), now);
@@ -102,18 +102,18 @@ proptest! {
                 }
                 Event::Backend(client, backend) => {
                     let of = flow(client, backend);
-                    let hit = table.lookup(&of.reply_key(), now);
+                    let hit = looked_up(&table, &of.reply, false, now);
                     let known = model.get_mut(&client).filter(|flow| flow.backend == backend);
                     prop_assert_eq!(hit.is_some(), known.is_some());
                     if let (Some(hit), Some(known)) = (hit, known) {
-                        prop_assert_eq!(hit.translated(), of.client.reversed());
-                        table.observe(&hit, Signal::Data, now);
+                        prop_assert_eq!(hit.translated(), of.client().reversed());
+                        table.observe(&hit, Signal::DATA, now);
                         known.packet(now, true);
                     }
                 }
                 Event::End(client) => {
                     let Some(known) = model.remove(&client) else { continue };
-                    let hit = table.find(&flow(client, known.backend).forward_key());
+                    let hit = table.find(&flow(client, known.backend).forward);
                     let pair = hit.and_then(|hit| table.pair(hit.half()));
                     prop_assert!(pair.is_some_and(|pair| table.end(&pair)));
                 }
@@ -125,7 +125,7 @@ proptest! {
         let listed: Vec<u8> = model.keys().copied().collect();
         for client in listed {
             let known = model[&client];
-            let hit = table.lookup(&flow(client, known.backend).forward_key(), now);
+            let hit = looked_up(&table, &flow(client, known.backend).forward, false, now);
             prop_assert_eq!(hit.is_some(), !known.is_over(now));
         }
     }
@@ -134,6 +134,6 @@ proptest! {
 /// Opens a flow. One whose time is over may still have its tuples: those are given up.
 fn open(heap: &Heap<V4>, new: &Connection<V4>, now: u32) -> Result<(), Refused> {
     let table = heap.table();
-    table.lookup(&new.reply_key(), now);
+    looked_up(&table, &new.reply, false, now);
     table.open(new, now)
 }

@@ -4,7 +4,7 @@ use crate::{
     SCTP, TCP, Tuple, UDP, V4, V6,
     connections::{
         Connection, Key, Meta, Phase, Refused, Role, Signal,
-        tests::memory::{Heap, SECOND, connection},
+        tests::memory::{Heap, SECOND, connection, looked_up},
     },
 };
 
@@ -32,20 +32,20 @@ impl World {
 
     fn key(&self, role: Role) -> Key<V4> {
         match role {
-            Role::Forward => self.connection.forward_key(),
-            Role::Reply => self.connection.reply_key(),
+            Role::Forward => self.connection.forward,
+            Role::Reply => self.connection.reply,
         }
     }
 
     /// A packet; whether its connection is known.
     fn packet(&self, role: Role, signal: Signal) -> bool {
         let table = self.heap.table();
-        let Some(hit) = table.lookup(&self.key(role), self.now) else {
+        let Some(hit) = looked_up(&table, &self.key(role), signal.opens(), self.now) else {
             return false;
         };
         let expected = match role {
-            Role::Forward => self.connection.translated,
-            Role::Reply => self.connection.client.reversed(),
+            Role::Forward => self.connection.translated(),
+            Role::Reply => self.connection.client().reversed(),
         };
         assert_eq!(hit.translated(), expected);
         table.observe(&hit, signal, self.now);
@@ -77,24 +77,24 @@ fn a_connection_is_established_by_the_acknowledgment_of_the_syn_ack_alone() {
     let world = World::new(TCP, Meta::OPENED);
     assert_eq!(world.phase(), Some(Phase::SynSent));
     assert!(
-        world.client(Signal::Acknowledge(501)),
+        world.client(Signal::acknowledge(501)),
         "nobody has answered"
     );
     assert_eq!(world.phase(), Some(Phase::SynSent));
-    assert!(world.backend(Signal::Answer(501)));
+    assert!(world.backend(Signal::answer(501)));
     assert_eq!(world.phase(), Some(Phase::SynReceived));
     for guess in [500, 502, 0] {
-        assert!(world.client(Signal::Acknowledge(guess)));
+        assert!(world.client(Signal::acknowledge(guess)));
         assert!(
-            world.backend(Signal::Data),
+            world.backend(Signal::DATA),
             "a backend does not prove a client"
         );
         assert_eq!(world.phase(), Some(Phase::SynReceived));
     }
-    assert!(world.client(Signal::Acknowledge(501)));
+    assert!(world.client(Signal::acknowledge(501)));
     assert_eq!(world.phase(), Some(Phase::Established));
     assert!(
-        world.backend(Signal::Answer(777)),
+        world.backend(Signal::answer(777)),
         "a late one changes nothing"
     );
     assert_eq!(world.phase(), Some(Phase::Established));
@@ -103,9 +103,9 @@ fn a_connection_is_established_by_the_acknowledgment_of_the_syn_ack_alone() {
 #[test]
 fn half_open_connections_are_forgotten_after_a_minute() {
     let mut world = World::new(TCP, Meta::OPENED);
-    world.backend(Signal::Answer(501));
+    world.backend(Signal::answer(501));
     world.wait(61);
-    assert!(!world.client(Signal::Acknowledge(501)));
+    assert!(!world.client(Signal::acknowledge(501)));
     assert_eq!(world.phase(), None);
     world
         .heap
@@ -118,20 +118,20 @@ fn half_open_connections_are_forgotten_after_a_minute() {
 fn a_connection_picked_up_is_assured_by_an_answer_that_is_no_reset() {
     let world = World::new(TCP, 0);
     assert_eq!(world.phase(), Some(Phase::PickedUp));
-    world.client(Signal::Acknowledge(9));
+    world.client(Signal::acknowledge(9));
     assert_eq!(world.phase(), Some(Phase::PickedUp));
-    world.backend(Signal::Reset);
+    world.backend(Signal::RESET);
     assert_eq!(world.phase(), Some(Phase::Closed));
-    world.client(Signal::Data);
+    world.client(Signal::DATA);
     assert_eq!(world.phase(), Some(Phase::PickedUp));
-    world.backend(Signal::Acknowledge(9));
+    world.backend(Signal::acknowledge(9));
     assert_eq!(world.phase(), Some(Phase::Established));
 }
 
 fn established() -> World {
     let world = World::new(TCP, Meta::OPENED);
-    world.backend(Signal::Answer(501));
-    world.client(Signal::Acknowledge(501));
+    world.backend(Signal::answer(501));
+    world.client(Signal::acknowledge(501));
     assert_eq!(world.phase(), Some(Phase::Established));
     world
 }
@@ -141,40 +141,56 @@ fn any_later_segment_of_either_side_undoes_a_reset() {
     for resetting in [Role::Forward, Role::Reply] {
         for speaking in [Role::Forward, Role::Reply] {
             let mut world = established();
-            world.packet(resetting, Signal::Reset);
+            world.packet(resetting, Signal::RESET);
             assert_eq!(
                 world.phase(),
                 Some(Phase::Closed),
                 "{resetting:?} {speaking:?}"
             );
-            world.packet(speaking, Signal::Data);
+            world.packet(speaking, Signal::DATA);
             assert_eq!(
                 world.phase(),
                 Some(Phase::Established),
                 "{resetting:?} {speaking:?}"
             );
             world.wait(3600);
-            assert!(world.client(Signal::Data));
+            assert!(world.client(Signal::DATA));
         }
     }
+}
+
+#[test]
+fn a_reset_connection_whose_time_is_over_is_revived_or_makes_room_for_the_next() {
     let mut world = established();
-    world.client(Signal::Reset);
+    world.client(Signal::RESET);
+    world.wait(3600);
+    assert!(
+        world.backend(Signal::DATA),
+        "the reset was not the client's"
+    );
+    assert_eq!(world.phase(), Some(Phase::Established));
+    world.client(Signal::RESET);
     world.wait(11);
-    assert!(!world.backend(Signal::Data), "nobody spoke in time");
+    assert!(!world.client(Signal::OPEN));
+    assert_eq!(world.phase(), None);
+    let mut refused = World::new(TCP, Meta::OPENED);
+    refused.backend(Signal::RESET);
+    refused.wait(11);
+    assert!(!refused.client(Signal::DATA), "it never was open");
 }
 
 #[test]
 fn a_connection_that_both_have_ended_is_forgotten() {
     for sides in [[Role::Forward, Role::Reply], [Role::Reply, Role::Forward]] {
         let mut world = established();
-        world.packet(sides[0], Signal::Fin);
+        world.packet(sides[0], Signal::FIN);
         assert_eq!(world.phase(), Some(Phase::Closing));
         world.wait(100);
-        world.packet(sides[1], Signal::Fin);
-        assert_eq!(world.phase(), Some(Phase::Closed));
-        world.wait(11);
-        assert!(!world.client(Signal::Data));
-        assert!(!world.backend(Signal::Data), "both halves are gone");
+        world.packet(sides[1], Signal::FIN);
+        assert_eq!(world.phase(), Some(Phase::TimeWait));
+        world.wait(61);
+        assert!(!world.client(Signal::DATA));
+        assert!(!world.backend(Signal::DATA), "both halves are gone");
     }
 }
 
@@ -182,16 +198,16 @@ fn a_connection_that_both_have_ended_is_forgotten() {
 fn either_side_keeps_a_connection() {
     for speaking in [Role::Forward, Role::Reply] {
         let mut world = World::new(UDP, 0);
-        world.backend(Signal::Data);
+        world.backend(Signal::DATA);
         for _ in 0..100 {
             world.wait(20);
-            assert!(world.packet(speaking, Signal::Data));
+            assert!(world.packet(speaking, Signal::DATA));
         }
         let other = match speaking {
             Role::Forward => Role::Reply,
             Role::Reply => Role::Forward,
         };
-        assert!(world.packet(other, Signal::Data), "{speaking:?} has spoken");
+        assert!(world.packet(other, Signal::DATA), "{speaking:?} has spoken");
     }
 }
 
@@ -200,41 +216,41 @@ fn a_flow_lasts_longer_once_it_has_been_answered_and_has_lasted() {
     let mut world = World::new(UDP, 0);
     assert_eq!(world.phase(), Some(Phase::Unreplied));
     world.wait(3);
-    world.client(Signal::Data);
+    world.client(Signal::DATA);
     assert_eq!(world.phase(), Some(Phase::Unreplied), "nobody answers");
 
     let mut world = World::new(UDP, 0);
-    world.backend(Signal::Data);
+    world.backend(Signal::DATA);
     assert_eq!(world.phase(), Some(Phase::Replied));
     world.wait(1);
-    world.client(Signal::Data);
+    world.client(Signal::DATA);
     assert_eq!(world.phase(), Some(Phase::Replied), "one exchange");
     world.wait(2);
-    world.client(Signal::Data);
+    world.client(Signal::DATA);
     assert_eq!(world.phase(), Some(Phase::Lasting));
     world.wait(119);
-    assert!(world.backend(Signal::Data));
+    assert!(world.backend(Signal::DATA));
     world.wait(121);
-    assert!(!world.backend(Signal::Data));
-    assert!(!world.client(Signal::Data));
+    assert!(!world.backend(Signal::DATA));
+    assert!(!world.client(Signal::DATA));
 
     let mut world = World::new(UDP, 0);
-    world.backend(Signal::Data);
+    world.backend(Signal::DATA);
     world.wait(31);
-    assert!(!world.client(Signal::Data), "30 s for one exchange");
+    assert!(!world.client(Signal::DATA), "30 s for one exchange");
 }
 
 #[test]
 fn an_association_is_open_when_the_backend_has_taken_the_cookie() {
     let world = World::new(SCTP, Meta::OPENED);
-    world.backend(Signal::Answer(0));
-    world.client(Signal::Data);
+    world.backend(Signal::answer(0));
+    world.client(Signal::DATA);
     assert_eq!(world.phase(), Some(Phase::SctpOpening));
-    world.backend(Signal::Data);
+    world.backend(Signal::DATA);
     assert_eq!(world.phase(), Some(Phase::SctpEstablished));
-    world.backend(Signal::Fin);
+    world.backend(Signal::FIN);
     assert_eq!(world.phase(), Some(Phase::SctpClosing));
-    world.client(Signal::Fin);
+    world.client(Signal::FIN);
     assert_eq!(world.phase(), Some(Phase::SctpClosed));
 }
 
@@ -247,16 +263,18 @@ fn a_tuple_is_one_connections() {
         Err(Refused::Exists)
     );
     let mut other = world.connection;
-    other.client.destination_port = 443_u16.to_be();
+    let mut client = other.client();
+    client.destination_port = 443_u16.to_be();
+    other.forward = Key::new(&client, TCP, Role::Forward);
     assert_eq!(
         table.open(&other, world.now),
         Err(Refused::Exists),
         "the same reply"
     );
-    other.translated.source_port = 61_000_u16.to_be();
+    other.set_source_port(61_000_u16.to_be());
     assert_eq!(table.open(&other, world.now), Ok(()));
-    let hit = table.find(&other.reply_key()).unwrap();
-    assert_eq!(hit.translated(), other.client.reversed());
+    let hit = table.find(&other.reply).unwrap();
+    assert_eq!(hit.translated(), other.client().reversed());
     let found = table.pair(hit.half()).unwrap();
     assert!(table.end(&found) && !table.end(&found));
     assert_eq!(
@@ -283,17 +301,12 @@ fn six_dozen_bits_of_address_are_told_apart() {
     };
     for word in 0..8 {
         let new = Connection {
-            client: tuple(word, 1),
-            translated: tuple(word, 2),
-            protocol: UDP,
-            seen: 0,
-            generation: 0,
             backend: 5,
-            service: 0,
+            ..Connection::new(&tuple(word, 1), &tuple(word, 2), UDP)
         };
         assert_eq!(table.open(&new, 0), Ok(()));
-        let hit = table.find(&new.forward_key()).unwrap();
-        assert_eq!(hit.translated(), new.translated);
-        assert_eq!(table.backend(&hit), Some((5, 0)));
+        let hit = table.find(&new.forward).unwrap();
+        assert_eq!(hit.translated(), new.translated());
+        assert_eq!(table.backend(&hit.half()), Some((5, 0)));
     }
 }

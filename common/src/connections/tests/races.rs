@@ -12,9 +12,9 @@ use loom::{
 };
 
 use crate::{
-    TCP, UDP, V4,
+    TCP, Tuple, UDP, V4,
     connections::{
-        Connection, Hit, Memory, Meta, Refused, Signal, Slot, Table, Wide,
+        Connection, Hit, Key, Memory, Meta, Refused, Role, Signal, Slot, Table, Wide,
         tests::{
             integrity::check,
             memory::{SEEDS, TIMEOUTS, connection},
@@ -79,18 +79,18 @@ fn tcp(port: u16, backend: u32) -> Connection<V4> {
 }
 
 fn forward(table: &Tracked, of: &Connection<V4>) -> Option<Hit<V4, Words>> {
-    table.find(&of.forward_key())
+    table.find(&of.forward)
 }
 
 /// Whatever a lookup gives is of the connection that it was for.
 fn look(table: &Tracked, of: &Connection<V4>) {
     if let Some(hit) = forward(table, of) {
-        assert_eq!(hit.translated(), of.translated, "a packet of the client");
+        assert_eq!(hit.translated(), of.translated(), "a packet of the client");
     }
-    if let Some(hit) = table.find(&of.reply_key()) {
+    if let Some(hit) = table.find(&of.reply) {
         assert_eq!(
             hit.translated(),
-            of.client.reversed(),
+            of.client().reversed(),
             "a packet of the backend"
         );
     }
@@ -106,15 +106,18 @@ fn of_two_that_open_one_flow_one_does() {
         let rivals = rival.join().unwrap();
         match (mine, rivals) {
             (Ok(()), Err(_)) => {
-                assert_eq!(forward(&table, &one).unwrap().translated(), one.translated);
-                assert!(table.find(&other.reply_key()).is_none());
+                assert_eq!(
+                    forward(&table, &one).unwrap().translated(),
+                    one.translated()
+                );
+                assert!(table.find(&other.reply).is_none());
             }
             (Err(_), Ok(())) => {
                 assert_eq!(
                     forward(&table, &other).unwrap().translated(),
-                    other.translated
+                    other.translated()
                 );
-                assert!(table.find(&one.reply_key()).is_none());
+                assert!(table.find(&one.reply).is_none());
             }
             both => panic!("{both:?}"),
         }
@@ -127,7 +130,11 @@ fn of_two_that_want_one_reply_tuple_one_has_it() {
     explore(2, || {
         let table = table(5);
         let (one, mut other) = (tcp(7, 1), tcp(7, 1));
-        other.client.destination_port = 443;
+        let client = Tuple {
+            destination_port: 443,
+            ..other.client()
+        };
+        other.forward = Key::new(&client, TCP, Role::Forward);
         let rival = thread::spawn(move || table.open(&other, NOW));
         let mine = table.open(&one, NOW);
         let rivals = rival.join().unwrap();
@@ -177,9 +184,9 @@ fn a_reply_during_a_takeover_is_the_olds_or_the_news() {
             table.end(&pair).then(|| table.open(&new, NOW))
         });
         for of in [&old, &new] {
-            if let Some(hit) = table.find(&of.reply_key()) {
-                assert_eq!(hit.translated(), of.client.reversed());
-                table.observe(&hit, Signal::Data, NOW);
+            if let Some(hit) = table.find(&of.reply) {
+                assert_eq!(hit.translated(), of.client().reversed());
+                table.observe(&hit, Signal::DATA, NOW);
             }
         }
         assert_eq!(taking.join().unwrap(), Some(Ok(())));
@@ -211,12 +218,12 @@ fn a_connection_that_is_just_established_does_not_give_way() {
         let table = table(2);
         let (old, new) = (tcp(7, 1), tcp(8, 2));
         table.open(&old, NOW).unwrap();
-        let hit = table.find(&old.reply_key()).unwrap();
-        table.observe(&hit, Signal::Answer(5), NOW);
+        let hit = table.find(&old.reply).unwrap();
+        table.observe(&hit, Signal::answer(5), NOW);
         let later = NOW + 100;
         let opening = thread::spawn(move || table.open(&new, later));
         let established = forward(&table, &old).is_some_and(|hit| {
-            table.observe(&hit, Signal::Acknowledge(5), later);
+            table.observe(&hit, Signal::acknowledge(5), later);
             forward(&table, &old).is_some_and(|hit| hit.meta.has(Meta::ASSURED))
         });
         let opened = opening.join().unwrap();
@@ -235,11 +242,11 @@ fn packets_of_both_sides_lose_nothing_of_each_other() {
         table.open(&flow, NOW).unwrap();
         let later = NOW + 12;
         let backend = thread::spawn(move || {
-            let hit = table.find(&flow.reply_key()).unwrap();
-            table.observe(&hit, Signal::Data, later);
+            let hit = table.find(&flow.reply).unwrap();
+            table.observe(&hit, Signal::DATA, later);
         });
         let hit = forward(&table, &flow).unwrap();
-        table.observe(&hit, Signal::Data, later);
+        table.observe(&hit, Signal::DATA, later);
         backend.join().unwrap();
         let hit = forward(&table, &flow).unwrap();
         let pair = table.pair(hit.half()).unwrap();

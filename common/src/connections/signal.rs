@@ -1,0 +1,85 @@
+//! What a packet says of its connection.
+
+/// What a packet says of its connection, as a number: what it is in the lower half, and the
+/// acknowledgment number in the upper one, host order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal(pub u64);
+
+const OPEN: u64 = 1;
+const ANSWER: u64 = 2;
+const ACKNOWLEDGE: u64 = 4;
+const FIN: u64 = 8;
+const RESET: u64 = 16;
+
+impl Signal {
+    /// Nothing but that it came. SCTP: anything that follows the handshake's cookie too.
+    pub const DATA: Self = Self(0);
+    /// It begins a connection: SYN without ACK, INIT.
+    pub const OPEN: Self = Self(OPEN);
+    /// It ends this side.
+    pub const FIN: Self = Self(FIN);
+    /// It ends the connection.
+    pub const RESET: Self = Self(RESET);
+
+    /// It answers an [`Self::OPEN`]: SYN-ACK, INIT ACK. With the number that acknowledges it
+    /// (TCP), host order.
+    #[inline(always)]
+    pub const fn answer(number: u32) -> Self {
+        Self(ANSWER | (number as u64) << 32)
+    }
+
+    /// A segment with this acknowledgment number, host order.
+    #[inline(always)]
+    pub const fn acknowledge(number: u32) -> Self {
+        Self(ACKNOWLEDGE | (number as u64) << 32)
+    }
+
+    /// The same with a FIN.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_fin(self) -> Self {
+        Self(self.0 | FIN)
+    }
+
+    /// Whether it begins a connection.
+    #[inline(always)]
+    pub const fn opens(self) -> bool {
+        self.0 & OPEN != 0
+    }
+
+    /// Whether it answers one that begins.
+    #[inline(always)]
+    pub const fn answers(self) -> bool {
+        self.0 & ANSWER != 0
+    }
+
+    /// Whether it ends this side.
+    #[inline(always)]
+    pub const fn ends(self) -> bool {
+        self.0 & FIN != 0
+    }
+
+    /// Whether it ends the connection.
+    #[inline(always)]
+    pub const fn resets(self) -> bool {
+        self.0 & RESET != 0
+    }
+
+    /// Whether an established connection learns nothing from it.
+    #[inline(always)]
+    pub const fn is_plain(self) -> bool {
+        self.0 & (OPEN | ANSWER | FIN | RESET) == 0
+    }
+
+    /// Whether it acknowledges `number`.
+    #[inline(always)]
+    pub const fn acknowledges(self, number: u32) -> bool {
+        self.0 & ACKNOWLEDGE != 0 && self.number() == number
+    }
+
+    /// The acknowledgment number; 0 where there is none.
+    #[inline(always)]
+    pub const fn number(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}

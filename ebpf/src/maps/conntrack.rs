@@ -1,0 +1,392 @@
+//! The conntrack table: slots in an array, see [`shunt_common::connections`].
+//!
+//! What the table does rarely are global functions here, which the verifier looks at by themselves.
+
+use aya_ebpf::{
+    Global,
+    bindings::BPF_F_MMAPABLE,
+    btf_maps::{Array, PerCpuArray},
+    cty::{c_long, c_void},
+    helpers::{bpf_jiffies64, bpf_loop},
+    macros::btf_map,
+};
+use shunt_common::{
+    Counter, V4, V6,
+    connections::{
+        Connection, Key, Memory, Meta, Refused, Seeds, Slot, Table, Timeouts, Wanted, Wide,
+        homes_for, place, slots_for_homes,
+    },
+};
+
+use crate::maps::{
+    constants::{
+        CLOCK_HZ, CONNTRACK_HOMES_V4, CONNTRACK_HOMES_V6, CONNTRACK_SEEDS, CONNTRACK_TIMEOUTS,
+    },
+    counters::count,
+};
+
+/// An array's values begin at a page if it can be mapped; else their lines are the cache's by
+/// chance.
+const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
+
+/// A default that the agent overrides.
+const SLOTS: usize = slots_for_homes(homes_for(524_288)) as usize;
+
+/// Slots, IPv4.
+#[btf_map]
+pub(crate) static CONNTRACK_V4: Array<[u64; V4::SLOT_WORDS], SLOTS, MMAPABLE> = Array::new();
+
+/// Slots, IPv6.
+#[btf_map]
+pub(crate) static CONNTRACK_V6: Array<[u64; V6::SLOT_WORDS], SLOTS, MMAPABLE> = Array::new();
+
+/// The time by which connections are dated, in ticks: 64 of the kernel's own, some 0.06 to 0.6 s.
+/// Reading it costs a packet next to nothing, where a clock helper would cost more than its
+/// translation.
+#[inline(always)]
+pub(crate) fn now() -> u32 {
+    // SAFETY: the helper has no preconditions.
+    (unsafe { bpf_jiffies64() } >> 6) as u32
+}
+
+/// The time in seconds, for what is looked at rarely.
+#[inline(always)]
+pub(crate) fn seconds() -> u32 {
+    // No division by 0 is left in the programs.
+    let hz = u64::from(CLOCK_HZ.load().max(1));
+    // SAFETY: the helper has no preconditions.
+    (unsafe { bpf_jiffies64() } / hz) as u32
+}
+
+/// A family whose connections are tracked.
+pub(crate) trait Tracked: Wide {
+    /// Where they are.
+    type Memory: Memory<Family = Self, Slot = Words> + 'static;
+
+    /// The family's connections.
+    fn connections() -> Table<'static, Self::Memory>;
+
+    /// Where the key of a packet is kept: `own`, if it fits the registers.
+    fn sought(own: &mut Key<Self>) -> Option<&mut Key<Self>>;
+}
+
+/// The value of a constant that the agent sets. The compiler is not told whose it is: it would
+/// take the value that stands there now for the one that will.
+#[inline(always)]
+fn setting<T>(constant: &'static Global<T>) -> &'static T {
+    let hidden = hide((&raw const *constant).cast::<T>());
+    // SAFETY: a global is as the value in it, which nobody changes while programs run.
+    unsafe { &*hidden }
+}
+
+#[cfg(target_arch = "bpf")]
+#[inline(always)]
+fn hide<T>(mut pointer: *const T) -> *const T {
+    // SAFETY: no instruction at all.
+    unsafe { core::arch::asm!("/* {0} */", inout(reg) pointer, options(pure, nomem, nostack)) };
+    pointer
+}
+
+#[cfg(not(target_arch = "bpf"))]
+const fn hide<T>(pointer: *const T) -> *const T {
+    pointer
+}
+
+/// The slots of IPv4.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SlotsV4;
+
+/// The slots of IPv6.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SlotsV6;
+
+/// A family's memory.
+macro_rules! memory {
+    ($slots:ident, $map:ident, $homes:ident, $family:ty: $sought:ident, $find:ident, $search:ident, $dismiss:ident,
+     $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident, $open:ident) => {
+        impl Tracked for $family {
+            type Memory = $slots;
+
+            #[inline(always)]
+            fn connections() -> Table<'static, $slots> {
+                let seeds: &Seeds = setting(&CONNTRACK_SEEDS);
+                let timeouts: &Timeouts = setting(&CONNTRACK_TIMEOUTS);
+                Table::new($slots, $homes.load(), seeds, timeouts)
+            }
+
+            #[inline(always)]
+            fn sought(own: &mut Key<Self>) -> Option<&mut Key<Self>> {
+                $sought(own)
+            }
+        }
+
+        impl Memory for $slots {
+            type Family = $family;
+            type Slot = Words;
+
+            #[inline(always)]
+            fn slot(&self, index: u32) -> Option<Words> {
+                $map.get_ptr_mut(index).map(|slot| Words(slot.cast()))
+            }
+
+            #[inline(always)]
+            fn first_of(&self, wanted: Wanted, begin: u32, end: u32) -> Option<u32> {
+                first(*self, wanted, begin, end)
+            }
+
+            #[inline(always)]
+            fn search(_: &Table<'_, Self>, key: &Key<$family>, home: u32) -> u64 {
+                $find(key, home)
+            }
+
+            #[inline(always)]
+            fn search_near(_: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
+                $search(begin, now)
+            }
+
+            #[inline(always)]
+            fn dismiss(_: &Table<'_, Self>, index: u32, begin: u32, now: u32) -> u64 {
+                $dismiss(index, begin, now)
+            }
+
+            #[inline(always)]
+            fn win(_: &Table<'_, Self>, index: u32, home: u32, spilled: bool) -> u32 {
+                $win(index, home, spilled.into()) as u32
+            }
+
+            #[inline(always)]
+            fn leave(_: &Table<'_, Self>, index: u32, meta: u64) {
+                $leave(index, meta);
+            }
+
+            #[inline(always)]
+            fn expire(_: &Table<'_, Self>, index: u32, meta: u64, opens: bool, now: u32) -> bool {
+                $expire(index, meta, opens.into(), now) != 0
+            }
+
+            #[inline(always)]
+            fn forget(_: &Table<'_, Self>, index: u32, meta: u64) {
+                $forget(index, meta);
+            }
+
+            #[inline(always)]
+            fn observe(_: &Table<'_, Self>, index: u32, meta: u64, signal: u64, now: u64) {
+                $observe(index, meta, signal, now);
+            }
+
+            #[inline(always)]
+            fn open(_: &Table<'_, Self>, new: &Connection<$family>, now: u32) -> u32 {
+                $open(new, now)
+            }
+
+            #[inline(always)]
+            fn dropped_early(&self) {
+                count(Counter::ConntrackEarlyDrop);
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $search(begin: u32, now: u32) -> u64 {
+            <$family>::connections().search_near_here(begin, now)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $open(new: *const Connection<$family>, now: u32) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            let Some(new) = (unsafe { new.as_ref() }) else {
+                return Refused::Full as u32;
+            };
+            let opened = <$family>::connections().open(new, now);
+            opened.map_or_else(|refused| refused as u32, |()| 0)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $dismiss(index: u32, begin: u32, now: u32) -> u64 {
+            <$family>::connections().dismiss_here(index, begin, now)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $win(index: u32, home: u32, spilled: u32) -> u64 {
+            <$family>::connections()
+                .win_here(index, home, spilled != 0)
+                .into()
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $leave(index: u32, meta: u64) -> u64 {
+            <$family>::connections().leave_here(index, meta);
+            0
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $expire(index: u32, meta: u64, opens: u32, now: u32) -> u64 {
+            <$family>::connections()
+                .expire_here(index, meta, opens != 0, now)
+                .into()
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $forget(index: u32, meta: u64) -> u64 {
+            <$family>::connections().forget_here(index, meta);
+            0
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $observe(index: u32, meta: u64, signal: u64, now: u64) -> u64 {
+            <$family>::connections().observe_here(index, meta, signal, now);
+            0
+        }
+    };
+}
+
+memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4:
+    Some, elsewhere_v4, search_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4, enter_v4);
+memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6:
+    sought_v6, elsewhere_v6, search_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6, enter_v6);
+
+/// [`Table::search_here`]. The key is handed over in registers: it would be memory of the caller's.
+#[inline(always)]
+fn elsewhere_v4(key: &Key<V4>, home: u32) -> u64 {
+    let [addresses] = key.addresses;
+    find_v4(addresses, key.ports_and_kind(), home)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_v4(addresses: u64, ports_and_kind: u64, home: u32) -> u64 {
+    let key = Key::of_numbers([addresses], ports_and_kind);
+    V4::connections().search_here(&key, home)
+}
+
+/// The key of the packet that a CPU is at. On the stack it would take a good part of it.
+#[btf_map]
+pub(crate) static SOUGHT_V6: PerCpuArray<Key<V6>, 1> = PerCpuArray::new();
+
+#[inline(always)]
+fn sought_v6(own: &mut Key<V6>) -> Option<&mut Key<V6>> {
+    let key = SOUGHT_V6.get_ptr_mut(0)?;
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let key = unsafe { &mut *key };
+    *key = *own;
+    Some(key)
+}
+
+/// [`Table::search_here`].
+#[inline(always)]
+fn elsewhere_v6(key: &Key<V6>, home: u32) -> u64 {
+    find_v6(key, home)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_v6(key: *const Key<V6>, home: u32) -> u64 {
+    // SAFETY: null, or the reference that the only caller has.
+    match unsafe { key.as_ref() } {
+        Some(key) => V6::connections().search_here(key, home),
+        None => u64::MAX,
+    }
+}
+
+/// A search, on the caller's stack.
+struct Search {
+    begin: u32,
+    free_only: u32,
+    found: u32,
+}
+
+/// What a search begins with: no slot's index.
+const NOWHERE: u32 = u32::MAX;
+
+#[inline(always)]
+fn first<M: Memory + Default>(_: M, wanted: Wanted, begin: u32, end: u32) -> Option<u32> {
+    let mut search = Search {
+        begin,
+        free_only: (wanted == Wanted::Free).into(),
+        found: NOWHERE,
+    };
+    // SAFETY: the kernel calls `step` with the search's address, while this function runs.
+    unsafe {
+        bpf_loop(
+            end - begin + 1,
+            step::<M> as *mut c_void,
+            (&raw mut search).cast(),
+            0,
+        );
+    }
+    (search.found != NOWHERE).then_some(search.found)
+}
+
+/// Looks at one slot; gives 1 if the search is over. Nothing of the search changes before its last
+/// call, so kernels before 6.7, which look at the first call alone, are right about all.
+extern "C" fn step<M: Memory + Default>(step: u32, search: *mut c_void) -> c_long {
+    // SAFETY: `first` gave its address, and waits.
+    let search = unsafe { &mut *search.cast::<Search>() };
+    let index = search.begin + step;
+    let Some(slot) = M::default().slot(index) else {
+        return 1;
+    };
+    let wanted = if search.free_only == 0 {
+        Wanted::GivesWay
+    } else {
+        Wanted::Free
+    };
+    if wanted.fits(Meta(slot.load(place::META))) {
+        search.found = index;
+        return 1;
+    }
+    0
+}
+
+/// The words of a slot. Places are constants wherever one is used, and the verifier checks them.
+#[derive(Clone, Copy)]
+pub(crate) struct Words(*mut u64);
+
+impl Slot for Words {
+    #[inline(always)]
+    fn load(self, place: usize) -> u64 {
+        // SAFETY: within the slot, as the verifier confirms. Volatile: the compiler keeps the
+        // order, and x86 does too.
+        unsafe { self.0.add(place).read_volatile() }
+    }
+
+    #[inline(always)]
+    fn store(self, place: usize, value: u64) {
+        // SAFETY: as in `load`.
+        unsafe { self.0.add(place).write_volatile(value) };
+    }
+
+    #[inline(always)]
+    fn exchange(self, place: usize, old: u64, new: u64) -> bool {
+        exchange(self.0.wrapping_add(place), old, new)
+    }
+}
+
+/// The kernel's compare-and-exchange (Linux 5.12), which orders everything before and after it.
+#[cfg(target_arch = "bpf")]
+#[inline(always)]
+fn exchange(word: *mut u64, old: u64, new: u64) -> bool {
+    let found: u64;
+    // SAFETY: as in `Words::load`; the compiler is told that memory changes.
+    unsafe {
+        core::arch::asm!(
+            "r0 = cmpxchg_64({word} + 0, r0, {new})",
+            word = in(reg) word,
+            new = in(reg) new,
+            inout("r0") old => found,
+        );
+    }
+    found == old
+}
+
+#[cfg(not(target_arch = "bpf"))]
+fn exchange(_word: *mut u64, _old: u64, _new: u64) -> bool {
+    unreachable!("the host builds this crate only to lint it")
+}

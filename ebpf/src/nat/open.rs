@@ -1,0 +1,159 @@
+//! Opening a connection: both halves of it, with a source port at which the backend's replies are
+//! its alone.
+
+use shunt_common::{
+    Counter, Tuple, V4, V6,
+    connections::{Key, Memory as _, Meta, Role},
+};
+
+use crate::{
+    maps::{conntrack::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
+    nat::{
+        conntrack::{self, Find, Wanted},
+        ports,
+    },
+    packet::{parsed::Packet, segment::Ports},
+};
+
+/// How often a connection is tried to be opened when other CPUs get in the way.
+const TRIES: u32 = 3;
+
+/// What became of it.
+const OPENED: u32 = 0;
+/// All slots in reach have connections that may not be given up.
+const FULL: u32 = 1;
+/// Another CPU was faster with this flow.
+const TAKEN: u32 = 2;
+/// There is no source port.
+const NO_PORT: u32 = 3;
+
+/// Where a connection goes.
+pub(crate) struct Destination<'a, F: Tables> {
+    pub address: &'a F::Address,
+    /// Network order.
+    pub port: u16,
+    /// The backend's index and generation.
+    pub backend: u32,
+    pub generation: u16,
+}
+
+impl<F: Tables> Destination<'_, F> {
+    /// The index of what is none of ours.
+    pub(crate) const NO_BACKEND: u32 = u32::MAX;
+}
+
+/// A family with the subprogram that opens its connections.
+pub(crate) trait Open: Find {
+    /// [`enter`].
+    fn enter(opening: &mut Opening<Self>) -> u32;
+}
+
+/// Opens the packet's connection from `source`. Puts the tuple that the packet is to leave with
+/// into `translated`. `keeps_port`: the client's own port is tried first.
+#[inline(always)]
+pub(crate) fn open<F: Open>(
+    packet: &Packet<F>,
+    destination: &Destination<'_, F>,
+    source: &F::Address,
+    keeps_port: bool,
+    translated: &mut Tuple<F>,
+) -> Result<(), Counter> {
+    // Always there: the table has an entry for each CPU.
+    let Some(opening) = F::openings().get_ptr_mut(0) else {
+        return Err(Counter::DropConntrackFull);
+    };
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let opening = unsafe { &mut *opening };
+    let new = &mut opening.connection;
+    let client = &packet.tuple;
+    new.forward = Key::new(client, packet.protocol, Role::Forward);
+    new.reply = Key::of_words(
+        F::pack(*destination.address, *source),
+        Ports {
+            source: destination.port,
+            destination: client.source_port,
+        }
+        .word(),
+        packet.protocol,
+        Role::Reply,
+    );
+    new.seen = if packet.signal.opens() {
+        Meta::OPENED
+    } else {
+        0
+    };
+    new.backend = destination.backend;
+    new.generation = destination.generation;
+    new.service = 0;
+    opening.ports = SNAT_PORTS.load().probes(&client.source, client.source_port);
+    opening.keeps_port = keeps_port.into();
+    match F::enter(opening) {
+        OPENED => {}
+        NO_PORT => return Err(Counter::DropNoPort),
+        TAKEN => {
+            let there = conntrack::find(packet, Wanted::Forward);
+            return match there {
+                Some(half) if conntrack::follow(packet, half, translated) => Ok(()),
+                _ => Err(Counter::DropConntrackFull),
+            };
+        }
+        _ => return Err(Counter::DropConntrackFull),
+    }
+    *translated = opening.connection.translated();
+    Ok(())
+}
+
+/// Enters the connection with a source port. Gives what became of it.
+#[inline(always)]
+fn enter<F: Tables>(opening: &mut Opening<F>) -> u32 {
+    if opening.keeps_port == 0 {
+        opening
+            .connection
+            .set_source_port(opening.ports.next_port());
+    }
+    let table = F::connections();
+    for _ in 0..TRIES {
+        if !ports::find(opening) {
+            return NO_PORT;
+        }
+        if opening.gives_way != 0
+            && let Some(half) = table.find_half(&opening.connection.reply)
+        {
+            F::Memory::forget(&table, half.index, half.meta.0);
+        }
+        match F::Memory::open(&table, &opening.connection, now()) {
+            OPENED => return OPENED,
+            FULL => return FULL,
+            _ => {}
+        }
+        if table.find_half(&opening.connection.forward).is_some() {
+            return TAKEN;
+        }
+    }
+    FULL
+}
+
+/// Makes a family's subprogram, which the verifier looks at by itself.
+macro_rules! opening {
+    ($family:ty: $open:ident) => {
+        impl Open for $family {
+            #[inline(always)]
+            fn enter(opening: &mut Opening<Self>) -> u32 {
+                $open(opening)
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $open(opening: *mut Opening<$family>) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            match unsafe { opening.as_mut() } {
+                Some(opening) => enter(opening),
+                None => FULL,
+            }
+        }
+    };
+}
+
+opening!(V4: open_v4);
+opening!(V6: open_v6);
