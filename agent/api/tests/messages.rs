@@ -24,7 +24,7 @@ fn json_service() -> Value {
         "ports": { "http": { "protocol": "TCP", "port": 80, "node_port": 30080 } },
         "backends": { "http": [
             { "ip": "10.1.1.3", "port": 8080, "local": true, "weight": 3, "state": "Terminating",
-              "node": "n1", "zone": "z1", "scopes": ["Local"] },
+              "serving": true, "node": "n1", "zone": "z1", "scopes": ["Local"] },
             { "ip": "10.1.2.3", "port": 8080, "host_network": true, "scopes": [] },
         ] },
     })
@@ -71,6 +71,7 @@ fn backends() -> Backends {
                 local: true,
                 host_network: false,
                 state: proto::EndpointState::Terminating.into(),
+                serving: true,
                 node: Some("n1".into()),
                 zone: Some("z1".into()),
                 scopes: scopes(&[proto::Scope::Local]),

@@ -45,6 +45,7 @@ fn status() -> Status {
         interfaces: vec![
             interface("eth0", InterfaceState::Attached { index: 7 }),
             interface("eth1", InterfaceState::Absent),
+            interface("eth3", InterfaceState::Attaching),
             interface(
                 "eth2",
                 InterfaceState::Failed {
@@ -84,6 +85,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "interfaces": [
             { "name": "eth0", "state": "attached", "index": 7 },
             { "name": "eth1", "state": "absent" },
+            { "name": "eth3", "state": "attaching" },
             { "name": "eth2", "state": "failed", "reason": "no" },
         ],
         "conflicts": [

@@ -33,6 +33,7 @@ use crate::{
     },
     pins::{self, cleanup::Removed, error::PinError, layout::Layout},
     publish::{dual_publisher::DualPublisher, read_back::LiveFrontend},
+    sys::grace,
 };
 
 /// The loaded object: programs to attach, tables to write.
@@ -70,6 +71,7 @@ impl Datapath {
     /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`); if the pin
     /// directory is in use, or of another version.
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
+        grace::probe()?;
         let Opened {
             mut ebpf,
             counters,
@@ -181,9 +183,10 @@ impl Datapath {
         &self.counters
     }
 
-    /// Makes `own` this node's addresses. Gives the number of writes.
-    pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>) -> u64 {
-        self.node_v4.set(own) + self.node_v6.set(own)
+    /// Makes `own` this node's addresses, where its interfaces have the addresses `host`: SNAT
+    /// takes one that the host has, if there is one. Gives the number of writes.
+    pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>, host: &BTreeSet<IpAddr>) -> u64 {
+        self.node_v4.set(own, host) + self.node_v6.set(own, host)
     }
 
     /// Whether packets to pods of this node go there in one hop, so that the interfaces of backends
@@ -223,9 +226,27 @@ impl Datapath {
 
     /// Attaches the programs to those of `wanted` that exist and do not have them. Detaches them
     /// from every other interface, but as long as not `all` that is wanted is known, what an
-    /// earlier agent attached stays. To be called whenever interfaces change.
+    /// earlier agent attached stays. To be called whenever interfaces change. Many interfaces are
+    /// left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<String>, all: bool) {
         self.attachments.reconcile(&mut self.object, wanted, all);
+        self.set_peers();
+    }
+
+    /// Whether interfaces wait for their turn to get the programs.
+    pub const fn is_attaching(&self) -> bool {
+        self.attachments.waiting() > 0
+    }
+
+    /// Attaches the programs to some of the interfaces that wait for them, which takes some 20 ms.
+    pub fn attach_more(&mut self) {
+        self.attachments.attach_more(&mut self.object);
+        if !self.is_attaching() {
+            self.set_peers();
+        }
+    }
+
+    fn set_peers(&mut self) {
         // Packets are handed to the pods behind these only.
         if let Some(peers) = &mut self.peers {
             peers.set(&self.attachments.indexes());

@@ -5,7 +5,7 @@ use std::io;
 use shunt_common::registry::Size;
 use thiserror::Error;
 
-use crate::pins::error::PinError;
+use crate::{pins::error::PinError, sys::grace::GraceError};
 
 /// A change that the tables did not take. Nothing of it was published.
 #[derive(Debug, Error)]
@@ -117,6 +117,9 @@ pub enum DatapathError {
     /// There is no program for the interface.
     #[error(transparent)]
     LinkLayer(#[from] LinkLayerError),
+    /// The kernel does not wait for packets in flight.
+    #[error(transparent)]
+    Grace(#[from] GraceError),
     /// The pin directory cannot be used.
     #[error(transparent)]
     Pin(#[from] PinError),

@@ -19,7 +19,7 @@ mod publish;
 mod sys;
 
 pub use self::{
-    attach::{attachments::InterfaceState, link_watch::LinkWatch},
+    attach::{attachments::InterfaceState, interface_watch::InterfaceWatch},
     conntrack::{
         connections::{ConnectionList, Connections, LiveConnection},
         scanner::Scanner,

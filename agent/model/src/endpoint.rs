@@ -17,6 +17,9 @@ pub struct Endpoint {
     pub local: bool,
     /// What it can do at present.
     pub state: EndpointState,
+    /// Whether it still serves while it is [`Terminating`](EndpointState::Terminating): it takes
+    /// new connections where nothing else does (Kubernetes KEP-1669). Of no meaning otherwise.
+    pub serving: bool,
     /// Which sets it belongs to.
     pub scopes: Scopes,
     /// The node that it runs on. Nothing is decided by it yet: direct server return, which hands a
@@ -30,7 +33,8 @@ pub enum EndpointState {
     /// It takes new connections.
     #[default]
     Ready,
-    /// It is on its way out: it keeps its connections and takes no new one.
+    /// It is on its way out: it keeps its connections and takes no new one, unless it is serving
+    /// and nothing else is left.
     Terminating,
     /// It takes nothing.
     NotReady,

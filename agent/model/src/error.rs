@@ -5,11 +5,12 @@ use std::{fmt, net::IpAddr};
 use ipnet::{IpNet, Ipv4Net};
 use thiserror::Error;
 
-use crate::protocol::Protocol;
+use crate::{escaped::Escaped, protocol::Protocol};
 
 /// Why an event was refused: the service, the field, and what is wrong with it.
 ///
-/// Shown as `service default/web: ports.http.port: the port is 0`.
+/// Shown as `service default/web: ports.http.port: the port is 0`, with what the event says
+/// [escaped](Escaped).
 #[derive(Debug, PartialEq, Eq, Error)]
 pub struct EventError {
     /// The service (`namespace/name`) that is wrong, where it is known.
@@ -58,12 +59,12 @@ impl fmt::Display for EventError {
             fault,
         } = self;
         if let Some(service) = service {
-            write!(f, "service {service}: ")?;
+            write!(f, "service {}: ", Escaped(service))?;
         }
         if !field.is_empty() {
-            write!(f, "{field}: ")?;
+            write!(f, "{}: ", Escaped(field))?;
         }
-        write!(f, "{fault}")
+        write!(f, "{}", Escaped(fault))
     }
 }
 

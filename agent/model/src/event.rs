@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crate::{kind::EventKind, service::Service, service_id::ServiceId};
+use crate::{escaped::Escaped, kind::EventKind, service::Service, service_id::ServiceId};
 
 /// One thing that the renderer is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,8 @@ pub enum RendererEvent {
 /// A complete description of what is to be translated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
-    /// The addresses of all nodes of the cluster.
+    /// The addresses of all nodes of the cluster; also those that [carry
+    /// nothing](crate::NodeAddresses::left_out).
     pub node_ips: BTreeSet<IpAddr>,
     /// All services, each identity once.
     pub services: Vec<Service>,
@@ -39,21 +40,22 @@ pub struct Snapshot {
 /// A change of the cluster's nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodePortUpdate {
-    /// The addresses of all nodes of the cluster.
+    /// The addresses of all nodes of the cluster; also those that [carry
+    /// nothing](crate::NodeAddresses::left_out).
     pub node_ips: BTreeSet<IpAddr>,
     /// Services in their new form, each identity once; others stay as they are.
     pub services: Vec<Service>,
 }
 
 impl RendererEvent {
-    /// The event's name and the service that it is about, if it is about one.
+    /// The event's name and the service that it is about, if it is about one, [escaped](Escaped).
     pub fn subject(&self) -> String {
         let name = self.kind().name();
         match self {
             Self::AddService(service) | Self::UpdateService(service) => {
-                format!("{name} {}", service.id)
+                format!("{name} {}", Escaped(&service.id))
             }
-            Self::DeleteService(id) => format!("{name} {id}"),
+            Self::DeleteService(id) => format!("{name} {}", Escaped(id)),
             Self::Resync(_)
             | Self::UpdateNodePortServices(_)
             | Self::UpdateLocalFrontendIfs(_)

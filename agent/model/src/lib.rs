@@ -7,6 +7,7 @@
 
 mod endpoint;
 mod error;
+mod escaped;
 mod event;
 mod json;
 mod kind;
@@ -18,11 +19,13 @@ mod render;
 mod service;
 mod service_id;
 pub mod unchecked;
+mod unusable;
 mod validate;
 
 pub use self::{
     endpoint::{Endpoint, EndpointState, Scope, Scopes},
     error::{EventError, Fault},
+    escaped::{Escaped, must_be_escaped},
     event::{NodePortUpdate, RendererEvent, Snapshot},
     json::{
         decode::decode,

@@ -171,8 +171,8 @@ fn identities_interfaces_and_node_addresses() {
             "node_ips[1]: `nowhere` is not an IP address",
         ),
         (
-            r#"{"event":"UpdateNodePortServices","node_ips":["0.0.0.0"]}"#,
-            "node_ips[0]: 0.0.0.0 is the unspecified address, which cannot be used here",
+            r#"{"event":"UpdateNodePortServices","node_ips":["fe80::1","::ffff:192.168.16.10"]}"#,
+            "node_ips[1]: IPv4/IPv6 mix-up: ::ffff:192.168.16.10 is an IPv4-mapped address, write 192.168.16.10",
         ),
     ]);
 }
@@ -412,7 +412,7 @@ fn what_is_optional_may_be_left_out_and_old_may_be_anything() {
         "internal_traffic_policy":"Cluster","session_affinity_timeout":10800,
         "ports":{"":{"protocol":"SCTP","port":80,"node_port":0}},
         "backends":{"":[{"ip":"10.1.1.3","port":8080,"weight":0,"local":true,"host_network":true,
-        "state":"Terminating","node":"a","zone":"b","scopes":["Cluster","Local"]}]}"#
+        "state":"Terminating","serving":true,"node":"a","zone":"b","scopes":["Cluster","Local"]}]}"#
             .replace('\n', "");
     for line in [
         web(&full).as_str(),

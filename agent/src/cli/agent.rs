@@ -1,37 +1,34 @@
 //! `shunt agent`: events in, translation in the kernel, until a signal.
 
-use std::{
-    io::{self, IsTerminal as _},
-    net::IpAddr,
-    path::Path,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{net::IpAddr, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use ipnet::IpNet;
 use shunt::{
-    Agent, EventLoop, EventSource as _, FileSource, HostNeeds, HostSettings, Input, Inspector,
-    Server, SocketFile, SocketSource, queue,
+    Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings, Input,
+    Inspector, Server, SocketFile, SocketSource, host_addresses, queue, raise_open_files,
 };
 use shunt_datapath::{
-    Datapath, DatapathOptions, LinkWatch, PacketLog, RejectLimit, Scanner, cleanup,
+    Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner, cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::flags::{
-    addresses::Addresses,
-    families::FamilyArgs,
-    node::NodeArgs,
-    packet_log::PacketLogArgs,
-    paths::{PinArgs, SocketArgs},
-    sizes::SizeArgs,
-    snat::SnatArgs,
-    timeouts::TimeoutArgs,
+use crate::cli::{
+    flags::{
+        addresses::Addresses,
+        families::FamilyArgs,
+        node::NodeArgs,
+        packet_log::PacketLogArgs,
+        paths::{PinArgs, SocketArgs},
+        sizes::SizeArgs,
+        snat::SnatArgs,
+        timeouts::TimeoutArgs,
+    },
+    log,
 };
 
 /// Translate services in the kernel, as events describe them
@@ -105,12 +102,7 @@ pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
         };
         EnvFilter::new(default)
     });
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    log::start(filter);
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -135,6 +127,9 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
+    if let Err(error) = raise_open_files() {
+        warn!(%error, "the limit of open files stays: each interface takes two");
+    }
     let pin_dir = (!no_pin).then_some(pin_dir);
     let packet_log = packet_log.packet_log();
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -179,7 +174,8 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         PacketLog::Debug => Some(datapath.forward_packet_log()?),
     };
     // The watch begins before the first look at the interfaces, so that none is missed.
-    let links = LinkWatch::start().context("cannot watch the interfaces")?;
+    let links = InterfaceWatch::links().context("cannot watch the interfaces")?;
+    let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
     let connections = datapath.connections();
     let agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
     let scanner = Scanner::start(
@@ -190,6 +186,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     .context("cannot start counting connections")?;
     let event_loop = EventLoop::new(agent, pin_dir.clone());
     let (queue, requests) = queue();
+    tokio::spawn(follow_addresses(addresses, queue.clone()));
     let inspector = Inspector::new(queue.clone(), connections);
     let mut sources = Vec::new();
     if let Some(file) = file {
@@ -214,6 +211,21 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     scanner.stop();
     finish(agent, pin_dir.as_deref())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the event loop of the host's addresses, as they are now and whenever they change.
+async fn follow_addresses(mut changes: InterfaceWatch, queue: EventQueue) {
+    loop {
+        match host_addresses() {
+            Ok(addresses) => {
+                if queue.host_addresses(addresses).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => warn!(%error, "the addresses of this host cannot be read"),
+        }
+        changes.changed().await;
+    }
 }
 
 /// Ends the agent. What is pinned stays, unless there is nothing to keep up.

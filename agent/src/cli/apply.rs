@@ -1,6 +1,7 @@
 //! `shunt apply`: events for a running agent.
 
 use std::{
+    collections::BTreeSet,
     io::{self, Write as _},
     process::ExitCode,
     time::Duration,
@@ -13,7 +14,7 @@ use shunt_api::{
     message::encode,
     proto::{Applied, Refused, StreamRequest, stream_response::Result as Answer},
 };
-use shunt_model::{Line, LineError, LineFault};
+use shunt_model::{Escaped, Line, LineError, LineFault};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -21,6 +22,7 @@ use tonic::transport::Channel;
 use crate::cli::{
     client::{self, NO_ANSWER, refused, with_agent},
     flags::paths::SocketArgs,
+    output::complain,
 };
 
 /// An event was refused; the others were applied.
@@ -91,7 +93,7 @@ async fn apply(events: &Input, channel: Channel) -> Result<ExitCode> {
         let (line, subject) = match next {
             Pending::Sent { line, subject } => (line, subject),
             Pending::Bad(error) => {
-                eprintln!("error: {error}");
+                complain(format_args!("error: {error}"));
                 if matches!(error.fault, LineFault::Read(_)) {
                     return Ok(ExitCode::from(NO_ANSWER));
                 }
@@ -103,7 +105,7 @@ async fn apply(events: &Input, channel: Channel) -> Result<ExitCode> {
         match answer.and_then(|answer| answer.result) {
             Some(Answer::Applied(applied)) => acknowledge(line, &subject, applied)?,
             Some(Answer::Refused(Refused { code: _, reason })) => {
-                eprintln!("error: line {line}: {reason}");
+                complain(format_args!("error: line {line}: {reason}"));
                 status = ExitCode::from(REFUSED);
             }
             None => bail!("the agent ended before it answered line {line}"),
@@ -149,6 +151,7 @@ fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
         untranslated: untranslated as usize,
         writes,
         conflicts: Vec::new(),
+        left_out: BTreeSet::new(),
         took: Duration::from_micros(took_us),
     };
     let mut output = io::stdout().lock();
@@ -161,7 +164,7 @@ fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
         writeln!(output, "line {line}: {subject}: {outcome}")?;
     }
     for conflict in conflicts {
-        writeln!(output, "line {line}: conflict: {conflict}")?;
+        writeln!(output, "line {line}: conflict: {}", Escaped(conflict))?;
     }
     if untranslated > 0 {
         writeln!(

@@ -13,6 +13,8 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
+use crate::cli::output::complain;
+
 /// No agent, or none that answers.
 pub(crate) const NO_ANSWER: u8 = 2;
 
@@ -32,7 +34,7 @@ pub(crate) fn with_agent(
         .context("cannot start the runtime")?;
     let done = runtime.block_on(async { work(connect(socket).await?).await });
     Ok(done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        complain(format_args!("error: {error:#}"));
         ExitCode::from(NO_ANSWER)
     }))
 }

@@ -10,6 +10,7 @@ use crate::cli::{
     cleanup::{self, CleanupArgs},
     conntrack::{self, ConntrackArgs},
     lookup::{self, LookupArgs},
+    output::complain,
     render::{self, RenderArgs},
     services::{self, ServicesArgs},
     status::{self, StatusArgs},
@@ -48,7 +49,12 @@ pub(crate) fn main() -> ExitCode {
         Command::Cleanup(args) => cleanup::run(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        // What the kernel's verifier says of a program has lines. None of them can be taken for
+        // the beginning of a message.
+        for (number, line) in format!("{error:#}").lines().enumerate() {
+            let start = if number == 0 { "error: " } else { "    " };
+            complain(format_args!("{start}{line}"));
+        }
         ExitCode::FAILURE
     })
 }

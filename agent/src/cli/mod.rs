@@ -8,6 +8,7 @@ mod conntrack;
 mod dispatch;
 mod flags;
 mod frontend_table;
+mod log;
 mod lookup;
 mod output;
 mod render;

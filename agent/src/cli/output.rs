@@ -1,9 +1,14 @@
 //! Output in the forms that the commands have in common.
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::{
+    fmt,
+    io::{self, BufWriter, ErrorKind, Write},
+};
 
 use clap::ValueEnum;
 use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+use shunt_model::{Escaped, must_be_escaped};
 
 /// How something is printed.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -26,8 +31,55 @@ pub(crate) fn print(
     }
 }
 
-/// Writes JSON and a line feed.
+/// Writes a line to standard error, in which text of others forges nothing.
+pub(crate) fn complain(text: impl fmt::Display) {
+    eprintln!("{}", Escaped(text));
+}
+
+/// Writes JSON and a line feed. What a terminal would obey is escaped, and means the same.
 pub(crate) fn write_json(value: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *output, value)?;
+    value.serialize(&mut Serializer::with_formatter(
+        &mut *output,
+        PlainFormatter,
+    ))?;
     writeln!(output)
+}
+
+/// Compact JSON without characters that cannot be seen.
+struct PlainFormatter;
+
+impl Formatter for PlainFormatter {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, found)) = rest.char_indices().find(|(_, c)| must_be_escaped(*c)) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            for unit in found.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            rest = &rest[at + found.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_shows_what_cannot_be_seen_and_means_the_same() {
+        let text = "a\n\x1b\x7f\u{9b}\u{202e}\u{e0041}\\ü";
+        let mut written = Vec::new();
+        write_json(&text, &mut written).unwrap();
+        let written = String::from_utf8(written).unwrap();
+        assert_eq!(
+            written,
+            "\"a\\n\\u001b\\u007f\\u009b\\u202e\\udb40\\udc41\\\\ü\"\n"
+        );
+        assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+    }
 }

@@ -10,7 +10,7 @@ use shunt_model::{Line, LineFault, Lines, Renderer, RendererEvent};
 use crate::cli::{
     flags::node::NodeArgs,
     frontend_table::write_table,
-    output::{self, OutputFormat},
+    output::{self, OutputFormat, complain},
 };
 
 /// A line was bad; the others were rendered.
@@ -53,7 +53,7 @@ pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
     let reader = match events.open() {
         Ok(reader) => reader,
         Err(error) => {
-            eprintln!("error: {events}: {error}");
+            complain(format_args!("error: {events}: {error}"));
             return Ok(ExitCode::from(UNUSABLE));
         }
     };
@@ -61,7 +61,7 @@ pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
         match line {
             Ok(line) => rendering.accept(line),
             Err(error) if matches!(error.fault, LineFault::Read(_)) => {
-                eprintln!("error: {events}: {error}");
+                complain(format_args!("error: {events}: {error}"));
                 return Ok(ExitCode::from(UNUSABLE));
             }
             Err(error) => rendering.refuse(&error.to_string()),
@@ -72,13 +72,20 @@ pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
         held,
         bad_lines,
     } = rendering;
+    for address in renderer.nodes().left_out() {
+        complain(format_args!(
+            "left out: node_ips: {address} leads to no single node"
+        ));
+    }
     for conflict in renderer.conflicts() {
-        eprintln!("conflict: {conflict}");
+        complain(format_args!("conflict: {conflict}"));
     }
     let held = held.count();
     if held > 0 {
         let events = if held == 1 { "event" } else { "events" };
-        eprintln!("error: no Resync came: held back until one does: {held} {events}");
+        complain(format_args!(
+            "error: no Resync came: held back until one does: {held} {events}"
+        ));
     }
 
     let frontends: Vec<Frontend> = renderer.frontends().map(Frontend::from).collect();
@@ -129,7 +136,7 @@ impl Rendering {
     }
 
     fn refuse(&mut self, error: &str) {
-        eprintln!("error: {error}");
+        complain(format_args!("error: {error}"));
         self.bad_lines += 1;
     }
 }

@@ -13,7 +13,7 @@ use crate::cli::{
     client::{inspection, refused, understood, with_agent},
     flags::paths::SocketArgs,
     frontend_table::write_table,
-    output::{self, OutputFormat},
+    output::{self, OutputFormat, complain},
 };
 
 /// So many differences are enough for a person.
@@ -70,10 +70,13 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
             OutputFormat::Json => output::write_json(&live, out),
         })?;
         for text in differences.iter().take(SHOWN) {
-            eprintln!("difference: {text}");
+            complain(format_args!("difference: {text}"));
         }
         if differences.len() > SHOWN {
-            eprintln!("and {} more differences", differences.len() - SHOWN);
+            complain(format_args!(
+                "and {} more differences",
+                differences.len() - SHOWN
+            ));
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -66,6 +66,7 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         let Interface { name, state } = interface;
         let (state, index, reason) = match state {
             InterfaceState::Attached { index } => ("attached", index.to_string(), ""),
+            InterfaceState::Attaching => ("attaching", "-".to_owned(), ""),
             InterfaceState::Absent => ("absent", "-".to_owned(), ""),
             InterfaceState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
         };

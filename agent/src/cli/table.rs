@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use shunt_model::Escaped;
+
 /// Rows of `N` cells; each column is as wide as its widest cell.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
@@ -26,9 +28,9 @@ impl<const N: usize> Table<N> {
         self.rows.len() <= 1
     }
 
-    /// Adds a row at the end.
+    /// Adds a row at the end. What is in a cell stays in it, whoever chose the text.
     pub(crate) fn push(&mut self, row: [String; N]) {
-        self.rows.push(row);
+        self.rows.push(row.map(|cell| Escaped(cell).to_string()));
     }
 }
 
@@ -63,6 +65,16 @@ mod tests {
         assert_eq!(
             table.to_string(),
             "A          LONG  C\nwide cell        x\né          b\n"
+        );
+    }
+
+    #[test]
+    fn foreign_text_stays_in_its_cell() {
+        let mut table = Table::new(["A", "B"]);
+        table.push(["a\nsynced:  no", "\u{1b}[1A\u{202e}"].map(str::to_owned));
+        assert_eq!(
+            table.to_string(),
+            "A               B\na\\nsynced:  no  \\u{1b}[1A\\u{202e}\n"
         );
     }
 }

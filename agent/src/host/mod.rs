@@ -1,4 +1,5 @@
-//! This host: what it must offer, and its addresses.
+//! This host: what it must offer, its addresses, and what it lets this process have.
 
 pub(crate) mod addresses;
+pub(crate) mod open_files;
 pub(crate) mod settings;

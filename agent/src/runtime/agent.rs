@@ -3,11 +3,13 @@
 use std::{
     collections::BTreeSet,
     fmt,
+    net::IpAddr,
     time::{Duration, Instant},
 };
 
 use shunt_datapath::Datapath;
 use shunt_model::{Changes, Plan, Renderer, RendererEvent};
+use tracing::info;
 
 use crate::runtime::outcome::{ApplyError, Outcome};
 
@@ -51,22 +53,36 @@ impl Agent {
     pub fn apply(&mut self, event: RendererEvent) -> Result<Outcome, ApplyError> {
         let start = Instant::now();
         let plan = self.renderer.plan(event)?;
+        let outcome = self.install(plan)?;
+        Ok(Outcome {
+            took: start.elapsed(),
+            ..outcome
+        })
+    }
+
+    /// Publishes what a plan changes, and commits it.
+    fn install(&mut self, plan: Plan) -> Result<Outcome, ApplyError> {
         let writes = match &plan.snapshot {
             Some(snapshot) => self.datapath.resync(snapshot)?,
             None => self.datapath.publish(&plan.changes)?,
         };
         let writes = writes
             + match plan.nodes() {
-                Some(nodes) => self.datapath.set_node_ips(nodes.own()),
+                Some(nodes) => self
+                    .datapath
+                    .set_node_ips(nodes.own(), self.renderer.host_addresses()),
                 None => 0,
             };
-        let mut outcome = Outcome {
+        let outcome = Outcome {
             added: plan.changes.added.len(),
             changed: plan.changes.changed.len(),
             removed: plan.changes.removed.len(),
             untranslated: self.untranslated(&plan),
             writes,
             conflicts: plan.conflicts.clone(),
+            left_out: plan.nodes().map_or_else(BTreeSet::new, |nodes| {
+                nodes.left_out() - self.renderer.nodes().left_out()
+            }),
             took: Duration::ZERO,
         };
         let interfaces_changed =
@@ -75,8 +91,32 @@ impl Agent {
         if interfaces_changed {
             self.reconcile_interfaces();
         }
-        outcome.took = start.elapsed();
         Ok(outcome)
+    }
+
+    /// This host's interfaces have these addresses now. What follows from them is published: where
+    /// NodePorts are, what is this node's, and the address of SNAT, which changes in any case.
+    /// `None` if that is nothing new, or nothing is published yet.
+    ///
+    /// # Errors
+    ///
+    /// The frontends do not fit into the tables. The next event that names the nodes tries again.
+    pub fn set_host_addresses(
+        &mut self,
+        addresses: BTreeSet<IpAddr>,
+    ) -> Result<Option<Outcome>, ApplyError> {
+        if *self.renderer.host_addresses() == addresses {
+            return Ok(None);
+        }
+        self.renderer.set_host_addresses(addresses);
+        if !self.renderer.is_synced() {
+            return Ok(None);
+        }
+        let plan = self.renderer.plan_host_addresses()?;
+        let own = plan.nodes().unwrap_or(self.renderer.nodes()).own();
+        self.datapath
+            .set_node_ips(own, self.renderer.host_addresses());
+        self.install(plan).map(Some)
     }
 
     /// How many of the frontends that are to be after the event are not translated.
@@ -99,6 +139,19 @@ impl Agent {
         }
         let synced = self.renderer.is_synced();
         self.datapath.reconcile_interfaces(&wanted, synced);
+    }
+
+    /// Whether interfaces wait for their turn to get the programs.
+    pub const fn is_attaching(&self) -> bool {
+        self.datapath.is_attaching()
+    }
+
+    /// Brings the programs onto some of the interfaces that wait for them.
+    pub fn attach_more(&mut self) {
+        self.datapath.attach_more();
+        if !self.is_attaching() {
+            info!("all interfaces that exist were attached");
+        }
     }
 
     /// The renderer.

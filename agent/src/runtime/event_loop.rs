@@ -1,11 +1,14 @@
 //! The event loop: each request is done and answered, one at a time, and every event acknowledged
 //! in the log.
 
-use std::{fmt, future::Future, io, mem, path::PathBuf, pin::pin, time::Duration};
+use std::{
+    collections::BTreeSet, fmt, future::Future, io, mem, net::IpAddr, path::PathBuf, pin::pin,
+    time::Duration,
+};
 
-use shunt_datapath::LinkWatch;
+use shunt_datapath::InterfaceWatch;
 use shunt_model::{EventError, RendererEvent};
-use tokio::{sync::oneshot, time::sleep};
+use tokio::{sync::oneshot, task::yield_now, time::sleep};
 use tracing::{error, info, warn};
 
 use crate::runtime::{
@@ -49,7 +52,7 @@ impl EventLoop {
     pub async fn run(
         mut self,
         mut requests: Requests,
-        mut links: LinkWatch,
+        mut links: InterfaceWatch,
         stop: impl Future<Output = ()>,
     ) -> Agent {
         let mut stop = pin!(stop);
@@ -57,6 +60,8 @@ impl EventLoop {
             tokio::select! {
                 Some(request) = requests.next() => self.handle(request),
                 () = links.changed() => self.agent.reconcile_interfaces(),
+                // In pieces, in turn with whatever else is to be done.
+                () = yield_now(), if self.agent.is_attaching() => self.agent.attach_more(),
                 () = sleep(IDLE), if self.has_to_tidy() => self.tidy(),
                 () = &mut stop => return self.agent,
             }
@@ -93,11 +98,24 @@ impl EventLoop {
                 }
             }
             Request::Ended(end) => self.source_ended(end),
+            Request::HostAddresses(addresses) => self.host_addresses(addresses),
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
             Request::Status(answer) => {
                 let held = self.held.count();
                 reply(answer, status::assemble(&self.agent, &self.history, held));
             }
+        }
+    }
+
+    /// Does what follows from the host's addresses.
+    fn host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
+        match self.agent.set_host_addresses(addresses) {
+            Ok(Some(outcome)) => info!("addresses of this host changed: {outcome}"),
+            Ok(None) => {}
+            Err(error) => error!(
+                "addresses of this host changed: {error}; NodePorts stay where they are until the \
+                 next event with node_ips"
+            ),
         }
     }
 
@@ -144,6 +162,9 @@ impl EventLoop {
                 info!("{origin}: {subject}: {outcome}");
                 for conflict in &outcome.conflicts {
                     warn!("{origin}: conflict: {conflict}");
+                }
+                for address in &outcome.left_out {
+                    warn!("{origin}: node_ips: {address} leads to no single node: it is left out");
                 }
                 let untranslated = outcome.untranslated;
                 if untranslated > 0 {

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf, time::Instant};
 
+use shunt_model::Escaped;
+
 /// What an agent has been through since its start.
 #[derive(Debug)]
 pub(super) struct History {
@@ -31,6 +33,6 @@ impl History {
     /// An event was refused.
     pub(super) fn refuse(&mut self, error: &dyn fmt::Display) {
         self.refused += 1;
-        self.last_error = Some((error.to_string(), Instant::now()));
+        self.last_error = Some((Escaped(error).to_string(), Instant::now()));
     }
 }

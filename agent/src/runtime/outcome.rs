@@ -1,6 +1,6 @@
 //! What becomes of an event.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, net::IpAddr, time::Duration};
 
 use shunt_datapath::TableError;
 use shunt_model::{Conflict, EventError, RenderError};
@@ -24,6 +24,8 @@ pub struct Outcome {
     pub writes: u64,
     /// Services of this event that wait for a frontend which another one has.
     pub conflicts: Vec<Conflict>,
+    /// Node addresses of this event, and not of the one before, that cannot be used.
+    pub left_out: BTreeSet<IpAddr>,
     /// From the event's arrival at the agent to the end of its last write.
     pub took: Duration,
 }
@@ -38,6 +40,7 @@ impl fmt::Display for Outcome {
             untranslated: _,
             writes,
             conflicts: _,
+            left_out: _,
             took,
         } = self;
         let took = took.as_micros();

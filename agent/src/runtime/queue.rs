@@ -1,6 +1,6 @@
 //! The way to the event loop.
 
-use std::io;
+use std::{collections::BTreeSet, io, net::IpAddr};
 
 use shunt_model::{EventError, RendererEvent};
 use tokio::sync::{mpsc, oneshot};
@@ -74,6 +74,16 @@ impl EventQueue {
         self.send_blocking(Request::Ended(end))
     }
 
+    /// Says which addresses the host's interfaces have now.
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes it any more.
+    pub async fn host_addresses(&self, addresses: BTreeSet<IpAddr>) -> Result<(), Ending> {
+        let request = Request::HostAddresses(addresses);
+        self.0.send(request).await.map_err(|_| Ending)
+    }
+
     fn send_blocking(&self, request: Request) -> Result<(), Ending> {
         self.0.blocking_send(request).map_err(|_| Ending)
     }
@@ -121,6 +131,7 @@ pub(crate) mod testing {
                 }
                 Request::Ended(Ok(())) => "the end".to_owned(),
                 Request::Ended(Err((origin, error))) => format!("{origin}: {error}"),
+                Request::HostAddresses(_) => "addresses".to_owned(),
                 Request::Frontends(_) | Request::Status(_) => "a question".to_owned(),
             })
         }

@@ -1,6 +1,6 @@
 //! What the event loop is asked, by whoever asks it.
 
-use std::io;
+use std::{collections::BTreeSet, io, net::IpAddr};
 
 use shunt_api::view::Status;
 use shunt_model::{EventError, RendererEvent};
@@ -27,6 +27,8 @@ pub(super) enum Request {
     },
     /// A source has ended, or failed at this event of it.
     Ended(Result<(), (Origin, io::Error)>),
+    /// The host's interfaces have these addresses now.
+    HostAddresses(BTreeSet<IpAddr>),
     /// The frontends in the kernel.
     Frontends(oneshot::Sender<Result<FrontendList, InspectError>>),
     /// How the agent is.

@@ -89,6 +89,7 @@ fn interface((name, state): (&str, datapath::InterfaceState)) -> Interface {
         name: name.to_owned(),
         state: match state {
             datapath::InterfaceState::Absent => InterfaceState::Absent,
+            datapath::InterfaceState::Attaching => InterfaceState::Attaching,
             datapath::InterfaceState::Attached { index } => InterfaceState::Attached { index },
             datapath::InterfaceState::Failed(reason) => InterfaceState::Failed { reason },
         },

@@ -84,8 +84,9 @@ impl<F: Wide> Connection<F> {
         self.reply.ports = self.reply.ports & 0xffff | (port as u32) << 16;
     }
 
+    /// Whether the client's packets go on from its own address and port.
     #[inline(always)]
-    pub(super) fn keeps_client(&self) -> bool {
+    pub fn keeps_client(&self) -> bool {
         F::is_source_of(&self.forward.addresses, &self.reply.addresses)
             && self.forward.ports as u16 == self.source_port()
     }

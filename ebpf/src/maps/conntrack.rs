@@ -23,6 +23,7 @@ use crate::maps::{
         CLOCK_HZ, CONNTRACK_HOMES_V4, CONNTRACK_HOMES_V6, CONNTRACK_SEEDS, CONNTRACK_TIMEOUTS,
     },
     counters::count,
+    handover::{PREVIOUS_HOMES_V4, PREVIOUS_HOMES_V6},
 };
 
 /// An array's values begin at a page if it can be mapped; else their lines are the cache's by
@@ -39,6 +40,14 @@ pub(crate) static CONNTRACK_V4: Array<[u64; V4::SLOT_WORDS], SLOTS, MMAPABLE> = 
 /// Slots, IPv6.
 #[btf_map]
 pub(crate) static CONNTRACK_V6: Array<[u64; V6::SLOT_WORDS], SLOTS, MMAPABLE> = Array::new();
+
+/// A table of another size that hands over, IPv4; the agent puts the one that was pinned here.
+#[btf_map]
+pub(crate) static RESIZED_CONNTRACK_V4: Array<[u64; V4::SLOT_WORDS], 1, MMAPABLE> = Array::new();
+
+/// The same for IPv6.
+#[btf_map]
+pub(crate) static RESIZED_CONNTRACK_V6: Array<[u64; V6::SLOT_WORDS], 1, MMAPABLE> = Array::new();
 
 /// The time by which connections are dated, in ticks: 64 of the kernel's own, some 0.06 to 0.6 s.
 /// Reading it costs a packet next to nothing, where a clock helper would cost more than its
@@ -62,9 +71,14 @@ pub(crate) fn seconds() -> u32 {
 pub(crate) trait Tracked: Wide {
     /// Where they are.
     type Memory: Memory<Family = Self, Slot = Words> + 'static;
+    /// Where they were before, in a table of another size.
+    type Resized: Memory<Family = Self, Slot = Words> + 'static;
 
     /// The family's connections.
     fn connections() -> Table<'static, Self::Memory>;
+
+    /// Those of a table of another size that hands over.
+    fn resized() -> Table<'static, Self::Resized>;
 
     /// Where the key of a packet is kept: `own`, if it fits the registers.
     fn sought(own: &mut Key<Self>) -> Option<&mut Key<Self>>;
@@ -92,31 +106,21 @@ const fn hide<T>(pointer: *const T) -> *const T {
     pointer
 }
 
-/// The slots of IPv4.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct SlotsV4;
-
-/// The slots of IPv6.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct SlotsV6;
-
 /// A family's memory.
 macro_rules! memory {
-    ($slots:ident, $map:ident, $homes:ident, $family:ty: $sought:ident, $find:ident, $search:ident, $dismiss:ident,
-     $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident, $open:ident) => {
-        impl Tracked for $family {
-            type Memory = $slots;
+    ($slots:ident, $map:ident, $homes:ident, $family:ty: $find:ident, $search:ident,
+     $dismiss:ident, $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident,
+     $open:ident) => {
+        /// The slots in this map.
+        #[derive(Clone, Copy, Default)]
+        pub(crate) struct $slots;
 
+        impl $slots {
             #[inline(always)]
-            fn connections() -> Table<'static, $slots> {
+            fn table() -> Table<'static, Self> {
                 let seeds: &Seeds = setting(&CONNTRACK_SEEDS);
                 let timeouts: &Timeouts = setting(&CONNTRACK_TIMEOUTS);
-                Table::new($slots, $homes.load(), seeds, timeouts)
-            }
-
-            #[inline(always)]
-            fn sought(own: &mut Key<Self>) -> Option<&mut Key<Self>> {
-                $sought(own)
+                Table::new(Self, $homes.load(), seeds, timeouts)
             }
         }
 
@@ -188,7 +192,7 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $search(begin: u32, now: u32) -> u64 {
-            <$family>::connections().search_near_here(begin, now)
+            $slots::table().search_near_here(begin, now)
         }
 
         #[unsafe(no_mangle)]
@@ -198,35 +202,33 @@ macro_rules! memory {
             let Some(new) = (unsafe { new.as_ref() }) else {
                 return Refused::Full as u32;
             };
-            let opened = <$family>::connections().open(new, now);
+            let opened = $slots::table().open(new, now);
             opened.map_or_else(|refused| refused as u32, |()| 0)
         }
 
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $dismiss(index: u32, begin: u32, now: u32) -> u64 {
-            <$family>::connections().dismiss_here(index, begin, now)
+            $slots::table().dismiss_here(index, begin, now)
         }
 
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $win(index: u32, home: u32, spilled: u32) -> u64 {
-            <$family>::connections()
-                .win_here(index, home, spilled != 0)
-                .into()
+            $slots::table().win_here(index, home, spilled != 0).into()
         }
 
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $leave(index: u32, meta: u64) -> u64 {
-            <$family>::connections().leave_here(index, meta);
+            $slots::table().leave_here(index, meta);
             0
         }
 
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $expire(index: u32, meta: u64, opens: u32, now: u32) -> u64 {
-            <$family>::connections()
+            $slots::table()
                 .expire_here(index, meta, opens != 0, now)
                 .into()
         }
@@ -234,37 +236,59 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $forget(index: u32, meta: u64) -> u64 {
-            <$family>::connections().forget_here(index, meta);
+            $slots::table().forget_here(index, meta);
             0
         }
 
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $observe(index: u32, meta: u64, signal: u64, now: u64) -> u64 {
-            <$family>::connections().observe_here(index, meta, signal, now);
+            $slots::table().observe_here(index, meta, signal, now);
             0
         }
     };
 }
 
 memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4:
-    Some, elsewhere_v4, search_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4, enter_v4);
+    elsewhere_v4, search_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
+    enter_v4);
 memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6:
-    sought_v6, elsewhere_v6, search_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6, enter_v6);
+    elsewhere_v6, search_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
+    enter_v6);
+memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4:
+    resized_elsewhere_v4, resized_search_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
+    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4);
+memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6:
+    resized_elsewhere_v6, resized_search_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
+    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6);
 
-/// [`Table::search_here`]. The key is handed over in registers: it would be memory of the caller's.
-#[inline(always)]
-fn elsewhere_v4(key: &Key<V4>, home: u32) -> u64 {
-    let [addresses] = key.addresses;
-    find_v4(addresses, key.ports_and_kind(), home)
+/// Which memory is whose.
+macro_rules! tracked {
+    ($family:ty: $slots:ident, $resized:ident, $sought:ident) => {
+        impl Tracked for $family {
+            type Memory = $slots;
+            type Resized = $resized;
+
+            #[inline(always)]
+            fn connections() -> Table<'static, $slots> {
+                $slots::table()
+            }
+
+            #[inline(always)]
+            fn resized() -> Table<'static, $resized> {
+                $resized::table()
+            }
+
+            #[inline(always)]
+            fn sought(own: &mut Key<Self>) -> Option<&mut Key<Self>> {
+                $sought(own)
+            }
+        }
+    };
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn find_v4(addresses: u64, ports_and_kind: u64, home: u32) -> u64 {
-    let key = Key::of_numbers([addresses], ports_and_kind);
-    V4::connections().search_here(&key, home)
-}
+tracked!(V4: SlotsV4, ResizedV4, Some);
+tracked!(V6: SlotsV6, ResizedV6, sought_v6);
 
 /// The key of the packet that a CPU is at. On the stack it would take a good part of it.
 #[btf_map]
@@ -279,21 +303,49 @@ fn sought_v6(own: &mut Key<V6>) -> Option<&mut Key<V6>> {
     Some(key)
 }
 
-/// [`Table::search_here`].
-#[inline(always)]
-fn elsewhere_v6(key: &Key<V6>, home: u32) -> u64 {
-    find_v6(key, home)
+/// [`Table::search_here`] of IPv4. The key is handed over in registers: it would be memory of the
+/// caller's.
+macro_rules! searches_v4 {
+    ($slots:ident: $elsewhere:ident, $find:ident) => {
+        #[inline(always)]
+        fn $elsewhere(key: &Key<V4>, home: u32) -> u64 {
+            let [addresses] = key.addresses;
+            $find(addresses, key.ports_and_kind(), home)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $find(addresses: u64, ports_and_kind: u64, home: u32) -> u64 {
+            let key = Key::of_numbers([addresses], ports_and_kind);
+            $slots::table().search_here(&key, home)
+        }
+    };
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn find_v6(key: *const Key<V6>, home: u32) -> u64 {
-    // SAFETY: null, or the reference that the only caller has.
-    match unsafe { key.as_ref() } {
-        Some(key) => V6::connections().search_here(key, home),
-        None => u64::MAX,
-    }
+/// [`Table::search_here`] of IPv6.
+macro_rules! searches_v6 {
+    ($slots:ident: $elsewhere:ident, $find:ident) => {
+        #[inline(always)]
+        fn $elsewhere(key: &Key<V6>, home: u32) -> u64 {
+            $find(key, home)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $find(key: *const Key<V6>, home: u32) -> u64 {
+            // SAFETY: null, or the reference that the only caller has.
+            match unsafe { key.as_ref() } {
+                Some(key) => $slots::table().search_here(key, home),
+                None => u64::MAX,
+            }
+        }
+    };
 }
+
+searches_v4!(SlotsV4: elsewhere_v4, find_v4);
+searches_v4!(ResizedV4: resized_elsewhere_v4, resized_find_v4);
+searches_v6!(SlotsV6: elsewhere_v6, find_v6);
+searches_v6!(ResizedV6: resized_elsewhere_v6, resized_find_v6);
 
 /// A search, on the caller's stack.
 struct Search {

@@ -1,43 +1,126 @@
-//! The tables of connections that hand over to ours. See `docs/upgrade.md`.
+//! The tables by which an earlier agent hands its connections over to this one: hashes of the
+//! kernel's, of version 3 of the layouts, or tables like ours of another size. See
+//! `docs/upgrade.md`.
+//!
+//! The verifier removes all of it unless [`HANDS_OVER`] says that there are any.
 
 use aya_ebpf::{
     Global,
     bindings::BPF_F_MMAPABLE,
-    btf_maps::{Array, HashMap},
+    btf_maps::{Array, HashMap, PerCpuArray},
     macros::btf_map,
 };
-use shunt_common::{ConntrackKey, V4, V6, connections::Wide, version_3};
+use shunt_common::{
+    ConntrackKey, V4, V6,
+    connections::{Key, Snapshot, Wide},
+    registry::handover::{From, Phase},
+    version_3::ConntrackEntry,
+};
 
-const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
+/// Which tables hand over: a [`From`].
+#[unsafe(no_mangle)]
+pub(crate) static HANDS_OVER: Global<u32> = Global::new(0);
 
-/// A table of version 3 of the layouts; the agent puts the pinned one here.
-type Previous<F> = HashMap<ConntrackKey<F>, version_3::ConntrackEntry<F>, 1>;
+/// The date that entries of a hash have: the clock of the agent before, which stands still.
+#[unsafe(no_mangle)]
+pub(crate) static PREVIOUS_CLOCK: Global<u32> = Global::new(0);
+
+/// How many homes a table of another size has, IPv4.
+#[unsafe(no_mangle)]
+pub(crate) static PREVIOUS_HOMES_V4: Global<u32> = Global::new(1);
+
+/// How many homes a table of another size has, IPv6.
+#[unsafe(no_mangle)]
+pub(crate) static PREVIOUS_HOMES_V6: Global<u32> = Global::new(1);
+
+/// The [`Phase`].
+#[btf_map]
+pub(crate) static HANDOVER: Array<u32, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+
+/// The words of [`crate::maps::constants::CONNTRACK_SEEDS`], for the next agent.
+#[btf_map]
+pub(crate) static SEEDS: Array<[u32; 10], 1> = Array::new();
+
+/// The hashes; the agent puts its pinned tables here.
+pub(crate) type Previous<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 1>;
 
 #[btf_map]
 pub(crate) static PREVIOUS_CONNTRACK_V4: Previous<V4> = HashMap::new();
 #[btf_map]
 pub(crate) static PREVIOUS_CONNTRACK_V6: Previous<V6> = HashMap::new();
 
-/// A table of another size; the agent puts the pinned one here.
-#[btf_map]
-pub(crate) static RESIZED_CONNTRACK_V4: Array<[u64; V4::SLOT_WORDS], 1, MMAPABLE> = Array::new();
-#[btf_map]
-pub(crate) static RESIZED_CONNTRACK_V6: Array<[u64; V6::SLOT_WORDS], 1, MMAPABLE> = Array::new();
+/// What a CPU carries from one table to the other: on the stack it would take all of it.
+#[repr(C)]
+pub(crate) struct Carrier<F: Wide> {
+    pub sought: Key<F>,
+    pub snapshot: Snapshot<F>,
+    /// The keys and an entry of a hash.
+    pub original: ConntrackKey<F>,
+    pub reply: ConntrackKey<F>,
+    pub entry: ConntrackEntry<F>,
+}
 
-/// The phase of a handover.
-#[btf_map]
-pub(crate) static HANDOVER: Array<u32, 1, MMAPABLE> = Array::new();
+/// One entry a CPU.
+pub(crate) type Carriers<F> = PerCpuArray<Carrier<F>, 1>;
 
-/// The words of [`crate::maps::constants::CONNTRACK_SEEDS`], for the next agent.
 #[btf_map]
-pub(crate) static SEEDS: Array<[u32; 10], 1> = Array::new();
+pub(crate) static CARRIERS_V4: Carriers<V4> = PerCpuArray::new();
+#[btf_map]
+pub(crate) static CARRIERS_V6: Carriers<V6> = PerCpuArray::new();
 
-/// What hands over.
-#[unsafe(no_mangle)]
-pub(crate) static HANDS_OVER: Global<u32> = Global::new(0);
-/// How many homes the table has that does.
-#[unsafe(no_mangle)]
-pub(crate) static PREVIOUS_HOMES_V4: Global<u32> = Global::new(1);
-/// How many homes the table has that does.
-#[unsafe(no_mangle)]
-pub(crate) static PREVIOUS_HOMES_V6: Global<u32> = Global::new(1);
+/// A family's tables.
+pub(crate) trait HandsOver: Wide {
+    fn previous() -> &'static Previous<Self>;
+    fn carriers() -> &'static Carriers<Self>;
+}
+
+impl HandsOver for V4 {
+    #[inline(always)]
+    fn previous() -> &'static Previous<Self> {
+        &PREVIOUS_CONNTRACK_V4
+    }
+
+    #[inline(always)]
+    fn carriers() -> &'static Carriers<Self> {
+        &CARRIERS_V4
+    }
+}
+
+impl HandsOver for V6 {
+    #[inline(always)]
+    fn previous() -> &'static Previous<Self> {
+        &PREVIOUS_CONNTRACK_V6
+    }
+
+    #[inline(always)]
+    fn carriers() -> &'static Carriers<Self> {
+        &CARRIERS_V6
+    }
+}
+
+/// Whether there is any handover.
+#[inline(always)]
+pub(crate) fn is_any() -> bool {
+    HANDS_OVER.load() != From::Nothing as u32
+}
+
+/// Whether hashes hand over, and not tables of another size.
+#[inline(always)]
+pub(crate) fn is_of_hashes() -> bool {
+    HANDS_OVER.load() == From::Hash as u32
+}
+
+/// Whether one is going on: then packets have to go the general path.
+#[inline(always)]
+pub(crate) fn is_going_on() -> bool {
+    phase() != Phase::None as u32
+}
+
+/// The phase, if there is any handover: a [`Phase`].
+#[inline(always)]
+pub(crate) fn phase() -> u32 {
+    if !is_any() {
+        return Phase::None as u32;
+    }
+    HANDOVER.get(0).copied().unwrap_or_default()
+}

@@ -13,6 +13,7 @@ use shunt_common::{
 use crate::maps::{
     conntrack::Tracked,
     constants::Constants,
+    handover::HandsOver,
     scratch::{Arrival, Hop, Opening},
 };
 
@@ -48,7 +49,7 @@ pub(crate) const HOPS: u32 = 4096;
 pub(crate) type Hops<F> = PerCpuArray<Hop<F>, { HOPS as usize }>;
 
 /// A family's tables and constants.
-pub(crate) trait Tables: Constants + Tracked {
+pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn frontends() -> &'static Frontends<Self>;
     fn cells() -> &'static Cells;
     fn slots() -> &'static Slots;

@@ -2,7 +2,7 @@
 
 use shunt_common::{
     TCP, Tuple, V4, V6,
-    connections::{self, Key, Memory as _, Meta, Role, Room},
+    connections::{self, Key, Memory as _, Meta, Role, Room, Wide},
 };
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
         conntrack::{Words, now},
         tables::Tables,
     },
+    nat::handover::{self, Handover},
     packet::parsed::Packet,
 };
 
@@ -28,8 +29,21 @@ pub(crate) enum Wanted {
     Answer,
 }
 
+impl Wanted {
+    /// Makes the key of a client's packet that of the half.
+    #[inline(always)]
+    pub(crate) fn change<F: Wide>(self, key: &mut Key<F>) {
+        if matches!(self, Self::Answer) {
+            key.reverse();
+        }
+        if !matches!(self, Self::Forward) {
+            key.set_role(Role::Reply);
+        }
+    }
+}
+
 /// A family with the subprogram that finds its packets' connections.
-pub(crate) trait Find: Tables {
+pub(crate) trait Find: Handover {
     /// [`search`].
     fn search(packet: &Packet<Self>, wanted: u32) -> u64;
 }
@@ -40,6 +54,7 @@ const NOTHING: u64 = u64::MAX;
 /// Finds the packet's connection.
 #[inline(always)]
 pub(crate) fn find<F: Find>(packet: &Packet<F>, wanted: Wanted) -> Option<Half> {
+    handover::follow(packet, wanted);
     match F::search(packet, wanted as u32) {
         NOTHING => None,
         found => F::connections().at(found as u32, (found >> 32) as u32),
@@ -48,7 +63,7 @@ pub(crate) fn find<F: Find>(packet: &Packet<F>, wanted: Wanted) -> Option<Half> 
 
 /// Where the half is and which use of its slot that is, in the upper half.
 #[inline(always)]
-fn search<F: Tables>(packet: &Packet<F>, wanted: u32) -> u64 {
+fn search<F: Handover>(packet: &Packet<F>, wanted: u32) -> u64 {
     let Packet {
         tuple, protocol, ..
     } = packet;
@@ -56,12 +71,12 @@ fn search<F: Tables>(packet: &Packet<F>, wanted: u32) -> u64 {
     let Some(key) = F::sought(&mut own) else {
         return NOTHING;
     };
-    if wanted == Wanted::Answer as u32 {
-        key.reverse();
-    }
-    if wanted != Wanted::Forward as u32 {
-        key.set_role(Role::Reply);
-    }
+    let wanted = match wanted {
+        0 => Wanted::Forward,
+        1 => Wanted::Reply,
+        _ => Wanted::Answer,
+    };
+    wanted.change(key);
     match F::connections().lookup(key, packet.signal.opens(), now()) {
         Some(half) => u64::from(half.index) | u64::from(half.meta.version()) << 32,
         None => NOTHING,
@@ -136,7 +151,8 @@ pub(crate) fn is_current<F: Tables>(half: &Half) -> bool {
 
 /// Ends the connection of this half.
 #[inline(always)]
-pub(crate) fn forget<F: Tables>(half: &Half) {
+pub(crate) fn forget<F: Handover>(half: &Half) {
+    handover::withdraw::<F>(half);
     F::Memory::forget(&F::connections(), half.index, half.meta.0);
 }
 

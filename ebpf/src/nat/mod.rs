@@ -3,6 +3,7 @@
 pub(crate) mod conntrack;
 pub(crate) mod create;
 pub(crate) mod fragments;
+pub(crate) mod handover;
 pub(crate) mod open;
 pub(crate) mod ports;
 pub(crate) mod reverse;

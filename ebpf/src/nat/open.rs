@@ -10,6 +10,7 @@ use crate::{
     maps::{conntrack::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
     nat::{
         conntrack::{self, Find, Wanted},
+        handover::{self, Handover},
         ports,
     },
     packet::{parsed::Packet, segment::Ports},
@@ -105,7 +106,7 @@ pub(crate) fn open<F: Open>(
 
 /// Enters the connection with a source port. Gives what became of it.
 #[inline(always)]
-fn enter<F: Tables>(opening: &mut Opening<F>) -> u32 {
+fn enter<F: Handover>(opening: &mut Opening<F>) -> u32 {
     if opening.keeps_port == 0 {
         opening
             .connection
@@ -119,7 +120,10 @@ fn enter<F: Tables>(opening: &mut Opening<F>) -> u32 {
         if opening.gives_way != 0
             && let Some(half) = table.find_half(&opening.connection.reply)
         {
-            F::Memory::forget(&table, half.index, half.meta.0);
+            conntrack::forget::<F>(&half);
+        }
+        if !handover::enter_before(&opening.connection) {
+            continue;
         }
         match F::Memory::open(&table, &opening.connection, now()) {
             OPENED => return OPENED,

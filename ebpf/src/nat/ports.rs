@@ -6,13 +6,17 @@ use aya_ebpf::{
 };
 use shunt_common::{
     SCTP, TCP,
-    connections::{Key, Memory as _, Phase, Room},
+    connections::{Key, Phase, Room},
 };
 
 use crate::maps::{
     conntrack::now,
     scratch::Opening,
     tables::{EXHAUSTED, EXHAUSTIONS, Tables},
+};
+use crate::nat::{
+    conntrack,
+    handover::{self, Handover},
 };
 
 /// How many ports are tried for a connection, the last ones only if all before are of connections
@@ -45,7 +49,7 @@ const PAUSING: u32 = 2;
 /// Gives whether there is one. If none is free, one gives way that is over, or else half open, or a flow that pauses: the one that
 /// has been silent for the longest of those that were tried.
 #[inline(always)]
-pub(crate) fn find<F: Tables>(opening: &mut Opening<F>) -> bool {
+pub(crate) fn find<F: Handover>(opening: &mut Opening<F>) -> bool {
     let now = now();
     opening.now = now;
     opening.tried = 0;
@@ -105,7 +109,7 @@ fn exhaustion<F: Tables>(opening: &Opening<F>) -> Option<(&'static mut u64, u64)
 /// all calls, and cuts out what the constant excludes (mended by commit ab5cfac139ab, "verify
 /// callbacks as if they are called unknown number of times"). So what changes from call to call
 /// is in a map's value, of which it knows nothing, and not on the stack.
-extern "C" fn try_port<F: Tables>(_: u32, opening: *mut c_void) -> c_long {
+extern "C" fn try_port<F: Handover>(_: u32, opening: *mut c_void) -> c_long {
     // SAFETY: `find` gave the place of the opening's address, and waits.
     let opening = unsafe { &mut **opening.cast::<*mut Opening<F>>() };
     if is_vacant(opening) {
@@ -124,10 +128,10 @@ extern "C" fn try_port<F: Tables>(_: u32, opening: *mut c_void) -> c_long {
 
 /// Whether nobody has the port; if somebody does who may give way, that is kept.
 #[inline(always)]
-fn is_vacant<F: Tables>(opening: &mut Opening<F>) -> bool {
+fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
     let table = F::connections();
     let Some(half) = table.find_half(&opening.connection.reply) else {
-        return true;
+        return !handover::has_before(&opening.connection.reply);
     };
     let Some(pair) = table.pair(half) else {
         // Somebody is just opening or ending it.
@@ -138,7 +142,7 @@ fn is_vacant<F: Tables>(opening: &mut Opening<F>) -> bool {
     let idle = table.idle(&pair, opening.now);
     let rank = match table.room(&pair, opening.now) {
         Room::Expired => {
-            F::Memory::forget(&table, half.index, half.meta.0);
+            conntrack::forget::<F>(&half);
             return true;
         }
         Room::Over => OVER,
@@ -147,7 +151,7 @@ fn is_vacant<F: Tables>(opening: &mut Opening<F>) -> bool {
         Room::Never => return false,
     };
     if opening.connection.forward.is_at(pair.forward.slot) {
-        F::Memory::forget(&table, half.index, half.meta.0);
+        conntrack::forget::<F>(&half);
         return true;
     }
     if rank < opening.rank || rank == opening.rank && idle > opening.oldest_idle {

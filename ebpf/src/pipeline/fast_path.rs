@@ -20,6 +20,7 @@ use crate::{
         conntrack::now,
         constants::{SNAT_PORTS, redirects},
         counters::{count, drop_packet},
+        handover,
         tables::Tables,
     },
     nat::conntrack::{self, Half},
@@ -57,6 +58,9 @@ pub(crate) fn handle<F: Program<C>, C: Access>(
     link: Link,
     hook: Hook,
 ) -> Option<Verdict> {
+    if handover::is_going_on() {
+        return None;
+    }
     match context
         .at::<F::Header>(link.header_length())
         .ok()?

@@ -1,7 +1,8 @@
 //! Services and backends that change.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
+use serde_json::Value;
 use shunt_tests::{Connection, Continuous, Target, Transport};
 
 use crate::{
@@ -158,7 +159,7 @@ fn established_tcp_connections_survive_changes_of_backends_and_weights() {
 }
 
 /// A connection that happens to reach the backend.
-fn connect_to(target: Target, backend: std::net::SocketAddr) -> Connection {
+fn connect_to(target: Target, backend: SocketAddr) -> Connection {
     for _ in 0..500 {
         let mut connection = target.connect().unwrap();
         if connection.echo(REQUEST).unwrap().backend == backend {
@@ -194,7 +195,7 @@ fn a_resync_replaces_everything() {
     let [a, b] = ["pod-a", "pod-b"].map(|pod| world.backend(pod));
     world.add(&Service::new(Transport::Udp).backend(a));
     let tcp = Service::new(Transport::Tcp).backend(b);
-    let mut event: serde_json::Value = serde_json::from_str(&crate::world::resync()).unwrap();
+    let mut event: Value = serde_json::from_str(&crate::world::resync()).unwrap();
     event["services"] = serde_json::json!([tcp.json()]);
     for _ in 0..2 {
         world.apply(&event.to_string());
@@ -210,5 +211,78 @@ fn a_resync_replaces_everything() {
             outcome.is_err(),
             "what is not in the snapshot must be gone, but {outcome:?}"
         );
+    }
+}
+
+/// The service with these states of its backends: pod, state, whether it is serving.
+fn with_states(service: &Service, states: &[(SocketAddr, &str, bool)]) -> String {
+    let mut event: Value = serde_json::from_str(&service.event("UpdateService")).unwrap();
+    let list = event["service"]["backends"]["main"].as_array_mut().unwrap();
+    for backend in list {
+        let is_of = |at: &SocketAddr| backend["ip"] == at.ip().to_string();
+        let (_, state, serving) = states.iter().find(|(at, ..)| is_of(at)).unwrap();
+        backend["state"] = (*state).into();
+        backend["serving"] = (*serving).into();
+    }
+    event.to_string()
+}
+
+#[test]
+fn a_terminating_backend_that_serves_is_used_when_nothing_ready_is_left() {
+    for is_v6 in [false, true] {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        let [a, b] = ["pod-a", "pod-b"].map(|pod| {
+            if is_v6 {
+                world.backend_v6(pod)
+            } else {
+                world.backend(pod)
+            }
+        });
+        let service = Service::new(Transport::Tcp).dual_stack();
+        let target = if is_v6 {
+            service.cluster_ip_v6()
+        } else {
+            service.cluster_ip()
+        };
+        let service = service.backend(a).backend(b);
+        world.apply(&with_states(
+            &service,
+            &[(a, "Ready", true), (b, "NotReady", false)],
+        ));
+        let mut open = world.client_pod().enter(|| target.connect().unwrap());
+        assert_eq!(open.echo(REQUEST).unwrap().backend, a);
+
+        // On its way out, with another that is ready; then alone; then no longer serving.
+        world.apply(&with_states(
+            &service,
+            &[(a, "Terminating", true), (b, "Ready", true)],
+        ));
+        assert_eq!(world.ask_from_pod(target, 20).of(b), 20);
+        assert_eq!(
+            open.echo(REQUEST).unwrap().backend,
+            a,
+            "it keeps its connections"
+        );
+        world.apply(&with_states(
+            &service,
+            &[(a, "Terminating", true), (b, "NotReady", false)],
+        ));
+        assert_eq!(world.ask_from_pod(target, 20).of(a), 20);
+        let mut late = world.client_pod().enter(|| target.connect().unwrap());
+        world.apply(&with_states(
+            &service,
+            &[(a, "Terminating", false), (b, "NotReady", false)],
+        ));
+        let refused = world.client_pod().enter(|| target.ask(REQUEST));
+        assert!(refused.is_err(), "nothing serves any more, but {refused:?}");
+        for connection in [&mut open, &mut late] {
+            assert_eq!(
+                connection.echo(REQUEST).unwrap().backend,
+                a,
+                "it keeps its connections"
+            );
+        }
     }
 }

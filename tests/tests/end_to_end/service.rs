@@ -106,9 +106,19 @@ impl Service {
         self.target(CLUSTER_IP.parse().unwrap(), PORT)
     }
 
+    /// A client of its IPv6 ClusterIP.
+    pub(crate) fn cluster_ip_v6(&self) -> Target {
+        self.target(addresses::v6(CLUSTER_IP.parse().unwrap()), PORT)
+    }
+
     /// A client of its ExternalIP.
     pub(crate) fn external_ip(&self) -> Target {
         self.target(EXTERNAL_IP.parse().unwrap(), PORT)
+    }
+
+    /// A client of its IPv6 ExternalIP.
+    pub(crate) fn external_ip_v6(&self) -> Target {
+        self.target(addresses::v6(EXTERNAL_IP.parse().unwrap()), PORT)
     }
 
     /// A client of its NodePort at this node.

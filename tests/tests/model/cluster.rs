@@ -56,6 +56,8 @@ pub(crate) enum Policy {
 pub(crate) enum State {
     Ready,
     Terminating,
+    /// Terminating, and still serving: where nothing ready is left, it takes new connections.
+    Serving,
     NotReady,
 }
 
@@ -85,8 +87,24 @@ impl Backend {
     }
 
     /// Whether it takes new connections.
-    pub(crate) fn is_usable(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         self.state == State::Ready && self.weight > 0
+    }
+
+    /// Whether it takes new connections of frontends that have come down to such backends.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.state == State::Serving && self.weight > 0
+    }
+
+    /// Whether it takes new connections of some frontend, wherever that is.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.is_ready() || self.is_serving()
+    }
+
+    /// Whether it takes new connections in the set of `policy`, among `all` of its port and family.
+    pub(crate) fn is_usable_in(&self, policy: Policy, all: &[&Self]) -> bool {
+        let falls_back = !all.iter().any(|one| one.is_ready() && one.is_in(policy));
+        self.is_in(policy) && (self.is_ready() || falls_back && self.is_serving())
     }
 
     fn json(&self) -> Value {
@@ -97,8 +115,15 @@ impl Backend {
             state,
             scopes,
         } = self;
+        let (state, serving) = match state {
+            State::Ready => ("Ready", true),
+            State::Terminating => ("Terminating", false),
+            State::Serving => ("Terminating", true),
+            State::NotReady => ("NotReady", true),
+        };
         let mut value = json!({
-            "ip": ip, "port": port, "weight": weight, "local": local, "state": format!("{state:?}"),
+            "ip": ip, "port": port, "weight": weight, "local": local, "state": state,
+            "serving": serving,
         });
         if let Some(scopes) = scopes {
             let names = scopes.iter().map(|scope| format!("{scope:?}"));
@@ -116,6 +141,17 @@ pub(crate) struct Port {
     /// 0: none.
     pub node_port: u16,
     pub backends: Vec<Backend>,
+}
+
+impl Service {
+    /// Whether any frontend of the port selects from the Local set, whoever holds it.
+    pub(crate) fn selects_locally(&self, port: &Port) -> bool {
+        let has_external = !self.external_ips.is_empty()
+            || !self.load_balancer_ips.is_empty()
+            || port.node_port > 0;
+        self.external_policy == Policy::Local && has_external
+            || self.internal_policy == Policy::Local && !self.cluster_ips.is_empty()
+    }
 }
 
 /// The number that is a service's name.

@@ -237,8 +237,19 @@ impl Cluster {
         let mut used = BTreeSet::new();
         for frontend in self.frontends.values() {
             let sets = [frontend.set_for(false), frontend.set_for(true)];
-            for backend in self.backends(frontend) {
-                let listed = backend.is_listed() && sets.iter().any(|set| backend.is_in(*set));
+            let service = &self.services[&frontend.service];
+            let selects_locally = service.selects_locally(&service.ports[frontend.port]);
+            let all: Vec<_> = self.backends(frontend).collect();
+            for backend in &all {
+                // One that takes new connections in one set only is in no other.
+                let takes = |set| backend.is_usable_in(set, &all);
+                let is_elsewhere = |set| match set {
+                    Policy::Cluster => selects_locally && takes(Policy::Local),
+                    Policy::Local => takes(Policy::Cluster),
+                };
+                let is_in =
+                    |set: &Policy| backend.is_in(*set) && (takes(*set) || !is_elsewhere(*set));
+                let listed = backend.is_listed() && sets.iter().any(is_in);
                 if listed {
                     used.insert(Member {
                         service: frontend.service,
@@ -289,16 +300,18 @@ fn overflows(service: &Service) -> bool {
             1
         }
     };
-    let sum = |port: &Port, is_ipv4| -> u64 {
-        let usable = port.backends.iter().filter(|backend| backend.is_usable());
+    let sum = |port: &Port, is_ipv4, is_usable: fn(&Backend) -> bool| -> u64 {
+        let usable = port.backends.iter().filter(|backend| is_usable(backend));
         let of_family = usable.filter(|backend| backend.at.ip.is_ipv4() == is_ipv4);
         let weights =
             of_family.map(|backend| u64::from(backend.weight) * u64::from(factor(backend)));
         weights.sum()
     };
     service.ports.iter().any(|port| {
-        [true, false]
-            .into_iter()
-            .any(|is_ipv4| sum(port, is_ipv4) > u32::MAX.into())
+        [true, false].into_iter().any(|is_ipv4| {
+            [Backend::is_ready, Backend::is_serving]
+                .into_iter()
+                .any(|is_usable| sum(port, is_ipv4, is_usable) > u32::MAX.into())
+        })
     })
 }

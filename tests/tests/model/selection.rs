@@ -86,8 +86,10 @@ impl Model {
     /// Who may be chosen.
     fn candidates(&self, frontend: &Frontend, on_this_node: bool) -> Vec<Member> {
         let set = frontend.set_for(on_this_node);
-        let backends = self.cluster.backends(frontend);
-        let usable = backends.filter(|backend| backend.is_usable() && backend.is_in(set));
+        let backends: Vec<_> = self.cluster.backends(frontend).collect();
+        let usable = backends
+            .iter()
+            .filter(|backend| backend.is_usable_in(set, &backends));
         usable
             .map(|backend| Member {
                 service: frontend.service,

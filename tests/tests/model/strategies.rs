@@ -116,6 +116,7 @@ fn state() -> impl Strategy<Value = State> {
     prop_oneof![
         6 => Just(State::Ready),
         1 => Just(State::Terminating),
+        2 => Just(State::Serving),
         1 => Just(State::NotReady),
     ]
 }

@@ -46,7 +46,7 @@ pub(crate) const CRATES: &[Crate] = &[
             room("handover", &["maps", "error", "pins", "sys"]),
             room("object", &["maps", "error", "pins", "sys"]),
             room("maps", &["error", "sys"]),
-            room("error", &["pins"]),
+            room("error", &["pins", "sys"]),
             room("pins", &["sys"]),
             room("sys", &[]),
         ],
@@ -84,6 +84,7 @@ pub(crate) const CRATES: &[Crate] = &[
         values: &[
             "endpoint",
             "error",
+            "escaped",
             "event",
             "kind",
             "named",
@@ -92,6 +93,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "protocol",
             "service",
             "service_id",
+            "unusable",
         ],
     },
     Crate {

@@ -73,6 +73,7 @@ fn backend(endpoint: &Endpoint) -> proto::Backend {
         weight,
         local,
         state,
+        serving,
         scopes,
         node,
     } = endpoint;
@@ -87,6 +88,7 @@ fn backend(endpoint: &Endpoint) -> proto::Backend {
             EndpointState::NotReady => proto::EndpointState::NotReady,
         }
         .into(),
+        serving: *serving,
         node: node.as_deref().map(str::to_owned),
         scopes: (*scopes != Scopes::default_of(*local)).then(|| scope_list(*scopes)),
         // An event does not keep these.

@@ -144,6 +144,7 @@ fn backend(message: &proto::Backend) -> Result<Backend<'_>, EventError> {
         node,
         zone: _,
         scopes,
+        serving,
     } = message;
     let state = match proto::EndpointState::try_from(*state) {
         Ok(proto::EndpointState::Unspecified) => None,
@@ -158,6 +159,7 @@ fn backend(message: &proto::Backend) -> Result<Backend<'_>, EventError> {
         weight: *weight,
         local: *local,
         state,
+        serving: *serving,
         node: node.as_deref().map(Text::from),
         scopes: scopes
             .as_ref()

@@ -81,6 +81,8 @@ pub enum InterfaceState {
         /// The kernel's index of it.
         index: u32,
     },
+    /// It is about to get the programs.
+    Attaching,
     /// There is none of this name: it is waited for.
     Absent,
     /// The kernel refused the programs.
@@ -231,6 +233,7 @@ impl From<Interface> for proto::Interface {
     fn from(interface: Interface) -> Self {
         let Interface { name, state } = interface;
         let (state, index, reason) = match state {
+            InterfaceState::Attaching => (interface::State::Attaching, 0, String::new()),
             InterfaceState::Absent => (interface::State::Absent, 0, String::new()),
             InterfaceState::Attached { index } => {
                 (interface::State::Attached, index, String::new())
@@ -257,6 +260,7 @@ impl TryFrom<proto::Interface> for Interface {
             reason,
         } = message;
         let state = match interface::State::try_from(state) {
+            Ok(interface::State::Attaching) => InterfaceState::Attaching,
             Ok(interface::State::Absent) => InterfaceState::Absent,
             Ok(interface::State::Attached) => InterfaceState::Attached { index },
             Ok(interface::State::Failed) => InterfaceState::Failed { reason },

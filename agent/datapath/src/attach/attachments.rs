@@ -1,6 +1,9 @@
 //! The programs on the interfaces: on exactly those that are wanted, as they come and go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 use nix::net::if_::if_nametoindex;
 use tracing::{info, warn};
@@ -8,21 +11,32 @@ use tracing::{info, warn};
 use crate::{
     attach::{
         attachment::{Attachment, adopt, attach},
+        expedite::Expedited,
         hook::Hook,
     },
     error::DatapathError,
     object::loaded::Loaded,
 };
 
+/// So many interfaces are attached at once, whatever it takes: whoever named a few of them finds
+/// them attached. Grace periods are not worth a setting of the host for these.
+const AT_ONCE: usize = 8;
+
+/// How long attaching holds up whatever else is to be done, if there are more.
+const PIECE: Duration = Duration::from_millis(20);
+
 /// What became of an interface that is to have the programs.
 ///
 /// ```text
-/// Absent <-> Attached(index)      the interface appears, goes, returns with another index
-/// Absent  -> Failed -> Attached   the kernel refuses; tried again when any interface changes
+/// Absent  -> Pending  -> Attached(index)  the interface appears; its turn comes
+/// Pending -> Failed   -> Pending          the kernel refuses; tried again when any interface changes
+/// any     -> Absent                       it goes; one that returns has another index
 /// ```
 #[derive(Debug)]
 enum State {
     Absent,
+    /// It exists, and waits for its turn; it may have failed before, for this reason.
+    Pending(Option<String>),
     Attached(Programs),
     Failed(String),
 }
@@ -32,6 +46,8 @@ enum State {
 pub enum InterfaceState {
     /// There is none of this name: it is waited for.
     Absent,
+    /// It is about to get the programs.
+    Attaching,
     /// The programs run on it.
     Attached {
         /// The kernel's index of it.
@@ -61,6 +77,8 @@ pub(crate) struct Attachments {
     interfaces: BTreeMap<String, State>,
     /// What an earlier agent left attached, until it is known whether that is wanted.
     adopted: BTreeMap<(u32, Hook), Attachment>,
+    /// How many interfaces wait for their turn.
+    waiting: usize,
 }
 
 impl Attachments {
@@ -70,27 +88,45 @@ impl Attachments {
         Self {
             interfaces: BTreeMap::new(),
             adopted: adopt(object),
+            waiting: 0,
         }
     }
 
     /// Attaches the programs to those of `wanted` that exist and do not have them. Detaches them
     /// from every other interface, but as long as not `all` that is wanted is known, what an
     /// earlier agent attached stays. An interface that does not exist is waited for: this is
-    /// called again whenever interfaces change. Each transition is logged once.
+    /// called again whenever interfaces change. If there are many, most of them are left to
+    /// [`Self::attach_more`]. Each transition is logged once.
     pub(crate) fn reconcile(&mut self, object: &mut Loaded, wanted: &BTreeSet<String>, all: bool) {
-        let gone = self
+        let gone: Vec<_> = self
             .interfaces
-            .extract_if(.., |name, _| !wanted.contains(name));
+            .extract_if(.., |name, _| !wanted.contains(name))
+            .collect();
+        let leftover = if all { self.adopted.len() } else { 0 };
+        let expedited = (gone.len() + leftover > AT_ONCE).then(Expedited::begin);
         for (name, state) in gone {
             if let State::Attached(programs) = state {
                 programs.detach();
                 info!(interface = %name, "detached");
             }
         }
+        let mut adopted = Vec::new();
         for name in wanted {
             let before = self.interfaces.remove(name);
-            let now = self.next_state(object, name, before);
+            let (now, index) = observe(name, before);
             self.interfaces.insert(name.clone(), now);
+            if let Some(index) = index
+                && Hook::ALL
+                    .iter()
+                    .any(|hook| self.adopted.contains_key(&(index, *hook)))
+            {
+                adopted.push(name);
+            }
+        }
+        // What an earlier agent attached costs next to nothing, and has to be known before the rest
+        // is detached.
+        for name in adopted {
+            self.attach_one(object, name);
         }
         if all {
             for ((index, hook), attachment) in std::mem::take(&mut self.adopted) {
@@ -102,13 +138,68 @@ impl Attachments {
                 );
             }
         }
+        drop(expedited);
+        self.attach_piece(object, AT_ONCE);
+    }
+
+    /// How many interfaces wait for their turn to be attached.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Attaches the programs to some more of the interfaces that wait for them.
+    pub(crate) fn attach_more(&mut self, object: &mut Loaded) {
+        self.attach_piece(object, 1);
+    }
+
+    /// Attaches at least so many interfaces, as far as there are any, and then others until it has
+    /// taken its time.
+    fn attach_piece(&mut self, object: &mut Loaded, at_least: usize) {
+        let start = Instant::now();
+        let waiting = |(name, state): (&String, &State)| {
+            matches!(state, State::Pending(_)).then(|| name.clone())
+        };
+        let mut pending = self
+            .interfaces
+            .iter()
+            .filter_map(waiting)
+            .collect::<Vec<_>>();
+        let _expedited = (pending.len() > AT_ONCE).then(Expedited::begin);
+        pending.reverse();
+        let mut attached = 0;
+        while attached < at_least || start.elapsed() < PIECE {
+            let Some(name) = pending.pop() else { break };
+            self.attach_one(object, &name);
+            attached += 1;
+        }
+        self.waiting = pending.len();
+    }
+
+    /// Attaches the programs to an interface whose turn has come.
+    fn attach_one(&mut self, object: &mut Loaded, name: &str) {
+        let failure_before = match self.interfaces.remove(name) {
+            Some(State::Pending(failure_before)) => failure_before,
+            Some(other) => {
+                self.interfaces.insert(name.to_owned(), other);
+                return;
+            }
+            None => return,
+        };
+        let now = match if_nametoindex(name) {
+            Ok(index) => self.attached(object, name, index, failure_before.as_deref()),
+            Err(_) => {
+                warn!(interface = %name, "gone: waiting for its return");
+                State::Absent
+            }
+        };
+        self.interfaces.insert(name.to_owned(), now);
     }
 
     /// The kernel's indexes of the interfaces that have the programs.
     pub(crate) fn indexes(&self) -> BTreeSet<u32> {
         let attached = self.interfaces.values().filter_map(|state| match state {
             State::Attached(programs) => Some(programs.index),
-            State::Absent | State::Failed(_) => None,
+            State::Absent | State::Pending(_) | State::Failed(_) => None,
         });
         attached.collect()
     }
@@ -118,6 +209,7 @@ impl Attachments {
         self.interfaces.iter().map(|(name, state)| {
             let state = match state {
                 State::Absent => InterfaceState::Absent,
+                State::Pending(_) => InterfaceState::Attaching,
                 State::Attached(programs) => InterfaceState::Attached {
                     index: programs.index,
                 },
@@ -127,29 +219,14 @@ impl Attachments {
         })
     }
 
-    /// The state of interface `name` after `before`, as the kernel now has it.
-    fn next_state(&mut self, object: &mut Loaded, name: &str, before: Option<State>) -> State {
-        let index = if_nametoindex(name).ok();
-        let mut failure_before = None;
-        match before {
-            Some(State::Attached(programs)) if index == Some(programs.index) => {
-                return State::Attached(programs);
-            }
-            Some(State::Attached(programs)) => {
-                programs.detach();
-                if index.is_none() {
-                    warn!(interface = %name, "gone: waiting for its return");
-                }
-            }
-            Some(State::Failed(_)) | None if index.is_none() => {
-                warn!(interface = %name, "absent: waiting for it");
-            }
-            Some(State::Failed(reason)) => failure_before = Some(reason),
-            Some(State::Absent) | None => {}
-        }
-        let Some(index) = index else {
-            return State::Absent;
-        };
+    /// The state of interface `name` once it was tried to attach the programs.
+    fn attached(
+        &mut self,
+        object: &mut Loaded,
+        name: &str,
+        index: u32,
+        failure_before: Option<&str>,
+    ) -> State {
         match self.attach(object, name, index) {
             Ok(programs) => {
                 info!(interface = %name, index, "attached");
@@ -157,7 +234,7 @@ impl Attachments {
             }
             Err(error) => {
                 let reason = error.to_string();
-                if failure_before.as_ref() != Some(&reason) {
+                if failure_before != Some(&*reason) {
                     warn!(interface = %name, index, error = %reason, "cannot attach");
                 }
                 State::Failed(reason)
@@ -189,5 +266,33 @@ impl Attachments {
             }
         }
         Ok(programs)
+    }
+}
+
+/// The state of interface `name` after `before`, as the kernel now has it, and its index; nothing
+/// is attached yet.
+fn observe(name: &str, before: Option<State>) -> (State, Option<u32>) {
+    let index = if_nametoindex(name).ok();
+    let mut failure_before = None;
+    match before {
+        Some(State::Attached(programs)) if index == Some(programs.index) => {
+            return (State::Attached(programs), index);
+        }
+        Some(State::Attached(programs)) => {
+            programs.detach();
+            if index.is_none() {
+                warn!(interface = %name, "gone: waiting for its return");
+            }
+        }
+        Some(State::Failed(_) | State::Pending(_)) | None if index.is_none() => {
+            warn!(interface = %name, "absent: waiting for it");
+        }
+        Some(State::Failed(reason)) => failure_before = Some(reason),
+        Some(State::Pending(reason)) => failure_before = reason,
+        Some(State::Absent) | None => {}
+    }
+    match index {
+        Some(_) => (State::Pending(failure_before), index),
+        None => (State::Absent, None),
     }
 }

@@ -3,7 +3,8 @@
 pub(crate) mod attachment;
 pub(crate) mod attachments;
 pub(crate) mod clsact;
+pub(crate) mod expedite;
 pub(crate) mod hook;
+pub(crate) mod interface_watch;
 pub(crate) mod link_layer;
-pub(crate) mod link_watch;
 pub(crate) mod release;

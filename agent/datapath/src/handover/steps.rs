@@ -269,7 +269,7 @@ fn hash<K: Pod, V: Pod>(
 }
 
 fn wait_for_readers() -> Result<(), DatapathError> {
-    grace::wait_for_readers().map_err(kernel("membarrier"))
+    grace::wait_for_readers().map_err(kernel("waiting for a grace period"))
 }
 
 fn kernel(call: &'static str) -> impl FnOnce(std::io::Error) -> DatapathError {

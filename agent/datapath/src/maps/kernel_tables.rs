@@ -193,7 +193,7 @@ impl<F: Family> Tables<F> for KernelTables<F> {
 
     fn wait_for_readers(&mut self) -> Result<(), TableError> {
         grace::wait_for_readers().map_err(|source| TableError::Kernel {
-            call: "membarrier",
+            call: "waiting for a grace period",
             source,
         })
     }

@@ -95,6 +95,8 @@ struct BackendShape<'a> {
     #[serde(default, rename = "host_network")]
     _host_network: bool,
     state: Option<Choice<'a, EndpointState>>,
+    #[serde(default)]
+    serving: bool,
     node: Option<Text<'a>>,
     #[serde(rename = "zone")]
     _zone: Option<Text<'a>>,
@@ -110,6 +112,7 @@ impl<'a> From<BackendShape<'a>> for Backend<'a> {
             local,
             _host_network: _,
             state,
+            serving,
             node,
             _zone: _,
             scopes,
@@ -120,6 +123,7 @@ impl<'a> From<BackendShape<'a>> for Backend<'a> {
             weight,
             local,
             state,
+            serving,
             node,
             scopes,
         }

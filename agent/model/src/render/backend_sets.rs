@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{
-    endpoint::{Endpoint, EndpointState},
+    endpoint::{Endpoint, EndpointState, Scopes},
     policy::TrafficPolicy,
     render::{
         error::RenderError,
@@ -28,6 +28,18 @@ pub(super) struct BackendSets<'a> {
 struct FamilySets {
     cluster: Option<Arc<BackendSet>>,
     local: Option<Arc<BackendSet>>,
+    /// Which kind of endpoint takes new connections in each set.
+    taking: Taking,
+}
+
+/// Whether a set has come down to endpoints that are terminating and still serving (KEP-1669): no
+/// ready one in it takes new connections. Each set by itself: where others are ready elsewhere, the
+/// Local set may have come down to this while the Cluster set has not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taking {
+    cluster_falls_back: bool,
+    /// Only if frontends select from the Local set.
+    local_falls_back: Option<bool>,
 }
 
 impl<'a> BackendSets<'a> {
@@ -42,8 +54,9 @@ impl<'a> BackendSets<'a> {
         local_backend_weight: u32,
     ) -> Result<Self, RenderError> {
         let affinity_timeout = service.session_affinity_timeout;
+        let has_local_frontends = selects_locally(service, port);
         let service = &service.id;
-        let sets = Self {
+        let mut sets = Self {
             service,
             port,
             affinity_timeout,
@@ -53,21 +66,39 @@ impl<'a> BackendSets<'a> {
         };
         for ipv4 in [true, false] {
             // Over all scopes: no set can exceed what fits here, and a change of the nodes, which
-            // chooses among the sets, can never make a service wrong that was right.
-            sets.listed(ipv4)
-                .try_fold(0u32, |sum, endpoint| {
-                    sum.checked_add(endpoint.weight.checked_mul(sets.factor(endpoint))?)
-                })
-                .ok_or_else(|| RenderError::WeightOverflow {
-                    service: Arc::clone(service),
-                    port: Arc::clone(&port.name),
-                    local_backend_weight,
-                })?;
+            // chooses among the sets, can never make a service wrong that was right. A set has
+            // endpoints of one state only that count.
+            for state in [EndpointState::Ready, EndpointState::Terminating] {
+                sets.listed(ipv4)
+                    .filter(|endpoint| endpoint.state == state)
+                    .try_fold(0u32, |sum, endpoint| {
+                        let share = endpoint.weight.checked_mul(sets.factor(endpoint))?;
+                        sum.checked_add(share)
+                    })
+                    .ok_or_else(|| RenderError::WeightOverflow {
+                        service: Arc::clone(service),
+                        port: Arc::clone(&port.name),
+                        local_backend_weight,
+                    })?;
+            }
+            let falls_back = |is_in: fn(&Endpoint) -> bool| {
+                let ready = |endpoint: &Endpoint| endpoint.state == EndpointState::Ready;
+                !sets
+                    .listed(ipv4)
+                    .any(|endpoint| ready(endpoint) && endpoint.weight > 0 && is_in(endpoint))
+            };
+            let taking = Taking {
+                cluster_falls_back: falls_back(|endpoint| endpoint.scopes.cluster),
+                local_falls_back: has_local_frontends
+                    .then(|| falls_back(|endpoint| endpoint.scopes.local)),
+            };
+            sets.family_mut(ipv4).taking = taking;
         }
         Ok(sets)
     }
 
-    /// What a frontend on `address` does if its own set has no usable backend.
+    /// What a frontend on `address` does if its own set has no usable backend: it drops if some
+    /// endpoint, wherever it is, is ready, or terminating and serving.
     pub(super) fn refusal(&self, address: IpAddr) -> Refusal {
         let usable = |endpoint: &Endpoint| endpoint.weight > 0 && self.factor(endpoint) > 0;
         if self.listed(address.is_ipv4()).any(usable) {
@@ -80,7 +111,7 @@ impl<'a> BackendSets<'a> {
     /// The set that a frontend on `address` selects from under `policy`.
     pub(super) fn of(&mut self, address: IpAddr, policy: TrafficPolicy) -> Arc<BackendSet> {
         let ipv4 = address.is_ipv4();
-        let sets = if ipv4 { &self.v4 } else { &self.v6 };
+        let sets = self.family(ipv4);
         let (wanted, other) = match policy {
             TrafficPolicy::Cluster => (&sets.cluster, &sets.local),
             TrafficPolicy::Local => (&sets.local, &sets.cluster),
@@ -93,7 +124,7 @@ impl<'a> BackendSets<'a> {
             Some(other) if **other == set => Arc::clone(other),
             _ => Arc::new(set),
         };
-        let sets = if ipv4 { &mut self.v4 } else { &mut self.v6 };
+        let sets = self.family_mut(ipv4);
         match policy {
             TrafficPolicy::Cluster => sets.cluster = Some(Arc::clone(&set)),
             TrafficPolicy::Local => sets.local = Some(Arc::clone(&set)),
@@ -102,36 +133,73 @@ impl<'a> BackendSets<'a> {
     }
 
     fn build(&self, ipv4: bool, policy: TrafficPolicy) -> BackendSet {
-        let in_scope = |endpoint: &&Endpoint| match policy {
-            TrafficPolicy::Cluster => endpoint.scopes.cluster,
-            TrafficPolicy::Local => endpoint.scopes.local,
-        };
-        let backend = |endpoint: &Endpoint| {
+        let backend = |endpoint: &'a Endpoint| {
             let &Endpoint {
-                ip,
-                port,
-                local,
-                scopes,
-                ..
+                ip, port, local, ..
             } = endpoint;
-            // Does not saturate: `new` has added the products up.
-            let weight = endpoint.weight.saturating_mul(self.factor(endpoint));
-            Backend {
+            let (weight, scopes) = self.share(ipv4, endpoint);
+            let in_scope = match policy {
+                TrafficPolicy::Cluster => scopes.cluster,
+                TrafficPolicy::Local => scopes.local,
+            };
+            in_scope.then_some(Backend {
                 ip,
                 port,
                 weight,
                 local,
                 scopes,
-            }
+            })
         };
-        let mut backends = Vec::with_capacity(self.listed(ipv4).filter(in_scope).count());
-        backends.extend(self.listed(ipv4).filter(in_scope).map(backend));
+        let mut backends = Vec::with_capacity(self.listed(ipv4).filter_map(backend).count());
+        backends.extend(self.listed(ipv4).filter_map(backend));
         BackendSet {
             service: Arc::clone(self.service),
             port: Arc::clone(&self.port.name),
             affinity_timeout: self.affinity_timeout,
             backends,
         }
+    }
+
+    /// The weight of an endpoint, and the sets that have it with this weight.
+    ///
+    /// A backend has one weight, whatever set it is selected from. So an endpoint that takes new
+    /// connections in one set and not in the other is in the first alone; connections that it has
+    /// stay with it all the same, since its service port still has it.
+    fn share(&self, ipv4: bool, endpoint: &Endpoint) -> (u32, Scopes) {
+        let &Endpoint {
+            weight,
+            state,
+            scopes,
+            ..
+        } = endpoint;
+        let &Taking {
+            cluster_falls_back,
+            local_falls_back,
+        } = &self.family(ipv4).taking;
+        // Does not saturate: `new` has added the products up.
+        let weight = weight.saturating_mul(self.factor(endpoint));
+        let takes = |falls_back| match state {
+            EndpointState::Ready => true,
+            EndpointState::Terminating => falls_back,
+            EndpointState::NotReady => false,
+        };
+        let takes = Scopes {
+            cluster: scopes.cluster && takes(cluster_falls_back),
+            local: scopes.local && takes(local_falls_back.unwrap_or(cluster_falls_back)),
+        };
+        if weight > 0 && (takes.cluster || takes.local) {
+            (weight, takes)
+        } else {
+            (0, scopes)
+        }
+    }
+
+    const fn family(&self, ipv4: bool) -> &FamilySets {
+        if ipv4 { &self.v4 } else { &self.v6 }
+    }
+
+    const fn family_mut(&mut self, ipv4: bool) -> &mut FamilySets {
+        if ipv4 { &mut self.v4 } else { &mut self.v6 }
     }
 
     /// The endpoints of one family that have connections: those that take new ones, and those on
@@ -144,12 +212,34 @@ impl<'a> BackendSets<'a> {
             .filter(|endpoint| endpoint.state != EndpointState::NotReady)
     }
 
-    /// What multiplies the endpoint's weight.
+    /// What multiplies the endpoint's weight where it takes new connections.
     const fn factor(&self, endpoint: &Endpoint) -> u32 {
         match endpoint.state {
-            EndpointState::Ready if endpoint.local => self.local_backend_weight,
-            EndpointState::Ready => 1,
-            EndpointState::Terminating | EndpointState::NotReady => 0,
+            EndpointState::Terminating if !endpoint.serving => 0,
+            EndpointState::NotReady => 0,
+            EndpointState::Ready | EndpointState::Terminating => {
+                if endpoint.local {
+                    self.local_backend_weight
+                } else {
+                    1
+                }
+            }
         }
     }
+}
+
+/// Whether any frontend of the port selects from the Local set.
+fn selects_locally(service: &Service, port: &ServicePort) -> bool {
+    let Service {
+        cluster_ips,
+        external_ips,
+        load_balancer_ips,
+        traffic_policy,
+        internal_traffic_policy,
+        ..
+    } = service;
+    let has_external =
+        !external_ips.is_empty() || !load_balancer_ips.is_empty() || port.node_port.is_some();
+    *traffic_policy == TrafficPolicy::Local && has_external
+        || *internal_traffic_policy == TrafficPolicy::Local && !cluster_ips.is_empty()
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{render::frontend::FrontendKey, service_id::ServiceId};
+use crate::{escaped::Escaped, render::frontend::FrontendKey, service_id::ServiceId};
 
 /// A frontend that a service claims and another holds, because it claimed it first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,9 @@ impl fmt::Display for Conflict {
         } = self;
         write!(
             f,
-            "service {waiting}: frontend {key} belongs to service {holder}, which claimed it first"
+            "service {}: frontend {key} belongs to service {}, which claimed it first",
+            Escaped(waiting),
+            Escaped(holder),
         )
     }
 }

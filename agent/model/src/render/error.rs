@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::service_id::ServiceId;
+use crate::{escaped::Escaped, service_id::ServiceId};
 
 /// Why an event was refused. It had no effect.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum RenderError {
     /// A selection by weight needs the sum as a u32.
     #[error(
-        "service {service}: backends.{port}: the sum of the weights exceeds {max} \
+        "service {}: backends.{}: the sum of the weights exceeds {max} \
          (local backends count {local_backend_weight} times)",
+        Escaped(service),
+        Escaped(port),
         max = u32::MAX
     )]
     WeightOverflow {

@@ -2,19 +2,24 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crate::render::options::RenderOptions;
+use crate::{render::options::RenderOptions, unusable::unusable};
 
 /// The addresses of the cluster's nodes, and which of them are this node's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeAddresses {
     all: BTreeSet<IpAddr>,
     own: BTreeSet<IpAddr>,
+    left_out: BTreeSet<IpAddr>,
 }
 
 impl NodeAddresses {
     /// The addresses `all` of all nodes; `options` say which are this node's. The events have the
-    /// last word on which addresses carry NodePorts: one that is not in `all` carries none.
-    pub fn new(all: BTreeSet<IpAddr>, options: &RenderOptions) -> Self {
+    /// last word on which addresses carry NodePorts: one that is not in `all` carries none. Those
+    /// at which nobody can be reached from another host are left out.
+    pub fn new(mut all: BTreeSet<IpAddr>, options: &RenderOptions) -> Self {
+        let left_out = all
+            .extract_if(.., |address| unusable(*address).is_some())
+            .collect();
         let RenderOptions {
             node_ips,
             host_addresses,
@@ -26,7 +31,7 @@ impl NodeAddresses {
             node_ips
         };
         let own = all.intersection(known).copied().collect();
-        Self { all, own }
+        Self { all, own, left_out }
     }
 
     /// The addresses of all nodes.
@@ -37,5 +42,11 @@ impl NodeAddresses {
     /// Those that are this node's.
     pub const fn own(&self) -> &BTreeSet<IpAddr> {
         &self.own
+    }
+
+    /// Those of the events that are left out: loopback, unspecified, multicast, broadcast and IPv6
+    /// link-local addresses, which lead to no single node.
+    pub const fn left_out(&self) -> &BTreeSet<IpAddr> {
+        &self.left_out
     }
 }

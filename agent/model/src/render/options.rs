@@ -8,7 +8,7 @@ pub struct RenderOptions {
     /// This node's own addresses. Empty: those node addresses of the events that are among
     /// `host_addresses`.
     pub node_ips: BTreeSet<IpAddr>,
-    /// The addresses of this host's interfaces.
+    /// The addresses of this host's interfaces, as they are at the start.
     pub host_addresses: BTreeSet<IpAddr>,
     /// Multiplies the weight of local backends.
     pub local_backend_weight: NonZeroU32,

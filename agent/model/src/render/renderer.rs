@@ -1,6 +1,6 @@
 //! The renderer: from events to changes of frontends.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use crate::{
     event::{NodePortUpdate, RendererEvent, Snapshot},
@@ -54,18 +54,8 @@ impl Renderer {
                     draft.remove(id);
                 }
             }
-            RendererEvent::UpdateNodePortServices(NodePortUpdate { node_ips, services }) => {
-                let nodes_changed = draft.set_nodes(node_ips);
-                for service in services {
-                    draft.put(Arc::new(service))?;
-                }
-                if nodes_changed {
-                    for entry in self.state.services.values() {
-                        if entry.service.has_node_ports() && !draft.concerns(&entry.service.id) {
-                            draft.put(Arc::clone(&entry.service))?;
-                        }
-                    }
-                }
+            RendererEvent::UpdateNodePortServices(update) => {
+                return self.plan_node_ports(update);
             }
             RendererEvent::UpdateLocalFrontendIfs(new) => {
                 let frontend_ifs = (new != self.state.frontend_ifs).then_some(new);
@@ -80,6 +70,45 @@ impl Renderer {
                     backend_ifs,
                     ..draft.finish()
                 });
+            }
+        }
+        Ok(draft.finish())
+    }
+
+    /// Takes note of the addresses that this host's interfaces have now. What follows from them,
+    /// [`plan_host_addresses`](Self::plan_host_addresses) says, and every event that comes.
+    pub fn set_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.state.options.host_addresses = addresses;
+    }
+
+    /// What the host's addresses, as they are now, change without an event.
+    ///
+    /// # Errors
+    ///
+    /// A service cannot be rendered, or has to wait for a Resync.
+    pub fn plan_host_addresses(&self) -> Result<Plan, RenderError> {
+        if !self.state.synced {
+            return Err(RenderError::BeforeResync);
+        }
+        let nodes = &self.state.nodes;
+        self.plan_node_ports(NodePortUpdate {
+            node_ips: nodes.all() | nodes.left_out(),
+            services: Vec::new(),
+        })
+    }
+
+    fn plan_node_ports(&self, update: NodePortUpdate) -> Result<Plan, RenderError> {
+        let NodePortUpdate { node_ips, services } = update;
+        let mut draft = Draft::new(&self.state);
+        let nodes_changed = draft.set_nodes(node_ips);
+        for service in services {
+            draft.put(Arc::new(service))?;
+        }
+        if nodes_changed {
+            for entry in self.state.services.values() {
+                if entry.service.has_node_ports() && !draft.concerns(&entry.service.id) {
+                    draft.put(Arc::clone(&entry.service))?;
+                }
             }
         }
         Ok(draft.finish())
@@ -129,6 +158,11 @@ impl Renderer {
     /// The addresses of the nodes.
     pub const fn nodes(&self) -> &NodeAddresses {
         &self.state.nodes
+    }
+
+    /// The addresses that this host's interfaces have, as far as the renderer was told.
+    pub const fn host_addresses(&self) -> &BTreeSet<IpAddr> {
+        &self.state.options.host_addresses
     }
 
     /// All interfaces where clients are.

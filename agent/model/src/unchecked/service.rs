@@ -71,6 +71,8 @@ pub struct Backend<'a> {
     pub local: bool,
     /// What it can do at present; `None`: everything.
     pub state: Option<Choice<'a, EndpointState>>,
+    /// Whether it still serves while it is terminating.
+    pub serving: bool,
     /// The node that it runs on.
     pub node: Option<Text<'a>>,
     /// Which sets it belongs to; `None`: Cluster, and Local if it is local.

@@ -1,24 +1,29 @@
 //! Addresses, as text and as values.
 
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, Ipv4Addr},
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::{IpNet, Ipv4Net};
 
 use crate::{
     error::{EventError, Fault},
     unchecked::text::Text,
+    unusable::unusable,
 };
 
-/// The address that `text` says, if a frontend, a backend or a node can have it.
+/// The address that `text` says, if a frontend or a backend can have it.
 ///
-/// Refused is only what can never work: an address that names no single host (unspecified,
-/// multicast, broadcast; IPv6 link-local, which each link may have anew), one that never leaves its
-/// host (loopback), and an IPv4 address in the clothes of an IPv6 one, which no IPv6 packet carries.
-/// IPv4 link-local addresses work, and are in use: for DNS caches on nodes, for example.
+/// Refused is only what can never work: see [`unusable`], and an IPv4 address in the clothes of an
+/// IPv6 one, which no IPv6 packet carries.
 pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
+    let address = any_address(text)?;
+    match unusable(address) {
+        Some(kind) => Err(Fault::UnusableAddress { address, kind }),
+        None => Ok(address),
+    }
+}
+
+/// The address that `text` says, whoever may have it.
+fn any_address(text: &str) -> Result<IpAddr, Fault> {
     let address = text
         .parse::<IpAddr>()
         .map_err(|_| Fault::NotAnAddress(text.to_owned()))?;
@@ -30,22 +35,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
             instead: v4.into(),
         });
     }
-    let kind = if address.is_unspecified() {
-        "the unspecified"
-    } else if address.is_loopback() {
-        "a loopback"
-    } else if address.is_multicast() {
-        "a multicast"
-    } else if address == Ipv4Addr::BROADCAST {
-        "the broadcast"
-    } else if let IpAddr::V6(v6) = address
-        && v6.is_unicast_link_local()
-    {
-        "a link-local"
-    } else {
-        return Ok(address);
-    };
-    Err(Fault::UnusableAddress { address, kind })
+    Ok(address)
 }
 
 /// The range that `text` says, without the bits that it leaves open.
@@ -69,8 +59,11 @@ pub(super) fn range(text: &str) -> Result<IpNet, Fault> {
     Ok(range.trunc())
 }
 
-/// The addresses of a list in the field `field`, the first of which is `field[first]`.
-pub(super) fn set(
+/// The addresses of nodes in the field `field`, the first of which is `field[first]`.
+///
+/// What a node's interfaces have is listed as it is: one address that cannot be used takes nothing
+/// away from the others. The renderer leaves it out.
+pub(super) fn node_set(
     list: &[Text<'_>],
     field: &str,
     first: usize,
@@ -78,7 +71,7 @@ pub(super) fn set(
     list.iter()
         .enumerate()
         .map(|(index, text)| {
-            address(text).map_err(|fault| {
+            any_address(text).map_err(|fault| {
                 EventError::new(fault).within(format_args!("{field}[{}]", first + index))
             })
         })

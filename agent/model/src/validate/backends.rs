@@ -66,6 +66,7 @@ fn endpoint(
         weight,
         local,
         state,
+        serving,
         node,
         scopes,
     } = backend;
@@ -81,6 +82,7 @@ fn endpoint(
         state: state
             .map_or_else(|| Ok(<_>::default()), Choice::known)
             .map_err(|fault| EventError::new(fault).within("state"))?,
+        serving,
         scopes: scopes.map_or_else(
             || Ok(Scopes::default_of(local)),
             |list| endpoint_scopes(list, local),

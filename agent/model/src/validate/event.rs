@@ -29,7 +29,7 @@ impl TryFrom<Event<'_>> for RendererEvent {
             ),
             Event::UpdateNodePortServices(unchecked::NodePortUpdate { node_ips, services }) => {
                 let mut list = ServiceList::default();
-                let node_ips = address::set(&node_ips, "node_ips", 0)?;
+                let node_ips = address::node_set(&node_ips, "node_ips", 0)?;
                 list.extend(services)?;
                 Self::UpdateNodePortServices(NodePortUpdate {
                     node_ips,

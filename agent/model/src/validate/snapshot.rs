@@ -41,7 +41,7 @@ impl SnapshotBuilder {
             frontend_ifs,
             backend_ifs,
         } = piece;
-        let found = address::set(&node_ips, "node_ips", self.node_ips)?;
+        let found = address::node_set(&node_ips, "node_ips", self.node_ips)?;
         self.node_ips += node_ips.len();
         self.snapshot.node_ips.extend(found);
         self.services.extend(services)?;

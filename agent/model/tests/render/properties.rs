@@ -37,7 +37,7 @@ fn node_ips() -> impl Strategy<Value = BTreeSet<IpAddr>> {
 
 fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
     let endpoint =
-        (1..4u8, 0..3u32, any::<bool>(), 0..3u8).prop_map(|(host, weight, local, state)| {
+        (1..4u8, 0..3u32, any::<bool>(), 0..4u8).prop_map(|(host, weight, local, state)| {
             Endpoint {
                 ip: Ipv4Addr::new(10, 1, 1, host).into(),
                 port: 8080,
@@ -47,7 +47,9 @@ fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
                     EndpointState::Ready,
                     EndpointState::Ready,
                     EndpointState::Terminating,
+                    EndpointState::Terminating,
                 ][usize::from(state)],
+                serving: state == 3,
                 scopes: Scopes {
                     cluster: true,
                     local,

@@ -1,6 +1,6 @@
 //! What a service becomes.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use shunt_model::{Refusal, RenderOptions, decode};
 
@@ -126,6 +126,84 @@ fn only_ready_backends_in_scope_take_new_connections() {
         &[
             "10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.5:1*1 local, 10.1.1.7:1*1",
             "203.0.113.7:80/TCP ExternalIP Local default/web: 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.4:1*1 local; here 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.1.5:1*1 local, 10.1.1.7:1*1",
+        ],
+    );
+}
+
+/// The frontends of a ClusterIP and, under policy Local, an ExternalIP with these backends.
+#[track_caller]
+fn expect_of_policy_local(backends: &str, cluster: &str, local: &str) {
+    let backends = format!(r#""backends":{{"http":[{backends}]}}"#);
+    let addresses =
+        r#""cluster_ips":["10.96.0.1"],"external_ips":["203.0.113.7"],"traffic_policy":"Local""#;
+    expect(
+        &[addresses, PORT, &backends],
+        &[
+            &format!("10.96.0.1:80/TCP ClusterIP Cluster default/web: {cluster}"),
+            &format!("203.0.113.7:80/TCP ExternalIP Local default/web: {local}"),
+        ],
+    );
+}
+
+#[test]
+fn terminating_backends_that_serve_are_used_when_nothing_ready_is_left() {
+    let here = r#"{"ip":"10.1.1.1","port":1,"local":true,"state":"Terminating","serving":true}"#;
+    let silent = r#"{"ip":"10.1.1.2","port":1,"local":true,"state":"Terminating"}"#;
+    let there = r#"{"ip":"10.1.2.1","port":1,"weight":3,"state":"Terminating","serving":true}"#;
+    let unready = r#"{"ip":"10.1.1.3","port":1,"local":true,"state":"NotReady","serving":true}"#;
+    let ready_there = r#"{"ip":"10.1.2.2","port":1}"#;
+    let ready_here = r#"{"ip":"10.1.1.4","port":1,"local":true,"serving":true}"#;
+    let drained = r#"{"ip":"10.1.2.3","port":1,"weight":0}"#;
+    let join = |list: &[&str]| list.join(",");
+
+    expect_of_policy_local(
+        &join(&[here, silent, there, unready]),
+        "10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.2.1:1*3",
+        "10.1.1.1:1*1 local, 10.1.1.2:1*0 local; here 10.1.1.1:1*1 local, 10.1.1.2:1*0 local, 10.1.2.1:1*3",
+    );
+    // The two sets by themselves: others are ready elsewhere, none is here.
+    expect_of_policy_local(
+        &join(&[here, silent, there, ready_there]),
+        "10.1.1.2:1*0 local, 10.1.2.1:1*0, 10.1.2.2:1*1",
+        "10.1.1.1:1*1 local, 10.1.1.2:1*0 local; here 10.1.1.2:1*0 local, 10.1.2.1:1*0, 10.1.2.2:1*1",
+    );
+    expect_of_policy_local(
+        &join(&[here, there, ready_here]),
+        "10.1.1.1:1*0 local, 10.1.1.4:1*1 local, 10.1.2.1:1*0",
+        "10.1.1.1:1*0 local, 10.1.1.4:1*1 local; here 10.1.1.1:1*0 local, 10.1.1.4:1*1 local, 10.1.2.1:1*0",
+    );
+    // A ready one that takes no new connection is not left.
+    expect_of_policy_local(
+        &join(&[there, drained]),
+        "10.1.2.1:1*3, 10.1.2.3:1*0",
+        "none; here 10.1.2.1:1*3, 10.1.2.3:1*0",
+    );
+    // Where nobody selects from the Local set, it takes nobody out of the Cluster set.
+    let backends = format!(r#""backends":{{"http":[{here},{ready_there}]}}"#);
+    expect(
+        &[
+            r#""cluster_ips":["10.96.0.1"],"traffic_policy":"Local""#,
+            PORT,
+            &backends,
+        ],
+        &["10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.1:1*0 local, 10.1.2.2:1*1"],
+    );
+}
+
+#[test]
+fn each_family_falls_back_to_terminating_backends_by_itself() {
+    expect(
+        &[
+            r#""cluster_ips":["10.96.0.1","fd00::1"]"#,
+            PORT,
+            r#""backends":{"http":[
+                {"ip":"10.1.1.1","port":1},
+                {"ip":"10.1.1.2","port":1,"state":"Terminating","serving":true},
+                {"ip":"fd01::2","port":1,"state":"Terminating","serving":true}]}"#,
+        ],
+        &[
+            "10.96.0.1:80/TCP ClusterIP Cluster default/web: 10.1.1.1:1*1, 10.1.1.2:1*0",
+            "[fd00::1]:80/TCP ClusterIP Cluster default/web: [fd01::2]:1*1",
         ],
     );
 }
@@ -262,6 +340,42 @@ fn without_the_flag_this_node_is_where_the_host_has_the_address() {
 }
 
 #[test]
+fn node_addresses_that_lead_to_no_single_node_are_left_out() {
+    let service = service(
+        "web",
+        r#""ports":{"http":{"protocol":"TCP","port":80,"node_port":30080}}"#,
+    );
+    let unusable = [
+        "0.0.0.0",
+        "127.0.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "fe80::1",
+        "ff02::1",
+    ];
+    let usable = ["192.168.16.10", "2001:db8:16::10"];
+    let all: Vec<&str> = unusable.into_iter().chain(usable).collect();
+    let expected = usable.map(|address| {
+        let address = match address.parse().unwrap() {
+            IpAddr::V4(v4) => v4.to_string(),
+            IpAddr::V6(v6) => format!("[{v6}]"),
+        };
+        format!("{address}:30080/TCP NodePort Cluster default/web: none")
+    });
+    let expected = expected.each_ref().map(String::as_str);
+    let mut world = World::synced(&all, &[&service]);
+    world.expect(&expected);
+    assert_eq!(*world.renderer.nodes().left_out(), addresses(&unusable));
+
+    // The same in the other event; one that is not listed any more is not left out any more.
+    world.tell(&nodes(&["fe80::2", "192.168.16.10"], &[]));
+    world.expect(&expected[..1]);
+    assert_eq!(*world.renderer.nodes().left_out(), addresses(&["fe80::2"]));
+}
+
+#[test]
 fn frontends_of_one_port_share_one_set_where_it_is_the_same() {
     let service = service(
         "web",
@@ -298,6 +412,14 @@ fn a_frontend_drops_where_the_policy_and_rejects_where_nothing_is_left() {
         ),
         (r#"[{"ip":"10.1.2.1","port":1}]"#, Refusal::Drop),
         (r#"[{"ip":"10.1.2.1","port":1,"scopes":[]}]"#, Refusal::Drop),
+        (
+            r#"[{"ip":"10.1.2.1","port":1,"state":"Terminating","serving":true}]"#,
+            Refusal::Drop,
+        ),
+        (
+            r#"[{"ip":"10.1.2.1","port":1,"state":"NotReady","serving":true}]"#,
+            Refusal::Reject,
+        ),
         ("[]", Refusal::Reject),
         (
             r#"[{"ip":"10.1.2.1","port":1,"weight":0}]"#,

@@ -9,7 +9,8 @@ use shunt_common::PortRange;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SnatArgs {
     /// The address of this node, one for each family, from which connections from outside go on
-    /// to backends on other nodes [default: the lowest of the node's own]
+    /// to backends on other nodes, as long as an interface of the host has it or none of the
+    /// node's own [default: the lowest of the node's own that the host has]
     #[arg(long = "snat-ip", value_name = "IP")]
     pub(crate) snat_ips: Vec<IpAddr>,
 

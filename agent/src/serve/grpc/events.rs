@@ -186,6 +186,7 @@ fn applied(accepted: Acceptance) -> Applied {
                 untranslated,
                 writes,
                 conflicts,
+                left_out: _,
                 took,
             } = outcome;
             Applied {

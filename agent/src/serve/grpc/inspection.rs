@@ -7,6 +7,7 @@ use shunt_api::proto::{
     ConntrackRequest, ConntrackResponse, LookupRequest, LookupResponse, ServicesRequest,
     ServicesResponse, StatusRequest, StatusResponse, inspection_server::Inspection,
 };
+use shunt_model::Escaped;
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
@@ -113,9 +114,10 @@ impl Inspection for InspectionService {
         request: Request<LookupRequest>,
     ) -> Result<Response<LookupResponse>, Status> {
         let LookupRequest { ip, port } = request.into_inner();
-        let ip: IpAddr = ip
-            .parse()
-            .map_err(|_| Status::invalid_argument(format!("ip: `{ip}` is not an IP address")))?;
+        let ip: IpAddr = ip.parse().map_err(|_| {
+            let ip = Escaped(&ip);
+            Status::invalid_argument(format!("ip: `{ip}` is not an IP address"))
+        })?;
         let port = match port {
             Some(0) => return Err(Status::invalid_argument("port: the port is 0")),
             Some(port) => Some(u16::try_from(port).map_err(|_| {

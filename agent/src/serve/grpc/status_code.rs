@@ -1,6 +1,6 @@
 //! Errors as gRPC statuses.
 
-use shunt_model::RenderError;
+use shunt_model::{Escaped, RenderError};
 use tonic::{Code, Status};
 
 use crate::runtime::{
@@ -18,7 +18,7 @@ pub(super) fn refused(error: &ApplyError) -> Status {
         ApplyError::Tables(_) if error.is_for_want_of_room() => Code::ResourceExhausted,
         ApplyError::Tables(_) => Code::Internal,
     };
-    Status::new(code, error.to_string())
+    Status::new(code, Escaped(error).to_string())
 }
 
 /// The status of an inspection that failed.
@@ -26,7 +26,7 @@ pub(super) fn unreadable(error: &InspectError) -> Status {
     match error {
         InspectError::Ending(error) => ending(*error),
         InspectError::Tables(_) | InspectError::Counters(_) | InspectError::Connections(_) => {
-            Status::internal(error.to_string())
+            Status::internal(Escaped(error).to_string())
         }
     }
 }
@@ -78,6 +78,29 @@ mod tests {
             let status = refused(&error);
             assert_eq!(status.code(), code, "{error}");
             assert_eq!(status.message(), error.to_string());
+        }
+    }
+
+    #[test]
+    fn text_of_the_caller_is_escaped() {
+        let overflow = RenderError::WeightOverflow {
+            service: Arc::new(ServiceId::new("default", "\u{202e}bew")),
+            port: "a\nb".into(),
+            local_backend_weight: 1,
+        };
+        let kernel = TableError::Kernel {
+            call: "membarrier",
+            source: io::Error::other("\u{1b}[2J"),
+        };
+        for (error, part) in [
+            (
+                overflow.into(),
+                r"service default/\u{202e}bew: backends.a\nb: the sum",
+            ),
+            (kernel.into(), r"\u{1b}[2J"),
+        ] {
+            let status = refused(&error);
+            assert!(status.message().contains(part), "{status}");
         }
     }
 }

@@ -1,0 +1,399 @@
+//! Connections while an earlier agent hands them over: its table beside ours.
+//!
+//! As long as a hook may have a program of that agent, its table decides: it is looked at first and
+//! written first, and ours follows it. Afterwards ours decides, and until no program is at a packet
+//! that it began before, a connection is entered into both. See `docs/upgrade.md`.
+
+use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
+use shunt_common::{
+    ConntrackKey, Direction, SCTP, TCP, V4, V6,
+    connections::{Connection, Facts, Key, Link, Memory as _, Meta, Role, Slot as _, Times, place},
+    registry::handover::Phase,
+    version_3::ConntrackEntry,
+};
+
+use crate::{
+    maps::{
+        conntrack::now,
+        handover::{Carrier, PREVIOUS_CLOCK, is_any, is_going_on, is_of_hashes, phase},
+        tables::Tables,
+    },
+    nat::conntrack::{Half, Wanted},
+    packet::parsed::Packet,
+};
+
+const NONE: u32 = Phase::None as u32;
+const SWAPPING: u32 = Phase::Swapping as u32;
+
+/// A family with its subprograms. They are called one after the other, not one by the other: the
+/// stack has no room for that.
+pub(crate) trait Handover: Tables {
+    /// [`recall_here`].
+    fn recall(key: &Key<Self>) -> u32;
+    /// [`absorb_here`].
+    fn absorb();
+    /// [`enter_here`].
+    fn enter_before(connection: &Connection<Self>) -> u32;
+    /// [`withdraw_here`].
+    fn withdraw(index: u32, meta: u64);
+}
+
+/// Makes our table have what the other one has of the packet's connection, where that one decides.
+#[inline(always)]
+pub(crate) fn follow<F: Handover>(packet: &Packet<F>, wanted: Wanted) {
+    if !is_any() {
+        return;
+    }
+    let Some(carrier) = carrier::<F>() else {
+        return;
+    };
+    let key = &mut carrier.sought;
+    *key = Key::new(&packet.tuple, packet.protocol, Role::Forward);
+    wanted.change(key);
+    // Our table has as much room as the other one. If it is full all the same, the packet's
+    // connection is unknown, as one for which there was no room.
+    if F::recall(key) != 0
+        && F::Memory::open(&F::connections(), &carrier.snapshot.connection, now()) == 0
+    {
+        F::absorb();
+    }
+}
+
+/// Whether the other table has a connection with this key of a reply.
+#[inline(always)]
+pub(crate) fn has_before<F: Handover>(reply: &Key<F>) -> bool {
+    if !is_going_on() {
+        return false;
+    }
+    if !is_of_hashes() {
+        return F::resized().find_half(reply).is_some();
+    }
+    let Some(carrier) = carrier::<F>() else {
+        return false;
+    };
+    carrier.reply = ConntrackKey::new(reply.tuple(), reply.protocol(), Direction::Reply);
+    // SAFETY: the entry is not read.
+    unsafe { F::previous().get(&carrier.reply) }.is_some()
+}
+
+/// Enters a connection into the other table; gives whether nobody has its reply's tuple there.
+#[inline(always)]
+pub(crate) fn enter_before<F: Handover>(connection: &Connection<F>) -> bool {
+    !is_any() || F::enter_before(connection) != 0
+}
+
+/// Removes the connection of this half from the other table.
+#[inline(always)]
+pub(crate) fn withdraw<F: Handover>(half: &Half) {
+    if is_any() {
+        F::withdraw(half.index, half.meta.0);
+    }
+}
+
+#[inline(always)]
+fn carrier<F: Tables>() -> Option<&'static mut Carrier<F>> {
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    F::carriers().get_ptr_mut(0).map(|at| unsafe { &mut *at })
+}
+
+/// Compares what our table has of this key with what the other one has, where that one decides, and
+/// takes from ours what is not right. Gives whether the carrier has a connection that is to be
+/// opened.
+#[inline(always)]
+fn recall_here<F: Handover>(key: &Key<F>) -> bool {
+    let phase = phase();
+    if phase == NONE {
+        return false;
+    }
+    let ours = F::connections();
+    if phase != SWAPPING && ours.find_half(key).is_some() {
+        return false;
+    }
+    let Some(carrier) = carrier::<F>() else {
+        return false;
+    };
+    let is_known = if is_of_hashes() {
+        recall_from_hash(key, carrier)
+    } else {
+        recall_from_resized(key, carrier)
+    };
+    let connection = &carrier.snapshot.connection;
+    if let Some(half) = ours.find_half(key) {
+        if is_known
+            && let Some(pair) = ours.pair(half)
+            && connection.forward.is_at(pair.forward.slot)
+            && connection.reply.is_at(pair.reply.slot)
+        {
+            F::absorb();
+            return false;
+        }
+        F::Memory::forget(&ours, half.index, half.meta.0);
+    }
+    if !is_known {
+        return false;
+    }
+    let other = match key.role() {
+        Role::Forward => &connection.reply,
+        Role::Reply => &connection.forward,
+    };
+    if let Some(half) = ours.find_half(other) {
+        F::Memory::forget(&ours, half.index, half.meta.0);
+    }
+    true
+}
+
+/// Has our connection learn what the carrier's has seen.
+#[inline(always)]
+fn absorb_here<F: Tables>() {
+    if let Some(carrier) = carrier::<F>() {
+        F::connections().absorb(&carrier.snapshot);
+    }
+}
+
+/// What a table of another size has of the connection with this key.
+#[inline(always)]
+fn recall_from_resized<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> bool {
+    let table = F::resized();
+    let Some(half) = table.find_half(key) else {
+        return false;
+    };
+    let Some(pair) = table.pair(half) else {
+        return false;
+    };
+    let snapshot = &mut carrier.snapshot;
+    let facts = Facts(pair.forward.slot.load(place::FACTS));
+    snapshot.connection.forward = Key::of_slot(pair.forward.slot);
+    snapshot.connection.reply = Key::of_slot(pair.reply.slot);
+    snapshot.connection.backend = facts.backend();
+    snapshot.connection.service = facts.service();
+    snapshot.connection.generation = Link(pair.forward.slot.load(place::LINK)).generation();
+    snapshot.connection.seen = pair.forward.meta.seen() & (Meta::OPENED | Meta::ASSURED);
+    snapshot.forward.bits = pair.forward.meta.seen();
+    snapshot.forward.last = Times(pair.forward.slot.load(place::TIMES)).last_seen();
+    snapshot.reply.bits = pair.reply.meta.seen();
+    snapshot.reply.last = Times(pair.reply.slot.load(place::TIMES)).last_seen();
+    snapshot.mark = Facts(pair.reply.slot.load(place::FACTS)).mark();
+    true
+}
+
+/// What a hash has of the connection with this key: its original direction's entry, and what was
+/// seen of the reply's.
+#[inline(always)]
+fn recall_from_hash<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> bool {
+    let Carrier {
+        snapshot,
+        original,
+        reply,
+        ..
+    } = carrier;
+    let protocol = key.protocol();
+    *original = ConntrackKey::new(key.tuple(), protocol, Direction::Original);
+    if key.role() == Role::Reply {
+        *reply = ConntrackKey::new(key.tuple(), protocol, Direction::Reply);
+        // SAFETY: an entry stays one of its table; see the module's documentation for what happens
+        // if it is removed meanwhile.
+        let Some(entry) = (unsafe { F::previous().get(&*reply) }) else {
+            return false;
+        };
+        original.tuple.set_reversed(&entry.translated);
+    }
+    // SAFETY: as above.
+    let Some(entry) = (unsafe { F::previous().get(&*original) }) else {
+        return false;
+    };
+    let replies = entry.translated.reversed();
+    // A client that uses its port elsewhere has left the reply's entry behind.
+    if key.role() == Role::Reply && replies != reply.tuple {
+        return false;
+    }
+    *reply = ConntrackKey::new(replies, protocol, Direction::Reply);
+    // SAFETY: as above.
+    let seen = match unsafe { F::previous().get(&*reply) } {
+        Some(reply) if reply.translated.reversed() == original.tuple => reply.seen,
+        _ => 0,
+    };
+    let is_opened = matches!(protocol, TCP | SCTP);
+    let mut both = if is_opened { Meta::OPENED } else { 0 };
+    let mut answered = 0;
+    if seen & ConntrackEntry::<F>::PACKET != 0 {
+        both |= Meta::ASSURED;
+        answered = Meta::REPLIED;
+    }
+    if seen & ConntrackEntry::<F>::PACKET != 0 && is_opened {
+        answered |= Meta::SYN_ACK;
+    }
+    let connection = &mut snapshot.connection;
+    connection.forward = Key::new(&original.tuple, protocol, Role::Forward);
+    connection.reply = Key::new(&replies, protocol, Role::Reply);
+    connection.backend = entry.backend;
+    connection.service = 0;
+    connection.generation = entry.generation;
+    connection.seen = both;
+    snapshot.forward.bits = both | ends::<F>(entry.seen, seen);
+    snapshot.reply.bits = both | answered | ends::<F>(seen, entry.seen);
+    snapshot.forward.last = now();
+    snapshot.reply.last = snapshot.forward.last;
+    snapshot.mark = if is_opened { 0 } else { snapshot.forward.last };
+    true
+}
+
+/// What a half has seen of its side's end, and of the other's.
+#[inline(always)]
+const fn ends<F: Tables>(own: u16, other: u16) -> u16 {
+    let mut bits = 0;
+    if own & ConntrackEntry::<F>::FIN != 0 {
+        bits |= Meta::FIN;
+    }
+    if own & ConntrackEntry::<F>::RST != 0 {
+        bits |= Meta::RESET;
+    }
+    if other & ConntrackEntry::<F>::RST != 0 {
+        bits |= Meta::PEER_RESET;
+    }
+    bits
+}
+
+#[inline(always)]
+fn enter_here<F: Tables>(connection: &Connection<F>) -> u32 {
+    if phase() == NONE {
+        return 1;
+    }
+    if !is_of_hashes() {
+        return (F::Resized::open(&F::resized(), connection, now()) == 0).into();
+    }
+    let Some(carrier) = carrier::<F>() else {
+        return 0;
+    };
+    let Carrier {
+        original,
+        reply,
+        entry,
+        ..
+    } = carrier;
+    let protocol = connection.forward.protocol();
+    let (client, replies) = (connection.forward.tuple(), connection.reply.tuple());
+    *original = ConntrackKey::new(client, protocol, Direction::Original);
+    *reply = ConntrackKey::new(replies, protocol, Direction::Reply);
+    entry.backend = connection.backend;
+    entry.generation = connection.generation;
+    entry.last_seen = PREVIOUS_CLOCK.load();
+    entry.padding = 0;
+    let keeps = if connection.keeps_client() {
+        ConntrackEntry::<F>::KEEPS_CLIENT
+    } else {
+        0
+    };
+    entry.translated = client.reversed();
+    entry.seen = keeps;
+    entry.address_change = replies.address_difference(&entry.translated).fold();
+    entry.port_change = replies.port_difference(&entry.translated).fold();
+    let claimed = F::previous().insert(&*reply, &*entry, BPF_NOEXIST.into());
+    if claimed.is_err() {
+        return 0;
+    }
+    entry.translated = replies.reversed();
+    entry.seen = keeps | ConntrackEntry::<F>::PACKET;
+    entry.address_change = entry.address_change.undone();
+    entry.port_change = entry.port_change.undone();
+    let entered = F::previous().insert(&*original, &*entry, BPF_ANY.into());
+    if entered.is_err() {
+        let _ = F::previous().remove(&*reply);
+        return 0;
+    }
+    1
+}
+
+#[inline(always)]
+fn withdraw_here<F: Tables>(index: u32, meta: u64) {
+    if phase() == NONE {
+        return;
+    }
+    let Some(half) = F::connections().at(index, Meta(meta).version()) else {
+        return;
+    };
+    let Some(pair) = F::connections().pair(half) else {
+        return;
+    };
+    let Some(carrier) = carrier::<F>() else {
+        return;
+    };
+    let connection = &mut carrier.snapshot.connection;
+    connection.forward = Key::of_slot(pair.forward.slot);
+    connection.reply = Key::of_slot(pair.reply.slot);
+    if !is_of_hashes() {
+        let table = F::resized();
+        if let Some(half) = table.find_half(&connection.forward) {
+            F::Resized::forget(&table, half.index, half.meta.0);
+        }
+        return;
+    }
+    let protocol = connection.forward.protocol();
+    carrier.original = ConntrackKey::new(connection.forward.tuple(), protocol, Direction::Original);
+    carrier.reply = ConntrackKey::new(connection.reply.tuple(), protocol, Direction::Reply);
+    let _ = F::previous().remove(&carrier.original);
+    let _ = F::previous().remove(&carrier.reply);
+}
+
+/// Makes a family's subprograms, which the verifier looks at by themselves.
+macro_rules! handover {
+    ($family:ty: $recall:ident, $absorb:ident, $enter:ident, $withdraw:ident) => {
+        impl Handover for $family {
+            #[inline(always)]
+            fn recall(key: &Key<Self>) -> u32 {
+                $recall(key)
+            }
+
+            #[inline(always)]
+            fn absorb() {
+                $absorb();
+            }
+
+            #[inline(always)]
+            fn enter_before(connection: &Connection<Self>) -> u32 {
+                $enter(connection)
+            }
+
+            #[inline(always)]
+            fn withdraw(index: u32, meta: u64) {
+                $withdraw(index, meta);
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $recall(key: *const Key<$family>) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            match unsafe { key.as_ref() } {
+                Some(key) => recall_here(key).into(),
+                None => 0,
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $absorb() -> u32 {
+            absorb_here::<$family>();
+            0
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $enter(connection: *const Connection<$family>) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            match unsafe { connection.as_ref() } {
+                Some(connection) => enter_here(connection),
+                None => 0,
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $withdraw(index: u32, meta: u64) -> u32 {
+            withdraw_here::<$family>(index, meta);
+            0
+        }
+    };
+}
+
+handover!(V4: recall_v4, absorb_v4, enter_before_v4, withdraw_v4);
+handover!(V6: recall_v6, absorb_v6, enter_before_v6, withdraw_v6);

@@ -1,0 +1,166 @@
+//! Addresses of this node that come and go.
+
+use std::{net::IpAddr, time::Duration};
+
+use serde_json::{Value, json};
+use shunt_tests::{Answer, Target, Transport, addresses, wait_until};
+
+use crate::{
+    service::Service,
+    world::{REQUEST, World, all_answered, resync_with},
+};
+
+/// An address that this node gets later, in a network of its own, and the other node's there.
+const LATE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 168, 17, 10));
+const LATE_NODE2: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 168, 17, 20));
+
+/// How long the agent may take to see an address.
+const SOON: Duration = Duration::from_secs(5);
+
+/// For one connection that may come too early.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// The addresses of both families.
+fn both(address: IpAddr) -> [IpAddr; 2] {
+    [address, addresses::v6(address)]
+}
+
+/// Every node address there is or will be, and one service.
+fn told(service: &Service, policy: &str) -> String {
+    let mut value = service.json();
+    value["traffic_policy"] = policy.into();
+    let mut event: Value = serde_json::from_str(&resync_with(&[value])).unwrap();
+    let all = [addresses::NODE, addresses::NODE2, LATE, LATE_NODE2].map(both);
+    event["node_ips"] = json!(all.concat());
+    event.to_string()
+}
+
+/// `ip` commands that add or delete addresses of a device, with the routes of their networks.
+fn change(verb: &str, address: IpAddr, device: &str) -> String {
+    let v6 = addresses::v6(address);
+    let nodad = if verb == "add" { "nodad" } else { "" };
+    format!(
+        "address {verb} {address}/24 dev {device}\naddress {verb} {v6}/64 dev {device} {nodad}\n"
+    )
+}
+
+/// The first answer from outside that `is_right`.
+fn soon(world: &World, what: &str, target: Target, is_right: impl Fn(&Answer) -> bool) -> Answer {
+    wait_until(what, SOON, || {
+        let answer = world
+            .sandbox
+            .outside()
+            .enter(|| target.within(SHORT).ask(REQUEST));
+        answer.ok().filter(&is_right)
+    })
+    .unwrap()
+}
+
+#[test]
+fn an_address_that_is_added_later_serves_node_ports_and_one_that_is_removed_does_not() {
+    for policy in ["Cluster", "Local"] {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        let service = Service::new(Transport::Tcp)
+            .dual_stack()
+            .backend(world.backend("pod-a"))
+            .backend(world.backend_v6("pod-a"));
+        world.apply(&told(&service, policy));
+        for _ in 0..2 {
+            for ip in both(LATE) {
+                let target = service.node_port_at(ip).within(SHORT);
+                let outcome = world.sandbox.outside().enter(|| target.ask(REQUEST));
+                assert!(outcome.is_err(), "{ip} is nobody's, but {outcome:?}");
+            }
+            world
+                .sandbox
+                .node()
+                .configure(&change("add", LATE, "eth1"))
+                .unwrap();
+            for ip in both(LATE) {
+                let target = service.node_port_at(ip);
+                soon(&world, "the new address serves", target, |_| true);
+                all_answered(world.sandbox.outside(), target, 20);
+            }
+            world
+                .sandbox
+                .node()
+                .configure(&change("delete", LATE, "eth1"))
+                .unwrap();
+            wait_until("the address is given up", SOON, || {
+                let status = world.shunt(&["status", "-o", "json"]).json();
+                let own = status["own_node_ips"].as_array().unwrap();
+                (!both(LATE).iter().any(|ip| own.contains(&json!(ip)))).then_some(())
+            })
+            .unwrap();
+        }
+        all_answered(world.sandbox.outside(), service.node_port(), 20);
+    }
+}
+
+#[test]
+fn snat_changes_to_a_valid_address_when_its_own_goes_away() {
+    // With the addresses as flags, too: what the host does not have any more, SNAT does not use.
+    let flags = [
+        [
+            "--node-ip",
+            "192.168.16.10",
+            "--node-ip",
+            "fd00:192:168:16::10",
+        ],
+        [
+            "--node-ip",
+            "192.168.17.10",
+            "--node-ip",
+            "fd00:192:168:17::10",
+        ],
+    ]
+    .concat();
+    for flags in [&[][..], &flags] {
+        let Some(mut world) = World::with_flags(flags) else {
+            return;
+        };
+        let [node, node2] = [world.sandbox.node(), world.sandbox.node2()];
+        node2
+            .configure("route del default\nroute del ::/0\n")
+            .unwrap();
+        node.configure(&change("add", LATE, "eth1")).unwrap();
+        node2.configure(&change("add", LATE_NODE2, "eth0")).unwrap();
+        let service = Service::new(Transport::Tcp)
+            .dual_stack()
+            .backend(world.backend("pod-d"))
+            .backend(world.backend_v6("pod-d"));
+        world.apply(&told(&service, "Cluster"));
+        let targets = [service.external_ip(), service.external_ip_v6()];
+        for (target, source) in targets.into_iter().zip(both(addresses::NODE)) {
+            soon(&world, "the lowest address is used", target, |answer| {
+                answer.peer.ip() == source
+            });
+        }
+
+        let gone = change("delete", addresses::NODE, "eth1");
+        let routes = format!(
+            "route replace 10.1.2.0/24 via {LATE_NODE2}\nroute replace fd00:10:1:2::/64 via {}\n",
+            addresses::v6(LATE_NODE2)
+        );
+        world
+            .sandbox
+            .node()
+            .configure(&format!("{routes}{gone}"))
+            .unwrap();
+        for (target, source) in targets.into_iter().zip(both(LATE)) {
+            soon(&world, "another address is used", target, |answer| {
+                answer.peer.ip() == source
+            });
+            for _ in 0..20 {
+                let answer = world
+                    .sandbox
+                    .outside()
+                    .enter(|| target.ask(REQUEST))
+                    .unwrap();
+                assert_eq!(answer.peer.ip(), source, "{answer:?}");
+            }
+        }
+    }
+}
