@@ -259,6 +259,8 @@ pub const SEEDS: Map = both("SEEDS", "seeds", Kind::State, Size::Fixed);
 pub const DIRECT: Map = both("DIRECT", "direct", Kind::State, Size::Fixed);
 /// Which backends have no source port left.
 pub const EXHAUSTIONS: Map = both("EXHAUSTIONS", "exhaustions", Kind::Scratch, Size::Fixed);
+/// What a CPU looks for in the connection table, IPv6: it is too long for the stack.
+pub const SOUGHT_V6: Map = both("SOUGHT_V6", "sought_v6", Kind::Scratch, Size::Fixed);
 /// What the programs count. State, but no reason to refuse: a counter keeps its index for ever, so
 /// what does not fit is copied.
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
@@ -278,6 +280,7 @@ pub const SHARED: [Map; 9] = [
     SEEDS,
     DIRECT,
     EXHAUSTIONS,
+    SOUGHT_V6,
     COUNTERS,
     PEERS,
     ATTACHED,

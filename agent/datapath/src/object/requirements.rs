@@ -5,8 +5,9 @@ use aya::{
     sys::{BpfHelper, is_helper_supported},
 };
 use aya_obj::generated::bpf_func_id::{
-    BPF_FUNC_ktime_get_coarse_ns, BPF_FUNC_loop, BPF_FUNC_redirect_neigh, BPF_FUNC_redirect_peer,
-    BPF_FUNC_ringbuf_discard, BPF_FUNC_ringbuf_reserve, BPF_FUNC_ringbuf_submit,
+    BPF_FUNC_jiffies64, BPF_FUNC_ktime_get_coarse_ns, BPF_FUNC_loop, BPF_FUNC_redirect_neigh,
+    BPF_FUNC_redirect_peer, BPF_FUNC_ringbuf_discard, BPF_FUNC_ringbuf_reserve,
+    BPF_FUNC_ringbuf_submit,
 };
 use nix::sys::utsname::uname;
 
@@ -16,7 +17,8 @@ use crate::error::DatapathError;
 /// Linux 5.5 and before are left out, since older kernels have no tables like ours
 /// (`BPF_F_MMAPABLE`). Distributions bring some to older kernels, so it is the kernel that is
 /// asked, not its version.
-const HELPERS: [(BpfHelper, &str, &str); 7] = [
+const HELPERS: [(BpfHelper, &str, &str); 8] = [
+    (BPF_FUNC_jiffies64, "bpf_jiffies64", "5.6"),
     (BPF_FUNC_ringbuf_reserve, "bpf_ringbuf_reserve", "5.8"),
     (BPF_FUNC_ringbuf_submit, "bpf_ringbuf_submit", "5.8"),
     (BPF_FUNC_ringbuf_discard, "bpf_ringbuf_discard", "5.8"),
