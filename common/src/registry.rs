@@ -276,7 +276,7 @@ pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
 pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
 
 /// The maps of both families.
-pub const SHARED: [Map; 9] = [
+pub const SHARED: &[Map] = &[
     SEEDS,
     DIRECT,
     EXHAUSTIONS,
@@ -313,9 +313,13 @@ pub const CONNTRACK_TIMEOUTS: Constant = Constant {
 pub const CLOCK_HZ: Constant = Constant { name: "CLOCK_HZ" };
 /// Which tables hand over to ours, a [`handover::From`].
 pub const HANDS_OVER: Constant = Constant { name: "HANDS_OVER" };
+/// The clock of the agent before, which dates what a hash of its gets meanwhile.
+pub const PREVIOUS_CLOCK: Constant = Constant {
+    name: "PREVIOUS_CLOCK",
+};
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 8] = [
+pub const CONSTANTS: [Constant; 9] = [
     SNAT_PORTS,
     REJECT_INTERVAL,
     REJECT_BURST,
@@ -324,12 +328,13 @@ pub const CONSTANTS: [Constant; 8] = [
     CONNTRACK_TIMEOUTS,
     CLOCK_HZ,
     HANDS_OVER,
+    PREVIOUS_CLOCK,
 ];
 
 /// Every map.
 pub fn maps() -> impl Iterator<Item = Map> {
     let families = [FamilyMaps::V4.all(), FamilyMaps::V6.all()];
-    let maps = families.into_iter().flatten().chain(SHARED);
+    let maps = families.into_iter().flatten().chain(SHARED.iter().copied());
     maps.chain(handover::ALL)
 }
 

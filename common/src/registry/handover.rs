@@ -25,6 +25,8 @@ pub struct FamilyMaps {
     pub previous: Map,
     /// The connections in a table of another size.
     pub resized: Map,
+    /// Where a CPU carries a connection from one to the other.
+    pub carriers: Map,
 }
 
 /// A connection table that hands over, by its name in our object and as it is pinned.
@@ -51,11 +53,13 @@ impl FamilyMaps {
     pub const V4: Self = Self {
         previous: handing_over("PREVIOUS_CONNTRACK_V4", "CONNTRACK_V4"),
         resized: handing_over("RESIZED_CONNTRACK_V4", super::FamilyMaps::V4.conntrack.pin),
+        carriers: both("CARRIERS_V4", "carriers_v4", Kind::Scratch, Size::Fixed),
     };
     /// Those of IPv6.
     pub const V6: Self = Self {
         previous: handing_over("PREVIOUS_CONNTRACK_V6", "CONNTRACK_V6"),
         resized: handing_over("RESIZED_CONNTRACK_V6", super::FamilyMaps::V6.conntrack.pin),
+        carriers: both("CARRIERS_V6", "carriers_v6", Kind::Scratch, Size::Fixed),
     };
 }
 
@@ -63,11 +67,13 @@ impl FamilyMaps {
 pub const PHASE: Map = both("HANDOVER", "handover", Kind::Setting, Size::Fixed);
 
 /// All of them.
-pub const ALL: [Map; 5] = [
+pub const ALL: [Map; 7] = [
     FamilyMaps::V4.previous,
     FamilyMaps::V4.resized,
+    FamilyMaps::V4.carriers,
     FamilyMaps::V6.previous,
     FamilyMaps::V6.resized,
+    FamilyMaps::V6.carriers,
     PHASE,
 ];
 

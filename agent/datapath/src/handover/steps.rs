@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError};
+use aya::maps::{HashMap, Map, MapData, MapError};
 use bytemuck::Pod;
 use shunt_common::{
     AffinityEntry, AffinityKey, FragmentEntry, FragmentKey, V4, V6,
@@ -31,6 +31,7 @@ use crate::{
         connection_table::{Access, ConnectionTable},
         family::FromIp,
     },
+    object::takeover::previous_clock,
     pins::{
         directory::{Pins, draft},
         error::PinError,
@@ -226,14 +227,7 @@ impl<F: FromIp + Wide> Family<F> {
 
 /// What time it is on either clock.
 fn dates(pins: &Pins, clock: &Clock) -> Result<Dates, DatapathError> {
-    const CLOCK: &str = "CLOCK";
-    let failed = |source| DatapathError::Map {
-        name: CLOCK,
-        source,
-    };
-    let array = Map::from_map_data(open(pins, CLOCK)?).map_err(failed)?;
-    let array = Array::<_, u32>::try_from(array).map_err(failed)?;
-    let before = array.get(&0, 0).map_err(failed)?;
+    let before = previous_clock(pins)?;
     let tick = clock.tick().map_err(DatapathError::Clock)?;
     let second = clock.second().map_err(DatapathError::Clock)?;
     Ok(Dates::new(before, tick, second, clock.rate()))

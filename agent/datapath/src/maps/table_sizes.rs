@@ -67,9 +67,9 @@ impl TableSizes {
                 })
             })
         };
-        let shared = registry::SHARED.into_iter().filter_map(|map| {
+        let shared = registry::SHARED.iter().filter_map(|map| {
             let entries = self.entries(map.size, redirects)?;
-            Some(SizedTable { map, entries })
+            Some(SizedTable { map: *map, entries })
         });
         of_family(FamilyMaps::V4, families.ipv4)
             .chain(of_family(FamilyMaps::V6, families.ipv6))

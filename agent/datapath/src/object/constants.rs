@@ -34,6 +34,7 @@ pub(crate) struct Constants {
     timeouts: Raw<Timeouts>,
     clock_hz: u32,
     hands_over: u32,
+    previous_clock: u32,
     log_level: u8,
 }
 
@@ -70,6 +71,7 @@ impl Constants {
             timeouts: Raw(timeouts.in_ticks(rate)),
             clock_hz: rate.hz,
             hands_over: takeover.from as u32,
+            previous_clock: takeover.clock,
             log_level: match packet_log {
                 PacketLog::Off => 0,
                 PacketLog::Debug => aya_log::Level::Debug as u8,
@@ -90,6 +92,7 @@ impl Constants {
             timeouts,
             clock_hz,
             hands_over,
+            previous_clock,
             log_level,
         } = self;
         v4.set(loader);
@@ -103,6 +106,7 @@ impl Constants {
             .override_global(registry::CONNTRACK_TIMEOUTS.name, timeouts, true)
             .override_global(registry::CLOCK_HZ.name, clock_hz, true)
             .override_global(registry::HANDS_OVER.name, hands_over, true)
+            .override_global(registry::PREVIOUS_CLOCK.name, previous_clock, true)
             .override_global(aya_log::LEVEL, log_level, true);
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Takeover {
     pub(crate) v6: Slots,
     /// By which connections are found.
     pub(crate) seeds: Seeds,
+    /// What the clock of the version before shows, if that hands over.
+    pub(crate) clock: u32,
 }
 
 /// What is known before any table is opened.
@@ -75,6 +77,7 @@ impl Takeover {
             v4: of_family(options.families.ipv4),
             v6: of_family(options.families.ipv6),
             seeds: random_seeds()?,
+            clock: 0,
         })
     }
 
@@ -116,6 +119,7 @@ impl Takeover {
             v4,
             v6,
             seeds: found.seeds,
+            clock: if from_hash { previous_clock(pins)? } else { 0 },
         };
         for (map, slots) in takeover.tables() {
             takeover.remove_misfit(pins, map, slots)?;
@@ -269,6 +273,18 @@ fn info(pins: &Pins, pin: &str) -> Result<Option<MapInfo>, DatapathError> {
 fn open(pins: &Pins, pin: &str) -> Result<MapData, DatapathError> {
     let path = pins.map(pin);
     Ok(MapData::from_pin(&path).map_err(PinError::object("opening the table", &path))?)
+}
+
+/// What the clock of the version before shows, in seconds that its agents have counted.
+pub(crate) fn previous_clock(pins: &Pins) -> Result<u32, DatapathError> {
+    const CLOCK: &str = "CLOCK";
+    let failed = |source| DatapathError::Map {
+        name: CLOCK,
+        source,
+    };
+    let array = Map::from_map_data(open(pins, CLOCK)?).map_err(failed)?;
+    let array = Array::<_, u32>::try_from(array).map_err(failed)?;
+    array.get(&0, 0).map_err(failed)
 }
 
 /// The words that an earlier agent chose; `None` if none has, or it died before it had written them.
