@@ -29,7 +29,8 @@ pub enum Counter {
     /// Dropped: a connection from outside to a backend elsewhere, and this node has no address
     /// that it could go on from.
     DropNoNodeIp,
-    /// Dropped: this node has no route to where the packet is to go.
+    /// This node has no route to where the packet is to go: the stack drops it, and tells its
+    /// sender.
     DropNoRoute,
     /// Rejected: the packet is longer than the link that it is to go over takes.
     RejectTooLong,
@@ -48,11 +49,19 @@ pub enum Counter {
     PassTruncated,
     /// A connection was given up before its time, for a new one.
     ConntrackEarlyDrop,
+    /// Dropped: no router takes on a packet from this source (loopback, broadcast, multicast,
+    /// unspecified, IPv6 link-local).
+    DropMartian,
+    /// Dropped: the packet says itself which way it wants to go (IPv4 source routing).
+    DropSourceRoute,
+    /// A packet that the programs would have sent on themselves went through the stack, which has
+    /// to fragment it, to resolve its next hop, to fill in its options or to judge where it came in.
+    ThroughStack,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -74,6 +83,9 @@ impl Counter {
         Self::PassHeaders,
         Self::PassTruncated,
         Self::ConntrackEarlyDrop,
+        Self::DropMartian,
+        Self::DropSourceRoute,
+        Self::ThroughStack,
     ];
 
     /// The counter's name as it is shown.
@@ -100,6 +112,9 @@ impl Counter {
             Self::PassHeaders => "pass_headers",
             Self::PassTruncated => "pass_truncated",
             Self::ConntrackEarlyDrop => "conntrack_early_drop",
+            Self::DropMartian => "drop_martian",
+            Self::DropSourceRoute => "drop_source_route",
+            Self::ThroughStack => "through_stack",
         }
     }
 }

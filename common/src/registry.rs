@@ -99,6 +99,10 @@ pub struct FamilyMaps {
     pub arrivals: Map,
     /// The ways to pods of this node.
     pub hops: Map,
+    /// Where packets came in of late by the way that replies to them take.
+    pub origins: Map,
+    /// The packets that go through the stack half translated.
+    pub halfway: Map,
 }
 
 /// The constants of one address family.
@@ -141,6 +145,8 @@ macro_rules! family_maps {
             openings "OPENINGS" "openings" Scratch Fixed,
             arrivals "ARRIVALS" "arrivals" Scratch Fixed,
             hops "HOPS" "hops" Scratch Redirect,
+            origins "ORIGINS" "origins" Scratch Fixed,
+            halfway "HALFWAY" "halfway" Scratch Fixed,
         }
     };
 }
@@ -153,7 +159,7 @@ impl FamilyMaps {
 
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Map; 12] {
+    pub const fn all(&self) -> [Map; 14] {
         let Self {
             frontends,
             cells,
@@ -167,6 +173,8 @@ impl FamilyMaps {
             openings,
             arrivals,
             hops,
+            origins,
+            halfway,
         } = *self;
         [
             frontends,
@@ -181,6 +189,8 @@ impl FamilyMaps {
             openings,
             arrivals,
             hops,
+            origins,
+            halfway,
         ]
     }
 }
@@ -256,6 +266,8 @@ pub const SOUGHT_V6: Map = both("SOUGHT_V6", "sought_v6", Kind::Scratch, Size::F
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
 /// The interfaces to whose other ends packets may be handed.
 pub const PEERS: Map = both("PEERS", "peers", Kind::Setting, Size::Redirect);
+/// The interfaces that have the programs.
+pub const ATTACHED: Map = both("ATTACHED", "attached", Kind::Setting, Size::Fixed);
 /// When the next rejection is due.
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// What a CPU asks the kernel for a route with.
@@ -271,6 +283,7 @@ pub const SHARED: [Map; 9] = [
     SOUGHT_V6,
     COUNTERS,
     PEERS,
+    ATTACHED,
     REJECTIONS,
     LOOKUPS,
     PACKET_LOG,

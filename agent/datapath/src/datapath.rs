@@ -21,8 +21,8 @@ use crate::{
         steps::{Handover, Terms},
     },
     maps::{
-        clock::Clock, counters::Counters, kernel_tables::KernelTables, node_table::NodeTable,
-        peers::Peers, table_use::TableUse,
+        attached::Attached, clock::Clock, counters::Counters, kernel_tables::KernelTables,
+        node_table::NodeTable, peers::Peers, table_use::TableUse,
     },
     object::{
         loaded::Loaded,
@@ -46,6 +46,7 @@ pub struct Datapath {
     node_v6: NodeTable<V6>,
     connections: Connections,
     counters: Arc<Counters>,
+    attached: Attached,
     peers: Option<Peers>,
     /// How what is pinned is laid out, if anything is.
     layout: Option<Layout>,
@@ -111,6 +112,7 @@ impl Datapath {
             )?,
             connections,
             counters: Arc::new(counters),
+            attached: Attached::take(&mut ebpf)?,
             peers: options
                 .redirect
                 .then(|| Peers::take(&mut ebpf))
@@ -230,7 +232,7 @@ impl Datapath {
     /// left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<String>, all: bool) {
         self.attachments.reconcile(&mut self.object, wanted, all);
-        self.set_peers();
+        self.set_attached();
     }
 
     /// Whether interfaces wait for their turn to get the programs.
@@ -242,11 +244,12 @@ impl Datapath {
     pub fn attach_more(&mut self) {
         self.attachments.attach_more(&mut self.object);
         if !self.is_attaching() {
-            self.set_peers();
+            self.set_attached();
         }
     }
 
-    fn set_peers(&mut self) {
+    fn set_attached(&mut self) {
+        self.attached.set(&self.attachments.indexes());
         // Packets are handed to the pods behind these only.
         if let Some(peers) = &mut self.peers {
             peers.set(&self.attachments.indexes());

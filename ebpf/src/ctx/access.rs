@@ -62,6 +62,16 @@ pub(crate) trait Access {
     /// Whether the link's header names another station, so that the packet was only overheard.
     fn is_for_other_station(&self) -> bool;
 
+    /// Whether the link's header names several stations: broadcast or multicast.
+    fn is_for_group(&self) -> bool;
+
+    /// What [`Self::set_tag`] has left with the packet, wherever it was; 0 if nothing.
+    fn tag(&self) -> u16;
+
+    /// Leaves a number with the packet. It stays with it, and with its fragments, through the
+    /// stack.
+    fn set_tag(&self, tag: u16);
+
     /// How many bytes of payload each segment has into which the kernel is still to cut the
     /// packet; 0: it is not to be cut.
     fn segment_size(&self) -> u32;

@@ -21,7 +21,9 @@ use crate::ctx::{
     verdict::Verdict,
 };
 
-/// `PACKET_OTHERHOST` of `linux/if_packet.h`.
+/// `PACKET_BROADCAST`, `PACKET_MULTICAST` and `PACKET_OTHERHOST` of `linux/if_packet.h`.
+const PACKET_BROADCAST: u32 = 1;
+const PACKET_MULTICAST: u32 = 2;
 const PACKET_OTHERHOST: u32 = 3;
 
 /// A packet at a TC hook. Helpers with `skb` in their names are there for no other program type.
@@ -102,6 +104,31 @@ impl Access for Tc {
     fn is_for_other_station(&self) -> bool {
         // SAFETY: the context is the kernel's.
         unsafe { (*self.0).pkt_type == PACKET_OTHERHOST }
+    }
+
+    #[inline(always)]
+    fn is_for_group(&self) -> bool {
+        // SAFETY: the context is the kernel's.
+        let kind = unsafe { (*self.0).pkt_type };
+        kind == PACKET_BROADCAST || kind == PACKET_MULTICAST
+    }
+
+    #[inline(always)]
+    fn tag(&self) -> u16 {
+        // SAFETY: the context is the kernel's.
+        unsafe { (*self.0).tc_index as u16 }
+    }
+
+    /// In `skb->tc_index`, which `ip_copy_metadata` gives each fragment, and which nothing in the
+    /// stack reads. A program behind ours that returns `TC_ACT_OK` makes it what `tc_classid` is
+    /// (`tcx_run` in net/core/dev.c), so that is written too.
+    #[inline(always)]
+    fn set_tag(&self, tag: u16) {
+        // SAFETY: the context is the kernel's.
+        unsafe {
+            (*self.0).tc_index = tag.into();
+            (*self.0).tc_classid = tag.into();
+        }
     }
 
     #[inline(always)]

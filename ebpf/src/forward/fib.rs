@@ -19,9 +19,14 @@ pub(crate) trait Routed: Rewrite + Tables {
     /// Writes into `lookup` what the way depends on of a packet with this header, once it has the
     /// tuple `translated`.
     fn set_key(header: &Self::Header, translated: &Tuple<Self>, lookup: &mut FibLookup);
+
+    /// Whether the kernel has a setting `rp_filter` for the family.
+    const HAS_REVERSE_PATH_FILTER: bool;
 }
 
 impl Routed for V4 {
+    const HAS_REVERSE_PATH_FILTER: bool = true;
+
     #[inline(always)]
     fn set_key(header: &Ipv4Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
         lookup.family = INET;
@@ -35,6 +40,8 @@ impl Routed for V4 {
 }
 
 impl Routed for V6 {
+    const HAS_REVERSE_PATH_FILTER: bool = false;
+
     #[inline(always)]
     fn set_key(header: &Ipv6Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
         lookup.family = INET6;

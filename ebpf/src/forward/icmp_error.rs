@@ -13,6 +13,7 @@ use crate::{
     },
     packet::{
         family::Family,
+        link::{EthernetAddresses, Link},
         parsed::{Form, Packet},
     },
     rewrite::{icmp_error::IcmpError, network::Rewrite},
@@ -27,7 +28,7 @@ pub(crate) fn send_error<F: Rewrite>(
     packet: &Packet<F>,
     reason: Counter,
 ) -> Verdict {
-    if !may_be_told_about(packet) {
+    if !may_be_told_about(context, packet) {
         return drop_packet(context, reason);
     }
     // What path-MTU discovery needs is always sent.
@@ -44,11 +45,28 @@ pub(crate) fn send_error<F: Rewrite>(
     verdict
 }
 
-/// Whether the packet's sender may be sent an ICMP error about it: not about an error, and not
-/// about a part of a datagram without its begin (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).
+/// Whether the packet's sender may be sent an ICMP error about it: not about an error, not about a
+/// part of a datagram without its begin, not where the sender or whom it sent to are no single host,
+/// by their addresses or by those of the link (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)),
+/// and not about a header that came broken (RFC 1122 section 3.2.1.2).
+#[inline(never)]
+fn may_be_told_about<F: Family>(context: &impl Access, packet: &Packet<F>) -> bool {
+    !matches!(packet.form, Form::Error | Form::LaterFragment)
+        && F::is_unicast(&packet.tuple.source)
+        && F::is_unicast(&packet.tuple.destination)
+        && !context.is_for_group()
+        && !is_from_group(context, packet.link)
+        && F::is_intact(context, packet.network.get(), packet.transport.get())
+}
+
+/// Whether the link's header names several stations as the sender.
 #[inline(always)]
-fn may_be_told_about<F: Family>(packet: &Packet<F>) -> bool {
-    !matches!(packet.form, Form::Error | Form::LaterFragment) && F::is_unicast(&packet.tuple.source)
+fn is_from_group(context: &impl Access, link: Link) -> bool {
+    // The first bit on the wire, IEEE 802 section 8.2.
+    link == Link::Ethernet
+        && !context
+            .at::<EthernetAddresses>(0)
+            .is_ok_and(|ethernet| ethernet.source[0] & 1 == 0)
 }
 
 /// Whether another rejection may be sent now: an error about each packet would let whoever can

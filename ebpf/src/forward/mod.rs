@@ -1,7 +1,10 @@
-//! Sending a packet on past the stack, and telling its sender why it goes no further.
+//! Sending a packet on past the stack or through it, and telling its sender why it goes no further.
 
+pub(crate) mod admission;
 pub(crate) mod fib;
 pub(crate) mod hairpin;
 pub(crate) mod icmp_error;
+pub(crate) mod origin;
 pub(crate) mod redirect;
+pub(crate) mod stack;
 pub(crate) mod transit;

@@ -1,7 +1,12 @@
 //! Forwarding to a next hop as a router does it, without the stack: FIB lookup, hop limit, MTU.
+//!
+//! What the stack alone can do is left to it, if it leads to where the programs see the packet
+//! again.
 
 use aya_ebpf::bindings::{
-    BPF_FIB_LKUP_RET_FRAG_NEEDED, BPF_FIB_LKUP_RET_NO_NEIGH, BPF_FIB_LKUP_RET_SUCCESS,
+    BPF_FIB_LKUP_RET_BLACKHOLE, BPF_FIB_LKUP_RET_FRAG_NEEDED, BPF_FIB_LKUP_RET_FWD_DISABLED,
+    BPF_FIB_LKUP_RET_NO_NEIGH, BPF_FIB_LKUP_RET_NOT_FWDED, BPF_FIB_LKUP_RET_PROHIBIT,
+    BPF_FIB_LKUP_RET_SUCCESS, BPF_FIB_LKUP_RET_UNREACHABLE, bpf_fib_lookup as FibLookup,
     bpf_redir_neigh as NextHop, bpf_redir_neigh__bindgen_ty_1 as NextHopAddress,
 };
 use shunt_common::{Counter, Tuple};
@@ -11,8 +16,15 @@ use crate::{
         access::{Access, AccessError},
         verdict::Verdict,
     },
-    forward::fib::{self, Routed, longest_packet},
-    packet::{family::hop_limit, link::Link, parsed::Packet},
+    forward::{
+        fib::{self, Routed, longest_packet},
+        origin, stack,
+    },
+    packet::{
+        family::{Header as _, Options, hop_limit},
+        link::Link,
+        parsed::{Form, Packet},
+    },
     rewrite::{icmp_error::IcmpError, network::decrement_hop_limit},
 };
 
@@ -22,10 +34,16 @@ pub(crate) struct Route {
     next_hop: NextHop,
 }
 
-/// Why there is no route, and what the packet's sender is to be told, if anything.
-pub(crate) struct NoRoute {
-    pub reason: Counter,
-    pub tell: Option<IcmpError>,
+/// Why the packet does not go on past the stack.
+pub(crate) enum NoRoute {
+    /// Its sender is to be told.
+    Told(IcmpError, Counter),
+    /// Nobody is.
+    Dropped,
+    /// The stack sends it on.
+    Stack,
+    /// The stack tells its sender that there is no route.
+    StackTells,
 }
 
 /// Finds the way of the packet once it has the tuple `translated`.
@@ -35,23 +53,73 @@ pub(crate) fn find<F: Routed>(
     packet: &Packet<F>,
     translated: &Tuple<F>,
 ) -> Result<Route, NoRoute> {
-    const UNKNOWN: NoRoute = NoRoute {
-        reason: Counter::DropNoRoute,
-        tell: None,
-    };
     let network = packet.network.get();
-    if hop_limit::<F>(context, network).map_err(|_| UNKNOWN)? <= 1 {
-        return Err(NoRoute {
-            reason: Counter::RejectExpired,
-            tell: Some(IcmpError::Expired),
-        });
+    let dropped = |_| NoRoute::Dropped;
+    if hop_limit::<F>(context, network).map_err(dropped)? <= 1 {
+        return Err(NoRoute::Told(IcmpError::Expired, Counter::RejectExpired));
     }
     let length = longest_packet(context, packet.extent());
-    let (result, lookup) =
-        fib::look_up(context, network, translated, length).map_err(|_| UNKNOWN)?;
+    let (result, lookup) = fib::look_up(context, network, translated, length).map_err(dropped)?;
+    // An error is about a packet, and as short as the ones that it is about are not.
+    let is_error = packet.form == Form::Error;
     match result {
-        // The helper that sends the packet asks for a neighbour that has no entry yet.
-        BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH => Ok(Route {
+        BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH => {
+            let route = Route::from(lookup);
+            let goes_by_stack = !is_error
+                && stack::is_translated_behind(route.interface)
+                && (result == BPF_FIB_LKUP_RET_NO_NEIGH
+                    || packet.options != Options::Nothing
+                    || !origin::is_on_way_back(context, packet)
+                        && !stack::has_let_through(packet, translated));
+            if goes_by_stack {
+                Err(NoRoute::Stack)
+            } else {
+                Ok(route)
+            }
+        }
+        BPF_FIB_LKUP_RET_FRAG_NEEDED => {
+            // SAFETY: the helper has put the MTU where the length was.
+            let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result };
+            let may_be_fragmented = context
+                .at::<F::Header>(network)
+                .is_ok_and(|header| header.may_be_fragmented());
+            if may_be_fragmented && !is_error && leads_behind(context, packet, translated) {
+                return Err(NoRoute::Stack);
+            }
+            Err(NoRoute::Told(
+                IcmpError::TooLong(mtu),
+                Counter::RejectTooLong,
+            ))
+        }
+        BPF_FIB_LKUP_RET_BLACKHOLE
+        | BPF_FIB_LKUP_RET_UNREACHABLE
+        | BPF_FIB_LKUP_RET_PROHIBIT
+        | BPF_FIB_LKUP_RET_NOT_FWDED
+        | BPF_FIB_LKUP_RET_FWD_DISABLED
+            if !is_error =>
+        {
+            Err(NoRoute::StackTells)
+        }
+        _ => Err(NoRoute::Dropped),
+    }
+}
+
+/// Whether the packet leaves the stack where its translation is completed. That a packet is too
+/// long the kernel says before it says where it would go.
+#[inline(never)]
+fn leads_behind<F: Routed>(
+    context: &impl Access,
+    packet: &Packet<F>,
+    translated: &Tuple<F>,
+) -> bool {
+    fib::look_up(context, packet.network.get(), translated, 1)
+        .is_ok_and(|(_, lookup)| stack::is_translated_behind(lookup.ifindex))
+}
+
+impl From<&FibLookup> for Route {
+    #[inline(always)]
+    fn from(lookup: &FibLookup) -> Self {
+        Self {
             interface: lookup.ifindex,
             next_hop: NextHop {
                 nh_family: lookup.family.into(),
@@ -60,15 +128,7 @@ pub(crate) fn find<F: Routed>(
                     ipv6_nh: unsafe { lookup.__bindgen_anon_4.ipv6_dst },
                 },
             },
-        }),
-        BPF_FIB_LKUP_RET_FRAG_NEEDED => Err(NoRoute {
-            reason: Counter::RejectTooLong,
-            // SAFETY: the helper has put the MTU where the length was.
-            tell: Some(IcmpError::TooLong(unsafe {
-                lookup.__bindgen_anon_1.mtu_result
-            })),
-        }),
-        _ => Err(UNKNOWN),
+        }
     }
 }
 

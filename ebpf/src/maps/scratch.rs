@@ -53,3 +53,26 @@ pub(crate) struct Hop<F: Family> {
     pub mtu: u32,
     pub link: EthernetAddresses,
 }
+
+/// A source of packets that are forwarded, as a CPU remembers it.
+#[repr(C)]
+pub(crate) struct Origin<F: Family> {
+    /// Until when, on the kernel's monotonic clock.
+    pub until: u64,
+    pub address: F::Address,
+    /// Where its packet came in.
+    pub interface: u32,
+    /// Whether packets to it would go out there.
+    pub is_on_way: u32,
+}
+
+/// A packet that goes through the stack half translated.
+#[repr(C)]
+pub(crate) struct Halfway<F: Family> {
+    /// The tuple with which it came in, and the one with which it is to go out.
+    pub came: Tuple<F>,
+    pub goes: Tuple<F>,
+    pub protocol: u32,
+    /// Whether it has gone out: the stack lets such packets through.
+    pub has_left: u32,
+}

@@ -14,7 +14,7 @@ use crate::maps::{
     conntrack::Tracked,
     constants::Constants,
     handover::HandsOver,
-    scratch::{Arrival, Hop, Opening},
+    scratch::{Arrival, Halfway, Hop, Opening, Origin},
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -48,6 +48,16 @@ pub(crate) const HOPS: u32 = 4096;
 /// The ways to pods of this node, by the last bits of their addresses.
 pub(crate) type Hops<F> = PerCpuArray<Hop<F>, { HOPS as usize }>;
 
+/// How many sources of packets a CPU remembers.
+pub(crate) const ORIGINS: u32 = 1024;
+/// Where packets come from that are forwarded, by the last bits of their source.
+pub(crate) type Origins<F> = PerCpuArray<Origin<F>, { ORIGINS as usize }>;
+
+/// How many packets are told apart that go through the stack half translated.
+pub(crate) const HALVES: u32 = 4096;
+/// Those packets, by a hash of the tuple that they have there.
+pub(crate) type Halves<F> = Array<Halfway<F>, { HALVES as usize }>;
+
 /// A family's tables and constants.
 pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn frontends() -> &'static Frontends<Self>;
@@ -61,6 +71,8 @@ pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn openings() -> &'static Openings<Self>;
     fn arrivals() -> &'static Arrivals<Self>;
     fn hops() -> &'static Hops<Self>;
+    fn origins() -> &'static Origins<Self>;
+    fn halfway() -> &'static Halves<Self>;
 }
 
 /// Declares a family's tables, by the names that the kernel shows.
@@ -94,6 +106,8 @@ tables! { V4:
     openings OPENINGS_V4: Openings<V4>,
     arrivals ARRIVALS_V4: Arrivals<V4>,
     hops HOPS_V4: Hops<V4>,
+    origins ORIGINS_V4: Origins<V4>,
+    halfway HALFWAY_V4: Halves<V4>,
 }
 
 tables! { V6:
@@ -108,6 +122,8 @@ tables! { V6:
     openings OPENINGS_V6: Openings<V6>,
     arrivals ARRIVALS_V6: Arrivals<V6>,
     hops HOPS_V6: Hops<V6>,
+    origins ORIGINS_V6: Origins<V6>,
+    halfway HALFWAY_V6: Halves<V6>,
 }
 
 /// For how many backends a CPU remembers that all source ports to them are taken.
@@ -134,6 +150,12 @@ pub(crate) static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
 /// means nothing. A packet that is handed to another one's other end would be lost.
 #[btf_map]
 pub(crate) static PEERS: HashMap<u32, u32, 4096> = HashMap::new();
+
+/// The interfaces that have the programs, by index; what an entry holds means nothing. Of a packet
+/// that goes through the stack half translated, the other half is translated where it leaves by
+/// one of them.
+#[btf_map]
+pub(crate) static ATTACHED: HashMap<u32, u32, 4096> = HashMap::new();
 
 /// Packets by [`Counter`].
 #[btf_map]

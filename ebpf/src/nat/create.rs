@@ -76,19 +76,27 @@ pub(crate) fn create_direct<F: Open>(packet: &Packet<F>, translated: &mut Tuple<
     true
 }
 
+/// Whether a connection of `client` goes on to `backend` from its own address, through the stack.
+#[inline(always)]
+pub(crate) fn keeps_source<F: Tables>(client: &F::Address, backend: &Backend<F>) -> bool {
+    backend.address != *client
+        && (backend.flags & Backend::<F>::LOCAL != 0 || is_on_this_node::<F>(client))
+}
+
 /// The source address with which a connection of `client` goes on to `backend`.
 ///
 /// It is the client's own wherever the replies come back through this node by themselves. A pod
-/// that reaches itself gets the hairpin address, since it would not take a packet from its own. A
-/// connection from outside to a backend on another node goes on from this node (SNAT). `Err` is
-/// why it cannot.
+/// of this node that reaches itself gets the hairpin address, since it would not take a packet from
+/// its own. A connection from outside to a backend on another node goes on from this node (SNAT),
+/// also if that backend is the client: it has no way to the hairpin address. `Err` is why it cannot.
 #[inline(always)]
 fn source_for<F: Tables>(client: F::Address, backend: &Backend<F>) -> Result<F::Address, Counter> {
-    if backend.address == client {
-        return Ok(F::hairpin_ip());
-    }
     if backend.flags & Backend::<F>::LOCAL != 0 || is_on_this_node::<F>(&client) {
-        return Ok(client);
+        return Ok(if backend.address == client {
+            F::hairpin_ip()
+        } else {
+            client
+        });
     }
     match F::node().get(0) {
         Some(node) if !node.snat.is_unspecified() => Ok(node.snat),

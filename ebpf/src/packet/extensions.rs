@@ -48,11 +48,15 @@ const _: () = assert!(
     "RFC 8200 section 4.5: two words"
 );
 
-/// A packet whose extension headers a BPF subprogram walks.
+/// A packet whose extension headers and options BPF subprograms walk.
 pub(crate) trait WalkExtensions: Access {
     /// Walks the extension headers from the offset `begin` on, of which the first is of type
     /// `protocol`: [`walk`].
     fn walk_extensions(&self, begin: u32, protocol: u32) -> u64;
+
+    /// Walks the options of the IPv4 header from the offset `begin` to `end`:
+    /// [`crate::packet::ipv4::walk_options`].
+    fn walk_options(&self, begin: u32, end: u32) -> u32;
 }
 
 /// Whether an extension header follows.

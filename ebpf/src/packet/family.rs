@@ -36,8 +36,19 @@ pub(crate) trait Family: shunt_common::Family {
     /// Whether an ICMP message of this type is an error, so that it holds an inner packet.
     fn is_error(kind: u8) -> bool;
 
-    /// Whether one host has the address: not a group, not the unspecified one.
+    /// Whether the address defines one host that can be answered: no group, not the unspecified
+    /// one, not the loopback's (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).
     fn is_unicast(address: &Self::Address) -> bool;
+
+    /// Whether the kernel, as a router, takes on packets from the address, wherever they come in.
+    fn is_forwarded_from(address: &Self::Address) -> bool;
+
+    /// Whether the network header from `begin` to `end` is as its sender wrote it, as far as its
+    /// own checksum tells.
+    fn is_intact(context: &impl Access, begin: usize, end: usize) -> bool;
+
+    /// What the options of the network header from `begin` to `end` ask of a router.
+    fn options(context: &impl WalkExtensions, begin: usize, end: usize) -> Options;
 
     /// Reads the network header at `offset`. The caller checks that the packet is as long as the
     /// header claims: an inner one need not be.
@@ -61,6 +72,21 @@ pub(crate) trait Header<F: Family> {
 
     /// How many more hops the packet may make.
     fn hop_limit(&self) -> u8;
+
+    /// Whether a router may cut the packet into fragments.
+    fn may_be_fragmented(&self) -> bool;
+}
+
+/// What a packet's IP options ask of a router.
+#[repr(u8)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Options {
+    /// Nothing.
+    Nothing,
+    /// To write into them, or something that the stack knows.
+    Something,
+    /// To go a way that the sender chose.
+    SourceRoute,
 }
 
 /// How many more hops the packet with its network header at `offset` may make.

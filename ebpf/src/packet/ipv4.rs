@@ -1,12 +1,16 @@
 //! IPv4: its header and ICMP's types (RFC 791, RFC 792).
 
-use shunt_common::V4;
+use shunt_common::{Sum, V4};
 
-use crate::packet::{
-    error::ParseError,
-    extensions::WalkExtensions,
-    family::{Family, Header},
-    network::{Fragment, Network, Part, end_beyond_header},
+use crate::{
+    ctx::access::Access,
+    packet::{
+        error::ParseError,
+        extensions::WalkExtensions,
+        family::{Family, Header, Options},
+        network::{Fragment, Network, Part, end_beyond_header},
+        offset::Offset,
+    },
 };
 
 /// The IPv4 header without options, RFC 791 section 3.1; multi-byte fields in network order.
@@ -35,6 +39,16 @@ const DESTINATION_UNREACHABLE: u8 = 3;
 const TIME_EXCEEDED: u8 = 11;
 const PARAMETER_PROBLEM: u8 = 12;
 
+/// How long a header is at most: its length is 15 words.
+const LONGEST: usize = 60;
+
+/// Options of RFC 791 section 3.1: the end of all, one that says nothing, loose and strict source
+/// routing.
+const END_OF_OPTIONS: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const LOOSE_SOURCE_ROUTE: u8 = 131;
+const STRICT_SOURCE_ROUTE: u8 = 137;
+
 impl Header<V4> for Ipv4Header {
     #[inline(always)]
     fn protocol_of_whole(&self) -> Option<u8> {
@@ -62,12 +76,17 @@ impl Header<V4> for Ipv4Header {
     fn hop_limit(&self) -> u8 {
         self.time_to_live
     }
+
+    #[inline(always)]
+    fn may_be_fragmented(&self) -> bool {
+        self.fragment & DONT_FRAGMENT.to_be() == 0
+    }
 }
 
 impl Family for V4 {
     type Header = Ipv4Header;
 
-    const LONGEST_HEADER: usize = 60;
+    const LONGEST_HEADER: usize = LONGEST;
     const HAS_HEADER_CHECKSUM: bool = true;
 
     /// `ETH_P_IP` of `linux/if_ether.h`.
@@ -93,7 +112,42 @@ impl Family for V4 {
     fn is_unicast(address: &u32) -> bool {
         // Classes D and E, the limited broadcast among them, are 224.0.0.0 and above.
         let first = address.to_ne_bytes()[0];
-        first != 0 && first < 224
+        first != 0 && first != 127 && first < 224
+    }
+
+    /// `ip_route_input_slow` in net/ipv4/route.c.
+    #[inline(always)]
+    fn is_forwarded_from(address: &u32) -> bool {
+        let first = address.to_ne_bytes()[0];
+        first != 0 && first != 127 && first & 0xf0 != 224 && *address != u32::MAX
+    }
+
+    #[inline(always)]
+    fn is_intact(context: &impl Access, begin: usize, end: usize) -> bool {
+        let mut sum = Sum::default();
+        for place in (0..LONGEST).step_by(4) {
+            if begin + place >= end {
+                break;
+            }
+            let Ok(word) = context.at::<u32>(begin + place) else {
+                return false;
+            };
+            sum = sum.with(*word);
+        }
+        // The sum over a header with its checksum is all ones (RFC 1071).
+        sum.apply(!0) == 0
+    }
+
+    #[inline(always)]
+    fn options(context: &impl WalkExtensions, begin: usize, end: usize) -> Options {
+        if end - begin <= size_of::<Ipv4Header>() {
+            return Options::Nothing;
+        }
+        match context.walk_options(begin as u32, end as u32) {
+            NOTHING => Options::Nothing,
+            SOURCE_ROUTE => Options::SourceRoute,
+            _ => Options::Something,
+        }
     }
 
     #[inline(always)]
@@ -125,4 +179,38 @@ impl Family for V4 {
             },
         })
     }
+}
+
+const NOTHING: u32 = Options::Nothing as u32;
+const SOMETHING: u32 = Options::Something as u32;
+const SOURCE_ROUTE: u32 = Options::SourceRoute as u32;
+
+/// Looks at the options of the header from `begin` to `end`: [`WalkExtensions::walk_options`]. Gives
+/// [`Options`] as a number.
+#[inline(always)]
+pub(crate) fn walk_options(context: &impl Access, begin: u32, end: u32) -> u32 {
+    let begin = Offset::new(begin as usize).get();
+    let length = Offset::new(end as usize).get().wrapping_sub(begin);
+    let mut options = NOTHING;
+    let mut place = size_of::<Ipv4Header>();
+    for _ in size_of::<Ipv4Header>()..LONGEST {
+        if place >= length {
+            break;
+        }
+        let Ok([kind, option_length]) = context.at::<[u8; 2]>(begin + place) else {
+            return SOMETHING;
+        };
+        let option_length = match *kind {
+            END_OF_OPTIONS => break,
+            NO_OPERATION => 1,
+            LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => return SOURCE_ROUTE,
+            _ => {
+                options = SOMETHING;
+                usize::from(*option_length).max(1)
+            }
+        };
+        // The verifier wants the bound said.
+        place = (place + option_length) & 0x1ff;
+    }
+    options
 }

@@ -2,11 +2,14 @@
 
 use shunt_common::{Address as _, V6};
 
-use crate::packet::{
-    error::ParseError,
-    extensions::{self, LONGEST_EXTENSIONS, WalkExtensions},
-    family::{Family, Header},
-    network::{Fragment, Network, Part, end_beyond_header},
+use crate::{
+    ctx::access::Access,
+    packet::{
+        error::ParseError,
+        extensions::{self, LONGEST_EXTENSIONS, WalkExtensions},
+        family::{Family, Header, Options},
+        network::{Fragment, Network, Part, end_beyond_header},
+    },
 };
 
 /// The IPv6 header, RFC 8200 section 3; multi-byte fields in network order.
@@ -26,6 +29,14 @@ const DESTINATION_UNREACHABLE: u8 = 1;
 const PACKET_TOO_BIG: u8 = 2;
 const TIME_EXCEEDED: u8 = 3;
 const PARAMETER_PROBLEM: u8 = 4;
+
+/// `::1`, RFC 4291 section 2.5.3.
+const LOOPBACK: [u32; 4] = [0, 0, 0, 1_u32.to_be()];
+/// `fe80::/10`, section 2.5.6.
+const LINK_LOCAL: u32 = 0xfe80_0000_u32.to_be();
+const LINK_LOCAL_MASK: u32 = 0xffc0_0000_u32.to_be();
+/// The third word of `::ffff:0:0/96`, section 2.5.5.2.
+const MAPPED: u32 = 0xffff_u32.to_be();
 
 impl Ipv6Header {
     #[inline(always)]
@@ -63,6 +74,12 @@ impl Header<V6> for Ipv6Header {
     fn hop_limit(&self) -> u8 {
         self.hop_limit
     }
+
+    /// Only its sender does that (RFC 8200 section 5).
+    #[inline(always)]
+    fn may_be_fragmented(&self) -> bool {
+        false
+    }
 }
 
 impl Family for V6 {
@@ -92,7 +109,27 @@ impl Family for V6 {
     #[inline(always)]
     fn is_unicast(address: &[u32; 4]) -> bool {
         // Groups are ff00::/8 (RFC 4291 section 2.7).
-        address[0].to_ne_bytes()[0] != 0xff && !address.is_unspecified()
+        address[0].to_ne_bytes()[0] != 0xff && !address.is_unspecified() && *address != LOOPBACK
+    }
+
+    /// `ip6_rcv_core` in net/ipv6/ip6_input.c and `ip6_forward` in net/ipv6/ip6_output.c: besides
+    /// those, no link-local address and none that holds an IPv4 address.
+    #[inline(always)]
+    fn is_forwarded_from(address: &[u32; 4]) -> bool {
+        let is_link_local = address[0] & LINK_LOCAL_MASK == LINK_LOCAL;
+        let is_mapped = address[0] == 0 && address[1] == 0 && address[2] == MAPPED;
+        Self::is_unicast(address) && !is_link_local && !is_mapped
+    }
+
+    #[inline(always)]
+    fn is_intact(_: &impl Access, _: usize, _: usize) -> bool {
+        true
+    }
+
+    /// A routing header with stations left is left alone before, see [`extensions::walk`].
+    #[inline(always)]
+    fn options(_: &impl WalkExtensions, _: usize, _: usize) -> Options {
+        Options::Nothing
     }
 
     #[inline(always)]

@@ -51,6 +51,7 @@ fn read<F: Family, C: WalkExtensions>(
     packet.transport = Offset::new(network.transport);
     packet.end = network.end as u32;
     packet.fragment = network.fragment;
+    packet.options = F::options(context, link.header_length(), network.transport);
     packet.form = match network.part {
         Part::Whole if network.protocol == F::ICMP => {
             return inner::read(context, &network, packet);

@@ -3,6 +3,7 @@
 use shunt_common::{Family, Tuple, connections::Signal};
 
 use crate::packet::{
+    family::Options,
     link::Link,
     network::Fragment,
     offset::{Extent, Offset},
@@ -39,6 +40,8 @@ pub(crate) struct Packet<F: Family> {
     pub protocol: u8,
     /// Whether it may be the first of a connection: any UDP packet, a TCP SYN, an SCTP INIT.
     pub may_be_first: bool,
+    /// What its IPv4 options ask of a router.
+    pub options: Options,
 }
 
 /// What a packet is to its connection.

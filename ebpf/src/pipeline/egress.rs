@@ -1,9 +1,11 @@
-//! Packets that go out to a client: from a backend, so back to the frontend's address.
+//! Packets that go out: to a client from a backend, so back to the frontend's address; or out of
+//! the stack, which was given them half translated.
 
 use shunt_common::{Counter, Hook};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
+    forward::stack,
     maps::{
         counters::{count, drop_packet},
         scratch::Arrival,
@@ -32,7 +34,9 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     }
     let is_known = match packet.form {
         Form::LaterFragment => fragments::recall(packet, Hook::Egress, translated),
-        _ => reverse::at_egress(packet, translated),
+        _ => {
+            stack::take_back(context, packet, translated) || reverse::at_egress(packet, translated)
+        }
     };
     if !is_known {
         return Verdict::PASS;

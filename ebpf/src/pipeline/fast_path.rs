@@ -13,7 +13,7 @@ use shunt_common::{
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    forward::redirect,
+    forward::{redirect, stack},
     lb::frontend,
     maps::{
         addresses::{are_pods_no_frontends, is_any_direct, is_of_pod, is_snat_ip},
@@ -103,6 +103,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     };
     let hit = match action {
         Action::Translate(half) => F::connections().read(half)?,
+        Action::Pass if hook == Hook::Egress && stack::is_halfway(context) => return None,
         Action::Pass => return Some(Verdict::PASS),
         Action::General => return None,
     };

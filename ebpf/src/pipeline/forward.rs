@@ -6,21 +6,25 @@
 //! | to a pod of this node, with `--redirect` | straight to the pod's device |
 //! | hairpin | back out of the interface that it came in by: the stack would judge both directions by routes that do not exist (`rp_filter`) |
 //! | SNAT | straight to the next hop: the stack would see halves of two connections |
+//! | SNAT, and the packet needs what only the stack can do | through the stack, half translated |
 
 use shunt_common::{Counter, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{
+        admission::check_hops,
         hairpin::send_back,
         icmp_error::send_error,
         redirect::{self, HopIndex},
+        stack,
         transit::{self, NoRoute, Route},
     },
     maps::counters::{count, drop_packet},
     nat::fragments,
     packet::parsed::{Form, Packet},
     pipeline::program::Program,
+    rewrite::network::decrement_hop_limit,
 };
 
 /// Where a packet goes when its program ends.
@@ -37,14 +41,17 @@ enum Way {
 pub(crate) fn forward<F: Program<C>, C: Access>(
     context: &C,
     packet: &Packet<F>,
-    translated: &Tuple<F>,
-    usually: Counter,
+    translated: &mut Tuple<F>,
+    mut usually: Counter,
 ) -> Verdict {
     let hairpin = F::hairpin_ip();
     let keeps_source = translated.source == packet.tuple.source;
     let way = if !keeps_source
         && (translated.source == hairpin || packet.tuple.destination == hairpin)
     {
+        if let Err(verdict) = check_hops(context, packet) {
+            return verdict;
+        }
         Way::Hairpin
     } else if let Some(hop) = redirect::find(
         context,
@@ -61,12 +68,20 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
             Ok(route) => Way::Transit(route),
             // The stack sends a reply as well, which is translated behind it.
             Err(_) if translated.destination == packet.tuple.destination => return Verdict::PASS,
-            Err(NoRoute { reason, tell }) => {
-                return match tell {
-                    Some(error) => send_error(error, context, packet, reason),
-                    None => drop_packet(context, reason),
-                };
+            Err(NoRoute::Stack) => {
+                stack::hand_over(context, packet, translated);
+                count(Counter::ThroughStack);
+                Way::Stack
             }
+            Err(NoRoute::StackTells) => {
+                stack::hand_over(context, packet, translated);
+                usually = Counter::DropNoRoute;
+                Way::Stack
+            }
+            Err(NoRoute::Told(error, reason)) => {
+                return send_error(error, context, packet, reason);
+            }
+            Err(NoRoute::Dropped) => return drop_packet(context, Counter::DropNoRoute),
         }
     };
     fragments::remember(packet, Hook::Ingress, translated);
@@ -75,7 +90,8 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
     }
     let sent = match way {
         Way::Stack => Ok(Verdict::PASS),
-        Way::Hairpin => send_back(context, packet.link),
+        Way::Hairpin => decrement_hop_limit::<F>(context, packet.network.get())
+            .and_then(|()| send_back(context, packet.link)),
         Way::Redirect(hop) => hop.take::<F>(context, packet.network.get()),
         Way::Transit(route) => route.take(context, packet),
     };

@@ -6,7 +6,10 @@ use shunt_common::{Counter, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    forward::icmp_error::send_error,
+    forward::{
+        admission::{check_hops, check_source},
+        icmp_error::send_error,
+    },
     lb::frontend::{self, Lookup},
     maps::{
         addresses::is_on_this_node,
@@ -15,7 +18,7 @@ use crate::{
     },
     nat::{
         conntrack::{self, Wanted},
-        create::{create, create_direct},
+        create::{create, create_direct, keeps_source},
         fragments, reverse,
     },
     packet::{
@@ -94,6 +97,7 @@ fn translate_request<F: Program<C>, C: Access>(
         Lookup::NotAFrontend => return Err(Verdict::PASS),
         Lookup::Dropped(reason) => return Err(drop_packet(context, reason)),
         Lookup::Rejected => {
+            check_source(context, packet)?;
             return Err(send_error(
                 IcmpError::PortUnreachable,
                 context,
@@ -103,6 +107,11 @@ fn translate_request<F: Program<C>, C: Access>(
         }
         Lookup::Backend(choice) => {
             debug!(context, "connection to backend {}", choice.index);
+            // Before it takes a port: nobody but us judges a packet that does not keep its source.
+            if !keeps_source(&packet.tuple.source, choice.backend) {
+                check_source(context, packet)?;
+                check_hops(context, packet)?;
+            }
             create(packet, &choice, known.as_ref(), translated)
         }
     };

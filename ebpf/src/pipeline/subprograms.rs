@@ -19,6 +19,7 @@ use crate::{
         error::ParseError,
         extensions::{self, WalkExtensions},
         family::Family,
+        ipv4,
         link::Link,
         parse::parse,
         parsed::Packet,
@@ -166,9 +167,25 @@ pub(crate) extern "C" fn walk_extensions(
     extensions::walk(&Tc::from_raw(context), begin, protocol)
 }
 
+/// [`ipv4::walk_options`].
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn walk_options(
+    context: *mut <Tc as Access>::Raw,
+    begin: u32,
+    end: u32,
+) -> u32 {
+    ipv4::walk_options(&Tc::from_raw(context), begin, end)
+}
+
 impl WalkExtensions for Tc {
     #[inline(always)]
     fn walk_extensions(&self, begin: u32, protocol: u32) -> u64 {
         walk_extensions(self.raw(), begin, protocol)
+    }
+
+    #[inline(always)]
+    fn walk_options(&self, begin: u32, end: u32) -> u32 {
+        walk_options(self.raw(), begin, end)
     }
 }

@@ -29,6 +29,7 @@ mod pinned;
 mod ports;
 mod redirect;
 mod restart;
+mod router;
 mod service;
 mod snat;
 mod translation;

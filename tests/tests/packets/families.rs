@@ -64,14 +64,17 @@ fn hairpin<A: Family>() {
         for (port, frontend) in (port..).zip(A::frontends()) {
             let pod = (A::LOCAL, port);
             let request = Packet::new(transport, pod, frontend);
-            let at_pod = request.from((A::HAIRPIN, port)).to((A::LOCAL, 8080));
+            let at_pod = request
+                .from((A::HAIRPIN, port))
+                .to((A::LOCAL, 8080))
+                .forwarded();
             assert_eq!(
                 node.ingress(&request.frame()),
                 Verdict::Redirect(at_pod.returned_frame()),
                 "{request:?}"
             );
             let reply = at_pod.answer();
-            let restored = reply.from(frontend).to(pod);
+            let restored = reply.from(frontend).to(pod).forwarded();
             assert_eq!(
                 node.ingress(&reply.frame()),
                 Verdict::Redirect(restored.returned_frame()),

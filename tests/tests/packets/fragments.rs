@@ -149,7 +149,10 @@ fn hairpin<A: Family>() {
     for (port, transport) in (40_000..).zip(TRANSPORTS) {
         let frontend = (A::CLUSTER_IP, 80);
         let request = datagram(transport, A::LOCAL, port, frontend);
-        let at_pod = request.from((A::HAIRPIN, port)).to((A::LOCAL, 8080));
+        let at_pod = request
+            .from((A::HAIRPIN, port))
+            .to((A::LOCAL, 8080))
+            .forwarded();
         check(
             |frame| node.ingress(frame),
             &request,
@@ -158,7 +161,7 @@ fn hairpin<A: Family>() {
             returned::<A>,
         );
         let reply = at_pod.answer();
-        let restored = reply.from(frontend).to((A::LOCAL, port));
+        let restored = reply.from(frontend).to((A::LOCAL, port)).forwarded();
         check(
             |frame| node.ingress(frame),
             &reply,

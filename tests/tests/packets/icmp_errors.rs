@@ -231,13 +231,13 @@ fn about_hairpin<A: Family>() {
                     sent: request,
                     seen: at_pod,
                     from: frontend.0,
-                    hops: 0,
+                    hops: 1,
                 },
                 Case {
                     seen: reply.from(frontend).to(pod),
                     sent: reply,
                     from: A::HAIRPIN,
-                    hops: 0,
+                    hops: 1,
                 },
             ];
             for case in cases {

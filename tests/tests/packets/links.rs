@@ -76,13 +76,16 @@ where
         // A pod that reaches itself.
         let pod = (here, port);
         let request = Packet::new(transport, pod, (A::CLUSTER_IP, 80));
-        let at_pod = request.from((A::HAIRPIN, port)).to((here, 8080));
+        let at_pod = request
+            .from((A::HAIRPIN, port))
+            .to((here, 8080))
+            .forwarded();
         assert_eq!(
             run(&mut node, Datapath::INGRESS_L3, &request),
             Verdict::Redirect(at_pod.packet())
         );
         let reply = at_pod.answer();
-        let restored = reply.from((A::CLUSTER_IP, 80)).to(pod);
+        let restored = reply.from((A::CLUSTER_IP, 80)).to(pod).forwarded();
         assert_eq!(
             run(&mut node, Datapath::INGRESS_L3, &reply),
             Verdict::Redirect(restored.packet())

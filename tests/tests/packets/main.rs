@@ -3,6 +3,7 @@
 //! output of one hook is the input of the next.
 
 mod address;
+mod admission;
 mod affinity;
 mod any_packet;
 mod budget;

@@ -111,7 +111,7 @@ fn a_reply_to_a_client_port_of_the_range_is_restored_where_it_leaves() {
 }
 
 #[test]
-fn a_backend_without_a_route_is_a_drop() {
+fn a_packet_without_a_route_is_left_to_the_stack_which_tells_its_sender() {
     needs_root!();
     in_network(|| {
         let mut node = node();
@@ -120,7 +120,10 @@ fn a_backend_without_a_route_is_a_drop() {
         for (port, service) in (40_000..).zip(services) {
             node.apply(&update(&service));
             let syn = Packet::new(Transport::TcpSyn, (CLIENT.0, port), NODE_PORT);
-            assert_eq!(node.ingress(&syn.frame()), Verdict::Drop);
+            // Half translated: the source is the client's, whom the stack's error goes to.
+            let to = [[10, 1, 2, 8], [10, 1, 2, 9], [10, 9, 9, 3]][usize::from(port - 40_000)];
+            let at_stack = syn.to((to, 8080));
+            assert_eq!(node.ingress(&syn.frame()), Verdict::Pass(at_stack.frame()));
         }
         assert_eq!(counters(&node), [("connection", 3), ("drop_no_route", 3)]);
     });

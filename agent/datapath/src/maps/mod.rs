@@ -1,5 +1,6 @@
 //! The kernel's maps: what they are called, how large they are, how they are read and written.
 
+pub(crate) mod attached;
 pub(crate) mod clock;
 pub(crate) mod connection_table;
 pub(crate) mod counted;

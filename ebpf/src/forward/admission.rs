@@ -1,0 +1,49 @@
+//! What a router does not take on, whatever it is for: looked at before anything is done for it.
+//!
+//! Packets that go through the stack are judged there; these are those that we answer or forward.
+
+use shunt_common::Counter;
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict},
+    forward::icmp_error::send_error,
+    maps::counters::drop_packet,
+    packet::{
+        family::{Options, hop_limit},
+        parsed::Packet,
+    },
+    rewrite::{icmp_error::IcmpError, network::Rewrite},
+};
+
+/// `Err` of a packet from where, or by a way that, the kernel takes nothing on
+/// (`ip_route_input_slow` in net/ipv4/route.c, `ip_rcv_options` in net/ipv4/ip_input.c).
+#[inline(always)]
+pub(crate) fn check_source<F: Rewrite>(
+    context: &impl Access,
+    packet: &Packet<F>,
+) -> Result<(), Verdict> {
+    if !F::is_forwarded_from(&packet.tuple.source) {
+        return Err(drop_packet(context, Counter::DropMartian));
+    }
+    if packet.options == Options::SourceRoute {
+        return Err(drop_packet(context, Counter::DropSourceRoute));
+    }
+    Ok(())
+}
+
+/// `Err` of a packet that may make no more hops: its sender is told.
+#[inline(always)]
+pub(crate) fn check_hops<F: Rewrite>(
+    context: &impl Access,
+    packet: &Packet<F>,
+) -> Result<(), Verdict> {
+    match hop_limit::<F>(context, packet.network.get()) {
+        Ok(2..) => Ok(()),
+        _ => Err(send_error(
+            IcmpError::Expired,
+            context,
+            packet,
+            Counter::RejectExpired,
+        )),
+    }
+}

@@ -1,0 +1,223 @@
+//! Connections from outside to a backend elsewhere, where only the host's stack can do what a router
+//! has to: fragment, resolve a neighbour or say that there is none, refuse where a packet came in.
+
+use std::{
+    fs,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use shunt_tests::{Failure, Namespace, Target, Transport, addresses};
+
+use crate::{
+    dual_stack::{Family, service, world},
+    world::{REQUEST, SERVED, World},
+};
+
+/// Longer than what the narrow links take.
+const LONG: usize = 1400;
+const BYTES: u64 = 1 << 20;
+
+/// How long the kernel's answer may take that it has at hand, and the one that it has to wait for:
+/// a neighbour is asked for three times, a second each. An error that is there before `connect` has
+/// let go of its socket only counts when the SYN is sent again, a second later.
+const AT_ONCE: Duration = Duration::from_millis(1900);
+const SOON: Duration = Duration::from_secs(6);
+
+fn counted(world: &World, counter: &str) -> u64 {
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    status["counters"][counter].as_u64().unwrap_or(0)
+}
+
+/// Has this node's ways to the backend and to the client take so much.
+fn narrow(world: &World) {
+    let (node2, outside) = (addresses::NODE2, addresses::OUTSIDE);
+    world
+        .sandbox
+        .node()
+        .configure(&format!(
+            "route replace 10.1.2.0/24 via {node2} mtu lock 1300\n\
+             route add {outside} dev eth0 mtu lock 1200\n"
+        ))
+        .unwrap();
+}
+
+#[test]
+fn what_is_too_long_and_may_be_fragmented_is() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let Some(mut world) = world() else {
+            return;
+        };
+        let service = service(&world, transport, &["pod-d"]);
+        world.add(&service);
+        narrow(&world);
+        let pod = world.sandbox.pod("pod-d").namespace();
+        for host in [world.sandbox.outside(), pod] {
+            // The packets of sockets that are made from now on do not say "don't fragment".
+            host.set("net/ipv4/ip_no_pmtu_disc", "1").unwrap();
+        }
+        world.sandbox.serve("pod-d", &[SERVED]).unwrap();
+        for target in [service.node_port(), service.external_ip()] {
+            let before = counted(&world, "through_stack");
+            world.sandbox.outside().enter(|| match transport {
+                Transport::Udp => {
+                    let flow = target.flow().unwrap();
+                    // Longer than any link, too, so that its sender has fragmented it already.
+                    for length in [LONG, REQUEST, LONG, 5000, LONG] {
+                        let answer = flow.ask(length).unwrap();
+                        assert_eq!(answer.peer.ip(), addresses::NODE, "{answer:?}");
+                    }
+                }
+                Transport::Tcp => {
+                    let mut connection = target.connect().unwrap();
+                    for outcome in [connection.send(BYTES), connection.fetch(BYTES)] {
+                        assert_eq!(outcome.unwrap().peer.ip(), addresses::NODE);
+                    }
+                }
+            });
+            assert!(counted(&world, "through_stack") >= before + 3);
+            assert_eq!(counted(&world, "reject_too_long"), 0);
+        }
+    }
+}
+
+#[test]
+fn what_is_too_long_is_fragmented_behind_rules_that_masquerade() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = service(&world, Transport::Udp, &["pod-d"]);
+    world.add(&service);
+    narrow(&world);
+    // As flannel's: whoever is no pod is masqueraded towards pods.
+    let rules = "table ip nat {\n\
+                 chain post {\n\
+                 type nat hook postrouting priority 100\n\
+                 ip saddr != 10.1.0.0/16 ip daddr 10.1.0.0/16 masquerade\n\
+                 }\n\
+                 }\n";
+    let node = world.sandbox.node();
+    node.run_with_input("nft", &["-f", "-"], rules).unwrap();
+    let outside = world.sandbox.outside();
+    outside.set("net/ipv4/ip_no_pmtu_disc", "1").unwrap();
+    outside.enter(|| {
+        let flow = service.node_port().flow().unwrap();
+        let peer = flow.ask(REQUEST).unwrap().peer;
+        for length in [LONG, REQUEST, LONG] {
+            assert_eq!(flow.ask(length).unwrap().peer, peer, "one flow");
+        }
+    });
+}
+
+/// Replaces this node's routes to the backend.
+fn reroute(node: &Namespace, how: &str, via: &str) {
+    let gateway = |family: Family| match via {
+        "" => String::new(),
+        via => format!(" via {}", family.of(via.parse().unwrap())),
+    };
+    let [v4, v6] = Family::BOTH.map(gateway);
+    node.configure(&format!(
+        "route replace {how} 10.1.2.0/24{v4}\n\
+         route del fd00:10:1:2::/64\n\
+         route add {how} fd00:10:1:2::/64{v6}\n"
+    ))
+    .unwrap();
+}
+
+/// A connection from outside fails with this word of a router's, and so long after it began.
+#[track_caller]
+fn assert_told(world: &World, port: u16, within: Duration) {
+    let service = crate::service::Service::new(Transport::Tcp).dual_stack();
+    for (family, port) in Family::BOTH.into_iter().zip(port..) {
+        let target = family.target(service.node_port()).from_port(port);
+        let begin = Instant::now();
+        let outcome = world
+            .sandbox
+            .outside()
+            .enter(|| target.within(2 * SOON).connect().map(drop));
+        assert!(
+            matches!(outcome, Err(Failure::Unreachable)),
+            "{family:?}: {outcome:?}"
+        );
+        assert!(
+            begin.elapsed() < within,
+            "{family:?}: {:?}",
+            begin.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_client_is_told_that_a_backend_is_not_to_be_reached() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = service(&world, Transport::Tcp, &["pod-d"]);
+    world.add(&service);
+    let node = world.sandbox.node();
+    reroute(node, "unreachable", "");
+    assert_told(&world, 40_000, AT_ONCE);
+    // A next hop that nobody has.
+    reroute(node, "", "192.168.16.77");
+    assert_told(&world, 40_010, SOON);
+    reroute(node, "", "192.168.16.20");
+    for family in Family::BOTH {
+        let target = family.target(service.node_port());
+        let outcome = world.sandbox.outside().enter(|| target.ask(REQUEST));
+        outcome.unwrap();
+    }
+}
+
+/// How many UDP datagrams a host has received.
+fn received(host: &Namespace) -> u64 {
+    host.enter(|| {
+        let shown = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+        let line = shown.lines().filter(|line| line.starts_with("Udp:")).nth(1);
+        let mut words = line.unwrap().split_whitespace();
+        words.nth(1).unwrap().parse().unwrap()
+    })
+}
+
+#[test]
+fn where_a_packet_came_in_is_judged_as_the_interface_is_set() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = service(&world, Transport::Udp, &["pod-d"]);
+    world.add(&service);
+    // A source of which the node's routes say that it is behind the other interface.
+    let forged: IpAddr = "203.0.113.200".parse().unwrap();
+    let (node, outside) = (world.sandbox.node(), world.sandbox.outside());
+    // From then on everybody knows the neighbours: who comes from there is not even told an address.
+    outside.enter(|| service.node_port().ask(REQUEST).unwrap());
+    node.configure(&format!("route add {forged} via {}\n", addresses::NODE2))
+        .unwrap();
+    outside
+        .configure(&format!(
+            "address add {forged}/32 dev eth0\n\
+             route add {} via 198.51.100.1 src {forged}\n\
+             route add {} via 198.51.100.1 src {forged}\n",
+            addresses::NODE,
+            addresses::POD_D,
+        ))
+        .unwrap();
+    node.set("net/ipv4/conf/all/rp_filter", "0").unwrap();
+    let pod = world.sandbox.pod("pod-d").namespace();
+    // Through the service, and the control: to the backend itself, as the kernel forwards it.
+    let direct = Target::udp(world.backend("pod-d"));
+    for (mode, passes) in [("1", false), ("2", true), ("0", true)] {
+        node.set("net/ipv4/conf/eth0/rp_filter", mode).unwrap();
+        for target in [direct, service.node_port()] {
+            let before = received(pod);
+            // The answers go where the routes say, so that none comes.
+            outside.enter(|| {
+                for _ in 0..3 {
+                    drop(target.within(Duration::from_millis(300)).ask(REQUEST));
+                }
+            });
+            let came = received(pod) - before;
+            let expected = if passes { 3 } else { 0 };
+            assert_eq!(came, expected, "rp_filter {mode}, {target:?}");
+        }
+    }
+}
