@@ -1,12 +1,8 @@
 //! `cargo xtask test`: all tests, or those that need no root.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::{kernel, process, revision, setup, workspace};
 
@@ -64,7 +60,6 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         test.args(QUICK.iter().flat_map(|package| ["--package", package]));
     } else {
         setup::ensure(setup::Needs::Network)?;
-        test.env("SHUNT_NEXT_BIN", next_layout(&root, &agent)?);
         // Without `--package`, cargo builds the dependencies once for this and for the tests.
         process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
         test.env("SHUNT_BIN", &agent);
@@ -88,25 +83,6 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     }
     eprintln!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
-}
-
-/// Builds the agent with a made-up next layout of its tables, to which this one hands over in the
-/// tests; gives where it is. It takes the place of `agent` until that is built.
-fn next_layout(root: &Path, agent: &Path) -> Result<PathBuf> {
-    process::run(workspace::cargo(root).args([
-        "build",
-        "--bin",
-        "shunt",
-        "--features",
-        "shunt/next-layout",
-    ]))?;
-    let next = workspace::output("next-layout")?.join("shunt");
-    let copied = next
-        .parent()
-        .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| fs::copy(agent, &next));
-    copied.with_context(|| format!("cannot copy {}", agent.display()))?;
-    Ok(next)
 }
 
 /// A kernel version of two numbers.

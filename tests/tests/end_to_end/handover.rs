@@ -1,7 +1,7 @@
-//! Agents whose tables are laid out otherwise take over, while packets go on.
+//! Connection tables that are laid out otherwise, or of another size, hand over while packets go on.
 //!
-//! `cargo xtask test` builds an agent with a made-up next layout and says where it is:
-//! `SHUNT_NEXT_BIN`.
+//! `cargo xtask test` builds the agent of an earlier revision, of version 3 of the layouts, and says
+//! where it is: `SHUNT_EARLIER_BIN`.
 
 use std::{
     env, fs,
@@ -10,19 +10,20 @@ use std::{
     process,
 };
 
+use shunt_common::registry::{FamilyMaps, STATE_LAYOUT};
 use shunt_tests::PinDir;
 
 use crate::{
     flows::Flows,
-    upgrade::{end, hand_over, layout, other_version, services, snapshot, some, tables, traffic},
-    world::{World, binary, start_agent_of, try_start_agent_of},
+    upgrade::{
+        KEPT, end, hand_over, hand_over_with, layout, other_version, services, snapshot, some,
+        tables, traffic,
+    },
+    world::{World, binary, try_start_agent_with},
 };
 
-/// How often an agent takes over in the test under traffic.
-const ROUNDS: usize = 3;
-
-/// The version of the made-up layout.
-const NEXT: u64 = 4;
+/// Another size than that of other tests.
+const OTHER_SIZE: [&str; 2] = ["--max-conntrack", "100000"];
 
 /// An agent that dies after a step of its handover, until this is dropped: a script, since an
 /// agent inherits our environment.
@@ -47,63 +48,101 @@ impl Drop for Dying {
     }
 }
 
-/// What is pinned is of the next layout, and nothing is left of the one before.
+/// What is pinned is of our layout, and nothing is left of another.
 fn assert_handed_over(pins: &PinDir) {
-    assert_eq!(layout(pins)[0], NEXT);
+    assert_eq!(layout(pins)[0], STATE_LAYOUT);
     let tables = tables(pins);
-    for (family, size) in [("V4", 48), ("V6", 72)] {
-        let before = format!("CONNTRACK_{family}");
-        assert!(!tables.contains_key(&before), "{before} is gone");
-        assert_eq!(tables[&format!("{before}-{NEXT}")].0, size);
+    for (map, size) in [
+        (FamilyMaps::V4.conntrack, 64),
+        (FamilyMaps::V6.conntrack, 128),
+    ] {
+        assert_eq!(tables[map.pin].0, size);
+        for other in [map.name.to_owned(), format!("{}-new", map.pin)] {
+            assert!(!tables.contains_key(&other), "{other} is gone");
+        }
     }
+    assert!(!tables.contains_key("CLOCK"), "nobody has to count");
+}
+
+/// How many connections there is room for.
+fn capacity(world: &World) -> u64 {
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    let tables = status["tables"].as_array().unwrap();
+    let table = tables.iter().find(|table| table["name"] == "conntrack_v4");
+    table.unwrap()["capacity"].as_u64().unwrap()
+}
+
+/// An agent takes over from `first`, with these flags, under traffic.
+fn takes_over(first: &Path, flags: &[&str]) -> Option<World> {
+    let mut world = World::of(first, &[])?;
+    let services = services(&world);
+    world.apply(&snapshot(&services));
+    let mut flows = Flows::open(&world.sandbox, &services);
+    let traffic = traffic(&world, &services);
+    some(&traffic);
+    let before = tables(&world.pins);
+    let mut world = hand_over_with(world, &binary(), flags);
+    flows.check();
+    some(&traffic);
+    assert_handed_over(&world.pins);
+    let after = tables(&world.pins);
+    for name in KEPT {
+        assert_eq!(before[name], after[name], "{name} is the same table");
+    }
+    let writes = world.writes(&snapshot(&services));
+    assert_eq!(writes, 0, "everything was right already");
+    flows.check();
+    flows.check_listed(&world);
+
+    // And the same once more.
+    let world = hand_over_with(world, &binary(), flags);
+    assert_eq!(tables(&world.pins), after);
+    flows.check();
+    some(&traffic);
+    end(traffic);
+    flows.check_listed(&world);
+    Some(world)
 }
 
 #[test]
 fn a_changed_layout_takes_over_under_traffic() {
-    let Some(next) = other_version("SHUNT_NEXT_BIN") else {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    let earlier = env::var_os("SHUNT_EARLIER_BIN").map(PathBuf::from);
-    for first in [earlier.unwrap_or_else(binary), binary()]
-        .iter()
-        .cycle()
-        .take(ROUNDS)
-    {
-        let Some(mut world) = World::of(first, &[]) else {
-            return;
-        };
-        let services = services(&world);
-        world.apply(&snapshot(&services));
-        let mut flows = Flows::open(&world.sandbox, &services);
-        let traffic = traffic(&world, &services);
-        some(&traffic);
-        let before = tables(&world.pins);
-        let mut world = hand_over(world, &next);
-        flows.check();
-        some(&traffic);
-        assert_handed_over(&world.pins);
-        let after = tables(&world.pins);
-        for (name, table) in after.iter().filter(|(name, _)| !name.ends_with("-4")) {
-            assert_eq!(before.get(name), Some(table), "{name} is the same table");
-        }
-        assert!(!after.contains_key("SEARCHES_V4"), "scratch has no pin");
-        let writes = world.writes(&snapshot(&services));
-        assert_eq!(writes, 0, "everything was right already");
-        flows.check();
-        flows.check_listed(&world);
-
-        // And the same layout after that.
-        let world = hand_over(world, &next);
-        flows.check();
-        some(&traffic);
-        end(traffic);
-        flows.check_listed(&world);
-    }
+    takes_over(&earlier, &[]);
 }
 
-/// A handover that ends after `step`, and agents that come after it: each takes over, or refuses.
-fn interrupted(step: &str, next: &Path, then: &[(&Path, bool)]) {
+#[test]
+fn a_table_of_another_size_takes_over_under_traffic() {
+    let Some(world) = takes_over(&binary(), &OTHER_SIZE) else {
+        return;
+    };
+    assert_eq!(capacity(&world), 100_000);
+    // And a smaller one.
+    let world = hand_over_with(world, &binary(), &["--max-conntrack", "20000"]);
+    assert_eq!(capacity(&world), 20_000);
+}
+
+#[test]
+fn a_table_that_would_be_too_small_keeps_its_size() {
     let Some(mut world) = World::new() else {
+        return;
+    };
+    let services = services(&world);
+    world.apply(&snapshot(&services));
+    let mut flows = Flows::open(&world.sandbox, &services);
+    let world = hand_over_with(world, &binary(), &["--max-conntrack", "4"]);
+    flows.check();
+    flows.check_listed(&world);
+    assert_eq!(capacity(&world), 65_536);
+    let log = world.agent.log();
+    assert!(log.contains("keeps its room for 65536"), "{log}");
+}
+
+/// A handover from `first` to an agent with these flags ends after `step`; others come after it: each
+/// takes over, or refuses.
+fn interrupted(first: &Path, flags: &[&str], step: &str, then: &[(&Path, bool)]) {
+    let Some(mut world) = World::of(first, &[]) else {
         return;
     };
     let services = services(&world);
@@ -117,8 +156,8 @@ fn interrupted(step: &str, next: &Path, then: &[(&Path, bool)]) {
         sandbox,
     } = world;
     agent.kill().unwrap();
-    let dying = Dying::after(step, next);
-    let died = try_start_agent_of(&dying.0, sandbox.node(), &pins);
+    let dying = Dying::after(step, &binary());
+    let died = try_start_agent_with(&dying.0, sandbox.node(), &pins, flags);
     assert!(died.is_err(), "it dies after {step}");
     // The programs go on without it, in whatever phase they are, and take new connections.
     flows.check();
@@ -127,16 +166,12 @@ fn interrupted(step: &str, next: &Path, then: &[(&Path, bool)]) {
     let mut last = None;
     for (agent, takes_over) in then {
         drop(last.take());
+        let started = try_start_agent_with(agent, sandbox.node(), &pins, flags);
         if *takes_over {
-            last = Some(start_agent_of(agent, sandbox.node(), &pins));
+            last = Some(started.unwrap());
         } else {
-            let refused = try_start_agent_of(agent, sandbox.node(), &pins)
-                .unwrap_err()
-                .to_string();
-            assert!(
-                refused.contains(&format!("have layout {NEXT}, not 3")),
-                "after {step}: {refused}"
-            );
+            let refused = started.unwrap_err().to_string();
+            assert!(refused.contains("have layout 4"), "after {step}: {refused}");
         }
         flows.check();
         later.check();
@@ -151,32 +186,45 @@ fn interrupted(step: &str, next: &Path, then: &[(&Path, bool)]) {
     end(traffic);
     flows.check_listed(&world);
     later.check_listed(&world);
+    // Nothing is to be done any more.
+    let world = hand_over(world, &binary());
+    flows.check();
+    later.check_listed(&world);
 }
 
 #[test]
 fn a_handover_that_ends_early_is_begun_again() {
-    let Some(next) = other_version("SHUNT_NEXT_BIN") else {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
     for step in ["begin", "swap", "copy", "drain"] {
-        interrupted(step, &next, &[(&next, true)]);
+        interrupted(&earlier, &[], step, &[(&binary(), true)]);
+    }
+}
+
+#[test]
+fn a_handover_to_another_size_that_ends_early_is_begun_again() {
+    for step in ["begin", "swap", "copy", "drain", "stamp"] {
+        interrupted(&binary(), &OTHER_SIZE, step, &[(&binary(), true)]);
     }
 }
 
 #[test]
 fn a_handover_that_ends_early_can_be_taken_back() {
-    let Some(next) = other_version("SHUNT_NEXT_BIN") else {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
     for step in ["swap", "drain"] {
-        interrupted(step, &next, &[(&binary(), true), (&next, true)]);
+        let then = [(earlier.as_path(), true), (&binary(), true)];
+        interrupted(&earlier, &[], step, &then);
     }
 }
 
 #[test]
 fn tables_that_were_handed_over_are_refused_by_the_version_before() {
-    let Some(next) = other_version("SHUNT_NEXT_BIN") else {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    interrupted("stamp", &next, &[(&binary(), false), (&next, true)]);
+    let then = [(earlier.as_path(), false), (&binary(), true)];
+    interrupted(&earlier, &[], "stamp", &then);
 }

@@ -164,7 +164,7 @@ fn conntrack_shows_connections_and_how_far_they_are() {
 
     open.close().unwrap();
     wait_until("the connection is closed", SOON, || {
-        (connections(&world).first()?["state"] == "CLOSED").then_some(())
+        (connections(&world).first()?["state"] == "TIME_WAIT").then_some(())
     })
     .unwrap();
 
@@ -175,11 +175,11 @@ fn conntrack_shows_connections_and_how_far_they_are() {
         .enter(|| service.external_ip().flow().unwrap());
     flow.ask(REQUEST).unwrap();
     let rows = connections(&world);
-    let assured = rows.iter().filter(|row| row["state"] == "ASSURED");
-    let assured: Vec<_> = assured.collect();
-    assert_eq!(assured.len(), 1, "{rows:?}");
-    assert_eq!(assured[0]["client"]["port"], flow.client().port());
-    assert_eq!(assured[0]["frontend"]["ip"], "203.0.113.7");
+    let replied = rows.iter().filter(|row| row["state"] == "REPLIED");
+    let replied: Vec<_> = replied.collect();
+    assert_eq!(replied.len(), 1, "{rows:?}");
+    assert_eq!(replied[0]["client"]["port"], flow.client().port());
+    assert_eq!(replied[0]["frontend"]["ip"], "203.0.113.7");
     let table = world.shunt(&["conntrack"]).clean();
     let expected = format!("{}", flow.client());
     assert!(

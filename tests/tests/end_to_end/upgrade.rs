@@ -11,17 +11,23 @@ use std::{
 };
 
 use aya::maps::{Array, Map, MapData, MapInfo, PerCpuArray};
-use shunt_common::Counter;
+use shunt_common::{Counter, registry::STATE_LAYOUT};
 use shunt_tests::{Continuous, PinDir, Transport};
 
 use crate::{
     flows::Flows,
     pinned,
     service::Service,
-    world::{REQUEST, World, binary, resync_with, start_agent_of, try_start_agent_of},
+    world::{
+        REQUEST, World, binary, resync_with, start_agent_of, try_start_agent_of,
+        try_start_agent_with,
+    },
 };
 
 const SOON: Duration = Duration::from_secs(10);
+
+/// Some tables of state that are laid out as they always were.
+pub(crate) const KEPT: [&str; 4] = ["FRONTENDS_V4", "CELLS_V6", "BACKENDS_V4", "NODE_V6"];
 
 /// The names of the maps that agents pin which know of no scratch.
 const SCRATCH: [&str; 3] = ["SEARCHES_V4", "ARRIVALS_V6", "LOOKUPS"];
@@ -60,13 +66,19 @@ pub(crate) fn snapshot([tcp, udp]: &[Service; 2]) -> String {
 /// The same world with another agent in the place of the one that is killed.
 #[must_use]
 pub(crate) fn hand_over(world: World, to: &Path) -> World {
+    hand_over_with(world, to, &[])
+}
+
+/// As [`hand_over`], to an agent with further flags.
+#[must_use]
+pub(crate) fn hand_over_with(world: World, to: &Path, flags: &[&str]) -> World {
     let World {
         agent,
         pins,
         sandbox,
     } = world;
     agent.kill().unwrap();
-    let agent = start_agent_of(to, sandbox.node(), &pins);
+    let agent = try_start_agent_with(to, sandbox.node(), &pins, flags).unwrap();
     World {
         agent,
         pins,
@@ -133,7 +145,7 @@ pub(crate) fn some(traffic: &[Continuous]) {
 }
 
 #[test]
-fn the_earlier_version_hands_over_and_takes_back() {
+fn the_earlier_version_hands_over() {
     let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
@@ -157,10 +169,14 @@ fn the_earlier_version_hands_over_and_takes_back() {
     for name in SCRATCH {
         assert!(!after.contains_key(name), "{name} is nobody's any more");
     }
-    for (name, table) in &after {
-        assert_eq!(before.get(name), Some(table), "{name} is the same table");
+    for name in KEPT {
+        assert_eq!(before[name], after[name], "{name} is the same table");
     }
-    assert_eq!(layout(&world.pins), stamp, "state is laid out as it was");
+    assert_eq!(
+        layout(&world.pins),
+        [STATE_LAYOUT, stamp[1]],
+        "state is laid out as ours is"
+    );
     assert!(requests(&world) >= packets, "counters go on");
     for _ in 0..2 {
         let writes = world.writes(&snapshot(&services));
@@ -170,11 +186,7 @@ fn the_earlier_version_hands_over_and_takes_back() {
     flows.check_listed(&world);
     some(&traffic);
 
-    // Back, and forth again.
-    let mut world = hand_over(world, &earlier);
-    flows.check();
-    assert_eq!(world.writes(&snapshot(&services)), 0, "it finds its own");
-    some(&traffic);
+    // And the same layout after that.
     let world = hand_over(world, &binary());
     flows.check();
     some(&traffic);
@@ -280,7 +292,7 @@ fn an_earlier_version_refuses_tables_that_it_did_not_begin() {
         .to_string();
     let advice = format!("`shunt cleanup --pin-dir {}`", pins.path().display());
     assert!(
-        refused.contains("have layout 3/0000000000000000, not 3/") && refused.contains(&advice),
+        refused.contains("have layout 4/0000000000000000, not 3/") && refused.contains(&advice),
         "{refused}"
     );
     assert_eq!(pinned::links(&pins), before, "nothing is touched");

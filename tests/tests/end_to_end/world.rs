@@ -168,7 +168,8 @@ pub(crate) fn try_start_agent_of(binary: &Path, node: &Namespace, pins: &PinDir)
     try_start_agent_with(binary, node, pins, &[])
 }
 
-fn try_start_agent_with(
+/// As [`try_start_agent_of`], with further flags.
+pub(crate) fn try_start_agent_with(
     binary: &Path,
     node: &Namespace,
     pins: &PinDir,

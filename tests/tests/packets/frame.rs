@@ -133,8 +133,8 @@ impl<A: Address> Packet<A> {
     pub(crate) fn answer(&self) -> Self {
         Self {
             transport: match self.transport {
-                Transport::TcpSyn
-                | Transport::TcpSynAck
+                Transport::TcpSyn => Transport::TcpSynAck,
+                Transport::TcpSynAck
                 | Transport::TcpAck
                 | Transport::TcpFin
                 | Transport::TcpRst => Transport::TcpAck,
@@ -219,8 +219,9 @@ impl<A: Address> Packet<A> {
         };
         let mut bytes = match self.transport {
             Transport::TcpSyn => tcp(1000, |header| header.syn = true),
-            Transport::TcpSynAck => tcp(1000, |header| {
-                (header.syn, header.ack, header.acknowledgment_number) = (true, true, 77);
+            // What it begins with is what the others acknowledge.
+            Transport::TcpSynAck => tcp(76, |header| {
+                (header.syn, header.ack, header.acknowledgment_number) = (true, true, 1001);
             }),
             Transport::TcpAck => tcp(1001, |header| {
                 (header.ack, header.acknowledgment_number) = (true, 77);

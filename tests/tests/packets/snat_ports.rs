@@ -22,7 +22,8 @@ fn node_with_ports(count: u16) -> Node {
     Node::with(ports, [resync(&[&remote(&[3])]).as_str()])
 }
 
-/// Opens a connection and gives the source port that the backend sees; `None` if it is dropped.
+/// Opens a connection, which both sides acknowledge, and gives the source port that the backend sees;
+/// `None` if it is dropped.
 pub(crate) fn open(node: &mut Node, client: Endpoint) -> Option<u16> {
     let syn = Packet::new(Transport::TcpSyn, client, NODE_PORT);
     match node.ingress(&syn.frame()) {
@@ -30,6 +31,9 @@ pub(crate) fn open(node: &mut Node, client: Endpoint) -> Option<u16> {
         sent => {
             let (address, port): Endpoint = seen(&sent);
             assert_eq!(address, NODE);
+            let answer = Packet::new(Transport::TcpSynAck, BACKEND, (NODE, port));
+            node.ingress(&answer.frame());
+            node.ingress(&syn.with(Transport::TcpAck).frame());
             Some(port)
         }
     }
