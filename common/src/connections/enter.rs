@@ -1,7 +1,7 @@
 //! Entering a connection: the reply half first, so that no packet goes out whose reply would not be
 //! understood, and which of two connections has a tuple is decided before either is used.
 
-use crate::{Sum, Tuple};
+use crate::{Sum, TCP, Tuple};
 
 use super::{
     Claim, Facts, Hints, Key, Link, Memory, Meta, Role, Slot, Table, Times, Wide,
@@ -21,6 +21,8 @@ pub struct Connection<F: Wide> {
     pub backend: u32,
     /// The service's index.
     pub service: u32,
+    /// TCP: the sequence number of the SYN.
+    pub sequence: u32,
     /// The backend's generation.
     pub generation: u16,
     /// [`Meta::OPENED`], if it is so.
@@ -55,6 +57,7 @@ impl<F: Wide> Connection<F> {
             reply: Key::new(&translated.reversed(), protocol, Role::Reply),
             backend: 0,
             service: 0,
+            sequence: 0,
             generation: 0,
             seen: 0,
         }
@@ -82,6 +85,15 @@ impl<F: Wide> Connection<F> {
     #[inline(always)]
     pub const fn set_source_port(&mut self, port: u16) {
         self.reply.ports = self.reply.ports & 0xffff | (port as u32) << 16;
+    }
+
+    /// What the reply half's facts begin with.
+    #[inline(always)]
+    const fn mark(&self, now: u32) -> u32 {
+        match self.reply.protocol() {
+            TCP => self.sequence,
+            _ => now,
+        }
     }
 
     /// Whether the client's packets go on from its own address and port.
@@ -129,7 +141,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             &new.reply,
             &new.forward,
             Link::new(forward.index, forward.meta.version(), new.generation),
-            Facts::of_reply(now, new.service),
+            Facts::of_reply(new.mark(now), new.service),
             now,
         );
         let pending = claim.meta.pending(

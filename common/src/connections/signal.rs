@@ -1,7 +1,7 @@
 //! What a packet says of its connection.
 
-/// What a packet says of its connection, as a number: what it is in the lower half, and the
-/// acknowledgment number in the upper one, host order.
+/// What a packet says of its connection, as a number: what it is in the lower half, and a number of
+/// its header in the upper one, host order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal(pub u64);
 
@@ -14,12 +14,18 @@ const RESET: u64 = 16;
 impl Signal {
     /// Nothing but that it came. SCTP: anything that follows the handshake's cookie too.
     pub const DATA: Self = Self(0);
-    /// It begins a connection: SYN without ACK, INIT.
+    /// It begins a connection: INIT.
     pub const OPEN: Self = Self(OPEN);
     /// It ends this side.
     pub const FIN: Self = Self(FIN);
     /// It ends the connection.
     pub const RESET: Self = Self(RESET);
+
+    /// It begins a connection: SYN without ACK, with this sequence number, host order.
+    #[inline(always)]
+    pub const fn open(sequence: u32) -> Self {
+        Self(OPEN | (sequence as u64) << 32)
+    }
 
     /// It answers an [`Self::OPEN`]: SYN-ACK, INIT ACK. With the number that acknowledges it
     /// (TCP), host order.
@@ -77,7 +83,7 @@ impl Signal {
         self.0 & ACKNOWLEDGE != 0 && self.number() == number
     }
 
-    /// The acknowledgment number; 0 where there is none.
+    /// The acknowledgment number, or a SYN's sequence number; 0 where there is none.
     #[inline(always)]
     pub const fn number(self) -> u32 {
         (self.0 >> 32) as u32

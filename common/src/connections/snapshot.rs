@@ -75,6 +75,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
                 generation: Link(slot.load(place::LINK)).generation(),
                 backend: facts.backend(),
                 service: facts.service(),
+                sequence: 0,
             },
             forward: seen(&pair.forward),
             reply: seen(&pair.reply),

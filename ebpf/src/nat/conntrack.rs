@@ -171,7 +171,8 @@ pub(crate) fn is_mistaken<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
     if !may_be_mistaken(half) || packet.is_error() {
         return false;
     }
-    if packet.signal.answers() || packet.signal.resets() {
+    // Both may send a SYN (RFC 9293 section 3.5).
+    if packet.signal.answers() || packet.signal.opens() || packet.signal.resets() {
         return false;
     }
     F::connections().mistake(*half);

@@ -1,6 +1,6 @@
 //! Creation of a connection.
 
-use shunt_common::{Address as _, Backend, Counter, Tuple, connections::Room};
+use shunt_common::{Address as _, Backend, Counter, TCP, Tuple, connections::Room};
 
 use crate::{
     maps::{
@@ -45,17 +45,21 @@ pub(crate) fn create<F: Open>(
 /// tuple through a frontend: then this one goes on from another source port. Gives whether it does.
 #[inline(always)]
 pub(crate) fn create_direct<F: Open>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
-    if !packet.signal.opens() {
+    if packet.protocol != TCP || !packet.signal.opens() {
         return false;
     }
     let Some(half) = conntrack::find(packet, Wanted::Answer) else {
         return false;
     };
     let table = F::connections();
-    let is_open = table
-        .pair(half)
-        .is_some_and(|pair| table.room(&pair, now()) > Room::Over);
-    if !is_open {
+    let Some(pair) = table.pair(half) else {
+        return false;
+    };
+    // A packet may pass more than one hook: this is the connection's own SYN, translated.
+    if table.may_have_begun_with(&pair, packet.signal.number()) {
+        return false;
+    }
+    if table.room(&pair, now()) <= Room::Over {
         conntrack::forget::<F>(&half);
         return false;
     }

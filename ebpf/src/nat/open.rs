@@ -86,6 +86,7 @@ pub(crate) fn open<F: Open>(
     new.backend = destination.backend;
     new.generation = destination.generation;
     new.service = 0;
+    new.sequence = packet.signal.number();
     opening.ports = SNAT_PORTS.load().probes(&client.source, client.source_port);
     opening.keeps_port = keeps_port.into();
     match F::enter(opening) {

@@ -87,7 +87,7 @@ impl Segment for TcpHeader {
             return Signal::RESET;
         }
         match self.flags & (TCP_SYN | TCP_ACK) {
-            TCP_SYN => return Signal::OPEN,
+            TCP_SYN => return Signal::open(u32::from_be(self.sequence)),
             0 if self.flags & TCP_FIN != 0 => return Signal::FIN,
             0 => return Signal::DATA,
             TCP_ACK => {}

@@ -64,7 +64,7 @@ fn a_tcp_connection_outlives_its_backend_in_the_list() {
         node.ingress(&segment.frame()),
         Verdict::Pass(segment.to(backend(3)).frame())
     );
-    let reply = Packet::new(Transport::TcpAck, backend(3), client(1000));
+    let reply = Packet::new(Transport::TcpSynAck, backend(3), client(1000));
     assert_eq!(
         node.egress(&reply.frame()),
         Verdict::Pass(reply.from(FRONTEND).frame())
@@ -136,35 +136,34 @@ fn a_client_port_in_use_at_two_frontends_of_a_backend_is_two_connections_there()
 }
 
 #[test]
-fn a_client_port_is_kept_at_one_frontend_after_the_other() {
+fn a_client_port_that_a_backend_may_hold_is_used_again_at_the_same_frontend_alone() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
     let external = ([203, 0, 113, 7], 80);
-    for (round, frontend) in [FRONTEND, external, FRONTEND, external]
-        .into_iter()
-        .enumerate()
-    {
-        let request = Packet::new(Transport::TcpSyn, client(1000), frontend);
-        let at_backend = request.to(backend(3));
-        assert_eq!(
-            node.ingress(&request.frame()),
-            Verdict::Pass(at_backend.frame())
-        );
+    let mut connect = |node: &mut Node, frontend| {
+        let syn = Packet::new(Transport::TcpSyn, client(1000), frontend);
+        let at_backend = syn.from(seen(&node.ingress(&syn.frame()))).to(backend(3));
         let reply = at_backend.answer();
-        assert_eq!(
-            node.egress(&reply.frame()),
-            Verdict::Pass(reply.from(frontend).frame())
-        );
-        // Ended by the client alone, or by both sides.
-        if round % 2 == 0 {
-            let reset = request.with(Transport::TcpRst);
-            node.ingress(&reset.frame()).passed();
-        } else {
-            let fin = request.with(Transport::TcpFin);
-            node.ingress(&fin.frame()).passed();
-            node.egress(&reply.with(Transport::TcpFin).frame()).passed();
-        }
-    }
+        let restored = reply.from(frontend).to(client(1000));
+        assert_eq!(node.egress(&reply.frame()), Verdict::Pass(restored.frame()));
+        node.ingress(&syn.with(Transport::TcpAck).frame()).passed();
+        node.ingress(&syn.with(Transport::TcpFin).frame()).passed();
+        node.egress(&reply.with(Transport::TcpFin).frame()).passed();
+        at_backend.source.1
+    };
+    assert_eq!(connect(&mut node, FRONTEND), 1000);
+    assert_eq!(
+        connect(&mut node, FRONTEND),
+        1000,
+        "the client sees to that"
+    );
+    assert_ne!(
+        connect(&mut node, external),
+        1000,
+        "its timestamps begin anew"
+    );
+    node.pass(61);
+    assert_eq!(connect(&mut node, external), 1000, "TIME-WAIT is over");
 }
 
 #[test]

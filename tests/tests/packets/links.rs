@@ -184,7 +184,9 @@ fn a_super_packet_may_be_longer_than_its_way_takes_if_its_segments_are_not() {
 fn super_packet<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     let first = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 40_000), (A::NODE, 30080));
-    let seen_as = open_transit(&mut node, &first).source;
+    let at_backend = open_transit(&mut node, &first);
+    let seen_as = at_backend.source;
+    node.ingress(&at_backend.answer().frame());
     let request = first.with(Transport::TcpAck).of_payload(3000);
     let reply = request.from(seen_as).to((A::REMOTE, 8080)).answer();
     let ways = [
