@@ -8,6 +8,7 @@ mod ack;
 mod agent;
 mod client;
 mod continuous;
+mod delay_line;
 pub mod interrupt;
 mod namespace;
 pub mod passing;
@@ -21,6 +22,7 @@ mod server;
 mod socket_path;
 mod table;
 mod tally;
+mod tun;
 mod wait;
 
 pub use self::{
@@ -28,6 +30,7 @@ pub use self::{
     agent::Agent,
     client::{Answer, Connection, Failure, Flow, Target, Transport},
     continuous::{Continuous, Sample},
+    delay_line::DelayLine,
     namespace::{Namespace, is_root},
     pin_dir::PinDir,
     process::run,
@@ -36,5 +39,6 @@ pub use self::{
     socket_path::SocketPath,
     table::{Table, bytes_text, duration_text},
     tally::{ForeignSources, Share, Tally},
+    tun::Tun,
     wait::wait_until,
 };
