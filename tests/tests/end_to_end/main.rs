@@ -30,6 +30,7 @@ mod ports;
 mod redirect;
 mod restart;
 mod service;
+mod siege;
 mod snat;
 mod translation;
 mod tun;
