@@ -12,7 +12,8 @@ use shunt_datapath::{Families, TableSizes};
 use super::{
     feeder::Feeder,
     node::{self, Node, SERVICE_PORT, Size},
-    opened, programs,
+    opened::{self, Programs as _},
+    programs,
     traffic::{Family, Peer, Traffic, Transport},
 };
 use crate::{
