@@ -7,7 +7,7 @@
 //! subtracted: a figure is what the program costs over the empty one.
 
 mod against;
-mod clock;
+pub(crate) mod clock;
 mod established;
 mod feeder;
 mod flows;
