@@ -6,10 +6,12 @@
 
 mod ack;
 mod agent;
+mod binary;
 mod client;
 mod continuous;
 mod delay_line;
 pub mod interrupt;
+mod length;
 mod namespace;
 pub mod passing;
 mod payload;
@@ -28,9 +30,11 @@ mod wait;
 pub use self::{
     ack::Ack,
     agent::Agent,
+    binary::agent_binary,
     client::{Answer, Connection, Failure, Flow, Target, Transport},
     continuous::{Continuous, Sample},
     delay_line::DelayLine,
+    length::by_length,
     namespace::{Namespace, is_root},
     pin_dir::PinDir,
     process::run,

@@ -30,7 +30,6 @@ mod ports;
 mod redirect;
 mod restart;
 mod service;
-mod siege;
 mod snat;
 mod translation;
 mod tun;

@@ -1,4 +1,5 @@
-//! The siege of `cargo xtask siege`, for some seconds.
+//! The siege of `cargo xtask siege`, for some seconds. A test program of its own, so that no other
+//! test runs beside it.
 
 use std::{
     fs,
@@ -11,19 +12,21 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use shunt_tests::{is_root, wait_until};
-
-use crate::world::binary;
+use shunt_tests::{agent_binary, by_length, is_root, wait_until};
 
 /// The sieges of this file wait for each other: one takes a good part of the machine.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// Seconds, and packets a second of all floods.
+const SHORT: [&str; 2] = ["6", "5000"];
+const LONG: [&str; 2] = ["300", "100000"];
 
 /// How long a siege that was stopped may take to clean up.
 const END: Duration = Duration::from_secs(20);
 
 fn siege(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_siege"));
-    command.arg("--agent").arg(binary()).args(arguments);
+    command.arg("--agent").arg(agent_binary()).args(arguments);
     command
 }
 
@@ -58,12 +61,14 @@ fn every_client_is_served(arguments: &[&str]) {
 
 #[test]
 fn honest_clients_are_served_in_a_siege() {
-    every_client_is_served(&["--seconds", "6", "--rate", "5000"]);
+    let [seconds, rate] = by_length(SHORT, LONG);
+    every_client_is_served(&["--seconds", seconds, "--rate", rate]);
 }
 
 #[test]
 fn honest_clients_are_served_in_a_siege_of_ipv6() {
-    every_client_is_served(&["--ipv6", "--seconds", "6", "--rate", "5000"]);
+    let [seconds, rate] = by_length(SHORT, LONG);
+    every_client_is_served(&["--ipv6", "--seconds", seconds, "--rate", rate]);
 }
 
 #[test]
