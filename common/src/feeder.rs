@@ -45,6 +45,34 @@ pub struct Plan {
     pub transport: [u64; 2],
 }
 
+/// How many flows each client has, by its ports: a power of two.
+pub const FLOWS_PER_CLIENT: u32 = 4096;
+
+/// A client's first port.
+pub const FIRST_PORT: u32 = 20_480;
+
+/// A flow as the *floor* looks it up, a program that does as little as a translation can: the
+/// words of an IPv4 packet as they are in it. The kernel compares 8 bytes at a time, so each of these
+/// is written by one store.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// Source and destination address.
+    pub addresses: u64,
+    /// Source and destination port, and above them the protocol's number.
+    pub rest: u64,
+}
+
+/// Where the floor sends a flow, as it is to be in the packet.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    /// The destination's address.
+    pub address: u32,
+    /// Its port; the upper half is 0.
+    pub port: u32,
+}
+
 /// Ethernet, IPv4, TCP; or another transport header with as many bytes of its payload.
 pub const LENGTH_V4: usize = 14 + 20 + 20;
 /// The same with IPv6.

@@ -8,6 +8,8 @@
 
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
+mod floor;
+
 use aya_ebpf::{
     bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC, bpf_adj_room_mode::BPF_ADJ_ROOM_MAC},
     btf_maps::{Array, ProgramArray},
@@ -15,14 +17,8 @@ use aya_ebpf::{
     macros::{btf_map, classifier},
     programs::TcContext,
 };
-use shunt_common::feeder::{LENGTH_V4, LENGTH_V6, Plan};
+use shunt_common::feeder::{FIRST_PORT, FLOWS_PER_CLIENT, LENGTH_V4, LENGTH_V6, Plan};
 use shunt_object as _;
-
-/// How many flows each client has, by its ports: a power of two.
-const FLOWS_PER_CLIENT: u32 = 4096;
-
-/// A client's first port.
-const FIRST_PORT: u32 = 20_480;
 
 /// What is fed.
 #[btf_map]

@@ -37,6 +37,12 @@ pub(crate) struct Options {
     /// The object with the programs that feed others
     #[arg(long, value_name = "PATH")]
     pub feeder: PathBuf,
+    /// The agent of an earlier revision, to take turns with
+    #[arg(long, value_name = "PATH", requires = "against")]
+    pub earlier: Option<PathBuf>,
+    /// What that revision is called
+    #[arg(long, value_name = "REV", requires = "earlier")]
+    pub against: Option<String>,
     /// Where results.json, results.md and the charts go
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     output: PathBuf,
@@ -128,6 +134,14 @@ impl Bench {
             || only
                 .iter()
                 .any(|text| name.contains(text.as_str()) || text.starts_with(name))
+    }
+
+    /// Whether this study is wanted, and no other of its suite.
+    pub(crate) fn wants_only(&self, name: &str) -> bool {
+        let only = &self.options.only;
+        let suite = name.split('/').next().unwrap_or(name);
+        let of_suite = only.iter().filter(|text| text.starts_with(suite));
+        !only.is_empty() && only.iter().any(|text| name == text) && of_suite.count() == 1
     }
 
     /// How many rounds there are to be: fewer if the run is to be quick.

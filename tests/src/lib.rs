@@ -6,9 +6,12 @@
 
 mod ack;
 mod agent;
+mod binary;
 mod client;
 mod continuous;
+mod delay_line;
 pub mod interrupt;
+mod length;
 mod namespace;
 pub mod passing;
 mod payload;
@@ -21,13 +24,17 @@ mod server;
 mod socket_path;
 mod table;
 mod tally;
+mod tun;
 mod wait;
 
 pub use self::{
     ack::Ack,
     agent::Agent,
+    binary::agent_binary,
     client::{Answer, Connection, Failure, Flow, Target, Transport},
     continuous::{Continuous, Sample},
+    delay_line::DelayLine,
+    length::by_length,
     namespace::{Namespace, is_root},
     pin_dir::PinDir,
     process::run,
@@ -36,5 +43,6 @@ pub use self::{
     socket_path::SocketPath,
     table::{Table, bytes_text, duration_text},
     tally::{ForeignSources, Share, Tally},
+    tun::Tun,
     wait::wait_until,
 };

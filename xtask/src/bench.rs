@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, anyhow};
 
 use shunt_toolchain::Toolchain;
 
-use crate::{build, process, setup, workspace};
+use crate::{build, process, revision, setup, workspace};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Put the results into docs/bench.md
     #[arg(long)]
     update_docs: bool,
+    /// An earlier revision, whose programs take turns with these on the same packets
+    #[arg(long, value_name = "REV")]
+    against: Option<String>,
     /// Further arguments for the bench; `-- --help` lists them
     #[arg(last = true)]
     rest: Vec<String>,
@@ -40,11 +43,23 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         quick,
         suite,
         update_docs,
+        against,
         rest,
     } = args;
     workspace::require_root("cargo xtask bench")?;
     setup::ensure(setup::Needs::Bench)?;
     let root = workspace::root()?;
+    let earlier = match against {
+        Some(name) => {
+            let revision = revision::resolve(&root, name)?;
+            let agent = revision::agent(&root, &revision)?;
+            Some((
+                name,
+                agent.context("git does not have the revision's files")?,
+            ))
+        }
+        None => None,
+    };
     let agent = build::released_agent(&root)?;
     let messages = process::output(
         workspace::cargo(&root)
@@ -69,6 +84,17 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         .arg("--output")
         .arg(output)
         .args(quick.then_some("--quick"));
+    if let Some((name, agent)) = earlier {
+        command
+            .arg("--against")
+            .arg(name)
+            .arg("--earlier")
+            .arg(agent);
+        // What else is measured has no part of the other revision.
+        if suite.is_empty() && rest.is_empty() {
+            command.args(["--suite", "packets", "--only", "packets/against"]);
+        }
+    }
     for suite in suite {
         let name = match suite {
             Suite::Packets => "packets",

@@ -18,6 +18,7 @@ mod revision;
 mod run;
 mod seed;
 mod setup;
+mod siege;
 mod test;
 mod workspace;
 
@@ -43,6 +44,9 @@ enum Command {
     Test(test::Args),
     /// Measures, and compares with kube-proxy's rules (needs root)
     Bench(bench::Args),
+    /// Besieges the agent in network namespaces: floods and failures against honest clients (needs
+    /// root)
+    Siege(siege::Args),
     /// Runs the fuzz tests for longer
     Fuzz(fuzz::Args),
     /// Checks the licences, sources and versions of the dependencies
@@ -68,6 +72,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Load(args) => load::main(&args),
         Command::Test(args) => test::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Siege(args) => siege::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
         Command::Deny => deny::main(),
     }

@@ -61,6 +61,19 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
     Ok(Some(agent))
 }
 
+/// The full id of the commit that a name, a tag or an abbreviation stands for.
+pub(crate) fn resolve(root: &Path, name: &str) -> Result<String> {
+    let commit = format!("{name}^{{commit}}");
+    process::output(git(root).args([
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        &commit,
+    ]))
+    .with_context(|| format!("there is no revision {name}"))
+}
+
 /// Whether the repository has the commit: a shallow clone may not.
 fn is_known(root: &Path, revision: &str) -> bool {
     process::output(git(root).args(["cat-file", "-t", revision])).is_ok_and(|kind| kind == "commit")

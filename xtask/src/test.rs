@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// Only what needs no root: no packets, no namespaces
     #[arg(long)]
     quick: bool,
+    /// With the full forms of the tests that have short ones: sieges of minutes, a million packets
+    #[arg(long, conflicts_with = "quick")]
+    long: bool,
     /// On a kernel of this version, such as 6.1, in a machine of qemu's: the packet tests and some
     /// of the end-to-end tests. May be given more than once; needs Debian's archive, and is slow
     /// without `/dev/kvm`
@@ -38,6 +41,7 @@ const REDIRECT: [&str; 4] = ["changes::", "dual_stack::", "path_mtu::", "transla
 pub(crate) fn main(args: &Args) -> Result<()> {
     let Args {
         quick,
+        long,
         kernel,
         rest,
     } = args;
@@ -55,6 +59,9 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     let agent = workspace::output("debug")?.join("shunt");
     let mut test = workspace::cargo(&root);
     test.arg("test");
+    if *long {
+        test.env("SHUNT_LONG", "1");
+    }
     if *quick {
         setup::ensure(setup::Needs::Build)?;
         test.args(QUICK.iter().flat_map(|package| ["--package", package]));

@@ -10,7 +10,7 @@ use nix::{
 };
 
 /// The time that this thread has run: what others of the machine do meanwhile does not count.
-pub(super) fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -25,7 +25,7 @@ pub(super) fn thread_time() -> Duration {
 /// # Errors
 ///
 /// If the kernel refuses.
-pub(super) fn stay_on_this_processor() -> Result<()> {
+pub(crate) fn stay_on_this_processor() -> Result<()> {
     // SAFETY: the call takes nothing.
     let processor = unsafe { libc::sched_getcpu() };
     let mut set = CpuSet::new();

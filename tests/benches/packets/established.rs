@@ -1,15 +1,19 @@
 //! Packets of one open connection, each way.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    net::{IpAddr, SocketAddrV4},
+};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use aya::programs::ProgramFd;
 use shunt_datapath::{Families, TableSizes};
 
 use super::{
     feeder::Feeder,
-    node::{Node, Size},
-    opened, programs,
+    node::{self, Node, SERVICE_PORT, Size},
+    opened::{self, Programs as _},
+    programs,
     traffic::{Family, Peer, Traffic, Transport},
 };
 use crate::{
@@ -21,10 +25,11 @@ const NAME: &str = "packets/established";
 
 pub(super) const EMPTY: &str = "empty, bare";
 const TRIVIAL: &str = "trivial";
+const FLOOR: &str = "floor";
 
-/// How much more than the trivial program, in runs of an empty one.
-const REQUEST_LIMIT: f64 = 3.2;
-const REPLY_LIMIT: f64 = 2.2;
+/// How much more than the floor.
+const REQUEST_LIMIT: f64 = 1.35;
+const REPLY_LIMIT: f64 = 1.25;
 
 /// Runs the study.
 ///
@@ -51,11 +56,21 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     };
 
     let tcp = Traffic::new(Family::V4, Transport::TcpAck, Peer::Services);
+    let ends = [
+        node::client(Family::V4),
+        node::peer(Family::V4, Peer::Services),
+    ];
+    let [IpAddr::V4(client), IpAddr::V4(service)] = ends else {
+        bail!("an IPv4 address is none");
+    };
+    let service = SocketAddrV4::new(service, SERVICE_PORT);
+    let floor = feeder.borrow_mut().floor(client, service)?;
     let mut study = Study::new(NAME, "ns a packet over the empty program", Better::Lower)
         .rounds(bench.rounds(15, 7))
         .subject(EMPTY, || Ok(sample([("", feeder.borrow_mut().bare()?)])))
         .subject("empty, fed", || opened::cost(feeder, &tcp, &empty))
-        .subject(TRIVIAL, || opened::cost(feeder, &tcp, &trivial));
+        .subject(TRIVIAL, || opened::cost(feeder, &tcp, &trivial))
+        .subject(FLOOR, || opened::cost(feeder, &tcp, &floor));
     for (family, transport, name) in [
         (
             Family::V4,
@@ -86,19 +101,13 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
             .subject(name[0], move || opened::cost(feeder, &request, ingress))
             .subject(name[1], move || opened::cost(feeder, &reply, egress));
     }
-    let over_trivial = |subject: &'static str, limit| {
-        Bound::new(
-            format!("{subject} over the trivial program, in empty ones"),
-            Limit::AtMost(limit),
-            move |round| {
-                let over = round.get(subject, "")? - round.get(TRIVIAL, "")?;
-                Some(over / round.get(EMPTY, "")?)
-            },
-        )
+    let over_floor = |subject: &'static str, limit| {
+        let label = format!("{subject} over the floor");
+        Bound::ratio(label, subject, FLOOR, "", Limit::AtMost(limit))
     };
     bench.study(
         study
-            .bound(over_trivial("v4 tcp request", REQUEST_LIMIT))
-            .bound(over_trivial("v4 tcp reply", REPLY_LIMIT)),
+            .bound(over_floor("v4 tcp request", REQUEST_LIMIT))
+            .bound(over_floor("v4 tcp reply", REPLY_LIMIT)),
     )
 }

@@ -1,14 +1,19 @@
 //! Runs a program on one packet after the other, as a plan says.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddrV4},
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use aya::{
     Ebpf,
-    maps::{Array, MapData, ProgramArray},
+    maps::{Array, HashMap, MapData, ProgramArray},
     programs::{ProgramFd, SchedClassifier, TestRun as _, TestRunOptions},
 };
-use shunt_common::feeder::Plan;
+use shunt_common::feeder::{FIRST_PORT, Floor, Flow, Plan};
 
 use super::{clock::thread_time, traffic::Traffic};
 
@@ -26,6 +31,7 @@ pub(super) struct Feeder {
     fed: ProgramArray<MapData>,
     empty: ProgramFd,
     trivial: ProgramFd,
+    floor: ProgramFd,
 }
 
 /// The plan, as aya takes values.
@@ -35,6 +41,22 @@ struct SharedPlan(Plan);
 
 // SAFETY: words without padding.
 unsafe impl aya::Pod for SharedPlan {}
+
+/// A flow, as aya takes keys.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct SharedFlow(Flow);
+
+// SAFETY: words without padding.
+unsafe impl aya::Pod for SharedFlow {}
+
+/// Where it goes, as aya takes values.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct SharedFloor(Floor);
+
+// SAFETY: words without padding.
+unsafe impl aya::Pod for SharedFloor {}
 
 impl Feeder {
     /// Loads the object at `path`.
@@ -55,13 +77,14 @@ impl Feeder {
         };
         load("feed_v4")?;
         load("feed_v6")?;
-        let (empty, trivial) = (load("empty")?, load("trivial")?);
+        let (empty, trivial, floor) = (load("empty")?, load("trivial")?, load("floor")?);
         let mut take = |name| ebpf.take_map(name).context("the feeder lacks a table");
         Ok(Self {
             plan: take("PLAN")?.try_into()?,
             fed: take("FED")?.try_into()?,
             empty,
             trivial,
+            floor,
             ebpf,
         })
     }
@@ -74,6 +97,33 @@ impl Feeder {
     /// The least program that rewrites a packet.
     pub(super) const fn trivial(&self) -> &ProgramFd {
         &self.trivial
+    }
+
+    /// The program that looks a flow up and translates it, and does nothing else. Its table has one
+    /// flow, over TCP from the client's first port.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses the entry.
+    pub(super) fn floor(&mut self, client: Ipv4Addr, service: SocketAddrV4) -> Result<ProgramFd> {
+        let word = |high: u16, low: u16| {
+            let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+            u32::from_ne_bytes([a, b, c, d])
+        };
+        let address = |address: Ipv4Addr| u32::from_ne_bytes(address.octets());
+        let flow = Flow {
+            addresses: u64::from(address(client)) | u64::from(address(*service.ip())) << 32,
+            rest: u64::from(word(FIRST_PORT as u16, service.port())) | 6 << 32,
+        };
+        let floor = Floor {
+            address: address(Ipv4Addr::new(10, 1, 1, 3)),
+            port: u16::from_ne_bytes(8080_u16.to_be_bytes()).into(),
+        };
+        let flows = self.ebpf.map_mut("FLOWS");
+        HashMap::try_from(flows.context("the floor has no table")?)?
+            .insert(SharedFlow(flow), SharedFloor(floor), 0)
+            .context("the floor takes no flow")?;
+        self.floor.try_clone().context("cannot keep a program")
     }
 
     /// A program of the object.

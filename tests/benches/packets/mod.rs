@@ -6,7 +6,8 @@
 //! empty program in the other's place and the same flows, is measured in the same turn and
 //! subtracted: a figure is what the program costs over the empty one.
 
-mod clock;
+mod against;
+pub(crate) mod clock;
 mod established;
 mod feeder;
 mod flows;
@@ -14,6 +15,7 @@ mod node;
 mod opened;
 mod other;
 mod programs;
+mod revision;
 mod services;
 mod traffic;
 
@@ -35,6 +37,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     }
     clock::stay_on_this_processor()?;
     let feeder = RefCell::new(Feeder::load(&bench.options().feeder)?);
+    against::run(bench, &feeder)?;
     established::run(bench, &feeder)?;
     other::run(bench, &feeder)?;
     flows::run(bench, &feeder)?;

@@ -14,12 +14,18 @@ use shunt_datapath::{Datapath, DatapathOptions, Families, RejectLimit, TableSize
 use shunt_model::{self, RenderOptions, Renderer};
 use shunt_tests::passing;
 
-use super::traffic::{Family, Peer};
+use super::{
+    opened::Programs,
+    traffic::{Family, Peer},
+};
 
 /// The services' port, for TCP and UDP.
 pub(super) const SERVICE_PORT: u16 = 80;
 /// The backends'.
 pub(super) const BACKEND_PORT: u16 = 8080;
+
+/// Where the clients are.
+pub(super) const POD_CIDRS: [&str; 2] = ["10.64.0.0/12", "fd00:64::/64"];
 
 /// The first client. All of them are pods of this node, so that no packet leaves it.
 pub(super) fn client(family: Family) -> IpAddr {
@@ -71,7 +77,7 @@ impl Node {
             families,
         } = size;
         let options = DatapathOptions {
-            pod_cidrs: vec!["10.64.0.0/12".parse()?, "fd00:64::/64".parse()?],
+            pod_cidrs: vec![POD_CIDRS[0].parse()?, POD_CIDRS[1].parse()?],
             rejects: RejectLimit { rate: 0 },
             families,
             sizes: TableSizes {
@@ -86,31 +92,13 @@ impl Node {
         let mut node = Self {
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
         };
-        let event = shunt_model::decode(&resync(services))?;
+        let event = shunt_model::decode(&resync(services, &[]))?;
         let outcome = node.agent.apply(event)?;
         ensure!(
             outcome.conflicts.is_empty(),
             "the services are in each other's way"
         );
         Ok(node)
-    }
-
-    /// The program at a client's ingress.
-    ///
-    /// # Errors
-    ///
-    /// If it is not loaded.
-    pub(super) fn ingress(&mut self) -> Result<ProgramFd> {
-        self.program(Datapath::INGRESS)
-    }
-
-    /// The program at a client's egress.
-    ///
-    /// # Errors
-    ///
-    /// If it is not loaded.
-    pub(super) fn egress(&mut self) -> Result<ProgramFd> {
-        self.program(Datapath::EGRESS)
     }
 
     /// The loaded programs of a node: their names, and what the kernel says of them.
@@ -123,15 +111,6 @@ impl Node {
             .into_iter()
             .map(|name| Ok((name, self.agent.datapath_mut().program(name)?.info()?)))
             .collect()
-    }
-
-    /// How many packets were counted so.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses to read.
-    pub(super) fn count(&self, counter: Counter) -> Result<u64> {
-        Ok(self.agent.datapath().counters().get(counter)?)
     }
 
     /// Forgets all connections: lets a time pass that is longer than any of them lasts.
@@ -153,8 +132,22 @@ impl Node {
     }
 }
 
-/// The Resync of so many services and one without backends.
-fn resync(services: u32) -> String {
+impl Programs for Node {
+    fn ingress(&mut self) -> Result<ProgramFd> {
+        self.program(Datapath::INGRESS)
+    }
+
+    fn egress(&mut self) -> Result<ProgramFd> {
+        self.program(Datapath::EGRESS)
+    }
+
+    fn count(&self, counter: Counter) -> Result<u64> {
+        Ok(self.agent.datapath().counters().get(counter)?)
+    }
+}
+
+/// The Resync of so many services and one without backends, with clients behind these interfaces.
+pub(super) fn resync(services: u32, interfaces: &[&str]) -> String {
     let families: &[Family] = if services == 1 {
         &[Family::V4, Family::V6]
     } else {
@@ -188,7 +181,7 @@ fn resync(services: u32) -> String {
         "event": "Resync",
         "node_ips": [],
         "services": list,
-        "frontend_ifs": [],
+        "frontend_ifs": interfaces,
         "backend_ifs": [],
     })
     .to_string()

@@ -8,7 +8,6 @@ use shunt_common::Counter;
 
 use super::{
     feeder::Feeder,
-    node::Node,
     traffic::{Peer, Traffic, Transport},
 };
 use crate::measure::{Sample, sample};
@@ -26,24 +25,51 @@ pub(super) fn cost(
     Ok(sample([("", feeder.borrow_mut().cost(traffic, program)?)]))
 }
 
+/// Programs of an agent, and what they count.
+pub(super) trait Programs {
+    /// The program at a client's ingress.
+    ///
+    /// # Errors
+    ///
+    /// If it is not loaded.
+    fn ingress(&mut self) -> Result<ProgramFd>;
+
+    /// The program at a client's egress.
+    ///
+    /// # Errors
+    ///
+    /// If it is not loaded.
+    fn egress(&mut self) -> Result<ProgramFd>;
+
+    /// How many packets were counted so.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be read.
+    fn count(&self, counter: Counter) -> Result<u64>;
+}
+
 /// Opens the flows of `request`, and makes sure that its packets are translated from now on, and
 /// so are the answers.
 ///
 /// # Errors
 ///
 /// If they are not.
-pub(super) fn open(feeder: &mut Feeder, node: &mut Node, request: &Traffic) -> Result<()> {
+pub(super) fn open(feeder: &mut Feeder, node: &mut impl Programs, request: &Traffic) -> Result<()> {
     let (ingress, egress) = (node.ingress()?, node.egress()?);
     // Entries lie in memory in the order in which they were made: packets in that very order would
     // find each of them beside the one before.
-    let opening = match request.transport {
-        Transport::TcpAck => request.with(Transport::TcpSyn, Peer::Services),
-        _ => *request,
-    }
-    .in_order();
+    let (opening, accepting) = match request.transport {
+        Transport::TcpAck => (Transport::TcpSyn, Transport::TcpSynAck),
+        other => (other, other),
+    };
+    let opening = request.with(opening, Peer::Services).in_order();
+    let accepting = request.with(accepting, Peer::Backends);
     let reply = request.with(request.transport, Peer::Backends);
     for (traffic, program, counter) in [
         (&opening, &ingress, Counter::Connection),
+        (&accepting, &egress, Counter::Reply),
+        (request, &ingress, Counter::Request),
         (&reply, &egress, Counter::Reply),
         (request, &ingress, Counter::Request),
     ] {
@@ -59,7 +85,7 @@ pub(super) fn open(feeder: &mut Feeder, node: &mut Node, request: &Traffic) -> R
 /// If one is not.
 pub(super) fn all_count(
     feeder: &mut Feeder,
-    node: &Node,
+    node: &impl Programs,
     traffic: &Traffic,
     program: &ProgramFd,
     counter: Counter,

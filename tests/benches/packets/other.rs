@@ -10,7 +10,7 @@ use super::{
     established::EMPTY,
     feeder::Feeder,
     node::{Node, Size},
-    opened,
+    opened::{self, Programs as _},
     traffic::{Family, Peer, Traffic, Transport},
 };
 use crate::{
@@ -55,7 +55,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         let nobody = Traffic::new(family, Transport::TcpSyn, Peer::Nobody);
         opened::all_count(
             &mut feeder.borrow_mut(),
-            &node.borrow(),
+            &*node.borrow(),
             &nobody,
             ingress,
             Counter::RejectNoBackend,

@@ -13,7 +13,7 @@ use crate::report::Facts;
 /// If it says nothing.
 pub(super) fn sizes(node: &mut Node, feeder: &mut Feeder) -> Result<Facts> {
     let mut rows = Vec::new();
-    for name in ["empty", "trivial"] {
+    for name in ["empty", "trivial", "floor"] {
         rows.push(row(name, &feeder.program(name)?.info()?));
     }
     for (name, info) in node.programs()? {

@@ -9,7 +9,7 @@ use shunt_datapath::Families;
 use super::{
     feeder::Feeder,
     node::{Node, Size},
-    opened,
+    opened::{self, Programs as _},
     traffic::{Family, Peer, Traffic, Transport},
 };
 use crate::{

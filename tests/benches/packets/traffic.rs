@@ -18,6 +18,8 @@ pub(super) enum Family {
 pub(super) enum Transport {
     /// A segment that opens a connection.
     TcpSyn,
+    /// The answer to it.
+    TcpSynAck,
     /// A segment of an open connection.
     TcpAck,
     /// A datagram.
@@ -45,6 +47,7 @@ pub(super) struct Traffic {
     pub peer: Peer,
     flows: u32,
     services: u32,
+    first_client: u32,
     in_order: bool,
 }
 
@@ -57,6 +60,7 @@ impl Traffic {
             peer,
             flows: 1,
             services: 1,
+            first_client: 0,
             in_order: false,
         }
     }
@@ -68,6 +72,15 @@ impl Traffic {
         Self {
             flows,
             services,
+            ..self
+        }
+    }
+
+    /// As many others: those of clients that come so much later.
+    #[must_use]
+    pub(super) const fn after(self, clients: u32) -> Self {
+        Self {
+            first_client: clients,
             ..self
         }
     }
@@ -123,12 +136,13 @@ impl Traffic {
             peer,
             flows,
             services,
+            first_client,
             in_order,
         } = self;
         let (client_prefix, client) = words(node::client(family));
         let (peer_prefix, peer_word) = words(node::peer(family, peer));
         let step = if in_order { 1 % flows } else { step(flows) };
-        let (number, bytes) = transport.header();
+        let (number, bytes) = transport.header(peer);
         let payload = 20_u16;
         let (network, hops, sum, length) = match family {
             Family::V4 => {
@@ -156,7 +170,7 @@ impl Traffic {
         Plan {
             client_prefix,
             peer_prefix,
-            client,
+            client: client + first_client,
             peer: peer_word,
             peer_port: u32::from(
                 match peer {
@@ -183,28 +197,34 @@ impl Traffic {
 }
 
 impl Transport {
-    /// Protocol number, and the 16 bytes after the ports. The checksum is that of no packet, and
-    /// nobody's concern: it is only ever adjusted.
-    const fn header(self) -> (u8, [u8; 16]) {
+    /// Protocol number, and the 16 bytes after the ports, of what the client sends to `peer` or gets
+    /// from it: a client's sequence numbers begin with 1000, a server's with 76. The checksum is
+    /// that of no packet, and nobody's concern: it is only ever adjusted.
+    fn header(self, peer: Peer) -> (u8, [u8; 16]) {
         const SYN: u8 = 0x02;
         const ACK: u8 = 0x10;
-        let flags = match self {
+        const CLIENT: u32 = 1000;
+        const SERVER: u32 = 76;
+        let from_server = matches!(peer, Peer::Backends);
+        let (flags, sequence, acknowledged) = match self {
             Self::Udp => {
                 return (
                     17,
                     [0, 20, 0x12, 0x34, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
                 );
             }
-            Self::TcpSyn => SYN,
-            Self::TcpAck => ACK,
+            Self::TcpSyn => (SYN, CLIENT, 0),
+            Self::TcpSynAck => (SYN | ACK, SERVER, CLIENT + 1),
+            Self::TcpAck if from_server => (ACK, SERVER + 1, CLIENT + 1),
+            Self::TcpAck => (ACK, CLIENT + 1, SERVER + 1),
         };
-        // Sequence number, acknowledgement number, header length, flags, window, checksum, urgent.
-        (
-            6,
-            [
-                0, 0, 3, 0xe9, 0, 0, 0, 77, 0x50, flags, 0xfa, 0xf0, 0x12, 0x34, 0, 0,
-            ],
-        )
+        // Sequence number, acknowledgment number, header length, flags, window, checksum, urgent.
+        let mut header = [
+            0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0xfa, 0xf0, 0x12, 0x34, 0, 0,
+        ];
+        header[..4].copy_from_slice(&sequence.to_be_bytes());
+        header[4..8].copy_from_slice(&acknowledged.to_be_bytes());
+        (6, header)
     }
 }
 

@@ -6,6 +6,7 @@
 mod generator;
 mod load;
 mod path;
+mod raw;
 mod services;
 mod studies;
 mod subject;
@@ -26,6 +27,11 @@ use crate::bench::Bench;
 /// When a subject cannot be set up or measured, or the user stops it.
 pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("traffic") {
+        return Ok(());
+    }
+    raw::run(bench)?;
+    // The others' nodes take minutes to set up.
+    if bench.wants_only(raw::NAME) {
         return Ok(());
     }
     let agent = &bench.options().agent;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::Transport;
+use shunt_tests::{Transport, by_length};
 
 use crate::{
     pinned::{Key, Tables},
@@ -21,6 +21,7 @@ use crate::{
 
 /// How often an agent is killed, unless told otherwise.
 const KILLS: u64 = 30;
+const MANY_KILLS: u64 = 300;
 
 /// The longest time from the first event to the kill: the agent takes about as long for all.
 const LONGEST: u64 = 12_000;
@@ -126,7 +127,7 @@ fn an_agent_may_be_killed_at_any_instant() {
         .enter(|| stays.cluster_ip().connect().unwrap());
 
     let mut applied = 0;
-    for kill in 0..setting("SHUNT_KILLS").unwrap_or(KILLS) {
+    for kill in 0..setting("SHUNT_KILLS").unwrap_or(by_length(KILLS, MANY_KILLS)) {
         let mut states = vec![services.clone()];
         let mut events = Vec::new();
         for _ in 0..EVENTS {

@@ -15,7 +15,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Answer, Failure, Namespace, Target, Transport, addresses, wait_until};
+use shunt_tests::{
+    Answer, Failure, Namespace, Target, Transport, addresses, by_length, wait_until,
+};
 
 use crate::world::{REQUEST, World, resync_with};
 
@@ -24,6 +26,7 @@ const CONNTRACK: &str = "2097152";
 
 /// How often the set is replaced, unless told otherwise.
 const REPLACEMENTS: u64 = 5000;
+const MANY_REPLACEMENTS: u64 = 50_000;
 
 /// Every so many replacements come as a Resync.
 const RESYNC: u64 = 50;
@@ -194,8 +197,10 @@ fn replacing_backends_leaves_no_empty_window() {
     }
     let of_port = |port: u16| pods.map(|pod| world.sandbox.pod(pod).at(port));
     let all: Vec<SocketAddr> = PORTS.into_iter().flat_map(of_port).collect();
-    let replacements =
-        env::var("SHUNT_REPLACEMENTS").map_or(REPLACEMENTS, |value| value.parse().unwrap());
+    let replacements = env::var("SHUNT_REPLACEMENTS").map_or_else(
+        |_| by_length(REPLACEMENTS, MANY_REPLACEMENTS),
+        |value| value.parse().unwrap(),
+    );
 
     let mut history = History::default();
     let mut publish = |world: &mut World, round: u64, overlap: bool| {

@@ -95,7 +95,7 @@ fn is_answer(packet: &[u8], family: Family, from: SocketAddr) -> bool {
 
 #[test]
 fn clients_behind_an_interface_without_link_header_are_served() {
-    let Some((mut world, mut tun)) = world_with_tun() else {
+    let Some((mut world, tun)) = world_with_tun() else {
         return;
     };
     for pod in ["pod-a", "pod-d"] {
@@ -116,7 +116,7 @@ fn clients_behind_an_interface_without_link_header_are_served() {
 
 #[test]
 fn clients_behind_an_interface_without_link_header_are_told_that_nobody_is_there() {
-    let Some((mut world, mut tun)) = world_with_tun() else {
+    let Some((mut world, tun)) = world_with_tun() else {
         return;
     };
     let service = Service::new(Transport::Udp).dual_stack();

@@ -1,16 +1,16 @@
 //! A sandbox with servers and an agent.
 
 use std::{
-    env, fs,
+    env,
     net::SocketAddr,
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use anyhow::Result;
 use serde_json::Value;
 use shunt_tests::{
-    Ack, Agent, ForeignSources, Namespace, PinDir, Sandbox, Tally, Target, addresses, is_root,
+    Ack, Agent, ForeignSources, Namespace, PinDir, Sandbox, Tally, Target, addresses, agent_binary,
+    is_root,
 };
 
 use crate::service::Service;
@@ -216,28 +216,5 @@ pub(crate) fn resync_with(services: &[Value]) -> String {
 
 /// The agent's binary.
 pub(crate) fn binary() -> PathBuf {
-    if let Some(path) = env::var_os("SHUNT_BIN") {
-        return path.into();
-    }
-    // This test runs as target/PROFILE/deps/end_to_end-HASH.
-    let this = env::current_exe().unwrap();
-    let target = this.ancestors().nth(3).unwrap();
-    let built = ["release", "debug"].map(|profile| target.join(profile).join("shunt"));
-    let newest = built
-        .into_iter()
-        .filter_map(|path| Some((modified(&path)?, path)))
-        .max();
-    newest.map_or_else(
-        || {
-            panic!(
-                "no agent in {}: type `cargo xtask build`, or set SHUNT_BIN",
-                target.display()
-            )
-        },
-        |(_, path)| path,
-    )
-}
-
-fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).ok()?.modified().ok()
+    agent_binary()
 }

@@ -37,7 +37,7 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
 
-use shunt_tests::Namespace;
+use shunt_tests::{Namespace, by_length};
 
 use crate::{
     case::{Case, Compared, Difference},
@@ -49,6 +49,7 @@ use crate::{
 
 /// How many packets, unless told otherwise.
 const PACKETS: u64 = 100_000;
+const MANY_PACKETS: u64 = 1_000_000;
 
 /// How many spoilt frames, unless told otherwise.
 const FRAMES: u64 = 50_000;
@@ -116,7 +117,8 @@ fn with_routes(role: &str, run: impl FnOnce() + Send) {
 #[test]
 fn the_programs_do_what_the_model_says() {
     with_routes("model", || {
-        let wanted = setting("SHUNT_MODEL_PACKETS").unwrap_or(PACKETS);
+        let wanted =
+            setting("SHUNT_MODEL_PACKETS").unwrap_or_else(|| by_length(PACKETS, MANY_PACKETS));
         let compared = compare_at_random(wanted, None, strategies::operations());
         for kind in translated_kinds() {
             let count = compared.translated.get(&kind).copied().unwrap_or_default();

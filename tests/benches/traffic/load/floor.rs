@@ -13,7 +13,7 @@ use super::{MESSAGE, Times, pin};
 pub(crate) fn nothing(count: usize) -> io::Result<Times> {
     thread::scope(|scope| {
         let alone = scope.spawn(|| {
-            pin::pin()?;
+            pin()?;
             let mut times = Times::with_room(count / 10, count);
             let mut start = Instant::now();
             for _ in 0..times.wanted() {
@@ -30,7 +30,7 @@ pub(crate) fn socket_pair(count: usize) -> io::Result<Times> {
     let (mut client, mut server) = UnixStream::pair()?;
     thread::scope(|scope| {
         let server = scope.spawn(move || {
-            pin::pin()?;
+            pin()?;
             let mut message = [0; MESSAGE];
             loop {
                 match server.read(&mut message)? {
@@ -40,7 +40,7 @@ pub(crate) fn socket_pair(count: usize) -> io::Result<Times> {
             }
         });
         let client = scope.spawn(move || {
-            pin::pin()?;
+            pin()?;
             let mut times = Times::with_room(count / 10, count);
             let mut message = [0; MESSAGE];
             let mut start = Instant::now();

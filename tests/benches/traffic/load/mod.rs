@@ -29,7 +29,7 @@ pub(crate) use self::server::serve_if_asked;
 pub(super) use self::{
     bulk::UNIT as BULK_UNIT,
     floor::{nothing, socket_pair},
-    pin::cpu,
+    pin::{cpu, pin},
     times::Times,
 };
 
@@ -147,7 +147,7 @@ pub(super) fn run(
     let start = Instant::now();
     let server = Server::start(exchange, times + warm_up, served)?;
     let asked = client.enter(|| -> io::Result<_> {
-        pin::pin()?;
+        pin()?;
         let times = ask(ports, Times::with_room(warm_up, times))?;
         Ok((times, user_time::user_time()?))
     });

@@ -27,7 +27,7 @@ pub(crate) fn cpu() -> io::Result<usize> {
 }
 
 /// Keeps the calling thread on that CPU, where it goes before everybody else's.
-pub(super) fn pin() -> io::Result<()> {
+pub(crate) fn pin() -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu()?)?;
     sched_setaffinity(Pid::from_raw(0), &set)?;

@@ -77,7 +77,7 @@ fn serve(exchange: Option<OsString>, count: Option<OsString>) -> Result<()> {
     let exchange = Exchange::from_str(&exchange, false).map_err(io::Error::other)?;
     let count: usize = text(count).context("no count")?.parse()?;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
-    pin::pin()?;
+    pin()?;
     match exchange {
         Exchange::Datagram | Exchange::NewFlow => udp::echo(&UdpSocket::from(socket), count)?,
         Exchange::Request => tcp::echo(&TcpListener::from(socket))?,
