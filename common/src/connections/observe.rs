@@ -36,9 +36,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     #[inline(always)]
     pub fn touch(&self, hit: &Hit<F, M::Slot>, now: u32) {
         if hit.times.last_seen() != now {
-            let touched = hit.times.at(now);
-            // If somebody else did, so much the better.
-            hit.slot.exchange(place::TIMES, hit.times.0, touched.0);
+            hit.slot.store_half(place::TIMES, now);
         }
     }
 
