@@ -3,7 +3,7 @@
 use crate::{SCTP, TCP};
 
 use super::{
-    Facts, Hit, Key, Memory, Meta, Role, Signal, Slot, Table, Times, Wide,
+    Facts, Hit, Key, Memory, Meta, Phase, Role, Signal, Slot, Table, Times, Wide,
     pair::{Half, Other, Pair, TRIES, in_order},
     slot::place,
 };
@@ -18,7 +18,13 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     pub fn lookup(&self, key: &Key<F>, opens: bool, now: u32) -> Option<Half<M::Slot>> {
         let half = self.find_half(key)?;
         let idle = Times(half.slot.load(place::TIMES)).idle(now);
-        if idle > self.timeouts.shortest && M::expire(self, half.index, half.meta.0, opens, now) {
+        // The other half is a line of its own: it is looked at only if this one alone cannot tell.
+        let least = if half.meta.has(Meta::ASSURED) && !half.meta.may_be_over() {
+            self.timeouts.of(Phase::longest(half.meta))
+        } else {
+            self.timeouts.shortest
+        };
+        if idle > least && M::expire(self, half.index, half.meta.0, opens, now) {
             return None;
         }
         Some(half)
