@@ -19,7 +19,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         let half = self.find_half(key)?;
         let idle = Times(half.slot.load(place::TIMES)).idle(now);
         // The other half is a line of its own: it is looked at only if this one alone cannot tell.
-        let least = if half.meta.has(Meta::ASSURED) && !half.meta.may_be_over() {
+        let least = if half.meta.has(Meta::ASSURED) && !half.meta.is_ending() {
             self.timeouts.of(Phase::longest(half.meta))
         } else {
             self.timeouts.shortest
@@ -97,6 +97,11 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
         if half.meta.has_any(RESETS) {
             self.revive(half);
+        }
+        if signal.ends()
+            && let Other::Live(other) = self.other(half.slot)
+        {
+            mark(other, Meta::PEER_FIN, 0);
         }
         match half.meta.role() {
             Role::Forward => self.observe_client(half, signal, now),
