@@ -43,10 +43,21 @@ pub(crate) fn create<F: Open>(
 
 /// Opens a connection of a packet that goes to a backend itself, if that has one with the same
 /// tuple through a frontend: then this one goes on from another source port. Gives whether it does.
+/// `replaced` is the connection that has had the packet's tuple until now.
 #[inline(always)]
-pub(crate) fn create_direct<F: Open>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn create_direct<F: Open>(
+    packet: &Packet<F>,
+    replaced: Option<&Half>,
+    translated: &mut Tuple<F>,
+) -> bool {
     if packet.protocol != TCP || !packet.signal.opens() {
         return false;
+    }
+    // Whatever becomes of the SYN, what follows it must not get that one's source port.
+    if let Some(replaced) = replaced
+        && conntrack::is_direct::<F>(replaced)
+    {
+        conntrack::forget::<F>(replaced);
     }
     let Some(half) = conntrack::find(packet, Wanted::Answer) else {
         return false;
@@ -67,7 +78,7 @@ pub(crate) fn create_direct<F: Open>(packet: &Packet<F>, translated: &mut Tuple<
     let destination = Destination {
         address: &client.destination,
         port: client.destination_port,
-        backend: Destination::<F>::NO_BACKEND,
+        backend: conntrack::NO_BACKEND,
         generation: 0,
     };
     if open(packet, &destination, &client.source, false, translated).is_err() {

@@ -38,11 +38,6 @@ pub(crate) struct Destination<'a, F: Tables> {
     pub generation: u16,
 }
 
-impl<F: Tables> Destination<'_, F> {
-    /// The index of what is none of ours.
-    pub(crate) const NO_BACKEND: u32 = u32::MAX;
-}
-
 /// A family with the subprogram that opens its connections.
 pub(crate) trait Open: Find {
     /// [`enter`].
