@@ -162,6 +162,14 @@ pub(crate) fn is_direct<F: Tables>(half: &Half) -> bool {
         .is_some_and(|(index, _)| index == NO_BACKEND)
 }
 
+/// Whether the backend has answered the connection's SYN as [`is_mistaken`] says.
+#[inline(always)]
+pub(crate) fn was_mistaken<F: Tables>(half: &Half) -> bool {
+    F::connections()
+        .pair(*half)
+        .is_some_and(|pair| pair.reply.meta.has(Meta::MISTAKEN))
+}
+
 /// Ends the connection of this half.
 #[inline(always)]
 pub(crate) fn forget<F: Handover>(half: &Half) {

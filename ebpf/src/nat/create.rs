@@ -11,7 +11,7 @@ use crate::{
     },
     nat::{
         conntrack::{self, Half, Wanted},
-        open::{Destination, Open, open},
+        open::{Destination, Open, Source, open},
     },
     packet::parsed::Packet,
 };
@@ -26,8 +26,12 @@ pub(crate) fn create<F: Open>(
     replaced: Option<&Half>,
     translated: &mut Tuple<F>,
 ) -> Result<(), Counter> {
-    let source = source_for(packet.tuple.source, choice.backend)?;
+    let address = source_for(packet.tuple.source, choice.backend)?;
+    let mut avoided = Source::<F>::NO_PORT;
     if let Some(replaced) = replaced {
+        if conntrack::was_mistaken::<F>(replaced) {
+            avoided = F::connections().source_port(replaced).into();
+        }
         conntrack::forget::<F>(replaced);
     }
     let destination = Destination {
@@ -37,8 +41,12 @@ pub(crate) fn create<F: Open>(
         generation: choice.backend.generation,
     };
     let client = packet.tuple;
-    let keeps_port = source == client.source || source == F::hairpin_ip();
-    open(packet, &destination, &source, keeps_port, translated)
+    let source = Source {
+        address: &address,
+        keeps_port: address == client.source || address == F::hairpin_ip(),
+        avoided,
+    };
+    open(packet, &destination, &source, translated)
 }
 
 /// Opens a connection of a packet that goes to a backend itself, if that has one with the same
@@ -81,7 +89,12 @@ pub(crate) fn create_direct<F: Open>(
         backend: conntrack::NO_BACKEND,
         generation: 0,
     };
-    if open(packet, &destination, &client.source, false, translated).is_err() {
+    let source = Source {
+        address: &client.source,
+        keeps_port: false,
+        avoided: Source::<F>::NO_PORT,
+    };
+    if open(packet, &destination, &source, translated).is_err() {
         return false;
     }
     if let Some(direct) = DIRECT.get_ptr_mut(0) {
