@@ -275,10 +275,10 @@ impl Model {
             Service::Dropped(reason) => return Ok(self.drop(reason)),
             Service::Backends(members) => members,
         };
-        // A connection that another SYN was seen of is never begun from its port again.
+        // The backend has a connection of its own from the port that it took the SYN's for.
         let avoided = known.and_then(|index| {
             let flow = self.flows.at(index);
-            flow.is_mistaken().then_some(flow.source)
+            flow.is_mistaken().then_some(flow.source.port)
         });
         let is_refused = refusal(packet).is_some() || packet.hop_limit <= 1;
         let found = chosen.and_then(|chosen| {

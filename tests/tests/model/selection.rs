@@ -125,26 +125,26 @@ impl Model {
 
     /// Whom the backend sees, if it may be `chosen`: one that keeps its address, or has the
     /// hairpin address, keeps its own port unless that is taken. Of the flow that gives way to
-    /// this one the source is free, unless it is `avoided`.
+    /// this one the source is free, unless its port is `avoided`.
     pub(super) fn source_towards(
         &self,
         packet: &Packet<'_>,
         member: Member,
         chosen: Endpoint,
-        (known, avoided): (Option<usize>, Option<Endpoint>),
+        (known, avoided): (Option<usize>, Option<u16>),
     ) -> Option<Endpoint> {
         let Endpoint { ip: client, port } = packet.ends.source;
         let ip = self.source_for(client, member);
         let keeps_port = ip == client || HAIRPIN.has(ip);
         let own = Endpoint { ip, port };
-        let is_known = |source| {
+        let is_known = |source: Endpoint| {
             known.is_some_and(|known| {
                 let known = self.flows.at(known);
                 known.backend == member.at && known.source == source
             })
         };
-        let is_free = |source| {
-            avoided != Some(source)
+        let is_free = |source: Endpoint| {
+            avoided != Some(source.port)
                 && (is_known(source) || self.flows.is_free(packet.ends, source, member.at))
         };
         if keeps_port && is_free(own) {
