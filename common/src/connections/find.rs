@@ -169,4 +169,12 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             .is_same_half(half.meta)
             .then_some((facts.backend(), link.generation()))
     }
+
+    /// The port that the client's packets go on from, network order. Of a forward half.
+    #[inline(always)]
+    #[expect(clippy::unused_self, reason = "it is asked like the others")]
+    pub fn source_port(&self, half: &Half<M::Slot>) -> u16 {
+        debug_assert!(half.meta.role() == Role::Forward);
+        (half.slot.load(place::PORTS) >> 32) as u16
+    }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Opening<F: Wide> {
     pub ports: Probes,
     /// Whether the client's own port is tried first; 0: no.
     pub keeps_port: u32,
+    /// A port that is not taken, network order; no port if any may be.
+    pub avoided: u32,
     pub now: u32,
     /// How many ports have been tried.
     pub tried: u32,

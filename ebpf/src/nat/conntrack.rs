@@ -141,12 +141,33 @@ pub(crate) fn is_replaced<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
         || pair.reply.meta.has(Meta::MISTAKEN)
 }
 
+/// The index of a backend that is none of ours: of a connection to the backend itself.
+pub(crate) const NO_BACKEND: u32 = u32::MAX;
+
 /// Whether the connection's backend is still the one that it was. Of a forward half.
 #[inline(always)]
 pub(crate) fn is_current<F: Tables>(half: &Half) -> bool {
     F::connections()
         .backend(half)
-        .is_some_and(|(index, generation)| backends::is_current::<F>(index, generation))
+        .is_some_and(|(index, generation)| {
+            index == NO_BACKEND || backends::is_current::<F>(index, generation)
+        })
+}
+
+/// Whether the connection is one to a backend itself. Of a forward half.
+#[inline(always)]
+pub(crate) fn is_direct<F: Tables>(half: &Half) -> bool {
+    F::connections()
+        .backend(half)
+        .is_some_and(|(index, _)| index == NO_BACKEND)
+}
+
+/// Whether the backend has answered the connection's SYN as [`is_mistaken`] says.
+#[inline(always)]
+pub(crate) fn was_mistaken<F: Tables>(half: &Half) -> bool {
+    F::connections()
+        .pair(*half)
+        .is_some_and(|pair| pair.reply.meta.has(Meta::MISTAKEN))
 }
 
 /// Ends the connection of this half.

@@ -11,7 +11,7 @@ use crate::{
     },
     nat::{
         conntrack::{self, Half, Wanted},
-        open::{Destination, Open, open},
+        open::{Destination, Open, Source, open},
     },
     packet::parsed::Packet,
 };
@@ -26,8 +26,12 @@ pub(crate) fn create<F: Open>(
     replaced: Option<&Half>,
     translated: &mut Tuple<F>,
 ) -> Result<(), Counter> {
-    let source = source_for(packet.tuple.source, choice.backend)?;
+    let address = source_for(packet.tuple.source, choice.backend)?;
+    let mut avoided = Source::<F>::NO_PORT;
     if let Some(replaced) = replaced {
+        if conntrack::was_mistaken::<F>(replaced) {
+            avoided = F::connections().source_port(replaced).into();
+        }
         conntrack::forget::<F>(replaced);
     }
     let destination = Destination {
@@ -37,16 +41,31 @@ pub(crate) fn create<F: Open>(
         generation: choice.backend.generation,
     };
     let client = packet.tuple;
-    let keeps_port = source == client.source || source == F::hairpin_ip();
-    open(packet, &destination, &source, keeps_port, translated)
+    let source = Source {
+        address: &address,
+        keeps_port: address == client.source || address == F::hairpin_ip(),
+        avoided,
+    };
+    open(packet, &destination, &source, translated)
 }
 
 /// Opens a connection of a packet that goes to a backend itself, if that has one with the same
 /// tuple through a frontend: then this one goes on from another source port. Gives whether it does.
+/// `replaced` is the connection that has had the packet's tuple until now.
 #[inline(always)]
-pub(crate) fn create_direct<F: Open>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn create_direct<F: Open>(
+    packet: &Packet<F>,
+    replaced: Option<&Half>,
+    translated: &mut Tuple<F>,
+) -> bool {
     if packet.protocol != TCP || !packet.signal.opens() {
         return false;
+    }
+    // Whatever becomes of the SYN, what follows it must not get that one's source port.
+    if let Some(replaced) = replaced
+        && conntrack::is_direct::<F>(replaced)
+    {
+        conntrack::forget::<F>(replaced);
     }
     let Some(half) = conntrack::find(packet, Wanted::Answer) else {
         return false;
@@ -67,10 +86,15 @@ pub(crate) fn create_direct<F: Open>(packet: &Packet<F>, translated: &mut Tuple<
     let destination = Destination {
         address: &client.destination,
         port: client.destination_port,
-        backend: Destination::<F>::NO_BACKEND,
+        backend: conntrack::NO_BACKEND,
         generation: 0,
     };
-    if open(packet, &destination, &client.source, false, translated).is_err() {
+    let source = Source {
+        address: &client.source,
+        keeps_port: false,
+        avoided: Source::<F>::NO_PORT,
+    };
+    if open(packet, &destination, &source, translated).is_err() {
         return false;
     }
     if let Some(direct) = DIRECT.get_ptr_mut(0) {

@@ -38,9 +38,18 @@ pub(crate) struct Destination<'a, F: Tables> {
     pub generation: u16,
 }
 
-impl<F: Tables> Destination<'_, F> {
-    /// The index of what is none of ours.
-    pub(crate) const NO_BACKEND: u32 = u32::MAX;
+/// Where a connection goes on from.
+pub(crate) struct Source<'a, F: Tables> {
+    pub address: &'a F::Address,
+    /// Whether the client's own port is tried first.
+    pub keeps_port: bool,
+    /// A port that is not taken, network order; [`Self::NO_PORT`]: any may be.
+    pub avoided: u32,
+}
+
+impl<F: Tables> Source<'_, F> {
+    /// No port at all.
+    pub(crate) const NO_PORT: u32 = u32::MAX;
 }
 
 /// A family with the subprogram that opens its connections.
@@ -50,13 +59,12 @@ pub(crate) trait Open: Find {
 }
 
 /// Opens the packet's connection from `source`. Puts the tuple that the packet is to leave with
-/// into `translated`. `keeps_port`: the client's own port is tried first.
+/// into `translated`.
 #[inline(always)]
 pub(crate) fn open<F: Open>(
     packet: &Packet<F>,
     destination: &Destination<'_, F>,
-    source: &F::Address,
-    keeps_port: bool,
+    source: &Source<'_, F>,
     translated: &mut Tuple<F>,
 ) -> Result<(), Counter> {
     // Always there: the table has an entry for each CPU.
@@ -69,7 +77,7 @@ pub(crate) fn open<F: Open>(
     let client = &packet.tuple;
     new.forward = Key::new(client, packet.protocol, Role::Forward);
     new.reply = Key::of_words(
-        F::pack(*destination.address, *source),
+        F::pack(*destination.address, *source.address),
         Ports {
             source: destination.port,
             destination: client.source_port,
@@ -88,7 +96,8 @@ pub(crate) fn open<F: Open>(
     new.service = 0;
     new.sequence = packet.signal.number();
     opening.ports = SNAT_PORTS.load().probes(&client.source, client.source_port);
-    opening.keeps_port = keeps_port.into();
+    opening.keeps_port = source.keeps_port.into();
+    opening.avoided = source.avoided;
     match F::enter(opening) {
         OPENED => {}
         NO_PORT => return Err(Counter::DropNoPort),

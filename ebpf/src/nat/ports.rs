@@ -132,6 +132,9 @@ extern "C" fn try_port<F: Vacancy>(_: u32, opening: *mut c_void) -> c_long {
 /// Whether nobody has the port; if somebody does who may give way, that is kept.
 #[inline(always)]
 fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
+    if u32::from(opening.connection.source_port()) == opening.avoided {
+        return false;
+    }
     let table = F::connections();
     let Some(half) = table.find_half(&opening.connection.reply) else {
         return !handover::has_before(&opening.connection.reply);

@@ -93,7 +93,7 @@ fn translate_request<F: Program<C>, C: Access>(
         return Err(Verdict::PASS);
     }
     let opened = match frontend::select(packet) {
-        Lookup::NotAFrontend if create_direct(packet, translated) => Ok(()),
+        Lookup::NotAFrontend if create_direct(packet, known.as_ref(), translated) => Ok(()),
         Lookup::NotAFrontend => return Err(Verdict::PASS),
         Lookup::Dropped(reason) => return Err(drop_packet(context, reason)),
         Lookup::Rejected => {

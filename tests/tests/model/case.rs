@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt::{self, Write as _},
     ops::AddAssign,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -17,6 +18,9 @@ use super::{
     resolve::{Opened, ends, event},
     wire::{Form, Packet},
 };
+
+/// How exactly the model knows the time.
+const PRECISION: Duration = Duration::from_millis(200);
 
 /// What was done, for people.
 enum Step {
@@ -85,6 +89,8 @@ pub(crate) struct Case<'a> {
     steps: Vec<Step>,
     packets: u64,
     translated: BTreeMap<String, u64>,
+    /// When the model last took note of the time.
+    noted: Instant,
 }
 
 impl<'a> Case<'a> {
@@ -101,7 +107,27 @@ impl<'a> Case<'a> {
             steps: Vec::new(),
             packets: 0,
             translated: BTreeMap::new(),
+            noted: Instant::now(),
         }
+    }
+
+    /// Takes note of the real time that has passed.
+    fn note_time(&mut self) {
+        let passed = self.noted.elapsed();
+        if passed < PRECISION {
+            return;
+        }
+        self.noted += passed;
+        self.model.flows.pass(passed.as_millis() as u64);
+        if self.model.is_at_a_turn(0) {
+            self.pass(1);
+        }
+    }
+
+    fn pass(&mut self, seconds: u32) {
+        let seconds = self.model.pass(seconds);
+        self.kernel.pass(seconds);
+        self.steps.push(Step::Pass(seconds));
     }
 
     /// Does all operations, up to the first difference.
@@ -124,6 +150,7 @@ impl<'a> Case<'a> {
     }
 
     fn step(&mut self, operation: &Operation) -> Result<(), String> {
+        self.note_time();
         match operation {
             Operation::Packet(way, shape, mutations) => {
                 let protocol = shape.protocol;
@@ -161,9 +188,7 @@ impl<'a> Case<'a> {
                 self.tell(&event)
             }
             Operation::Pass(seconds) => {
-                self.model.flows.pass(*seconds);
-                self.kernel.pass(*seconds);
-                self.steps.push(Step::Pass(*seconds));
+                self.pass(*seconds);
                 Ok(())
             }
             Operation::Reclaim => {
@@ -202,8 +227,7 @@ impl<'a> Case<'a> {
         });
         let expected = self.model.handle(hook, &frame, observed);
         if self.model.take_lost() {
-            self.model.flows.pass(LONG);
-            self.kernel.pass(LONG);
+            self.pass(LONG);
         }
         if let Ok(packet) = Packet::read(&frame) {
             if hook == Hook::Ingress

@@ -1,5 +1,7 @@
 //! Frames, for people.
 
+use std::fmt::Write as _;
+
 use super::wire::Packet;
 
 /// Who a frame is from and to, and what it is; all of it if it cannot be read.
@@ -12,8 +14,7 @@ pub(crate) fn describe(frame: &[u8]) -> String {
         form,
         ends,
         opens,
-        closes,
-        resets,
+        says,
         hop_limit,
         overheard,
         datagram,
@@ -25,14 +26,18 @@ pub(crate) fn describe(frame: &[u8]) -> String {
     );
     for (set, name) in [
         (opens, "opens"),
-        (closes, "closes"),
-        (resets, "resets"),
+        (says.answers, "answers"),
+        (says.ends, "ends"),
+        (says.resets, "resets"),
         (overheard, "for another station"),
     ] {
         if set {
             text += " ";
             text += name;
         }
+    }
+    if says.number != 0 {
+        let _ = write!(text, " {}", says.number);
     }
     let identification = datagram.identification;
     text + &format!(

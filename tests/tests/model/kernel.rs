@@ -5,7 +5,7 @@ use std::{
     num::NonZeroU32,
 };
 
-use aya::{TestRun as _, TestRunOptions};
+use aya::{TestRun as _, TestRunOptions, maps::Array};
 use shunt::{Agent, ApplyError};
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, TableSizes};
 use shunt_model::{self, RenderError, RenderOptions, Renderer};
@@ -68,9 +68,18 @@ impl Kernel {
     pub(crate) fn clear(&mut self, resync: &str) {
         assert!(self.apply(resync), "an empty snapshot is not refused");
         self.pass(LONG);
+        self.forget_direct();
         let connections = self.agent.datapath().connections();
         assert!(connections.is_empty().unwrap(), "all connections are over");
         self.before = self.read_counters();
+    }
+
+    /// Makes the programs not know that a connection to a backend itself was ever given a port.
+    fn forget_direct(&mut self) {
+        let ebpf = self.agent.datapath_mut().ebpf_mut();
+        let map = ebpf.map_mut("DIRECT").unwrap();
+        let mut direct = Array::<_, u32>::try_from(map).unwrap();
+        direct.set(0, 0, 0).unwrap();
     }
 
     /// Applies an event; `false` if its weights are refused.

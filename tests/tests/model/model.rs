@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, net::IpAddr};
 use shunt_common::{FragmentEntry, V4};
 
 use super::{
-    addresses::{HAIRPIN, NODE, SNAT_PORTS, is_routed},
+    addresses::{HAIRPIN, NODE, SNAT_PORTS, is_pod_of_this_node, is_routed},
     cluster::{Endpoint, Event, Protocol},
     edit::{Between, Trouble},
-    flows::{Flow, Flows},
+    flows::{Flow, Flows, Room, SECOND, Side, is_near},
     frontends::{Cluster, FrontendKey, Member},
+    kernel::LONG,
     selection::{Bond, Service},
     wire::{Datagram, Form, Packet, Unread},
 };
@@ -42,6 +43,8 @@ pub(crate) struct Model {
     datagrams: BTreeMap<(Hook, Datagram), (Between, u64)>,
     /// Nobody but the programs knows what was chosen for the last packet.
     lost: bool,
+    /// Whether a connection to a backend itself has been given another port.
+    pub any_direct: bool,
     counters: BTreeMap<&'static str, u64>,
 }
 
@@ -87,6 +90,26 @@ impl Model {
         std::mem::replace(&mut self.lost, false)
     }
 
+    /// Lets so many seconds pass, or a few more: those after which real time does not decide
+    /// anything. Gives how many.
+    pub(crate) fn pass(&mut self, seconds: u32) -> u32 {
+        let is_clear = |seconds: &u32| !self.is_at_a_turn(u64::from(*seconds) * SECOND);
+        let seconds = (seconds..seconds + 200).find(is_clear).unwrap_or(LONG);
+        // A tick is 256 ms, and no fewer ticks pass.
+        self.flows.pass(u64::from(seconds) * SECOND + 128);
+        seconds
+    }
+
+    /// Whether real time decides about anything so many milliseconds from now.
+    pub(crate) fn is_at_a_turn(&self, later: u64) -> bool {
+        let now = self.flows.now() + later;
+        let is_near = |then: u64, seconds| is_near(now - then, seconds);
+        let mut datagrams = self.datagrams.values();
+        self.flows.is_at_a_turn(later)
+            || self.bonds.values().any(|bond| is_near(bond.last_used, 10))
+            || datagrams.any(|(_, then)| is_near(*then, FragmentEntry::<V4>::LIFETIME))
+    }
+
     /// What must become of a frame. Where a backend and a source port are to be chosen freely,
     /// what was is taken from `observed`, and from then on it must be that.
     pub(crate) fn handle(
@@ -117,7 +140,7 @@ impl Model {
         let restored = if packet.form == Form::Later {
             self.recall(packet, Hook::Egress)
         } else {
-            self.flows.note_reply(packet).map(Flow::restored)
+            self.flows.take_reply(packet).map(Flow::restored)
         };
         let Some(restored) = restored else {
             return Verdict::Pass(packet.frame.to_vec());
@@ -146,25 +169,45 @@ impl Model {
                 }
             });
         }
+        if self.is_passed_by(packet) {
+            return Ok(Verdict::Pass(packet.frame.to_vec()));
+        }
         match self.answer(packet) {
             Some(restored) => Ok(self.send(packet, restored, "reply")),
             None => self.request(packet, observed),
         }
     }
 
+    /// Whether the fast path passes a packet for a pod: no service has its address. Replies to it
+    /// are seen where they go out to it.
+    fn is_passed_by(&self, packet: &Packet<'_>) -> bool {
+        let is_first = packet.is_syn() && self.flows.has_reply(packet.ends.reversed());
+        let is_for_pod = is_pod_of_this_node(packet.ends.destination.ip);
+        packet.is_plain && is_for_pod && !self.any_direct && !is_first
+    }
+
     /// What comes to an address that stands for a client's: a pod's answer to itself goes back
     /// where it came from, a remote backend's on to its client.
     fn answer(&mut self, packet: &Packet<'_>) -> Option<Between> {
         let Endpoint { ip, port } = packet.ends.destination;
-        if !HAIRPIN.has(ip) && !SNAT_PORTS.contains(&port) {
+        if !HAIRPIN.has(ip) && (!SNAT_PORTS.contains(&port) || self.is_fast_request(packet)) {
             return None;
         }
-        let flow = self.flows.of_reply(packet)?;
-        if flow.source.ip == flow.client.ip {
-            // It is noted where it is restored, at the egress of its client's interface.
-            return None;
+        let flow = self.flows.take_reply(packet)?;
+        // It is restored at the egress of its client's interface.
+        (flow.client.ip != ip).then(|| flow.restored())
+    }
+
+    /// Whether the fast path takes the packet for a client's before it looks for replies.
+    fn is_fast_request(&mut self, packet: &Packet<'_>) -> bool {
+        if !packet.is_plain || packet.is_syn() || NODE.has(packet.ends.destination.ip) {
+            return false;
         }
-        self.flows.note_reply(packet).map(Flow::restored)
+        let Some(index) = self.flows.find(Side::Client, packet.ends, false) else {
+            return false;
+        };
+        let flow = self.flows.at(index);
+        flow.keeps_client() && (!packet.opens || self.has_backend(flow))
     }
 
     /// A packet whose source stays goes on through the stack, one of a hairpin flow goes back where
@@ -173,12 +216,19 @@ impl Model {
         let (source, destination) = (packet.ends.source.ip, packet.ends.destination.ip);
         let stays = to.source.ip == source;
         let turns = HAIRPIN.has(to.source.ip) || HAIRPIN.has(destination);
-        if !stays && !turns {
+        let (mut to, mut usually, mut through_stack) = (to, usually, stays);
+        if !stays {
             if packet.hop_limit <= 1 {
                 return self.tell(packet, Trouble::HopsUsedUp, "reject_expired");
             }
-            if !is_routed(to.destination.ip) {
-                return self.drop("drop_no_route");
+            if !turns && !is_routed(to.destination.ip) {
+                if packet.form == Form::Error {
+                    return self.drop("drop_no_route");
+                }
+                // The stack tells the sender.
+                to.source = packet.ends.source;
+                usually = "drop_no_route";
+                through_stack = true;
             }
         }
         self.remember(packet, Hook::Ingress, to);
@@ -186,10 +236,10 @@ impl Model {
             return self.drop("drop_rewrite");
         };
         self.count(packet.counts_as(usually));
-        if stays {
+        if through_stack {
             Verdict::Pass(frame)
         } else if turns {
-            Verdict::Redirect(Packet::turned(frame))
+            Verdict::Redirect(Packet::turned(Packet::forwarded(frame)))
         } else {
             Verdict::Redirect(Packet::forwarded(frame))
         }
@@ -200,55 +250,120 @@ impl Model {
         packet: &Packet<'_>,
         observed: Option<Observed<'_>>,
     ) -> Result<Verdict, ForbiddenChoice> {
-        let continues = self.has_flow(packet);
-        // A flow takes note of every packet that has its ends, even of one that begins another.
-        self.flows.note_request(packet);
-        if !continues {
-            if packet.form == Form::Error || self.is_overheard(packet) {
-                return Ok(Verdict::Pass(packet.frame.to_vec()));
-            }
-            let members = match self.service(packet) {
-                Service::NotAFrontend => return Ok(Verdict::Pass(packet.frame.to_vec())),
-                Service::Rejected => {
-                    return Ok(self.tell(packet, Trouble::NobodyListens, "reject_no_backend"));
-                }
-                Service::Dropped(reason) => return Ok(self.drop(reason)),
-                Service::Backends(members) => members,
-            };
-            let chosen = observed.and_then(|observed| observed.chosen);
-            let found = chosen.and_then(|chosen| {
-                let member = members.iter().find(|member| member.at == chosen.backend)?;
-                let source = self.source_towards(packet, *member, chosen.source)?;
-                Some((member, source))
-            });
-            let Some((member, source)) = found else {
-                if let Some(observed) = observed
-                    && let Some(verdict) = self.unseen(packet, &members, observed)
-                {
-                    return Ok(verdict);
-                }
-                let allowed = members.iter().map(|member| member.at).collect();
-                return Err(ForbiddenChoice { chosen, allowed });
-            };
-            self.open(packet, *member, source);
+        let known = self
+            .flows
+            .find(Side::Client, packet.ends, packet.seeks_new());
+        if let Some(index) = known
+            && !self.is_replaced(packet, self.flows.at(index))
+        {
+            self.flows.note(index, Side::Client, packet);
+            let to = self.flows.at(index).sent_on();
+            return Ok(self.send(packet, to, "request"));
         }
-        let Some(flow) = self.flows.of_request(packet) else {
+        if packet.form == Form::Error || self.is_overheard(packet) {
             return Ok(Verdict::Pass(packet.frame.to_vec()));
+        }
+        let chosen = observed.and_then(|observed| observed.chosen);
+        let members = match self.service(packet) {
+            Service::NotAFrontend => return self.direct(packet, known, chosen),
+            Service::Rejected => {
+                if let Some(reason) = refusal(packet) {
+                    return Ok(self.drop(reason));
+                }
+                return Ok(self.tell(packet, Trouble::NobodyListens, "reject_no_backend"));
+            }
+            Service::Dropped(reason) => return Ok(self.drop(reason)),
+            Service::Backends(members) => members,
         };
-        let to = flow.sent_on();
-        Ok(self.send(packet, to, "request"))
+        // The backend has a connection of its own from the port that it took the SYN's for.
+        let avoided = known.and_then(|index| {
+            let flow = self.flows.at(index);
+            flow.is_mistaken().then_some(flow.source.port)
+        });
+        let is_refused = refusal(packet).is_some() || packet.hop_limit <= 1;
+        let found = chosen.and_then(|chosen| {
+            let member = members.iter().find(|member| member.at == chosen.backend)?;
+            if is_refused && !self.keeps_source(packet.ends.source.ip, *member) {
+                return None;
+            }
+            let source = self.source_towards(packet, *member, chosen.source, (known, avoided))?;
+            Some((*member, source))
+        });
+        let Some((member, source)) = found else {
+            if let Some(observed) = observed
+                && let Some(verdict) = self.unseen(packet, &members, observed)
+            {
+                return Ok(verdict);
+            }
+            let allowed = members.iter().map(|member| member.at).collect();
+            return Err(ForbiddenChoice { chosen, allowed });
+        };
+        let membership = self.cluster.membership(member).unwrap_or_default();
+        self.bind(packet, member, membership);
+        let backend = (member.at, Some((member, membership)));
+        Ok(self.open(packet, source, backend, known))
     }
 
-    /// Opens the packet's flow with the backend that was chosen.
-    fn open(&mut self, packet: &Packet<'_>, member: Member, source: Endpoint) {
-        // A usable backend is a member.
-        let membership = self.cluster.membership(member).unwrap_or_default();
-        let now = self.flows.now();
-        self.bind(packet, member, membership);
-        let flow = Flow::new(packet, source, (member, membership), now);
-        self.flows.open(flow);
-        self.flows.note_request(packet);
+    /// Opens the packet's flow in place of the one that it had, and sends it on.
+    fn open(
+        &mut self,
+        packet: &Packet<'_>,
+        source: Endpoint,
+        (backend, member): (Endpoint, Option<(Member, u64)>),
+        known: Option<usize>,
+    ) -> Verdict {
+        if let Some(known) = known {
+            self.flows.forget(known);
+        }
+        let flow = Flow::new(packet, source, backend, member, self.flows.now());
+        let index = self.flows.open(flow);
         self.count("connection");
+        let to = self.flows.at(index).sent_on();
+        self.send(packet, to, "request")
+    }
+
+    /// A packet to nobody's frontend. A SYN to a backend itself, which has a connection with the
+    /// same ends through a frontend, goes on from another port.
+    fn direct(
+        &mut self,
+        packet: &Packet<'_>,
+        known: Option<usize>,
+        chosen: Option<Chosen>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
+        if packet.ends.protocol != Protocol::TCP || !packet.says.opens {
+            return passed;
+        }
+        if let Some(known) = known
+            && self.flows.at(known).member.is_none()
+        {
+            self.flows.forget(known);
+        }
+        let answers = packet.ends.reversed();
+        let Some(index) = self.flows.find(Side::Backend, answers, true) else {
+            return passed;
+        };
+        let flow = self.flows.at(index);
+        if flow.may_have_begun_with(packet.says.number) {
+            return passed;
+        }
+        if flow.room(self.flows.now()) <= Room::Over {
+            self.flows.forget(index);
+            return passed;
+        }
+        self.any_direct = true;
+        let backend = packet.ends.destination;
+        let found = chosen.filter(|chosen| {
+            chosen.backend == backend
+                && chosen.source.ip == packet.ends.source.ip
+                && SNAT_PORTS.contains(&chosen.source.port)
+                && self.flows.is_free(packet.ends, chosen.source, backend)
+        });
+        let Some(found) = found else {
+            let allowed = vec![backend];
+            return Err(ForbiddenChoice { chosen, allowed });
+        };
+        Ok(self.open(packet, found.source, (backend, None), None))
     }
 
     /// A flow whose first packet does not go on, so that its backend cannot be seen: the verdict,
@@ -259,35 +374,42 @@ impl Model {
         members: &[Member],
         observed: Observed<'_>,
     ) -> Option<Verdict> {
-        let is_expired = |member: &Member| {
-            let source = self.source_for(packet.ends.source.ip, *member);
-            NODE.has(source) && source != packet.ends.source.ip && packet.hop_limit <= 1
-        };
-        let expires = members.iter().any(is_expired);
-        let goes_on = !members.iter().all(is_expired);
+        let is_refused = refusal(packet).is_some() || packet.hop_limit <= 1;
+        let client = packet.ends.source.ip;
+        let mut turns = members
+            .iter()
+            .map(|member| self.keeps_source(client, *member));
+        let goes_on = !is_refused || turns.clone().any(|keeps| keeps);
+        let stops = is_refused && turns.any(|keeps| !keeps);
         let is_cut = packet.form == Form::First && packet.ends.protocol == Protocol::SCTP;
         let failed = self.counters.get("drop_rewrite").copied().unwrap_or(0);
         let was_cut = *observed.verdict == Verdict::Drop && observed.not_rewritten > failed;
         let verdict = if goes_on && is_cut && was_cut {
+            self.count("connection");
             self.drop("drop_rewrite")
-        } else if expires {
-            self.tell(packet, Trouble::HopsUsedUp, "reject_expired")
+        } else if stops {
+            match refusal(packet) {
+                Some(reason) => self.drop(reason),
+                None => self.tell(packet, Trouble::HopsUsedUp, "reject_expired"),
+            }
         } else {
             return None;
         };
         self.lost = true;
-        self.count("connection");
         Some(verdict)
     }
 
-    /// Whether the packet continues a flow. A packet that might begin one does so if the flow has
-    /// ended or its backend is gone.
-    fn has_flow(&self, packet: &Packet<'_>) -> bool {
-        let stays = |flow: &Flow| {
-            let current = self.cluster.membership(flow.member) == Some(flow.membership);
-            !packet.opens || !flow.is_ended() && current
-        };
-        self.flows.of_request(packet).is_some_and(stays)
+    /// Whether the packet, which is the flow's by its ends, begins another: one that may, if the
+    /// backend is gone, and a SYN after the flow's end.
+    fn is_replaced(&self, packet: &Packet<'_>, flow: &Flow) -> bool {
+        let is_over = packet.says.opens && flow.is_ended(self.flows.now());
+        packet.opens && (!self.has_backend(flow) || is_over)
+    }
+
+    /// Whether the flow's backend is still the one that it was.
+    fn has_backend(&self, flow: &Flow) -> bool {
+        flow.member
+            .is_none_or(|(member, membership)| self.cluster.membership(member) == Some(membership))
     }
 
     /// Remembers what a first fragment became.
@@ -302,15 +424,13 @@ impl Model {
     fn recall(&self, packet: &Packet<'_>, hook: Hook) -> Option<Between> {
         let (to, then) = self.datagrams.get(&(hook, packet.datagram))?;
         let lifetime = u64::from(FragmentEntry::<V4>::LIFETIME);
-        (self.flows.now() - then <= lifetime).then_some(*to)
+        (self.flows.now() - then <= lifetime * SECOND).then_some(*to)
     }
 
-    /// Tells the sender, unless that is forbidden: about an error or a part of a datagram, and a
-    /// group (RFC 1122 section 3.2.2, RFC 4443 section 2.4).
+    /// Tells the sender, unless that is forbidden.
     fn tell(&mut self, packet: &Packet<'_>, trouble: Trouble, reason: &'static str) -> Verdict {
         self.count(reason);
-        let own = matches!(packet.form, Form::Whole | Form::First);
-        if own && is_unicast(packet.ends.source.ip) {
+        if packet.may_be_told_about() {
             Verdict::Redirect(packet.error(trouble))
         } else {
             Verdict::Drop
@@ -327,10 +447,11 @@ impl Model {
     }
 }
 
-/// Whether one host may have the address: of IPv4 classes A to C without network 0.
-fn is_unicast(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => (1..224).contains(&ip.octets()[0]),
-        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified(),
+/// Why no router takes the packet on, if so.
+fn refusal(packet: &Packet<'_>) -> Option<&'static str> {
+    if packet.is_martian() {
+        Some("drop_martian")
+    } else {
+        packet.has_source_route.then_some("drop_source_route")
     }
 }

@@ -50,7 +50,8 @@ pub(crate) enum Way {
     /// A reply of a flow that was opened some time.
     Reply { flow: Pick },
     /// A request as it goes on to the backend, or a reply as it goes on to the client, at the
-    /// hook where it meets the programs once more; or either one at the wrong hook.
+    /// hook where it meets the programs once more; or either one at the wrong hook; or a packet
+    /// of the client's to the backend itself.
     Elsewhere { flow: Pick, which: u8 },
     /// Any ends, any hook.
     Stray {

@@ -55,6 +55,10 @@ pub(crate) struct Shape {
     /// Of a packet that goes nowhere in particular.
     pub protocol: Protocol,
     pub flags: Flags,
+    /// TCP's sequence number.
+    pub sequence: u32,
+    /// The number that a segment acknowledges.
+    pub acknowledged: u32,
     /// The type of SCTP's first chunk.
     pub chunk: u8,
     /// UDP without it has 0 in its place; so has SCTP while it is to be filled in.
@@ -133,7 +137,8 @@ impl Shape {
         let payload = &self.payload;
         let mut segment = match ends.protocol {
             Protocol::TCP => {
-                let mut header = TcpHeader::new(from, to, 1000, 64240);
+                let mut header = TcpHeader::new(from, to, self.sequence, 64240);
+                header.acknowledgment_number = self.acknowledged;
                 let Flags { syn, ack, fin, rst } = self.flags;
                 (header.syn, header.ack, header.fin, header.rst) = (syn, ack, fin, rst);
                 header

@@ -132,6 +132,8 @@ pub(crate) fn ends(
                     1 => (Hook::Egress, flow.frontend, flow.client),
                     2 => (Hook::Egress, flow.client, flow.frontend),
                     3 => (Hook::Ingress, flow.backend, flow.source),
+                    5 => (Hook::Ingress, flow.client, flow.backend),
+                    6 => (Hook::Ingress, flow.source, flow.backend),
                     _ => (Hook::Egress, flow.backend, flow.source),
                 };
                 (hook, (flow.protocol, source, destination))

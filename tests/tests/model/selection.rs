@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS},
     cluster::{Backend, Endpoint},
+    flows::SECOND,
     frontends::{Frontend, Kind, Member},
     model::Model,
     wire::Packet,
@@ -15,7 +16,7 @@ use super::{
 pub(crate) struct Bond {
     member: Member,
     membership: u64,
-    last_used: u64,
+    pub last_used: u64,
 }
 
 /// Who gets a packet that belongs to no flow.
@@ -79,7 +80,7 @@ impl Model {
         let key = (ends.source.ip, (ends.protocol, ends.destination));
         let bond = self.bonds.get(&key)?;
         let current = self.cluster.membership(bond.member) == Some(bond.membership);
-        let recent = self.flows.now() - bond.last_used <= timeout.into();
+        let recent = self.flows.now() - bond.last_used <= u64::from(timeout) * SECOND;
         (timeout > 0 && current && recent).then_some(bond.member)
     }
 
@@ -99,39 +100,57 @@ impl Model {
             .collect()
     }
 
-    /// The address that the backend sees: the client's own, or one in its place, if the client is
-    /// the backend itself, or outside and the backend elsewhere.
-    pub(super) fn source_for(&self, client: IpAddr, member: Member) -> IpAddr {
+    fn is_local(&self, member: Member) -> bool {
         let service = &self.cluster.services[&member.service];
         let mut backends = service.ports[member.port].backends.iter();
-        let local = backends.any(|backend| backend.at == member.at && backend.local);
-        if client == member.at.ip {
-            HAIRPIN.like(client)
-        } else if local || self.cluster.is_on_this_node(client) {
-            client
-        } else {
+        backends.any(|backend| backend.at == member.at && backend.local)
+    }
+
+    /// Whether the backend sees the client's own address.
+    pub(super) fn keeps_source(&self, client: IpAddr, member: Member) -> bool {
+        self.source_for(client, member) == client
+    }
+
+    /// The address that the backend sees: the client's own where replies come back by themselves,
+    /// the hairpin address if that is the backend's, and this node's elsewhere.
+    fn source_for(&self, client: IpAddr, member: Member) -> IpAddr {
+        if !self.is_local(member) && !self.cluster.is_on_this_node(client) {
             NODE.like(client)
+        } else if client == member.at.ip {
+            HAIRPIN.like(client)
+        } else {
+            client
         }
     }
 
     /// Whom the backend sees, if it may be `chosen`: one that keeps its address, or has the
-    /// hairpin address, keeps its own port unless that is taken.
+    /// hairpin address, keeps its own port unless that is taken. Of the flow that gives way to
+    /// this one the source is free, unless its port is `avoided`.
     pub(super) fn source_towards(
         &self,
         packet: &Packet<'_>,
         member: Member,
         chosen: Endpoint,
+        (known, avoided): (Option<usize>, Option<u16>),
     ) -> Option<Endpoint> {
         let Endpoint { ip: client, port } = packet.ends.source;
         let ip = self.source_for(client, member);
         let keeps_port = ip == client || HAIRPIN.has(ip);
         let own = Endpoint { ip, port };
-        if keeps_port && self.flows.is_free(packet, own, member.at) {
+        let is_known = |source: Endpoint| {
+            known.is_some_and(|known| {
+                let known = self.flows.at(known);
+                known.backend == member.at && known.source == source
+            })
+        };
+        let is_free = |source: Endpoint| {
+            avoided != Some(source.port)
+                && (is_known(source) || self.flows.is_free(packet.ends, source, member.at))
+        };
+        if keeps_port && is_free(own) {
             return Some(own);
         }
-        let right = chosen.ip == ip
-            && SNAT_PORTS.contains(&chosen.port)
-            && self.flows.is_free(packet, chosen, member.at);
+        let right = chosen.ip == ip && SNAT_PORTS.contains(&chosen.port) && is_free(chosen);
         right.then_some(chosen)
     }
 

@@ -18,9 +18,13 @@ pub(crate) fn shape() -> impl Strategy<Value = Shape> {
     ];
     let transport = (
         select(&Protocol::ALL[..]),
-        flags(),
-        // INIT, DATA, ABORT, SHUTDOWN ACK, SHUTDOWN COMPLETE, and any.
-        prop_oneof![6 => Just(1u8), 4 => Just(0), 2 => select(vec![6u8, 8, 14]), 1 => any::<u8>()],
+        (
+            flags(),
+            select(vec![1000u32, 2000]),
+            select(vec![1001u32, 1001, 2001, 0]),
+        ),
+        // INIT, DATA, INIT ACK, ABORT, SHUTDOWN ACK, SHUTDOWN COMPLETE, and any.
+        prop_oneof![6 => Just(1u8), 4 => Just(0), 2 => select(vec![2u8, 6, 8, 14]), 1 => any::<u8>()],
         prop_oneof![4 => Just(true), 1 => Just(false)],
         mostly_zero(10),
         payload,
@@ -34,11 +38,14 @@ pub(crate) fn shape() -> impl Strategy<Value = Shape> {
         prop_oneof![6 => Just(None), 1 => report().prop_map(Some)],
     );
     (transport, network).prop_map(|(transport, network)| {
-        let (protocol, flags, chunk, checksum, tcp_options, payload) = transport;
+        let (protocol, (flags, sequence, acknowledged), chunk, checksum, tcp_options, payload) =
+            transport;
         let (ip_options, extensions, hop_limit, identification, padding, report) = network;
         Shape {
             protocol,
             flags,
+            sequence,
+            acknowledged,
             chunk,
             checksum,
             ip_options,
@@ -62,7 +69,7 @@ fn flags() -> impl Strategy<Value = Flags> {
     prop_oneof![
         8 => Just(flags(true, false, false, false)),
         8 => Just(flags(false, true, false, false)),
-        1 => Just(flags(true, true, false, false)),
+        4 => Just(flags(true, true, false, false)),
         2 => Just(flags(false, true, true, false)),
         1 => Just(flags(false, false, false, true)),
         1 => any::<[bool; 4]>().prop_map(move |[syn, ack, fin, rst]| flags(syn, ack, fin, rst)),

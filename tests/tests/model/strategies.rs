@@ -53,7 +53,7 @@ pub(crate) fn mutated_operations() -> impl Strategy<Value = Vec<Operation>> {
 fn other() -> impl Strategy<Value = Operation> {
     prop_oneof![
         8 => change().prop_map(Operation::Event),
-        2 => select(vec![1u32, 11, 31, 121, 86_401]).prop_map(Operation::Pass),
+        4 => select(vec![4u32, 4, 11, 11, 25, 31, 61, 121, 211, 86_401]).prop_map(Operation::Pass),
         1 => Just(Operation::Reclaim),
     ]
 }
@@ -64,7 +64,7 @@ fn way() -> impl Strategy<Value = Way> {
         40 => (index(), index()).prop_map(|(frontend, client)| Way::ToFrontend { frontend, client }),
         25 => index().prop_map(|flow| Way::Request { flow }),
         25 => index().prop_map(|flow| Way::Reply { flow }),
-        5 => (index(), 0..5u8).prop_map(|(flow, which)| Way::Elsewhere { flow, which }),
+        8 => (index(), prop_oneof![5 => 0..5u8, 3 => Just(5), 1 => Just(6)]).prop_map(|(flow, which)| Way::Elsewhere { flow, which }),
         5 => (any::<bool>(), index(), index()).prop_map(|(egress, source, destination)| {
             Way::Stray { egress, source, destination }
         }),

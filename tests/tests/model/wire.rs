@@ -55,6 +55,24 @@ pub(crate) struct Quote {
     pub transport: usize,
 }
 
+/// What a packet says of its flow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Says {
+    /// It is a SYN or INIT.
+    pub opens: bool,
+    /// It is a SYN-ACK or INIT ACK.
+    pub answers: bool,
+    /// It is a segment that acknowledges this.
+    pub acknowledges: Option<u32>,
+    /// It ends what its sender has to say.
+    pub ends: bool,
+    /// It ends the flow.
+    pub resets: bool,
+    /// Of a SYN its number, of a SYN-ACK the one that acknowledges it, of others that which they
+    /// acknowledge.
+    pub number: u32,
+}
+
 /// A frame that may concern a flow.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet<'a> {
@@ -65,10 +83,13 @@ pub(crate) struct Packet<'a> {
     pub ends: Ends,
     /// Whether it may be the first of a flow.
     pub opens: bool,
-    /// Whether it ends what its sender has to say.
-    pub closes: bool,
-    /// Whether it ends the flow.
-    pub resets: bool,
+    pub says: Says,
+    /// Whether it is a whole segment or datagram without IP options or extension headers.
+    pub is_plain: bool,
+    /// Whether the header's checksum is right.
+    pub is_intact: bool,
+    /// Whether its sender chose the way that it goes.
+    pub has_source_route: bool,
     pub hop_limit: u8,
     /// For another station.
     pub overheard: bool,
@@ -133,8 +154,10 @@ impl<'a> Packet<'a> {
                 },
             },
             opens: false,
-            closes: false,
-            resets: false,
+            says: Says::default(),
+            is_plain: false,
+            is_intact: !is_ipv4 || is_intact(&frame[ETHERNET..network.transport]),
+            has_source_route: is_ipv4 && has_source_route(&frame[ETHERNET..network.transport]),
             hop_limit: network.hop_limit,
             overheard: to_another,
             datagram: Datagram {
@@ -154,6 +177,10 @@ impl<'a> Packet<'a> {
             (Form::Whole, 58) if !is_ipv4 => packet.read_error(is_ipv4)?,
             _ => packet.read_transport()?,
         }
+        let shortest = ETHERNET + if is_ipv4 { 20 } else { 40 };
+        packet.is_plain = packet.form == Form::Whole
+            && network.transport == shortest
+            && matches!(network.protocol, 6 | 17);
         Ok(packet)
     }
 
@@ -166,6 +193,44 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// Whether it looks for a flow as a packet that begins another. The fast path asks the flags
+    /// of a segment, the general one what it says.
+    pub(crate) fn seeks_new(&self) -> bool {
+        if self.is_plain {
+            self.is_syn()
+        } else {
+            self.says.opens
+        }
+    }
+
+    /// Whether it is a SYN by its flags, even if it is a reset too.
+    pub(crate) fn is_syn(&self) -> bool {
+        self.opens && self.ends.protocol == Protocol::TCP
+    }
+
+    /// Whether its sender may be told about it: it is no error, has its datagram's begin, came as
+    /// it was sent, and its link's and its own header name single hosts (RFC 1122 sections 3.2.1.2
+    /// and 3.2.2, RFC 4443 section 2.4).
+    pub(crate) fn may_be_told_about(&self) -> bool {
+        let has_begin = matches!(self.form, Form::Whole | Form::First);
+        let is_of_group = (self.frame[0] | self.frame[6]) & 1 != 0;
+        let (source, destination) = (self.ends.source.ip, self.ends.destination.ip);
+        has_begin && !is_of_group && is_host(source) && is_host(destination) && self.is_intact
+    }
+
+    /// Whether no router takes it on, because of where it comes from.
+    pub(crate) fn is_martian(&self) -> bool {
+        match self.ends.source.ip {
+            IpAddr::V4(ip) => {
+                matches!(ip.octets()[0], 0 | 127) || ip.is_multicast() || ip.is_broadcast()
+            }
+            IpAddr::V6(ip) => {
+                let is_link_local = ip.segments()[0] & 0xffc0 == 0xfe80;
+                !is_host(ip.into()) || is_link_local || ip.to_ipv4_mapped().is_some()
+            }
+        }
+    }
+
     /// Whether it is IPv4.
     pub(crate) const fn is_ipv4(&self) -> bool {
         self.ends.source.ip.is_ipv4()
@@ -175,10 +240,37 @@ impl<'a> Packet<'a> {
         let (frame, at) = (self.frame, self.transport);
         match self.ends.protocol {
             Protocol::TCP => {
-                let [flags] = bytes::<20>(frame, at).map(|header| [header[13]])?;
-                self.closes = flags & 0x01 != 0;
-                self.resets = flags & 0x04 != 0;
-                self.opens = flags & 0x12 == 0x02;
+                let header = bytes::<20>(frame, at)?;
+                let [fin, syn, rst, ack] = [1, 2, 4, 16].map(|flag| header[13] & flag != 0);
+                let number = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
+                let (sequence, acknowledged) = (number(4), number(8));
+                self.opens = syn && !ack;
+                self.says = match (rst, syn, ack) {
+                    (true, ..) => Says {
+                        resets: true,
+                        ..Says::default()
+                    },
+                    (_, true, false) => Says {
+                        opens: true,
+                        number: sequence,
+                        ..Says::default()
+                    },
+                    (_, true, true) => Says {
+                        answers: true,
+                        number: sequence.wrapping_add(1),
+                        ..Says::default()
+                    },
+                    (_, false, true) => Says {
+                        acknowledges: Some(acknowledged),
+                        ends: fin,
+                        number: acknowledged,
+                        ..Says::default()
+                    },
+                    (_, false, false) => Says {
+                        ends: fin,
+                        ..Says::default()
+                    },
+                };
                 self.least_length = 20;
             }
             Protocol::UDP => {
@@ -192,8 +284,13 @@ impl<'a> Packet<'a> {
                 // can be taken for one.
                 let chunk = bytes::<16>(frame, at)?[12];
                 self.opens = chunk == 1;
-                self.resets = chunk == 6;
-                self.closes = matches!(chunk, 8 | 14);
+                self.says = Says {
+                    opens: self.opens,
+                    answers: chunk == 2,
+                    resets: chunk == 6,
+                    ends: matches!(chunk, 8 | 14),
+                    ..Says::default()
+                };
                 self.least_length = 12;
             }
             _ => return Err(Unread::Foreign),
@@ -253,6 +350,43 @@ impl<'a> Packet<'a> {
         };
         Ok(())
     }
+}
+
+/// Whether one host has the address: no group, not the unspecified one, not the loopback's.
+fn is_host(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !matches!(ip.octets()[0], 0 | 127 | 224..),
+        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified() && !ip.is_loopback(),
+    }
+}
+
+/// Whether the sum over an IPv4 header is what it has to be (RFC 1071).
+fn is_intact(header: &[u8]) -> bool {
+    let words = header.chunks_exact(2);
+    let mut sum: u32 = words
+        .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum == 0xffff
+}
+
+/// Whether an IPv4 header has loose or strict source routing (RFC 791 section 3.1).
+fn has_source_route(header: &[u8]) -> bool {
+    let mut rest = header.get(20..).unwrap_or_default();
+    while let [kind, behind @ ..] = rest {
+        let length = match kind {
+            0 => return false,
+            1 => 1,
+            131 | 137 => return true,
+            _ => behind
+                .first()
+                .map_or(1, |length| usize::from(*length).max(1)),
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    false
 }
 
 impl Network {
