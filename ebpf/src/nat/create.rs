@@ -27,8 +27,9 @@ pub(crate) fn create<F: Open>(
     translated: &mut Tuple<F>,
 ) -> Result<(), Counter> {
     let source = source_for(packet.tuple.source, choice.backend)?;
+    let mut keeps_port = source == packet.tuple.source || source == F::hairpin_ip();
     if let Some(replaced) = replaced {
-        conntrack::forget::<F>(replaced);
+        keeps_port &= !conntrack::forget::<F>(replaced);
     }
     let destination = Destination {
         address: &choice.backend.address,
@@ -36,8 +37,6 @@ pub(crate) fn create<F: Open>(
         backend: choice.index,
         generation: choice.backend.generation,
     };
-    let client = packet.tuple;
-    let keeps_port = source == client.source || source == F::hairpin_ip();
     open(packet, &destination, &source, keeps_port, translated)
 }
 
