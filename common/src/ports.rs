@@ -38,6 +38,29 @@ impl PortRange {
         u16::from_be(port).wrapping_sub(self.first) < self.count
     }
 
+    /// The shortest range with the ports of both. It is for looking whether a port is in it: their
+    /// number is prime by chance.
+    #[must_use]
+    pub const fn covering(&self, other: &Self) -> Self {
+        let first = if self.first < other.first {
+            self.first
+        } else {
+            other.first
+        };
+        let ends = [self.end(), other.end()];
+        let end = if ends[0] > ends[1] { ends[0] } else { ends[1] };
+        // The first is not 0, so the number fits.
+        Self {
+            first,
+            count: (end - first as u32) as u16,
+        }
+    }
+
+    /// The port behind the last one.
+    const fn end(&self) -> u32 {
+        self.first as u32 + self.count as u32
+    }
+
     /// All ports in the order in which the client's connection tries them.
     ///
     /// The first is a stable function of the client's address and port, and ports of one client
@@ -146,6 +169,24 @@ mod tests {
             let inside = (61_000..61_000 + range.count).contains(&u16::from_be(port));
             prop_assert_eq!(range.contains(port), inside);
         }
+    }
+
+    #[test]
+    fn a_range_that_covers_two_has_the_ports_of_both() {
+        let [low, high] =
+            [(1, 5), (60_000, 65_535)].map(|(first, last)| PortRange::within(first, last).unwrap());
+        for both in [low.covering(&high), high.covering(&low)] {
+            for port in [1_u16, 5, 60_000, high.first + high.count - 1] {
+                assert!(both.contains(port.to_be()), "{port}");
+            }
+            assert!(!both.contains(0));
+        }
+        assert_eq!(low.covering(&low), low);
+        let all = PortRange {
+            first: 1,
+            count: u16::MAX,
+        };
+        assert_eq!(all.covering(&high), all);
     }
 
     #[test]

@@ -254,6 +254,9 @@ const fn both(name: &'static str, shown: &'static str, kind: Kind, size: Size) -
 /// The random words by which connections find their places. State: whoever comes next has to look
 /// for them where they are.
 pub const SEEDS: Map = both("SEEDS", "seeds", Kind::State, Size::Fixed);
+/// Which source ports connections have ever been given, since the tables are pinned. State: they may
+/// be open, whatever the range is now.
+pub const GIVEN_PORTS: Map = both("GIVEN_PORTS", "given_ports", Kind::State, Size::Fixed);
 /// Whether a connection to a backend itself has ever been given another source port. State: it may
 /// be open.
 pub const DIRECT: Map = both("DIRECT", "direct", Kind::State, Size::Fixed);
@@ -278,6 +281,7 @@ pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::
 /// The maps of both families.
 pub const SHARED: &[Map] = &[
     SEEDS,
+    GIVEN_PORTS,
     DIRECT,
     EXHAUSTIONS,
     SOUGHT_V6,
@@ -291,6 +295,10 @@ pub const SHARED: &[Map] = &[
 
 /// The source ports that connections are given.
 pub const SNAT_PORTS: Constant = Constant { name: "SNAT_PORTS" };
+/// The source ports at which replies are recognised: those of [`GIVEN_PORTS`] too.
+pub const REPLY_PORTS: Constant = Constant {
+    name: "REPLY_PORTS",
+};
 /// Nanoseconds between two rejections.
 pub const REJECT_INTERVAL: Constant = Constant {
     name: "REJECT_INTERVAL_NS",
@@ -319,8 +327,9 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 9] = [
+pub const CONSTANTS: [Constant; 10] = [
     SNAT_PORTS,
+    REPLY_PORTS,
     REJECT_INTERVAL,
     REJECT_BURST,
     REDIRECT,

@@ -18,6 +18,8 @@ mod payload;
 mod pin_dir;
 mod process;
 mod protocol;
+mod random;
+pub mod raw;
 pub mod rulesets;
 mod sandbox;
 mod server;
@@ -38,6 +40,7 @@ pub use self::{
     namespace::{Namespace, is_root},
     pin_dir::PinDir,
     process::run,
+    random::Random,
     sandbox::{Pod, Sandbox, addresses},
     server::Server,
     socket_path::SocketPath,

@@ -117,11 +117,12 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Ends the connection of this half, whatever it is.
+    /// Ends the connection of this half, whatever it is. Gives whether the backend had a connection of
+    /// its own with this one's tuple, see [`Meta::MISTAKEN`].
     #[inline(always)]
-    pub fn forget_here(&self, index: u32, meta: u64) {
+    pub fn forget_here(&self, index: u32, meta: u64) -> bool {
         let Some(slot) = self.memory.slot(index) else {
-            return;
+            return false;
         };
         let half = Half {
             index,
@@ -129,10 +130,15 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             meta: Meta(meta),
         };
         match self.other(half.slot) {
-            Other::Busy => {}
-            Other::Gone => self.free(half),
+            Other::Busy => false,
+            Other::Gone => {
+                self.free(half);
+                false
+            }
             Other::Live(other) => {
-                self.end(&in_order(half, other));
+                let pair = in_order(half, other);
+                self.end(&pair);
+                pair.reply.meta.has(Meta::MISTAKEN)
             }
         }
     }

@@ -169,8 +169,8 @@ macro_rules! memory {
             }
 
             #[inline(always)]
-            fn forget(_: &Table<'_, Self>, index: u32, meta: u64) {
-                $forget(index, meta);
+            fn forget(_: &Table<'_, Self>, index: u32, meta: u64) -> bool {
+                $forget(index, meta) != 0
             }
 
             #[inline(always)]
@@ -236,8 +236,7 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $forget(index: u32, meta: u64) -> u64 {
-            $slots::table().forget_here(index, meta);
-            0
+            $slots::table().forget_here(index, meta).into()
         }
 
         #[unsafe(no_mangle)]

@@ -27,6 +27,10 @@ pub(crate) static HAIRPIN_IP_V6: Global<[u32; 4]> = Global::new([0; 4]);
 #[unsafe(no_mangle)]
 pub(crate) static SNAT_PORTS: Global<PortRange> = Global::new(PortRange { first: 0, count: 1 });
 
+/// The source ports that connections may have been given, by this agent or one before it.
+#[unsafe(no_mangle)]
+pub(crate) static REPLY_PORTS: Global<PortRange> = Global::new(PortRange { first: 0, count: 1 });
+
 /// How many nanoseconds are between two rejections on average; 0: any number of them is sent.
 #[unsafe(no_mangle)]
 pub(crate) static REJECT_INTERVAL_NS: Global<u64> = Global::new(0);

@@ -11,7 +11,7 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use shunt_common::{
-    ConntrackKey, V4, V6,
+    ConntrackKey, PortRange, V4, V6,
     connections::{Key, Snapshot, Wide},
     registry::handover::{From, Phase},
     version_3::ConntrackEntry,
@@ -40,6 +40,10 @@ pub(crate) static HANDOVER: Array<u32, 1, { BPF_F_MMAPABLE as usize }> = Array::
 /// The words of [`crate::maps::constants::CONNTRACK_SEEDS`], for the next agent.
 #[btf_map]
 pub(crate) static SEEDS: Array<[u32; 10], 1> = Array::new();
+
+/// All ports of [`crate::maps::constants::REPLY_PORTS`], for the next agent.
+#[btf_map]
+pub(crate) static GIVEN_PORTS: Array<PortRange, 1> = Array::new();
 
 /// The hashes; the agent puts its pinned tables here.
 pub(crate) type Previous<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 1>;

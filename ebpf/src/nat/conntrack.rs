@@ -170,11 +170,12 @@ pub(crate) fn was_mistaken<F: Tables>(half: &Half) -> bool {
         .is_some_and(|pair| pair.reply.meta.has(Meta::MISTAKEN))
 }
 
-/// Ends the connection of this half.
+/// Ends the connection of this half. Gives whether its backend had one of its own with this one's
+/// tuple, as [`is_mistaken`] found.
 #[inline(always)]
-pub(crate) fn forget<F: Handover>(half: &Half) {
+pub(crate) fn forget<F: Handover>(half: &Half) -> bool {
     handover::withdraw::<F>(half);
-    F::Memory::forget(&F::connections(), half.index, half.meta.0);
+    F::Memory::forget(&F::connections(), half.index, half.meta.0)
 }
 
 /// Whether a packet of the backend's may be of a connection that is not ours: the first answer to

@@ -4,7 +4,7 @@
 use shunt_common::Tuple;
 
 use crate::{
-    maps::constants::{SNAT_PORTS, redirects},
+    maps::constants::{REPLY_PORTS, redirects},
     nat::conntrack::{self, Find, Half, Wanted},
     packet::parsed::Packet,
 };
@@ -38,7 +38,7 @@ fn is_for_given_address<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) 
         destination_port,
         ..
     } = packet.tuple;
-    if destination != F::hairpin_ip() && !SNAT_PORTS.load().contains(destination_port) {
+    if destination != F::hairpin_ip() && !REPLY_PORTS.load().contains(destination_port) {
         return false;
     }
     let Some(half) = conntrack::find(packet, Wanted::Reply) else {

@@ -18,7 +18,7 @@ use crate::{
     maps::{
         addresses::{are_pods_no_frontends, is_any_direct, is_of_pod, is_snat_ip},
         conntrack::now,
-        constants::{SNAT_PORTS, redirects},
+        constants::{REPLY_PORTS, redirects},
         counters::{count, drop_packet},
         handover,
         tables::Tables,
@@ -216,7 +216,7 @@ impl<F: Tables> Flow<'_, F> {
         if self.destination == F::hairpin_ip() {
             return Action::General;
         }
-        let is_snat_port = SNAT_PORTS.load().contains(self.destination_port);
+        let is_snat_port = REPLY_PORTS.load().contains(self.destination_port);
         if let Some(half) = self.find(Role::Forward) {
             // A SYN may begin a new connection after an ended one; the general path looks at what the
             // connection is before it learns of the packet.

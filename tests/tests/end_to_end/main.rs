@@ -3,7 +3,9 @@
 //! Every test has a sandbox and an agent of its own, so they run in parallel. They need root; the
 //! agent's binary is `SHUNT_BIN`, or else the newest one that was built in this workspace.
 
+mod agent_gone;
 mod apply;
+mod attack;
 mod bulk;
 mod calls;
 mod changes;
@@ -11,11 +13,14 @@ mod churn;
 mod cleanup;
 mod command;
 mod crashes;
+mod direct;
 mod dual_stack;
 mod errors;
+mod floods;
 mod flows;
 mod foreign_text;
 mod full_table;
+mod given_ports;
 mod grace;
 mod hammer;
 mod handover;
@@ -28,10 +33,14 @@ mod path_mtu;
 mod pinned;
 mod ports;
 mod redirect;
+mod resets;
 mod restart;
+mod reuse;
 mod router;
 mod service;
 mod snat;
+mod snat_udp;
+mod time_wait;
 mod translation;
 mod tun;
 mod upgrade;

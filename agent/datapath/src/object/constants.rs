@@ -24,6 +24,7 @@ pub(crate) struct Constants {
     v4: OfFamily<V4>,
     v6: OfFamily<V6>,
     snat_ports: Raw<PortRange>,
+    reply_ports: Raw<PortRange>,
     /// Nanoseconds between two rejections; 0: no limit.
     reject_interval: u64,
     /// How many rejections may come at once.
@@ -64,6 +65,7 @@ impl Constants {
             v4: OfFamily::new(pod_cidrs, *hairpin_v4, takeover.v4)?,
             v6: OfFamily::new(pod_cidrs, *hairpin_v6, takeover.v6)?,
             snat_ports: Raw(*snat_ports),
+            reply_ports: Raw(takeover.given_ports),
             reject_interval: rejects.interval(),
             reject_burst: rejects.burst(),
             redirect: (*redirect).into(),
@@ -85,6 +87,7 @@ impl Constants {
             v4,
             v6,
             snat_ports,
+            reply_ports,
             reject_interval,
             reject_burst,
             redirect,
@@ -99,6 +102,7 @@ impl Constants {
         v6.set(loader);
         loader
             .override_global(registry::SNAT_PORTS.name, snat_ports, true)
+            .override_global(registry::REPLY_PORTS.name, reply_ports, true)
             .override_global(registry::REJECT_INTERVAL.name, reject_interval, true)
             .override_global(registry::REJECT_BURST.name, reject_burst, true)
             .override_global(registry::REDIRECT.name, redirect, true)

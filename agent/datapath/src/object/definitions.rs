@@ -79,9 +79,9 @@ mod tests {
     };
     use shunt_common::{
         AffinityEntry, AffinityKey, Backend, Cell, Counter, FragmentEntry, FragmentKey,
-        FrontendKey, NodeIps, Slot, SourceRange, V4, V6,
+        FrontendKey, NodeIps, PortRange, Slot, SourceRange, V4, V6,
         connections::{Seeds, Wide},
-        registry::{COUNTERS, DIRECT, FamilyConstants, FamilyMaps, SEEDS},
+        registry::{COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, SEEDS},
     };
 
     use super::*;
@@ -166,6 +166,8 @@ mod tests {
         sizes_of_family::<V6>(&mut expected);
         expected.insert(DIRECT.name, (size_of::<u32>(), size_of::<u32>()));
         expected.insert(SEEDS.name, (size_of::<u32>(), size_of::<Seeds>()));
+        let ports = size_of::<PortRange>();
+        expected.insert(GIVEN_PORTS.name, (size_of::<u32>(), ports));
         expected.insert(COUNTERS.name, (size_of::<u32>(), size_of::<u64>()));
         let layout = state(&parse().unwrap()).unwrap();
         let defined: BTreeMap<&str, (usize, usize)> = layout

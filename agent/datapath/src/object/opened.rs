@@ -4,8 +4,9 @@ use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, Map, MapData},
 };
+use bytemuck::Pod;
 use shunt_common::{
-    connections::{Seeds, Timeouts},
+    connections::Timeouts,
     registry::{
         self, Size,
         handover::{self, From},
@@ -87,7 +88,8 @@ impl Opened {
             adopt_previous(&mut loader, pins, &takeover);
         }
         let mut ebpf = loader.load(OBJECT)?;
-        write_seeds(&mut ebpf, takeover.seeds)?;
+        leave(&mut ebpf, registry::SEEDS, takeover.seeds)?;
+        leave(&mut ebpf, registry::GIVEN_PORTS, takeover.given_ports)?;
         warn_of_kept_sizes(&ebpf, &sized)?;
         let mut counters = Counters::new(kernel_tables::take(&mut ebpf, registry::COUNTERS)?);
         if let Some((pins, _)) = &pins
@@ -122,13 +124,13 @@ fn adopt_previous(loader: &mut EbpfLoader<'_>, pins: &Pins, takeover: &Takeover)
     }
 }
 
-/// Leaves the seeds to the next agent.
-fn write_seeds(ebpf: &mut Ebpf, seeds: Seeds) -> Result<(), DatapathError> {
-    let name = registry::SEEDS.name;
+/// Leaves a value to the next agent, in an array of one.
+fn leave<T: Pod>(ebpf: &mut Ebpf, map: registry::Map, value: T) -> Result<(), DatapathError> {
+    let name = map.name;
     let failed = |source| DatapathError::Map { name, source };
     let map = ebpf.map_mut(name).ok_or(DatapathError::Missing(name))?;
-    let mut array = Array::<_, Raw<Seeds>>::try_from(map).map_err(failed)?;
-    array.set(0, Raw(seeds), 0).map_err(failed)
+    let mut array = Array::<_, Raw<T>>::try_from(map).map_err(failed)?;
+    array.set(0, Raw(value), 0).map_err(failed)
 }
 
 /// Pins the counters in place of those that do not fit, with what these counted.

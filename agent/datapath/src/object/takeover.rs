@@ -4,9 +4,9 @@
 use std::{fs::File, io::Read as _};
 
 use aya::maps::{Array, Map, MapData, MapInfo};
-use bytemuck::Zeroable as _;
+use bytemuck::{Pod, Zeroable as _};
 use shunt_common::{
-    ConntrackKey, V4, V6,
+    ConntrackKey, PortRange, V4, V6,
     connections::{Seeds, Timeouts, Wide},
     registry::{
         self, FamilyMaps,
@@ -51,6 +51,8 @@ pub(crate) struct Takeover {
     pub(crate) v6: Slots,
     /// By which connections are found.
     pub(crate) seeds: Seeds,
+    /// The source ports that connections may have been given.
+    pub(crate) given_ports: PortRange,
     /// What the clock of the version before shows, if that hands over.
     pub(crate) clock: u32,
 }
@@ -77,6 +79,7 @@ impl Takeover {
             v4: of_family(options.families.ipv4),
             v6: of_family(options.families.ipv6),
             seeds: random_seeds()?,
+            given_ports: options.snat_ports,
             clock: 0,
         })
     }
@@ -119,6 +122,7 @@ impl Takeover {
             v4,
             v6,
             seeds: found.seeds,
+            given_ports: given_ports(options.snat_ports, pins)?,
             clock: if from_hash { previous_clock(pins)? } else { 0 },
         };
         for (map, slots) in takeover.tables() {
@@ -289,7 +293,17 @@ pub(crate) fn previous_clock(pins: &Pins) -> Result<u32, DatapathError> {
 
 /// The words that an earlier agent chose; `None` if none has, or it died before it had written them.
 fn pinned_seeds(pins: &Pins) -> Result<Option<Seeds>, DatapathError> {
-    let map = registry::SEEDS;
+    pinned(pins, registry::SEEDS)
+}
+
+/// The ports that connections are given, and those that earlier agents gave them.
+fn given_ports(ours: PortRange, pins: &Pins) -> Result<PortRange, DatapathError> {
+    let before: Option<PortRange> = pinned(pins, registry::GIVEN_PORTS)?;
+    Ok(before.map_or(ours, |before| ours.covering(&before)))
+}
+
+/// The entry of a pinned array of one; `None` if it is not there, or was never written.
+fn pinned<T: Pod + PartialEq>(pins: &Pins, map: registry::Map) -> Result<Option<T>, DatapathError> {
     if !pins.map(map.pin).exists() {
         return Ok(None);
     }
@@ -297,10 +311,9 @@ fn pinned_seeds(pins: &Pins) -> Result<Option<Seeds>, DatapathError> {
         name: map.name,
         source,
     };
-    let array =
-        Array::<_, Raw<Seeds>>::try_from(Map::Array(open(pins, map.pin)?)).map_err(failed)?;
-    let Raw(seeds) = array.get(&0, 0).map_err(failed)?;
-    Ok((seeds != Seeds::zeroed()).then_some(seeds))
+    let array = Array::<_, Raw<T>>::try_from(Map::Array(open(pins, map.pin)?)).map_err(failed)?;
+    let Raw(value) = array.get(&0, 0).map_err(failed)?;
+    Ok((value != T::zeroed()).then_some(value))
 }
 
 fn random_seeds() -> Result<Seeds, DatapathError> {

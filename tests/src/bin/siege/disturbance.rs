@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use shunt_tests::Namespace;
+use shunt_tests::{Namespace, Random};
 
 use crate::{
-    random::Random,
     services::{BACKENDS, Service},
     translator::Translator,
 };

@@ -14,12 +14,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use shunt_tests::{DelayLine, Namespace, Sandbox, addresses};
+use shunt_tests::{DelayLine, Namespace, Random, Sandbox, addresses};
 
-use crate::{
-    random::Random,
-    services::{BACKENDS, SERVED, SINK},
-};
+use crate::services::{BACKENDS, SERVED, SINK};
 
 /// Half of the time from the far client to the node and back.
 const DELAY: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::random::Random;
+use shunt_tests::Random;
 
 /// A connection as its client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

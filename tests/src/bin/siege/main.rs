@@ -9,7 +9,6 @@ mod field;
 mod flood;
 mod honest;
 mod live;
-mod random;
 mod report;
 mod services;
 mod siege;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use shunt_tests::{Answer, Failure, Namespace, Target};
+use shunt_tests::{Answer, Failure, Namespace, Random, Target};
 
 pub(crate) use self::ledger::Ledger;
 use self::{
@@ -25,7 +25,6 @@ use crate::{
     field::{Family, Field},
     flood::Targets,
     live::Live,
-    random::Random,
     services::{BACKENDS, Service},
 };
 

@@ -2,13 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use shunt_tests::{Connection, Target};
+use shunt_tests::{Connection, Random, Target};
 
 use super::{Client, Done, length, of_a_backend};
-use crate::{
-    live::{Live, Tuple},
-    random::Random,
-};
+use crate::live::{Live, Tuple};
 
 /// A connection each: connect, request, answer, close.
 pub(super) struct ShortTcp(Target);

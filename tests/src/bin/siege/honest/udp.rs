@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use shunt_tests::{Failure, Flow, Target};
+use shunt_tests::{Failure, Flow, Random, Target};
 
 use super::{Client, Done, PATIENCE, of_a_backend};
-use crate::random::Random;
 
 /// How often a request is sent, if nobody answers.
 const TIMES: u32 = 4;

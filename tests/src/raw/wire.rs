@@ -1,27 +1,34 @@
 //! A raw socket: whoever has one may be anybody.
 
-use std::{io, net::SocketAddr};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::packet::Packet;
-use crate::field::Family;
 
 /// `IPPROTO_RAW`: packets bring their own IP headers, and none is received (raw(7)).
 const RAW: i32 = 255;
 
 /// A socket to send packets by, in the namespace in which it was made.
-pub(super) struct Wire {
+#[derive(Debug)]
+pub struct Wire {
     socket: Socket,
     buffer: Vec<u8>,
 }
 
 impl Wire {
-    /// Makes one in the current thread's namespace.
-    pub(super) fn open(family: Family) -> io::Result<Self> {
+    /// Makes one in the current thread's namespace, for packets of the family of this address.
+    ///
+    /// # Errors
+    ///
+    /// Without root.
+    pub fn open(family: IpAddr) -> io::Result<Self> {
         let domain = match family {
-            Family::V4 => Domain::IPV4,
-            Family::V6 => Domain::IPV6,
+            IpAddr::V4(_) => Domain::IPV4,
+            IpAddr::V6(_) => Domain::IPV6,
         };
         Ok(Self {
             socket: Socket::new(domain, Type::RAW, Some(Protocol::from(RAW)))?,
@@ -30,7 +37,11 @@ impl Wire {
     }
 
     /// Sends a packet the way that this namespace's routes say.
-    pub(super) fn send(&mut self, packet: &Packet) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When there is no way, or no room on it.
+    pub fn send(&mut self, packet: &Packet) -> io::Result<()> {
         packet.write(&mut self.buffer);
         // A raw socket's port is the protocol, or 0.
         let to = SocketAddr::new(packet.to.ip(), 0);

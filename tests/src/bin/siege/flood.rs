@@ -1,9 +1,5 @@
 //! Floods: packets of nobody's, as fast as one likes.
 
-mod pace;
-mod packet;
-mod wire;
-
 use std::{
     sync::{
         Arc,
@@ -14,17 +10,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use shunt_tests::Namespace;
-
-use self::{
-    pace::Pace,
-    packet::{Packet, What},
-    wire::Wire,
+use shunt_tests::{
+    Namespace, Random, addresses,
+    raw::{Pace, Packet, What, Wire},
 };
+
 use crate::{
     field::{Family, Field},
     live::Live,
-    random::Random,
     services::Service,
 };
 
@@ -213,7 +206,7 @@ impl Drop for Floods {
 
 fn wire(namespace: &Namespace, family: Family) -> Result<Wire> {
     namespace
-        .enter(|| Wire::open(family))
+        .enter(|| Wire::open(family.of(addresses::NODE)))
         .context("cannot make a raw socket")
 }
 
@@ -307,7 +300,7 @@ impl Sender {
                 ([udp, udp], 1)
             }
             Kind::UdpOfPod => {
-                let pod = family.of(shunt_tests::addresses::POD_C);
+                let pod = family.of(addresses::POD_C);
                 let udp = Packet {
                     from: (pod, random.port()).into(),
                     to: Service::UNANSWERED.cluster_ip(family),

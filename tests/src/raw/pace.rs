@@ -13,13 +13,15 @@ const PAUSE: Duration = Duration::from_micros(500);
 const BEHIND: Duration = Duration::from_millis(20);
 
 /// A clock that says how many are due.
-pub(super) struct Pace {
+#[derive(Debug)]
+pub struct Pace {
     rate: f64,
     until: Instant,
 }
 
 impl Pace {
-    pub(super) fn new(rate: u32) -> Self {
+    /// So many a second, from now on.
+    pub fn new(rate: u32) -> Self {
         Self {
             rate: f64::from(rate.max(1)),
             until: Instant::now(),
@@ -27,7 +29,7 @@ impl Pace {
     }
 
     /// Waits until some are due; gives how many.
-    pub(super) fn wait(&mut self) -> u32 {
+    pub fn wait(&mut self) -> u32 {
         let one = Duration::from_secs_f64(1.0 / self.rate);
         thread::sleep(PAUSE.max(one));
         let now = Instant::now();

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// What a packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub enum What {
     /// A segment that opens a connection.
     Syn,
     /// A segment that acknowledges this byte, and nothing else.
@@ -20,12 +20,15 @@ pub(super) enum What {
 
 /// A packet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Packet {
-    pub(super) from: SocketAddr,
-    pub(super) to: SocketAddr,
+pub struct Packet {
+    /// Whom it claims to come from.
+    pub from: SocketAddr,
+    /// Whom it is for.
+    pub to: SocketAddr,
     /// The sequence number of a segment.
-    pub(super) sequence: u32,
-    pub(super) what: What,
+    pub sequence: u32,
+    /// What it carries.
+    pub what: What,
 }
 
 /// The bytes of a datagram.
@@ -33,7 +36,7 @@ const PAYLOAD: &[u8; 16] = b"nobody asks this";
 
 impl Packet {
     /// Writes the packet into `buffer`, in the place of what was there.
-    pub(super) fn write(&self, buffer: &mut Vec<u8>) {
+    pub fn write(&self, buffer: &mut Vec<u8>) {
         let Self {
             from,
             to,

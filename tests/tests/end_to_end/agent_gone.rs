@@ -1,0 +1,139 @@
+//! A node whose agent has died, and nobody starts another.
+
+use std::thread;
+
+use shunt_tests::{Target, Transport, by_length, passing};
+
+use crate::{
+    attack::{both, listed, snapshot},
+    dual_stack::{Family, service, world_with_flags},
+    world::{REQUEST, World, binary, try_start_agent_with},
+};
+
+/// Small enough that they are used up some times over, and timeouts that let them be: a backend's
+/// kernel keeps nothing of a connection that its client closed.
+const FLAGS: [&str; 8] = [
+    "--max-conntrack",
+    "2048",
+    "--snat-ports",
+    "20000-20300",
+    "--conntrack-tcp-timeout-time-wait",
+    "1s",
+    "--conntrack-udp-timeout",
+    "2s",
+];
+
+/// Connections of each client, and clients of each kind.
+const SHORT: u32 = 500;
+const LONG: u32 = 25_000;
+
+/// How long a service remembers its clients, in seconds.
+const AFFINITY: u32 = 600;
+
+/// Short connections; none may fail.
+fn many(target: Target, count: u32) {
+    for number in 0..count {
+        if let Err(failure) = target.ask(REQUEST) {
+            panic!("connection {number} to {target:?}: {failure}");
+        }
+    }
+}
+
+#[test]
+fn connections_begin_and_end_without_an_agent() {
+    let Some(mut world) = world_with_flags(&FLAGS) else {
+        return;
+    };
+    let services = [
+        service(&world, Transport::Tcp, &["pod-a", "pod-b", "pod-d"]),
+        service(&world, Transport::Udp, &["pod-a", "pod-b", "pod-d"]),
+    ];
+    let mut udp = services[1].json();
+    udp["id"]["name"] = "dns".into();
+    let snapshot = snapshot(&[services[0].json(), udp]);
+    world.apply(&snapshot);
+    let mut open = world.client_pod().enter(|| {
+        let connect = |target: Target| target.connect().unwrap();
+        both(services[0].cluster_ip()).map(connect)
+    });
+    let count = by_length(SHORT, LONG);
+    // A client's own TIME-WAIT must not be what runs out.
+    for client in [world.client_pod(), world.sandbox.outside()] {
+        client.set("net/ipv4/tcp_tw_reuse", "1").unwrap();
+    }
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    agent.kill().unwrap();
+    let clients = [sandbox.pod("pod-c").namespace(), sandbox.outside()];
+    thread::scope(|scope| {
+        for service in &services {
+            let targets = [service.cluster_ip(), service.node_port()];
+            for (from, target) in clients.into_iter().zip(targets) {
+                for target in both(target) {
+                    scope.spawn(move || from.enter(|| many(target, count)));
+                }
+            }
+        }
+    });
+    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &FLAGS).unwrap();
+    let mut world = World {
+        agent,
+        pins,
+        sandbox,
+    };
+    for connection in &mut open {
+        connection.echo(REQUEST).unwrap();
+    }
+    world.apply(&snapshot);
+    // What they left has ended, too.
+    passing::let_pass(|map| passing::of_pins(&world.pins, map), 130).unwrap();
+    let listed = listed(&world);
+    let mut ports = open.each_ref().map(|connection| connection.client().port());
+    ports.sort_unstable();
+    assert_eq!(listed, ports.map(|port| (port, "ESTABLISHED".to_owned())));
+}
+
+#[test]
+fn affinity_expires_without_an_agent() {
+    let Some(mut world) = world_with_flags(&[]) else {
+        return;
+    };
+    let tcp = service(&world, Transport::Tcp, &["pod-a", "pod-b"]);
+    let mut json = tcp.json();
+    json["session_affinity_timeout"] = AFFINITY.into();
+    world.apply(&snapshot(&[json]));
+    let mut backends = Vec::new();
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    agent.kill().unwrap();
+    let ask = |target: Target| {
+        let answer = sandbox
+            .pod("pod-c")
+            .namespace()
+            .enter(|| target.ask(REQUEST));
+        answer.unwrap().backend
+    };
+    for family in Family::BOTH {
+        let target = family.target(tcp.cluster_ip());
+        backends.clear();
+        // Of two backends one is never chosen in one of 2^29 runs.
+        for _ in 0..30 {
+            let first = ask(target);
+            for _ in 0..5 {
+                passing::let_pass(|map| passing::of_pins(&pins, map), AFFINITY - 30).unwrap();
+                assert_eq!(ask(target), first, "each connection renews it");
+            }
+            backends.push(first);
+            passing::let_pass(|map| passing::of_pins(&pins, map), AFFINITY + 30).unwrap();
+        }
+        backends.sort();
+        backends.dedup();
+        assert_eq!(backends.len(), 2, "a client is forgotten");
+    }
+}

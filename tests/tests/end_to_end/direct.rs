@@ -1,0 +1,145 @@
+//! Direct connections to a pod from ports that have connections to the same pod through a service.
+
+use std::io::ErrorKind;
+
+use shunt_tests::{Connection, Failure, Target, Transport, by_length, wait_until};
+
+use crate::{
+    dual_stack::{Family, service, world},
+    service::Service,
+    world::{REQUEST, World},
+};
+
+/// How long a port may be held by what has just ended.
+const SOON: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Connects as soon as the kernel lets the port go.
+#[track_caller]
+fn connect(target: Target) -> Connection {
+    let busy = [ErrorKind::AddrNotAvailable, ErrorKind::AddrInUse];
+    let connected = wait_until("the port is free", SOON, || match target.connect() {
+        Err(Failure::Other(error)) if busy.contains(&error.kind()) => None,
+        outcome => Some(outcome),
+    });
+    match connected.unwrap() {
+        Ok(connection) => connection,
+        Err(failure) => panic!("{target:?}: {failure}"),
+    }
+}
+
+/// Both go on, in turn.
+#[track_caller]
+fn talk(connections: &mut [&mut Connection]) {
+    for _ in 0..3 {
+        for connection in &mut *connections {
+            let answer = connection.echo(REQUEST).unwrap();
+            assert_eq!(answer.client.ip(), answer.peer.ip(), "{answer:?}");
+        }
+    }
+}
+
+/// A target through a service, and the pod itself, from this port.
+fn targets(world: &World, web: &Service, family: Family, port: u16) -> [Target; 2] {
+    let direct = Target::tcp(family.backend(world, "pod-a"));
+    [family.target(web.cluster_ip()), direct].map(|target| target.from_port(port))
+}
+
+fn rounds() -> impl Iterator<Item = (Family, u16)> {
+    let ports = by_length(10, 1000);
+    let families = Family::BOTH.into_iter().enumerate();
+    families.flat_map(move |(number, family)| {
+        let first = 12_000 + 2000 * number as u16;
+        (first..first + ports).map(move |port| (family, port))
+    })
+}
+
+#[test]
+fn a_direct_connection_after_one_through_a_service_works() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let web = service(&world, Transport::Tcp, &["pod-a"]);
+    world.add(&web);
+    world.client_pod().enter(|| {
+        for (family, port) in rounds() {
+            let [through, direct] = targets(&world, &web, family, port);
+            let mut first = connect(through);
+            talk(&mut [&mut first]);
+            let mut second = connect(direct);
+            talk(&mut [&mut first, &mut second]);
+            // After the other one has ended.
+            first.reset().unwrap();
+            talk(&mut [&mut second]);
+            let mut third = connect(through);
+            talk(&mut [&mut second, &mut third]);
+            second.part().unwrap();
+            let mut fourth = connect(direct);
+            talk(&mut [&mut third, &mut fourth]);
+            third.reset().unwrap();
+            fourth.reset().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_connection_through_a_service_after_a_direct_one_works() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let web = service(&world, Transport::Tcp, &["pod-a"]);
+    world.add(&web);
+    // The backend answers its SYN as one of the connection that it has, and the client's second SYN,
+    // a second later, goes on from another port: so all at once.
+    let all: Vec<_> = rounds().collect();
+    for some in all.chunks(by_length(20, 50)) {
+        world.client_pod().enter(|| {
+            std::thread::scope(|scope| {
+                for &(family, port) in some {
+                    let [through, direct] = targets(&world, &web, family, port);
+                    scope.spawn(move || {
+                        let mut first = connect(direct);
+                        talk(&mut [&mut first]);
+                        let mut second = connect(through);
+                        talk(&mut [&mut first, &mut second]);
+                        first.reset().unwrap();
+                        talk(&mut [&mut second]);
+                        let mut third = connect(direct);
+                        talk(&mut [&mut second, &mut third]);
+                        second.reset().unwrap();
+                        third.reset().unwrap();
+                    });
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn a_direct_connection_after_its_service_is_gone_works() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let web = service(&world, Transport::Tcp, &["pod-a"]);
+    let mut before = Vec::new();
+    world.add(&web);
+    for (family, port) in rounds() {
+        let [through, direct] = targets(&world, &web, family, port);
+        let mut connection = world.client_pod().enter(|| connect(through));
+        talk(&mut [&mut connection]);
+        before.push((connection, direct));
+    }
+    world.apply(&Service::delete());
+    for (number, (mut connection, direct)) in before.into_iter().enumerate() {
+        world.client_pod().enter(|| {
+            if number % 2 == 0 {
+                connection.reset().unwrap();
+                talk(&mut [&mut connect(direct)]);
+                return;
+            }
+            let mut second = connect(direct);
+            talk(&mut [&mut connection, &mut second]);
+            connection.part().unwrap();
+            talk(&mut [&mut second]);
+        });
+    }
+}

@@ -1,0 +1,265 @@
+//! Floods from made-up addresses, beside clients who want to be served.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use shunt_tests::{
+    Connection, DelayLine, Namespace, Random, Target, Transport, addresses, by_length,
+    raw::{Pace, Packet, What, Wire},
+};
+
+use crate::{
+    attack::{both, snapshot},
+    dual_stack::{Family, service, world_with_flags},
+    world::{REQUEST, World},
+};
+
+/// Packets a second, and for how long of each kind of flood.
+const SHORT: (u32, Duration) = (10_000, Duration::from_secs(2));
+const LONG: (u32, Duration) = (100_000, Duration::from_secs(60));
+
+/// Small enough that the short form fills it, and large enough that one who is 200 ms away
+/// is not displaced by what comes in a second: room for 16,384 connections of each family.
+const CONNTRACK: [&str; 2] = ["32768", "524288"];
+
+/// A few thousand, which a flood of a second uses up.
+const PORTS: &str = "20000-24095";
+
+/// Half of the time from the far client to the node and back.
+const DELAY: Duration = Duration::from_millis(100);
+const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 7, 50));
+
+/// What a flood consists of.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Syn,
+    SynAndAck,
+    Ack,
+}
+
+/// A client far away.
+fn far(world: &World) -> (DelayLine, Namespace) {
+    let outside = world.sandbox.outside();
+    let far = Namespace::new(outside_number(outside), "far").unwrap();
+    let line = DelayLine::new([(&far, "eth0"), (outside, "far")], DELAY).unwrap();
+    let far_v6 = addresses::v6(FAR);
+    far.configure(&format!(
+        "address add {FAR}/32 dev eth0\n\
+         address add {far_v6}/128 dev eth0 nodad\n\
+         link set eth0 up\n\
+         route add default dev eth0\n\
+         route add ::/0 dev eth0\n"
+    ))
+    .unwrap();
+    // Where floods come from is nobody.
+    outside
+        .configure(&format!(
+            "link set far up\n\
+             route add {FAR}/32 dev far\n\
+             route add {far_v6}/128 dev far\n\
+             route add blackhole 25.0.0.0/8\n\
+             route add blackhole fd66::/32\n"
+        ))
+        .unwrap();
+    for setting in ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] {
+        outside.set(setting, "1").unwrap();
+    }
+    let (way, way_v6) = (addresses::OUTSIDE, addresses::v6(addresses::OUTSIDE));
+    world
+        .sandbox
+        .node()
+        .configure(&format!(
+            "route add default via {way} dev eth0\n\
+             route add ::/0 via {way_v6} dev eth0\n"
+        ))
+        .unwrap();
+    (line, far)
+}
+
+/// The number that the sandbox's namespaces have in their names.
+fn outside_number(namespace: &Namespace) -> u32 {
+    let number = namespace.name().split('-').nth(2);
+    number.unwrap().parse().unwrap()
+}
+
+fn nobody(family: Family, random: &mut Random) -> IpAddr {
+    let [a, b, c, d] = random.word().to_be_bytes();
+    match family {
+        Family::V4 => IpAddr::from([25, b, c, d.max(1)]),
+        Family::V6 => IpAddr::from([0xfd, 0x66, 0, 0, a, b, c, d, 0, 0, 0, 0, d, c, b, a.max(1)]),
+    }
+}
+
+/// Sends a flood at a target until told to stop; gives how many packets that were.
+fn flood(kind: Kind, family: Family, target: Target, rate: u32, stop: &AtomicBool) -> u64 {
+    let to = family.target(target).address();
+    let mut wire = Wire::open(to.ip()).unwrap();
+    let mut random = Random::new(7, kind as u64);
+    let mut pace = Pace::new(rate);
+    let mut sent = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..pace.wait() {
+            let syn = Packet {
+                from: (nobody(family, &mut random), random.port()).into(),
+                to,
+                sequence: random.word(),
+                what: What::Syn,
+            };
+            let ack = Packet {
+                sequence: syn.sequence.wrapping_add(1),
+                what: What::Ack {
+                    number: random.word(),
+                },
+                ..syn
+            };
+            let packets = match kind {
+                Kind::Syn => [Some(syn), None],
+                Kind::SynAndAck => [Some(syn), Some(ack)],
+                Kind::Ack => [Some(ack), None],
+            };
+            for packet in packets.iter().flatten() {
+                sent += u64::from(wire.send(packet).is_ok());
+            }
+        }
+    }
+    sent
+}
+
+/// What became of honest clients.
+#[derive(Debug, Default)]
+struct Honest {
+    served: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Honest {
+    fn connect(&self, target: Target, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match target.ask(REQUEST) {
+                Ok(_) => self.served.fetch_add(1, Ordering::Relaxed),
+                Err(failure) => {
+                    eprintln!("{target:?}: {failure}");
+                    self.failed.fetch_add(1, Ordering::Relaxed)
+                }
+            };
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// 99.9 % are served.
+    fn check(&self, what: &str) {
+        let (served, failed) = (
+            self.served.load(Ordering::Relaxed),
+            self.failed.load(Ordering::Relaxed),
+        );
+        println!("{what}: {served} served, {failed} not");
+        assert!(served > 0 && failed * 999 <= served, "{what}: {self:?}");
+    }
+}
+
+fn open(from: &Namespace, targets: &[Target], to: &mut Vec<Connection>) {
+    for target in targets {
+        let mut connection = from.enter(|| target.connect().unwrap());
+        connection.echo(REQUEST).unwrap();
+        to.push(connection);
+    }
+}
+
+/// Floods at the service on this pod, while others use it and another one.
+fn others_are_served(pod: &str, with_far: bool) {
+    let flags = [
+        "--max-conntrack",
+        by_length(CONNTRACK[0], CONNTRACK[1]),
+        "--snat-ports",
+        by_length(PORTS, "1024-29999"),
+    ];
+    let Some(mut world) = world_with_flags(&flags) else {
+        return;
+    };
+    let (_line, far) = far(&world);
+    let flooded = service(&world, Transport::Tcp, &[pod]);
+    let other = service(&world, Transport::Tcp, &["pod-b"]);
+    let mut json = other.json();
+    json["id"]["name"] = "other".into();
+    json["cluster_ips"] = serde_json::json!(["10.96.0.11", "fd00:10:96::11"]);
+    json["external_ips"] = serde_json::json!([]);
+    json["ports"]["main"]["node_port"] = 30_081.into();
+    world.apply(&snapshot(&[flooded.json(), json]));
+    let other = Target::tcp(([10, 96, 0, 11], 80).into());
+    let (pod, outside) = (world.client_pod(), world.sandbox.outside());
+    let mut all = Vec::new();
+    open(pod, &both(flooded.cluster_ip()), &mut all);
+    open(pod, &both(other), &mut all);
+    open(outside, &both(flooded.node_port()), &mut all);
+    let (rate, time) = by_length(SHORT, LONG);
+    for kind in [Kind::Syn, Kind::SynAndAck, Kind::Ack] {
+        for family in Family::BOTH {
+            let stop = AtomicBool::new(false);
+            let honest: [Honest; 4] = Default::default();
+            let sent = thread::scope(|scope| {
+                let (stop, [same, others, outer, slow]) = (&stop, &honest);
+                let target = |target: Target| family.target(target);
+                let flood = scope.spawn(move || {
+                    outside.enter(|| flood(kind, family, flooded_target(family), rate, stop))
+                });
+                for (from, target, honest) in [
+                    (pod, target(flooded.cluster_ip()), same),
+                    (pod, target(other), others),
+                    (outside, target(flooded.node_port()), outer),
+                    (&far, target(flooded.node_port()), slow),
+                ] {
+                    if !with_far && std::ptr::eq(from, &far) {
+                        continue;
+                    }
+                    scope.spawn(move || from.enter(|| honest.connect(target, stop)));
+                }
+                let end = Instant::now() + time;
+                while Instant::now() < end {
+                    for connection in &mut all {
+                        connection.echo(REQUEST).unwrap();
+                    }
+                    thread::sleep(Duration::from_millis(100));
+                }
+                stop.store(true, Ordering::Relaxed);
+                flood.join().unwrap()
+            });
+            println!("{kind:?} {family:?}: {sent} packets");
+            assert!(sent > u64::from(rate), "it is a flood");
+            let names = [
+                "same service",
+                "another one",
+                "from outside",
+                "from far away",
+            ];
+            for (name, honest) in names
+                .into_iter()
+                .zip(&honest)
+                .take(3 + usize::from(with_far))
+            {
+                honest.check(&format!("{kind:?} {family:?}, {name}"));
+            }
+            for connection in &mut all {
+                connection.echo(REQUEST).unwrap();
+            }
+        }
+    }
+}
+
+/// The NodePort of the service that is flooded.
+fn flooded_target(family: Family) -> Target {
+    Target::tcp((family.of(addresses::NODE), 30_080).into())
+}
+
+#[test]
+fn a_flood_at_a_backend_here_stops_nobody() {
+    others_are_served("pod-a", true);
+}
+
+#[test]
+fn a_flood_at_a_backend_elsewhere_stops_nobody() {
+    others_are_served("pod-d", false);
+}
