@@ -107,8 +107,8 @@ pub trait Memory: Copy {
 
     /// [`Table::forget_here`].
     #[inline(always)]
-    fn forget(table: &Table<'_, Self>, index: u32, meta: u64) -> bool {
-        table.forget_here(index, meta)
+    fn forget(table: &Table<'_, Self>, index: u32, meta: u64) {
+        table.forget_here(index, meta);
     }
 
     /// [`Table::open`], as a number.

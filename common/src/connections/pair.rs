@@ -117,12 +117,11 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Ends the connection of this half, whatever it is. Gives whether the backend had a connection of
-    /// its own with this one's tuple, see [`Meta::MISTAKEN`].
+    /// Ends the connection of this half, whatever it is.
     #[inline(always)]
-    pub fn forget_here(&self, index: u32, meta: u64) -> bool {
+    pub fn forget_here(&self, index: u32, meta: u64) {
         let Some(slot) = self.memory.slot(index) else {
-            return false;
+            return;
         };
         let half = Half {
             index,
@@ -130,15 +129,10 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             meta: Meta(meta),
         };
         match self.other(half.slot) {
-            Other::Busy => false,
-            Other::Gone => {
-                self.free(half);
-                false
-            }
+            Other::Busy => {}
+            Other::Gone => self.free(half),
             Other::Live(other) => {
-                let pair = in_order(half, other);
-                self.end(&pair);
-                pair.reply.meta.has(Meta::MISTAKEN)
+                self.end(&in_order(half, other));
             }
         }
     }

@@ -169,8 +169,8 @@ macro_rules! memory {
             }
 
             #[inline(always)]
-            fn forget(_: &Table<'_, Self>, index: u32, meta: u64) -> bool {
-                $forget(index, meta) != 0
+            fn forget(_: &Table<'_, Self>, index: u32, meta: u64) {
+                $forget(index, meta);
             }
 
             #[inline(always)]
@@ -236,7 +236,8 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $forget(index: u32, meta: u64) -> u64 {
-            $slots::table().forget_here(index, meta).into()
+            $slots::table().forget_here(index, meta);
+            0
         }
 
         #[unsafe(no_mangle)]

@@ -170,12 +170,11 @@ pub(crate) fn was_mistaken<F: Tables>(half: &Half) -> bool {
         .is_some_and(|pair| pair.reply.meta.has(Meta::MISTAKEN))
 }
 
-/// Ends the connection of this half. Gives whether its backend had one of its own with this one's
-/// tuple, as [`is_mistaken`] found.
+/// Ends the connection of this half.
 #[inline(always)]
-pub(crate) fn forget<F: Handover>(half: &Half) -> bool {
+pub(crate) fn forget<F: Handover>(half: &Half) {
     handover::withdraw::<F>(half);
-    F::Memory::forget(&F::connections(), half.index, half.meta.0)
+    F::Memory::forget(&F::connections(), half.index, half.meta.0);
 }
 
 /// Whether a packet of the backend's may be of a connection that is not ours: the first answer to
