@@ -14,6 +14,9 @@ pub trait Slot: Copy {
     /// Writes the word at this place: release. For the slot's owner alone.
     fn store(self, place: usize, value: u64);
 
+    /// Writes the lower half of the word at this place, and nothing else of it.
+    fn store_half(self, place: usize, value: u32);
+
     /// Replaces the word at this place if it is `old`, and says whether it was: acquire, release.
     fn exchange(self, place: usize, old: u64, new: u64) -> bool;
 }

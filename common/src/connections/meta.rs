@@ -56,6 +56,8 @@ impl Meta {
     /// The backend answered the SYN by what answers none: it has a connection with this tuple that
     /// is not ours. In the reply half.
     pub const MISTAKEN: u16 = 128;
+    /// As [`Self::FIN`], of the other side.
+    pub const PEER_FIN: u16 = 256;
 
     /// The slot's owner writes this, and never a version twice in a row.
     #[inline(always)]
@@ -137,6 +139,12 @@ impl Meta {
     #[inline(always)]
     pub const fn may_be_over(self) -> bool {
         self.has_any(Self::FIN | Self::RESET | Self::PEER_RESET)
+    }
+
+    /// Whether one of the sides has ended or reset.
+    #[inline(always)]
+    pub const fn is_ending(self) -> bool {
+        self.may_be_over() || self.has(Self::PEER_FIN)
     }
 
     /// Whether a half of this protocol and role is here: a live one, or also one that is pending.

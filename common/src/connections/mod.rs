@@ -23,7 +23,7 @@
 //! | free | nobody | busy, by exchange: whoever wins it owns the slot |
 //! | busy | the owner | pending, live or free, by the owner |
 //! | pending | the owner; others see its key | live or free, by the owner |
-//! | live | nobody, but for single words by exchange: time, facts (see below) | busy, by exchange |
+//! | live | nobody, but for time and facts (see below) | busy, by exchange |
 //!
 //! **Reading.** The version in `Meta` grows whenever a slot becomes busy. A reader loads `Meta`, then
 //! the key and the translation, then `Meta` again: if it was live with one version both times, all
@@ -55,8 +55,9 @@
 //! without a look at their other halves. A reset is noted at both halves, so that whichever side
 //! speaks next revives the connection.
 //!
-//! **Exchanges on live words.** Time: once a tick, from the value that was read, so that a slot that was
-//! reused meanwhile keeps its own. Facts: the number that acknowledges the backend's SYN-ACK,
+//! **Writes to live words.** Time: once a tick, half a word, by a plain store: a locked instruction
+//! would have every packet wait for the line. If the slot was reused meanwhile, its new half has been seen
+//! just now, too. Facts, by exchange: the number that acknowledges the backend's SYN-ACK,
 //! in reply halves only; a bit tells those words from a forward half's.
 //!
 //! # Other machines

@@ -3,7 +3,7 @@
 use crate::{SCTP, TCP};
 
 use super::{
-    Facts, Hit, Key, Memory, Meta, Role, Signal, Slot, Table, Times, Wide,
+    Facts, Hit, Key, Memory, Meta, Phase, Role, Signal, Slot, Table, Times, Wide,
     pair::{Half, Other, Pair, TRIES, in_order},
     slot::place,
 };
@@ -18,7 +18,13 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     pub fn lookup(&self, key: &Key<F>, opens: bool, now: u32) -> Option<Half<M::Slot>> {
         let half = self.find_half(key)?;
         let idle = Times(half.slot.load(place::TIMES)).idle(now);
-        if idle > self.timeouts.shortest && M::expire(self, half.index, half.meta.0, opens, now) {
+        // The other half is a line of its own: it is looked at only if this one alone cannot tell.
+        let least = if half.meta.has(Meta::ASSURED) && !half.meta.is_ending() {
+            self.timeouts.of(Phase::longest(half.meta))
+        } else {
+            self.timeouts.shortest
+        };
+        if idle > least && M::expire(self, half.index, half.meta.0, opens, now) {
             return None;
         }
         Some(half)
@@ -36,9 +42,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     #[inline(always)]
     pub fn touch(&self, hit: &Hit<F, M::Slot>, now: u32) {
         if hit.times.last_seen() != now {
-            let touched = hit.times.at(now);
-            // If somebody else did, so much the better.
-            hit.slot.exchange(place::TIMES, hit.times.0, touched.0);
+            hit.slot.store_half(place::TIMES, now);
         }
     }
 
@@ -93,6 +97,11 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
         if half.meta.has_any(RESETS) {
             self.revive(half);
+        }
+        if signal.ends()
+            && let Other::Live(other) = self.other(half.slot)
+        {
+            mark(other, Meta::PEER_FIN, 0);
         }
         match half.meta.role() {
             Role::Forward => self.observe_client(half, signal, now),

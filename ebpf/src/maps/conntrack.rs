@@ -416,6 +416,13 @@ impl Slot for Words {
     }
 
     #[inline(always)]
+    fn store_half(self, place: usize, value: u32) {
+        // SAFETY: as in `load`. The lower half comes first, on the machines that there are programs
+        // for (`bpfel`).
+        unsafe { self.0.add(place).cast::<u32>().write_volatile(value) };
+    }
+
+    #[inline(always)]
     fn exchange(self, place: usize, old: u64, new: u64) -> bool {
         exchange(self.0.wrapping_add(place), old, new)
     }

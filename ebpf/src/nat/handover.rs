@@ -247,6 +247,9 @@ const fn ends<F: Tables>(own: u16, other: u16) -> u16 {
     if own & ConntrackEntry::<F>::RST != 0 {
         bits |= Meta::RESET;
     }
+    if other & ConntrackEntry::<F>::FIN != 0 {
+        bits |= Meta::PEER_FIN;
+    }
     if other & ConntrackEntry::<F>::RST != 0 {
         bits |= Meta::PEER_RESET;
     }

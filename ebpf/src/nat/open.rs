@@ -10,8 +10,8 @@ use crate::{
     maps::{conntrack::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
     nat::{
         conntrack::{self, Find, Wanted},
-        handover::{self, Handover},
-        ports,
+        handover,
+        ports::{self, Vacancy},
     },
     packet::{parsed::Packet, segment::Ports},
 };
@@ -116,7 +116,7 @@ pub(crate) fn open<F: Open>(
 
 /// Enters the connection with a source port. Gives what became of it.
 #[inline(always)]
-fn enter<F: Handover>(opening: &mut Opening<F>) -> u32 {
+fn enter<F: Vacancy>(opening: &mut Opening<F>) -> u32 {
     if opening.keeps_port == 0 {
         opening
             .connection

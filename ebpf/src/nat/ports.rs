@@ -5,7 +5,7 @@ use aya_ebpf::{
     helpers::bpf_loop,
 };
 use shunt_common::{
-    SCTP, TCP,
+    SCTP, TCP, V4, V6,
     connections::{Key, Phase, Room},
 };
 
@@ -49,13 +49,16 @@ const PAUSING: u32 = 2;
 /// Gives whether there is one. If none is free, one gives way that is over, or else half open, or a flow that pauses: the one that
 /// has been silent for the longest of those that were tried.
 #[inline(always)]
-pub(crate) fn find<F: Handover>(opening: &mut Opening<F>) -> bool {
-    let now = now();
-    opening.now = now;
+pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
+    opening.now = now();
     opening.tried = 0;
-    opening.vacant = 0;
     opening.gives_way = 0;
     opening.rank = u32::MAX;
+    // Nearly always, and then nothing is set up for a search.
+    if F::is_vacant(opening) {
+        return true;
+    }
+    opening.vacant = 0;
     let memory = exhaustion(opening);
     let tries = match &memory {
         Some((place, found)) if **place == *found => FEW,
@@ -109,7 +112,7 @@ fn exhaustion<F: Tables>(opening: &Opening<F>) -> Option<(&'static mut u64, u64)
 /// all calls, and cuts out what the constant excludes (mended by commit ab5cfac139ab, "verify
 /// callbacks as if they are called unknown number of times"). So what changes from call to call
 /// is in a map's value, of which it knows nothing, and not on the stack.
-extern "C" fn try_port<F: Handover>(_: u32, opening: *mut c_void) -> c_long {
+extern "C" fn try_port<F: Vacancy>(_: u32, opening: *mut c_void) -> c_long {
     // SAFETY: `find` gave the place of the opening's address, and waits.
     let opening = unsafe { &mut **opening.cast::<*mut Opening<F>>() };
     if is_vacant(opening) {
@@ -164,3 +167,34 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
     }
     false
 }
+
+/// A family with the subprogram that looks at a port.
+pub(crate) trait Vacancy: Handover {
+    /// [`is_vacant`].
+    fn is_vacant(opening: &mut Opening<Self>) -> bool;
+}
+
+/// Makes a family's subprogram, which the verifier looks at by itself.
+macro_rules! vacancy {
+    ($family:ty: $vacancy:ident) => {
+        impl Vacancy for $family {
+            #[inline(always)]
+            fn is_vacant(opening: &mut Opening<Self>) -> bool {
+                $vacancy(opening) != 0
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $vacancy(opening: *mut Opening<$family>) -> u32 {
+            // SAFETY: null, or the reference that a caller has.
+            match unsafe { opening.as_mut() } {
+                Some(opening) => is_vacant(opening).into(),
+                None => 0,
+            }
+        }
+    };
+}
+
+vacancy!(V4: is_vacant_v4);
+vacancy!(V6: is_vacant_v6);

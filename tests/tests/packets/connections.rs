@@ -140,9 +140,11 @@ fn a_client_port_that_a_backend_may_hold_is_used_again_at_the_same_frontend_alon
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
     let external = ([203, 0, 113, 7], 80);
-    let mut connect = |node: &mut Node, frontend| {
+    let connect = |node: &mut Node, frontend| {
         let syn = Packet::new(Transport::TcpSyn, client(1000), frontend);
-        let at_backend = syn.from(seen(&node.ingress(&syn.frame()))).to(backend(3));
+        let at_backend = syn
+            .from(source(&node.ingress(&syn.frame()).passed()))
+            .to(backend(3));
         let reply = at_backend.answer();
         let restored = reply.from(frontend).to(client(1000));
         assert_eq!(node.egress(&reply.frame()), Verdict::Pass(restored.frame()));

@@ -126,7 +126,7 @@ fn unanswered_flows_give_way_to_new_ones_the_oldest_first() {
     assert!((1..=8).all(|port| left.contains(&port)), "{left:?}");
     let young = left.range(2001..=2040).count();
     assert!(
-        young >= 38,
+        young >= 36,
         "the young stay while there are old ones: {left:?}"
     );
     assert!(node.early_drops() >= 40, "{}", node.early_drops());

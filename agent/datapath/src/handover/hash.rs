@@ -83,6 +83,7 @@ fn converted<F: Wide>(
         let bit = |seen: u16, flag: u16, bit: u16| if seen & flag == 0 { 0 } else { bit };
         bit(own, ConntrackEntry::<F>::FIN, Meta::FIN)
             | bit(own, ConntrackEntry::<F>::RST, Meta::RESET)
+            | bit(other, ConntrackEntry::<F>::FIN, Meta::PEER_FIN)
             | bit(other, ConntrackEntry::<F>::RST, Meta::PEER_RESET)
     };
     let last = dates.tick(entry.last_seen);

@@ -165,6 +165,13 @@ impl Slot for Words<'_> {
         self.words.store(self.begin + place, value);
     }
 
+    fn store_half(self, place: usize, value: u32) {
+        let mut old = self.load(place);
+        while !self.exchange(place, old, old & !0xffff_ffff | u64::from(value)) {
+            old = self.load(place);
+        }
+    }
+
     fn exchange(self, place: usize, old: u64, new: u64) -> bool {
         self.words.exchange(self.begin + place, old, new)
     }

@@ -41,6 +41,13 @@ impl Slot for Words<'_> {
         self.0[place].store(value, Ordering::Release);
     }
 
+    fn store_half(self, place: usize, value: u32) {
+        let mut old = self.load(place);
+        while !self.exchange(place, old, old & !0xffff_ffff | u64::from(value)) {
+            old = self.load(place);
+        }
+    }
+
     fn exchange(self, place: usize, old: u64, new: u64) -> bool {
         self.0[place]
             .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
