@@ -3,7 +3,7 @@
 use shunt_datapath::Timeouts;
 
 use super::{
-    frame::{Packet, Transport},
+    frame::{Packet, Transport, source_of},
     needs_root,
     node::{Node, Verdict},
     world::{Backends, Family, V4, V6, cluster, node},
@@ -159,4 +159,59 @@ fn udp_leaves<A: Family>() {
             &[(CLIENT, transport), (BACKEND, transport)],
         );
     }
+}
+
+#[test]
+fn a_syn_that_met_the_clients_own_connection_goes_on_from_another_port() {
+    needs_root!();
+    mistaken::<V4>();
+    mistaken::<V6>();
+}
+
+fn mistaken<A: Family>() {
+    let mut node = node(Backends::Here);
+    let syn = Packet::new(TcpSyn, (A::POD, 40_000), (A::CLUSTER_IP, 80));
+    let at_backend = syn.to((A::LOCAL, 8080));
+    assert_eq!(
+        node.ingress(&syn.frame()),
+        Verdict::Pass(at_backend.frame())
+    );
+    // The backend has a connection with these ends: a challenge ACK (RFC 5961 section 4).
+    let challenge = at_backend.answer().with(TcpAck);
+    assert_eq!(
+        node.egress(&challenge.frame()),
+        Verdict::Pass(challenge.frame()),
+        "it is the client's own connection's"
+    );
+    let again = node.ingress(&syn.frame()).passed();
+    let source = source_of::<A>(&again);
+    assert_eq!(again, at_backend.from(source).frame());
+    assert_ne!(source.1, 40_000, "the backend has that one");
+}
+
+#[test]
+fn a_direct_connection_begun_anew_is_whole() {
+    needs_root!();
+    direct::<V4>();
+    direct::<V6>();
+}
+
+/// A connection to a backend itself, which was given another source port because one through the
+/// frontend had its own, begins anew once that one is over.
+fn direct<A: Family>() {
+    let mut node = node(Backends::Here);
+    let open = [(CLIENT, TcpSyn), (BACKEND, TcpSynAck), (CLIENT, TcpAck)];
+    talk(&mut node, A::LOCAL, &open);
+    let direct = Packet::new(TcpSyn, (A::POD, 40_000), (A::LOCAL, 8080));
+    let moved = source_of::<A>(&node.ingress(&direct.frame()).passed());
+    assert_ne!(
+        moved.1, 40_000,
+        "the connection through the frontend has it"
+    );
+    talk(&mut node, A::LOCAL, &[(CLIENT, TcpRst)]);
+    // Either port will do, and the same one for all that follows.
+    let again = source_of::<A>(&node.ingress(&direct.frame()).passed());
+    let ack = direct.with(TcpAck);
+    let sent = node.ingress(&ack.frame());
+    assert_eq!(sent, Verdict::Pass(ack.from(again).frame()));
 }
