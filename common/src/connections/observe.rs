@@ -17,17 +17,21 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     #[inline(always)]
     pub fn lookup(&self, key: &Key<F>, opens: bool, now: u32) -> Option<Half<M::Slot>> {
         let half = self.find_half(key)?;
-        let idle = Times(half.slot.load(place::TIMES)).idle(now);
-        // The other half is a line of its own: it is looked at only if this one alone cannot tell.
+        let is_over = self.may_have_expired(&half, now)
+            && M::expire(self, half.index, half.meta.0, opens, now);
+        (!is_over).then_some(half)
+    }
+
+    /// Whether the time of this half's connection may be over. The other half, which knows, is a
+    /// cache line of its own: it is looked at only if this one alone cannot tell.
+    #[inline(always)]
+    pub fn may_have_expired(&self, half: &Half<M::Slot>, now: u32) -> bool {
         let least = if half.meta.has(Meta::ASSURED) && !half.meta.is_ending() {
             self.timeouts.of(Phase::longest(half.meta))
         } else {
             self.timeouts.shortest
         };
-        if idle > least && M::expire(self, half.index, half.meta.0, opens, now) {
-            return None;
-        }
-        Some(half)
+        Times(half.slot.load(place::TIMES)).idle(now) > least
     }
 
     /// Whether a packet whose signal [`Signal::is_plain`] leaves no trace on this half but its time,

@@ -112,7 +112,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
                 if !opens && before.is_some_and(|phase| self.lasts(&pair, phase, now)) {
                     return false;
                 }
-                self.end(&pair)
+                M::forget(self, index, meta.0);
+                true
             }
         }
     }

@@ -166,11 +166,18 @@ struct Flow<'a, F: Tables> {
 }
 
 impl<F: Tables> Flow<'_, F> {
-    /// The half of a connection that the packet is of, in this direction.
+    /// The half of a connection that the packet is of, in this direction, whether its time is over or
+    /// not.
     #[inline(always)]
     fn find(&mut self, role: Role) -> Option<Half> {
         self.key.set_role(role);
-        F::connections().lookup(self.key, self.is_syn(), self.now)
+        F::connections().find_half(self.key)
+    }
+
+    /// Whether the time of its connection may be over: the general path finds out.
+    #[inline(always)]
+    fn may_have_expired(&self, half: &Half) -> bool {
+        F::connections().may_have_expired(half, self.now)
     }
 
     #[inline(always)]
@@ -183,7 +190,11 @@ impl<F: Tables> Flow<'_, F> {
     fn reply(&mut self) -> Action {
         match self.find(Role::Reply) {
             None => Action::Pass,
-            Some(half) if half.meta.keeps_client() && !conntrack::may_be_mistaken(&half) => {
+            Some(half)
+                if half.meta.keeps_client()
+                    && !conntrack::may_be_mistaken(&half)
+                    && !self.may_have_expired(&half) =>
+            {
                 Action::Translate(half)
             }
             Some(_) => Action::General,
@@ -222,7 +233,8 @@ impl<F: Tables> Flow<'_, F> {
             // connection is before it learns of the packet.
             let is_current = !self.may_be_first || conntrack::is_current::<F>(&half);
             let is_reply = is_snat_port && is_snat_ip::<F>(&self.destination);
-            return if half.meta.keeps_client() && is_current && !self.is_syn() && !is_reply {
+            let is_plain = half.meta.keeps_client() && is_current && !self.is_syn() && !is_reply;
+            return if is_plain && !self.may_have_expired(&half) {
                 Action::Translate(half)
             } else {
                 Action::General

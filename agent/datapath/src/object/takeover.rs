@@ -7,7 +7,7 @@ use aya::maps::{Array, Map, MapData, MapInfo};
 use bytemuck::{Pod, Zeroable as _};
 use shunt_common::{
     ConntrackKey, PortRange, V4, V6,
-    connections::{Seeds, Timeouts, Wide},
+    connections::{Room, Seeds, Snapshot, Timeouts, Wide},
     registry::{
         self, FamilyMaps,
         handover::{self, From},
@@ -248,11 +248,12 @@ impl Found<'_> {
         }
     }
 
-    /// How many halves a table has whose time is not over.
+    /// How many halves a table has of connections that are not given up for others.
     fn in_array<F: FromIp + Wide>(&self) -> Result<u32, DatapathError> {
         let data = open(self.pins, F::MAPS.conntrack.pin)?;
         let table = ConnectionTable::<F>::map(&data, Access::Read, self.seeds, self.timeouts)?;
-        Ok(2 * table.live(0, u32::MAX, self.now).count() as u32)
+        let stays = |snapshot: &Snapshot<F>| snapshot.phase().room() == Room::Never;
+        Ok(2 * table.live(0, u32::MAX, self.now).filter(stays).count() as u32)
     }
 }
 
