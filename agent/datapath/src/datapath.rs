@@ -86,6 +86,7 @@ impl Datapath {
                 let terms = Terms {
                     seeds: takeover.seeds,
                     timeouts,
+                    previous_clock: takeover.clock,
                 };
                 Handover::begin(Phases::open(&ebpf)?, pins, takeover.from, terms)?
             }

@@ -1,12 +1,14 @@
 //! Counting, per CPU.
 
+use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
 use aya_log_ebpf::debug;
 use shunt_common::Counter;
 
-use crate::{
-    ctx::{access::Access, verdict::Verdict},
-    maps::tables::COUNTERS,
-};
+use crate::ctx::{access::Access, verdict::Verdict};
+
+/// Packets by [`Counter`].
+#[btf_map]
+pub(crate) static COUNTERS: PerCpuArray<u64, { Counter::ALL.len() }> = PerCpuArray::new();
 
 /// Adds one packet to `counter`.
 #[inline(always)]

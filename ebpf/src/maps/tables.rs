@@ -6,8 +6,8 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use shunt_common::{
-    AffinityEntry, AffinityKey, Backend, Counter, FragmentEntry, FragmentKey, FrontendKey, NodeIps,
-    Slot, SourceRange, V4, V6,
+    AffinityEntry, AffinityKey, Backend, FragmentEntry, FragmentKey, FrontendKey, NodeIps, Slot,
+    SourceRange, V4, V6,
 };
 
 use crate::maps::{
@@ -156,7 +156,3 @@ pub(crate) static PEERS: HashMap<u32, u32, 4096> = HashMap::new();
 /// one of them.
 #[btf_map]
 pub(crate) static ATTACHED: HashMap<u32, u32, 4096> = HashMap::new();
-
-/// Packets by [`Counter`].
-#[btf_map]
-pub(crate) static COUNTERS: PerCpuArray<u64, { Counter::ALL.len() }> = PerCpuArray::new();

@@ -2,45 +2,17 @@
 
 use shunt_common::{
     TCP, Tuple, V4, V6,
-    connections::{self, Key, Memory as _, Meta, Role, Room, Wide},
+    connections::{Key, Memory as _, Meta, Role, Room},
 };
 
 use crate::{
-    maps::{
-        backends,
-        conntrack::{Words, now},
-        tables::Tables,
+    maps::{backends, conntrack::now, tables::Tables},
+    nat::{
+        handover::{self, Handover},
+        wanted::{Half, Wanted},
     },
-    nat::handover::{self, Handover},
     packet::parsed::Packet,
 };
-
-/// The half of a connection that a packet was found to be of.
-pub(crate) type Half = connections::Half<Words>;
-
-/// The half that a packet is looked for as.
-#[derive(Clone, Copy)]
-pub(crate) enum Wanted {
-    /// It is the client's.
-    Forward,
-    /// It is the backend's.
-    Reply,
-    /// It is for a backend, and this is the half that an answer would be of.
-    Answer,
-}
-
-impl Wanted {
-    /// Makes the key of a client's packet that of the half.
-    #[inline(always)]
-    pub(crate) fn change<F: Wide>(self, key: &mut Key<F>) {
-        if matches!(self, Self::Answer) {
-            key.reverse();
-        }
-        if !matches!(self, Self::Forward) {
-            key.set_role(Role::Reply);
-        }
-    }
-}
 
 /// A family with the subprogram that finds its packets' connections.
 pub(crate) trait Find: Handover {

@@ -10,8 +10,9 @@ use crate::{
         tables::{DIRECT, Tables},
     },
     nat::{
-        conntrack::{self, Half, Wanted},
+        conntrack,
         open::{Destination, Open, Source, open},
+        wanted::{Half, Wanted},
     },
     packet::parsed::Packet,
 };

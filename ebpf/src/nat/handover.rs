@@ -18,7 +18,7 @@ use crate::{
         handover::{Carrier, PREVIOUS_CLOCK, is_any, is_going_on, is_of_hashes, phase},
         tables::Tables,
     },
-    nat::conntrack::{Half, Wanted},
+    nat::wanted::{Half, Wanted},
     packet::parsed::Packet,
 };
 

@@ -7,3 +7,4 @@ pub(crate) mod handover;
 pub(crate) mod open;
 pub(crate) mod ports;
 pub(crate) mod reverse;
+pub(crate) mod wanted;

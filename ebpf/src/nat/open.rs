@@ -9,9 +9,10 @@ use shunt_common::{
 use crate::{
     maps::{conntrack::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
     nat::{
-        conntrack::{self, Find, Wanted},
+        conntrack::{self, Find},
         handover,
         ports::{self, Vacancy},
+        wanted::Wanted,
     },
     packet::{parsed::Packet, segment::Ports},
 };

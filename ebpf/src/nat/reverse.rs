@@ -5,7 +5,10 @@ use shunt_common::Tuple;
 
 use crate::{
     maps::constants::{REPLY_PORTS, redirects},
-    nat::conntrack::{self, Find, Half, Wanted},
+    nat::{
+        conntrack::{self, Find},
+        wanted::{Half, Wanted},
+    },
     packet::parsed::Packet,
 };
 

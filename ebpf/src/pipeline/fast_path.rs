@@ -23,7 +23,7 @@ use crate::{
         handover,
         tables::Tables,
     },
-    nat::conntrack::{self, Half},
+    nat::{conntrack, wanted::Half},
     packet::{
         family::Header as _,
         link::Link,

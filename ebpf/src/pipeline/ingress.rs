@@ -17,9 +17,10 @@ use crate::{
         scratch::Arrival,
     },
     nat::{
-        conntrack::{self, Wanted},
+        conntrack,
         create::{create, create_direct, keeps_source},
         fragments, reverse,
+        wanted::Wanted,
     },
     packet::{
         link::Link,

@@ -31,7 +31,6 @@ use crate::{
         connection_table::{Access, ConnectionTable},
         family::FromIp,
     },
-    object::takeover::previous_clock,
     pins::{
         directory::{Pins, draft},
         error::PinError,
@@ -72,6 +71,8 @@ pub(crate) struct Terms {
     pub(crate) seeds: Seeds,
     /// In ticks.
     pub(crate) timeouts: Timeouts,
+    /// What the clock of the version before shows.
+    pub(crate) previous_clock: u32,
 }
 
 impl Handover {
@@ -89,7 +90,7 @@ impl Handover {
         let clock = Clock::open()?;
         let dates = match from {
             From::Nothing => return Ok(None),
-            From::Hash => Some(dates(pins, &clock)?),
+            From::Hash => Some(dates(terms.previous_clock, &clock)?),
             From::Array => None,
         };
         phases.begin(Phase::Swapping);
@@ -226,8 +227,7 @@ impl<F: FromIp + Wide> Family<F> {
 }
 
 /// What time it is on either clock.
-fn dates(pins: &Pins, clock: &Clock) -> Result<Dates, DatapathError> {
-    let before = previous_clock(pins)?;
+fn dates(before: u32, clock: &Clock) -> Result<Dates, DatapathError> {
     let tick = clock.tick().map_err(DatapathError::Clock)?;
     let second = clock.second().map_err(DatapathError::Clock)?;
     Ok(Dates::new(before, tick, second, clock.rate()))

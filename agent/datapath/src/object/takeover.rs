@@ -281,7 +281,7 @@ fn open(pins: &Pins, pin: &str) -> Result<MapData, DatapathError> {
 }
 
 /// What the clock of the version before shows, in seconds that its agents have counted.
-pub(crate) fn previous_clock(pins: &Pins) -> Result<u32, DatapathError> {
+fn previous_clock(pins: &Pins) -> Result<u32, DatapathError> {
     const CLOCK: &str = "CLOCK";
     let failed = |source| DatapathError::Map {
         name: CLOCK,
