@@ -57,7 +57,7 @@ impl PortRange {
     }
 
     /// The port behind the last one.
-    const fn end(&self) -> u32 {
+    const fn end(self) -> u32 {
         self.first as u32 + self.count as u32
     }
 

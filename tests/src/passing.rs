@@ -59,7 +59,7 @@ pub fn let_pass(open: impl Fn(registry::Map) -> io::Result<MapData>, seconds: u3
 ///
 /// If there is none.
 pub fn of_object(ebpf: &Ebpf, map: registry::Map) -> io::Result<MapData> {
-    let (Some(Map::Array(data)) | Some(Map::LruHashMap(data))) = ebpf.map(map.name) else {
+    let Some(Map::Array(data) | Map::LruHashMap(data)) = ebpf.map(map.name) else {
         return Err(io::ErrorKind::NotFound.into());
     };
     MapData::from_fd(data.fd().as_fd().try_clone_to_owned()?).map_err(io::Error::other)
@@ -129,10 +129,15 @@ fn age_connections<F: Wide>(map: &MapData, clock: &Clock) -> Result<()> {
     let memory = MmapOptions::new()
         .len(words * size_of::<u64>())
         .map_raw(map.fd().as_fd().as_raw_fd())?;
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "a mapping begins at a page, and slots are words"
+    )]
+    let words_begin = memory.as_mut_ptr().cast::<u64>();
     let word = |index: usize| {
         assert!(index < words);
         // SAFETY: within the mapping, aligned, and accessed atomically by everybody.
-        unsafe { AtomicU64::from_ptr(memory.as_mut_ptr().cast::<u64>().add(index)) }
+        unsafe { AtomicU64::from_ptr(words_begin.add(index)) }
     };
     for slot in (0..words).step_by(F::SLOT_WORDS) {
         let meta = Meta(word(slot + place::META).load(Ordering::Acquire));

@@ -92,7 +92,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// All that a half has; `None` if it has died since it was found.
     #[inline(always)]
-    #[expect(clippy::unused_self, reason = "it is asked like the others")]
     pub fn read(&self, half: Half<M::Slot>) -> Option<Hit<F, M::Slot>> {
         let Half { index, slot, meta } = half;
         let hit = Hit {
@@ -160,7 +159,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// The index of the backend and its generation when the connection was made; `None` if it has
     /// died since it was found. Of a forward half.
     #[inline(always)]
-    #[expect(clippy::unused_self, reason = "it is asked like the others")]
     pub fn backend(&self, half: &Half<M::Slot>) -> Option<(u32, u16)> {
         debug_assert!(half.meta.role() == Role::Forward);
         let facts = super::Facts(half.slot.load(place::FACTS));
@@ -172,7 +170,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// The port that the client's packets go on from, network order. Of a forward half.
     #[inline(always)]
-    #[expect(clippy::unused_self, reason = "it is asked like the others")]
     pub fn source_port(&self, half: &Half<M::Slot>) -> u16 {
         debug_assert!(half.meta.role() == Role::Forward);
         (half.slot.load(place::PORTS) >> 32) as u16

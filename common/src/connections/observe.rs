@@ -69,7 +69,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// Whether a SYN with this sequence number is the one that opened this connection, or may be.
     #[inline(always)]
-    #[expect(clippy::unused_self, reason = "it is asked like the others")]
     pub fn may_have_begun_with(&self, pair: &Pair<M::Slot>, sequence: u32) -> bool {
         if pair.reply.meta.has(Meta::SYN_ACK) {
             return !pair.forward.meta.has(Meta::ASSURED);
@@ -79,7 +78,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// Notes that the backend has answered a SYN as no connection is opened. Of a reply half.
     #[inline(always)]
-    #[expect(clippy::unused_self, reason = "it is asked like the others")]
     pub fn mistake(&self, half: Half<M::Slot>) {
         mark(half, Meta::MISTAKEN, 0);
     }

@@ -21,7 +21,7 @@ use crate::{
         origin, stack,
     },
     packet::{
-        family::{Header as _, Options, hop_limit},
+        family::{Header, Options, hop_limit},
         link::Link,
         parsed::{Form, Packet},
     },
@@ -82,7 +82,7 @@ pub(crate) fn find<F: Routed>(
             let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result };
             let may_be_fragmented = context
                 .at::<F::Header>(network)
-                .is_ok_and(|header| header.may_be_fragmented());
+                .is_ok_and(Header::may_be_fragmented);
             if may_be_fragmented && !is_error && leads_behind(context, packet, translated) {
                 return Err(NoRoute::Stack);
             }

@@ -4,6 +4,11 @@
 //! written first, and ours follows it. Afterwards ours decides, and until no program is at a packet
 //! that it began before, a connection is entered into both. See `docs/upgrade.md`.
 
+#![expect(
+    clippy::needless_borrows_for_generic_args,
+    reason = "a key or an entry passed by value would be copied to the stack"
+)]
+
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use shunt_common::{
     ConntrackKey, Direction, SCTP, TCP, V4, V6,

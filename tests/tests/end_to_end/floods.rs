@@ -20,7 +20,7 @@ use crate::{
 
 /// Packets a second, and for how long of each kind of flood.
 const SHORT: (u32, Duration) = (10_000, Duration::from_secs(2));
-const LONG: (u32, Duration) = (100_000, Duration::from_secs(60));
+const LONG: (u32, Duration) = (100_000, Duration::from_mins(1));
 
 /// Small enough that the short form fills it, and large enough that one who is 200 ms away
 /// is not displaced by what comes in a second: room for 16,384 connections of each family.
@@ -212,7 +212,7 @@ fn others_are_served(pod: &str, with_far: bool) {
                     (outside, target(flooded.node_port()), outer),
                     (&far, target(flooded.node_port()), slow),
                 ] {
-                    if !with_far && std::ptr::eq(from, &far) {
+                    if !with_far && std::ptr::eq(from, &raw const far) {
                         continue;
                     }
                     scope.spawn(move || from.enter(|| honest.connect(target, stop)));

@@ -210,7 +210,7 @@ fn tables_of_another_layout_are_refused() {
     layout.set(0, ours, 0).unwrap();
     let cells = pins.path().join("maps/CELLS_V4");
     fs::remove_file(&cells).unwrap();
-    pinned::map(&pins, "CONNTRACK_V4").pin(&cells).unwrap();
+    pinned::map(&pins, "FRONTENDS_V4").pin(&cells).unwrap();
     let refused = try_start_agent(sandbox.node(), &pins)
         .unwrap_err()
         .to_string();

@@ -45,10 +45,10 @@ fn connect(target: Target) -> Connection {
 fn use_port(target: Target, number: usize) {
     let mut connection = connect(target);
     connection.echo(REQUEST).unwrap();
-    match number % 3 {
-        0 => connection.reset().unwrap(),
-        1 => drop(connection.part().unwrap()),
-        _ => connection.reset().unwrap(),
+    if number % 3 == 1 {
+        drop(connection.part().unwrap());
+    } else {
+        connection.reset().unwrap();
     }
 }
 

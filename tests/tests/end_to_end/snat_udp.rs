@@ -18,7 +18,7 @@ const PORTS: [&str; 2] = ["20000-20400", "1024-29999"];
 
 /// Flows a second of each family, and for how long.
 const SHORT: (u32, Duration) = (300, Duration::from_secs(4));
-const LONG: (u32, Duration) = (3000, Duration::from_secs(300));
+const LONG: (u32, Duration) = (3000, Duration::from_mins(5));
 
 /// How many clients there are: they wait for their answers.
 const CLIENTS: u32 = 4;

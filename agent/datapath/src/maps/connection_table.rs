@@ -24,7 +24,7 @@ pub(crate) const fn homes_of(slots: u32) -> u32 {
 /// How many halves have room in a table of so many slots, if all are of established connections.
 pub(crate) const fn capacity_of(slots: u32) -> u32 {
     let homes = slots.saturating_sub(REACH + 1);
-    ((2 * homes as u64 + 2) / 3) as u32
+    (2 * homes as u64).div_ceil(3) as u32
 }
 
 /// A family's table.
@@ -76,18 +76,6 @@ impl<F: FromIp + Wide> ConnectionTable<F> {
             timeouts,
             family: PhantomData,
         })
-    }
-
-    /// A table of our own.
-    #[cfg(test)]
-    pub(crate) fn own(slots: u32, seeds: Seeds, timeouts: Timeouts) -> Self {
-        Self {
-            words: SharedWords::own(slots as usize * F::SLOT_WORDS),
-            slots,
-            seeds,
-            timeouts,
-            family: PhantomData,
-        }
     }
 
     /// How many slots there are.

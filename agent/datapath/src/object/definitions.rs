@@ -131,6 +131,8 @@ mod tests {
             openings: _,
             arrivals: _,
             hops: _,
+            origins: _,
+            halfway: _,
         } = F::MAPS;
         let index = size_of::<u32>();
         // A key of a prefix table begins with the length of the prefix.

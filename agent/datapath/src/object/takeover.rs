@@ -180,7 +180,7 @@ impl Found<'_> {
             });
         };
         let before = slots_for(info.max_entries());
-        let ours = self.enough::<F>(asked, before, || self.in_hash::<F>(previous))?;
+        let ours = Self::enough::<F>(asked, before, || self.in_hash::<F>(previous))?;
         Ok(Slots { ours, previous: 1 })
     }
 
@@ -195,7 +195,7 @@ impl Found<'_> {
         };
         let previous = info.max_entries();
         let ours = if is_translated {
-            self.enough::<F>(asked, previous, || self.in_array::<F>())?
+            Self::enough::<F>(asked, previous, || self.in_array::<F>())?
         } else {
             // What it has goes on.
             previous
@@ -205,7 +205,6 @@ impl Found<'_> {
 
     /// What was asked for, unless a table that has become smaller had no room for what is there.
     fn enough<F: FromIp>(
-        &self,
         asked: u32,
         before: u32,
         live: impl FnOnce() -> Result<u32, DatapathError>,

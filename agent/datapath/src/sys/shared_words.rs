@@ -36,16 +36,6 @@ impl SharedWords {
         })
     }
 
-    /// Some words that nobody else has.
-    #[cfg(test)]
-    pub(crate) fn own(words: usize) -> Self {
-        Self {
-            memory: options(words).map_anon().unwrap().into(),
-            words,
-            is_writable: true,
-        }
-    }
-
     /// The word at this place: acquire.
     ///
     /// # Panics
@@ -71,6 +61,10 @@ impl SharedWords {
                 .is_ok()
     }
 
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "a mapping begins at a page, so its words are aligned"
+    )]
     fn at(&self, place: usize) -> &AtomicU64 {
         assert!(place < self.words, "word {place} of {}", self.words);
         // SAFETY: within the mapping, aligned to words, and there as long as `self`. Everybody

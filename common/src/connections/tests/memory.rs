@@ -115,8 +115,8 @@ pub(crate) fn connection(
 }
 
 /// The half of a packet with this key, with all that it has.
-pub(crate) fn looked_up<'a, M: Memory>(
-    table: &Table<'a, M>,
+pub(crate) fn looked_up<M: Memory>(
+    table: &Table<'_, M>,
     key: &Key<M::Family>,
     opens: bool,
     now: u32,
