@@ -124,16 +124,24 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         let Some(slot) = self.memory.slot(index) else {
             return;
         };
-        let half = Half {
-            index,
-            slot,
-            meta: Meta(meta),
-        };
-        match self.other(half.slot) {
-            Other::Busy => {}
-            Other::Gone => self.free(half),
-            Other::Live(other) => {
-                self.end(&in_order(half, other));
+        // A packet of either side may be noted in between.
+        for _ in 0..TRIES {
+            let now = Meta(slot.load(place::META));
+            if !now.is_same_half(Meta(meta)) {
+                return;
+            }
+            let half = Half {
+                index,
+                slot,
+                meta: now,
+            };
+            let is_done = match self.other(slot) {
+                Other::Busy => true,
+                Other::Gone => self.free(half),
+                Other::Live(other) => self.end(&in_order(half, other)),
+            };
+            if is_done {
+                return;
             }
         }
     }
@@ -192,12 +200,14 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Frees a half that has no other.
+    /// Frees a half that has no other, unless it has changed since it was read; gives whether it did.
     #[inline(always)]
-    fn free(&self, half: Half<M::Slot>) {
-        if let Some(taken) = self.take(half, 0) {
-            release(half.slot, taken);
-        }
+    fn free(&self, half: Half<M::Slot>) -> bool {
+        let Some(taken) = self.take(half, 0) else {
+            return false;
+        };
+        release(half.slot, taken);
+        true
     }
 
     /// Erases the hint to a slot that is ours.
