@@ -120,7 +120,10 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
                 Kind::Free => return u64::from(index | FREE) | u64::from(NOBODY) << 32,
                 Kind::Live => {
                     let idle = Times(slot.load(place::TIMES)).idle(now);
-                    if idle > self.timeouts.of(Phase::longest(meta)) || meta.may_be_over() {
+                    // Whoever sent a reset, an established connection keeps its slot for now.
+                    let ends = meta.seen() & (Meta::FIN | Meta::ASSURED);
+                    let is_over = meta.may_be_over() && ends != Meta::ASSURED;
+                    if is_over || idle > self.timeouts.of(Phase::longest(meta)) {
                         if over == NOBODY || idle > over_idle {
                             (over, over_idle) = (index | OVER, idle);
                         }
