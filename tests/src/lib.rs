@@ -10,6 +10,7 @@ mod binary;
 mod client;
 mod continuous;
 mod delay_line;
+mod far_world;
 pub mod interrupt;
 mod length;
 mod namespace;
@@ -36,6 +37,7 @@ pub use self::{
     client::{Answer, Connection, Failure, Flow, Target, Transport},
     continuous::{Continuous, Sample},
     delay_line::DelayLine,
+    far_world::{FarWorld, nobody},
     length::by_length,
     namespace::{Namespace, is_root},
     pin_dir::PinDir,

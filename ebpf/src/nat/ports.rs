@@ -9,14 +9,16 @@ use shunt_common::{
     connections::{Key, Phase, Room},
 };
 
-use crate::maps::{
-    conntrack::now,
-    scratch::Opening,
-    tables::{EXHAUSTED, EXHAUSTIONS, Tables},
-};
-use crate::nat::{
-    conntrack,
-    handover::{self, Handover},
+use crate::{
+    maps::{
+        conntrack::now,
+        scratch::Opening,
+        tables::{EXHAUSTED, EXHAUSTIONS, Tables},
+    },
+    nat::{
+        conntrack,
+        handover::{self, Handover},
+    },
 };
 
 /// How many ports are tried for a connection, the last ones only if all before are of connections

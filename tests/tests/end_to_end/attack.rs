@@ -1,12 +1,14 @@
 //! What several tests of attacks and of bad luck need: a world of both families, snapshots of it,
-//! agents that come back, and what is listed.
+//! connections from a certain port, and what is listed.
+
+use std::{io::ErrorKind, time::Duration};
 
 use serde_json::{Value, json};
-use shunt_tests::{Answer, Target, addresses};
+use shunt_tests::{Answer, Connection, Failure, Target, addresses, wait_until};
 
 use crate::{
     dual_stack::Family,
-    world::{REQUEST, World, binary, resync_with, try_start_agent_with},
+    world::{REQUEST, World, resync_with},
 };
 
 /// A snapshot of both families' nodes with these services.
@@ -17,20 +19,20 @@ pub(crate) fn snapshot(services: &[Value]) -> String {
     event.to_string()
 }
 
-/// The same world with another agent in the place of the one that is killed, before its first event.
-#[must_use]
-pub(crate) fn restart(world: World, flags: &[&str]) -> World {
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
-    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, flags).unwrap();
-    World {
-        agent,
-        pins,
-        sandbox,
+/// For how long a kernel may hold a port that has just been let go.
+const SOON: Duration = Duration::from_secs(3);
+
+/// Connects as soon as the kernel lets the port go.
+#[track_caller]
+pub(crate) fn connect_when_free(target: Target) -> Connection {
+    let busy = [ErrorKind::AddrNotAvailable, ErrorKind::AddrInUse];
+    let connected = wait_until("the port is free", SOON, || match target.connect() {
+        Err(Failure::Other(error)) if busy.contains(&error.kind()) => None,
+        outcome => Some(outcome),
+    });
+    match connected.unwrap() {
+        Ok(connection) => connection,
+        Err(failure) => panic!("{target:?}: {failure}"),
     }
 }
 

@@ -1,31 +1,13 @@
 //! Direct connections to a pod from ports that have connections to the same pod through a service.
 
-use std::io::ErrorKind;
-
-use shunt_tests::{Connection, Failure, Target, Transport, by_length, wait_until};
+use shunt_tests::{Connection, Target, Transport, by_length};
 
 use crate::{
+    attack::connect_when_free,
     dual_stack::{Family, service, world},
     service::Service,
     world::{REQUEST, World},
 };
-
-/// How long a port may be held by what has just ended.
-const SOON: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// Connects as soon as the kernel lets the port go.
-#[track_caller]
-fn connect(target: Target) -> Connection {
-    let busy = [ErrorKind::AddrNotAvailable, ErrorKind::AddrInUse];
-    let connected = wait_until("the port is free", SOON, || match target.connect() {
-        Err(Failure::Other(error)) if busy.contains(&error.kind()) => None,
-        outcome => Some(outcome),
-    });
-    match connected.unwrap() {
-        Ok(connection) => connection,
-        Err(failure) => panic!("{target:?}: {failure}"),
-    }
-}
 
 /// Both go on, in turn.
 #[track_caller]
@@ -63,17 +45,17 @@ fn a_direct_connection_after_one_through_a_service_works() {
     world.client_pod().enter(|| {
         for (family, port) in rounds() {
             let [through, direct] = targets(&world, &web, family, port);
-            let mut first = connect(through);
+            let mut first = connect_when_free(through);
             talk(&mut [&mut first]);
-            let mut second = connect(direct);
+            let mut second = connect_when_free(direct);
             talk(&mut [&mut first, &mut second]);
             // After the other one has ended.
             first.reset().unwrap();
             talk(&mut [&mut second]);
-            let mut third = connect(through);
+            let mut third = connect_when_free(through);
             talk(&mut [&mut second, &mut third]);
             second.part().unwrap();
-            let mut fourth = connect(direct);
+            let mut fourth = connect_when_free(direct);
             talk(&mut [&mut third, &mut fourth]);
             third.reset().unwrap();
             fourth.reset().unwrap();
@@ -97,13 +79,13 @@ fn a_connection_through_a_service_after_a_direct_one_works() {
                 for &(family, port) in some {
                     let [through, direct] = targets(&world, &web, family, port);
                     scope.spawn(move || {
-                        let mut first = connect(direct);
+                        let mut first = connect_when_free(direct);
                         talk(&mut [&mut first]);
-                        let mut second = connect(through);
+                        let mut second = connect_when_free(through);
                         talk(&mut [&mut first, &mut second]);
                         first.reset().unwrap();
                         talk(&mut [&mut second]);
-                        let mut third = connect(direct);
+                        let mut third = connect_when_free(direct);
                         talk(&mut [&mut second, &mut third]);
                         second.reset().unwrap();
                         third.reset().unwrap();
@@ -124,7 +106,7 @@ fn a_direct_connection_after_its_service_is_gone_works() {
     world.add(&web);
     for (family, port) in rounds() {
         let [through, direct] = targets(&world, &web, family, port);
-        let mut connection = world.client_pod().enter(|| connect(through));
+        let mut connection = world.client_pod().enter(|| connect_when_free(through));
         talk(&mut [&mut connection]);
         before.push((connection, direct));
     }
@@ -133,10 +115,10 @@ fn a_direct_connection_after_its_service_is_gone_works() {
         world.client_pod().enter(|| {
             if number % 2 == 0 {
                 connection.reset().unwrap();
-                talk(&mut [&mut connect(direct)]);
+                talk(&mut [&mut connect_when_free(direct)]);
                 return;
             }
-            let mut second = connect(direct);
+            let mut second = connect_when_free(direct);
             talk(&mut [&mut connection, &mut second]);
             connection.part().unwrap();
             talk(&mut [&mut second]);

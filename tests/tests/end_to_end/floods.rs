@@ -1,21 +1,20 @@
 //! Floods from made-up addresses, beside clients who want to be served.
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use shunt_tests::{
-    Connection, DelayLine, Namespace, Random, Target, Transport, addresses, by_length,
+    Connection, FarWorld, Namespace, Random, Target, Transport, addresses, by_length, nobody,
     raw::{Pace, Packet, What, Wire},
 };
 
 use crate::{
     attack::{both, snapshot},
     dual_stack::{Family, service, world_with_flags},
-    world::{REQUEST, World},
+    world::REQUEST,
 };
 
 /// Packets a second, and for how long of each kind of flood.
@@ -29,10 +28,6 @@ const CONNTRACK: [&str; 2] = ["32768", "524288"];
 /// A few thousand, which a flood of a second uses up.
 const PORTS: &str = "20000-24095";
 
-/// Half of the time from the far client to the node and back.
-const DELAY: Duration = Duration::from_millis(100);
-const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 7, 50));
-
 /// What a flood consists of.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -41,62 +36,16 @@ enum Kind {
     Ack,
 }
 
-/// A client far away.
-fn far(world: &World) -> (DelayLine, Namespace) {
-    let outside = world.sandbox.outside();
-    let far = Namespace::new(outside_number(outside), "far").unwrap();
-    let line = DelayLine::new([(&far, "eth0"), (outside, "far")], DELAY).unwrap();
-    let far_v6 = addresses::v6(FAR);
-    far.configure(&format!(
-        "address add {FAR}/32 dev eth0\n\
-         address add {far_v6}/128 dev eth0 nodad\n\
-         link set eth0 up\n\
-         route add default dev eth0\n\
-         route add ::/0 dev eth0\n"
-    ))
-    .unwrap();
-    // Where floods come from is nobody.
-    outside
-        .configure(&format!(
-            "link set far up\n\
-             route add {FAR}/32 dev far\n\
-             route add {far_v6}/128 dev far\n\
-             route add blackhole 25.0.0.0/8\n\
-             route add blackhole fd66::/32\n"
-        ))
-        .unwrap();
-    for setting in ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] {
-        outside.set(setting, "1").unwrap();
-    }
-    let (way, way_v6) = (addresses::OUTSIDE, addresses::v6(addresses::OUTSIDE));
-    world
-        .sandbox
-        .node()
-        .configure(&format!(
-            "route add default via {way} dev eth0\n\
-             route add ::/0 via {way_v6} dev eth0\n"
-        ))
-        .unwrap();
-    (line, far)
-}
-
 /// The number that the sandbox's namespaces have in their names.
 fn outside_number(namespace: &Namespace) -> u32 {
     let number = namespace.name().split('-').nth(2);
     number.unwrap().parse().unwrap()
 }
 
-fn nobody(family: Family, random: &mut Random) -> IpAddr {
-    let [a, b, c, d] = random.word().to_be_bytes();
-    match family {
-        Family::V4 => IpAddr::from([25, b, c, d.max(1)]),
-        Family::V6 => IpAddr::from([0xfd, 0x66, 0, 0, a, b, c, d, 0, 0, 0, 0, d, c, b, a.max(1)]),
-    }
-}
-
 /// Sends a flood at a target until told to stop; gives how many packets that were.
 fn flood(kind: Kind, family: Family, target: Target, rate: u32, stop: &AtomicBool) -> u64 {
     let to = family.target(target).address();
+    let is_v6 = to.is_ipv6();
     let mut wire = Wire::open(to.ip()).unwrap();
     let mut random = Random::new(7, kind as u64);
     let mut pace = Pace::new(rate);
@@ -104,7 +53,7 @@ fn flood(kind: Kind, family: Family, target: Target, rate: u32, stop: &AtomicBoo
     while !stop.load(Ordering::Relaxed) {
         for _ in 0..pace.wait() {
             let syn = Packet {
-                from: (nobody(family, &mut random), random.port()).into(),
+                from: (nobody(is_v6, &mut random), random.port()).into(),
                 to,
                 sequence: random.word(),
                 what: What::Syn,
@@ -180,7 +129,9 @@ fn others_are_served(pod: &str, with_far: bool) {
     let Some(mut world) = world_with_flags(&flags) else {
         return;
     };
-    let (_line, far) = far(&world);
+    let number = outside_number(world.sandbox.outside());
+    let far_world = FarWorld::new(&world.sandbox, number).unwrap();
+    let far = far_world.client();
     let flooded = service(&world, Transport::Tcp, &[pod]);
     let other = service(&world, Transport::Tcp, &["pod-b"]);
     let mut json = other.json();
@@ -210,9 +161,9 @@ fn others_are_served(pod: &str, with_far: bool) {
                     (pod, target(flooded.cluster_ip()), same),
                     (pod, target(other), others),
                     (outside, target(flooded.node_port()), outer),
-                    (&far, target(flooded.node_port()), slow),
+                    (far, target(flooded.node_port()), slow),
                 ] {
-                    if !with_far && std::ptr::eq(from, &raw const far) {
+                    if !with_far && std::ptr::eq(from, far) {
                         continue;
                     }
                     scope.spawn(move || from.enter(|| honest.connect(target, stop)));

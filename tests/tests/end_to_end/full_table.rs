@@ -42,7 +42,7 @@ fn a_flood_of_unanswered_flows_ends_no_connection_and_leaves_room() {
     });
     let status = |world: &World| world.shunt(&["status", "-o", "json"]).json();
     let now = status(&world);
-    // In a table as small as this, all in reach of a place may have to stay.
+    // A table as small as this has few homes, and each knows six halves that are elsewhere.
     let refused = now["counters"]["drop_conntrack_full"].as_u64();
     assert!(refused <= Some(10), "others give way: {refused:?}");
     let early = now["conntrack_early_drop"].as_u64();

@@ -5,10 +5,11 @@ use std::ops::RangeInclusive;
 use shunt_tests::{Answer, Connection, Flow, Transport};
 
 use crate::{
-    attack::{ask, both, restart, snapshot},
+    attack::{ask, both, snapshot},
     dual_stack::{service, world_with_flags},
     service::Service,
-    world::{REQUEST, World},
+    upgrade::hand_over_with,
+    world::{REQUEST, World, binary},
 };
 
 /// Ranges that have no port in common, the first once more.
@@ -73,7 +74,7 @@ fn snat_connections_go_on_with_another_range_of_ports() {
     world.apply(&snapshot);
     let mut open = vec![(Open::new(&world, &services), RANGES[0].clone())];
     for range in &RANGES[1..] {
-        world = restart(world, &[&flag(range)]);
+        world = hand_over_with(world, &binary(), &[&flag(range)]);
         for (open, ports) in &mut open {
             open.check(ports);
         }

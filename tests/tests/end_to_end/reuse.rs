@@ -1,13 +1,11 @@
 //! Client ports that are used again and again, with other backends each time.
 
-use std::{collections::BTreeMap, io::ErrorKind, thread, time::Duration};
+use std::{collections::BTreeMap, thread};
 
-use shunt_tests::{
-    Connection, Failure, Target, Transport, addresses, by_length, passing, wait_until,
-};
+use shunt_tests::{Connection, Target, Transport, addresses, by_length, passing};
 
 use crate::{
-    attack::{both, listed},
+    attack::{both, connect_when_free, listed},
     dual_stack::{service, world},
     world::{REQUEST, World},
 };
@@ -22,28 +20,12 @@ const LONG_ROUNDS: usize = 200;
 /// How often the backends change.
 const CHANGES: usize = 6;
 
-/// How long the kernel may hold a port.
-const SOON: Duration = Duration::from_secs(3);
-
 /// Longer than whatever has ended is remembered.
 const TIMEOUTS: u32 = 150;
 
-/// Connects as soon as the kernel lets the port go.
-fn connect(target: Target) -> Connection {
-    let busy = [ErrorKind::AddrNotAvailable, ErrorKind::AddrInUse];
-    let connected = wait_until("the port is free", SOON, || match target.connect() {
-        Err(Failure::Other(error)) if busy.contains(&error.kind()) => None,
-        outcome => Some(outcome),
-    });
-    match connected.unwrap() {
-        Ok(connection) => connection,
-        Err(failure) => panic!("{target:?}: {failure}"),
-    }
-}
-
 /// One connection from this port, that ends in one of the ways in which they do.
 fn use_port(target: Target, number: usize) {
-    let mut connection = connect(target);
+    let mut connection = connect_when_free(target);
     connection.echo(REQUEST).unwrap();
     if number % 3 == 1 {
         drop(connection.part().unwrap());
@@ -106,7 +88,7 @@ fn reused_ports_leave_nothing_behind() {
         for (from, target) in clients {
             for target in both(target) {
                 let port = 15_000 + u16::try_from(change).unwrap();
-                let mut connection = from.enter(|| connect(target.from_port(port)));
+                let mut connection = from.enter(|| connect_when_free(target.from_port(port)));
                 connection.echo(REQUEST).unwrap();
                 open.push(connection);
             }

@@ -150,7 +150,7 @@ fn half_open_connections_give_way() {
         open(&mut node, Transport::TcpSyn, port);
         answer(&mut node, Transport::TcpSynAck, port);
     }
-    // In a table as small as this, all in reach of a place may have to stay.
+    // A table as small as this has few homes, and each knows six halves that are elsewhere.
     let refused = node.counters().get("drop_conntrack_full").copied();
     assert!(refused <= Some(10), "{refused:?}");
     let left = ports(&node);
@@ -161,10 +161,11 @@ fn half_open_connections_give_way() {
 fn what_is_over_makes_room_before_what_is_unanswered() {
     needs_root!();
     let mut node = node(512);
+    establish(&mut node, 1..=128);
+    // Last: those that have just begun do not give way to each other while there is room farther off.
     for port in 1001..=1128 {
         open(&mut node, Transport::Udp, port);
     }
-    establish(&mut node, 1..=128);
     for port in 1..=128 {
         open(&mut node, Transport::TcpFin, port);
         answer(&mut node, Transport::TcpFin, port);
