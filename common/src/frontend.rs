@@ -101,6 +101,9 @@ impl Cell {
     pub const RANGES: u16 = 32;
     /// Of its two lists of source ranges the second one holds.
     pub const SECOND_RANGES: u16 = 64;
+    /// A NodePort, of whatever node's address: processes of the node itself reach it at their
+    /// loopback addresses too.
+    pub const NODE_PORT: u16 = 128;
 
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;

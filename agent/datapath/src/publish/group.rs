@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use shunt_common::{Backend, Cell};
 
-use shunt_model::{BackendSet, Clients, Frontend, Refusal, ServiceId, TrafficPolicy};
+use shunt_model::{BackendSet, Clients, Frontend, FrontendKind, Refusal, ServiceId, TrafficPolicy};
 
 use crate::maps::family::FromIp;
 
@@ -69,6 +69,9 @@ impl Slice {
         }
         if frontend.policy == TrafficPolicy::Local {
             flags |= Cell::LOCAL_SET;
+        }
+        if frontend.kind == FrontendKind::NodePort {
+            flags |= Cell::NODE_PORT;
         }
         Cell::new(self.offset, self.count, flags)
     }

@@ -65,6 +65,9 @@ fn what_was_published_is_read_back() {
     let mut other = frontend();
     other.clients = Clients::Everyone;
     assert!(!found.is(&other));
+    let mut other = frontend();
+    other.kind = FrontendKind::ExternalIp;
+    assert!(!found.is(&other), "a NodePort is marked");
 }
 
 #[test]

@@ -298,3 +298,26 @@ proptest! {
         assert_tidy(&mut publisher, &next);
     }
 }
+
+#[test]
+fn the_first_resync_marks_the_node_ports_of_an_agent_that_did_not() {
+    let mut node_port = frontend(&set("web", &[(1, 1), (2, 3)]));
+    node_port.kind = FrontendKind::NodePort;
+    let mut first = publisher();
+    first.resync(&[(key(80), &node_port)]).unwrap();
+    let mut tables = first.tables.tables;
+    let unmarked = |cell: Cell| {
+        let flags = cell.flags() & !Cell::NODE_PORT;
+        Cell::new(cell.offset(), cell.count(), flags)
+    };
+    for cell in &mut tables.inner.cells {
+        *cell = unmarked(*cell);
+    }
+    let before = tables.view();
+    let mut second = successor(tables);
+    second.resync(&[(key(80), &node_port)]).unwrap();
+    assert_eq!(second.writes(), 1, "the cell alone is written");
+    let (backends, flags) = &before[&80];
+    let marked = (backends.clone(), flags | Cell::NODE_PORT);
+    assert_eq!(second.tables().view(), View::from([(80, marked)]));
+}
