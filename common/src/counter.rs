@@ -57,11 +57,23 @@ pub enum Counter {
     /// A packet that the programs would have sent on themselves went through the stack, which has
     /// to fragment it, to resolve its next hop, to fill in its options or to judge where it came in.
     ThroughStack,
+    /// A socket was connected to a backend of the frontend that its process asked for.
+    SocketConnect,
+    /// A datagram of a socket that is not connected chose a backend, which the next ones keep.
+    SocketDatagram,
+    /// A process was told at once that nothing serves it (`ECONNREFUSED`).
+    SocketReject,
+    /// A process was told at once that it is not served here (`EPERM`): traffic policy, source ranges.
+    SocketDrop,
+    /// A socket asked more frontends than it remembers: the one asked the longest ago was forgotten.
+    SocketForgotten,
+    /// A process may not have the port of a service's NodePort (`EADDRINUSE`).
+    BindRefused,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 30] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -86,6 +98,12 @@ impl Counter {
         Self::DropMartian,
         Self::DropSourceRoute,
         Self::ThroughStack,
+        Self::SocketConnect,
+        Self::SocketDatagram,
+        Self::SocketReject,
+        Self::SocketDrop,
+        Self::SocketForgotten,
+        Self::BindRefused,
     ];
 
     /// The counter's name as it is shown.
@@ -115,6 +133,12 @@ impl Counter {
             Self::DropMartian => "drop_martian",
             Self::DropSourceRoute => "drop_source_route",
             Self::ThroughStack => "through_stack",
+            Self::SocketConnect => "socket_connect",
+            Self::SocketDatagram => "socket_datagram",
+            Self::SocketReject => "socket_reject",
+            Self::SocketDrop => "socket_drop",
+            Self::SocketForgotten => "socket_forgotten",
+            Self::BindRefused => "bind_refused",
         }
     }
 }

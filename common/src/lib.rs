@@ -9,6 +9,8 @@
 
 #[cfg(not(target_arch = "bpf"))]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod affinity;
 mod backend;
@@ -27,6 +29,7 @@ mod ports;
 mod protocol;
 pub mod registry;
 mod slot;
+pub mod socket;
 mod source_range;
 mod tuple;
 

@@ -267,6 +267,15 @@ pub const SOUGHT_V6: Map = both("SOUGHT_V6", "sought_v6", Kind::Scratch, Size::F
 /// What the programs count. State, but no reason to refuse: a counter keeps its index for ever, so
 /// what does not fit is copied.
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
+/// What a connected socket asked. State: open sockets outlive an agent.
+pub const SOCKETS_CONNECTED: Map = both(
+    "SOCKETS_CONNECTED",
+    "sockets_connected",
+    Kind::State,
+    Size::Fixed,
+);
+/// What a UDP socket asked that is not connected. State for the same reason.
+pub const SOCKETS_ASKED: Map = both("SOCKETS_ASKED", "sockets_asked", Kind::State, Size::Fixed);
 /// The interfaces to whose other ends packets may be handed.
 pub const PEERS: Map = both("PEERS", "peers", Kind::Setting, Size::Redirect);
 /// The interfaces that have the programs.
@@ -286,6 +295,8 @@ pub const SHARED: &[Map] = &[
     EXHAUSTIONS,
     SOUGHT_V6,
     COUNTERS,
+    SOCKETS_CONNECTED,
+    SOCKETS_ASKED,
     PEERS,
     ATTACHED,
     REJECTIONS,
@@ -309,6 +320,12 @@ pub const REJECT_BURST: Constant = Constant {
 };
 /// Whether packets to pods of this node go there in one hop.
 pub const REDIRECT: Constant = Constant { name: "REDIRECT" };
+/// The cookie of the node's own network namespace, whose sockets are clients.
+pub const HOST_NETNS: Constant = Constant { name: "HOST_NETNS" };
+/// Whether the sockets of pods are clients too.
+pub const SOCKETS_OF_PODS: Constant = Constant {
+    name: "SOCKETS_OF_PODS",
+};
 /// The words of [`SEEDS`].
 pub const CONNTRACK_SEEDS: Constant = Constant {
     name: "CONNTRACK_SEEDS",
@@ -327,12 +344,14 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 10] = [
+pub const CONSTANTS: [Constant; 12] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
     REJECT_BURST,
     REDIRECT,
+    HOST_NETNS,
+    SOCKETS_OF_PODS,
     CONNTRACK_SEEDS,
     CONNTRACK_TIMEOUTS,
     CLOCK_HZ,

@@ -63,6 +63,14 @@ pub(crate) static CLOCK_HZ: Global<u32> = Global::new(1);
 #[unsafe(no_mangle)]
 pub(crate) static REDIRECT: Global<u32> = Global::new(0);
 
+/// The cookie of the node's own network namespace, whose sockets are clients.
+#[unsafe(no_mangle)]
+pub(crate) static HOST_NETNS: Global<u64> = Global::new(0);
+
+/// Whether the sockets of pods are clients too; 0: their packets alone are.
+#[unsafe(no_mangle)]
+pub(crate) static SOCKETS_OF_PODS: Global<u32> = Global::new(0);
+
 /// Whether packets to pods of this node go there in one hop, see [`crate::forward::redirect`].
 #[inline(always)]
 pub(crate) fn redirects() -> bool {

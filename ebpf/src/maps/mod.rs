@@ -8,4 +8,5 @@ pub(crate) mod constants;
 pub(crate) mod counters;
 pub(crate) mod handover;
 pub(crate) mod scratch;
+pub(crate) mod sockets;
 pub(crate) mod tables;

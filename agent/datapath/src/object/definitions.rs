@@ -81,7 +81,11 @@ mod tests {
         AffinityEntry, AffinityKey, Backend, Cell, Counter, FragmentEntry, FragmentKey,
         FrontendKey, NodeIps, PortRange, Slot, SourceRange, V4, V6,
         connections::{Seeds, Wide},
-        registry::{COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, SEEDS},
+        registry::{
+            COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, SEEDS, SOCKETS_ASKED,
+            SOCKETS_CONNECTED,
+        },
+        socket::{Asked, Connected},
     };
 
     use super::*;
@@ -171,6 +175,9 @@ mod tests {
         let ports = size_of::<PortRange>();
         expected.insert(GIVEN_PORTS.name, (size_of::<u32>(), ports));
         expected.insert(COUNTERS.name, (size_of::<u32>(), size_of::<u64>()));
+        let file = size_of::<i32>();
+        expected.insert(SOCKETS_CONNECTED.name, (file, size_of::<Connected>()));
+        expected.insert(SOCKETS_ASKED.name, (file, size_of::<Asked>()));
         let layout = state(&parse().unwrap()).unwrap();
         let defined: BTreeMap<&str, (usize, usize)> = layout
             .iter()

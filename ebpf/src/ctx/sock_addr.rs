@@ -1,0 +1,136 @@
+//! A system call of a process on a socket, with the address that it gives or is given.
+
+use aya_ebpf::{
+    EbpfContext as _,
+    bindings::{bpf_sock, bpf_sock_addr},
+    helpers::{bpf_get_netns_cookie, bpf_set_retval},
+    programs::SockAddrContext,
+};
+use shunt_common::{
+    TCP, UDP,
+    socket::{Endpoint, Mapped},
+};
+
+/// `EPERM` and others of `asm-generic/errno.h`, as system calls return them.
+#[repr(i32)]
+#[derive(Clone, Copy)]
+pub(crate) enum Errno {
+    NoMemory = -12,
+    Invalid = -22,
+    AddressInUse = -98,
+    ConnectionRefused = -111,
+}
+
+/// What becomes of the system call: the numbers that the kernel knows.
+pub(crate) const GOES_ON: i32 = 1;
+/// It fails, with `EPERM` unless another error was set.
+pub(crate) const FAILS: i32 = 0;
+
+/// `TCP_ESTABLISHED` of `net/tcp_states.h`, which is the state of a connected UDP socket too.
+const ESTABLISHED: u32 = 1;
+
+/// A system call with an address, of an IPv6 socket if `SIX`.
+pub(crate) struct SockAddr<const SIX: bool>(pub(crate) SockAddrContext);
+
+impl<const SIX: bool> SockAddr<SIX> {
+    #[inline(always)]
+    const fn raw(&self) -> *mut bpf_sock_addr {
+        self.0.sock_addr
+    }
+
+    #[inline(always)]
+    fn socket(&self) -> *const bpf_sock {
+        // SAFETY: the kernel always gives a socket.
+        unsafe { (*self.raw()).__bindgen_anon_1.sk }
+    }
+
+    /// The transport protocol by its IANA number, if it is one of those that are translated.
+    #[inline(always)]
+    pub(crate) fn protocol(&self) -> Option<u8> {
+        // SAFETY: the field is readable in each of the programs.
+        let protocol = unsafe { (&raw const (*self.raw()).protocol).read_volatile() };
+        (protocol == u32::from(TCP) || protocol == u32::from(UDP)).then_some(protocol as u8)
+    }
+
+    /// Whether the socket is of the network namespace with this cookie.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, namespace: u64) -> bool {
+        // SAFETY: the context is the kernel's.
+        (unsafe { bpf_get_netns_cookie(self.0.as_ptr()) }) == namespace
+    }
+
+    /// The address and port that the process gives, or is given.
+    #[inline(always)]
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        let raw = self.raw();
+        // SAFETY: the fields are readable; word by word, as every kernel allows it.
+        let (address, port) = unsafe {
+            let address = if SIX {
+                let words = &raw const (*raw).user_ip6;
+                let word = |index: usize| words.cast::<u32>().add(index).read_volatile();
+                Mapped::of_v6([word(0), word(1), word(2), word(3)])
+            } else {
+                Mapped::of_v4((&raw const (*raw).user_ip4).read_volatile())
+            };
+            (address, (&raw const (*raw).user_port).read_volatile())
+        };
+        Endpoint {
+            address,
+            port: port as u16,
+        }
+    }
+
+    /// Puts another address and port in their place; for an IPv4 socket an IPv4 address.
+    #[inline(always)]
+    pub(crate) fn set_endpoint(&self, endpoint: &Endpoint) {
+        let raw = self.raw();
+        let address = endpoint.address.v6();
+        // SAFETY: the fields are writable in each of the programs that call this.
+        unsafe {
+            if SIX {
+                let words = (&raw mut (*raw).user_ip6).cast::<u32>();
+                words.write_volatile(address[0]);
+                words.add(1).write_volatile(address[1]);
+                words.add(2).write_volatile(address[2]);
+                words.add(3).write_volatile(address[3]);
+            } else {
+                (&raw mut (*raw).user_ip4).write_volatile(address[3]);
+            }
+            (&raw mut (*raw).user_port).write_volatile(endpoint.port.into());
+        }
+    }
+
+    /// Whether the socket is connected: a UDP socket may lose its peer again.
+    #[inline(always)]
+    pub(crate) fn is_connected(&self) -> bool {
+        // SAFETY: the socket is the kernel's, the field readable.
+        (unsafe { (&raw const (*self.socket()).state).read_volatile() }) == ESTABLISHED
+    }
+
+    /// The address that the socket is bound to, unspecified if it is to none.
+    #[inline(always)]
+    pub(crate) fn bound_v4(&self) -> u32 {
+        // SAFETY: as in `is_connected`.
+        unsafe { (&raw const (*self.socket()).src_ip4).read_volatile() }
+    }
+
+    /// The same of an IPv6 socket.
+    #[inline(always)]
+    pub(crate) fn bound_v6(&self) -> [u32; 4] {
+        // SAFETY: as in `is_connected`.
+        let words = unsafe { (&raw const (*self.socket()).src_ip6).cast::<u32>() };
+        let word = |index: usize| {
+            // SAFETY: one of four words.
+            unsafe { words.add(index).read_volatile() }
+        };
+        [word(0), word(1), word(2), word(3)]
+    }
+
+    /// The system call fails with this error.
+    #[inline(always)]
+    pub(crate) fn fail(&self, error: Errno) -> i32 {
+        // SAFETY: the helper has no preconditions.
+        unsafe { bpf_set_retval(error as i32) };
+        FAILS
+    }
+}
