@@ -150,7 +150,7 @@ const fn of_words(words: &[u64; PAIR_WORDS]) -> Option<Pair> {
 }
 
 /// One pair in storage, at the places from `begin` on.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct PairIn<S> {
     words: S,
     begin: usize,
@@ -169,36 +169,41 @@ impl<S: Words> PairIn<S> {
     }
 
     #[inline(always)]
-    fn endpoint(self, place: usize, port: u16) -> Endpoint {
-        Endpoint {
-            address: Mapped([self.load(place), self.load(place + 1)]),
-            port,
-        }
+    fn address(self, place: usize) -> Mapped {
+        Mapped([self.load(place), self.load(place + 1)])
     }
 
     /// The pair if it is one, and nobody writes it.
     #[inline(always)]
     pub fn read(self) -> Option<Pair> {
-        self.read_if(|_, _| true)
-    }
-
-    /// The pair if its frontend's port and its backend's are wanted: few others are read.
-    #[inline(always)]
-    fn read_if(self, wanted: impl Fn(u16, u16) -> bool) -> Option<Pair> {
         let version = self.load(place::VERSION);
         let ports = self.load(place::PORTS) >> 32;
-        let (frontend_port, port) = (ports as u16, (ports >> 16) as u16);
-        if frontend_port == 0 || version & 1 != 0 || !wanted(frontend_port, port) {
-            return None;
-        }
         let backend = self.load(place::BACKEND);
         let pair = Pair {
-            frontend: self.endpoint(place::FRONTEND, frontend_port),
-            peer: self.endpoint(place::PEER, port),
+            frontend: Endpoint {
+                address: self.address(place::FRONTEND),
+                port: ports as u16,
+            },
+            peer: Endpoint {
+                address: self.address(place::PEER),
+                port: (ports >> 16) as u16,
+            },
             backend: backend as u32,
             generation: (backend >> 32) as u16,
         };
-        (self.load(place::VERSION) == version).then_some(pair)
+        let is_whole = version & 1 == 0 && self.load(place::VERSION) == version;
+        (is_whole && ports != 0).then_some(pair)
+    }
+
+    /// Whether it seems to be a pair with this frontend or peer, whose address is at `side`. Somebody
+    /// may be writing it.
+    #[inline(always)]
+    fn is_of(self, side: usize, endpoint: &Endpoint) -> bool {
+        let shift = if side == place::FRONTEND { 32 } else { 48 };
+        let Mapped([high, low]) = endpoint.address;
+        (self.load(place::PORTS) >> shift) as u16 == endpoint.port
+            && self.load(side + 1) == low
+            && self.load(side) == high
     }
 
     /// Makes it this pair, asked at `time`, or none. Gives whether it did: not if somebody else writes
@@ -252,22 +257,57 @@ impl<S: Words> PairIn<S> {
 }
 
 /// The pairs of an [`Asked`] in storage.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Pairs<S>(pub S);
 
-/// Place of the word with the number of the pair that was asked last, and how often any was.
-const LAST: usize = 0;
+/// Place of the word that says which pairs are in use: [`Use`].
+const USE: usize = 0;
+
+/// How often any pair was asked (32 bits), which one was asked last, and which place is the next to be
+/// written (8 bits each). Of two threads that change it at once one may be lost: then of the pairs
+/// that both asked one seems to be older than it is.
+#[derive(Clone, Copy)]
+struct Use(u64);
+
+impl Use {
+    #[inline(always)]
+    const fn new(time: u32, last: usize, next: usize) -> Self {
+        Self(time as u64 | ((last % PAIRS) as u64) << 32 | ((next % PAIRS) as u64) << 40)
+    }
+
+    #[inline(always)]
+    const fn time(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline(always)]
+    const fn last(self) -> usize {
+        (self.0 >> 32) as usize % PAIRS
+    }
+
+    #[inline(always)]
+    const fn next(self) -> usize {
+        (self.0 >> 40) as usize % PAIRS
+    }
+}
+
+/// Where a pair is among the others of its socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place(usize);
 
 /// What became of a pair that was to be remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remembered {
-    /// It has a place that was free.
+    /// It has a place of its own.
     Kept,
-    /// It has the place of the one that had not been asked for the longest time.
+    /// It has the place of the one that had been there for the longest time.
     InPlaceOfOldest,
     /// It has none: others write all that were tried.
     Not,
 }
+
+/// How many places are tried for a pair, if other threads write the first ones.
+const TRIES: usize = 4;
 
 impl<S: Words> Pairs<S> {
     /// One of them.
@@ -279,124 +319,103 @@ impl<S: Words> Pairs<S> {
         }
     }
 
-    /// The number of the pair that was asked last.
     #[inline(always)]
-    fn last(self) -> usize {
-        (self.0.load(LAST) >> 32) as usize % PAIRS
+    fn usage(self) -> Use {
+        Use(self.0.load(USE))
     }
 
-    /// The time now: how often any was asked. Of two that ask at once both may get the same.
+    /// The pair at a place.
     #[inline(always)]
-    fn time(self) -> u32 {
-        self.0.load(LAST) as u32
+    pub fn read(self, Place(index): Place) -> Option<Pair> {
+        self.at(index).read()
     }
 
-    /// Notes that this one is asked.
+    /// Where the pair of this frontend is.
     #[inline(always)]
-    fn ask(self, index: usize) -> u32 {
-        let time = self.time().wrapping_add(1);
-        self.0
-            .store(LAST, u64::from(time) | (index as u64) << 32);
-        time
-    }
-
-    /// The pair of this frontend, which is asked now.
-    #[inline(always)]
-    pub fn find(self, frontend: &Endpoint) -> Option<Pair> {
-        let of_frontend = |index: usize| {
-            let pair = self.at(index).read_if(|port, _| port == frontend.port)?;
-            (pair.frontend == *frontend).then_some(pair)
-        };
-        let last = self.last();
-        if let Some(pair) = of_frontend(last) {
-            return Some(pair);
+    pub fn find(self, frontend: &Endpoint) -> Option<Place> {
+        let last = self.usage().last();
+        if self.at(last).is_of(place::FRONTEND, frontend) {
+            return Some(Place(last));
         }
         for index in 0..PAIRS {
-            if let Some(pair) = of_frontend(index) {
-                let time = self.ask(index);
-                let PairIn { words, begin } = self.at(index);
-                words.store_half(begin + place::PORTS, time);
-                return Some(pair);
+            if self.at(index).is_of(place::FRONTEND, frontend) {
+                return Some(Place(index));
             }
         }
         None
     }
 
-    /// The frontend for which this backend answers: of several the one that was asked last.
+    /// Notes that the pair at this place is asked.
     #[inline(always)]
-    pub fn frontend_of(self, peer: &Endpoint) -> Option<Endpoint> {
-        let of_peer = |index: usize| {
-            let pair = self.at(index).read_if(|_, port| port == peer.port)?;
-            (pair.peer == *peer).then_some(pair.frontend)
-        };
-        if let Some(frontend) = of_peer(self.last()) {
-            return Some(frontend);
+    pub fn ask(self, Place(index): Place) {
+        let usage = self.usage();
+        if usage.last() == index {
+            return;
         }
-        let (mut found, mut least) = (None, u32::MAX);
-        let now = self.time();
-        for index in 0..PAIRS {
-            if let Some(frontend) = of_peer(index) {
-                let age = now.wrapping_sub(self.at(index).load(place::PORTS) as u32);
-                if found.is_none() || age < least {
-                    (found, least) = (Some(frontend), age);
-                }
-            }
-        }
-        found
+        let time = usage.time().wrapping_add(1);
+        self.0.store(USE, Use::new(time, index, usage.next()).0);
+        let PairIn { words, begin } = self.at(index);
+        words.store_half(begin + place::PORTS, time);
     }
 
-    /// Remembers a pair that is asked now: in the place of the one of the same frontend, in a free one,
-    /// or in that of the one that has not been asked for the longest time.
+    /// Where the pair is for whose frontend this backend answers: of several the one asked last.
     #[inline(always)]
-    pub fn remember(self, pair: &Pair) -> Remembered {
-        let now = self.time();
-        let (mut best, mut best_age, mut version) = (0, 0, 1);
+    pub fn find_peer(self, peer: &Endpoint) -> Option<Place> {
+        let usage = self.usage();
+        let last = usage.last();
+        if self.at(last).is_of(place::PEER, peer) {
+            return Some(Place(last));
+        }
+        // How long ago, then the place.
+        let mut found = u64::MAX;
         for index in 0..PAIRS {
-            let place = self.at(index);
-            let found = place.load(place::VERSION);
-            if found & 1 != 0 {
+            let pair = self.at(index);
+            if !pair.is_of(place::PEER, peer) {
                 continue;
             }
-            let ports = place.load(place::PORTS);
-            let is_same = (ports >> 32) as u16 == pair.frontend.port
-                && place.endpoint(place::FRONTEND, pair.frontend.port) == pair.frontend;
-            // The same frontend before a free place, and that before the oldest.
-            let age = if is_same {
-                u64::MAX
-            } else if ports >> 32 == 0 {
-                u64::MAX - 1
-            } else {
-                u64::from(now.wrapping_sub(ports as u32))
+            let asked = pair.load(place::PORTS) as u32;
+            let age = u64::from(usage.time().wrapping_sub(asked));
+            found = found.min(age << 8 | index as u64);
+        }
+        (found != u64::MAX).then_some(Place(found as usize % PAIRS))
+    }
+
+    /// Remembers a pair that is asked now: at `place`, where an earlier one of its frontend is, or in
+    /// place of the one that has been there for the longest time.
+    #[inline(always)]
+    pub fn remember(self, pair: &Pair, place: Option<Place>) -> Remembered {
+        let usage = self.usage();
+        let time = usage.time().wrapping_add(1);
+        for attempt in 0..TRIES {
+            let (index, next) = match place {
+                Some(Place(index)) if attempt == 0 => (index, usage.next()),
+                _ => {
+                    let index = (usage.next() + attempt) % PAIRS;
+                    (index, index + 1)
+                }
             };
-            if version & 1 != 0 || age > best_age {
-                (best, best_age, version) = (index, age, found);
+            let old = self.at(index);
+            let is_free = old.load(place::PORTS) >> 32 == 0;
+            if old.replace(old.load(place::VERSION), Some(pair), time) {
+                self.0.store(USE, Use::new(time, index, next).0);
+                return if is_free || place == Some(Place(index)) {
+                    Remembered::Kept
+                } else {
+                    Remembered::InPlaceOfOldest
+                };
             }
         }
-        if version & 1 != 0 {
-            return Remembered::Not;
-        }
-        let time = self.ask(best);
-        if !self.at(best).replace(version, Some(pair), time) {
-            return Remembered::Not;
-        }
-        if best_age >= u64::MAX - 1 {
-            Remembered::Kept
-        } else {
-            Remembered::InPlaceOfOldest
-        }
+        Remembered::Not
     }
 
     /// Forgets for whom this backend answers: it is asked itself.
     #[inline(always)]
     pub fn forget(self, peer: &Endpoint) {
         for index in 0..PAIRS {
-            let place = self.at(index);
-            let version = place.load(place::VERSION);
-            let is_of_peer = place
-                .read_if(|_, port| port == peer.port)
-                .is_some_and(|pair| pair.peer == *peer);
-            if is_of_peer {
-                place.replace(version, None, 0);
+            let pair = self.at(index);
+            let version = pair.load(place::VERSION);
+            if pair.is_of(place::PEER, peer) {
+                pair.replace(version, None, 0);
             }
         }
     }

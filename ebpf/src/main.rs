@@ -19,6 +19,7 @@ mod nat;
 mod packet;
 mod pipeline;
 mod rewrite;
+mod socket;
 
 use shunt_object as _;
 

@@ -80,11 +80,29 @@ fn a_connected_socket_has_one_pair() {
     for wanted in [pair(1, 2), pair(3, 4)] {
         place.set(&wanted);
         assert_eq!(place.read(), Some(wanted));
-        let copy: Vec<u64> = words.iter().map(|word| word.load(Ordering::Acquire)).collect();
+        let copy: Vec<u64> = words
+            .iter()
+            .map(|word| word.load(Ordering::Acquire))
+            .collect();
         assert_eq!(Connected(copy.try_into().unwrap()).pair(), Some(wanted));
     }
     place.clear();
     assert_eq!(place.read(), None);
+}
+
+fn find(pairs: Pairs<Shared<'_>>, frontend: &Endpoint) -> Option<Pair> {
+    let place = pairs.find(frontend)?;
+    pairs.ask(place);
+    pairs.read(place)
+}
+
+fn remember(pairs: Pairs<Shared<'_>>, pair: &Pair) -> Remembered {
+    pairs.remember(pair, pairs.find(&pair.frontend))
+}
+
+fn frontend_of(pairs: Pairs<Shared<'_>>, peer: &Endpoint) -> Option<Endpoint> {
+    let pair = pairs.read(pairs.find_peer(peer)?)?;
+    (pair.peer == *peer).then_some(pair.frontend)
 }
 
 #[test]
@@ -92,33 +110,36 @@ fn as_many_frontends_are_remembered_as_there_are_places() {
     let words = asked();
     let pairs = Pairs(Shared(&words));
     for index in 0..PAIRS as u8 {
-        assert_eq!(pairs.remember(&pair(index, index)), Remembered::Kept);
+        assert_eq!(remember(pairs, &pair(index, index)), Remembered::Kept);
     }
     for index in 0..PAIRS as u8 {
         let known = pair(index, index);
-        assert_eq!(pairs.find(&known.frontend), Some(known));
-        assert_eq!(pairs.frontend_of(&known.peer), Some(known.frontend));
+        assert_eq!(find(pairs, &known.frontend), Some(known));
+        assert_eq!(frontend_of(pairs, &known.peer), Some(known.frontend));
     }
-    // The first is asked again, so the second is the oldest.
-    pairs.find(&pair(0, 0).frontend).unwrap();
-    assert_eq!(pairs.remember(&pair(90, 90)), Remembered::InPlaceOfOldest);
-    assert_eq!(pairs.find(&pair(1, 1).frontend), None);
-    assert_eq!(pairs.find(&pair(0, 0).frontend), Some(pair(0, 0)));
-    assert_eq!(pairs.find(&pair(90, 90).frontend), Some(pair(90, 90)));
+    let new = pair(90, 90);
+    assert_eq!(remember(pairs, &new), Remembered::InPlaceOfOldest);
+    assert_eq!(find(pairs, &pair(0, 0).frontend), None);
+    assert_eq!(find(pairs, &pair(1, 1).frontend), Some(pair(1, 1)));
+    assert_eq!(find(pairs, &new.frontend), Some(new));
 }
 
 #[test]
 fn a_frontend_has_one_pair() {
     let words = asked();
     let pairs = Pairs(Shared(&words));
-    pairs.remember(&pair(7, 1));
+    remember(pairs, &pair(7, 1));
     let other = Pair {
         peer: endpoint(9, 9),
         ..pair(7, 1)
     };
-    assert_eq!(pairs.remember(&other), Remembered::Kept);
-    assert_eq!(pairs.find(&other.frontend), Some(other));
-    assert_eq!(pairs.frontend_of(&pair(7, 1).peer), None);
+    assert_eq!(remember(pairs, &other), Remembered::Kept);
+    assert_eq!(find(pairs, &other.frontend), Some(other));
+    assert_eq!(frontend_of(pairs, &pair(7, 1).peer), None);
+    // It took no place of its own.
+    for index in 10..10 + PAIRS as u8 - 1 {
+        assert_eq!(remember(pairs, &pair(index, index)), Remembered::Kept);
+    }
 }
 
 #[test]
@@ -126,17 +147,17 @@ fn a_backend_of_two_frontends_answers_for_the_one_asked_last() {
     let words = asked();
     let pairs = Pairs(Shared(&words));
     let [first, second] = [pair(1, 5), pair(2, 5)];
-    pairs.remember(&first);
-    pairs.remember(&second);
-    assert_eq!(pairs.frontend_of(&first.peer), Some(second.frontend));
-    pairs.find(&first.frontend).unwrap();
-    assert_eq!(pairs.frontend_of(&first.peer), Some(first.frontend));
+    remember(pairs, &first);
+    remember(pairs, &second);
+    assert_eq!(frontend_of(pairs, &first.peer), Some(second.frontend));
+    find(pairs, &first.frontend).unwrap();
+    assert_eq!(frontend_of(pairs, &first.peer), Some(first.frontend));
     // Another one is the last of all now.
-    pairs.remember(&pair(3, 6));
-    assert_eq!(pairs.frontend_of(&first.peer), Some(first.frontend));
+    remember(pairs, &pair(3, 6));
+    assert_eq!(frontend_of(pairs, &first.peer), Some(first.frontend));
     pairs.forget(&first.peer);
-    assert_eq!(pairs.frontend_of(&first.peer), None);
-    assert_eq!(pairs.find(&second.frontend), None);
+    assert_eq!(frontend_of(pairs, &first.peer), None);
+    assert_eq!(find(pairs, &second.frontend), None);
 }
 
 #[test]
@@ -152,16 +173,19 @@ fn threads_never_read_half_a_pair() {
                     state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                     let (frontend, peer) = ((state >> 24) as u8 % 40, (state >> 16) as u8 % 40);
                     let new = pair(frontend, peer);
-                    match pairs.find(&new.frontend) {
-                        Some(found) => {
-                            let is_whole = found == pair(frontend, found.backend as u8);
-                            assert!(is_whole, "{found:?} is of two");
-                        }
+                    let whole = |found: Pair| {
+                        let [frontend, peer] = [found.backend >> 8, found.backend & 0xff];
+                        assert_eq!(found, pair(frontend as u8, peer as u8), "of two");
+                    };
+                    match find(pairs, &new.frontend) {
+                        Some(found) => whole(found),
                         None => {
-                            pairs.remember(&new);
+                            remember(pairs, &new);
                         }
                     }
-                    pairs.frontend_of(&new.peer);
+                    if let Some(place) = pairs.find_peer(&new.peer) {
+                        pairs.read(place).map(whole);
+                    }
                     if state & 0xff == 0 {
                         pairs.forget(&new.peer);
                     }

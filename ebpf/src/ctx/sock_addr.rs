@@ -11,12 +11,12 @@ use shunt_common::{
     socket::{Endpoint, Mapped},
 };
 
-/// `EPERM` and others of `asm-generic/errno.h`, as system calls return them.
+/// Errors of `asm-generic/errno.h`, as system calls return them.
 #[repr(i32)]
 #[derive(Clone, Copy)]
 pub(crate) enum Errno {
+    TryAgain = -11,
     NoMemory = -12,
-    Invalid = -22,
     AddressInUse = -98,
     ConnectionRefused = -111,
 }
@@ -125,12 +125,12 @@ impl<const SIX: bool> SockAddr<SIX> {
         };
         [word(0), word(1), word(2), word(3)]
     }
+}
 
-    /// The system call fails with this error.
-    #[inline(always)]
-    pub(crate) fn fail(&self, error: Errno) -> i32 {
-        // SAFETY: the helper has no preconditions.
-        unsafe { bpf_set_retval(error as i32) };
-        FAILS
-    }
+/// The system call fails with this error: what the program is to return.
+#[inline(always)]
+pub(crate) fn fail(error: Errno) -> i32 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_set_retval(error as i32) };
+    FAILS
 }

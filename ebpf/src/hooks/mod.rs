@@ -1,3 +1,4 @@
 //! Entry points: the only files that name a program type.
 
+pub(crate) mod cgroup;
 pub(crate) mod tc;

@@ -4,9 +4,19 @@ use aya_ebpf::helpers::bpf_get_prandom_u32;
 use shunt_common::{AffinityKey, Backend, Cell, FrontendKey, Slot};
 
 use crate::{
-    lb::affinity,
+    lb::{affinity, client::Client},
     maps::{backends::Choice, tables::Tables},
 };
+
+/// The backend for a new connection.
+pub(crate) enum Chosen<F: Tables> {
+    /// This one.
+    Backend(Choice<F>),
+    /// It depends on the client's address, which is not known here.
+    Elsewhere,
+    /// A slot or a backend that the tables point at does not exist.
+    Corrupt,
+}
 
 /// Selects a backend of the cell's slice, which is not empty: the one that the client had last,
 /// if the service has session affinity, or one by weight.
@@ -14,16 +24,23 @@ use crate::{
 pub(crate) fn choose<F: Tables>(
     key: FrontendKey<F>,
     cell: Cell,
-    client: F::Address,
-) -> Option<Choice<F>> {
+    client: &impl Client<F>,
+) -> Chosen<F> {
     // SAFETY: the helper has no preconditions.
     let random = unsafe { bpf_get_prandom_u32() };
     let (slot, fraction) = Slot::locate(random, cell.count());
-    let slot = F::slots().get(cell.offset() + slot)?;
-    let choice = Choice::at(slot.select(fraction))?;
+    let Some(slot) = F::slots().get(cell.offset() + slot) else {
+        return Chosen::Corrupt;
+    };
+    let Some(choice) = Choice::at(slot.select(fraction)) else {
+        return Chosen::Corrupt;
+    };
     if slot.affinity == 0 {
-        return Some(choice);
+        return Chosen::Backend(choice);
     }
+    let Some(client) = client.address() else {
+        return Chosen::Elsewhere;
+    };
     let key = AffinityKey {
         client,
         frontend: key.scoped(FrontendKey::<F>::EVERYONE),
@@ -37,8 +54,8 @@ pub(crate) fn choose<F: Tables>(
         backend.weight > 0 && backend.flags & set != 0 && backend.has_owner_of(choice.backend)
     };
     if let Some(last) = affinity::recall(&key, slot.affinity, usable) {
-        return Some(last);
+        return Chosen::Backend(last);
     }
     affinity::remember(&key, &choice);
-    Some(choice)
+    Chosen::Backend(choice)
 }

@@ -1,15 +1,17 @@
-//! Frontends: what a packet's destination means.
+//! Frontends: what an address and a port mean to a client.
 
 use aya_ebpf::btf_maps::lpm_trie::Key as LpmKey;
-use shunt_common::{Cell, Counter, FrontendKey, SourceRange, Tuple};
+use shunt_common::{Cell, Counter, FrontendKey, SourceRange};
 
 use crate::{
-    lb::choice::choose,
-    maps::{addresses::is_on_this_node, backends::Choice, tables::Tables},
-    packet::parsed::Packet,
+    lb::{
+        choice::{Chosen, choose},
+        client::Client,
+    },
+    maps::{backends::Choice, tables::Tables},
 };
 
-/// What a packet's destination means.
+/// What a frontend's address means to a client.
 pub(crate) enum Lookup<F: Tables> {
     /// No frontend, or one that is not for this client.
     NotAFrontend,
@@ -21,26 +23,34 @@ pub(crate) enum Lookup<F: Tables> {
     Dropped(Counter),
 }
 
-/// Looks up the frontend at the packet's destination and selects one of its backends.
+/// Looks up the frontend with this key, and selects one of its backends for the client.
 #[inline(always)]
-pub(crate) fn select<F: Tables>(packet: &Packet<F>) -> Lookup<F> {
-    let Tuple {
-        source,
-        destination,
-        destination_port,
-        ..
-    } = packet.tuple;
-    let mut key = FrontendKey::<F>::new(destination, destination_port, packet.protocol);
-    let Some(mut cell) = cell_of(key) else {
-        return Lookup::NotAFrontend;
-    };
-    if cell.has(Cell::THIS_NODE_ONLY) && !is_on_this_node::<F>(&source) {
+pub(crate) fn select<F: Tables>(key: FrontendKey<F>, client: &impl Client<F>) -> Lookup<F> {
+    match cell_of(key) {
+        Some(cell) => select_in(key, cell, client),
+        None => Lookup::NotAFrontend,
+    }
+}
+
+/// Selects one of the backends of a frontend, whose cell this is, for the client.
+#[inline(always)]
+pub(crate) fn select_in<F: Tables>(
+    mut key: FrontendKey<F>,
+    mut cell: Cell,
+    client: &impl Client<F>,
+) -> Lookup<F> {
+    if cell.has(Cell::THIS_NODE_ONLY) && !client.is_on_this_node() {
         return Lookup::NotAFrontend;
     }
-    if cell.has(Cell::RANGES) && !in_ranges(key, cell, source) {
-        return Lookup::Dropped(Counter::DropSourceRange);
+    if cell.has(Cell::RANGES) {
+        let Some(address) = client.address() else {
+            return Lookup::NotAFrontend;
+        };
+        if !in_ranges(key, cell, address) {
+            return Lookup::Dropped(Counter::DropSourceRange);
+        }
     }
-    if cell.has(Cell::TWO_SETS) && is_on_this_node::<F>(&source) {
+    if cell.has(Cell::TWO_SETS) && client.is_on_this_node() {
         key.scope = FrontendKey::<F>::THIS_NODE;
         if let Some(other) = cell_of(key) {
             cell = other;
@@ -53,9 +63,10 @@ pub(crate) fn select<F: Tables>(packet: &Packet<F>) -> Lookup<F> {
             Lookup::Rejected
         };
     }
-    match choose(key, cell, source) {
-        Some(choice) => Lookup::Backend(choice),
-        None => Lookup::Dropped(Counter::DropCorrupt),
+    match choose(key, cell, client) {
+        Chosen::Backend(choice) => Lookup::Backend(choice),
+        Chosen::Elsewhere => Lookup::NotAFrontend,
+        Chosen::Corrupt => Lookup::Dropped(Counter::DropCorrupt),
     }
 }
 
@@ -69,7 +80,7 @@ pub(crate) fn exists<F: Tables>(address: &F::Address, port: u16, protocol: u8) -
 
 /// The cell of the frontend with this key.
 #[inline(always)]
-fn cell_of<F: Tables>(key: FrontendKey<F>) -> Option<Cell> {
+pub(crate) fn cell_of<F: Tables>(key: FrontendKey<F>) -> Option<Cell> {
     // SAFETY: an index is a word, written and replaced whole.
     let frontend = *unsafe { F::frontends().get(key) }?;
     let word = F::cells().get_ptr(frontend)?;

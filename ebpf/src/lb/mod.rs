@@ -1,5 +1,6 @@
-//! Load balancing: from a packet's destination to a backend.
+//! Load balancing: from what a client asks for to a backend.
 
 pub(crate) mod affinity;
 pub(crate) mod choice;
+pub(crate) mod client;
 pub(crate) mod frontend;

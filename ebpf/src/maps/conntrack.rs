@@ -401,6 +401,14 @@ extern "C" fn step<M: Memory + Default>(step: u32, search: *mut c_void) -> c_lon
 #[derive(Clone, Copy)]
 pub(crate) struct Words(*mut u64);
 
+impl Words {
+    /// The words from here on.
+    #[inline(always)]
+    pub(crate) const fn at(words: *mut u64) -> Self {
+        Self(words)
+    }
+}
+
 impl Slot for Words {
     #[inline(always)]
     fn load(self, place: usize) -> u64 {

@@ -2,7 +2,7 @@
 //! address that stands for a client's, or, with `--redirect`, to any client.
 
 use aya_log_ebpf::debug;
-use shunt_common::{Counter, Hook, Tuple};
+use shunt_common::{Counter, FrontendKey, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
@@ -10,7 +10,10 @@ use crate::{
         admission::{check_hops, check_source},
         icmp_error::send_error,
     },
-    lb::frontend::{self, Lookup},
+    lb::{
+        client::Sender,
+        frontend::{self, Lookup},
+    },
     maps::{
         addresses::is_on_this_node,
         counters::{count, drop_packet},
@@ -93,7 +96,14 @@ fn translate_request<F: Program<C>, C: Access>(
     if packet.is_error() || is_overheard(context, packet) {
         return Err(Verdict::PASS);
     }
-    let opened = match frontend::select(packet) {
+    let Tuple {
+        source,
+        destination,
+        destination_port,
+        ..
+    } = packet.tuple;
+    let key = FrontendKey::new(destination, destination_port, packet.protocol);
+    let opened = match frontend::select(key, &Sender::<F>(source)) {
         Lookup::NotAFrontend if create_direct(packet, known.as_ref(), translated) => Ok(()),
         Lookup::NotAFrontend => return Err(Verdict::PASS),
         Lookup::Dropped(reason) => return Err(drop_packet(context, reason)),

@@ -99,11 +99,13 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         folder: "ebpf/src",
         rooms: &[
-            room("hooks", &["pipeline", "packet", "ctx"]),
+            room("hooks", &["pipeline", "socket", "packet", "ctx"]),
             room(
                 "pipeline",
                 &["lb", "nat", "forward", "rewrite", "maps", "packet", "ctx"],
             ),
+            // What processes ask for, where `pipeline` has packets.
+            room("socket", &["lb", "maps", "ctx"]),
             // These three do not know each other: what one finds, `pipeline` hands to the next.
             room("lb", &["maps", "packet", "ctx"]),
             room("nat", &["maps", "packet", "ctx"]),

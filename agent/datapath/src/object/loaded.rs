@@ -1,6 +1,9 @@
 //! The loaded object: its programs, verified by the kernel when they are first needed.
 
-use aya::{Ebpf, programs::SchedClassifier};
+use aya::{
+    Ebpf,
+    programs::{ProgramType, SchedClassifier},
+};
 
 use crate::{
     error::DatapathError,
@@ -45,9 +48,9 @@ impl Loaded {
     ) -> Result<&mut SchedClassifier, DatapathError> {
         let program = classifier(&mut self.ebpf, name)?;
         if program.fd().is_err() {
-            program
-                .load()
-                .map_err(|source| requirements::explain(name, source))?;
+            program.load().map_err(|source| {
+                requirements::explain(name, ProgramType::SchedClassifier, source)
+            })?;
             if let Some(pins) = &self.pins {
                 pins.pin_program(name, program)?;
             }

@@ -5,9 +5,9 @@ use aya::{
     sys::{BpfHelper, is_helper_supported},
 };
 use aya_obj::generated::bpf_func_id::{
-    BPF_FUNC_jiffies64, BPF_FUNC_ktime_get_coarse_ns, BPF_FUNC_loop, BPF_FUNC_redirect_neigh,
-    BPF_FUNC_redirect_peer, BPF_FUNC_ringbuf_discard, BPF_FUNC_ringbuf_reserve,
-    BPF_FUNC_ringbuf_submit,
+    BPF_FUNC_get_netns_cookie, BPF_FUNC_jiffies64, BPF_FUNC_ktime_get_coarse_ns, BPF_FUNC_loop,
+    BPF_FUNC_redirect_neigh, BPF_FUNC_redirect_peer, BPF_FUNC_ringbuf_discard,
+    BPF_FUNC_ringbuf_reserve, BPF_FUNC_ringbuf_submit, BPF_FUNC_set_retval,
 };
 use nix::sys::utsname::uname;
 
@@ -17,7 +17,7 @@ use crate::error::DatapathError;
 /// Linux 5.5 and before are left out, since older kernels have no tables like ours
 /// (`BPF_F_MMAPABLE`). Distributions bring some to older kernels, so it is the kernel that is
 /// asked, not its version.
-const HELPERS: [(BpfHelper, &str, &str); 8] = [
+const PACKET_HELPERS: [(BpfHelper, &str, &str); 8] = [
     (BPF_FUNC_jiffies64, "bpf_jiffies64", "5.6"),
     (BPF_FUNC_ringbuf_reserve, "bpf_ringbuf_reserve", "5.8"),
     (BPF_FUNC_ringbuf_submit, "bpf_ringbuf_submit", "5.8"),
@@ -32,12 +32,25 @@ const HELPERS: [(BpfHelper, &str, &str); 8] = [
     (BPF_FUNC_loop, "bpf_loop", "5.17"),
 ];
 
-/// Why the kernel does not take the program `name`: what it lacks, or else what it says itself.
-pub(crate) fn explain(name: &'static str, source: ProgramError) -> DatapathError {
-    let lacks = |helper: BpfHelper| {
-        is_helper_supported(ProgramType::SchedClassifier, helper).is_ok_and(|has| !has)
+/// The same of the programs at system calls.
+const SOCKET_HELPERS: [(BpfHelper, &str, &str); 2] = [
+    (BPF_FUNC_get_netns_cookie, "bpf_get_netns_cookie", "5.7"),
+    (BPF_FUNC_set_retval, "bpf_set_retval", "5.18"),
+];
+
+/// Why the kernel does not take the program `name` of type `kind`: what it lacks, or else what it
+/// says itself.
+pub(crate) fn explain(
+    name: &'static str,
+    kind: ProgramType,
+    source: ProgramError,
+) -> DatapathError {
+    let lacks = |helper: BpfHelper| is_helper_supported(kind, helper).is_ok_and(|has| !has);
+    let helpers: &[_] = match kind {
+        ProgramType::CgroupSockAddr => &SOCKET_HELPERS,
+        _ => &PACKET_HELPERS,
     };
-    let missing: Vec<String> = HELPERS
+    let missing: Vec<String> = helpers
         .iter()
         .filter(|(helper, ..)| lacks(*helper))
         .map(|(_, name, since)| format!("{name} (Linux {since})"))
@@ -83,7 +96,8 @@ mod tests {
             .map(|call| call.imm)
             .filter(|helper| *helper > BPF_FUNC_probe_read_kernel_str as i32)
             .collect();
-        let known: BTreeSet<i32> = HELPERS.iter().map(|(helper, ..)| *helper as i32).collect();
+        let known = PACKET_HELPERS.iter().chain(&SOCKET_HELPERS);
+        let known: BTreeSet<i32> = known.map(|(helper, ..)| *helper as i32).collect();
         assert_eq!(called, known, "numbers of bpf_func_id");
     }
 }

@@ -1,0 +1,93 @@
+//! The frontend that a process asks for, and the backend that it gets.
+
+use shunt_common::{
+    Address as _, Cell, Counter, FrontendKey, NodeIps,
+    socket::{Endpoint, Pair},
+};
+
+use crate::{
+    ctx::sock_addr::{Errno, FAILS, fail},
+    lb::frontend::{Lookup, cell_of, select_in},
+    maps::{backends::Choice, counters::count},
+    socket::process::{Addresses, Owner, Process},
+};
+
+/// A frontend: its key, and its cell.
+pub(crate) type Frontend<F> = (FrontendKey<F>, Cell);
+
+/// The frontend at this address and port, network order. A NodePort is one at the host's loopback
+/// addresses too, for processes of the host.
+#[inline(always)]
+pub(crate) fn find<F: Addresses>(
+    address: &F::Address,
+    port: u16,
+    protocol: u8,
+    owner: Owner,
+) -> Option<Frontend<F>> {
+    let key = FrontendKey::<F>::new(*address, port, protocol);
+    if let Some(cell) = cell_of(key) {
+        return Some((key, cell));
+    }
+    if owner == Owner::Host && F::is_loopback(address) {
+        return node_port::<F>(port, protocol);
+    }
+    None
+}
+
+/// The NodePort with this number at one of the node's own addresses.
+#[inline(always)]
+pub(crate) fn node_port<F: Addresses>(port: u16, protocol: u8) -> Option<Frontend<F>> {
+    let node = F::node().get(0)?;
+    for place in 0..NodeIps::<F>::CAPACITY {
+        let own = node.own[place];
+        if own.is_unspecified() {
+            continue;
+        }
+        let key = FrontendKey::<F>::new(own, port, protocol);
+        if let Some(cell) = cell_of(key)
+            && cell.has(Cell::NODE_PORT)
+        {
+            return Some((key, cell));
+        }
+    }
+    None
+}
+
+/// What becomes of a system call that asks for a frontend.
+pub(crate) enum Outcome {
+    /// The socket is to go to this pair's peer.
+    Goes(Pair),
+    /// It is left to packets.
+    Untouched,
+    /// It fails: what the program returns.
+    Fails(i32),
+}
+
+/// Selects a backend of the frontend for the process, which asked for it as `asked`.
+#[inline(always)]
+pub(crate) fn choose<F: Addresses, const SIX: bool>(
+    (key, cell): Frontend<F>,
+    asked: Endpoint,
+    process: &Process<'_, SIX>,
+) -> Outcome {
+    match select_in(key, cell, process) {
+        Lookup::Backend(Choice { index, backend }) => Outcome::Goes(Pair {
+            frontend: asked,
+            peer: Endpoint {
+                address: F::mapped(backend.address),
+                port: backend.port,
+            },
+            backend: index,
+            generation: backend.generation,
+        }),
+        Lookup::NotAFrontend => Outcome::Untouched,
+        Lookup::Rejected => {
+            count(Counter::SocketReject);
+            Outcome::Fails(fail(Errno::ConnectionRefused))
+        }
+        Lookup::Dropped(_) => {
+            count(Counter::SocketDrop);
+            Outcome::Fails(FAILS)
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! System calls: a process that asks a frontend gets a socket to one of its backends, and is told
+//! that the frontend answers. No packet has to be translated then.
+
+pub(crate) mod bind;
+pub(crate) mod connect;
+mod frontend;
+mod process;
+pub(crate) mod reply;
+pub(crate) mod send;

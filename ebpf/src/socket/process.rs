@@ -1,0 +1,133 @@
+//! Whose socket it is, and its addresses by family.
+
+use shunt_common::{
+    Address as _, NodeIps, V4, V6,
+    socket::{Endpoint, Mapped},
+};
+
+use crate::{
+    ctx::sock_addr::SockAddr,
+    lb::client::Client,
+    maps::{
+        constants::{HOST_NETNS, SOCKETS_OF_PODS},
+        tables::Tables,
+    },
+};
+
+/// Whose socket it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A process in the node's own network namespace.
+    Host,
+    /// One in a pod's.
+    Pod,
+}
+
+impl Owner {
+    /// Whose the call's socket is; `None` if it is nobody's business here.
+    #[inline(always)]
+    pub(crate) fn of<const SIX: bool>(call: &SockAddr<SIX>) -> Option<Self> {
+        if call.is_of(HOST_NETNS.load()) {
+            Some(Self::Host)
+        } else if SOCKETS_OF_PODS.load() != 0 {
+            Some(Self::Pod)
+        } else {
+            None
+        }
+    }
+}
+
+/// A family's addresses as sockets have them.
+pub(crate) trait Addresses: Tables {
+    /// The address by which a host reaches itself, network order.
+    const LOOPBACK: Self::Address;
+
+    /// Whether the host reaches itself by it.
+    fn is_loopback(address: &Self::Address) -> bool;
+
+    /// The address in the form of sockets.
+    fn mapped(address: Self::Address) -> Mapped;
+
+    /// The address that the call's socket is bound to, unspecified if it is to none.
+    fn bound<const SIX: bool>(call: &SockAddr<SIX>) -> Self::Address;
+}
+
+impl Addresses for V4 {
+    const LOOPBACK: u32 = u32::from_ne_bytes([127, 0, 0, 1]);
+
+    #[inline(always)]
+    fn is_loopback(address: &u32) -> bool {
+        address.to_ne_bytes()[0] == 127
+    }
+
+    #[inline(always)]
+    fn mapped(address: u32) -> Mapped {
+        Mapped::of_v4(address)
+    }
+
+    #[inline(always)]
+    fn bound<const SIX: bool>(call: &SockAddr<SIX>) -> u32 {
+        call.bound_v4()
+    }
+}
+
+impl Addresses for V6 {
+    const LOOPBACK: [u32; 4] = [0, 0, 0, u32::from_ne_bytes([0, 0, 0, 1])];
+
+    #[inline(always)]
+    fn is_loopback(address: &[u32; 4]) -> bool {
+        *address == Self::LOOPBACK
+    }
+
+    #[inline(always)]
+    fn mapped(address: [u32; 4]) -> Mapped {
+        Mapped::of_v6(address)
+    }
+
+    #[inline(always)]
+    fn bound<const SIX: bool>(call: &SockAddr<SIX>) -> [u32; 4] {
+        call.bound_v6()
+    }
+}
+
+/// What a process asks for, as the kernel takes it: the unspecified address is the host itself.
+#[inline(always)]
+pub(crate) fn destination<F: Addresses>(address: F::Address, port: u16) -> (F::Address, Endpoint) {
+    let address = if address.is_unspecified() {
+        F::LOOPBACK
+    } else {
+        address
+    };
+    let endpoint = Endpoint {
+        address: F::mapped(address),
+        port,
+    };
+    (address, endpoint)
+}
+
+/// The process as a client of load balancing.
+pub(crate) struct Process<'a, const SIX: bool> {
+    pub(crate) owner: Owner,
+    pub(crate) call: &'a SockAddr<SIX>,
+}
+
+impl<F: Addresses, const SIX: bool> Client<F> for Process<'_, SIX> {
+    /// Of the host, the address that the socket is bound to, or the node's primary one. Of a pod it is
+    /// the business of its packets, so that all its sockets agree: not every one is seen here.
+    #[inline(always)]
+    fn address(&self) -> Option<F::Address> {
+        if self.owner == Owner::Pod {
+            return None;
+        }
+        let bound = F::bound(self.call);
+        if !bound.is_unspecified() && !F::is_loopback(&bound) {
+            return Some(bound);
+        }
+        F::node().get(0).map(|NodeIps { snat, .. }| *snat)
+    }
+
+    #[inline(always)]
+    fn is_on_this_node(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,48 @@
+//! What a process is told of the other side: the frontend that it asked, not the backend.
+
+use shunt_common::socket::{Endpoint, Pair};
+
+use crate::{
+    ctx::sock_addr::{GOES_ON, SockAddr},
+    maps::sockets::{asked, connected},
+};
+
+/// Names the frontend as the sender of a datagram, if its backend has sent it.
+#[inline(always)]
+pub(crate) fn received<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
+    let sender = call.endpoint();
+    // A socket that has lost its peer (`connect` with `AF_UNSPEC`) passes no program that could
+    // forget it.
+    if let Some(pair) = connected(&call.0)
+        && call.is_connected()
+        && name(call, &sender, pair.read())
+    {
+        return GOES_ON;
+    }
+    if let Some(pairs) = asked(&call.0)
+        && let Some(place) = pairs.find_peer(&sender)
+    {
+        name(call, &sender, pairs.read(place));
+    }
+    GOES_ON
+}
+
+/// Names the frontend as the peer, if the socket is connected to its backend.
+#[inline(always)]
+pub(crate) fn peer<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
+    if let Some(pair) = connected(&call.0) {
+        name(call, &call.endpoint(), pair.read());
+    }
+    GOES_ON
+}
+
+/// Puts the pair's frontend in place of its peer, if the address is that.
+#[inline(always)]
+fn name<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint, pair: Option<Pair>) -> bool {
+    let Some(pair) = pair else { return false };
+    if pair.peer != *peer {
+        return false;
+    }
+    call.set_endpoint(&pair.frontend);
+    true
+}
