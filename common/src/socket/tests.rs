@@ -186,7 +186,7 @@ fn threads_never_read_half_a_pair() {
                     if let Some(place) = pairs.find_peer(&new.peer) {
                         pairs.read(place).map(whole);
                     }
-                    if state & 0xff == 0 {
+                    if state.is_multiple_of(256) {
                         pairs.forget(&new.peer);
                     }
                 }
