@@ -1,6 +1,6 @@
 //! `connect`: the socket is connected to a backend of the frontend that the process asked for.
 
-use shunt_common::{Counter, V4, V6, socket::Endpoint};
+use shunt_common::{Counter, UDP, V4, V6, socket::Endpoint};
 
 use crate::{
     ctx::sock_addr::{Errno, GOES_ON, SockAddr, fail},
@@ -23,6 +23,10 @@ pub(crate) fn handle<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
     let Some(protocol) = call.protocol() else {
         return GOES_ON;
     };
+    // No agent could end it if its backend goes; packets choose again by themselves.
+    if owner == Owner::Pod && protocol == UDP {
+        return GOES_ON;
+    }
     let process = Process { owner, call };
     let Endpoint { address, port } = call.endpoint();
     match address.v4() {
