@@ -7,8 +7,8 @@ use shunt_api::{
     proto,
     view::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
-        FrontendKey, Interface, InterfaceState, LastError, Malformed, ProtocolNumber, Status,
-        TableUse,
+        FrontendKey, Interface, InterfaceState, LastError, Malformed, ProtocolNumber, SocketLb,
+        SocketLbMode, Status, TableUse,
     },
 };
 use shunt_model::{Protocol, TrafficPolicy};
@@ -70,6 +70,13 @@ fn status() -> Status {
         }],
         counters: [("connection".to_owned(), 8)].into(),
         conntrack_early_drop: 9,
+        socket_lb: SocketLb {
+            mode: SocketLbMode::Host,
+            cgroup: Some("/sys/fs/cgroup".into()),
+            root: true,
+            hooks: vec!["connect4".into()],
+            problem: Some("no".into()),
+        },
     }
 }
 
@@ -96,6 +103,10 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "tables": [{ "name": "slots_v4", "used": 6, "capacity": 7 }],
         "counters": { "connection": 8 },
         "conntrack_early_drop": 9,
+        "socket_lb": {
+            "mode": "host", "cgroup": "/sys/fs/cgroup", "root": true, "hooks": ["connect4"],
+            "problem": "no",
+        },
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);
 }

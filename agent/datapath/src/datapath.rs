@@ -13,6 +13,7 @@ use crate::{
     attach::{
         attachments::{Attachments, InterfaceState},
         release::release,
+        sockets::{SocketStatus, Sockets},
     },
     conntrack::connections::Connections,
     error::{DatapathError, TableError},
@@ -41,6 +42,7 @@ use crate::{
 pub struct Datapath {
     object: Loaded,
     attachments: Attachments,
+    sockets: Sockets,
     publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
     node_v4: NodeTable<V4>,
     node_v6: NodeTable<V6>,
@@ -73,6 +75,8 @@ impl Datapath {
     /// directory is in use, or of another version.
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
         grace::probe()?;
+        // Before anything is touched.
+        let sockets = Sockets::open(&options.sockets)?;
         let Opened {
             mut ebpf,
             counters,
@@ -120,6 +124,7 @@ impl Datapath {
                 .transpose()?,
             object: Loaded::new(ebpf, pins)?,
             attachments: Attachments::default(),
+            sockets,
             layout,
             handover,
         })
@@ -196,6 +201,22 @@ impl Datapath {
     /// are to have the programs too.
     pub const fn redirects(&self) -> bool {
         self.peers.is_some()
+    }
+
+    /// Attaches the programs to the cgroup, if connections are to be translated at the socket. What an
+    /// earlier agent attached there is taken over, or removed if it is not wanted. To be called before
+    /// [`Self::adopt_interfaces`], which removes tables that programs of an earlier agent use.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses and this is required; if not, [`Self::sockets`] says why.
+    pub fn attach_sockets(&mut self) -> Result<(), DatapathError> {
+        self.sockets.attach(&mut self.object)
+    }
+
+    /// What is translated at the socket.
+    pub fn sockets(&self) -> SocketStatus {
+        self.sockets.status()
     }
 
     /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in

@@ -1,6 +1,6 @@
 //! What can go wrong below the renderer.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use shunt_common::registry::Size;
 use thiserror::Error;
@@ -59,6 +59,52 @@ pub enum LinkLayerError {
     Unreadable(#[from] io::Error),
 }
 
+/// Connections cannot be translated at the socket.
+#[derive(Debug, Error)]
+pub enum SocketError {
+    /// The cgroup cannot be used.
+    #[error("the cgroup {} cannot be opened: {source}", path.display())]
+    Cgroup {
+        /// Its directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The directory is something else.
+    #[error(
+        "{} is not the directory of a cgroup of version 2; `findmnt -t cgroup2` says where these \
+         are", .0.display()
+    )]
+    NotCgroup(PathBuf),
+    /// It is not known what is mounted.
+    #[error("reading what is mounted failed: {0}")]
+    Mounts(io::Error),
+    /// There is no cgroup to attach to.
+    #[error("no cgroup file system of version 2 is mounted, and mounting one failed: {0}")]
+    NoCgroup(io::Error),
+    /// The kernel has not all that the programs call.
+    #[error("this kernel, {release}, lacks {missing}")]
+    OldKernel {
+        /// As `uname -r` says it.
+        release: String,
+        /// What it lacks, each with the version of Linux that has it.
+        missing: String,
+    },
+    /// The kernel did not attach a program.
+    #[error("attaching to {hook} of {} failed: {source}", cgroup.display())]
+    Attach {
+        /// The hook's name.
+        hook: &'static str,
+        /// The cgroup's directory.
+        cgroup: PathBuf,
+        /// The kernel's reason.
+        source: aya::programs::ProgramError,
+    },
+    /// The kernel has no number for our network namespace.
+    #[error("asking for the cookie of the network namespace (Linux 5.14) failed: {0}")]
+    Cookie(io::Error),
+}
+
 /// The datapath could not be set up.
 #[derive(Debug, Error)]
 pub enum DatapathError {
@@ -114,6 +160,9 @@ pub enum DatapathError {
     /// The tables of an earlier agent did not hand over.
     #[error("the tables of the earlier agent stay in use: {0}")]
     Handover(TableError),
+    /// Connections were to be translated at the socket, and cannot be.
+    #[error("connections cannot be translated at the socket: {0}")]
+    Sockets(SocketError),
     /// There is no program for the interface.
     #[error(transparent)]
     LinkLayer(#[from] LinkLayerError),
@@ -131,4 +180,10 @@ pub enum DatapathError {
         /// How many are possible.
         limit: usize,
     },
+}
+
+impl From<SocketError> for DatapathError {
+    fn from(error: SocketError) -> Self {
+        Self::Sockets(error)
+    }
 }

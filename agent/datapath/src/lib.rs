@@ -19,14 +19,14 @@ mod publish;
 mod sys;
 
 pub use self::{
-    attach::{attachments::InterfaceState, interface_watch::InterfaceWatch},
+    attach::{attachments::InterfaceState, interface_watch::InterfaceWatch, sockets::SocketStatus},
     conntrack::{
         connections::{ConnectionList, Connections, LiveConnection},
         scanner::Scanner,
         state::ConntrackState,
     },
     datapath::{Datapath, cleanup},
-    error::{DatapathError, TableError},
+    error::{DatapathError, SocketError, TableError},
     maps::{
         counters::Counters,
         families::Families,
@@ -39,6 +39,7 @@ pub use self::{
         options::{DatapathOptions, PacketLog},
         packet_log::PacketLogError,
         reject_limit::RejectLimit,
+        sockets::{SocketLb, SocketOptions},
         timeouts::Timeouts,
     },
     pins::{cleanup::Removed, error::PinError},

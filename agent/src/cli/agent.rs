@@ -10,7 +10,8 @@ use shunt::{
     Inspector, Server, SocketFile, SocketSource, host_addresses, queue, raise_open_files,
 };
 use shunt_datapath::{
-    Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner, cleanup,
+    Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner, SocketLb,
+    SocketStatus, cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
 use tokio::signal::unix::{SignalKind, signal};
@@ -26,6 +27,7 @@ use crate::cli::{
         paths::{PinArgs, SocketArgs},
         sizes::SizeArgs,
         snat::SnatArgs,
+        sockets::SocketLbArgs,
         timeouts::TimeoutArgs,
     },
     log,
@@ -68,6 +70,9 @@ pub(crate) struct AgentArgs {
     /// host's stack and its netfilter rules; needs --pod-cidr
     #[arg(long, requires = "pod_cidrs")]
     redirect: bool,
+
+    #[command(flatten)]
+    sockets: SocketLbArgs,
 
     #[command(flatten)]
     families: FamilyArgs,
@@ -120,6 +125,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         snat,
         reject_rate,
         redirect,
+        sockets,
         families,
         packet_log,
         sizes,
@@ -162,6 +168,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
         redirect,
+        sockets: sockets.sockets(),
         timeouts: timeouts.timeouts(),
         families,
         packet_log,
@@ -169,6 +176,10 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         pin_dir: pin_dir.clone(),
     })
     .context("cannot set up the datapath")?;
+    datapath
+        .attach_sockets()
+        .context("cannot set up the datapath")?;
+    say_sockets(&datapath.sockets());
     let _packet_log = match packet_log {
         PacketLog::Off => None,
         PacketLog::Debug => Some(datapath.forward_packet_log()?),
@@ -245,6 +256,46 @@ fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<()> {
 fn warn_of_host(needs: &HostNeeds<'_>) {
     for complaint in HostSettings::read().complaints(needs) {
         warn!("{complaint}");
+    }
+}
+
+/// Logs whose connections are translated at the socket.
+fn say_sockets(sockets: &SocketStatus) {
+    let SocketStatus {
+        mode,
+        cgroup,
+        is_root,
+        hooks,
+        problem,
+    } = sockets;
+    if let Some(problem) = problem {
+        warn!(
+            "connections are not translated at the socket, so processes of this node are no clients \
+             of services: {problem}"
+        );
+    }
+    let whose = match mode {
+        SocketLb::Off => {
+            info!("processes of this node are no clients of services: --socket-lb is off");
+            return;
+        }
+        SocketLb::Host => "processes of this node",
+        SocketLb::All => "processes of this node and of its pods",
+    };
+    let (Some(cgroup), None) = (cgroup, problem) else {
+        return;
+    };
+    let cgroup = cgroup.display();
+    info!(
+        "connections of {whose} are translated at the socket, by {} of {cgroup}",
+        hooks.join(", ")
+    );
+    if !is_root {
+        warn!(
+            "{cgroup} is not the root of all cgroups: sockets of processes outside it are not \
+             translated. In a container, share the host's process ids (hostPID), or mount the host's \
+             /sys/fs/cgroup and name it with --cgroup"
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use shunt_api::{
     proto::StatusRequest,
-    view::{Conflict, FrontendDifference, Interface, InterfaceState, Status, TableUse},
+    view::{Conflict, FrontendDifference, Interface, InterfaceState, SocketLb, Status, TableUse},
 };
 
 use crate::cli::{
@@ -151,12 +151,38 @@ fn summary(status: &Status) -> Table<2> {
             "early drop:",
             format!("{} connections", status.conntrack_early_drop),
         ),
+        ("socket LB:", socket_lb(&status.socket_lb)),
     ];
     let mut table = Table::without_headings();
     for (name, value) in lines {
         table.push([name.to_owned(), value]);
     }
     table
+}
+
+/// Whose connections are translated at the socket, where, and by what.
+fn socket_lb(sockets: &SocketLb) -> String {
+    let SocketLb {
+        mode,
+        cgroup,
+        root,
+        hooks,
+        problem,
+    } = sockets;
+    let mode = mode.name();
+    if let Some(problem) = problem {
+        return format!("{mode}, but nothing is attached: {problem}");
+    }
+    let Some(cgroup) = cgroup else {
+        return mode.to_owned();
+    };
+    let whose = if *root {
+        "the root of all cgroups"
+    } else {
+        "NOT the root: processes outside it are no clients"
+    };
+    let hooks = hooks.join(", ");
+    format!("{mode}, at {cgroup} ({whose}): {hooks}")
 }
 
 /// A table with an empty line before it, if it has any row.

@@ -1,7 +1,8 @@
 //! The agent's status, assembled: here, and nowhere else.
 
 use shunt_api::view::{
-    Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
+    Conflict, FrontendDifference, Interface, InterfaceState, LastError, SocketLb, SocketLbMode,
+    Status, TableUse,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
@@ -66,6 +67,7 @@ pub(super) fn assemble(
             .map(|(counter, packets)| (counter.name().to_owned(), packets))
             .collect(),
         conntrack_early_drop: early_drop.unwrap_or_default(),
+        socket_lb: socket_lb(datapath.sockets()),
     })
 }
 
@@ -119,5 +121,26 @@ fn table_use(table: datapath::TableUse) -> TableUse {
         name: name.to_owned(),
         used: used.into(),
         capacity: capacity.into(),
+    }
+}
+
+fn socket_lb(sockets: datapath::SocketStatus) -> SocketLb {
+    let datapath::SocketStatus {
+        mode,
+        cgroup,
+        is_root,
+        hooks,
+        problem,
+    } = sockets;
+    SocketLb {
+        mode: match mode {
+            datapath::SocketLb::Off => SocketLbMode::Off,
+            datapath::SocketLb::Host => SocketLbMode::Host,
+            datapath::SocketLb::All => SocketLbMode::All,
+        },
+        cgroup: cgroup.map(|path| path.display().to_string()),
+        root: is_root,
+        hooks: hooks.into_iter().map(str::to_owned).collect(),
+        problem,
     }
 }

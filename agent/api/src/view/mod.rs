@@ -5,6 +5,7 @@ mod connection;
 mod error;
 mod frontend;
 mod protocol;
+mod socket_lb;
 mod status;
 mod text;
 
@@ -13,6 +14,7 @@ pub use self::{
     error::Malformed,
     frontend::{Backend, Difference, Frontend, FrontendKey},
     protocol::ProtocolNumber,
+    socket_lb::{SocketLb, SocketLbMode},
     status::{
         Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
     },

@@ -9,6 +9,7 @@ use crate::{
     view::{
         error::{Malformed, address},
         frontend::{Difference, FrontendKey, key},
+        socket_lb::SocketLb,
         text::shown,
     },
 };
@@ -51,6 +52,8 @@ pub struct Status {
     /// Connections that were removed before their time since the agent's start, because the
     /// conntrack table was crowded.
     pub conntrack_early_drop: u64,
+    /// What is translated at the socket.
+    pub socket_lb: SocketLb,
 }
 
 /// An event that was refused.
@@ -145,6 +148,7 @@ impl From<Status> for StatusResponse {
             tables,
             counters,
             conntrack_early_drop,
+            socket_lb,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -169,6 +173,7 @@ impl From<Status> for StatusResponse {
                 .map(|(name, packets)| CounterValue { name, packets })
                 .collect(),
             conntrack_early_drop,
+            socket_lb: Some(socket_lb.into()),
         }
     }
 }
@@ -195,6 +200,7 @@ impl TryFrom<StatusResponse> for Status {
             tables,
             counters,
             conntrack_early_drop,
+            socket_lb,
         } = status;
         Ok(Self {
             version,
@@ -218,6 +224,7 @@ impl TryFrom<StatusResponse> for Status {
                 .map(|CounterValue { name, packets }| (name, packets))
                 .collect(),
             conntrack_early_drop,
+            socket_lb: socket_lb.unwrap_or_default().try_into()?,
         })
     }
 }

@@ -25,7 +25,8 @@ use crate::{
     error::DatapathError,
     object::loaded::Loaded,
     pins::{
-        directory::{LinkPin, Pins, remove},
+        directory::{LinkPin, Pins, Place, remove},
+        error::PinError,
         link::{is_dead, open_link, pin_link},
     },
 };
@@ -104,7 +105,7 @@ pub(crate) fn attach(
 /// layer. What is no link, or not one of an interface that exists, is removed.
 pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
     let mut adopted = BTreeMap::new();
-    let mut links = match object.pins().map_or_else(|| Ok(Vec::new()), Pins::links) {
+    let mut links = match object.pins().map_or_else(|| Ok(Vec::new()), of_interfaces) {
         Ok(links) => links,
         Err(error) => {
             warn!(%error, "what an earlier agent attached is not taken over");
@@ -112,13 +113,13 @@ pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
         }
     };
     // The way back first, as where they are attached.
-    links.sort_by_key(|LinkPin { place, .. }| {
-        let hook = place.as_ref().and_then(|(_, hook)| Hook::named(hook));
-        Hook::ALL.into_iter().position(|known| Some(known) == hook)
+    links.sort_by_key(|(_, place)| {
+        Hook::ALL
+            .into_iter()
+            .position(|known| place.is_some_and(|(_, hook)| known == hook))
     });
-    for LinkPin { path, place } in links {
-        let hook = place.and_then(|(index, hook)| Some((index, Hook::named(&hook)?)));
-        let Some((index, hook)) = hook else {
+    for (path, place) in links {
+        let Some((index, hook)) = place else {
             discard(&path, "it is of another network namespace");
             continue;
         };
@@ -147,6 +148,26 @@ pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
         }
     }
     adopted
+}
+
+/// The pinned links but those of cgroups, each with the interface's index and the hook if it is one
+/// of our network namespace.
+fn of_interfaces(pins: &Pins) -> Result<Vec<(PathBuf, Option<(u32, Hook)>)>, PinError> {
+    let links = pins.links()?.into_iter();
+    Ok(links
+        .filter_map(|LinkPin { path, place }| match place {
+            Some(Place::Cgroup(_)) => None,
+            Some(Place::Interface {
+                namespace,
+                index,
+                hook,
+            }) if pins.is_ours(namespace) => {
+                let place = Hook::named(&hook).map(|hook| (index, hook));
+                Some((path, place))
+            }
+            Some(Place::Interface { .. }) | None => Some((path, None)),
+        })
+        .collect())
 }
 
 fn adopt_one(

@@ -1,10 +1,15 @@
-//! Programs on interfaces: on which, how, and what becomes of them as interfaces come and go.
+//! Programs on interfaces: on which, how, and what becomes of them as interfaces come and go. And
+//! programs at a cgroup, which see what processes do with sockets.
 
 pub(crate) mod attachment;
 pub(crate) mod attachments;
+pub(crate) mod cgroup;
+mod cgroup_mount;
 pub(crate) mod clsact;
 pub(crate) mod expedite;
 pub(crate) mod hook;
 pub(crate) mod interface_watch;
 pub(crate) mod link_layer;
 pub(crate) mod release;
+pub(crate) mod socket_hook;
+pub(crate) mod sockets;

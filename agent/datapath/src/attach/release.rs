@@ -7,7 +7,7 @@ use tracing::warn;
 use crate::{
     attach::{clsact, hook::Hook},
     pins::{
-        directory::{place, remove},
+        directory::{Place, place, remove},
         error::PinError,
         namespace::within,
     },
@@ -23,10 +23,15 @@ pub(crate) fn release(path: &Path) -> Result<(), PinError> {
 
 /// Detaches the filter that is noted at `note`, in whatever network namespace it is.
 fn detach(note: &Path) -> Result<(), PinError> {
-    let Some((namespace, index, hook)) = place(note) else {
+    let Some(Place::Interface {
+        namespace,
+        index,
+        hook,
+    }) = place(note)
+    else {
         return Ok(());
     };
-    let Some(hook) = Hook::named(hook) else {
+    let Some(hook) = Hook::named(&hook) else {
         return Ok(());
     };
     let detached = within(namespace, || clsact::detach(index, hook))

@@ -55,6 +55,7 @@ impl Constants {
             snat_ports,
             packet_log,
             redirect,
+            sockets: _,
             rejects,
             timeouts,
             families: _,

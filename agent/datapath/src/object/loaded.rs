@@ -2,7 +2,7 @@
 
 use aya::{
     Ebpf,
-    programs::{ProgramType, SchedClassifier},
+    programs::{CgroupSockAddr, Program, ProgramError, ProgramType, SchedClassifier},
 };
 
 use crate::{
@@ -46,16 +46,40 @@ impl Loaded {
         &mut self,
         name: &'static str,
     ) -> Result<&mut SchedClassifier, DatapathError> {
-        let program = classifier(&mut self.ebpf, name)?;
+        let program: &mut SchedClassifier = typed(&mut self.ebpf, name)?;
         if program.fd().is_err() {
             program.load().map_err(|source| {
                 requirements::explain(name, ProgramType::SchedClassifier, source)
             })?;
-            if let Some(pins) = &self.pins {
-                pins.pin_program(name, program)?;
-            }
+            self.pin(name)?;
         }
-        classifier(&mut self.ebpf, name)
+        typed(&mut self.ebpf, name)
+    }
+
+    /// The program of this name for a hook of a cgroup, loaded and, if things are pinned, pinned.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the kernel does not take it.
+    pub(crate) fn socket_program(
+        &mut self,
+        name: &'static str,
+    ) -> Result<&mut CgroupSockAddr, DatapathError> {
+        let program: &mut CgroupSockAddr = typed(&mut self.ebpf, name)?;
+        if program.fd().is_err() {
+            program.load().map_err(|source| {
+                requirements::explain(name, ProgramType::CgroupSockAddr, source)
+            })?;
+            self.pin(name)?;
+        }
+        typed(&mut self.ebpf, name)
+    }
+
+    fn pin(&mut self, name: &'static str) -> Result<(), DatapathError> {
+        if let Some(pins) = &self.pins {
+            pins.pin_program(name, any(&mut self.ebpf, name)?)?;
+        }
+        Ok(())
     }
 
     /// Where things are pinned, if they are.
@@ -69,12 +93,15 @@ impl Loaded {
     }
 }
 
-fn classifier<'a>(
-    ebpf: &'a mut Ebpf,
-    name: &'static str,
-) -> Result<&'a mut SchedClassifier, DatapathError> {
-    ebpf.program_mut(name)
-        .ok_or(DatapathError::Missing(name))?
+fn any<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Program, DatapathError> {
+    ebpf.program_mut(name).ok_or(DatapathError::Missing(name))
+}
+
+fn typed<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, DatapathError>
+where
+    &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
+{
+    any(ebpf, name)?
         .try_into()
         .map_err(|source| DatapathError::Program { name, source })
 }

@@ -9,5 +9,6 @@ pub(crate) mod packet_log;
 pub(crate) mod programs;
 pub(crate) mod reject_limit;
 pub(crate) mod requirements;
+pub(crate) mod sockets;
 pub(crate) mod takeover;
 pub(crate) mod timeouts;

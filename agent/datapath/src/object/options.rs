@@ -10,7 +10,7 @@ use shunt_common::PortRange;
 
 use crate::{
     maps::{families::Families, table_sizes::TableSizes},
-    object::{reject_limit::RejectLimit, timeouts::Timeouts},
+    object::{reject_limit::RejectLimit, sockets::SocketOptions, timeouts::Timeouts},
 };
 
 /// How much the programs say of packets, through aya-log.
@@ -44,6 +44,8 @@ pub struct DatapathOptions {
     pub packet_log: PacketLog,
     /// Whether packets to pods of this node go there in one hop, past the stack.
     pub redirect: bool,
+    /// What is translated at the socket.
+    pub sockets: SocketOptions,
     /// How often clients are told that nothing serves them.
     pub rejects: RejectLimit,
     /// How long connections are remembered.
@@ -74,6 +76,7 @@ impl Default for DatapathOptions {
             snat_ports: const { PortRange::within(1024, 29_999).unwrap() },
             packet_log: PacketLog::Off,
             redirect: false,
+            sockets: SocketOptions::default(),
             rejects: RejectLimit::default(),
             timeouts: Timeouts::default(),
             families: Families::default(),

@@ -2,7 +2,7 @@
 
 use aya::{
     programs::{ProgramError, ProgramType},
-    sys::{BpfHelper, is_helper_supported},
+    sys::{BpfHelper, is_helper_supported, is_program_supported},
 };
 use aya_obj::generated::bpf_func_id::{
     BPF_FUNC_get_netns_cookie, BPF_FUNC_jiffies64, BPF_FUNC_ktime_get_coarse_ns, BPF_FUNC_loop,
@@ -11,7 +11,7 @@ use aya_obj::generated::bpf_func_id::{
 };
 use nix::sys::utsname::uname;
 
-use crate::error::DatapathError;
+use crate::error::{DatapathError, SocketError};
 
 /// The helpers that the programs call, each with the version of Linux that brought it; those of
 /// Linux 5.5 and before are left out, since older kernels have no tables like ours
@@ -45,6 +45,14 @@ pub(crate) fn explain(
     kind: ProgramType,
     source: ProgramError,
 ) -> DatapathError {
+    let has_cgroups = || is_program_supported(kind).unwrap_or(true);
+    if kind == ProgramType::CgroupSockAddr && !has_cgroups() {
+        return SocketError::OldKernel {
+            release: release(),
+            missing: "programs at cgroups (CONFIG_CGROUP_BPF)".to_owned(),
+        }
+        .into();
+    }
     let lacks = |helper: BpfHelper| is_helper_supported(kind, helper).is_ok_and(|has| !has);
     let helpers: &[_] = match kind {
         ProgramType::CgroupSockAddr => &SOCKET_HELPERS,
@@ -58,13 +66,19 @@ pub(crate) fn explain(
     if missing.is_empty() {
         return DatapathError::Program { name, source };
     }
-    DatapathError::OldKernel {
-        release: uname().map_or_else(
-            |_| "of an unknown version".to_owned(),
-            |name| name.release().to_string_lossy().into_owned(),
-        ),
-        missing: missing.join(", "),
+    let (release, missing) = (release(), missing.join(", "));
+    match kind {
+        ProgramType::CgroupSockAddr => SocketError::OldKernel { release, missing }.into(),
+        _ => DatapathError::OldKernel { release, missing },
     }
+}
+
+/// The kernel's version, as `uname -r` says it.
+fn release() -> String {
+    uname().map_or_else(
+        |_| "of an unknown version".to_owned(),
+        |name| name.release().to_string_lossy().into_owned(),
+    )
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::pins::{
 /// How much was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
-    /// Links: hooks of interfaces that had a program.
+    /// Links: hooks of interfaces, or of a cgroup, that had a program.
     pub links: usize,
     /// Programs.
     pub programs: usize,

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::{maps::MapData, programs::SchedClassifier};
+use aya::{maps::MapData, programs::Program};
 
 use crate::pins::{bpffs, error::PinError, lock::Lock, namespace};
 
@@ -34,9 +34,29 @@ pub(crate) struct Pins {
 pub(crate) struct LinkPin {
     /// Where it is pinned.
     pub path: PathBuf,
-    /// The interface's index and the hook's name; `None` if it is not one of our network namespace.
-    pub place: Option<(u32, String)>,
+    /// Of what it is, as its name says; `None` if that says nothing.
+    pub place: Option<Place>,
 }
+
+/// Of what a link is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Of a hook of an interface.
+    Interface {
+        /// The inode of the interface's network namespace.
+        namespace: u64,
+        /// The interface's index in it.
+        index: u32,
+        /// The hook's name.
+        hook: String,
+    },
+    /// Of a hook of a cgroup, by the hook's name.
+    Cgroup(String),
+}
+
+/// What the names of a cgroup's links begin with. Agents that know no such links take them for those
+/// of another network namespace, and remove them.
+const CGROUP: &str = "cgroup-";
 
 impl Pins {
     /// Makes the directory, if need be with a bpffs for it, and takes it.
@@ -74,16 +94,23 @@ impl Pins {
         self.dir.join(LINKS).join(name)
     }
 
+    /// Where the link of the cgroup's hook of this name is to be pinned.
+    pub(crate) fn cgroup_link(&self, hook: &str) -> PathBuf {
+        self.dir.join(LINKS).join(format!("{CGROUP}{hook}"))
+    }
+
+    /// Whether an interface's index in the network namespace with this inode means something to us.
+    pub(crate) const fn is_ours(&self, namespace: u64) -> bool {
+        self.namespace == namespace
+    }
+
     /// The links that are pinned.
     pub(crate) fn links(&self) -> Result<Vec<LinkPin>, PinError> {
         let paths = list(&self.dir.join(LINKS))?.into_iter();
         Ok(paths
-            .map(|path| {
-                let place = place(&path).filter(|place| place.0 == self.namespace);
-                LinkPin {
-                    place: place.map(|(_, index, hook)| (index, hook.to_owned())),
-                    path,
-                }
+            .map(|path| LinkPin {
+                place: place(&path),
+                path,
             })
             .collect())
     }
@@ -124,11 +151,7 @@ impl Pins {
     }
 
     /// Pins a program in place of the one that has the name, if any.
-    pub(crate) fn pin_program(
-        &self,
-        name: &str,
-        program: &mut SchedClassifier,
-    ) -> Result<(), PinError> {
+    pub(crate) fn pin_program(&self, name: &str, program: &mut Program) -> Result<(), PinError> {
         let path = self.dir.join(PROGRAMS).join(name);
         // A bpffs takes no names with dots.
         let new = self.dir.join(PROGRAMS).join(format!("{name}-new"));
@@ -138,6 +161,11 @@ impl Pins {
             .map_err(PinError::object("pinning the program", &new))?;
         fs::rename(&new, &path).map_err(PinError::io("replacing the program", &path))
     }
+
+    /// Removes the pin of a program; one that is not there is no error.
+    pub(crate) fn remove_program(&self, name: &str) -> Result<(), PinError> {
+        remove(&self.dir.join(PROGRAMS).join(name))
+    }
 }
 
 /// As a table is pinned that is to take the place of the one with this name.
@@ -145,14 +173,20 @@ pub(crate) fn draft(name: &str) -> String {
     format!("{name}-new")
 }
 
-/// What the name of a link says: the inode of a network namespace, the index of an interface in
-/// it, and the hook.
-pub(crate) fn place(path: &Path) -> Option<(u64, u32, &str)> {
+/// What the name of a link says.
+pub(crate) fn place(path: &Path) -> Option<Place> {
     let name = path.file_name().and_then(OsStr::to_str)?;
+    if let Some(hook) = name.strip_prefix(CGROUP) {
+        return Some(Place::Cgroup(hook.to_owned()));
+    }
     let mut parts = name.splitn(3, '-');
     let namespace = parts.next()?.parse().ok()?;
     let index = parts.next()?.parse().ok()?;
-    Some((namespace, index, parts.next()?))
+    Some(Place::Interface {
+        namespace,
+        index,
+        hook: parts.next()?.to_owned(),
+    })
 }
 
 /// Removes a pin; one that is not there is no error.

@@ -1,6 +1,6 @@
 //! Links as pins.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use aya::programs::{
     ProgramError,
@@ -32,6 +32,18 @@ pub(crate) fn pin_link(
     FdLink::from(link)
         .try_into()
         .map_err(PinError::object("pinning the link", path))
+}
+
+/// Pins a link in place of the one that is pinned at `path`, if any, which is detached.
+pub(crate) fn replace_link(link: FdLink, path: &Path) -> Result<(), PinError> {
+    let mut new = path.as_os_str().to_owned();
+    // A bpffs takes no names with dots.
+    new.push("-new");
+    let new = Path::new(&new);
+    remove(new)?;
+    link.pin(new)
+        .map_err(PinError::object("pinning the link", new))?;
+    fs::rename(new, path).map_err(PinError::io("replacing the link", path))
 }
 
 /// Whether a system call failed because the link's interface is gone (`tcx_link_update` in

@@ -1,6 +1,7 @@
 //! What the kernel and the C library offer that no crate wraps: the agent's only unsafe code.
 
 pub(crate) mod batch;
+pub(crate) mod cgroup_link;
 pub(crate) mod grace;
 pub(crate) mod heap;
 pub(crate) mod jiffies;

@@ -8,4 +8,5 @@ pub(crate) mod packet_log;
 pub(crate) mod paths;
 pub(crate) mod sizes;
 pub(crate) mod snat;
+pub(crate) mod sockets;
 pub(crate) mod timeouts;

@@ -1,0 +1,30 @@
+//! What is translated at the socket, and for whom.
+
+use std::path::PathBuf;
+
+/// Whose connections are translated where they are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SocketLb {
+    /// Nobody's: no program is attached to a cgroup.
+    #[default]
+    Off,
+    /// Those of processes in the agent's own network namespace, the node's.
+    Host,
+    /// Those of pods too.
+    All,
+}
+
+/// What is translated at the socket.
+#[derive(Debug, Clone, Default)]
+pub struct SocketOptions {
+    /// For whom.
+    pub mode: SocketLb,
+    /// Whether it is an error, and not only shown, if the kernel cannot.
+    pub required: bool,
+    /// The directory of the cgroup (version 2) whose processes it is for; `None`: the root of all.
+    pub cgroup: Option<PathBuf>,
+    /// Whether processes of the node may not bind to a NodePort that is in use.
+    pub protect_node_ports: bool,
+    /// Whether TCP connections of the node's processes are reset when their endpoint is gone.
+    pub terminate_tcp: bool,
+}

@@ -1,0 +1,64 @@
+//! What is translated at the socket.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use shunt_datapath::{SocketLb, SocketOptions};
+
+/// Whose connections are translated where they are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Nobody's
+    Off,
+    /// Those of processes of the node itself
+    Host,
+    /// Those of pods too, which then cost no packet anything
+    All,
+}
+
+/// What is translated where a process opens a connection, before there is a packet.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SocketLbArgs {
+    /// Whose connections are translated where they are made, at the socket: processes of the node
+    /// itself are clients in no other way [default: host, where the kernel can: Linux 5.18]
+    #[arg(long, value_name = "WHOSE", value_enum)]
+    socket_lb: Option<Mode>,
+
+    /// The directory of the cgroup (version 2) whose processes' sockets these are [default: the
+    /// root of all cgroups, as it is mounted or, if it is not, mounted at /run/shunt/cgroup]
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+
+    /// Refuse that a process of the node binds to a NodePort that is in use
+    #[arg(long)]
+    protect_node_ports: bool,
+
+    /// Reset TCP connections of the node's processes when their endpoint is gone; without this they
+    /// end when they find out. UDP sockets leave it in any case
+    #[arg(long)]
+    terminate_tcp: bool,
+}
+
+impl SocketLbArgs {
+    /// What is translated at the socket. Whoever asks for it, or for a cgroup, is told if it cannot
+    /// be had; others go on without it.
+    pub(crate) fn sockets(self) -> SocketOptions {
+        let Self {
+            socket_lb,
+            cgroup,
+            protect_node_ports,
+            terminate_tcp,
+        } = self;
+        SocketOptions {
+            mode: match socket_lb {
+                Some(Mode::Off) => SocketLb::Off,
+                Some(Mode::Host) | None => SocketLb::Host,
+                Some(Mode::All) => SocketLb::All,
+            },
+            required: socket_lb.is_some() || cgroup.is_some(),
+            cgroup,
+            protect_node_ports,
+            terminate_tcp,
+        }
+    }
+}
