@@ -23,7 +23,7 @@ use crate::{
     ack::Ack,
     namespace::Namespace,
     pin_dir::PinDir,
-    process::{command_line, contain},
+    process::{command_line, contain, run},
     socket_path::SocketPath,
     wait::wait_until,
 };
@@ -51,7 +51,8 @@ pub struct Agent {
 
 impl Agent {
     /// Starts `binary agent --events - --pin-dir pins --socket socket flags…` in the namespace and
-    /// waits until it is ready. The socket is one of its own.
+    /// waits until it is ready. The socket is one of its own. Unless a flag says otherwise, nothing is
+    /// translated at the sockets of this machine: several agents would do it at once.
     ///
     /// The agent is killed when the thread that called this ends, so call it from one that stays.
     ///
@@ -72,6 +73,7 @@ impl Agent {
             .arg("--socket")
             .arg(socket.path())
             .args(flags)
+            .args(without_sockets(binary, flags)?)
             .env("RUST_LOG", "info")
             .env("NO_COLOR", "1")
             .stdin(Stdio::piped())
@@ -243,6 +245,22 @@ impl fmt::Debug for Agent {
             .field("socket", &socket.path())
             .finish()
     }
+}
+
+/// What keeps an agent from the machine's cgroups, if it knows them and `flags` do not say what it is
+/// to do there.
+fn without_sockets<S: AsRef<OsStr>>(binary: &Path, flags: &[S]) -> Result<&'static [&'static str]> {
+    const FLAG: &str = "--socket-lb";
+    if flags.iter().any(|flag| flag.as_ref() == FLAG) {
+        return Ok(&[]);
+    }
+    // An agent of an earlier version knows none of this.
+    let help = run(&binary.to_string_lossy(), &["agent", "--help"])?;
+    Ok(if help.contains(FLAG) {
+        &[FLAG, "off"]
+    } else {
+        &[]
+    })
 }
 
 /// The program ids in a file of `/proc/PID/fdinfo`.

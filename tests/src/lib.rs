@@ -7,6 +7,7 @@
 mod ack;
 mod agent;
 mod binary;
+mod cgroup;
 mod client;
 mod continuous;
 mod delay_line;
@@ -34,6 +35,7 @@ pub use self::{
     ack::Ack,
     agent::Agent,
     binary::agent_binary,
+    cgroup::Cgroup,
     client::{Answer, Connection, Failure, Flow, Target, Transport},
     continuous::{Continuous, Sample},
     delay_line::DelayLine,

@@ -47,6 +47,15 @@ impl Connection {
         self.client
     }
 
+    /// The other end, as the client's own socket says.
+    ///
+    /// # Errors
+    ///
+    /// When the connection has ended.
+    pub fn peer(&self) -> Result<SocketAddr, Failure> {
+        Ok(self.stream.peer_addr()?)
+    }
+
     /// Sends `length` bytes and gets them back.
     ///
     /// # Errors

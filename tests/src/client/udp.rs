@@ -38,6 +38,15 @@ impl Flow {
         self.client
     }
 
+    /// The other end, as the client's own socket says.
+    ///
+    /// # Errors
+    ///
+    /// When the socket is no longer connected.
+    pub fn peer(&self) -> Result<SocketAddr, Failure> {
+        Ok(self.socket.peer_addr()?)
+    }
+
     /// Sends a datagram of `length` bytes; the server's checksum of it must be right.
     ///
     /// # Errors

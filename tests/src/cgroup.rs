@@ -1,0 +1,173 @@
+//! Cgroups that remove themselves, and processes in them.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File, OpenOptions},
+    os::{
+        fd::{AsFd as _, AsRawFd as _, BorrowedFd},
+        unix::process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::{
+        Once,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use nix::{
+    sys::statfs::{CGROUP2_SUPER_MAGIC, statfs},
+    unistd::write,
+};
+
+use crate::{
+    namespace::Namespace,
+    process::{command_line, contain},
+    wait::wait_until,
+};
+
+/// Where the root of the cgroups (version 2) is, if there are those of version 1 too or not.
+const ROOTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+
+/// What the names of all our cgroups start with.
+const PREFIX: &str = "shunt-test-";
+
+/// How long the last process of a cgroup may take to go.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A cgroup without a process, right below the root, removed when dropped.
+///
+/// It is called `shunt-test-<pid>-<number>`, so that what a killed process left can be told from
+/// what is in use.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+    processes: File,
+}
+
+impl Cgroup {
+    /// Makes one.
+    ///
+    /// # Errors
+    ///
+    /// Without root, or if no cgroup file system of version 2 is mounted where it usually is.
+    pub fn new() -> Result<Self> {
+        static REAPED: Once = Once::new();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let is_cgroup = |path: &&str| {
+            statfs(*path).is_ok_and(|there| there.filesystem_type() == CGROUP2_SUPER_MAGIC)
+        };
+        let Some(root) = ROOTS.iter().copied().find(is_cgroup) else {
+            bail!("no cgroup file system of version 2 is mounted at any of {ROOTS:?}");
+        };
+        REAPED.call_once(|| reap_leftovers(root));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = Path::new(root).join(format!("{PREFIX}{}-{number}", process::id()));
+        let failed = || format!("cannot make the cgroup {}", path.display());
+        fs::create_dir(&path).with_context(failed)?;
+        let processes = OpenOptions::new()
+            .write(true)
+            .open(path.join("cgroup.procs"))
+            .with_context(failed)?;
+        Ok(Self { path, processes })
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs a command to its end, in this cgroup and in `namespace`. Gives what it writes to its
+    /// standard output.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started or fails; the text has what it wrote to standard error.
+    pub fn run<S: AsRef<OsStr>>(
+        &self,
+        namespace: &Namespace,
+        program: &Path,
+        arguments: &[S],
+    ) -> Result<String> {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        contain(&mut command, namespace);
+        let processes = self.processes.as_fd().as_raw_fd();
+        // SAFETY: between fork and exec the closure only writes to a file, which is
+        // async-signal-safe.
+        unsafe {
+            command.pre_exec(move || join(processes));
+        }
+        let line = command_line(&command);
+        let output = command
+            .output()
+            .with_context(|| format!("cannot start `{line}`"))?;
+        if !output.status.success() {
+            let error = String::from_utf8_lossy(&output.stderr);
+            bail!("`{line}` failed ({}): {}", output.status, error.trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// What the child does between fork and exec.
+fn join(processes: i32) -> std::io::Result<()> {
+    // SAFETY: the descriptor is the cgroup's, open in the harness when it forked, and so is this
+    // process' copy of it.
+    let processes = unsafe { BorrowedFd::borrow_raw(processes) };
+    // 0 is the process that writes.
+    write(processes, b"0")?;
+    Ok(())
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // The kernel lets a process go a little after it was waited for.
+        let removed = wait_until("the cgroup is removed", SOON, || {
+            fs::remove_dir(&self.path).ok()
+        });
+        if let Err(error) = removed {
+            eprintln!("left behind: {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// Removes the cgroups of processes that are no longer there.
+fn reap_leftovers(root: &str) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(owner) = name.to_str().and_then(owner) else {
+            continue;
+        };
+        if !Path::new("/proc").join(owner.to_string()).exists() {
+            // Another process may be reaping too, so a failure means nothing.
+            drop(fs::remove_dir(entry.path()));
+        }
+    }
+}
+
+/// The process that made the cgroup, if it is one of ours.
+fn owner(name: &str) -> Option<u32> {
+    let (owner, number) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let _number: u32 = number.parse().ok()?;
+    owner.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_cgroups_have_an_owner() {
+        let cases = [
+            ("shunt-test-4711-0", Some(4711)),
+            ("shunt-test-4711", None),
+            ("system.slice", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(owner(name), expected, "{name}");
+        }
+    }
+}
