@@ -40,6 +40,7 @@ mod router;
 mod service;
 mod snat;
 mod snat_udp;
+mod sockets;
 mod time_wait;
 mod translation;
 mod tun;

@@ -10,13 +10,14 @@ use shunt_common::{
 };
 
 use crate::{
-    error::DatapathError,
+    error::{DatapathError, SocketError},
     maps::{clock::Rate, connection_table::homes_of, family::FromIp},
     object::{
         options::{DatapathOptions, PacketLog},
+        sockets::SocketLb,
         takeover::{Slots, Takeover},
     },
-    sys::raw::Raw,
+    sys::{netns_cookie::netns_cookie, raw::Raw},
 };
 
 /// The values of all constants, as the programs hold them.
@@ -31,6 +32,10 @@ pub(crate) struct Constants {
     reject_burst: u64,
     /// Not 0: packets to pods of this node go there in one hop.
     redirect: u32,
+    /// The cookie of our network namespace, whose sockets are clients.
+    host_netns: u64,
+    /// Not 0: the sockets of others are too.
+    sockets_of_pods: u32,
     seeds: Raw<Seeds>,
     timeouts: Raw<Timeouts>,
     clock_hz: u32,
@@ -55,7 +60,7 @@ impl Constants {
             snat_ports,
             packet_log,
             redirect,
-            sockets: _,
+            sockets,
             rejects,
             timeouts,
             families: _,
@@ -70,6 +75,12 @@ impl Constants {
             reject_interval: rejects.interval(),
             reject_burst: rejects.burst(),
             redirect: (*redirect).into(),
+            host_netns: match sockets.mode {
+                // Nobody looks.
+                SocketLb::Off => 0,
+                SocketLb::Host | SocketLb::All => netns_cookie().map_err(SocketError::Cookie)?,
+            },
+            sockets_of_pods: u32::from(sockets.mode == SocketLb::All),
             seeds: Raw(takeover.seeds),
             timeouts: Raw(timeouts.in_ticks(rate)),
             clock_hz: rate.hz,
@@ -92,6 +103,8 @@ impl Constants {
             reject_interval,
             reject_burst,
             redirect,
+            host_netns,
+            sockets_of_pods,
             seeds,
             timeouts,
             clock_hz,
@@ -107,6 +120,8 @@ impl Constants {
             .override_global(registry::REJECT_INTERVAL.name, reject_interval, true)
             .override_global(registry::REJECT_BURST.name, reject_burst, true)
             .override_global(registry::REDIRECT.name, redirect, true)
+            .override_global(registry::HOST_NETNS.name, host_netns, true)
+            .override_global(registry::SOCKETS_OF_PODS.name, sockets_of_pods, true)
             .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)
             .override_global(registry::CONNTRACK_TIMEOUTS.name, timeouts, true)
             .override_global(registry::CLOCK_HZ.name, clock_hz, true)

@@ -7,6 +7,7 @@ pub(crate) mod heap;
 pub(crate) mod jiffies;
 pub(crate) mod link_type;
 pub(crate) mod log_watch;
+pub(crate) mod netns_cookie;
 pub(crate) mod raw;
 pub(crate) mod shared_array;
 pub(crate) mod shared_words;
