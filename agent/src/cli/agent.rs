@@ -10,8 +10,8 @@ use shunt::{
     Inspector, Server, SocketFile, SocketSource, host_addresses, queue, raise_open_files,
 };
 use shunt_datapath::{
-    Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner, SocketLb,
-    SocketStatus, cleanup,
+    Datapath, DatapathError, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner,
+    cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,6 +31,7 @@ use crate::cli::{
         timeouts::TimeoutArgs,
     },
     log,
+    socket_lb::log_socket_lb,
 };
 
 /// Translate services in the kernel, as events describe them
@@ -140,11 +141,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let packet_log = packet_log.packet_log();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let file = events.map(|events| {
-        let failed = format!("cannot open the events in {events}");
-        FileSource::open(events).context(failed)
-    });
-    let file = file.transpose()?;
+    let file = events.map(open_events).transpose()?;
     // Before anything is touched: another agent may be at work here.
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
@@ -159,7 +156,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let defaults = DatapathOptions::default();
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
     let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
-    let mut datapath = Datapath::load(&DatapathOptions {
+    let mut datapath = set_up(&DatapathOptions {
         pod_cidrs: node.pod_cidrs,
         hairpin_v4: hairpin.v4.unwrap_or(defaults.hairpin_v4),
         hairpin_v6: hairpin.v6.unwrap_or(defaults.hairpin_v6),
@@ -176,10 +173,6 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         pin_dir: pin_dir.clone(),
     })
     .context("cannot set up the datapath")?;
-    datapath
-        .attach_sockets()
-        .context("cannot set up the datapath")?;
-    say_sockets(&datapath.sockets());
     let _packet_log = match packet_log {
         PacketLog::Off => None,
         PacketLog::Debug => Some(datapath.forward_packet_log()?),
@@ -259,44 +252,17 @@ fn warn_of_host(needs: &HostNeeds<'_>) {
     }
 }
 
-/// Logs whose connections are translated at the socket.
-fn say_sockets(sockets: &SocketStatus) {
-    let SocketStatus {
-        mode,
-        cgroup,
-        is_root,
-        hooks,
-        problem,
-    } = sockets;
-    if let Some(problem) = problem {
-        warn!(
-            "connections are not translated at the socket, so processes of this node are no clients \
-             of services: {problem}"
-        );
-    }
-    let whose = match mode {
-        SocketLb::Off => {
-            info!("processes of this node are no clients of services: --socket-lb is off");
-            return;
-        }
-        SocketLb::Host => "processes of this node",
-        SocketLb::All => "processes of this node and of its pods",
-    };
-    let (Some(cgroup), None) = (cgroup, problem) else {
-        return;
-    };
-    let cgroup = cgroup.display();
-    info!(
-        "connections of {whose} are translated at the socket, by {} of {cgroup}",
-        hooks.join(", ")
-    );
-    if !is_root {
-        warn!(
-            "{cgroup} is not the root of all cgroups: sockets of processes outside it are not \
-             translated. In a container, share the host's process ids (hostPID), or mount the host's \
-             /sys/fs/cgroup and name it with --cgroup"
-        );
-    }
+fn open_events(events: Input) -> Result<FileSource> {
+    let failed = format!("cannot open the events in {events}");
+    FileSource::open(events).context(failed)
+}
+
+/// Sets the datapath up, with the programs at the cgroup; those of interfaces come with the events.
+fn set_up(options: &DatapathOptions) -> Result<Datapath, DatapathError> {
+    let mut datapath = Datapath::load(options)?;
+    datapath.attach_sockets()?;
+    log_socket_lb(&datapath.sockets());
+    Ok(datapath)
 }
 
 /// Whether there is IPv6 here besides what every interface has of it: an address that can reach

@@ -13,6 +13,7 @@ mod lookup;
 mod output;
 mod render;
 mod services;
+mod socket_lb;
 mod status;
 mod table;
 

@@ -150,9 +150,12 @@ pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
     adopted
 }
 
+/// The index of an interface of our network namespace, and a hook of it.
+type InterfaceHook = (u32, Hook);
+
 /// The pinned links but those of cgroups, each with the interface's index and the hook if it is one
 /// of our network namespace.
-fn of_interfaces(pins: &Pins) -> Result<Vec<(PathBuf, Option<(u32, Hook)>)>, PinError> {
+fn of_interfaces(pins: &Pins) -> Result<Vec<(PathBuf, Option<InterfaceHook>)>, PinError> {
     let links = pins.links()?.into_iter();
     Ok(links
         .filter_map(|LinkPin { path, place }| match place {
