@@ -1,9 +1,9 @@
 //! Processes of the node as clients, translated where they open a socket.
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use serde_json::{Value, json};
-use shunt_tests::{Agent, Cgroup, Namespace, PinDir, Sandbox, Transport, is_root, run};
+use shunt_tests::{Agent, Cgroup, Namespace, PinDir, Sandbox, Transport, is_root, run, wait_until};
 
 use crate::{
     pinned,
@@ -13,6 +13,8 @@ use crate::{
 
 /// The hooks of a cgroup, and those of the interfaces that [`World`] has.
 const LINKS: usize = 8 + 10;
+
+const SOON: Duration = Duration::from_secs(5);
 
 /// A world, and a cgroup of its own for those of its clients that are to be translated.
 struct HostWorld {
@@ -274,7 +276,11 @@ fn processes_of_the_node_stay_clients_without_an_agent_until_a_cleanup() {
     let path = pins.path().to_str().unwrap();
     let removed = run(binary().to_str().unwrap(), &["cleanup", "--pin-dir", path]).unwrap();
     assert!(removed.contains(&format!("{LINKS} links")), "{removed}");
-    ask(&cgroup, sandbox.node(), "tcp", target).unwrap_err();
+    // The kernel detaches a link a little after its pin is removed (`bpf_link_put`).
+    wait_until("a process of the node is no client", SOON, || {
+        ask(&cgroup, sandbox.node(), "tcp", target).err()
+    })
+    .unwrap();
 }
 
 #[test]
