@@ -1,8 +1,9 @@
-//! Connection tracking: two entries a connection, each with all that its packets need.
+//! Connection tracking up to version 3 of the layouts: two entries a connection, in a hash of the
+//! kernel's. Such tables hand over to those of [`crate::connections`].
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Family, Tuple, V4, V6};
+use crate::{Family, SCTP, TCP, Tuple, V4, V6, connections::Meta};
 
 pub mod version_3;
 
@@ -52,41 +53,7 @@ impl<F: Family> ConntrackKey<F> {
             padding: 0,
         }
     }
-
-    /// The same of a packet's addresses and its ports, as the word that they are there.
-    ///
-    /// It is written word by word, as the kernel's hash reads it: a word that was just written in
-    /// parts is not there for reading before the last of them has gone to the cache.
-    #[inline]
-    pub fn of_packet(
-        source: &F::Address,
-        destination: &F::Address,
-        ports: u32,
-        protocol: u8,
-        direction: Direction,
-    ) -> Self {
-        let words = Words {
-            source: *source,
-            destination: *destination,
-            ports,
-            kind: u32::from_ne_bytes([protocol, direction as u8, 0, 0]),
-        };
-        // SAFETY: the two are equally long, as asserted below, and a key may have any bytes.
-        unsafe { core::mem::transmute_copy(&words) }
-    }
 }
-
-/// A [`ConntrackKey`] as words.
-#[repr(C)]
-struct Words<A> {
-    source: A,
-    destination: A,
-    ports: u32,
-    kind: u32,
-}
-
-const _: () = assert!(size_of::<Words<u32>>() == size_of::<ConntrackKey<V4>>());
-const _: () = assert!(size_of::<Words<[u32; 4]>>() == size_of::<ConntrackKey<V6>>());
 
 impl<F: Family> ConntrackEntry<F> {
     /// Any packet at all.
@@ -98,33 +65,30 @@ impl<F: Family> ConntrackEntry<F> {
     /// The client keeps its address and port: packets change at the other end alone.
     pub const KEEPS_CLIENT: u16 = 8;
 
-    /// Whether a connection is over of which the two directions have seen this much: both sides
-    /// have ended, or one has reset.
-    #[inline]
-    pub const fn is_over(original: u16, reply: u16) -> bool {
-        (original | reply) & Self::RST != 0 || original & reply & Self::FIN != 0
+    /// What the halves of a connection in a table of ours have seen, as bits of [`Meta`], whose two
+    /// directions have seen this much: first the client's half. This version kept no more of a
+    /// handshake than that the backend has spoken: then the connection is taken for established.
+    ///
+    /// Without branches: the verifier would follow each of them through all that comes after.
+    #[inline(always)]
+    pub const fn halves(protocol: u8, original: u16, reply: u16) -> (u16, u16) {
+        let is_opened = matches!(protocol, TCP | SCTP) as u16;
+        let has_replied = (reply & Self::PACKET) / Self::PACKET;
+        let both = (is_opened * Meta::OPENED) | (has_replied * Meta::ASSURED);
+        let answered = has_replied * (Meta::REPLIED | (is_opened * Meta::SYN_ACK));
+        (
+            both | Self::ends(original, reply),
+            both | answered | Self::ends(reply, original),
+        )
     }
 
-    /// Whether the two are of one connection: the same translation, to the same backend.
-    #[inline]
-    pub fn is_of(&self, other: &Self) -> bool {
-        self.translated == other.translated
-            && self.backend == other.backend
-            && self.generation == other.generation
-    }
-
-    /// Takes over what `other`, of the same connection, has seen besides; gives whether that was
-    /// anything.
-    #[inline]
-    pub const fn absorb(&mut self, other: &Self) -> bool {
-        let seen = self.seen | other.seen;
-        // The clock begins anew at its end.
-        let is_later = other.last_seen.wrapping_sub(self.last_seen) as i32 > 0;
-        let is_more = seen != self.seen || is_later;
-        self.seen = seen;
-        if is_later {
-            self.last_seen = other.last_seen;
-        }
-        is_more
+    /// What a half has seen of its side's end, and of the other's.
+    #[inline(always)]
+    const fn ends(own: u16, other: u16) -> u16 {
+        let fin = (own & Self::FIN) / Self::FIN * Meta::FIN;
+        let reset = (own & Self::RST) / Self::RST * Meta::RESET;
+        let peer_fin = (other & Self::FIN) / Self::FIN * Meta::PEER_FIN;
+        let peer_reset = (other & Self::RST) / Self::RST * Meta::PEER_RESET;
+        fin | reset | peer_fin | peer_reset
     }
 }

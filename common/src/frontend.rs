@@ -54,7 +54,8 @@ impl<F: Family> FrontendKey<F> {
     }
 }
 
-/// A [`FrontendKey`] as words, for the reason that [`crate::ConntrackKey::of_packet`] gives.
+/// A [`FrontendKey`] as words. It is written word by word, as the kernel's hash reads it: a word that
+/// was just written in parts is not there for reading before the last of them has gone to the cache.
 #[repr(C)]
 struct Words<A> {
     address: A,

@@ -11,7 +11,7 @@
 
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use shunt_common::{
-    ConntrackKey, Direction, SCTP, TCP, V4, V6,
+    ConntrackKey, Direction, V4, V6,
     connections::{Connection, Facts, Key, Link, Memory as _, Meta, Role, Slot as _, Times, place},
     registry::handover::Phase,
     version_3::ConntrackEntry,
@@ -30,6 +30,13 @@ use crate::{
 const NONE: u32 = Phase::None as u32;
 const SWAPPING: u32 = Phase::Swapping as u32;
 
+/// Our table is right.
+const NOTHING: u32 = 0;
+/// Our table has the carrier's connection, which may have seen more.
+const OPENED: u32 = 1;
+/// Our table does not have the carrier's connection.
+const UNOPENED: u32 = 2;
+
 /// A family with its subprograms. They are called one after the other, not one by the other: the
 /// stack has no room for that.
 pub(crate) trait Handover: Tables {
@@ -37,8 +44,8 @@ pub(crate) trait Handover: Tables {
     fn recall(key: &Key<Self>) -> u32;
     /// [`absorb_here`].
     fn absorb();
-    /// [`enter_here`].
-    fn enter_before(connection: &Connection<Self>) -> u32;
+    /// [`into_hash`].
+    fn enter_into_hash(connection: &Connection<Self>) -> u32;
     /// [`withdraw_here`].
     fn withdraw(index: u32, meta: u64);
 }
@@ -55,10 +62,14 @@ pub(crate) fn follow<F: Handover>(packet: &Packet<F>, wanted: Wanted) {
     let key = &mut carrier.sought;
     *key = Key::new(&packet.tuple, packet.protocol, Role::Forward);
     wanted.change(key);
+    let recalled = F::recall(key);
+    if recalled == NOTHING {
+        return;
+    }
     // Our table has as much room as the other one. If it is full all the same, the packet's
     // connection is unknown, as one for which there was no room.
-    if F::recall(key) != 0
-        && F::Memory::open(&F::connections(), &carrier.snapshot.connection, now()) == 0
+    if recalled == OPENED
+        || F::Memory::open(&F::connections(), &carrier.snapshot.connection, now()) == 0
     {
         F::absorb();
     }
@@ -84,7 +95,15 @@ pub(crate) fn has_before<F: Handover>(reply: &Key<F>) -> bool {
 /// Enters a connection into the other table; gives whether nobody has its reply's tuple there.
 #[inline(always)]
 pub(crate) fn enter_before<F: Handover>(connection: &Connection<F>) -> bool {
-    !is_any() || F::enter_before(connection) != 0
+    if !is_going_on() {
+        return true;
+    }
+    // By the caller itself, not by a subprogram between them: the stack has no room for one more.
+    if is_of_hashes() {
+        F::enter_into_hash(connection) != 0
+    } else {
+        F::Resized::open(&F::resized(), connection, now()) == 0
+    }
 }
 
 /// Removes the connection of this half from the other table.
@@ -102,20 +121,19 @@ fn carrier<F: Tables>() -> Option<&'static mut Carrier<F>> {
 }
 
 /// Compares what our table has of this key with what the other one has, where that one decides, and
-/// takes from ours what is not right. Gives whether the carrier has a connection that is to be
-/// opened.
+/// takes from ours what is not right. Gives what is left to be done.
 #[inline(always)]
-fn recall_here<F: Handover>(key: &Key<F>) -> bool {
+fn recall_here<F: Handover>(key: &Key<F>) -> u32 {
     let phase = phase();
     if phase == NONE {
-        return false;
+        return NOTHING;
     }
     let ours = F::connections();
     if phase != SWAPPING && ours.find_half(key).is_some() {
-        return false;
+        return NOTHING;
     }
     let Some(carrier) = carrier::<F>() else {
-        return false;
+        return NOTHING;
     };
     let is_known = if is_of_hashes() {
         recall_from_hash(key, carrier)
@@ -129,13 +147,12 @@ fn recall_here<F: Handover>(key: &Key<F>) -> bool {
             && connection.forward.is_at(pair.forward.slot)
             && connection.reply.is_at(pair.reply.slot)
         {
-            F::absorb();
-            return false;
+            return OPENED;
         }
         F::Memory::forget(&ours, half.index, half.meta.0);
     }
     if !is_known {
-        return false;
+        return NOTHING;
     }
     let other = match key.role() {
         Role::Forward => &connection.reply,
@@ -144,7 +161,7 @@ fn recall_here<F: Handover>(key: &Key<F>) -> bool {
     if let Some(half) = ours.find_half(other) {
         F::Memory::forget(&ours, half.index, half.meta.0);
     }
-    true
+    UNOPENED
 }
 
 /// Has our connection learn what the carrier's has seen.
@@ -217,58 +234,25 @@ fn recall_from_hash<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> bool {
         Some(reply) if reply.translated.reversed() == original.tuple => reply.seen,
         _ => 0,
     };
-    let is_opened = matches!(protocol, TCP | SCTP);
-    let mut both = if is_opened { Meta::OPENED } else { 0 };
-    let mut answered = 0;
-    if seen & ConntrackEntry::<F>::PACKET != 0 {
-        both |= Meta::ASSURED;
-        answered = Meta::REPLIED;
-    }
-    if seen & ConntrackEntry::<F>::PACKET != 0 && is_opened {
-        answered |= Meta::SYN_ACK;
-    }
+    (snapshot.forward.bits, snapshot.reply.bits) =
+        ConntrackEntry::<F>::halves(protocol, entry.seen, seen);
     let connection = &mut snapshot.connection;
     connection.forward = Key::new(&original.tuple, protocol, Role::Forward);
     connection.reply = Key::new(&replies, protocol, Role::Reply);
     connection.backend = entry.backend;
     connection.service = 0;
     connection.generation = entry.generation;
-    connection.seen = both;
-    snapshot.forward.bits = both | ends::<F>(entry.seen, seen);
-    snapshot.reply.bits = both | answered | ends::<F>(seen, entry.seen);
+    connection.seen = snapshot.forward.bits & (Meta::OPENED | Meta::ASSURED);
     snapshot.forward.last = now();
     snapshot.reply.last = snapshot.forward.last;
+    let is_opened = connection.seen & Meta::OPENED != 0;
     snapshot.mark = if is_opened { 0 } else { snapshot.forward.last };
     true
 }
 
-/// What a half has seen of its side's end, and of the other's.
+/// Enters a connection's two entries into a hash; gives 0 if that cannot be.
 #[inline(always)]
-const fn ends<F: Tables>(own: u16, other: u16) -> u16 {
-    let mut bits = 0;
-    if own & ConntrackEntry::<F>::FIN != 0 {
-        bits |= Meta::FIN;
-    }
-    if own & ConntrackEntry::<F>::RST != 0 {
-        bits |= Meta::RESET;
-    }
-    if other & ConntrackEntry::<F>::FIN != 0 {
-        bits |= Meta::PEER_FIN;
-    }
-    if other & ConntrackEntry::<F>::RST != 0 {
-        bits |= Meta::PEER_RESET;
-    }
-    bits
-}
-
-#[inline(always)]
-fn enter_here<F: Tables>(connection: &Connection<F>) -> u32 {
-    if phase() == NONE {
-        return 1;
-    }
-    if !is_of_hashes() {
-        return (F::Resized::open(&F::resized(), connection, now()) == 0).into();
-    }
+fn into_hash<F: Tables>(connection: &Connection<F>) -> u32 {
     let Some(carrier) = carrier::<F>() else {
         return 0;
     };
@@ -357,7 +341,7 @@ macro_rules! handover {
             }
 
             #[inline(always)]
-            fn enter_before(connection: &Connection<Self>) -> u32 {
+            fn enter_into_hash(connection: &Connection<Self>) -> u32 {
                 $enter(connection)
             }
 
@@ -372,8 +356,8 @@ macro_rules! handover {
         extern "C" fn $recall(key: *const Key<$family>) -> u32 {
             // SAFETY: null, or the reference that the only caller has.
             match unsafe { key.as_ref() } {
-                Some(key) => recall_here(key).into(),
-                None => 0,
+                Some(key) => recall_here(key),
+                None => NOTHING,
             }
         }
 
@@ -389,7 +373,7 @@ macro_rules! handover {
         extern "C" fn $enter(connection: *const Connection<$family>) -> u32 {
             // SAFETY: null, or the reference that the only caller has.
             match unsafe { connection.as_ref() } {
-                Some(connection) => enter_here(connection),
+                Some(connection) => into_hash(connection),
                 None => 0,
             }
         }
@@ -403,5 +387,5 @@ macro_rules! handover {
     };
 }
 
-handover!(V4: recall_v4, absorb_v4, enter_before_v4, withdraw_v4);
-handover!(V6: recall_v6, absorb_v6, enter_before_v6, withdraw_v6);
+handover!(V4: recall_v4, absorb_v4, enter_into_hash_v4, withdraw_v4);
+handover!(V6: recall_v6, absorb_v6, enter_into_hash_v6, withdraw_v6);

@@ -28,6 +28,30 @@ fn size(packet_log: PacketLog, program: &'static str) -> u32 {
     info.size_translated().unwrap()
 }
 
+/// How many instructions the verifier may look at, of the million that it does: kernels differ in
+/// which ways it takes for the same.
+const VERIFIED: u32 = 800_000;
+
+#[test]
+fn the_verifier_has_room_left() {
+    needs_root!();
+    let options = DatapathOptions {
+        pod_cidrs: ["10.1.1.0/24", "fd00:10:1:1::/64"]
+            .map(|cidr| cidr.parse().unwrap())
+            .into(),
+        redirect: true,
+        sizes: SMALL,
+        ..DatapathOptions::default()
+    };
+    let mut datapath = Datapath::load(&options).unwrap();
+    for program in [Datapath::INGRESS, Datapath::EGRESS] {
+        let info = datapath.program(program).unwrap().info().unwrap();
+        let verified = info.verified_instruction_count().unwrap();
+        println!("{program}: {verified} instructions");
+        assert!(verified < VERIFIED, "{program}: {verified} instructions");
+    }
+}
+
 #[test]
 fn debug_messages_are_not_in_the_program_when_off() {
     needs_root!();

@@ -61,50 +61,37 @@ impl<F: FromIp + Wide> Hash<F> {
     }
 }
 
-/// What a connection of version 3 is in a table of ours. That version kept no more of a handshake
-/// than that the backend has spoken: then the connection is taken for established.
+/// What a connection of version 3 is in a table of ours.
 fn converted<F: Wide>(
     key: &ConntrackKey<F>,
     entry: &ConntrackEntry<F>,
     reply: Option<&ConntrackEntry<F>>,
     dates: Dates,
 ) -> Snapshot<F> {
-    let is_opened = matches!(key.protocol, TCP | SCTP);
-    let reply_bits = reply.map_or(0, |reply| reply.seen);
-    let has_replied = reply_bits & ConntrackEntry::<F>::PACKET != 0;
-    let both =
-        if is_opened { Meta::OPENED } else { 0 } | if has_replied { Meta::ASSURED } else { 0 };
-    let answered = match (has_replied, is_opened) {
-        (false, _) => 0,
-        (true, false) => Meta::REPLIED,
-        (true, true) => Meta::REPLIED | Meta::SYN_ACK,
-    };
-    let ends = |own: u16, other: u16| {
-        let bit = |seen: u16, flag: u16, bit: u16| if seen & flag == 0 { 0 } else { bit };
-        bit(own, ConntrackEntry::<F>::FIN, Meta::FIN)
-            | bit(own, ConntrackEntry::<F>::RST, Meta::RESET)
-            | bit(other, ConntrackEntry::<F>::FIN, Meta::PEER_FIN)
-            | bit(other, ConntrackEntry::<F>::RST, Meta::PEER_RESET)
-    };
+    let seen_of_reply = reply.map_or(0, |reply| reply.seen);
+    let (forward, answered) = ConntrackEntry::<F>::halves(key.protocol, entry.seen, seen_of_reply);
     let last = dates.tick(entry.last_seen);
     Snapshot {
         connection: Connection {
-            seen: both & Meta::OPENED,
+            seen: forward & Meta::OPENED,
             generation: entry.generation,
             backend: entry.backend,
             ..Connection::new(&key.tuple, &entry.translated, key.protocol)
         },
         forward: Seen {
-            bits: both | ends(entry.seen, reply_bits),
+            bits: forward,
             last,
         },
         reply: Seen {
-            bits: both | answered | ends(reply_bits, entry.seen),
+            bits: answered,
             last: reply.map_or(last, |reply| dates.tick(reply.last_seen)),
         },
         // TCP: what a SYN-ACK to come will be acknowledged by is not known yet. UDP: the first
         // packet came no later than the last.
-        mark: if is_opened { 0 } else { last },
+        mark: match key.protocol {
+            TCP | SCTP => 0,
+            _ => last,
+        },
     }
 }
 

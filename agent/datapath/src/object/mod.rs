@@ -10,5 +10,7 @@ pub(crate) mod programs;
 pub(crate) mod reject_limit;
 pub(crate) mod requirements;
 pub(crate) mod sockets;
+#[cfg(test)]
+mod stack;
 pub(crate) mod takeover;
 pub(crate) mod timeouts;
