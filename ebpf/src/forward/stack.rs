@@ -48,7 +48,6 @@ pub(crate) fn is_halfway(context: &impl Access) -> bool {
 }
 
 /// Whether the stack has let the packet's connection through before, while it was remembered.
-#[inline(never)]
 pub(crate) fn has_let_through<F: Tables>(packet: &Packet<F>, translated: &Tuple<F>) -> bool {
     entry(number(&packet.tuple.source, translated, packet)).is_some_and(|entry: &mut Halfway<F>| {
         entry.has_left != 0
@@ -60,7 +59,6 @@ pub(crate) fn has_let_through<F: Tables>(packet: &Packet<F>, translated: &Tuple<
 
 /// Has the rest of the packet's translation to `translated` done where it leaves, and makes
 /// `translated` what it is to have in the stack.
-#[inline(never)]
 pub(crate) fn hand_over<F: Tables>(
     context: &impl Access,
     packet: &Packet<F>,

@@ -106,7 +106,6 @@ pub(crate) fn find<F: Routed>(
 
 /// Whether the packet leaves the stack where its translation is completed. That a packet is too
 /// long the kernel says before it says where it would go.
-#[inline(never)]
 fn leads_behind<F: Routed>(
     context: &impl Access,
     packet: &Packet<F>,
