@@ -85,6 +85,7 @@ impl Attachments {
     /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
     /// one step. Nothing is detached before [`Self::reconcile`] is told to.
     pub(crate) fn adopt(object: &mut Loaded) -> Self {
+        Expedited::end_left_over();
         Self {
             interfaces: BTreeMap::new(),
             adopted: adopt(object),

@@ -13,6 +13,11 @@ use tracing::debug;
 /// Whether the kernel expedites grace periods (`Documentation/RCU`): a setting of the whole host.
 const SETTING: &str = "/sys/kernel/rcu_expedited";
 
+/// What is written there: any number but 0 expedites (`rcu_gp_is_expedited` of
+/// `kernel/rcu/update.c`), and nobody else writes this one. So what an agent that was killed has left
+/// behind is told from what an administrator wants.
+const OURS: &str = "21320";
+
 /// As long as it lives, grace periods are expedited, if the host lets us.
 #[derive(Debug)]
 pub(crate) struct Expedited {
@@ -25,9 +30,14 @@ impl Expedited {
         Self::with(Path::new(SETTING))
     }
 
+    /// Ends what an agent that was killed has begun.
+    pub(crate) fn end_left_over() {
+        end_left_over(Path::new(SETTING));
+    }
+
     fn with(path: &'static Path) -> Self {
-        let is_off = fs::read_to_string(path).is_ok_and(|text| text.trim() == "0");
-        let setting = is_off.then_some(path).filter(|path| write(path, "1"));
+        let is_free = fs::read_to_string(path).is_ok_and(|text| matches!(text.trim(), "0" | OURS));
+        let setting = is_free.then_some(path).filter(|path| write(path, OURS));
         Self { setting }
     }
 }
@@ -37,6 +47,12 @@ impl Drop for Expedited {
         if let Some(path) = self.setting {
             write(path, "0");
         }
+    }
+}
+
+fn end_left_over(path: &Path) {
+    if fs::read_to_string(path).is_ok_and(|text| text.trim() == OURS) {
+        write(path, "0");
     }
 }
 
@@ -60,7 +76,7 @@ mod tests {
     fn the_setting_is_as_it_was_afterwards() {
         let path = env::temp_dir().join(format!("shunt-expedited-{}", process::id()));
         let leaked: &'static Path = Box::leak(path.clone().into_boxed_path());
-        for (before, during) in [("0\n", "1"), ("1\n", "1\n"), ("2\n", "2\n")] {
+        for (before, during) in [("0\n", OURS), ("1\n", "1\n"), ("2\n", "2\n")] {
             fs::write(&path, before).unwrap();
             let expedited = Expedited::with(leaked);
             assert_eq!(fs::read_to_string(&path).unwrap(), during);
@@ -71,5 +87,21 @@ mod tests {
         // Where there is none, nothing is made.
         drop(Expedited::with(leaked));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_start_ends_what_a_killed_agent_began() {
+        let path = env::temp_dir().join(format!("shunt-left-over-{}", process::id()));
+        let leaked: &'static Path = Box::leak(path.clone().into_boxed_path());
+        for (before, after) in [("0\n", "0\n"), ("1\n", "1\n"), (OURS, "0")] {
+            fs::write(&path, before).unwrap();
+            end_left_over(&path);
+            assert_eq!(fs::read_to_string(&path).unwrap(), after);
+        }
+        // Nor does it stay if another one begins meanwhile.
+        fs::write(&path, OURS).unwrap();
+        drop(Expedited::with(leaked));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "0");
+        fs::remove_file(&path).unwrap();
     }
 }
