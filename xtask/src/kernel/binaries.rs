@@ -8,17 +8,21 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::END_TO_END;
+use super::{END_TO_END, MODEL};
 use crate::{process, workspace};
 
 /// How many cases a property is tried on there. Whether it holds is tested here, with more of
 /// them; an emulated machine would take too long for that.
 const PROPERTY_CASES: u32 = 16;
 
+/// How many packets the model test compares there.
+const MODEL_PACKETS: u32 = 20_000;
+
 /// Paths of the binaries.
 pub(super) struct Binaries {
     agent: PathBuf,
     packets: PathBuf,
+    model: PathBuf,
     end_to_end: PathBuf,
 }
 
@@ -27,7 +31,7 @@ impl Binaries {
     pub(super) fn build() -> Result<Self> {
         let root = workspace::root()?;
         process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
-        let tests = ["packets", "end_to_end"];
+        let tests = ["packets", "model", "end_to_end"];
         let messages = process::output(
             workspace::cargo(&root)
                 .args(["test", "--no-run"])
@@ -42,7 +46,8 @@ impl Binaries {
         Ok(Self {
             agent: workspace::output("debug")?.join("shunt"),
             packets: find(tests[0])?,
-            end_to_end: find(tests[1])?,
+            model: find(tests[1])?,
+            end_to_end: find(tests[2])?,
         })
     }
 
@@ -57,11 +62,13 @@ impl Binaries {
         let Self {
             agent,
             packets,
+            model,
             end_to_end,
         } = self;
         Ok(Self {
             agent: copy(agent, "shunt")?,
             packets: copy(packets, "packets")?,
+            model: copy(model, "model")?,
             end_to_end: copy(end_to_end, "end_to_end")?,
         })
     }
@@ -71,6 +78,7 @@ impl Binaries {
         let Self {
             agent,
             packets,
+            model,
             end_to_end,
         } = self;
         let chosen = |usual: &[&str]| {
@@ -83,12 +91,17 @@ impl Binaries {
         };
         let mut job = format!(
             "export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n\
-             export RUST_BACKTRACE=0 SHUNT_BIN={} PROPTEST_CASES={PROPERTY_CASES}\n\
+             export RUST_BACKTRACE=0 SHUNT_BIN={} PROPTEST_CASES={PROPERTY_CASES} \
+             SHUNT_MODEL_PACKETS={MODEL_PACKETS}\n\
              cd {}\nstatus=0\n",
             agent.display(),
             root.join("tests").display(),
         );
-        for (binary, filters) in [(packets, chosen(&[])), (end_to_end, chosen(&END_TO_END))] {
+        for (binary, filters) in [
+            (model, chosen(&MODEL)),
+            (packets, chosen(&[])),
+            (end_to_end, chosen(&END_TO_END)),
+        ] {
             let binary = binary.display();
             job.push_str(&format!(
                 "{binary} --color=never --test-threads=1 {filters} || status=$?\n"

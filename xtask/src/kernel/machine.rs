@@ -19,7 +19,8 @@ use super::packages::{Kernel, Qemu};
 const TAIL: usize = 40;
 
 /// How long a machine with KVM may take to its first word, which comes after some seconds. Where
-/// the processor has no VMX or SVM behind `/dev/kvm`, a machine starts and does nothing for ever.
+/// the processor has no VMX or SVM behind `/dev/kvm`, a machine starts and does nothing for ever, or
+/// qemu fails over a register of the processor's that it cannot set.
 const FIRST_WORD: Duration = Duration::from_secs(30);
 
 /// Who carries out the machine's instructions.
@@ -68,10 +69,9 @@ impl Machine<'_> {
         if has_kvm() {
             match self.run_with(Accelerator::Kvm, limit, &mut read)? {
                 End::Done => return Ok(Accelerator::Kvm),
-                End::Silent => eprintln!(
-                    "/dev/kvm is there and does not work: no sign of life within {} s; emulating",
-                    FIRST_WORD.as_secs()
-                ),
+                End::Silent => {
+                    eprintln!("/dev/kvm is there and does not work: no sign of life; emulating");
+                }
             }
         }
         match self.run_with(Accelerator::Emulation, limit, &mut read)? {
@@ -190,6 +190,10 @@ fn follow(
                 has_spoken = true;
                 ended |= line.starts_with("job exit ");
                 read(&line);
+            }
+            Err(RecvTimeoutError::Disconnected) if waits_for_first => {
+                child.wait()?;
+                return Ok(End::Silent);
             }
             Err(RecvTimeoutError::Disconnected) => return finish(child, ended),
             Err(RecvTimeoutError::Timeout) => {

@@ -22,6 +22,9 @@ use machine::Machine;
 use packages::Store;
 use report::Report;
 
+/// The model test: each kind of packet through the real programs, which are loaded once for all.
+const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
+
 /// The packet tests, all of them: the real programs, run by the kernel on single packets.
 /// Of the end-to-end tests those that say something of a kernel: traffic through every kind of
 /// frontend, agents that are killed and take over, interfaces that come and go, cleanup. Not those
