@@ -2,13 +2,15 @@
 //! the real agent as a process.
 //!
 //! Everything here talks to the agent as a user does, through its command line, its standard input
-//! and its log; nothing of its code is used, but the layout of its tables by [`passing`]. Making namespaces needs root and iproute2's `ip`.
+//! and its log; nothing of its code is used, but the layout of its tables by [`passing`] and
+//! [`ConnectionSlots`]. Making namespaces needs root and iproute2's `ip`.
 
 mod ack;
 mod agent;
 mod binary;
 mod cgroup;
 mod client;
+mod connection_slots;
 mod continuous;
 mod delay_line;
 mod far_world;
@@ -37,6 +39,7 @@ pub use self::{
     binary::agent_binary,
     cgroup::Cgroup,
     client::{Answer, Connection, Failure, Flow, Target, Transport},
+    connection_slots::ConnectionSlots,
     continuous::{Continuous, Sample},
     delay_line::DelayLine,
     far_world::{FarWorld, nobody},

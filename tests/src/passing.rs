@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd as _, AsRawFd as _},
+    os::fd::AsFd as _,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -12,15 +12,14 @@ use aya::{
     Ebpf,
     maps::{HashMap, Map, MapData},
 };
-use memmap2::MmapOptions;
 use nix::libc;
 use shunt_common::{
     SCTP, TCP, V4, V6,
-    connections::{Facts, Meta, Role, Times, Wide, place},
+    connections::{Facts, Meta, Role, Slot as _, Times, Wide, place},
     registry::{self, FamilyMaps},
 };
 
-use crate::pin_dir::PinDir;
+use crate::{connection_slots::ConnectionSlots, pin_dir::PinDir};
 
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -120,27 +119,8 @@ impl Clock {
 
 /// Makes the connections older.
 fn age_connections<F: Wide>(map: &MapData, clock: &Clock) -> Result<()> {
-    let info = map.info()?;
-    ensure!(
-        info.value_size() as usize == F::SLOT_WORDS * size_of::<u64>(),
-        "slots of another size"
-    );
-    let words = info.max_entries() as usize * F::SLOT_WORDS;
-    let memory = MmapOptions::new()
-        .len(words * size_of::<u64>())
-        .map_raw(map.fd().as_fd().as_raw_fd())?;
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "a mapping begins at a page, and slots are words"
-    )]
-    let words_begin = memory.as_mut_ptr().cast::<u64>();
-    let word = |index: usize| {
-        assert!(index < words);
-        // SAFETY: within the mapping, aligned, and accessed atomically by everybody.
-        unsafe { AtomicU64::from_ptr(words_begin.add(index)) }
-    };
-    for slot in (0..words).step_by(F::SLOT_WORDS) {
-        let meta = Meta(word(slot + place::META).load(Ordering::Acquire));
+    for slot in ConnectionSlots::<F>::map(map)?.all() {
+        let meta = Meta(slot.load(place::META));
         if !meta.is_live() {
             continue;
         }
@@ -148,14 +128,14 @@ fn age_connections<F: Wide>(map: &MapData, clock: &Clock) -> Result<()> {
             let times = Times(times);
             times.at(clock.older(times.last_seen())).0
         };
-        change(word(slot + place::TIMES), older);
+        change(slot.word(place::TIMES), older);
         // What a flow is as old as.
         if meta.role() == Role::Reply && !matches!(meta.protocol(), TCP | SCTP) {
             let older = |facts: u64| {
                 let facts = Facts(facts);
                 facts.with_mark(clock.older(facts.mark())).0
             };
-            change(word(slot + place::FACTS), older);
+            change(slot.word(place::FACTS), older);
         }
     }
     Ok(())

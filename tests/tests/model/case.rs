@@ -9,12 +9,14 @@ use std::{
 
 use super::{
     addresses::{NODE, OTHER_NODE},
-    cluster::Event,
+    cluster::{Event, Protocol},
     describe::{describe, hexadecimal},
-    kernel::{Kernel, LONG},
+    flow::{Ends, Side},
+    kernel::{Kernel, LONG, Size},
     model::{Chosen, ForbiddenChoice, Hook, Model, Observed, Verdict},
     mutation::mutate,
-    operations::Operation,
+    operations::{Crowd, Operation, Progress, Way},
+    packet::Shape,
     resolve::{Opened, ends, event},
     wire::{Form, Packet},
 };
@@ -53,6 +55,8 @@ pub(crate) struct Compared {
     pub counters: BTreeMap<&'static str, u64>,
     /// How many of each family, protocol and form went on as something else.
     pub translated: BTreeMap<String, u64>,
+    /// How many connections found no room although there was some in the table.
+    pub refused_early: u64,
 }
 
 /// Model and kernel differ.
@@ -70,7 +74,9 @@ impl AddAssign for Compared {
             packets,
             counters,
             translated,
+            refused_early,
         } = other;
+        self.refused_early += refused_early;
         for (kind, count) in translated {
             *self.translated.entry(kind).or_default() += count;
         }
@@ -96,7 +102,10 @@ pub(crate) struct Case<'a> {
 impl<'a> Case<'a> {
     /// Begins with two nodes and nothing else.
     pub(crate) fn new(kernel: &'a mut Kernel) -> Self {
-        let mut model = Model::default();
+        let mut model = match kernel.size() {
+            Size::Roomy => Model::default(),
+            Size::Small => Model::with_capacity(Size::Small.entries() as usize / 2),
+        };
         let empty = Event::Resync([NODE.both(), OTHER_NODE.both()].concat(), Vec::new());
         model.apply(&empty);
         kernel.clear(&empty.line());
@@ -141,6 +150,7 @@ impl<'a> Case<'a> {
                 packets: self.packets,
                 counters: self.model.counters().clone(),
                 translated: self.translated,
+                refused_early: self.model.refused_early,
             }),
             Err(difference) => Err(Difference {
                 packets: self.packets,
@@ -169,6 +179,7 @@ impl<'a> Case<'a> {
                     self.send(hook, frame)
                 })
             }
+            Operation::Crowd(crowd) => self.crowd(crowd),
             Operation::Bytes(hook, bytes) => {
                 let mut frame = bytes.clone();
                 mutate(&mut frame, &[]);
@@ -199,6 +210,54 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Opens many connections at once.
+    fn crowd(&mut self, crowd: &Crowd) -> Result<(), String> {
+        let (frontend, client) = (crowd.frontend, crowd.client);
+        let way = Way::ToFrontend { frontend, client };
+        let (_, first) = ends(&self.model.cluster, &self.opened, &way, Protocol::UDP);
+        let all: Vec<Ends> = (0..crowd.count)
+            .map(|number| {
+                let mut one = first;
+                one.source.port = crowd.port.wrapping_add(number).max(1);
+                one
+            })
+            .collect();
+        let shapes = Shape::opening(first.protocol);
+        let steps = match crowd.progress {
+            Progress::Begun => 1,
+            Progress::Answered => 2,
+            Progress::Assured => shapes.len(),
+        };
+        for (step, (side, shape)) in shapes.iter().take(steps).enumerate() {
+            // From now on packets make flows ones that last.
+            if step == 2 && first.protocol == Protocol::UDP {
+                self.pass(3);
+            }
+            for request in &all {
+                self.note_time();
+                match side {
+                    Side::Client => self.send(Hook::Ingress, shape.frame(*request))?,
+                    Side::Backend => self.reply(shape, *request)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a reply of the flow with these requests, if there is one.
+    fn reply(&mut self, shape: &Shape, request: Ends) -> Result<(), String> {
+        let Some(flow) = self.model.flows.with_request(request) else {
+            return Ok(());
+        };
+        let hook = if flow.keeps_address() {
+            Hook::Egress
+        } else {
+            Hook::Ingress
+        };
+        let reply = flow.reply_ends();
+        self.send(hook, shape.frame(reply))
+    }
+
     fn tell(&mut self, event: &Event) -> Result<(), String> {
         let line = event.line();
         let (expected, applied) = (self.model.apply(event), self.kernel.apply(&line));
@@ -213,25 +272,34 @@ impl<'a> Case<'a> {
         let verdict = self.kernel.run(hook, &frame);
         self.packets += 1;
         let observed = verdict.as_ref().ok().map(|verdict| {
-            let count = || self.kernel.counters().get("drop_rewrite").copied();
+            let counters = if *verdict == Verdict::Drop {
+                self.kernel.counters()
+            } else {
+                BTreeMap::new()
+            };
+            let count = |counter| counters.get(counter).copied().unwrap_or_default();
             Observed {
                 verdict,
                 chosen: chosen(verdict),
-                not_rewritten: if *verdict == Verdict::Drop {
-                    count()
-                } else {
-                    None
-                }
-                .unwrap_or(0),
+                not_rewritten: count("drop_rewrite"),
+                no_room: count("drop_conntrack_full"),
             }
         });
         let expected = self.model.handle(hook, &frame, observed);
-        if self.model.take_lost() {
+        let lost = self.model.take_lost();
+        let table = match self.kernel.size() {
+            Size::Small => self
+                .kernel
+                .contents()
+                .and_then(|contents| self.model.reconcile(&contents, lost)),
+            Size::Roomy => Ok(()),
+        };
+        if lost {
             self.pass(LONG);
         }
         if let Ok(packet) = Packet::read(&frame) {
             if hook == Hook::Ingress
-                && let Some(flow) = self.model.flows.of_request(&packet)
+                && let Some(flow) = self.model.flows.with_request(packet.ends)
             {
                 self.opened.note(flow);
             }
@@ -257,7 +325,7 @@ impl<'a> Case<'a> {
             }),
         };
         self.steps.push(Step::Packet(hook, frame, verdict));
-        result
+        result.and(table)
     }
 
     fn compare_counters(&self) -> Result<(), String> {

@@ -2,26 +2,48 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::{Ipv4Addr, Ipv6Addr},
     num::NonZeroU32,
 };
 
 use aya::{TestRun as _, TestRunOptions, maps::Array};
 use shunt::{Agent, ApplyError};
+use shunt_common::{V4, V6, registry::FamilyMaps};
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, TableSizes};
 use shunt_model::{self, RenderError, RenderOptions, Renderer};
-use shunt_tests::passing;
+use shunt_tests::{ConnectionSlots, passing};
 
 use super::{
     addresses,
+    contents::Contents,
     model::{Hook, Verdict},
 };
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// More than a case opens.
+    Roomy,
+    /// Fewer: some give way to others, and some find no room.
+    Small,
+}
+
+impl Size {
+    /// How many halves have room in a family's table.
+    pub(crate) const fn entries(self) -> u32 {
+        match self {
+            Self::Roomy => 65_536,
+            Self::Small => 64,
+        }
+    }
+}
 
 /// What every event of a case fits into.
 const SIZES: TableSizes = TableSizes {
     frontends: 1024,
     slots: 8192,
     backends: 2048,
-    conntrack: 65_536,
+    conntrack: Size::Roomy.entries(),
     affinity: 1024,
     source_ranges: 1024,
     // More than cases make while one is remembered.
@@ -34,13 +56,15 @@ pub(crate) const LONG: u32 = 1_000_000;
 /// An agent and its programs.
 pub(crate) struct Kernel {
     agent: Agent,
+    size: Size,
+    tables: (ConnectionSlots<V4>, ConnectionSlots<V6>),
     /// What the counters said when the node was last [cleared](Self::clear).
     before: BTreeMap<&'static str, u64>,
 }
 
 impl Kernel {
-    /// Loads the object.
-    pub(crate) fn load() -> Self {
+    /// Loads the object with connection tables of this size.
+    pub(crate) fn load(size: Size) -> Self {
         let options = DatapathOptions {
             pod_cidrs: addresses::POD_CIDRS
                 .map(|cidr| cidr.parse().unwrap())
@@ -49,7 +73,10 @@ impl Kernel {
             hairpin_v6: addresses::HAIRPIN.v6,
             // Nobody counts the time that passes here.
             rejects: RejectLimit { rate: 0 },
-            sizes: SIZES,
+            sizes: TableSizes {
+                conntrack: size.entries(),
+                ..SIZES
+            },
             ..DatapathOptions::default()
         };
         let renderer = Renderer::new(RenderOptions {
@@ -57,9 +84,17 @@ impl Kernel {
             local_backend_weight: NonZeroU32::new(addresses::LOCAL_BACKEND_WEIGHT).unwrap(),
             ..RenderOptions::default()
         });
-        let datapath = Datapath::load(&options).unwrap();
+        let mut datapath = Datapath::load(&options).unwrap();
+        let ebpf = datapath.ebpf_mut();
+        let open = |map| passing::of_object(ebpf, map).unwrap();
+        let tables = (
+            ConnectionSlots::map(&open(FamilyMaps::V4.conntrack)).unwrap(),
+            ConnectionSlots::map(&open(FamilyMaps::V6.conntrack)).unwrap(),
+        );
         Self {
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
+            size,
+            tables,
             before: BTreeMap::new(),
         }
     }
@@ -71,7 +106,36 @@ impl Kernel {
         self.forget_direct();
         let connections = self.agent.datapath().connections();
         assert!(connections.is_empty().unwrap(), "all connections are over");
+        if self.size == Size::Small {
+            let (v4, v6) = &self.tables;
+            v4.clear();
+            v6.clear();
+        }
         self.before = self.read_counters();
+    }
+
+    /// How many connections there may be.
+    pub(crate) const fn size(&self) -> Size {
+        self.size
+    }
+
+    /// What is in the connection tables.
+    pub(crate) fn contents(&self) -> Result<Contents, String> {
+        let mut contents = Contents::default();
+        let (v4, v6) = &self.tables;
+        contents.read(v4, |ip| Ipv4Addr::from(ip.to_ne_bytes()).into())?;
+        contents.read(v6, |ip| {
+            let octets: Vec<u8> = ip.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let octets: [u8; 16] = octets.try_into().unwrap();
+            Ipv6Addr::from(octets).into()
+        })?;
+        let mut list = self.agent.datapath().connections().list();
+        while let Some(piece) = list.next_piece().unwrap() {
+            for connection in &piece {
+                contents.list(connection);
+            }
+        }
+        Ok(contents)
     }
 
     /// Makes the programs not know that a connection to a backend itself was ever given a port.

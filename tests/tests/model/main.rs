@@ -10,9 +10,11 @@
 mod addresses;
 mod case;
 mod cluster;
+mod contents;
 mod describe;
 mod edit;
 mod extensions;
+mod flow;
 mod flows;
 mod frontends;
 mod kernel;
@@ -21,6 +23,7 @@ mod mutation;
 mod operations;
 mod packet;
 mod resolve;
+mod room;
 mod selection;
 mod shapes;
 mod strategies;
@@ -33,7 +36,7 @@ use std::{
 };
 
 use proptest::{
-    strategy::Strategy,
+    strategy::{BoxedStrategy, Strategy as _},
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
 
@@ -42,7 +45,7 @@ use shunt_tests::{Namespace, by_length};
 use crate::{
     case::{Case, Compared, Difference},
     cluster::Protocol,
-    kernel::Kernel,
+    kernel::{Kernel, Size},
     operations::Operation,
     wire::Form,
 };
@@ -55,8 +58,9 @@ const MANY_PACKETS: u64 = 1_000_000;
 const FRAMES: u64 = 50_000;
 
 /// What must have happened to at least every thousandth packet, for the run to say something.
-const COVERED: [&str; 11] = [
+const COVERED: [&str; 12] = [
     "connection",
+    "conntrack_early_drop",
     "drop_no_backend",
     "drop_source_range",
     "fragment",
@@ -119,7 +123,9 @@ fn the_programs_do_what_the_model_says() {
     with_routes("model", || {
         let wanted =
             setting("SHUNT_MODEL_PACKETS").unwrap_or_else(|| by_length(PACKETS, MANY_PACKETS));
-        let compared = compare_at_random(wanted, None, strategies::operations());
+        let roomy = (Size::Roomy, strategies::operations().boxed());
+        let small = (Size::Small, strategies::crowded_operations().boxed());
+        let compared = compare_at_random(wanted, None, &[roomy, small]);
         for kind in translated_kinds() {
             let count = compared.translated.get(&kind).copied().unwrap_or_default();
             assert!(count >= wanted / 20_000, "too few are {kind}: {count}");
@@ -131,6 +137,18 @@ fn the_programs_do_what_the_model_says() {
                 "too few packets are {counter}: {count}"
             );
         }
+        // Only many that stay, at one time and of one family, leave no room.
+        let refused = compared.counters.get("drop_conntrack_full").copied();
+        let refused = refused.unwrap_or_default();
+        assert!(
+            refused >= wanted / 20_000,
+            "too few found no room: {refused}"
+        );
+        let early = compared.refused_early;
+        assert!(
+            early <= 2 + refused / 100,
+            "{early} of {refused} were refused with room left"
+        );
     });
 }
 
@@ -152,15 +170,16 @@ fn frames() {
         let seconds = setting("SHUNT_FUZZ_SECONDS").map(Duration::from_secs);
         let endless = seconds.map(|_| u64::MAX);
         let wanted = setting("SHUNT_FUZZ_FRAMES").or(endless).unwrap_or(FRAMES);
-        compare_at_random(wanted, seconds, strategies::mutated_operations());
+        let spoilt = strategies::mutated_operations().boxed();
+        compare_at_random(wanted, seconds, &[(Size::Roomy, spoilt)]);
     });
 }
 
-/// Compares `wanted` packets, or for so long.
-fn compare_at_random(
+/// Compares `wanted` packets, or for so long, with each of these in turn.
+fn compare_at_random<const N: usize>(
     wanted: u64,
     time: Option<Duration>,
-    operations: impl Strategy<Value = Vec<Operation>>,
+    kinds: &[(Size, BoxedStrategy<Vec<Operation>>); N],
 ) -> Compared {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = setting("SHUNT_MODEL_SEED").unwrap_or(now.as_nanos() as u64);
@@ -172,7 +191,7 @@ fn compare_at_random(
         max_shrink_time: SHRINKING,
         ..Config::with_cases(CASES)
     };
-    let kernel = RefCell::new(None);
+    let kernels = kinds.each_ref().map(|_| RefCell::new(None));
     let (total, failed) = (RefCell::new(Compared::default()), Cell::new(false));
     let start = Instant::now();
     for round in 0.. {
@@ -180,13 +199,15 @@ fn compare_at_random(
         if is_over || total.borrow().packets >= wanted {
             break;
         }
+        let which = round as usize % N;
+        let ((size, operations), kernel) = (&kinds[which], &kernels[which]);
         // A runner makes its number of cases once.
         let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, round));
-        let result = runner.run(&operations, |operations| {
+        let result = runner.run(operations, |operations| {
             // A case that fails may leave anything behind: the next begins with another object.
             let mut kernel = kernel.borrow_mut();
             let mut attempt = || {
-                let mut clean = kernel.take().unwrap_or_else(Kernel::load);
+                let mut clean = kernel.take().unwrap_or_else(|| Kernel::load(*size));
                 let compared = Case::new(&mut clean).run(&operations)?;
                 *kernel = Some(clean);
                 Ok(compared)
@@ -214,10 +235,12 @@ fn compare_at_random(
         packets,
         counters,
         translated,
+        refused_early,
     } = &compared;
     let took = start.elapsed();
     println!("{packets} packets compared, 0 mismatches, {took:.0?}");
     println!("counted {counters:?}");
     println!("translated {translated:?}");
+    println!("refused with room left: {refused_early}");
     compared
 }

@@ -8,7 +8,8 @@ use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS, is_pod_of_this_node, is_routed},
     cluster::{Endpoint, Event, Protocol},
     edit::{Between, Trouble},
-    flows::{Flow, Flows, Room, SECOND, Side, is_near},
+    flow::{Flow, Room, SECOND, Side, is_near},
+    flows::Flows,
     frontends::{Cluster, FrontendKey, Member},
     kernel::LONG,
     selection::{Bond, Service},
@@ -42,10 +43,16 @@ pub(crate) struct Model {
     /// What the first fragment of a datagram became at a hook, and when.
     datagrams: BTreeMap<(Hook, Datagram), (Between, u64)>,
     /// Nobody but the programs knows what was chosen for the last packet.
-    lost: bool,
+    pub(super) lost: bool,
+    /// Whether the last packet was given a place in the table, or was refused one.
+    pub(super) sought_room: bool,
+    /// How many connections of a family always find room, if that matters.
+    pub(super) capacity: Option<usize>,
+    /// How many were refused although there were not as many that stay.
+    pub refused_early: u64,
     /// Whether a connection to a backend itself has been given another port.
     pub any_direct: bool,
-    counters: BTreeMap<&'static str, u64>,
+    pub(super) counters: BTreeMap<&'static str, u64>,
 }
 
 /// What the programs chose for a flow.
@@ -61,9 +68,10 @@ pub(crate) struct Chosen {
 pub(crate) struct Observed<'a> {
     pub verdict: &'a Verdict,
     pub chosen: Option<Chosen>,
-    /// How many packets were dropped so far because they could not be rewritten; asked for if
-    /// this one was dropped.
+    /// How many packets were dropped so far because they could not be rewritten, or because their
+    /// connection found no room; asked for if this one was dropped.
     pub not_rewritten: u64,
+    pub no_room: u64,
 }
 
 /// The programs chose a backend that may not be chosen, or a source that it may not see.
@@ -74,6 +82,14 @@ pub(crate) struct ForbiddenChoice {
 }
 
 impl Model {
+    /// With tables in which so many connections of a family always find room.
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self {
+            capacity: Some(capacity),
+            ..Self::default()
+        }
+    }
+
     /// Applies an event; `false` if it must be refused.
     pub(crate) fn apply(&mut self, event: &Event) -> bool {
         self.cluster.apply(event)
@@ -252,7 +268,7 @@ impl Model {
     ) -> Result<Verdict, ForbiddenChoice> {
         let known = self
             .flows
-            .find(Side::Client, packet.ends, packet.seeks_new());
+            .find(Side::Client, packet.ends, packet.says.opens);
         if let Some(index) = known
             && !self.is_replaced(packet, self.flows.at(index))
         {
@@ -290,10 +306,11 @@ impl Model {
             Some((*member, source))
         });
         let Some((member, source)) = found else {
-            if let Some(observed) = observed
-                && let Some(verdict) = self.unseen(packet, &members, observed)
-            {
-                return Ok(verdict);
+            if let Some(observed) = observed {
+                let refused = self.without_room(packet, &members, known, observed);
+                if let Some(verdict) = refused.or_else(|| self.unseen(packet, &members, observed)) {
+                    return Ok(verdict);
+                }
             }
             let allowed = members.iter().map(|member| member.at).collect();
             return Err(ForbiddenChoice { chosen, allowed });
@@ -315,6 +332,7 @@ impl Model {
         if let Some(known) = known {
             self.flows.forget(known);
         }
+        self.sought_room = true;
         let flow = Flow::new(packet, source, backend, member, self.flows.now());
         let index = self.flows.open(flow);
         self.count("connection");
@@ -351,7 +369,6 @@ impl Model {
             self.flows.forget(index);
             return passed;
         }
-        self.any_direct = true;
         let backend = packet.ends.destination;
         let found = chosen.filter(|chosen| {
             chosen.backend == backend
@@ -360,9 +377,18 @@ impl Model {
                 && self.flows.is_free(packet.ends, chosen.source, backend)
         });
         let Some(found) = found else {
+            // Without room for it, it goes on as it is.
+            let is_untouched = chosen.is_some_and(|chosen| {
+                chosen.source == packet.ends.source && chosen.backend == backend
+            });
+            if is_untouched && self.capacity.is_some() {
+                self.note_refusal(packet);
+                return passed;
+            }
             let allowed = vec![backend];
             return Err(ForbiddenChoice { chosen, allowed });
         };
+        self.any_direct = true;
         Ok(self.open(packet, found.source, (backend, None), None))
     }
 
@@ -437,18 +463,18 @@ impl Model {
         }
     }
 
-    fn drop(&mut self, reason: &'static str) -> Verdict {
+    pub(super) fn drop(&mut self, reason: &'static str) -> Verdict {
         self.count(reason);
         Verdict::Drop
     }
 
-    fn count(&mut self, counter: &'static str) {
+    pub(super) fn count(&mut self, counter: &'static str) {
         *self.counters.entry(counter).or_default() += 1;
     }
 }
 
 /// Why no router takes the packet on, if so.
-fn refusal(packet: &Packet<'_>) -> Option<&'static str> {
+pub(super) fn refusal(packet: &Packet<'_>) -> Option<&'static str> {
     if packet.is_martian() {
         Some("drop_martian")
     } else {

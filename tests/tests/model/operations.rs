@@ -30,6 +30,8 @@ pub(crate) enum Operation {
     Packet(Way, Shape, Vec<Mutation>),
     /// A datagram in three pieces: which of them come, in which order, and how they are changed.
     Datagram(Way, Shape, Vec<(usize, Vec<Mutation>)>),
+    /// Many connections at once.
+    Crowd(Crowd),
     /// A frame that never was a packet.
     Bytes(Hook, Vec<u8>),
     /// An event.
@@ -59,6 +61,28 @@ pub(crate) enum Way {
         source: Pick,
         destination: Pick,
     },
+}
+
+/// Connections of one client to one frontend, one from each of its ports.
+#[derive(Debug, Clone)]
+pub(crate) struct Crowd {
+    pub frontend: Pick,
+    pub client: Pick,
+    /// The first port.
+    pub port: u16,
+    pub count: u16,
+    pub progress: Progress,
+}
+
+/// How far connections come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Progress {
+    /// The client has spoken.
+    Begun,
+    /// The backend has, too.
+    Answered,
+    /// They are not given up for others.
+    Assured,
 }
 
 /// A change of services.

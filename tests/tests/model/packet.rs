@@ -10,7 +10,7 @@ use etherparse::{
 use super::{
     cluster::Protocol,
     extensions::{FRAGMENT, ROUTING},
-    flows::Ends,
+    flow::{Ends, Side},
 };
 
 const FROM: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -80,7 +80,68 @@ pub(crate) struct Shape {
 /// Where a fragment is in its datagram: in units of 8 bytes, and whether more follow.
 type Place = (u16, bool);
 
+/// The number of a SYN, and of the SYN-ACK that answers it.
+const SEQUENCES: [u32; 2] = [1000, 2000];
+
 impl Shape {
+    /// Packets of such a protocol that open a flow until it stays: the client's first one, the
+    /// backend's reply, and whatever else it takes.
+    pub(crate) fn opening(protocol: Protocol) -> Vec<(Side, Self)> {
+        let plain = Self {
+            protocol,
+            flags: Flags::default(),
+            sequence: SEQUENCES[0],
+            acknowledged: 0,
+            chunk: 0,
+            checksum: true,
+            ip_options: 0,
+            extensions: Vec::new(),
+            tcp_options: 0,
+            hop_limit: 64,
+            identification: 0,
+            payload: Vec::new(),
+            padding: 0,
+            report: None,
+        };
+        let segment = |syn, ack, [sequence, acknowledged]: [u32; 2]| Self {
+            flags: Flags {
+                syn,
+                ack,
+                ..Flags::default()
+            },
+            sequence,
+            acknowledged,
+            ..plain.clone()
+        };
+        let chunk = |chunk| Self {
+            chunk,
+            ..plain.clone()
+        };
+        let [client, backend] = SEQUENCES;
+        match protocol {
+            Protocol::TCP => vec![
+                (Side::Client, segment(true, false, [client, 0])),
+                (Side::Backend, segment(true, true, [backend, client + 1])),
+                (
+                    Side::Client,
+                    segment(false, true, [client + 1, backend + 1]),
+                ),
+            ],
+            // INIT, INIT ACK, COOKIE ECHO, COOKIE ACK.
+            Protocol::SCTP => vec![
+                (Side::Client, chunk(1)),
+                (Side::Backend, chunk(2)),
+                (Side::Client, chunk(10)),
+                (Side::Backend, chunk(11)),
+            ],
+            _ => vec![
+                (Side::Client, plain.clone()),
+                (Side::Backend, plain.clone()),
+                (Side::Client, plain),
+            ],
+        }
+    }
+
     /// The frame of a whole packet between these ends.
     pub(crate) fn frame(&self, ends: Ends) -> Vec<u8> {
         let (source, destination) = (ends.source.ip, ends.destination.ip);

@@ -7,7 +7,7 @@ use super::{
         self, BACKEND_IPS, CLIENT_IPS, CLIENT_PORTS, HAIRPIN, NODE, ODD_IPS, OTHER_NODE, Pair,
     },
     cluster::{Backend, Endpoint, Event, Protocol, Service},
-    flows::{Ends, Flow},
+    flow::{Ends, Flow},
     frontends::Cluster,
     model::Hook,
     operations::{Change, Pick, Tweak, Way, pick, scopes_of, sorted},

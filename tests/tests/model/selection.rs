@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS},
     cluster::{Backend, Endpoint},
-    flows::SECOND,
+    flow::SECOND,
     frontends::{Frontend, Kind, Member},
     model::Model,
     wire::Packet,
@@ -152,6 +152,12 @@ impl Model {
         }
         let right = chosen.ip == ip && SNAT_PORTS.contains(&chosen.port) && is_free(chosen);
         right.then_some(chosen)
+    }
+
+    /// Whether the service of these has session affinity.
+    pub(super) fn has_affinity(&self, members: &[Member]) -> bool {
+        let mut services = members.iter().map(|member| member.service);
+        services.any(|service| self.cluster.services[&service].affinity > 0)
     }
 
     /// Remembers whom the client has now, if the service has session affinity.

@@ -7,7 +7,7 @@ use super::{
         BACKEND_IPS, BACKEND_PORTS, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS, is_pod_of_this_node,
     },
     cluster::{Backend, Endpoint, Policy, Port, Protocol, Service, State},
-    operations::{Change, Operation, Tweak, Way, scopes_of, sorted},
+    operations::{Change, Crowd, Operation, Progress, Tweak, Way, scopes_of, sorted},
     shapes::{bytes, datagram, mutations, shape},
 };
 
@@ -27,6 +27,38 @@ pub(crate) fn operations() -> impl Strategy<Value = Vec<Operation>> {
         ],
         1..400,
     )
+}
+
+/// The operations of a case with more connections than find room.
+pub(crate) fn crowded_operations() -> impl Strategy<Value = Vec<Operation>> {
+    vec(
+        prop_oneof![
+            82 => (way(), shape())
+                .prop_map(|(way, shape)| Operation::Packet(way, shape, vec![])),
+            3 => crowd().prop_map(Operation::Crowd),
+            11 => other(),
+        ],
+        1..400,
+    )
+}
+
+fn crowd() -> impl Strategy<Value = Crowd> {
+    let progress = select(vec![
+        Progress::Begun,
+        Progress::Answered,
+        Progress::Assured,
+        Progress::Assured,
+        Progress::Assured,
+        Progress::Assured,
+    ]);
+    let ends = (any::<u16>(), any::<u16>(), any::<u16>());
+    (ends, 30..120u16, progress).prop_map(|((frontend, client, port), count, progress)| Crowd {
+        frontend,
+        client,
+        port,
+        count,
+        progress,
+    })
 }
 
 /// The operations of a case in which hardly a frame is what it should be.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::{
     cluster::{Endpoint, Protocol},
     extensions::{self, Walk},
-    flows::Ends,
+    flow::Ends,
 };
 
 /// Where the network header begins.
@@ -190,16 +190,6 @@ impl<'a> Packet<'a> {
             Form::Whole | Form::First => usually,
             Form::Later => "fragment",
             Form::Error => "icmp_error",
-        }
-    }
-
-    /// Whether it looks for a flow as a packet that begins another. The fast path asks the flags
-    /// of a segment, the general one what it says.
-    pub(crate) fn seeks_new(&self) -> bool {
-        if self.is_plain {
-            self.is_syn()
-        } else {
-            self.says.opens
         }
     }
 

@@ -1,0 +1,349 @@
+//! One connection of the model's: what is known of it, and when it is over.
+
+use shunt_datapath::{ConntrackState as State, Timeouts};
+
+use super::{
+    cluster::{Endpoint, Protocol},
+    edit::Between,
+    frontends::Member,
+    wire::{Form, Packet, Says},
+};
+
+/// Milliseconds of a second.
+pub(crate) const SECOND: u64 = 1000;
+
+/// After what time a packet makes a flow with replies one that lasts.
+const LASTING: u64 = 2 * SECOND;
+
+/// The two ends of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ends {
+    pub protocol: Protocol,
+    pub source: Endpoint,
+    pub destination: Endpoint,
+}
+
+impl Ends {
+    /// Those of an answer.
+    pub(crate) const fn reversed(self) -> Self {
+        Self {
+            protocol: self.protocol,
+            source: self.destination,
+            destination: self.source,
+        }
+    }
+}
+
+/// Which of a flow's two sides sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Client,
+    Backend,
+}
+
+/// Whom a connection gives way to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Room {
+    /// Its time is over.
+    Expired,
+    /// It has ended.
+    Over,
+    /// Nothing has come of it yet.
+    Unassured,
+    /// It stays.
+    Never,
+}
+
+/// A client's flow to a backend.
+#[derive(Debug, Clone)]
+pub(crate) struct Flow {
+    pub protocol: Protocol,
+    pub client: Endpoint,
+    pub frontend: Endpoint,
+    /// Whom the backend sees.
+    pub source: Endpoint,
+    pub backend: Endpoint,
+    /// Who the backend was when it was chosen; of a connection to the backend itself nobody.
+    pub member: Option<(Member, u64)>,
+    /// Whether it began with a SYN or INIT.
+    opened: bool,
+    /// Whether it is not given up before its time is over.
+    assured: bool,
+    /// Whether anything but a reset came from the backend.
+    replied: bool,
+    /// Whether the backend has sent a SYN-ACK or INIT ACK.
+    answered: bool,
+    /// The SYN's number, or that which acknowledges the SYN-ACK.
+    number: u32,
+    /// Who has ended it.
+    client_ended: bool,
+    backend_ended: bool,
+    /// Whether a side has reset it, and none has spoken since.
+    reset: bool,
+    /// Whether the backend has answered its SYN by what is of another connection.
+    mistaken: bool,
+    began: u64,
+    last: u64,
+}
+
+impl Flow {
+    /// A flow that its first packet opens.
+    pub(crate) const fn new(
+        packet: &Packet<'_>,
+        source: Endpoint,
+        backend: Endpoint,
+        member: Option<(Member, u64)>,
+        now: u64,
+    ) -> Self {
+        Self {
+            protocol: packet.ends.protocol,
+            client: packet.ends.source,
+            frontend: packet.ends.destination,
+            source,
+            backend,
+            member,
+            opened: packet.says.opens,
+            assured: false,
+            replied: false,
+            answered: false,
+            number: packet.says.number,
+            client_ended: false,
+            backend_ended: false,
+            reset: false,
+            mistaken: false,
+            began: now,
+            last: now,
+        }
+    }
+
+    /// As its requests go on to the backend.
+    pub(crate) const fn sent_on(&self) -> Between {
+        Between {
+            source: self.source,
+            destination: self.backend,
+        }
+    }
+
+    /// As its replies go on to the client.
+    pub(crate) const fn restored(&self) -> Between {
+        Between {
+            source: self.frontend,
+            destination: self.client,
+        }
+    }
+
+    /// As its requests come in.
+    pub(crate) const fn request_ends(&self) -> Ends {
+        Ends {
+            protocol: self.protocol,
+            source: self.client,
+            destination: self.frontend,
+        }
+    }
+
+    /// As its replies come in.
+    pub(crate) const fn reply_ends(&self) -> Ends {
+        Ends {
+            protocol: self.protocol,
+            source: self.backend,
+            destination: self.source,
+        }
+    }
+
+    /// Whether the backend sees the client as it is.
+    pub(crate) fn keeps_client(&self) -> bool {
+        self.source == self.client
+    }
+
+    /// Whether the backend sees the client's address.
+    pub(crate) fn keeps_address(&self) -> bool {
+        self.source.ip == self.client.ip
+    }
+
+    /// Whether the client's next SYN begins another.
+    pub(crate) fn is_ended(&self, now: u64) -> bool {
+        self.room(now) <= Room::Over || self.client_ended || self.mistaken
+    }
+
+    /// Whether the backend has answered its SYN by what is of another connection.
+    pub(crate) const fn is_mistaken(&self) -> bool {
+        self.mistaken
+    }
+
+    /// Whether a SYN with this number may be the one that opened it.
+    pub(crate) const fn may_have_begun_with(&self, number: u32) -> bool {
+        if self.answered {
+            !self.assured
+        } else {
+            self.number == number
+        }
+    }
+
+    /// How far it is, if a reset counts or not.
+    const fn state_after(&self, reset: bool) -> State {
+        let ended = self.client_ended as u8 + self.backend_ended as u8;
+        match (self.protocol, self.assured) {
+            (Protocol::TCP, _) if reset => State::Closed,
+            (Protocol::TCP, true) => match ended {
+                0 => State::Established,
+                1 => State::Closing,
+                _ => State::TimeWait,
+            },
+            (Protocol::TCP, false) if !self.opened => State::New,
+            (Protocol::TCP, false) if self.answered => State::SynReceived,
+            (Protocol::TCP, false) => State::SynSent,
+            (Protocol::SCTP, _) if reset || ended == 2 => State::Closed,
+            (Protocol::SCTP, false) => State::New,
+            (Protocol::SCTP, true) if ended == 1 => State::Closing,
+            (Protocol::SCTP, true) => State::Established,
+            (_, true) => State::Assured,
+            (_, false) if self.replied => State::Replied,
+            (_, false) => State::Unreplied,
+        }
+    }
+
+    /// How far it is.
+    pub(super) const fn state(&self) -> State {
+        self.state_after(self.reset)
+    }
+
+    /// How long it is remembered without a packet, in seconds, if a reset counts or not.
+    const fn timeout(&self, reset: bool) -> u32 {
+        let t = TIMEOUTS;
+        match (self.protocol, self.state_after(reset)) {
+            (Protocol::SCTP, State::New) => t.sctp_new,
+            (Protocol::SCTP, State::Established) => t.sctp_established,
+            (Protocol::SCTP, State::Closing) => t.sctp_closing,
+            (Protocol::SCTP, _) => t.sctp_closed,
+            (_, State::SynSent) => t.tcp_syn_sent,
+            (_, State::SynReceived) => t.tcp_syn_recv,
+            (_, State::New) => t.tcp_new,
+            (_, State::Established) => t.tcp_established,
+            (_, State::Closing) => t.tcp_closing,
+            (_, State::Closed) => t.tcp_closed,
+            (_, State::TimeWait) => t.tcp_time_wait,
+            (_, State::Unreplied | State::Replied) => t.udp,
+            (_, State::Assured) => t.udp_stream,
+        }
+    }
+
+    /// Whom it gives way to.
+    pub(crate) fn room(&self, now: u64) -> Room {
+        if now - self.last > u64::from(self.timeout(self.reset)) * SECOND {
+            return Room::Expired;
+        }
+        match self.state() {
+            State::Closed | State::TimeWait => Room::Over,
+            State::SynSent
+            | State::SynReceived
+            | State::New
+            | State::Unreplied
+            | State::Replied => Room::Unassured,
+            State::Established | State::Closing | State::Assured => Room::Never,
+        }
+    }
+
+    /// Whether a packet does not find it any more. An established one that was reset is found by
+    /// all that do not begin another, for as long as without the reset.
+    pub(super) fn is_gone(&self, opens: bool, now: u64) -> bool {
+        if self.room(now) > Room::Expired {
+            return false;
+        }
+        let timeout = self.timeout(false);
+        let was_established = self.assured && self.reset;
+        opens || !was_established || now - self.last > u64::from(timeout) * SECOND
+    }
+
+    /// Whether the backend's first answer to the SYN is of another connection, and says so.
+    pub(super) fn takes_for_another(&mut self, packet: &Packet<'_>) -> bool {
+        let Says {
+            opens,
+            answers,
+            resets,
+            ..
+        } = packet.says;
+        let awaits = self.opened && !self.assured && !self.answered;
+        let is_another = self.protocol == Protocol::TCP
+            && packet.form != Form::Error
+            && awaits
+            && !(opens || answers || resets);
+        self.mistaken |= is_another;
+        is_another
+    }
+
+    /// Notes what a packet says.
+    pub(super) fn note(&mut self, side: Side, packet: &Packet<'_>, now: u64) {
+        // An error is of the flow that it is about, but says nothing of it.
+        if packet.form == Form::Error {
+            return;
+        }
+        self.last = now;
+        let says = packet.says;
+        if says.resets {
+            self.reset = true;
+            return;
+        }
+        self.reset = false;
+        let has_lasted = now - self.began > LASTING;
+        match side {
+            Side::Client => {
+                self.client_ended |= says.ends;
+                self.assured |= match self.protocol {
+                    Protocol::TCP => self.answered && says.acknowledges == Some(self.number),
+                    Protocol::SCTP => false,
+                    _ => self.replied && has_lasted,
+                };
+            }
+            Side::Backend => {
+                if says.answers {
+                    if self.protocol == Protocol::TCP && !self.assured {
+                        self.number = says.number;
+                    }
+                    self.answered = true;
+                }
+                self.replied = true;
+                self.backend_ended |= says.ends;
+                self.assured |= match self.protocol {
+                    Protocol::TCP => !self.opened && !says.answers,
+                    Protocol::SCTP => !says.answers && !says.opens,
+                    _ => has_lasted,
+                };
+            }
+        }
+    }
+
+    /// Whether real time, which is known to a second or so, decides what becomes of it.
+    pub(super) fn is_at_a_turn(&self, now: u64) -> bool {
+        let turns = [self.timeout(false), self.timeout(true)];
+        let age = self.began;
+        turns.iter().any(|turn| is_near(now - self.last, *turn))
+            || is_near(now - age, (LASTING / SECOND) as u32)
+    }
+}
+
+/// Whether it is hard to tell if so many seconds are over.
+pub(crate) fn is_near(age: u64, seconds: u32) -> bool {
+    let turn = u64::from(seconds) * SECOND;
+    let (before, after) = if seconds < 5 {
+        (900, 800)
+    } else {
+        (2000, 1500)
+    };
+    age + before > turn && age <= turn + after
+}
+
+const TIMEOUTS: Timeouts = Timeouts {
+    tcp_syn_sent: 120,
+    tcp_syn_recv: 60,
+    tcp_new: 120,
+    tcp_established: 86_400,
+    tcp_closing: 120,
+    tcp_closed: 10,
+    tcp_time_wait: 60,
+    udp: 30,
+    udp_stream: 120,
+    sctp_new: 3,
+    sctp_established: 210,
+    sctp_closing: 3,
+    sctp_closed: 10,
+};
