@@ -10,7 +10,7 @@ use crate::{
     maps::{
         backends::is_current,
         counters::count,
-        sockets::{asked, asked_new},
+        sockets::{asked, asked_new, connected},
     },
     socket::{
         frontend::{Outcome, choose, find},
@@ -45,6 +45,20 @@ fn send<F: Addresses, const SIX: bool>(
 ) -> i32 {
     let Process { owner, call } = *process;
     let (address, endpoint) = destination::<F>(address, port);
+    // A connected socket hears its peer alone.
+    if call.is_connected() {
+        if owner == Owner::Pod {
+            // That is the frontend, and packets bring its answers.
+            return GOES_ON;
+        }
+        if let Some(storage) = connected(&call.0)
+            && let Some(pair) = storage.read()
+            && pair.frontend == endpoint
+        {
+            call.set_endpoint(&pair.peer);
+            return GOES_ON;
+        }
+    }
     let pairs = asked(&call.0);
     let frontend = find::<F>(&address, port, protocol, owner);
     let mut known = None;
