@@ -8,7 +8,7 @@ use std::{
         unix::process::CommandExt as _,
     },
     path::{Path, PathBuf},
-    process::{self, Command},
+    process::{self, Child, Command, Stdio},
     sync::{
         Once,
         atomic::{AtomicU32, Ordering},
@@ -91,15 +91,7 @@ impl Cgroup {
         program: &Path,
         arguments: &[S],
     ) -> Result<String> {
-        let mut command = Command::new(program);
-        command.args(arguments);
-        contain(&mut command, namespace);
-        let processes = self.processes.as_fd().as_raw_fd();
-        // SAFETY: between fork and exec the closure only writes to a file, which is
-        // async-signal-safe.
-        unsafe {
-            command.pre_exec(move || join(processes));
-        }
+        let mut command = self.command(namespace, program, arguments);
         let line = command_line(&command);
         let output = command
             .output()
@@ -109,6 +101,47 @@ impl Cgroup {
             bail!("`{line}` failed ({}): {}", output.status, error.trim());
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Starts a command in this cgroup and in `namespace`, with pipes to its standard input and from
+    /// its standard output.
+    ///
+    /// It is killed when the thread that called this ends, so call it from one that stays.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn spawn<S: AsRef<OsStr>>(
+        &self,
+        namespace: &Namespace,
+        program: &Path,
+        arguments: &[S],
+    ) -> Result<Child> {
+        let mut command = self.command(namespace, program, arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let line = command_line(&command);
+        command
+            .spawn()
+            .with_context(|| format!("cannot start `{line}`"))
+    }
+
+    /// A command that will run in this cgroup and in `namespace`.
+    fn command<S: AsRef<OsStr>>(
+        &self,
+        namespace: &Namespace,
+        program: &Path,
+        arguments: &[S],
+    ) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        contain(&mut command, namespace);
+        let processes = self.processes.as_fd().as_raw_fd();
+        // SAFETY: between fork and exec the closure only writes to a file, which is
+        // async-signal-safe.
+        unsafe {
+            command.pre_exec(move || join(processes));
+        }
+        command
     }
 }
 

@@ -3,11 +3,11 @@
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use serde_json::{Value, json};
-use shunt_tests::{Agent, Cgroup, Namespace, PinDir, Sandbox, Transport, is_root, run, wait_until};
+use shunt_tests::{Agent, Cgroup, PinDir, Sandbox, Transport, is_root, run, wait_until};
 
 use crate::{
+    host_world::{HostWorld, ask, mapped},
     pinned,
-    service::Service,
     world::{World, binary, try_start_agent_with},
 };
 
@@ -16,105 +16,12 @@ const LINKS: usize = 8 + 10;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// A world, and a cgroup of its own for those of its clients that are to be translated.
-struct HostWorld {
-    // The agent ends before its cgroup does.
-    world: World,
-    cgroup: Cgroup,
-}
-
-impl HostWorld {
-    /// Whose connections are translated is `mode`, if these are those of the cgroup's processes.
-    fn new(mode: &str) -> Option<Self> {
-        if !is_root() {
-            eprintln!("skipped: needs root");
-            return None;
-        }
-        let cgroup = Cgroup::new().unwrap();
-        let world = World::with_flags(&flags(mode, &cgroup))?;
-        Some(Self { world, cgroup })
-    }
-
-    /// A service of both families, with a backend in a pod of this node and in one of another.
-    fn serve(&mut self, transport: Transport) -> Service {
-        let world = &mut self.world;
-        let service = ["pod-a", "pod-d"].into_iter().fold(
-            Service::new(transport).dual_stack(),
-            |service, pod| {
-                service
-                    .backend(world.backend(pod))
-                    .backend(world.backend_v6(pod))
-            },
-        );
-        world.update(&service);
-        service
-    }
-
-    /// What a process of the node says that asks `target`, or why it has no answer.
-    fn ask(&self, way: &str, target: SocketAddr) -> Result<Value, String> {
-        ask(&self.cgroup, self.world.sandbox.node(), way, target)
-    }
-
-    /// A counter of the programs.
-    fn count(&self, counter: &str) -> u64 {
-        let status = self.world.shunt(&["status", "-o", "json"]).json();
-        status["counters"][counter].as_u64().unwrap()
-    }
-
-    /// The agent is replaced by the next one, with further flags.
-    fn restart(self, how: impl FnOnce(Agent), flags: &[&str]) -> Self {
-        let Self { world, cgroup } = self;
-        let World {
-            agent,
-            pins,
-            sandbox,
-        } = world;
-        how(agent);
-        let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, flags).unwrap();
-        let world = World {
-            agent,
-            pins,
-            sandbox,
-        };
-        Self { world, cgroup }
-    }
-}
-
-fn flags<'a>(mode: &'a str, cgroup: &'a Cgroup) -> [&'a str; 4] {
-    [
-        "--socket-lb",
-        mode,
-        "--cgroup",
-        cgroup.path().to_str().unwrap(),
-    ]
-}
-
-fn ask(
-    cgroup: &Cgroup,
-    namespace: &Namespace,
-    way: &str,
-    target: SocketAddr,
-) -> Result<Value, String> {
-    let client = Path::new(env!("CARGO_BIN_EXE_client"));
-    let said = cgroup.run(namespace, client, &[way, &target.to_string()]);
-    let said = said.map_err(|error| format!("{error:#}"))?;
-    Ok(serde_json::from_str(&said).unwrap())
-}
-
 /// The cgroup's links, by name, with the kernel's ids of link and program.
 fn cgroup_links(pins: &PinDir) -> Vec<(String, (u32, u32))> {
     let links = pinned::links(pins).into_iter();
     links
         .filter(|(name, _)| name.starts_with("cgroup-"))
         .collect()
-}
-
-/// An IPv4 address as an IPv6 socket says it.
-fn mapped(address: SocketAddr) -> SocketAddr {
-    let SocketAddr::V4(v4) = address else {
-        panic!("{address} is none of IPv4");
-    };
-    SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
 }
 
 /// An address as an IPv4 socket says it, if it can.
