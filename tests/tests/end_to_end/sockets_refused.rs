@@ -1,0 +1,125 @@
+//! Frontends that a process of the node gets no backend of: it is told at once.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::host_world::{HostWorld, service, with_node_port};
+
+/// Nothing was waited for.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// Every way to ask 10.96.0.10 and its IPv6 address, `REFUSED` is the error.
+const EVERY_WAY: &str = "open t tcp4; connect t 10.96.0.10:80 -> REFUSED; getpeername t -> ENOTCONN;
+    open n tcp4; nonblocking n; connect n 10.96.0.10:80 -> REFUSED;
+    open f tcp4; sendto-fastopen f 10.96.0.10:80 text -> REFUSED;
+    open c udp4; connect c 10.96.0.10:80 -> REFUSED; getpeername c -> ENOTCONN;
+    open u udp4; sendto u 10.96.0.10:80 text -> REFUSED; sendmmsg u 10.96.0.10:80 text -> REFUSED;
+    open t6 tcp6; connect t6 [fd00:10:96::10]:80 -> REFUSED; connect t6 [::ffff:10.96.0.10]:80 -> REFUSED;
+    open u6 udp6; connect u6 [fd00:10:96::10]:80 -> REFUSED; sendto u6 [fd00:10:96::10]:80 text -> REFUSED;
+    sendto u6 [::ffff:10.96.0.10]:80 text -> REFUSED; connect u6 [::ffff:10.96.0.10]:80 -> REFUSED";
+
+/// How many of these calls there are.
+const REFUSALS: u64 = 12;
+
+/// Makes every call with this error.
+fn refused_everywhere(host: &HostWorld, error: &str) {
+    let before = Instant::now();
+    host.caller().calls(&EVERY_WAY.replace("REFUSED", error));
+    let took = before.elapsed();
+    assert!(took < AT_ONCE, "the calls took {took:?}");
+}
+
+#[test]
+fn a_service_without_a_backend_refuses_at_once() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    host.update(&[service("none", "10.96.0.10", &[])]);
+    refused_everywhere(&host, "ECONNREFUSED");
+    assert_eq!(host.count("socket_reject"), REFUSALS);
+
+    // A socket that was refused is as good as new.
+    let backend = host.world.backend("pod-a");
+    let mut caller = host.caller();
+    caller.calls(
+        "open t tcp4; connect t 10.96.0.10:80 -> ECONNREFUSED; open u udp4;
+         connect u 10.96.0.10:80 -> ECONNREFUSED; sendto u 10.96.0.10:80 text -> ECONNREFUSED",
+    );
+    host.update(&[service("none", "10.96.0.10", &[backend])]);
+    caller.calls(
+        "connect t 10.96.0.10:80 -> ok; send t text; recv t -> pod-a; getpeername t -> 10.96.0.10:80;
+         sendto u 10.96.0.10:80 text; recvfrom u -> 10.96.0.10:80 pod-a; connect u 10.96.0.10:80 -> ok;
+         send u text; recvfrom u -> 10.96.0.10:80 pod-a",
+    );
+
+    // Nor does a socket lose its peer by a call that is refused.
+    host.update(&[service("other", "10.96.0.11", &[])]);
+    caller.calls(
+        "connect u 10.96.0.11:80 -> ECONNREFUSED; getpeername u -> 10.96.0.10:80; send u text;
+         recvfrom u -> 10.96.0.10:80 pod-a",
+    );
+
+    // Backends that get nothing new are none.
+    for unusable in [json!({"state": "NotReady"}), json!({"weight": 0})] {
+        let mut idle = service("none", "10.96.0.10", &[backend]);
+        for port in ["tcp", "udp"] {
+            let backend = idle["backends"][port][0].as_object_mut().unwrap();
+            backend.extend(unusable.as_object().unwrap().clone());
+        }
+        host.update(&[idle]);
+        refused_everywhere(&host, "ECONNREFUSED");
+    }
+    // The connections that are open go on; the datagrams have no backend.
+    caller.calls(
+        "send t text; recv t -> pod-a; disconnect u; sendto u 10.96.0.10:80 text -> ECONNREFUSED",
+    );
+}
+
+#[test]
+fn a_service_that_is_local_to_other_nodes_is_not_permitted() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    let remote = [host.world.backend("pod-d"), host.world.backend_v6("pod-d")];
+    let mut service = service("local", "10.96.0.10", &remote);
+    service["internal_traffic_policy"] = "Local".into();
+    host.update(&[service]);
+    refused_everywhere(&host, "EPERM");
+    assert_eq!(host.count("socket_drop"), REFUSALS);
+    assert_eq!(host.count("socket_reject"), 0);
+}
+
+#[test]
+fn only_source_ranges_that_have_the_process_address_let_it_in() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    let backend = host.world.backend("pod-a");
+    let mut ranged = with_node_port(service("ranged", "10.96.0.10", &[backend]), 30080);
+    ranged["load_balancer_ips"] = json!(["203.0.113.9"]);
+    let mut caller = host.caller();
+    let mut ask = |ranges: &[&str], bound: &str, error: &str| {
+        ranged["load_balancer_source_ranges"] = json!(ranges);
+        host.update(&[ranged.clone()]);
+        for (name, kind) in [("t", "tcp4"), ("u", "udp4")] {
+            let bind = if bound.is_empty() {
+                String::new()
+            } else {
+                format!("bind {name} {bound}:0 -> ok")
+            };
+            caller.calls(&format!(
+                "open {name} {kind}; {bind}; connect {name} 203.0.113.9:80 -> {error}"
+            ));
+        }
+        caller.calls("open n tcp4; connect n 10.96.0.10:80 -> ok; open n tcp4; connect n 192.168.16.10:30080 -> ok");
+    };
+    // It counts as the node's primary address, or as the one that it is bound to.
+    ask(&["192.0.2.0/24"], "", "EPERM");
+    ask(&["192.168.16.10/32"], "", "ok");
+    ask(&["192.168.16.10/32"], "198.51.100.1", "EPERM");
+    ask(&["198.51.100.0/24"], "198.51.100.1", "ok");
+    ask(&["198.51.100.0/24"], "", "EPERM");
+    ask(&["0.0.0.0/0"], "", "ok");
+    assert_eq!(host.count("socket_drop"), 6);
+}
