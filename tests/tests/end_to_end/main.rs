@@ -45,6 +45,7 @@ mod sockets;
 mod sockets_answers;
 mod sockets_choice;
 mod sockets_node_port;
+mod sockets_pods;
 mod sockets_refused;
 mod sockets_tcp;
 mod sockets_udp;
