@@ -49,6 +49,7 @@ mod sockets_node_port;
 mod sockets_pods;
 mod sockets_programs;
 mod sockets_refused;
+mod sockets_restart;
 mod sockets_tcp;
 mod sockets_udp;
 mod syscalls;

@@ -4,7 +4,10 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::Duration,
 };
 
@@ -19,10 +22,13 @@ const REQUEST: usize = 100;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The pause between two of many.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// A reply is one line.
 const LONGEST_REPLY: usize = 512;
 
-/// Asks one server once.
+/// Asks one server.
 #[derive(Debug, Parser)]
 struct Options {
     /// How.
@@ -30,9 +36,12 @@ struct Options {
     way: Way,
     /// Whom: an address and a port.
     target: SocketAddr,
+    /// Again and again, until standard input ends. Prints a line each time: `ok`, or what is wrong.
+    #[arg(long)]
+    repeat: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Way {
     /// A TCP connection
     Tcp,
@@ -43,20 +52,56 @@ enum Way {
 }
 
 fn main() -> Result<()> {
-    let Options { way, target } = Options::parse();
+    let Options {
+        way,
+        target,
+        repeat,
+    } = Options::parse();
+    if repeat {
+        return ask_until_end(way, target);
+    }
     let said = match way {
-        Way::Tcp => {
-            let mut connection = Target::tcp(target).within(PATIENCE).connect()?;
-            let answer = connection.echo(REQUEST)?;
-            said(&answer, connection.peer()?)
-        }
-        Way::Udp => {
-            let flow = Target::udp(target).within(PATIENCE).flow()?;
-            said(&flow.ask(REQUEST)?, flow.peer()?)
-        }
-        Way::Sendto => send_to(target)?,
+        Way::Sendto => send_to(&unconnected(target)?, target)?,
+        Way::Tcp | Way::Udp => ask(way, target)?,
     };
     println!("{said}");
+    Ok(())
+}
+
+/// Asks once by a new connection.
+fn ask(way: Way, target: SocketAddr) -> Result<Value> {
+    if way == Way::Tcp {
+        let mut connection = Target::tcp(target).within(PATIENCE).connect()?;
+        let answer = connection.echo(REQUEST)?;
+        Ok(said(&answer, connection.peer()?))
+    } else {
+        let flow = Target::udp(target).within(PATIENCE).flow()?;
+        Ok(said(&flow.ask(REQUEST)?, flow.peer()?))
+    }
+}
+
+/// Asks again and again, by new connections or by one socket that is not connected. Each answer has to
+/// come from the target.
+fn ask_until_end(way: Way, target: SocketAddr) -> Result<()> {
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    thread::spawn(|| {
+        drop(io::copy(&mut io::stdin(), &mut io::sink()));
+        ENDS.store(true, Ordering::Relaxed);
+    });
+    let socket = unconnected(target)?;
+    let expected = json!(target);
+    while !ENDS.load(Ordering::Relaxed) {
+        let said = match way {
+            Way::Sendto => send_to(&socket, target),
+            Way::Tcp | Way::Udp => ask(way, target),
+        };
+        match said {
+            Ok(said) if said["from"] == expected => println!("ok"),
+            Ok(said) => println!("{said}"),
+            Err(error) => println!("{error:#}"),
+        }
+        thread::sleep(PAUSE);
+    }
     Ok(())
 }
 
@@ -65,12 +110,17 @@ fn said(answer: &Answer, other_end: SocketAddr) -> Value {
     json!({ "name": answer.name, "peer": answer.peer, "client": answer.client, "from": other_end })
 }
 
-fn send_to(target: SocketAddr) -> Result<Value> {
+/// A UDP socket for whoever has an address of this family.
+fn unconnected(target: SocketAddr) -> Result<UdpSocket> {
     let socket = match target {
         SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)),
     }?;
     socket.set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+fn send_to(socket: &UdpSocket, target: SocketAddr) -> Result<Value> {
     socket.send_to(&[b'x'; REQUEST], target)?;
     let mut buffer = [0; LONGEST_REPLY];
     let (size, from) = socket.recv_from(&mut buffer)?;
