@@ -1,6 +1,10 @@
 //! The renderer: from events to changes of frontends.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use crate::{
     event::{NodePortUpdate, RendererEvent, Snapshot},
@@ -148,6 +152,24 @@ impl Renderer {
     /// One frontend.
     pub fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
         self.state.frontend(key)
+    }
+
+    /// Whether the service port that has the frontend at `key` has this endpoint, whatever the
+    /// endpoint can do at present. A node's process reaches node ports at loopback addresses, too:
+    /// what this node's own addresses have counts there.
+    pub fn has_endpoint(&self, key: FrontendKey, endpoint: SocketAddr) -> bool {
+        if !key.address.is_loopback() {
+            return self.state.has_endpoint(key, endpoint);
+        }
+        let own = self.state.nodes.own().iter();
+        own.filter(|address| address.is_ipv4() == key.address.is_ipv4())
+            .any(|address| {
+                let key = FrontendKey {
+                    address: *address,
+                    ..key
+                };
+                self.state.has_endpoint(key, endpoint)
+            })
     }
 
     /// Every claim that waits for an older one to go, sorted by frontend.

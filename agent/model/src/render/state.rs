@@ -2,10 +2,12 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    net::SocketAddr,
     sync::Arc,
 };
 
 use crate::{
+    endpoint::Endpoint,
     render::{
         claims::{Age, Claims},
         entry::Entry,
@@ -98,6 +100,24 @@ impl State {
         self.claims
             .holders()
             .filter_map(|(key, id)| Some((key, self.services.get(id)?.frontend(key)?)))
+    }
+
+    /// Whether the service port that has the frontend at `key` has this endpoint.
+    pub(super) fn has_endpoint(&self, key: FrontendKey, endpoint: SocketAddr) -> bool {
+        let holder = self.claims.of(key).next();
+        let entry = holder.and_then(|(_, id)| self.services.get(id));
+        let set = entry.and_then(|entry| Some((entry, &entry.frontend(key)?.backends)));
+        set.is_some_and(|(entry, set)| {
+            let mut ports = entry.service.ports.iter();
+            ports
+                .find(|port| port.name == set.port)
+                .is_some_and(|port| {
+                    let address = |endpoint: &Endpoint| SocketAddr::new(endpoint.ip, endpoint.port);
+                    port.endpoints
+                        .iter()
+                        .any(|known| address(known) == endpoint)
+                })
+        })
     }
 
     /// One frontend.

@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod dual_stack;
+mod endpoints;
 mod events;
 mod properties;
 mod rules;
