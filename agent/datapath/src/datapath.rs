@@ -34,6 +34,7 @@ use crate::{
     },
     pins::{self, cleanup::Removed, error::PinError, layout::Layout},
     publish::{dual_publisher::DualPublisher, read_back::LiveFrontend},
+    sweep::stale::StaleSockets,
     sys::grace,
 };
 
@@ -50,6 +51,7 @@ pub struct Datapath {
     counters: Arc<Counters>,
     attached: Attached,
     peers: Option<Peers>,
+    stale_sockets: Arc<StaleSockets>,
     /// How what is pinned is laid out, if anything is.
     layout: Option<Layout>,
     /// Until no hook has a program that knows other tables.
@@ -98,6 +100,7 @@ impl Datapath {
         };
         let connections = Connections::open(&ebpf, Clock::open()?, takeover.seeds, timeouts)?;
         Ok(Self {
+            stale_sockets: Arc::new(StaleSockets::open(&mut ebpf)?),
             publisher: DualPublisher::new(
                 KernelTables::take(&mut ebpf)?,
                 KernelTables::take(&mut ebpf)?,
@@ -292,7 +295,12 @@ impl Datapath {
     pub fn publish(&mut self, changes: &Changes) -> Result<u64, TableError> {
         let Changes { added, changed, .. } = changes;
         self.announce(added.iter().chain(changed), false);
-        self.publisher.publish(changes)
+        let before = self.publisher.departures();
+        let published = self.publisher.publish(changes);
+        // Of an endpoint that is only unready the backend left before, and its leaving for good
+        // changes nothing in the tables.
+        self.tell_sweeper(before, self.stale_sockets.has_spared());
+        published
     }
 
     /// Makes `snapshot` all there is, whatever the tables hold: they are read back, and what is
@@ -306,7 +314,11 @@ impl Datapath {
         snapshot: &[(shunt_model::FrontendKey, Frontend)],
     ) -> Result<u64, TableError> {
         self.announce(snapshot.iter(), true);
-        self.publisher.resync(snapshot)
+        let before = self.publisher.departures();
+        let published = self.publisher.resync(snapshot);
+        // Also of what has left while no agent was there.
+        self.tell_sweeper(before, published.is_ok());
+        published
     }
 
     /// Says, before there are any, which frontends there are going to be.
@@ -331,7 +343,23 @@ impl Datapath {
     ///
     /// If the kernel cannot wait; nothing is freed then.
     pub fn reclaim(&mut self) -> Result<(), TableError> {
-        self.publisher.reclaim()
+        let before = self.publisher.departures();
+        let reclaimed = self.publisher.reclaim();
+        self.tell_sweeper(before, false);
+        reclaimed
+    }
+
+    /// Tells the sweeper that backends have left since there were `before` departures, or that it is
+    /// to look in any case.
+    fn tell_sweeper(&self, before: u64, in_any_case: bool) {
+        if in_any_case || self.publisher.departures() != before {
+            self.stale_sockets.bell.ring();
+        }
+    }
+
+    /// The sockets whose backend is gone, to be destroyed.
+    pub const fn stale_sockets(&self) -> &Arc<StaleSockets> {
+        &self.stale_sockets
     }
 }
 

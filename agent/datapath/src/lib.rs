@@ -15,6 +15,7 @@ mod maps;
 mod object;
 mod pins;
 mod publish;
+mod sweep;
 #[expect(unsafe_code, reason = "what no crate wraps")]
 mod sys;
 
@@ -46,6 +47,10 @@ pub use self::{
     publish::{
         dual_publisher::DualPublisher,
         read_back::{LiveFrontend, key::LiveKey},
+    },
+    sweep::{
+        stale::{Destroyed, IsGone, StaleConnection, StaleSockets},
+        sweeper::Sweeper,
     },
     sys::heap::release as release_memory,
 };

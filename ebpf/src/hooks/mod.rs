@@ -1,4 +1,5 @@
 //! Entry points: the only files that name a program type.
 
 pub(crate) mod cgroup;
+pub(crate) mod iter;
 pub(crate) mod tc;

@@ -31,6 +31,7 @@ pub(crate) const CRATES: &[Crate] = &[
                     "attach",
                     "publish",
                     "conntrack",
+                    "sweep",
                     "handover",
                     "object",
                     "maps",
@@ -39,10 +40,11 @@ pub(crate) const CRATES: &[Crate] = &[
                     "sys",
                 ],
             ),
-            // These three do not know each other: `datapath` joins them.
+            // These four do not know each other: `datapath` joins them.
             room("attach", &["object", "error", "pins", "sys"]),
             room("publish", &["maps", "error", "sys"]),
             room("conntrack", &["maps", "error", "sys"]),
+            room("sweep", &["maps", "error", "sys"]),
             room("handover", &["maps", "error", "pins", "sys"]),
             room("object", &["maps", "error", "pins", "sys"]),
             room("maps", &["error", "sys"]),

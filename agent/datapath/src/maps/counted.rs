@@ -12,12 +12,27 @@ use crate::{
 pub(crate) struct Counted<T> {
     pub(crate) tables: T,
     writes: u64,
+    departures: u64,
 }
 
 impl<T> Counted<T> {
     /// No write yet.
     pub(crate) const fn new(tables: T) -> Self {
-        Self { tables, writes: 0 }
+        Self {
+            tables,
+            writes: 0,
+            departures: 0,
+        }
+    }
+
+    /// Counts a generation that has changed because its backend left.
+    pub(crate) const fn count_departure(&mut self) {
+        self.departures += 1;
+    }
+
+    /// How many of these there were.
+    pub(crate) const fn departures(&self) -> u64 {
+        self.departures
     }
 
     /// How many writes there were.

@@ -111,6 +111,11 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         Ok(self.writes() - before)
     }
 
+    /// A number that grows whenever connections have to be told that their backend is gone.
+    pub const fn departures(&self) -> u64 {
+        self.v4.departures() + self.v6.departures()
+    }
+
     /// Whether [`Self::reclaim`] has anything to do.
     pub const fn has_retired(&self) -> bool {
         self.v4.has_retired() || self.v6.has_retired()

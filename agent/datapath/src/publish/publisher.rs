@@ -111,6 +111,11 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         self.tables.writes()
     }
 
+    /// How many backends have got a new generation because they left, or were emptied after that.
+    pub(crate) const fn departures(&self) -> u64 {
+        self.tables.departures()
+    }
+
     /// Whether [`Self::free_retired`] has anything to do.
     pub(crate) const fn has_retired(&self) -> bool {
         !self.retired.is_empty() || !self.retired_source_ranges.is_empty()
@@ -180,15 +185,16 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     }
 }
 
-fn next_generation<F: Family>(tables: &mut impl Tables<F>, index: u32) {
+fn next_generation<F: Family, T: Tables<F>>(tables: &mut Counted<T>, index: u32) {
     let mut backend = tables.backend(index);
     backend.generation = backend.generation.wrapping_add(1);
     tables.write_backend(index, backend);
+    tables.count_departure();
 }
 
 /// Empties a backend that no packet can choose any more. A packet that chose it while it was being
 /// removed may have opened a connection with the generation of the removal, so that changes again.
-fn clear<F: Family>(tables: &mut impl Tables<F>, index: u32) {
+fn clear<F: Family, T: Tables<F>>(tables: &mut Counted<T>, index: u32) {
     let generation = tables.backend(index).generation.wrapping_add(1);
     tables.write_backend(
         index,
@@ -197,4 +203,5 @@ fn clear<F: Family>(tables: &mut impl Tables<F>, index: u32) {
             ..Backend::zeroed()
         },
     );
+    tables.count_departure();
 }

@@ -1,0 +1,207 @@
+//! Messages of `NETLINK_SOCK_DIAG` about sockets of IPv4 and IPv6: `linux/sock_diag.h`,
+//! `linux/inet_diag.h`, sock_diag(7). Storage is not asked for here: the kernel tells of that of
+//! TCP sockets only (`inet_sk_diag_fill` in `net/ipv4/inet_diag.c`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bytemuck::{Pod, Zeroable};
+use netlink_packet_core::{
+    Emitable as _, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer,
+    NetlinkHeader,
+};
+use nix::errno::Errno;
+
+/// Message types: ask for sockets, and destroy one (Linux 4.5, `CONFIG_INET_DIAG_DESTROY`).
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const SOCK_DESTROY: u16 = 21;
+
+/// Messages begin at multiples of 4 bytes (`NLMSG_ALIGNTO`).
+const ALIGNMENT: usize = 4;
+
+/// `sizeof(struct nlmsghdr)`.
+const HEADER: usize = 16;
+
+/// `struct inet_diag_sockid`: which socket, as the kernel tells it and wants to be told.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+pub(crate) struct SocketId {
+    /// Network order, as all but the last two fields.
+    source_port: u16,
+    destination_port: u16,
+    /// An IPv4 address has the first four bytes.
+    source: [u8; 16],
+    destination: [u8; 16],
+    interface: u32,
+    cookie: [u32; 2],
+}
+
+const _: () = assert!(size_of::<SocketId>() == 48);
+
+impl SocketId {
+    /// The number that no other socket of the machine ever had.
+    pub(crate) const fn cookie(&self) -> u64 {
+        let [low, high] = self.cookie;
+        low as u64 | (high as u64) << 32
+    }
+}
+
+/// `struct inet_diag_req_v2`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Request {
+    family: u8,
+    protocol: u8,
+    extensions: u8,
+    padding: u8,
+    states: u32,
+    id: SocketId,
+}
+
+const _: () = assert!(size_of::<Request>() == 56);
+
+/// `struct inet_diag_msg`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Reply {
+    family: u8,
+    state: u8,
+    timer: u8,
+    retransmissions: u8,
+    id: SocketId,
+    expires: u32,
+    receive_queue: u32,
+    write_queue: u32,
+    user: u32,
+    inode: u32,
+}
+
+const _: () = assert!(size_of::<Reply>() == 72);
+
+/// Which sockets are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// `AF_INET` or `AF_INET6`. An IPv6 socket that speaks IPv4 is one of the latter.
+    pub(crate) family: u8,
+    /// `IPPROTO_UDP` or `IPPROTO_TCP`.
+    pub(crate) protocol: u8,
+}
+
+/// A socket that the kernel told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Socket {
+    /// How to name it to the kernel.
+    pub(crate) id: SocketId,
+    /// What it is connected to. That of an IPv6 socket that speaks IPv4 is an IPv4 address.
+    pub(crate) peer: SocketAddr,
+}
+
+/// What the kernel answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A socket that was asked for.
+    Socket(Socket),
+    /// There are no more, or something went wrong on the way.
+    Done(Result<(), Errno>),
+    /// What became of the request with this sequence number.
+    Outcome(u32, Result<(), Errno>),
+    /// Something that nobody asked for.
+    Other,
+}
+
+/// The answer has not the form that the kernel gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the kernel's answer about sockets cannot be understood")]
+pub(crate) struct Malformed;
+
+/// Asks for all sockets of a kind that are in one of `states` (bits `1 << TCP_ESTABLISHED` and so
+/// on).
+pub(crate) fn dump_request(kind: Kind, states: u32, sequence: u32) -> Vec<u8> {
+    let request = request(kind, states, SocketId::zeroed());
+    message(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, sequence, &request)
+}
+
+/// Asks to destroy a socket, which is to be answered in any case.
+pub(crate) fn destroy_request(kind: Kind, id: SocketId, sequence: u32) -> Vec<u8> {
+    message(SOCK_DESTROY, NLM_F_ACK, sequence, &request(kind, 0, id))
+}
+
+fn request(kind: Kind, states: u32, id: SocketId) -> Vec<u8> {
+    let Kind { family, protocol } = kind;
+    let request = Request {
+        family,
+        protocol,
+        extensions: 0,
+        padding: 0,
+        states,
+        id,
+    };
+    bytemuck::bytes_of(&request).to_vec()
+}
+
+fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
+    let mut header = NetlinkHeader::default();
+    header.length = (HEADER + payload.len()) as u32;
+    header.message_type = kind;
+    header.flags = NLM_F_REQUEST | flags;
+    header.sequence_number = sequence;
+    let mut message = vec![0; HEADER];
+    header.emit(&mut message);
+    message.extend(payload);
+    message
+}
+
+/// The answers in what was received at once. After one that is malformed there is none.
+pub(crate) fn answers(received: &[u8]) -> impl Iterator<Item = Result<Answer, Malformed>> {
+    let mut rest = received;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let Ok(message) = NetlinkBuffer::new_checked(rest) else {
+            rest = &[];
+            return Some(Err(Malformed));
+        };
+        let next = (message.length() as usize).next_multiple_of(ALIGNMENT);
+        rest = rest.get(next..).unwrap_or_default();
+        Some(answer(&message))
+    })
+}
+
+fn answer(message: &NetlinkBuffer<&[u8]>) -> Result<Answer, Malformed> {
+    let payload = message.payload();
+    Ok(match message.message_type() {
+        SOCK_DIAG_BY_FAMILY => {
+            let reply = payload.get(..size_of::<Reply>()).ok_or(Malformed)?;
+            let Reply { family, id, .. } = bytemuck::pod_read_unaligned(reply);
+            Answer::Socket(Socket {
+                id,
+                peer: peer(family, &id)?,
+            })
+        }
+        NLMSG_DONE => Answer::Done(outcome(payload)?),
+        NLMSG_ERROR => Answer::Outcome(message.sequence_number(), outcome(payload)?),
+        _ => Answer::Other,
+    })
+}
+
+/// What a negative errno says, with which both an error and the end of a dump begin.
+fn outcome(payload: &[u8]) -> Result<Result<(), Errno>, Malformed> {
+    let code = payload.first_chunk().ok_or(Malformed)?;
+    Ok(match i32::from_ne_bytes(*code) {
+        0 => Ok(()),
+        code => Err(Errno::from_raw(code.wrapping_neg())),
+    })
+}
+
+fn peer(family: u8, id: &SocketId) -> Result<SocketAddr, Malformed> {
+    let [a, b, c, d, ..] = id.destination;
+    let address = match i32::from(family) {
+        libc::AF_INET => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
+        libc::AF_INET6 => Ipv6Addr::from(id.destination).to_canonical(),
+        _ => return Err(Malformed),
+    };
+    Ok(SocketAddr::new(address, u16::from_be(id.destination_port)))
+}
+
+#[cfg(test)]
+mod tests;
