@@ -28,6 +28,7 @@ pub use self::{
         origin::Origin,
         outcome::{Acceptance, ApplyError, Outcome},
         queue::{EventQueue, Requests, queue},
+        terminate::is_gone,
     },
     serve::{
         grpc::server::Server,

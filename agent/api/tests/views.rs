@@ -8,7 +8,7 @@ use shunt_api::{
     view::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
         FrontendKey, Interface, InterfaceState, LastError, Malformed, ProtocolNumber, SocketLb,
-        SocketLbMode, Status, TableUse,
+        SocketLbMode, StaleSockets, Status, TableUse,
     },
 };
 use shunt_model::{Protocol, TrafficPolicy};
@@ -77,6 +77,11 @@ fn status() -> Status {
             hooks: vec!["connect4".into()],
             problem: Some("no".into()),
         },
+        stale_sockets: StaleSockets {
+            destroyed_udp: 10,
+            destroyed_tcp: 11,
+            trouble: Some("the kernel does not list sockets".to_owned()),
+        },
     }
 }
 
@@ -106,6 +111,11 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "socket_lb": {
             "mode": "host", "cgroup": "/sys/fs/cgroup", "root": true, "hooks": ["connect4"],
             "problem": "no",
+        },
+        "stale_sockets": {
+            "destroyed_udp": 10,
+            "destroyed_tcp": 11,
+            "trouble": "the kernel does not list sockets",
         },
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);

@@ -7,11 +7,11 @@ use clap::Args;
 use ipnet::IpNet;
 use shunt::{
     Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings, Input,
-    Inspector, Server, SocketFile, SocketSource, host_addresses, queue, raise_open_files,
+    Inspector, Server, SocketFile, SocketSource, host_addresses, is_gone, queue, raise_open_files,
 };
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner,
-    cleanup,
+    Sweeper, cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
 use tokio::signal::unix::{SignalKind, signal};
@@ -156,6 +156,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let defaults = DatapathOptions::default();
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
     let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
+    let terminates_tcp = sockets.terminate_tcp;
     let mut datapath = set_up(&DatapathOptions {
         pod_cidrs: node.pod_cidrs,
         hairpin_v4: hairpin.v4.unwrap_or(defaults.hairpin_v4),
@@ -188,8 +189,9 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         timeouts.scan_interval(),
     )
     .context("cannot start counting connections")?;
-    let event_loop = EventLoop::new(agent, pin_dir.clone());
     let (queue, requests) = queue();
+    let sweeper = start_sweeper(&agent, terminates_tcp, &queue)?;
+    let event_loop = EventLoop::new(agent, pin_dir.clone());
     tokio::spawn(follow_addresses(addresses, queue.clone()));
     let inspector = Inspector::new(queue.clone(), connections);
     let mut sources = Vec::new();
@@ -213,8 +215,16 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let agent = event_loop.run(requests, links, stop).await;
     drop(server);
     scanner.stop();
+    sweeper.stop();
     finish(agent, pin_dir.as_deref())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts to destroy sockets whose backend is gone; those of TCP if they are to be terminated.
+fn start_sweeper(agent: &Agent, terminates_tcp: bool, queue: &EventQueue) -> Result<Sweeper> {
+    let sockets = Arc::clone(agent.datapath().stale_sockets());
+    Sweeper::start(sockets, terminates_tcp.then(|| is_gone(queue.clone())))
+        .context("cannot start to destroy sockets whose backend is gone")
 }
 
 /// Tells the event loop of the host's addresses, as they are now and whenever they change.

@@ -9,7 +9,10 @@ use anyhow::Result;
 use clap::Args;
 use shunt_api::{
     proto::StatusRequest,
-    view::{Conflict, FrontendDifference, Interface, InterfaceState, SocketLb, Status, TableUse},
+    view::{
+        Conflict, FrontendDifference, Interface, InterfaceState, SocketLb, StaleSockets, Status,
+        TableUse,
+    },
 };
 
 use crate::cli::{
@@ -152,6 +155,7 @@ fn summary(status: &Status) -> Table<2> {
             format!("{} connections", status.conntrack_early_drop),
         ),
         ("socket LB:", socket_lb(&status.socket_lb)),
+        ("stale sockets:", stale_sockets(&status.stale_sockets)),
     ];
     let mut table = Table::without_headings();
     for (name, value) in lines {
@@ -183,6 +187,19 @@ fn socket_lb(sockets: &SocketLb) -> String {
     };
     let hooks = hooks.join(", ");
     format!("{mode}, at {cgroup} ({whose}): {hooks}")
+}
+
+fn stale_sockets(sockets: &StaleSockets) -> String {
+    let StaleSockets {
+        destroyed_udp,
+        destroyed_tcp,
+        trouble,
+    } = sockets;
+    let destroyed = format!("{destroyed_udp} of UDP and {destroyed_tcp} of TCP destroyed");
+    match trouble {
+        Some(trouble) => format!("{destroyed}; now they stay: {trouble}"),
+        None => destroyed,
+    }
 }
 
 /// A table with an empty line before it, if it has any row.

@@ -21,6 +21,7 @@ use crate::runtime::{
     queue::Requests,
     request::Request,
     status,
+    terminate::are_gone,
 };
 
 /// How long no event must come before what was replaced is freed, which takes milliseconds.
@@ -100,6 +101,9 @@ impl EventLoop {
             Request::Ended(end) => self.source_ended(end),
             Request::HostAddresses(addresses) => self.host_addresses(addresses),
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
+            Request::AreGone(connections, answer) => {
+                reply(answer, are_gone(self.agent.renderer(), &connections));
+            }
             Request::Status(answer) => {
                 let held = self.held.count();
                 reply(answer, status::assemble(&self.agent, &self.history, held));

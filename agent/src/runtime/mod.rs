@@ -17,3 +17,4 @@ pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod status;
 pub(crate) mod table_flags;
+pub(crate) mod terminate;

@@ -88,6 +88,16 @@ impl EventQueue {
         self.0.blocking_send(request).map_err(|_| Ending)
     }
 
+    /// The answer to the request that `request` makes, for a thread that may block.
+    pub(super) fn ask_blocking<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> Result<T, Ending> {
+        let (answer, answered) = oneshot::channel();
+        self.send_blocking(request(answer))?;
+        answered.blocking_recv().map_err(|_| Ending)
+    }
+
     /// The answer to the request that `request` makes.
     pub(super) async fn ask<T>(
         &self,
@@ -132,7 +142,9 @@ pub(crate) mod testing {
                 Request::Ended(Ok(())) => "the end".to_owned(),
                 Request::Ended(Err((origin, error))) => format!("{origin}: {error}"),
                 Request::HostAddresses(_) => "addresses".to_owned(),
-                Request::Frontends(_) | Request::Status(_) => "a question".to_owned(),
+                Request::Frontends(_) | Request::AreGone(..) | Request::Status(_) => {
+                    "a question".to_owned()
+                }
             })
         }
     }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, io, net::IpAddr};
 
 use shunt_api::view::Status;
+use shunt_datapath::StaleConnection;
 use shunt_model::{EventError, RendererEvent};
 use tokio::sync::oneshot;
 
@@ -31,6 +32,8 @@ pub(super) enum Request {
     HostAddresses(BTreeSet<IpAddr>),
     /// The frontends in the kernel.
     Frontends(oneshot::Sender<Result<FrontendList, InspectError>>),
+    /// Which of these connections are to endpoints that are gone.
+    AreGone(Vec<StaleConnection>, oneshot::Sender<Vec<bool>>),
     /// How the agent is.
     Status(oneshot::Sender<Result<Status, InspectError>>),
 }

@@ -2,7 +2,7 @@
 
 use shunt_api::view::{
     Conflict, FrontendDifference, Interface, InterfaceState, LastError, SocketLb, SocketLbMode,
-    Status, TableUse,
+    StaleSockets, Status, TableUse,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
@@ -68,6 +68,7 @@ pub(super) fn assemble(
             .collect(),
         conntrack_early_drop: early_drop.unwrap_or_default(),
         socket_lb: socket_lb(datapath.sockets()),
+        stale_sockets: stale_sockets(datapath.stale_sockets()),
     })
 }
 
@@ -84,6 +85,15 @@ fn differences(list: &FrontendList) -> Vec<FrontendDifference> {
         (key.address, key.port, key.protocol.to_string())
     });
     shown
+}
+
+fn stale_sockets(sockets: &datapath::StaleSockets) -> StaleSockets {
+    let datapath::Destroyed { udp, tcp } = sockets.destroyed();
+    StaleSockets {
+        destroyed_udp: udp,
+        destroyed_tcp: tcp,
+        trouble: sockets.trouble(),
+    }
 }
 
 fn interface((name, state): (&str, datapath::InterfaceState)) -> Interface {

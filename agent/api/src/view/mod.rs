@@ -6,6 +6,7 @@ mod error;
 mod frontend;
 mod protocol;
 mod socket_lb;
+mod stale_sockets;
 mod status;
 mod text;
 
@@ -15,6 +16,7 @@ pub use self::{
     frontend::{Backend, Difference, Frontend, FrontendKey},
     protocol::ProtocolNumber,
     socket_lb::{SocketLb, SocketLbMode},
+    stale_sockets::StaleSockets,
     status::{
         Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
     },

@@ -10,6 +10,7 @@ use crate::{
         error::{Malformed, address},
         frontend::{Difference, FrontendKey, key},
         socket_lb::SocketLb,
+        stale_sockets::StaleSockets,
         text::shown,
     },
 };
@@ -54,6 +55,8 @@ pub struct Status {
     pub conntrack_early_drop: u64,
     /// What is translated at the socket.
     pub socket_lb: SocketLb,
+    /// The sockets of the node's processes whose backend is gone.
+    pub stale_sockets: StaleSockets,
 }
 
 /// An event that was refused.
@@ -149,6 +152,7 @@ impl From<Status> for StatusResponse {
             counters,
             conntrack_early_drop,
             socket_lb,
+            stale_sockets,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -174,6 +178,7 @@ impl From<Status> for StatusResponse {
                 .collect(),
             conntrack_early_drop,
             socket_lb: Some(socket_lb.into()),
+            stale_sockets: Some(stale_sockets.into()),
         }
     }
 }
@@ -201,6 +206,7 @@ impl TryFrom<StatusResponse> for Status {
             counters,
             conntrack_early_drop,
             socket_lb,
+            stale_sockets,
         } = status;
         Ok(Self {
             version,
@@ -225,6 +231,7 @@ impl TryFrom<StatusResponse> for Status {
                 .collect(),
             conntrack_early_drop,
             socket_lb: socket_lb.unwrap_or_default().try_into()?,
+            stale_sockets: stale_sockets.unwrap_or_default().into(),
         })
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct SocketLbArgs {
     /// Reset TCP connections of the node's processes when their endpoint is gone; without this they
     /// end when they find out. UDP sockets leave it in any case
     #[arg(long)]
-    terminate_tcp: bool,
+    pub(crate) terminate_tcp: bool,
 }
 
 impl SocketLbArgs {

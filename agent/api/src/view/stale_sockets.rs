@@ -1,0 +1,47 @@
+//! What became of sockets whose backend is gone.
+
+use serde::Serialize;
+
+use crate::proto;
+
+/// The sockets of the node's processes whose backend is gone. The order of the fields is the order
+/// in JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct StaleSockets {
+    /// How many UDP sockets were destroyed since the agent's start.
+    pub destroyed_udp: u64,
+    /// How many TCP sockets were.
+    pub destroyed_tcp: u64,
+    /// Why they stay, if they do.
+    pub trouble: Option<String>,
+}
+
+impl From<StaleSockets> for proto::StaleSockets {
+    fn from(sockets: StaleSockets) -> Self {
+        let StaleSockets {
+            destroyed_udp,
+            destroyed_tcp,
+            trouble,
+        } = sockets;
+        Self {
+            destroyed_udp,
+            destroyed_tcp,
+            trouble,
+        }
+    }
+}
+
+impl From<proto::StaleSockets> for StaleSockets {
+    fn from(message: proto::StaleSockets) -> Self {
+        let proto::StaleSockets {
+            destroyed_udp,
+            destroyed_tcp,
+            trouble,
+        } = message;
+        Self {
+            destroyed_udp,
+            destroyed_tcp,
+            trouble,
+        }
+    }
+}
