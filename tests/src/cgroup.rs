@@ -56,12 +56,7 @@ impl Cgroup {
     pub fn new() -> Result<Self> {
         static REAPED: Once = Once::new();
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let is_cgroup = |path: &&str| {
-            statfs(*path).is_ok_and(|there| there.filesystem_type() == CGROUP2_SUPER_MAGIC)
-        };
-        let Some(root) = ROOTS.iter().copied().find(is_cgroup) else {
-            bail!("no cgroup file system of version 2 is mounted at any of {ROOTS:?}");
-        };
+        let root = root()?;
         REAPED.call_once(|| reap_leftovers(root));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(root).join(format!("{PREFIX}{}-{number}", process::id()));
@@ -142,6 +137,29 @@ impl Cgroup {
             command.pre_exec(move || join(processes));
         }
         command
+    }
+}
+
+/// The directory of the cgroup that this process is in, and all of its threads.
+///
+/// # Errors
+///
+/// If it is in none, or no cgroup file system of version 2 is mounted where it usually is.
+pub fn own_cgroup() -> Result<PathBuf> {
+    let lines = fs::read_to_string("/proc/self/cgroup").context("cannot read /proc/self/cgroup")?;
+    let own = lines.lines().find_map(|line| line.strip_prefix("0::/"));
+    let own = own.context("this process is in no cgroup of version 2")?;
+    Ok(Path::new(root()?).join(own))
+}
+
+/// The root of the cgroups of version 2.
+fn root() -> Result<&'static str> {
+    let is_cgroup = |path: &&str| {
+        statfs(*path).is_ok_and(|there| there.filesystem_type() == CGROUP2_SUPER_MAGIC)
+    };
+    match ROOTS.iter().copied().find(is_cgroup) {
+        Some(root) => Ok(root),
+        None => bail!("no cgroup file system of version 2 is mounted at any of {ROOTS:?}"),
     }
 }
 

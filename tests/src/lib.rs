@@ -37,7 +37,7 @@ pub use self::{
     ack::Ack,
     agent::Agent,
     binary::agent_binary,
-    cgroup::Cgroup,
+    cgroup::{Cgroup, own_cgroup},
     client::{Answer, Connection, Failure, Flow, Target, Transport},
     connection_slots::ConnectionSlots,
     continuous::{Continuous, Sample},

@@ -53,6 +53,7 @@ mod sockets_restart;
 mod sockets_tcp;
 mod sockets_udp;
 mod syscalls;
+mod stale_sockets;
 mod time_wait;
 mod translation;
 mod tun;
