@@ -14,8 +14,8 @@ use aya_ebpf::{
     bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC, bpf_adj_room_mode::BPF_ADJ_ROOM_MAC},
     btf_maps::{Array, ProgramArray},
     helpers::bpf_skb_adjust_room,
-    macros::{btf_map, classifier},
-    programs::TcContext,
+    macros::{btf_map, cgroup_sock_addr, classifier},
+    programs::{SockAddrContext, TcContext},
 };
 use shunt_common::feeder::{FIRST_PORT, FLOWS_PER_CLIENT, LENGTH_V4, LENGTH_V6, Plan};
 use shunt_object as _;
@@ -62,6 +62,18 @@ pub(crate) fn feed_v6(context: TcContext) -> i32 {
 #[classifier]
 pub(crate) fn empty(_context: TcContext) -> i32 {
     TC_ACT_UNSPEC
+}
+
+/// The least that a program at `connect` can be, of IPv4 sockets.
+#[cgroup_sock_addr(connect4)]
+pub(crate) fn empty_connect4(_context: SockAddrContext) -> i32 {
+    1
+}
+
+/// The same, of IPv6 sockets.
+#[cgroup_sock_addr(connect6)]
+pub(crate) fn empty_connect6(_context: SockAddrContext) -> i32 {
+    1
 }
 
 /// The least that a translating program can be: finds the TCP header of an IPv4 packet, and gives

@@ -11,7 +11,7 @@ use crate::{
     measure::Study,
     packets,
     report::{Facts, Report},
-    traffic,
+    sockets, traffic,
 };
 
 /// Measures Shunt. `cargo xtask bench` builds what it needs and runs it.
@@ -61,6 +61,8 @@ enum Suite {
     Packets,
     /// Requests and connections in network namespaces
     Traffic,
+    /// Exchanges and system calls of processes whose sockets are translated
+    Sockets,
     /// Events, from their arrival to the kernel's tables
     Control,
 }
@@ -70,6 +72,7 @@ impl Suite {
         match self {
             Self::Packets => packets::run(bench),
             Self::Traffic => traffic::run(bench),
+            Self::Sockets => sockets::run(bench),
             Self::Control => control::run(bench),
         }
     }

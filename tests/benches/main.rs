@@ -6,9 +6,11 @@
 
 mod bench;
 mod control;
+mod load;
 mod measure;
 mod packets;
 mod report;
+mod sockets;
 mod traffic;
 
 use std::process::ExitCode;
@@ -18,8 +20,13 @@ use clap::Parser as _;
 use crate::bench::{Bench, Options};
 
 fn main() -> ExitCode {
-    if let Some(served) = traffic::serve_if_asked() {
-        return served;
+    let parts = [
+        load::serve_if_told,
+        load::ask_if_told,
+        sockets::connect_if_told,
+    ];
+    if let Some(played) = parts.into_iter().find_map(|part| part()) {
+        return played;
     }
     match Bench::new(Options::parse()).and_then(Bench::run) {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,6 +15,8 @@ enum Suite {
     Packets,
     /// Requests and connections in network namespaces
     Traffic,
+    /// Exchanges and system calls of processes whose sockets are translated
+    Sockets,
     /// Events, from their arrival to the kernel's tables
     Control,
 }
@@ -99,6 +101,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         let name = match suite {
             Suite::Packets => "packets",
             Suite::Traffic => "traffic",
+            Suite::Sockets => "sockets",
             Suite::Control => "control",
         };
         command.args(["--suite", name]);

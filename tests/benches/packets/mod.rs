@@ -14,7 +14,7 @@ mod flows;
 mod node;
 mod opened;
 mod other;
-mod programs;
+pub(crate) mod programs;
 mod revision;
 mod services;
 mod traffic;

@@ -6,6 +6,15 @@ use aya::programs::ProgramInfo;
 use super::{feeder::Feeder, node::Node};
 use crate::report::Facts;
 
+/// What is said of a program.
+pub(crate) const COLUMNS: [&str; 5] = [
+    "program",
+    ">bytes translated",
+    ">instructions",
+    ">bytes of machine code",
+    ">instructions verified",
+];
+
 /// What the kernel says of a node's programs, and of those that they are compared with.
 ///
 /// # Errors
@@ -21,18 +30,13 @@ pub(super) fn sizes(node: &mut Node, feeder: &mut Feeder) -> Result<Facts> {
     }
     Ok(Facts {
         name: "packets/programs".to_owned(),
-        columns: vec![
-            "program",
-            ">bytes translated",
-            ">instructions",
-            ">bytes of machine code",
-            ">instructions verified",
-        ],
+        columns: COLUMNS.to_vec(),
         rows,
     })
 }
 
-fn row(name: &str, info: &ProgramInfo) -> Vec<String> {
+/// A program's row.
+pub(crate) fn row(name: &str, info: &ProgramInfo) -> Vec<String> {
     let known = |number: Option<u32>| number.map_or_else(String::new, |number| number.to_string());
     let translated = info.size_translated();
     vec![

@@ -4,13 +4,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use anyhow::Result;
 
-use super::{
+use super::{path::Path, services::SERVED, subject::Subject};
+use crate::{
     load::{self, Exchange, Exchanged, Times},
-    path::Path,
-    services::SERVED,
-    subject::Subject,
+    report::Facts,
 };
-use crate::report::Facts;
 
 /// How many requests: about a second of them, so that the clock's ticks find the generator often enough.
 const REQUESTS: usize = 50_000;

@@ -4,10 +4,9 @@
 //! Each subject has namespaces of its own, and all of them are there at once.
 
 mod generator;
-mod load;
 mod path;
 mod raw;
-mod services;
+pub(crate) mod services;
 mod studies;
 mod subject;
 
@@ -16,8 +15,7 @@ use std::{path::Path, thread};
 use anyhow::{Result, anyhow};
 use shunt_tests::interrupt;
 
-pub(crate) use self::load::serve_if_asked;
-use self::subject::{Kind, Proxy, Subject};
+pub(crate) use self::subject::{Kind, Proxy, Subject};
 use crate::bench::Bench;
 
 /// Runs the suite.
@@ -46,7 +44,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     load_rules(&subjects)?;
     for subject in &mut subjects {
         interrupt::check()?;
-        subject.start_agent(agent)?;
+        subject.start_agent(agent, &[])?;
     }
     if let [direct, ..] = subjects.as_slice() {
         bench.facts(generator::facts(direct)?);

@@ -5,10 +5,10 @@ use std::net::SocketAddrV4;
 use shunt_tests::Namespace;
 
 use super::{
-    load::Exchange,
     services::{self, Place, SERVED},
     subject::{Proxy, Subject},
 };
+use crate::load::Exchange;
 
 /// A way that packets go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,13 +13,13 @@ use nix::libc;
 use shunt_tests::Namespace;
 
 use super::{
-    load::{Exchange, pin},
     path::Path,
     services::Place,
     subject::{Kind, Proxy, Subject},
 };
 use crate::{
     bench::Bench,
+    load::{Exchange, pin},
     measure::{Better, Bound, Limit, Study, sample},
     packets::clock::thread_time,
 };
@@ -70,7 +70,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         if let Some(rules) = subject.rules() {
             rules.load()?;
         }
-        subject.start_agent(&bench.options().agent)?;
+        subject.start_agent(&bench.options().agent, &[])?;
         subjects.push(subject);
     }
     let mut senders = subjects

@@ -18,14 +18,14 @@ pub(super) const BACKENDS: u8 = 10;
 const PORT: u16 = 80;
 
 /// The port of the servers.
-pub(super) const SERVED: u16 = 8080;
+pub(crate) const SERVED: u16 = 8080;
 
 /// The last octets of the addresses that a pod of backends has.
 pub(super) const HOSTS: Range<u8> = 10..10 + BACKENDS;
 
 /// Where the backends of a measured service are, all of which are one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// On the node of the client pod.
     Local,
     /// On the second node.
@@ -36,7 +36,7 @@ impl Place {
     pub(super) const ALL: [Self; 2] = [Self::Local, Self::Remote];
 
     /// The pod's name.
-    pub(super) const fn pod(self) -> &'static str {
+    pub(crate) const fn pod(self) -> &'static str {
         match self {
             Self::Local => "pod-a",
             Self::Remote => "pod-d",
@@ -44,7 +44,7 @@ impl Place {
     }
 
     /// The address of one of the ten backends.
-    pub(super) const fn address(self, host: u8) -> Ipv4Addr {
+    pub(crate) const fn address(self, host: u8) -> Ipv4Addr {
         match self {
             Self::Local => Ipv4Addr::new(10, 1, 1, host),
             Self::Remote => Ipv4Addr::new(10, 1, 2, host),
@@ -52,7 +52,7 @@ impl Place {
     }
 
     /// Its service's ClusterIP.
-    pub(super) const fn cluster_ip(self) -> SocketAddrV4 {
+    pub(crate) const fn cluster_ip(self) -> SocketAddrV4 {
         let host = match self {
             Self::Local => 10,
             Self::Remote => 11,
@@ -88,7 +88,7 @@ impl Place {
 }
 
 /// What kube-proxy knows of the node.
-pub(super) fn node() -> Node {
+pub(crate) fn node() -> Node {
     let IpAddr::V4(address) = addresses::NODE else {
         unreachable!("the nodes have IPv4 addresses")
     };
@@ -100,7 +100,7 @@ pub(super) fn node() -> Node {
 }
 
 /// The measured services amid `others`, as one may find them where order matters.
-pub(super) fn services(others: usize) -> Vec<Service> {
+pub(crate) fn services(others: usize) -> Vec<Service> {
     let mut services: Vec<_> = (0..others).map(other).collect();
     let measured = Place::ALL
         .into_iter()

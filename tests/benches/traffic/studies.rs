@@ -3,12 +3,12 @@
 use anyhow::{Result, bail};
 
 use super::{
-    load::{self, Exchange},
     path::Path,
     subject::{Kind, Proxy, Subject},
 };
 use crate::{
     bench::Bench,
+    load::{self, Exchange},
     measure::{Better, Bound, Limit, Sample, Study, sample},
 };
 
@@ -46,17 +46,9 @@ fn study<'a>(
     masquerade: bool,
     subjects: &[&'a [Subject]],
 ) -> Study<'a> {
-    let (word, unit, better) = match exchange {
-        Exchange::Request => ("request", "us a TCP request", Better::Lower),
-        Exchange::Connection => ("connection", "us a TCP connection", Better::Lower),
-        Exchange::ServerCloses => (
-            "server-closes",
-            "us a TCP connection that the server closes first",
-            Better::Lower,
-        ),
-        Exchange::Datagram => ("datagram", "us a UDP request", Better::Lower),
-        Exchange::NewFlow => ("new-flow", "us a UDP request of a new flow", Better::Lower),
-        Exchange::Bulk => ("bulk", "MB/s", Better::Higher),
+    let better = match exchange {
+        Exchange::Bulk => Better::Higher,
+        _ => Better::Lower,
     };
     let node = if masquerade { "-masquerading" } else { "" };
     let rounds = match (quick, path) {
@@ -65,8 +57,8 @@ fn study<'a>(
         (true, Path::SameNode) => 15,
         (true, _) => 5,
     };
-    let name = format!("traffic/{}{node}/{word}", path.word());
-    let mut study = Study::new(name, unit, better).rounds(rounds);
+    let name = format!("traffic/{}{node}/{}", path.word(), exchange.word());
+    let mut study = Study::new(name, exchange.unit(), better).rounds(rounds);
     for &same in subjects {
         let mut turns = same.iter().cycle();
         study = study.subject(same[0].name(), move || match turns.next() {
@@ -83,14 +75,9 @@ fn study<'a>(
 }
 
 fn measure(subject: &Subject, path: Path, exchange: Exchange) -> Result<Sample> {
-    let count = match exchange {
-        Exchange::Request | Exchange::Datagram => 500,
-        Exchange::Connection | Exchange::ServerCloses | Exchange::NewFlow => 100,
-        Exchange::Bulk => 10,
-    };
     let load::Exchanged { times, .. } = load::run(
         exchange,
-        count,
+        exchange.times(),
         path.client(subject),
         path.target(subject, exchange),
         subject.served(path.place()),
@@ -128,7 +115,7 @@ fn bounds<'a>(exchange: Exchange, subjects: &[&'a [Subject]]) -> Vec<Bound<'a>> 
         Exchange::Connection => (Limit::AtMost(1.09), Some(0.98), Limit::AtMost(1.02)),
         Exchange::NewFlow => (Limit::AtMost(1.5), None, Limit::AtMost(1.02)),
         Exchange::Bulk => (Limit::AtLeast(0.97), None, Limit::AtLeast(0.98)),
-        Exchange::ServerCloses | Exchange::Datagram => return Vec::new(),
+        Exchange::ServerCloses | Exchange::Datagram | Exchange::SendTo => return Vec::new(),
     };
     let mut bounds = Vec::new();
     let mut bound = |subject: Option<&'a str>, other: Option<&'a str>, limit| {

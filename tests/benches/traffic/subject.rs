@@ -9,10 +9,8 @@ use shunt_tests::{
     rulesets::{iptables, nftables},
 };
 
-use super::{
-    load::{Served, SourcePorts},
-    services::{self, HOSTS, Place, SERVED},
-};
+use super::services::{self, HOSTS, Place, SERVED};
+use crate::load::{Served, SourcePorts};
 
 /// What a CNI adds that hides its pods' addresses from the world outside.
 const MASQUERADE: &str = "\
@@ -26,7 +24,7 @@ table ip cni {
 
 /// What translates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proxy {
+pub(crate) enum Proxy {
     /// Nothing: clients use the backends' addresses.
     Direct,
     Shunt,
@@ -38,12 +36,12 @@ pub(super) enum Proxy {
 
 /// What a subject is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
-    pub(super) proxy: Proxy,
+pub(crate) struct Kind {
+    pub(crate) proxy: Proxy,
     /// How many services there are besides those that are measured.
-    pub(super) others: usize,
+    pub(crate) others: usize,
     /// Whether the node has the rule of a CNI that masquerades, and so tracks connections.
-    pub(super) masquerade: bool,
+    pub(crate) masquerade: bool,
 }
 
 impl fmt::Display for Kind {
@@ -67,7 +65,7 @@ impl fmt::Display for Kind {
 
 /// A subject. Dropping it removes all of it, the agent first.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(crate) struct Subject {
     kind: Kind,
     name: String,
     running: Option<(Agent, PinDir)>,
@@ -82,9 +80,13 @@ impl Subject {
     /// # Errors
     ///
     /// When a namespace cannot be made.
-    pub(super) fn new(kind: Kind) -> Result<Self> {
+    pub(crate) fn new(kind: Kind) -> Result<Self> {
         let sandbox = Sandbox::new()?;
-        for client in [sandbox.pod("pod-c").namespace(), sandbox.outside()] {
+        for client in [
+            sandbox.pod("pod-c").namespace(),
+            sandbox.outside(),
+            sandbox.node(),
+        ] {
             // Twice as many connections before a port comes again.
             client.set("net/ipv4/ip_local_port_range", "1024 65535")?;
             // What is sent ahead of its receiver stays in the CPU's caches: it is not the memory
@@ -122,7 +124,7 @@ impl Subject {
     }
 
     /// What is to be loaded into the node before it can be measured.
-    pub(super) fn rules(&self) -> Option<Rules<'_>> {
+    pub(crate) fn rules(&self) -> Option<Rules<'_>> {
         let tool = match self.kind.proxy {
             Proxy::Direct | Proxy::Shunt | Proxy::Redirect => return None,
             Proxy::Nftables => Tool::Nft,
@@ -135,20 +137,21 @@ impl Subject {
         })
     }
 
-    /// Starts the agent, if this subject has one, and tells it the services.
+    /// Starts the agent, if this subject has one, with further flags, and tells it the services.
     ///
     /// The agent ends with the thread that calls this.
     ///
     /// # Errors
     ///
     /// When it does not start, or refuses an event.
-    pub(super) fn start_agent(&mut self, binary: &Path) -> Result<()> {
+    pub(crate) fn start_agent(&mut self, binary: &Path, further: &[&str]) -> Result<()> {
         let mut flags = vec!["--pod-cidr", addresses::POD_CIDR];
         match self.kind.proxy {
             Proxy::Shunt => {}
             Proxy::Redirect => flags.push("--redirect"),
             Proxy::Direct | Proxy::Nftables | Proxy::Iptables => return Ok(()),
         }
+        flags.extend(further);
         let pins = PinDir::new();
         let mut agent = Agent::start(binary, self.sandbox.node(), &pins, &flags)?;
         agent.apply_all(&[services::resync()])?;
@@ -163,23 +166,40 @@ impl Subject {
         Ok(())
     }
 
+    /// Hands a further event to the agent, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When it refuses it.
+    pub(crate) fn tell(&mut self, event: &str) -> Result<()> {
+        match &mut self.running {
+            Some((agent, _)) => agent.apply(event).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Where its agent's maps and programs are, if it has one.
+    pub(crate) fn pins(&self) -> Option<&PinDir> {
+        self.running.as_ref().map(|(_, pins)| pins)
+    }
+
     /// What it is made of.
-    pub(super) const fn kind(&self) -> Kind {
+    pub(crate) const fn kind(&self) -> Kind {
         self.kind
     }
 
     /// What reports call it.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// The namespaces.
-    pub(super) const fn sandbox(&self) -> &Sandbox {
+    pub(crate) const fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 
     /// The servers of a place.
-    pub(super) const fn served(&self, place: Place) -> &Served {
+    pub(crate) const fn served(&self, place: Place) -> &Served {
         let [local, remote] = &self.served;
         match place {
             Place::Local => local,
@@ -188,7 +208,7 @@ impl Subject {
     }
 
     /// The source ports for new flows of all its clients.
-    pub(super) const fn ports(&self) -> &RefCell<SourcePorts> {
+    pub(crate) const fn ports(&self) -> &RefCell<SourcePorts> {
         &self.ports
     }
 }
@@ -201,7 +221,7 @@ enum Tool {
 
 /// Rules that a node is to have.
 #[derive(Debug)]
-pub(super) struct Rules<'a> {
+pub(crate) struct Rules<'a> {
     tool: Tool,
     others: usize,
     node: &'a Namespace,
@@ -209,7 +229,7 @@ pub(super) struct Rules<'a> {
 
 impl Rules<'_> {
     /// How many services they are for, about.
-    pub(super) const fn size(&self) -> usize {
+    pub(crate) const fn size(&self) -> usize {
         self.others
     }
 
@@ -218,7 +238,7 @@ impl Rules<'_> {
     /// # Errors
     ///
     /// When the tool is not there or does not take them.
-    pub(super) fn load(&self) -> Result<()> {
+    pub(crate) fn load(&self) -> Result<()> {
         let Self { tool, others, node } = self;
         let services = services::services(*others);
         let loaded = match tool {

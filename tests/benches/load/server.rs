@@ -2,7 +2,6 @@
 
 use std::{
     env,
-    ffi::OsString,
     io::{self, Write as _},
     net::{TcpListener, UdpSocket},
     os::fd::{AsFd as _, OwnedFd},
@@ -13,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum as _;
 
-use super::{Exchange, Served, bulk, pin, tcp, udp, user_time};
+use super::{Exchange, Served, bulk, pin, play, tcp, udp, user_time};
 
 /// The first argument of a process that serves, which is this program once more.
 const SERVE: &str = "serve-load";
@@ -26,7 +25,7 @@ impl Server {
     pub(super) fn start(exchange: Exchange, count: usize, served: &Served) -> Result<Self> {
         let Served { tcp, udp } = served;
         let socket: OwnedFd = match exchange {
-            Exchange::Datagram | Exchange::NewFlow => udp.as_fd(),
+            Exchange::Datagram | Exchange::SendTo | Exchange::NewFlow => udp.as_fd(),
             _ => tcp.as_fd(),
         }
         .try_clone_to_owned()?;
@@ -57,29 +56,22 @@ impl Server {
 }
 
 /// Serves, if that is what this process was started for.
-pub(crate) fn serve_if_asked() -> Option<ExitCode> {
-    let mut arguments = env::args_os().skip(1);
-    if arguments.next()? != SERVE {
-        return None;
-    }
-    Some(match serve(arguments.next(), arguments.next()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("a server of the load: {error:#}");
-            ExitCode::FAILURE
-        }
-    })
+pub(crate) fn serve_if_told() -> Option<ExitCode> {
+    play(SERVE, serve)
 }
 
-fn serve(exchange: Option<OsString>, count: Option<OsString>) -> Result<()> {
-    let text = |argument: Option<OsString>| argument.and_then(|text| text.into_string().ok());
-    let exchange = text(exchange).context("no exchange")?;
-    let exchange = Exchange::from_str(&exchange, false).map_err(io::Error::other)?;
-    let count: usize = text(count).context("no count")?.parse()?;
+fn serve(arguments: &[String]) -> Result<()> {
+    let [exchange, count] = arguments else {
+        bail!("not what and how often");
+    };
+    let exchange = Exchange::from_str(exchange, false).map_err(io::Error::other)?;
+    let count: usize = count.parse()?;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     pin()?;
     match exchange {
-        Exchange::Datagram | Exchange::NewFlow => udp::echo(&UdpSocket::from(socket), count)?,
+        Exchange::Datagram | Exchange::SendTo | Exchange::NewFlow => {
+            udp::echo(&UdpSocket::from(socket), count)?;
+        }
         Exchange::Request => tcp::echo(&TcpListener::from(socket))?,
         Exchange::Connection => tcp::serve(&TcpListener::from(socket), count, tcp::Closes::Client)?,
         Exchange::ServerCloses => {

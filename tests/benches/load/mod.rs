@@ -7,8 +7,10 @@
 //! side of two.)
 
 mod bulk;
+mod client;
 mod floor;
 mod pin;
+mod role;
 mod server;
 mod tcp;
 mod times;
@@ -25,11 +27,13 @@ use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use shunt_tests::Namespace;
 
-pub(crate) use self::server::serve_if_asked;
-pub(super) use self::{
+pub(crate) use self::{
     bulk::UNIT as BULK_UNIT,
+    client::{Client, ask_if_told},
     floor::{nothing, socket_pair},
     pin::{cpu, pin},
+    role::play,
+    server::serve_if_told,
     times::Times,
 };
 
@@ -43,7 +47,7 @@ const MESSAGE: usize = 64;
 
 /// What client and server do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Exchange {
+pub(crate) enum Exchange {
     /// A request and its answer, over one TCP connection.
     Request,
     /// A TCP connection each: connect, request, answer, close; the client closes first.
@@ -52,19 +56,68 @@ pub(super) enum Exchange {
     ServerCloses,
     /// A request and its answer, over one UDP flow.
     Datagram,
+    /// The same over a socket that is not connected: each request says where to, each answer where
+    /// from.
+    SendTo,
     /// A UDP flow for each request: a source port that was not used before.
     NewFlow,
     /// As many bytes as go through a TCP connection: times are those of [`BULK_UNIT`].
     Bulk,
 }
 
+impl Exchange {
+    /// The word for it in a study's name.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Connection => "connection",
+            Self::ServerCloses => "server-closes",
+            Self::Datagram => "datagram",
+            Self::SendTo => "sendto",
+            Self::NewFlow => "new-flow",
+            Self::Bulk => "bulk",
+        }
+    }
+
+    /// What a figure is.
+    pub(crate) const fn unit(self) -> &'static str {
+        match self {
+            Self::Request => "us a TCP request",
+            Self::Connection => "us a TCP connection",
+            Self::ServerCloses => "us a TCP connection that the server closes first",
+            Self::Datagram => "us a UDP request",
+            Self::SendTo => "us a UDP request over a socket that is not connected",
+            Self::NewFlow => "us a UDP request of a new flow",
+            Self::Bulk => "MB/s",
+        }
+    }
+
+    /// How many there are in a turn of a study.
+    pub(crate) const fn times(self) -> usize {
+        match self {
+            Self::Request | Self::Datagram | Self::SendTo => 500,
+            Self::Connection | Self::ServerCloses | Self::NewFlow => 100,
+            Self::Bulk => 10,
+        }
+    }
+
+    /// How many come before `times` that count: what comes first finds caches and neighbours cold,
+    /// whoever is measured.
+    const fn warm_up(self, times: usize) -> usize {
+        match self {
+            Self::Request | Self::Datagram | Self::SendTo | Self::Bulk => times / 10,
+            Self::Connection | Self::ServerCloses | Self::NewFlow => times / 20,
+        }
+    }
+}
+
 /// The server's sockets, in the server's namespace.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(crate) struct Served {
     /// Where connections come in.
-    pub(super) tcp: TcpListener,
+    pub(crate) tcp: TcpListener,
     /// Where datagrams come in.
-    pub(super) udp: UdpSocket,
+    pub(crate) udp: UdpSocket,
 }
 
 impl Served {
@@ -73,7 +126,7 @@ impl Served {
     /// # Errors
     ///
     /// When the port cannot be bound.
-    pub(super) fn listen(namespace: &Namespace, port: u16) -> Result<Self> {
+    pub(crate) fn listen(namespace: &Namespace, port: u16) -> Result<Self> {
         Ok(namespace.enter(|| -> io::Result<Self> {
             Ok(Self {
                 tcp: tcp::listen(port)?,
@@ -85,13 +138,13 @@ impl Served {
 
 /// Where a client's datagrams of new flows come from: each port once.
 #[derive(Debug)]
-pub(super) struct SourcePorts(u16);
+pub(crate) struct SourcePorts(u16);
 
 impl SourcePorts {
     const FIRST: u16 = 10_000;
     const LAST: u16 = 60_000;
 
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Self::FIRST)
     }
 
@@ -109,13 +162,13 @@ impl SourcePorts {
 
 /// What came of an exchange.
 #[derive(Debug)]
-pub(super) struct Exchanged {
+pub(crate) struct Exchanged {
     /// What the client took down.
-    pub(super) times: Times,
+    pub(crate) times: Times,
     /// How long all of it took.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
     /// How long of that the client or the server was in its own code.
-    pub(super) user: Duration,
+    pub(crate) user: Duration,
 }
 
 /// Has a client in `client` do `exchange` with `target` `times` times, which `served` answers.
@@ -123,7 +176,7 @@ pub(super) struct Exchanged {
 /// # Errors
 ///
 /// When anything fails on either side, or nothing comes for a long time.
-pub(super) fn run(
+pub(crate) fn run(
     exchange: Exchange,
     times: usize,
     client: &Namespace,
@@ -131,24 +184,16 @@ pub(super) fn run(
     served: &Served,
     ports: &mut SourcePorts,
 ) -> Result<Exchanged> {
-    // What comes first finds caches and neighbours cold, whoever is measured.
-    let warm_up = match exchange {
-        Exchange::Request | Exchange::Datagram | Exchange::Bulk => times / 10,
-        Exchange::Connection | Exchange::ServerCloses | Exchange::NewFlow => times / 20,
-    };
-    let ask = |ports: &mut SourcePorts, times: Times| match exchange {
-        Exchange::Request => tcp::requests(target, times),
-        Exchange::Connection => tcp::connections(target, tcp::Closes::Client, times),
-        Exchange::ServerCloses => tcp::connections(target, tcp::Closes::Server, times),
-        Exchange::Datagram => udp::requests(target, times),
-        Exchange::NewFlow => udp::new_flows(target, ports, times),
-        Exchange::Bulk => bulk::send(target, times),
-    };
+    let warm_up = exchange.warm_up(times);
     let start = Instant::now();
     let server = Server::start(exchange, times + warm_up, served)?;
     let asked = client.enter(|| -> io::Result<_> {
         pin()?;
-        let times = ask(ports, Times::with_room(warm_up, times))?;
+        let times = Times::with_room(warm_up, times);
+        let times = match exchange {
+            Exchange::NewFlow => udp::new_flows(target, ports, times)?,
+            _ => ask(exchange, target, times)?,
+        };
         Ok((times, user_time::user_time()?))
     });
     let answered = server.end();
@@ -161,4 +206,17 @@ pub(super) fn run(
         took,
         user: asking + answering,
     })
+}
+
+/// Does `exchange` with `target`, but for [`Exchange::NewFlow`], whose source ports are to be known.
+fn ask(exchange: Exchange, target: SocketAddrV4, times: Times) -> io::Result<Times> {
+    match exchange {
+        Exchange::Request => tcp::requests(target, times),
+        Exchange::Connection => tcp::connections(target, tcp::Closes::Client, times),
+        Exchange::ServerCloses => tcp::connections(target, tcp::Closes::Server, times),
+        Exchange::Datagram => udp::requests(target, times),
+        Exchange::SendTo => udp::unconnected(target, times),
+        Exchange::Bulk => bulk::send(target, times),
+        Exchange::NewFlow => Err(io::ErrorKind::Unsupported.into()),
+    }
 }

@@ -71,6 +71,22 @@ pub(super) fn requests(target: SocketAddrV4, mut times: Times) -> io::Result<Tim
     Ok(times)
 }
 
+/// Requests from one port, over a socket that is not connected.
+pub(super) fn unconnected(target: SocketAddrV4, mut times: Times) -> io::Result<Times> {
+    let socket = bind(0)?;
+    let mut message = [0; MESSAGE];
+    let mut start = Instant::now();
+    for _ in 0..times.wanted() {
+        socket.send_to(&message, target)?;
+        let (_, from) = socket.recv_from(&mut message)?;
+        start = times.put(start);
+        if from != target.into() {
+            return Err(io::Error::other(format!("{from} answers for {target}")));
+        }
+    }
+    Ok(times)
+}
+
 /// Requests from a port each, all of which are bound before the first is sent.
 pub(super) fn new_flows(
     target: SocketAddrV4,

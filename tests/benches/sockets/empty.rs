@@ -1,0 +1,44 @@
+//! A cgroup with programs that do nothing.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result};
+use aya::{
+    Ebpf,
+    programs::{CgroupAttachMode, CgroupSockAddr},
+};
+use shunt_tests::Cgroup;
+
+/// The cgroup. Dropping it detaches the programs and removes it.
+pub(super) struct Empty {
+    _programs: Ebpf,
+    cgroup: Cgroup,
+}
+
+impl Empty {
+    /// One with the empty programs of the object at `path` at `connect`.
+    ///
+    /// # Errors
+    ///
+    /// If the object cannot be read, or the kernel does not take it.
+    pub(super) fn new(path: &Path) -> Result<Self> {
+        let object = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut programs = Ebpf::load(&object).context("cannot load the feeder")?;
+        let cgroup = Cgroup::new()?;
+        let directory = fs::File::open(cgroup.path()).context("cannot open a cgroup")?;
+        for name in ["empty_connect4", "empty_connect6"] {
+            let program = programs.program_mut(name).context("no empty program")?;
+            let program: &mut CgroupSockAddr = program.try_into()?;
+            program.load()?;
+            program.attach(&directory, CgroupAttachMode::Single)?;
+        }
+        Ok(Self {
+            _programs: programs,
+            cgroup,
+        })
+    }
+
+    pub(super) const fn cgroup(&self) -> &Cgroup {
+        &self.cgroup
+    }
+}

@@ -1,0 +1,34 @@
+//! What it costs that a process' sockets are translated: exchanges with a service whose packets are
+//! nobody's, and the system calls that have a program.
+//!
+//! A process is in one of the cgroups of a [`Node`](node::Node), and so translated or not; the one that
+//! is not asks the backend itself, in the same namespace and of the same server.
+
+mod connect;
+mod empty;
+mod exchanges;
+mod node;
+mod programs;
+
+use anyhow::Result;
+
+pub(crate) use self::connect::connect_if_told;
+use self::{exchanges::Others, node::Node};
+use crate::bench::Bench;
+
+/// Runs the suite.
+///
+/// # Errors
+///
+/// When a node cannot be set up or measured, or the user stops it.
+pub(crate) fn run(bench: &mut Bench) -> Result<()> {
+    if !bench.wants("sockets/") {
+        return Ok(());
+    }
+    eprintln!("sockets: setting up");
+    let node = Node::new(&bench.options().agent)?;
+    exchanges::run(bench, &node, &Others::new()?)?;
+    connect::run(bench, &node)?;
+    bench.facts(programs::sizes(&node)?);
+    Ok(())
+}
