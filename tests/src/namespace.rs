@@ -6,7 +6,7 @@ use std::{
     fs::{self, File},
     os::fd::{AsFd as _, BorrowedFd},
     panic,
-    path::Path,
+    path::{Path, PathBuf},
     process,
     sync::Once,
     thread,
@@ -68,6 +68,11 @@ impl Namespace {
     /// The name for `ip netns exec`.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The file that stands for it, for processes that enter it by themselves.
+    pub fn path(&self) -> PathBuf {
+        Path::new(NAMES).join(&self.name)
     }
 
     /// The descriptor for `setns(2)`.

@@ -1,13 +1,22 @@
 //! What `connect(2)` costs that sends nothing: that of a UDP socket.
+//!
+//! A socket stays with the cgroup in which it was made, so one process has one in each, and takes turns
+//! with them: nothing differs but the programs.
 
 use std::{
+    cell::RefCell,
+    collections::VecDeque,
     env,
+    fs::{self, File},
     io::{self, Write as _},
     net::SocketAddr,
+    path::PathBuf,
     process::ExitCode,
 };
 
 use anyhow::{Context as _, Result, bail};
+use nix::sched::{CloneFlags, setns};
+use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
@@ -17,21 +26,57 @@ use super::{
 use crate::{
     bench::Bench,
     load::{Client, pin, play},
-    measure::{Better, Bound, Limit, Sample, Spread, Study, sample},
+    measure::{Better, Bound, Limit, Spread, Study, sample},
     packets::clock::thread_time,
 };
 
 /// The first argument of a process that connects, which is this program once more.
 const CONNECT: &str = "connect-load";
 
-/// How often the time is taken in a turn.
-const TIMES: usize = 50;
+/// How often each socket has its turn in a round.
+const TURNS: usize = 100;
 
-/// How many calls are between two times.
-const CALLS: usize = 1000;
+/// How many calls are in a turn.
+const CALLS: usize = 200;
 
 const EMPTY: &str = "an empty program";
 const SHUNT: &str = "Shunt";
+
+/// A socket, and whom it is connected to in turn.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Part {
+    cgroup: PathBuf,
+    namespace: PathBuf,
+    targets: Vec<SocketAddr>,
+}
+
+impl Part {
+    fn new(client: Client<'_>, targets: Vec<SocketAddr>) -> Self {
+        let Client { cgroup, namespace } = client;
+        Self {
+            cgroup: cgroup.path().join("cgroup.procs"),
+            namespace: namespace.path(),
+            targets,
+        }
+    }
+
+    /// Makes the socket, where it belongs.
+    fn open(&self) -> Result<Socket> {
+        let Self {
+            cgroup,
+            namespace,
+            targets,
+        } = self;
+        // 0 is the process that writes.
+        fs::write(cgroup, "0").with_context(|| format!("cannot enter {}", cgroup.display()))?;
+        let failed = || format!("cannot enter {}", namespace.display());
+        let namespace = File::open(namespace).with_context(failed)?;
+        setns(namespace, CloneFlags::CLONE_NEWNET).with_context(failed)?;
+        let first = targets.first().context("no address to connect to")?;
+        let domain = Domain::for_address(*first);
+        Ok(Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?)
+    }
+}
 
 /// Runs the studies.
 ///
@@ -41,80 +86,126 @@ const SHUNT: &str = "Shunt";
 pub(super) fn run(bench: &mut Bench, node: &Node) -> Result<()> {
     let empty = Empty::new(&bench.options().feeder)?;
     for is_v6 in [false, true] {
-        let rounds = bench.rounds(101, 9);
-        bench.study(study(is_v6, node, &empty).rounds(rounds))?;
+        let rounds = bench.rounds(61, 9);
+        let rows = Rows::new(is_v6, node, &empty);
+        bench.study(rows.study(is_v6).rounds(rounds))?;
     }
     Ok(())
 }
 
-fn study<'a>(is_v6: bool, node: &'a Node, empty: &'a Empty) -> Study<'a> {
-    let name = format!("sockets/connect-{}", if is_v6 { "v6" } else { "v4" });
-    let unit = "ns a call of a UDP socket, to no service where it does not say so";
-    let calls = move |client: Client<'a>, targets: fn(bool) -> Vec<SocketAddr>| {
-        move || connect(client, &targets(is_v6))
-    };
-    let to_empty = Client {
-        cgroup: empty.cgroup(),
-        ..node.untouched(Whose::Host)
-    };
-    let [of_host, of_pod] = [Whose::Host, Whose::Pod].map(|whose| node.translated(whose));
-    let label = format!("{SHUNT} over {EMPTY}, ns");
-    Study::new(name, unit, Better::Lower)
-        .subject(EMPTY, calls(to_empty, strangers))
-        .subject(SHUNT, calls(of_host, strangers))
-        .subject("Shunt, a pod's socket", calls(of_pod, strangers))
-        .subject("Shunt, to a service", calls(of_host, udp_frontend))
-        .subject("no program", calls(node.untouched(Whose::Host), strangers))
-        .bound(Bound::new(label, Limit::AtMost(30.0), |round| {
-            Some(round.get(SHUNT, "")? - round.get(EMPTY, "")?)
-        }))
+/// What is compared, and the figures that nobody has asked for yet. A round of a study is one process,
+/// whoever is the first.
+struct Rows<'a> {
+    client: Client<'a>,
+    parts: Vec<(&'static str, Part)>,
+    measured: RefCell<Vec<VecDeque<f64>>>,
 }
 
-/// What a call takes of a process that connects to these addresses in turn.
-fn connect(client: Client<'_>, targets: &[SocketAddr]) -> Result<Sample> {
-    let Client { cgroup, namespace } = client;
-    let this = env::current_exe().context("cannot find this program")?;
-    let mut arguments = vec![CONNECT.to_owned()];
-    arguments.extend(targets.iter().map(ToString::to_string));
-    let said = cgroup.run(namespace, &this, &arguments)?;
-    Ok(sample([("", said.trim().parse()?)]))
+impl<'a> Rows<'a> {
+    fn new(is_v6: bool, node: &'a Node, empty: &'a Empty) -> Self {
+        let untouched = node.untouched(Whose::Host);
+        let to_empty = Client {
+            cgroup: empty.cgroup(),
+            ..untouched
+        };
+        let [of_host, of_pod] = [Whose::Host, Whose::Pod].map(|whose| node.translated(whose));
+        let stranger = |client| Part::new(client, strangers(is_v6));
+        let parts = vec![
+            (EMPTY, stranger(to_empty)),
+            (SHUNT, stranger(of_host)),
+            ("Shunt, a pod's socket", stranger(of_pod)),
+            (
+                "Shunt, to a service",
+                Part::new(of_host, udp_frontend(is_v6)),
+            ),
+            ("no program", stranger(untouched)),
+        ];
+        Self {
+            client: untouched,
+            measured: RefCell::new(vec![VecDeque::new(); parts.len()]),
+            parts,
+        }
+    }
+
+    fn study(&self, is_v6: bool) -> Study<'_> {
+        let name = format!("sockets/connect-{}", if is_v6 { "v6" } else { "v4" });
+        let unit = "ns a call of a UDP socket, to no service where it does not say so";
+        let label = format!("{SHUNT} over {EMPTY}, ns");
+        let mut study = Study::new(name, unit, Better::Lower);
+        for (row, (name, _)) in self.parts.iter().enumerate() {
+            study = study.subject(*name, move || Ok(sample([("", self.take(row)?)])));
+        }
+        study.bound(Bound::new(label, Limit::AtMost(30.0), |round| {
+            Some(round.get(SHUNT, "")? - round.get(EMPTY, "")?)
+        }))
+    }
+
+    /// The next figure of a row.
+    fn take(&self, row: usize) -> Result<f64> {
+        let mut measured = self.measured.borrow_mut();
+        if measured[row].is_empty() {
+            // The first of them is asked for twice.
+            let rows: Vec<_> = std::iter::once(0).chain(0..self.parts.len()).collect();
+            for (row, time) in rows.iter().zip(self.measure(&rows)?) {
+                measured[*row].push_back(time);
+            }
+        }
+        measured[row]
+            .pop_front()
+            .context("a process said too little")
+    }
+
+    /// What a call takes in each of these rows.
+    fn measure(&self, rows: &[usize]) -> Result<Vec<f64>> {
+        let this = env::current_exe().context("cannot find this program")?;
+        let parts: Vec<_> = rows.iter().map(|row| &self.parts[*row].1).collect();
+        let arguments = [CONNECT, &serde_json::to_string(&parts)?];
+        let Client { cgroup, namespace } = self.client;
+        let said = cgroup.run(namespace, &this, &arguments)?;
+        Ok(serde_json::from_str(&said)?)
+    }
 }
 
 /// Connects, if that is what this process was started for.
 pub(crate) fn connect_if_told() -> Option<ExitCode> {
     play(CONNECT, |arguments| {
-        let targets: Vec<SocketAddr> = arguments
-            .iter()
-            .map(|target| target.parse())
-            .collect::<Result<_, _>>()?;
+        let [parts] = arguments else {
+            bail!("not whom");
+        };
+        let parts: Vec<Part> = serde_json::from_str(parts)?;
         pin()?;
-        writeln!(io::stdout(), "{}", nanoseconds(&targets)?)?;
+        writeln!(
+            io::stdout(),
+            "{}",
+            serde_json::to_string(&nanoseconds(&parts)?)?
+        )?;
         Ok(())
     })
 }
 
-/// The time of a call: the thread's own, the median of [`TIMES`].
-fn nanoseconds(targets: &[SocketAddr]) -> Result<f64> {
-    let Some(first) = targets.first() else {
-        bail!("no address to connect to");
-    };
-    let socket = Socket::new(
-        Domain::for_address(*first),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )?;
-    let targets: Vec<_> = targets.iter().copied().map(SockAddr::from).collect();
-    let mut times = Vec::with_capacity(TIMES);
+/// The time of a call over each of the sockets: the thread's own, the median of [`TURNS`].
+fn nanoseconds(parts: &[Part]) -> Result<Vec<f64>> {
+    let mut sockets = Vec::new();
+    for part in parts {
+        let targets: Vec<_> = part.targets.iter().copied().map(SockAddr::from).collect();
+        sockets.push((part.open()?, targets, Vec::with_capacity(TURNS)));
+    }
     // What comes first finds caches cold, whoever is measured.
-    for number in 0..=TIMES {
-        let start = thread_time();
-        for target in targets.iter().cycle().take(CALLS) {
-            socket.connect(target)?;
-        }
-        let took = thread_time().saturating_sub(start);
-        if number > 0 {
-            times.push(took.as_secs_f64() * 1e9 / CALLS as f64);
+    for number in 0..=TURNS {
+        for (socket, targets, times) in &mut sockets {
+            let start = thread_time();
+            for target in targets.iter().cycle().take(CALLS) {
+                socket.connect(target)?;
+            }
+            let took = thread_time().saturating_sub(start);
+            if number > 0 {
+                times.push(took.as_secs_f64() * 1e9 / CALLS as f64);
+            }
         }
     }
-    Ok(Spread::of(times).context("no times")?.median)
+    let medians = sockets.into_iter().map(|(_, _, times)| {
+        let times = Spread::of(times).context("no times")?;
+        Ok(times.median)
+    });
+    medians.collect()
 }
