@@ -17,35 +17,28 @@ use crate::{
 /// Gives a socket that is to be connected to a frontend the address of a backend.
 #[inline(always)]
 pub(crate) fn handle<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
-    let Some(owner) = Owner::of(call) else {
-        return GOES_ON;
-    };
     let Some(protocol) = call.protocol() else {
         return GOES_ON;
     };
-    // No agent could end it if its backend goes; packets choose again by themselves.
-    if owner == Owner::Pod && protocol == UDP {
-        return GOES_ON;
-    }
-    let process = Process { owner, call };
     let Endpoint { address, port } = call.endpoint();
     match address.v4() {
-        Some(address) => connect::<V4, SIX>(&process, address, port, protocol),
-        None => connect::<V6, SIX>(&process, address.v6(), port, protocol),
+        Some(address) => connect::<V4, SIX>(call, address, port, protocol),
+        None => connect::<V6, SIX>(call, address.v6(), port, protocol),
     }
 }
 
 #[inline(always)]
 fn connect<F: Addresses, const SIX: bool>(
-    process: &Process<'_, SIX>,
+    call: &SockAddr<SIX>,
     address: F::Address,
     port: u16,
     protocol: u8,
 ) -> i32 {
-    let Process { owner, call } = *process;
     let (address, endpoint) = destination::<F>(address, port);
-    let outcome = match find::<F>(&address, port, protocol, owner) {
-        Some(frontend) => choose(frontend, endpoint, process),
+    let outcome = match find::<F, SIX>(&address, port, protocol, call) {
+        // No agent could end it if its backend goes; packets choose again by themselves.
+        Some((_, Owner::Pod)) if protocol == UDP => Outcome::Untouched,
+        Some((frontend, owner)) => choose(frontend, endpoint, &Process { owner, call }),
         None => Outcome::Untouched,
     };
     match outcome {
@@ -69,9 +62,10 @@ fn connect<F: Addresses, const SIX: bool>(
 /// Whoever answers from there from now on was asked itself.
 #[inline(always)]
 fn forget<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) {
-    if let Some(pair) = connected(&call.0) {
-        pair.clear();
-    }
+    let Some(pair) = connected(&call.0) else {
+        return;
+    };
+    pair.clear();
     if let Some(pairs) = asked(&call.0) {
         pairs.forget(peer);
     }

@@ -6,7 +6,7 @@ use shunt_common::{
 };
 
 use crate::{
-    ctx::sock_addr::{Errno, FAILS, fail},
+    ctx::sock_addr::{Errno, FAILS, SockAddr, fail},
     lb::frontend::{Lookup, cell_of, select_in},
     maps::{backends::Choice, counters::count},
     socket::process::{Addresses, Owner, Process},
@@ -15,21 +15,23 @@ use crate::{
 /// A frontend: its key, and its cell.
 pub(crate) type Frontend<F> = (FrontendKey<F>, Cell);
 
-/// The frontend at this address and port, network order. A NodePort is one at the host's loopback
-/// addresses too, for processes of the host.
+/// The frontend at this address and port, network order, and whose socket asks for it; `None` if that
+/// is nobody's business here. A NodePort is one at the host's loopback addresses too, for processes
+/// of the host.
 #[inline(always)]
-pub(crate) fn find<F: Addresses>(
+pub(crate) fn find<F: Addresses, const SIX: bool>(
     address: &F::Address,
     port: u16,
     protocol: u8,
-    owner: Owner,
-) -> Option<Frontend<F>> {
+    call: &SockAddr<SIX>,
+) -> Option<(Frontend<F>, Owner)> {
     let key = FrontendKey::<F>::new(*address, port, protocol);
+    // Most calls are for no frontend: it does not matter then whose socket it is.
     if let Some(cell) = cell_of(key) {
-        return Some((key, cell));
+        return Some(((key, cell), Owner::of(call)?));
     }
-    if owner == Owner::Host && F::is_loopback(address) {
-        return node_port::<F>(port, protocol);
+    if F::is_loopback(address) && Owner::of(call) == Some(Owner::Host) {
+        return Some((node_port::<F>(port, protocol)?, Owner::Host));
     }
     None
 }

@@ -10,13 +10,13 @@ use crate::{
 /// Names the frontend as the sender of a datagram, if its backend has sent it.
 #[inline(always)]
 pub(crate) fn received<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
+    let Some(pair) = connected(&call.0) else {
+        return GOES_ON;
+    };
     let sender = call.endpoint();
     // A socket that has lost its peer (`connect` with `AF_UNSPEC`) passes no program that could
     // forget it.
-    if let Some(pair) = connected(&call.0)
-        && call.is_connected()
-        && name(call, &sender, pair.read())
-    {
+    if call.is_connected() && name(call, &sender, pair.read()) {
         return GOES_ON;
     }
     if let Some(pairs) = asked(&call.0)

@@ -22,48 +22,42 @@ use crate::{
 /// long as it is there.
 #[inline(always)]
 pub(crate) fn handle<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
-    let Some(owner) = Owner::of(call) else {
-        return GOES_ON;
-    };
     let Some(protocol) = call.protocol() else {
         return GOES_ON;
     };
-    let process = Process { owner, call };
     let Endpoint { address, port } = call.endpoint();
     match address.v4() {
-        Some(address) => send::<V4, SIX>(&process, address, port, protocol),
-        None => send::<V6, SIX>(&process, address.v6(), port, protocol),
+        Some(address) => send::<V4, SIX>(call, address, port, protocol),
+        None => send::<V6, SIX>(call, address.v6(), port, protocol),
     }
 }
 
 #[inline(always)]
 fn send<F: Addresses, const SIX: bool>(
-    process: &Process<'_, SIX>,
+    call: &SockAddr<SIX>,
     address: F::Address,
     port: u16,
     protocol: u8,
 ) -> i32 {
-    let Process { owner, call } = *process;
     let (address, endpoint) = destination::<F>(address, port);
     // A connected socket hears its peer alone.
-    if call.is_connected() {
-        if owner == Owner::Pod {
-            // That is the frontend, and packets bring its answers.
-            return GOES_ON;
-        }
-        if let Some(storage) = connected(&call.0)
-            && let Some(pair) = storage.read()
-            && pair.frontend == endpoint
-        {
-            call.set_endpoint(&pair.peer);
-            return GOES_ON;
-        }
+    if call.is_connected()
+        && let Some(storage) = connected(&call.0)
+        && let Some(pair) = storage.read()
+        && pair.frontend == endpoint
+    {
+        call.set_endpoint(&pair.peer);
+        return GOES_ON;
     }
-    let pairs = asked(&call.0);
-    let frontend = find::<F>(&address, port, protocol, owner);
+    let Some((frontend, owner)) = find::<F, SIX>(&address, port, protocol, call) else {
+        return untouched(call, &endpoint);
+    };
+    if owner == Owner::Pod && call.is_connected() {
+        // Its peer is the frontend, and packets bring its answers.
+        return GOES_ON;
+    }
     let mut known = None;
-    if frontend.is_some()
-        && let Some(pairs) = pairs
+    if let Some(pairs) = asked(&call.0)
         && let Some(place) = pairs.find(&endpoint)
     {
         known = Some(place);
@@ -76,11 +70,7 @@ fn send<F: Addresses, const SIX: bool>(
             return GOES_ON;
         }
     }
-    let outcome = match frontend {
-        Some(frontend) => choose(frontend, endpoint, process),
-        None => Outcome::Untouched,
-    };
-    match outcome {
+    match choose(frontend, endpoint, &Process { owner, call }) {
         Outcome::Goes(pair) => {
             let Some(storage) = asked_new(&call.0) else {
                 return fail(Errno::NoMemory);
@@ -95,12 +85,16 @@ fn send<F: Addresses, const SIX: bool>(
             count(Counter::SocketDatagram);
             GOES_ON
         }
-        Outcome::Untouched => {
-            if let Some(pairs) = pairs {
-                pairs.forget(&endpoint);
-            }
-            GOES_ON
-        }
+        Outcome::Untouched => untouched(call, &endpoint),
         Outcome::Fails(result) => result,
     }
+}
+
+/// Lets the datagram go where the process says. Whoever answers from there from now on was asked itself.
+#[inline(always)]
+fn untouched<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) -> i32 {
+    if let Some(pairs) = asked(&call.0) {
+        pairs.forget(peer);
+    }
+    GOES_ON
 }
