@@ -7,3 +7,4 @@ mod frontend;
 mod process;
 pub(crate) mod reply;
 pub(crate) mod send;
+pub(crate) mod storage;

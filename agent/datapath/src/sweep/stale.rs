@@ -4,19 +4,17 @@ use std::{
     collections::HashMap,
     io,
     net::SocketAddr,
-    os::fd::AsFd as _,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use aya::{Btf, Ebpf, maps::Map, programs::Iter};
-use bytemuck::{Pod, Zeroable};
+use aya::Ebpf;
 use nix::errno::Errno;
 use shunt_common::{
-    V4, V6, registry,
-    socket::{Connected, Endpoint, Pair},
+    V4, V6,
+    socket::{Endpoint, Pair},
 };
 use thiserror::Error;
 
@@ -27,9 +25,9 @@ use crate::{
         bell::Bell,
         generations::Generations,
         message::{Kind, Socket, SocketId},
+        remembered::Remembered,
         sock_diag::{BATCH, SockDiag},
     },
-    sys::storage_iterator::StorageIterator,
 };
 
 /// States of a socket (`net/tcp_states.h`) in which a process may wait for its peer. A connected
@@ -40,23 +38,11 @@ const FIN_WAIT1: u32 = 1 << 4;
 const FIN_WAIT2: u32 = 1 << 5;
 const CLOSE_WAIT: u32 = 1 << 8;
 
-/// The program that writes the storage of a socket.
-const PROGRAM: &str = "sock_storage";
-
-/// What it writes.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Entry {
-    cookie: u64,
-    connected: Connected,
-}
-
 /// The connected sockets of the agent's network namespace that asked a frontend, as they are found
 /// when backends have left.
 #[derive(Debug)]
 pub struct StaleSockets {
-    /// Or why there is none.
-    storage: Result<StorageIterator, String>,
+    remembered: Remembered,
     generations: Generations,
     pub(crate) bell: Bell,
     destroyed_udp: AtomicU64,
@@ -106,8 +92,7 @@ impl StaleSockets {
     /// Of the tables of the loaded object.
     pub(crate) fn open(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         Ok(Self {
-            // A kernel without it translates all the same.
-            storage: iterator(ebpf).map_err(|error| error.to_string()),
+            remembered: Remembered::open(ebpf),
             generations: Generations::open(ebpf)?,
             bell: Bell::default(),
             destroyed_udp: AtomicU64::new(0),
@@ -146,52 +131,49 @@ impl StaleSockets {
     /// listed.
     pub(crate) fn sweep(&self, is_gone: Option<&mut IsGone>) -> Result<Destroyed, SweepError> {
         let mut destroyed = Destroyed::default();
-        let gone = self.gone()?;
-        if gone.is_empty() {
-            self.has_spared.store(false, Ordering::Relaxed);
-            return Ok(destroyed);
-        }
-        let mut diag = SockDiag::open().map_err(SweepError::List)?;
-        for kind in kinds(libc::IPPROTO_UDP) {
-            let stale = stale(&mut diag, kind, ESTABLISHED, &gone)?;
-            let stale: Vec<SocketId> = stale.into_iter().map(|(id, _)| id).collect();
-            for batch in stale.chunks(BATCH) {
-                destroyed.udp += destroy(&mut diag, kind, batch, &self.destroyed_udp)?;
+        let gone = self.gone(self.remembered.of_udp())?;
+        if !gone.is_empty() {
+            let mut diag = SockDiag::open().map_err(SweepError::List)?;
+            for kind in kinds(libc::IPPROTO_UDP) {
+                let stale = stale(&mut diag, kind, ESTABLISHED, &gone)?;
+                let stale: Vec<SocketId> = stale.into_iter().map(|(id, _)| id).collect();
+                for batch in stale.chunks(BATCH) {
+                    destroyed.udp += destroy(&mut diag, kind, batch, &self.destroyed_udp)?;
+                }
             }
         }
         let Some(is_gone) = is_gone else {
             return Ok(destroyed);
         };
+        let gone = self.gone(self.remembered.of_all())?;
         let mut spared = false;
-        for kind in kinds(libc::IPPROTO_TCP) {
-            let states = ESTABLISHED | SYN_SENT | FIN_WAIT1 | FIN_WAIT2 | CLOSE_WAIT;
-            let stale = stale(&mut diag, kind, states, &gone)?;
-            for batch in stale.chunks(BATCH) {
-                let connections = batch.iter().map(|(_, pair)| connection(pair)).collect();
-                let verdicts = is_gone(connections);
-                let gone = batch.iter().zip(&verdicts).filter(|(_, is_gone)| **is_gone);
-                let gone: Vec<SocketId> = gone.map(|((id, _), _)| *id).collect();
-                spared |= gone.len() < batch.len();
-                destroyed.tcp += destroy(&mut diag, kind, &gone, &self.destroyed_tcp)?;
+        if !gone.is_empty() {
+            let mut diag = SockDiag::open().map_err(SweepError::List)?;
+            for kind in kinds(libc::IPPROTO_TCP) {
+                let states = ESTABLISHED | SYN_SENT | FIN_WAIT1 | FIN_WAIT2 | CLOSE_WAIT;
+                let stale = stale(&mut diag, kind, states, &gone)?;
+                for batch in stale.chunks(BATCH) {
+                    let connections = batch.iter().map(|(_, pair)| connection(pair)).collect();
+                    let verdicts = is_gone(connections);
+                    let gone = batch.iter().zip(&verdicts).filter(|(_, is_gone)| **is_gone);
+                    let gone: Vec<SocketId> = gone.map(|((id, _), _)| *id).collect();
+                    spared |= gone.len() < batch.len();
+                    destroyed.tcp += destroy(&mut diag, kind, &gone, &self.destroyed_tcp)?;
+                }
             }
         }
         self.has_spared.store(spared, Ordering::Relaxed);
         Ok(destroyed)
     }
 
-    /// The pairs whose backend is gone, by the cookie of their socket: of all sockets, whatever
-    /// became of them since.
-    fn gone(&self) -> Result<HashMap<u64, Pair>, SweepError> {
-        let none = |why: &String| SweepError::List(io::Error::other(why.clone()));
-        let storage = self.storage.as_ref().map_err(none)?;
-        let written = storage.read().map_err(SweepError::List)?;
-        let entries = written.chunks_exact(size_of::<Entry>());
-        let pairs = entries.filter_map(|bytes| {
-            let Entry { cookie, connected } = bytemuck::pod_read_unaligned(bytes);
-            let pair = connected.pair()?;
-            self.generations.is_gone(&pair).then_some((cookie, pair))
-        });
-        Ok(pairs.collect())
+    /// The pairs whose backend is gone, by the cookie of their socket.
+    fn gone(
+        &self,
+        remembered: io::Result<Vec<(u64, Pair)>>,
+    ) -> Result<HashMap<u64, Pair>, SweepError> {
+        let remembered = remembered.map_err(SweepError::List)?.into_iter();
+        let gone = remembered.filter(|(_, pair)| self.generations.is_gone(pair));
+        Ok(gone.collect())
     }
 
     /// Notes how a sweep went. Gives what is wrong, the first time that it is.
@@ -225,28 +207,6 @@ fn kinds(protocol: i32) -> [Kind; 2] {
         family: family as u8,
         protocol: protocol as u8,
     })
-}
-
-/// The iterator over the storage of connected sockets.
-fn iterator(ebpf: &mut Ebpf) -> Result<StorageIterator, DatapathError> {
-    let refused = |source| DatapathError::Program {
-        name: PROGRAM,
-        source,
-    };
-    let program = ebpf
-        .program_mut(PROGRAM)
-        .ok_or(DatapathError::Missing(PROGRAM))?;
-    let program: &mut Iter = program.try_into().map_err(refused)?;
-    let btf = Btf::from_sys_fs().map_err(|error| refused(error.into()))?;
-    program.load("bpf_sk_storage_map", &btf).map_err(refused)?;
-    let program = program.fd().and_then(|fd| Ok(fd.try_clone()?));
-    let program = program.map_err(refused)?;
-    let name = registry::SOCKETS_CONNECTED.name;
-    let Some(Map::SkStorage(map)) = ebpf.map(name) else {
-        return Err(DatapathError::Missing(name));
-    };
-    StorageIterator::new(program.as_fd(), map.fd().as_fd())
-        .map_err(|source| DatapathError::Mapping { name, source })
 }
 
 /// The sockets of a kind whose pairs are among `gone`. A socket that was disconnected since, or that

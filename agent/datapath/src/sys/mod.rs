@@ -11,4 +11,4 @@ pub(crate) mod netns_cookie;
 pub(crate) mod raw;
 pub(crate) mod shared_array;
 pub(crate) mod shared_words;
-pub(crate) mod storage_iterator;
+pub(crate) mod socket_iterator;

@@ -1,9 +1,10 @@
-//! An iterator over the sockets that have storage in a map.
+//! An iterator over sockets.
 
 use std::{
     fs::File,
-    io::{self, Read as _},
+    io::{self, ErrorKind, Read as _},
     os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
+    thread,
 };
 
 use aya_obj::generated::{
@@ -12,10 +13,13 @@ use aya_obj::generated::{
 };
 use bytemuck::{NoUninit, Pod, Zeroable};
 
-/// A link between a program and a map of kind `SkStorage` (Linux 5.9): what the program writes for
-/// each of the map's sockets can be read as often as one likes.
+/// The kernel gives at most so much at once.
+const AT_ONCE: usize = 1 << 15;
+
+/// A link between a program and a map of kind `SkStorage`, or all UDP sockets (Linux 5.9): what the
+/// program writes for each socket can be read as often as one likes.
 #[derive(Debug)]
-pub(crate) struct StorageIterator(OwnedFd);
+pub(crate) struct SocketIterator(OwnedFd);
 
 /// The part of `union bpf_attr` that `BPF_LINK_CREATE` uses.
 #[repr(C)]
@@ -38,27 +42,41 @@ struct IterAttributes {
     flags: u32,
 }
 
-impl StorageIterator {
+impl SocketIterator {
     /// Links `program`, which is of the kind `iter/bpf_sk_storage_map`, with `map`.
     ///
     /// # Errors
     ///
     /// If the kernel refuses.
-    pub(crate) fn new(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Self> {
+    pub(crate) fn of_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Self> {
         // `union bpf_iter_link_info`: the kernel takes the rest of it for 0.
         let map = map.as_raw_fd().cast_unsigned();
+        Self::link(program, &raw const map as u64, size_of_val(&map) as u32)
+    }
+
+    /// Links `program`, which is of the kind `iter/udp`.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(crate) fn of_udp(program: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::link(program, 0, 0)
+    }
+
+    /// `info` is the address of so many bytes of `union bpf_iter_link_info`.
+    fn link(program: BorrowedFd<'_>, info: u64, length: u32) -> io::Result<Self> {
         let attributes = LinkAttributes {
             prog_fd: program.as_raw_fd().cast_unsigned(),
             attach_type: BPF_TRACE_ITER as u32,
-            iter_info: &raw const map as u64,
-            iter_info_len: size_of_val(&map) as u32,
+            iter_info: info,
+            iter_info_len: length,
             ..LinkAttributes::zeroed()
         };
-        // SAFETY: the one pointer is to a live value of the length that is said.
+        // SAFETY: the one pointer is null, or to a live value of the length that is said.
         unsafe { make(BPF_LINK_CREATE, &attributes) }.map(Self)
     }
 
-    /// All that the program writes.
+    /// All that the program writes. Others of the same processor go first, after each part of it.
     ///
     /// # Errors
     ///
@@ -70,9 +88,21 @@ impl StorageIterator {
         };
         // SAFETY: the attributes have no pointer.
         let iterator = unsafe { make(BPF_ITER_CREATE, &attributes) }?;
-        let mut written = Vec::new();
-        File::from(iterator).read_to_end(&mut written)?;
-        Ok(written)
+        let (mut iterator, mut written) = (File::from(iterator), Vec::new());
+        loop {
+            let length = written.len();
+            written.resize(length + AT_ONCE, 0);
+            let read = iterator.read(&mut written[length..]);
+            written.truncate(length + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return Ok(written),
+                Ok(_) => thread::yield_now(),
+                // After a million sockets of which there is nothing to say, the kernel asks to go on.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
