@@ -25,7 +25,7 @@ pub(super) struct Subject {
     agent: Agent,
     binary: PathBuf,
     _pins: PinDir,
-    _namespace: Namespace,
+    namespace: Namespace,
 }
 
 /// What an event took.
@@ -50,8 +50,13 @@ impl Subject {
             agent: Agent::start(binary, &namespace, &pins, flags)?,
             binary: binary.to_owned(),
             _pins: pins,
-            _namespace: namespace,
+            namespace,
         })
+    }
+
+    /// Where it is.
+    pub(super) const fn namespace(&self) -> &Namespace {
+        &self.namespace
     }
 
     /// Hands it an event that must take effect.

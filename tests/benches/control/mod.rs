@@ -12,6 +12,8 @@ mod node;
 mod priority;
 mod resync;
 mod rules;
+mod sockets;
+mod stale_sockets;
 mod world;
 
 use anyhow::Result;
@@ -33,5 +35,6 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     resync::run(bench)?;
     node::run(bench)?;
     memory::run(bench)?;
+    stale_sockets::run(bench)?;
     rules::run(bench)
 }
