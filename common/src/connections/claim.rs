@@ -1,19 +1,18 @@
 //! Finding a slot for a new half: a free one, or one whose connection is given up for it.
 
 use super::{
-    Hints, Key, Kind, Memory, Meta, Phase, Role, Room, Slot, Table, Times, Wanted, Wide,
+    Hints, Key, Kind, Memory, Meta, Role, Room, Slot, Table, Wide,
     pair::{Half, Other, in_order, release},
     slot::place,
+    survey::{DOUBTFUL, FREE, INDEX, NOBODY, OVER, PLENTY, YOUNG},
 };
 
 /// How far from its home a half may be: what eight bits hold.
 pub const REACH: u32 = 255;
 
-/// How many slots are compared to find the one that gives way; of those farther away, the first does.
-const NEAR: u32 = 16;
-
-/// How far a free slot is searched before somebody who has just begun has to give way.
-const FAR: u32 = 48;
+/// How many slots are looked at before one gives way whose connection may be there, if those near
+/// are mostly of one kind; else all in reach are.
+const FAR: u32 = 49;
 
 /// How often the search begins again when what it chose has changed meanwhile.
 const SEARCHES: u32 = 2;
@@ -33,62 +32,66 @@ pub struct Claim<S> {
     pub spilled: bool,
 }
 
-/// No slot's index.
-const NOBODY: u32 = u32::MAX;
-
-/// Bits above every index, for what was seen of the slot: that it was free,
-const FREE: u32 = 1 << 31;
-/// that its connection may be over,
-const OVER: u32 = 1 << 30;
-/// that its connection is unassured and has been silent for no longer than a handshake may take.
-const YOUNG: u32 = 1 << 29;
-/// The index.
-const INDEX: u32 = YOUNG - 1;
-
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Claims a slot for a half with this key: near its home a free one, or else the one that has been
-    /// silent for the longest of those near that are over, or else unassured; a free one farther away if
-    /// there is none. `None` if all in reach are assured.
+    /// silent for the longest of those near that are over, or else unassured or doubtful; a free one
+    /// farther away if there is none. `None` if all in reach are assured.
     #[inline(always)]
     pub fn claim(&self, key: &Key<F>, now: u32) -> Option<Claim<M::Slot>> {
         let home = self.home(key);
-        let hints = Hints(self.memory.slot(home)?.load(place::HINTS));
+        let slot = self.memory.slot(home)?;
+        let hints = Hints(slot.load(place::HINTS));
         // The forward half's slot is claimed first and entered last: its own reply half may be at home
         // here too, and must not take its place.
         let spilled = !hints.has_places(match key.role() {
             Role::Forward => 2,
             Role::Reply => 1,
         });
+        // Nearly always the home is free, and then nothing is searched.
+        let meta = Meta(slot.load(place::META));
+        if !spilled && meta.kind() == Kind::Free {
+            let taken = meta.taken(0);
+            if slot.exchange(place::META, meta.0, taken.0) {
+                return Some(Claim {
+                    index: home,
+                    slot,
+                    meta: taken,
+                    home,
+                    spilled,
+                });
+            }
+        }
         let begin = home + u32::from(spilled);
         let mut taken = 0;
         let mut index = NOBODY;
         for _ in 0..SEARCHES {
-            let near = M::search_near(self, begin, now);
+            let near = M::survey_near(self, begin, now);
+            let mut gives_way = (near >> 32) as u32;
             index = near as u32;
             if index != NOBODY {
                 taken = M::dismiss(self, index, begin, now);
             }
-            let unassured = (near >> 32) as u32;
-            if taken == 0 && unassured != NOBODY {
-                // Who has just begun stays if there is a free slot farther away.
-                index = unassured & INDEX;
-                if unassured & YOUNG != 0 {
-                    index = self
-                        .memory
-                        .first_of(Wanted::Free, begin + NEAR, begin + FAR)
-                        .map_or(index, |free| free | FREE);
+            // Whose connection may be there stays if there is somebody better farther away.
+            if taken == 0 && gives_way & (YOUNG | DOUBTFUL) != 0 {
+                let end = if gives_way != NOBODY && gives_way & PLENTY != 0 {
+                    FAR
+                } else {
+                    REACH + 1
+                };
+                let far = M::survey(self, begin, begin + end, now);
+                gives_way = (far >> 32) as u32;
+                index = far as u32;
+                if index != NOBODY {
+                    taken = M::dismiss(self, index, begin, now);
                 }
+            }
+            if taken == 0 && gives_way != NOBODY {
+                index = gives_way;
                 taken = M::dismiss(self, index, begin, now);
             }
-            if taken != 0 || near == u64::MAX {
+            if taken != 0 || index == NOBODY {
                 break;
             }
-        }
-        if taken == 0 {
-            index = self
-                .memory
-                .first_of(Wanted::GivesWay, begin + NEAR, begin + REACH)?;
-            taken = M::dismiss(self, index, begin, now);
         }
         if taken == 0 {
             return None;
@@ -101,45 +104,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             home,
             spilled,
         })
-    }
-
-    /// Looks for a slot near `begin`. Gives, in the lower half, the index of a free one or of the one
-    /// that has been silent for the longest of those that may be over; in the upper half that of those
-    /// that are unassured; all bits where there is none. The bits above the index say what was seen.
-    #[inline(always)]
-    pub fn search_near_here(&self, begin: u32, now: u32) -> u64 {
-        let (mut over, mut over_idle) = (NOBODY, 0);
-        let (mut unassured, mut unassured_idle) = (NOBODY, 0);
-        for distance in 0..NEAR {
-            let index = begin + distance;
-            let Some(slot) = self.memory.slot(index) else {
-                break;
-            };
-            let meta = Meta(slot.load(place::META));
-            match meta.kind() {
-                Kind::Free => return u64::from(index | FREE) | u64::from(NOBODY) << 32,
-                Kind::Live => {
-                    let idle = Times(slot.load(place::TIMES)).idle(now);
-                    // Whoever sent a reset, an established connection keeps its slot for now.
-                    let ends = meta.seen() & (Meta::FIN | Meta::ASSURED);
-                    let is_over = meta.may_be_over() && ends != Meta::ASSURED;
-                    if is_over || idle > self.timeouts.of(Phase::longest(meta)) {
-                        if over == NOBODY || idle > over_idle {
-                            (over, over_idle) = (index | OVER, idle);
-                        }
-                    } else if !meta.has(Meta::ASSURED)
-                        && (unassured == NOBODY || idle > unassured_idle)
-                    {
-                        (unassured, unassured_idle) = (index, idle);
-                    }
-                }
-                Kind::Busy | Kind::Pending => {}
-            }
-        }
-        if unassured != NOBODY && unassured_idle < self.timeouts.lasting {
-            unassured |= YOUNG;
-        }
-        u64::from(over) | u64::from(unassured) << 32
     }
 
     /// Takes a slot for a half that is at home at `begin`: a free one, or one whose connection may be
@@ -173,13 +137,15 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         };
         let pair = in_order(half, other);
         let room = self.room(&pair, now);
-        if room == Room::Never {
+        if room >= Room::Doubtful {
             self.correct(&pair);
         }
-        let least = if seen & OVER == 0 {
+        let least = if seen & OVER != 0 {
+            Room::Over
+        } else if seen & DOUBTFUL == 0 {
             Room::Unassured
         } else {
-            Room::Over
+            Room::Doubtful
         };
         if room > least {
             return None;
@@ -187,7 +153,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         // The owner's half decides.
         let is_forward = meta.role() == Role::Forward;
         let forward = self.take(pair.forward, if is_forward { distance } else { 0 })?;
-        if room > Room::Over {
+        if room > Room::Over && room != Room::Doubtful {
             self.memory.dropped_early();
         }
         let reply = self.take_ended(pair.reply, if is_forward { 0 } else { distance });

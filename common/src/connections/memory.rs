@@ -1,7 +1,7 @@
 //! What the table needs of its memory: the programs have a BPF array, the agent a mapping of it,
 //! the tests atomics of the standard library and of the model checker.
 
-use super::{Connection, Key, Kind, Meta, Table, Wide, slot::place};
+use super::{Connection, Key, Survey, Table, Wide};
 
 /// The words of one slot.
 ///
@@ -21,30 +21,6 @@ pub trait Slot: Copy {
     fn exchange(self, place: usize, old: u64, new: u64) -> bool;
 }
 
-/// Which slot is searched.
-#[repr(u32)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// A free one.
-    Free,
-    /// A free one, or one with a half that may have to give way: the other half tells.
-    GivesWay,
-}
-
-impl Wanted {
-    /// Whether a slot fits.
-    #[inline(always)]
-    pub const fn fits(self, meta: Meta) -> bool {
-        match meta.kind() {
-            Kind::Free => true,
-            Kind::Live => {
-                matches!(self, Self::GivesWay) && (!meta.has(Meta::ASSURED) || meta.may_be_over())
-            }
-            Kind::Busy | Kind::Pending => false,
-        }
-    }
-}
-
 /// The slots of a table.
 ///
 /// What the table does rarely it does through the provided methods here, which take and give
@@ -59,26 +35,23 @@ pub trait Memory: Copy {
     /// The slot with this index; `None` if there is none.
     fn slot(&self, index: u32) -> Option<Self::Slot>;
 
-    /// The first slot from `begin` to `end` that is wanted. The programs have the kernel repeat
-    /// this, since the verifier does not follow a loop of that length.
-    #[inline(always)]
-    fn first_of(&self, wanted: Wanted, begin: u32, end: u32) -> Option<u32> {
-        (begin..=end).find(|&index| {
-            self.slot(index)
-                .is_some_and(|slot| wanted.fits(Meta(slot.load(place::META))))
-        })
-    }
-
     /// [`Table::search_here`].
     #[inline(always)]
     fn search(table: &Table<'_, Self>, key: &Key<Self::Family>, home: u32) -> u64 {
         table.search_here(key, home)
     }
 
-    /// [`Table::search_near_here`].
+    /// [`Table::survey_near_here`].
     #[inline(always)]
-    fn search_near(table: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
-        table.search_near_here(begin, now)
+    fn survey_near(table: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
+        table.survey_near_here(begin, now, Survey::NOTHING)
+    }
+
+    /// [`Table::survey_here`]. The programs have the kernel repeat this, since the verifier does not
+    /// follow a loop of that length.
+    #[inline(always)]
+    fn survey(table: &Table<'_, Self>, begin: u32, end: u32, now: u32) -> u64 {
+        table.survey_here(begin, end, now)
     }
 
     /// [`Table::dismiss_here`].

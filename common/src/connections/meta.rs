@@ -135,16 +135,20 @@ impl Meta {
         Self((self.0 | (set as u64) << SEEN) & !((cleared as u64) << SEEN))
     }
 
-    /// Whether the connection may be over: the other half tells.
+    /// Whether the connection is over, as far as this half knows: the other half tells.
     #[inline(always)]
-    pub const fn may_be_over(self) -> bool {
-        self.has_any(Self::FIN | Self::RESET | Self::PEER_RESET)
+    pub const fn seems_over(self) -> bool {
+        if self.has(Self::ASSURED) {
+            self.has(Self::FIN | Self::PEER_FIN)
+        } else {
+            self.has_any(Self::RESET | Self::PEER_RESET)
+        }
     }
 
     /// Whether one of the sides has ended or reset.
     #[inline(always)]
     pub const fn is_ending(self) -> bool {
-        self.may_be_over() || self.has(Self::PEER_FIN)
+        self.has_any(Self::FIN | Self::PEER_FIN | Self::RESET | Self::PEER_RESET)
     }
 
     /// Whether a half of this protocol and role is here: a live one, or also one that is pending.

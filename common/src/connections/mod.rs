@@ -84,6 +84,7 @@ mod phase;
 mod signal;
 mod slot;
 mod snapshot;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -93,13 +94,14 @@ pub use find::Hit;
 pub use hash::Seeds;
 pub use hints::Hints;
 pub use key::{Key, Wide};
-pub use memory::{Memory, Slot, Wanted};
+pub use memory::{Memory, Slot};
 pub use meta::{Kind, Meta, Role};
 pub use pair::{Half, Pair};
 pub use phase::{Phase, Room, Timeouts};
 pub use signal::Signal;
 pub use slot::{Facts, Link, Times, place};
 pub use snapshot::{Seen, Snapshot};
+pub use survey::Survey;
 
 /// A family's table: slots, and where keys are at home in them.
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +113,7 @@ pub struct Table<'a, M> {
 }
 
 impl<'a, M: Memory> Table<'a, M> {
-    /// The table in this memory, which has [`slots_for_homes`] slots.
+    /// The table in this memory, of which [`homes_of`] says how many homes it has.
     #[inline(always)]
     pub const fn new(memory: M, homes: u32, seeds: &'a Seeds, timeouts: &'a Timeouts) -> Self {
         Self {
@@ -134,14 +136,23 @@ impl<'a, M: Memory> Table<'a, M> {
     }
 }
 
-/// How many homes a table has in which so many halves, all of them of established connections, are
+/// How many slots a table has in which so many halves, all of them of established connections, are
 /// never refused: at two thirds of its slots, [`REACH`] and the hints do not run out (the test
-/// `established_connections_are_not_refused`).
-pub const fn homes_for(halves: u32) -> u32 {
-    halves + halves / 2
+/// `established_connections_are_not_refused`). The last homes reach as far as the others.
+pub const fn slots_for(halves: u32) -> u32 {
+    halves + halves / 2 + REACH + 1
 }
 
-/// How many slots a table with so many homes has: the last homes reach as far as the others.
-pub const fn slots_for_homes(homes: u32) -> u32 {
-    homes + REACH + 1
+/// How many homes a table of so many slots has. In a small one many of those that are there to be
+/// reached are homes too: it would have more slots for a home than that has hints. There the last
+/// homes reach less far, and far enough: such a table is never as full.
+pub const fn homes_of(slots: u32) -> u32 {
+    let homes = slots.saturating_sub(REACH + 1);
+    if homes == 0 {
+        return 1;
+    }
+    homes + (REACH + 1 - LEAST_REACH).saturating_sub(homes / 4)
 }
+
+/// How far the last home reaches at least.
+const LEAST_REACH: u32 = 32;

@@ -78,18 +78,33 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Why the connection may be given up.
     #[inline(always)]
     pub fn room(&self, pair: &Pair<M::Slot>, now: u32) -> Room {
-        let phase = Phase::of(pair.forward.meta, pair.reply.meta);
-        if !self.lasts(pair, phase, now) {
-            return Room::Expired;
+        let (forward, reply) = (pair.forward.meta, pair.reply.meta);
+        let (phase, room) = match Phase::before_reset(forward, reply) {
+            Some(before) if before.room() == Room::Never => (before, Room::Doubtful),
+            _ => {
+                let phase = Phase::of(forward, reply);
+                (phase, phase.room())
+            }
+        };
+        if self.lasts(pair, phase, now) {
+            room
+        } else {
+            Room::Expired
         }
-        phase.room()
+    }
+
+    /// Whether who begins another connection with its tuple does so because it has ended.
+    #[inline(always)]
+    pub fn has_ended(&self, pair: &Pair<M::Slot>, now: u32) -> bool {
+        let phase = Phase::of(pair.forward.meta, pair.reply.meta);
+        !self.lasts(pair, phase, now) || phase.room() == Room::Over
     }
 
     /// Whether the time of this half's connection is over; if so, it is ended.
     ///
     /// A reset may have been anybody's: no side checks the sequence number of one that another side
-    /// is sent. So an established connection that was reset is over as soon as its slot or its tuple
-    /// is wanted, and until then a packet that does not open another (`opens`) revives it.
+    /// is sent. So an established connection that was reset is over as soon as another is opened with
+    /// its tuple (`opens`), and until then any other packet revives it.
     #[inline(always)]
     pub fn expire_here(&self, index: u32, meta: u64, opens: bool, now: u32) -> bool {
         let Some(slot) = self.memory.slot(index) else {
@@ -105,7 +120,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             }
             Other::Live(other) => {
                 let pair = in_order(half, other);
-                if self.room(&pair, now) != Room::Expired {
+                let phase = Phase::of(pair.forward.meta, pair.reply.meta);
+                if self.lasts(&pair, phase, now) {
                     return false;
                 }
                 let before = Phase::before_reset(pair.forward.meta, pair.reply.meta);

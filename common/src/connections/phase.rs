@@ -124,6 +124,8 @@ pub enum Room {
     HalfOpen,
     /// Nothing has come of it yet.
     Unassured,
+    /// It was established, and somebody has sent a reset: perhaps one of its sides.
+    Doubtful,
     /// It is not given up.
     Never,
 }

@@ -13,8 +13,7 @@ use aya_ebpf::{
 use shunt_common::{
     Counter, V4, V6,
     connections::{
-        Connection, Key, Memory, Meta, Refused, Seeds, Slot, Table, Timeouts, Wanted, Wide,
-        homes_for, place, slots_for_homes,
+        Connection, Key, Memory, Refused, Seeds, Slot, Survey, Table, Timeouts, Wide, slots_for,
     },
 };
 
@@ -31,7 +30,7 @@ use crate::maps::{
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
 /// A default that the agent overrides.
-const SLOTS: usize = slots_for_homes(homes_for(524_288)) as usize;
+const SLOTS: usize = slots_for(524_288) as usize;
 
 /// Slots, IPv4.
 #[btf_map]
@@ -106,16 +105,22 @@ const fn hide<T>(pointer: *const T) -> *const T {
     pointer
 }
 
+/// Memory that is a map.
+trait InMap: Memory + 'static {
+    /// The table in it.
+    fn table() -> Table<'static, Self>;
+}
+
 /// A family's memory.
 macro_rules! memory {
-    ($slots:ident, $map:ident, $homes:ident, $family:ty: $find:ident, $search:ident,
+    ($slots:ident, $map:ident, $homes:ident, $family:ty: $find:ident, $near:ident, $survey:ident,
      $dismiss:ident, $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident,
      $open:ident) => {
         /// The slots in this map.
         #[derive(Clone, Copy, Default)]
         pub(crate) struct $slots;
 
-        impl $slots {
+        impl InMap for $slots {
             #[inline(always)]
             fn table() -> Table<'static, Self> {
                 let seeds: &Seeds = setting(&CONNTRACK_SEEDS);
@@ -134,18 +139,18 @@ macro_rules! memory {
             }
 
             #[inline(always)]
-            fn first_of(&self, wanted: Wanted, begin: u32, end: u32) -> Option<u32> {
-                first(*self, wanted, begin, end)
-            }
-
-            #[inline(always)]
             fn search(_: &Table<'_, Self>, key: &Key<$family>, home: u32) -> u64 {
                 $find(key, home)
             }
 
             #[inline(always)]
-            fn search_near(_: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
-                $search(begin, now)
+            fn survey_near(_: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
+                $near(begin, now, Survey::NOTHING)
+            }
+
+            #[inline(always)]
+            fn survey(_: &Table<'_, Self>, begin: u32, end: u32, _now: u32) -> u64 {
+                $survey(begin, end, Survey::NOTHING)
             }
 
             #[inline(always)]
@@ -191,8 +196,14 @@ macro_rules! memory {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $search(begin: u32, now: u32) -> u64 {
-            $slots::table().search_near_here(begin, now)
+        extern "C" fn $near(begin: u32, now: u32, nothing: u64) -> u64 {
+            $slots::table().survey_near_here(begin, now, nothing)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $survey(begin: u32, end: u32, nothing: u64) -> u64 {
+            survey::<$slots>(begin, end, nothing)
         }
 
         #[unsafe(no_mangle)]
@@ -250,16 +261,16 @@ macro_rules! memory {
 }
 
 memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4:
-    elsewhere_v4, search_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
+    elsewhere_v4, survey_near_v4, survey_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
     enter_v4);
 memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6:
-    elsewhere_v6, search_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
+    elsewhere_v6, survey_near_v6, survey_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
     enter_v6);
 memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4:
-    resized_elsewhere_v4, resized_search_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
+    resized_elsewhere_v4, resized_survey_near_v4, resized_survey_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
     resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4);
 memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6:
-    resized_elsewhere_v6, resized_search_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
+    resized_elsewhere_v6, resized_survey_near_v6, resized_survey_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
     resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6);
 
 /// Which memory is whose.
@@ -347,54 +358,28 @@ searches_v4!(ResizedV4: resized_elsewhere_v4, resized_find_v4);
 searches_v6!(SlotsV6: elsewhere_v6, find_v6);
 searches_v6!(ResizedV6: resized_elsewhere_v6, resized_find_v6);
 
-/// A search, on the caller's stack.
-struct Search {
-    begin: u32,
-    free_only: u32,
-    found: u32,
-}
-
-/// What a search begins with: no slot's index.
-const NOWHERE: u32 = u32::MAX;
-
+/// [`Table::survey_here`].
 #[inline(always)]
-fn first<M: Memory + Default>(_: M, wanted: Wanted, begin: u32, end: u32) -> Option<u32> {
-    let mut search = Search {
-        begin,
-        free_only: (wanted == Wanted::Free).into(),
-        found: NOWHERE,
-    };
-    // SAFETY: the kernel calls `step` with the search's address, while this function runs.
+fn survey<M: InMap>(begin: u32, end: u32, nothing: u64) -> u64 {
+    let mut survey = Survey::new(begin, nothing);
+    // SAFETY: the kernel calls `step` with the survey's address, while this function runs.
     unsafe {
         bpf_loop(
-            end - begin + 1,
+            end.wrapping_sub(begin),
             step::<M> as *mut c_void,
-            (&raw mut search).cast(),
+            (&raw mut survey).cast(),
             0,
         );
     }
-    (search.found != NOWHERE).then_some(search.found)
+    survey.verdict(M::table().lasting())
 }
 
-/// Looks at one slot; gives 1 if the search is over. Nothing of the search changes before its last
-/// call, so kernels before 6.7, which look at the first call alone, are right about all.
-extern "C" fn step<M: Memory + Default>(step: u32, search: *mut c_void) -> c_long {
-    // SAFETY: `first` gave its address, and waits.
-    let search = unsafe { &mut *search.cast::<Search>() };
-    let index = search.begin + step;
-    let Some(slot) = M::default().slot(index) else {
-        return 1;
-    };
-    let wanted = if search.free_only == 0 {
-        Wanted::GivesWay
-    } else {
-        Wanted::Free
-    };
-    if wanted.fits(Meta(slot.load(place::META))) {
-        search.found = index;
-        return 1;
-    }
-    0
+/// Looks at one slot; gives 1 if the survey is over. It begins with numbers of which the verifier knows
+/// nothing, so kernels before 6.7, which look at the first call alone, are right about all.
+extern "C" fn step<M: InMap>(step: u32, survey: *mut c_void) -> c_long {
+    // SAFETY: `survey` gave its address, and waits.
+    let survey = unsafe { &mut *survey.cast::<Survey>() };
+    M::table().look(survey, step, now()).into()
 }
 
 /// The words of a slot. Places are constants wherever one is used, and the verifier checks them.

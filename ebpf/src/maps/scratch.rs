@@ -37,9 +37,24 @@ pub(crate) struct Opening<F: Wide> {
     pub gives_way: u32,
     /// Of those who would give way the first: see [`crate::nat::ports`]; all bits: nobody.
     pub rank: u32,
-    /// For how many ticks it has been silent, and the port that it has.
+    /// For how many ticks it has been silent, and who it is.
     pub oldest_idle: u32,
-    pub oldest_port: u16,
+    pub oldest: Holder,
+    /// The same of the doubtful ones alone.
+    pub doubtful_idle: u32,
+    pub doubtful: Holder,
+    /// How many more of them there were than of unassured ones.
+    pub more_doubtful: i32,
+}
+
+/// Who has a source port: its reply half's slot, which use of that it is, and the port.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Holder {
+    pub index: u32,
+    pub version: u32,
+    /// Network order.
+    pub port: u32,
 }
 
 /// The way to a pod, as a CPU remembers it.

@@ -2,7 +2,7 @@
 
 use shunt_common::{
     TCP, Tuple, V4, V6,
-    connections::{Key, Memory as _, Meta, Role, Room},
+    connections::{Key, Memory as _, Meta, Role},
 };
 
 use crate::{
@@ -108,7 +108,7 @@ pub(crate) fn is_replaced<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
     let Some(pair) = table.pair(*half) else {
         return true;
     };
-    table.room(&pair, now()) <= Room::Over
+    table.has_ended(&pair, now())
         || pair.forward.meta.has(Meta::FIN)
         || pair.reply.meta.has(Meta::MISTAKEN)
 }

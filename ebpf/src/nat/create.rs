@@ -1,6 +1,6 @@
 //! Creation of a connection.
 
-use shunt_common::{Address as _, Backend, Counter, TCP, Tuple, connections::Room};
+use shunt_common::{Address as _, Backend, Counter, TCP, Tuple};
 
 use crate::{
     maps::{
@@ -79,7 +79,7 @@ pub(crate) fn create_direct<F: Open>(
     if table.may_have_begun_with(&pair, packet.signal.number()) {
         return false;
     }
-    if table.room(&pair, now()) <= Room::Over {
+    if table.has_ended(&pair, now()) {
         conntrack::forget::<F>(&half);
         return false;
     }

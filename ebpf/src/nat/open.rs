@@ -7,7 +7,12 @@ use shunt_common::{
 };
 
 use crate::{
-    maps::{conntrack::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
+    maps::{
+        conntrack::now,
+        constants::SNAT_PORTS,
+        scratch::{Holder, Opening},
+        tables::Tables,
+    },
     nat::{
         conntrack::{self, Find},
         handover,
@@ -128,8 +133,10 @@ fn enter<F: Vacancy>(opening: &mut Opening<F>) -> u32 {
         if !ports::find(opening) {
             return NO_PORT;
         }
+        // That one alone: another CPU may have chosen the port, too, and been faster.
+        let Holder { index, version, .. } = opening.oldest;
         if opening.gives_way != 0
-            && let Some(half) = table.find_half(&opening.connection.reply)
+            && let Some(half) = table.at(index, version)
         {
             conntrack::forget::<F>(&half);
         }

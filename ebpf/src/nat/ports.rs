@@ -6,18 +6,19 @@ use aya_ebpf::{
 };
 use shunt_common::{
     SCTP, TCP, V4, V6,
-    connections::{Key, Phase, Room},
+    connections::{Connection, Key, Phase, Room},
 };
 
 use crate::{
     maps::{
         conntrack::now,
-        scratch::Opening,
+        scratch::{Holder, Opening},
         tables::{EXHAUSTED, EXHAUSTIONS, Tables},
     },
     nat::{
         conntrack,
         handover::{self, Handover},
+        wanted::Half,
     },
 };
 
@@ -38,8 +39,10 @@ const PAUSE: u32 = 64;
 const OVER: u32 = 0;
 /// who has not begun,
 const UNASSURED: u32 = 1;
+/// who is doubtful, and may be open,
+const DOUBTFUL: u32 = 2;
 /// a flow that pauses, whose next packet gets another port.
-const PAUSING: u32 = 2;
+const PAUSING: u32 = 3;
 
 /// Finds a source port for the connection, beginning with the one that it has.
 ///
@@ -48,14 +51,17 @@ const PAUSING: u32 = 2;
 /// RFC 9293 section 3.3.2; its timestamps do not go on, RFC 7323 section 5). The same flow may have it at once:
 /// then the client's own kernel sees to that (RFC 6191).
 ///
-/// Gives whether there is one. If none is free, one gives way that is over, or else half open, or a flow that pauses: the one that
-/// has been silent for the longest of those that were tried.
+/// Gives whether there is one. If none is free, one gives way that is over, or else half open, or doubtful, or a flow that pauses: the
+/// one that has been silent for the longest of those that were tried. If there are more doubtful ones than half open ones, those that
+/// may be in a handshake stay: see [`shunt_common::connections::Survey::verdict`].
 #[inline(always)]
 pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     opening.now = now();
     opening.tried = 0;
     opening.gives_way = 0;
     opening.rank = u32::MAX;
+    opening.doubtful_idle = 0;
+    opening.more_doubtful = 0;
     // Nearly always, and then nothing is set up for a search.
     if F::is_vacant(opening) {
         return true;
@@ -75,7 +81,14 @@ pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
         return true;
     }
     if opening.rank != u32::MAX {
-        opening.connection.set_source_port(opening.oldest_port);
+        let is_young =
+            opening.rank == UNASSURED && opening.oldest_idle < F::connections().lasting();
+        if is_young && opening.more_doubtful > 0 {
+            opening.oldest = opening.doubtful;
+        }
+        opening
+            .connection
+            .set_source_port(opening.oldest.port as u16);
         opening.gives_way = 1;
         return true;
     }
@@ -154,7 +167,18 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
             return true;
         }
         Room::Over => OVER,
-        Room::HalfOpen | Room::Unassured => UNASSURED,
+        Room::HalfOpen | Room::Unassured => {
+            opening.more_doubtful -= 1;
+            UNASSURED
+        }
+        Room::Doubtful => {
+            opening.more_doubtful += 1;
+            if idle >= opening.doubtful_idle {
+                opening.doubtful_idle = idle;
+                opening.doubtful = holder(&half, &opening.connection);
+            }
+            DOUBTFUL
+        }
         Room::Never if is_flow && phase == Phase::Lasting && idle > PAUSE => PAUSING,
         Room::Never => return false,
     };
@@ -165,9 +189,19 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
     if rank < opening.rank || rank == opening.rank && idle > opening.oldest_idle {
         opening.rank = rank;
         opening.oldest_idle = idle;
-        opening.oldest_port = opening.connection.source_port();
+        opening.oldest = holder(&half, &opening.connection);
     }
     false
+}
+
+/// Who has the port that the connection was to have.
+#[inline(always)]
+const fn holder<F: Tables>(half: &Half, connection: &Connection<F>) -> Holder {
+    Holder {
+        index: half.index,
+        version: half.meta.version(),
+        port: connection.source_port() as u32,
+    }
 }
 
 /// A family with the subprogram that looks at a port.

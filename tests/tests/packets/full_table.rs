@@ -125,8 +125,8 @@ fn unanswered_flows_give_way_to_new_ones_the_oldest_first() {
     let left = ports(&node);
     assert!((1..=8).all(|port| left.contains(&port)), "{left:?}");
     let young = left.range(2001..=2040).count();
-    assert!(
-        young >= 36,
+    assert_eq!(
+        young, 40,
         "the young stay while there are old ones: {left:?}"
     );
     assert!(node.early_drops() >= 40, "{}", node.early_drops());
@@ -150,9 +150,7 @@ fn half_open_connections_give_way() {
         open(&mut node, Transport::TcpSyn, port);
         answer(&mut node, Transport::TcpSynAck, port);
     }
-    // A table as small as this has few homes, and each knows six halves that are elsewhere.
-    let refused = node.counters().get("drop_conntrack_full").copied();
-    assert!(refused <= Some(10), "{refused:?}");
+    assert_eq!(node.counters().get("drop_conntrack_full"), None);
     let left = ports(&node);
     assert!((1..=8).all(|port| left.contains(&port)), "{left:?}");
 }

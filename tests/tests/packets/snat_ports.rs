@@ -134,13 +134,66 @@ fn a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last() {
             (ports[3], client(101)),
             (ports[4], client(102)),
         ] {
-            let reply = Packet::new(Transport::TcpAck, BACKEND, (NODE, port));
-            let restored = reply.from(NODE_PORT).to(holder).forwarded();
-            assert_eq!(
-                node.ingress(&reply.frame()),
-                Verdict::Redirect(restored.frame())
-            );
+            check_holder(&mut node, port, holder);
         }
+    });
+}
+
+/// Whether what the backend sends to this port goes to this client.
+#[track_caller]
+fn check_holder(node: &mut Node, port: u16, holder: Endpoint) {
+    let reply = Packet::new(Transport::TcpAck, BACKEND, (NODE, port));
+    let restored = reply.from(NODE_PORT).to(holder).forwarded();
+    assert_eq!(
+        node.ingress(&reply.frame()),
+        Verdict::Redirect(restored.frame())
+    );
+}
+
+#[test]
+fn a_reset_alone_costs_no_connection_its_port_in_a_flood() {
+    needs_root!();
+    in_network(|| {
+        let mut node = node_with_ports(13);
+        let client = |last| ([198, 51, 100, last], 40_000);
+        let ports: Vec<_> = (0..3)
+            .map(|last| open(&mut node, client(last)).unwrap())
+            .collect();
+        for last in 0..3 {
+            reset(&mut node, client(last));
+        }
+        for seconds in [0, 1, 60] {
+            node.pass(seconds);
+            for last in 10..200 {
+                let syn = Packet::new(Transport::TcpSyn, client(last), NODE_PORT);
+                let (_, port): Endpoint = seen(&node.ingress(&syn.frame()));
+                assert!(!ports.contains(&port), "{port} is of an open connection");
+            }
+        }
+        for (last, port) in (0..).zip(ports) {
+            check_holder(&mut node, port, client(last));
+        }
+    });
+}
+
+#[test]
+fn connections_that_end_by_resets_leave_their_ports_and_no_handshake_does() {
+    needs_root!();
+    in_network(|| {
+        let mut node = node_with_ports(7);
+        let client = |last| ([198, 51, 100, last], 40_000);
+        for last in 0..6 {
+            open(&mut node, client(last)).unwrap();
+            reset(&mut node, client(last));
+        }
+        node.pass(60);
+        let syn = Packet::new(Transport::TcpSyn, client(6), NODE_PORT);
+        let (_, port): Endpoint = seen(&node.ingress(&syn.frame()));
+        for last in 10..100 {
+            assert_ne!(open(&mut node, client(last)).unwrap(), port);
+            reset(&mut node, client(last));
+        }
+        check_holder(&mut node, port, client(6));
     });
 }
 

@@ -1,11 +1,11 @@
 //! How large the tables are.
 
-use shunt_common::registry::{self, FamilyMaps, Map, Size};
-
-use crate::maps::{
-    connection_table::{capacity_of, slots_for},
-    families::Families,
+use shunt_common::{
+    connections::slots_for,
+    registry::{self, FamilyMaps, Map, Size},
 };
+
+use crate::maps::{connection_table::capacity_of, families::Families};
 
 /// How many entries the tables of each family have.
 #[derive(Debug, Clone, Copy)]

@@ -5,13 +5,13 @@ use bytemuck::Zeroable as _;
 use ipnet::IpNet;
 use shunt_common::{
     Cidr, PodCidrs, PortRange, V4, V6,
-    connections::{Seeds, Timeouts},
+    connections::{Seeds, Timeouts, homes_of},
     registry,
 };
 
 use crate::{
     error::{DatapathError, SocketError},
-    maps::{clock::Rate, connection_table::homes_of, family::FromIp},
+    maps::{clock::Rate, family::FromIp},
     object::{
         options::{DatapathOptions, PacketLog},
         sockets::SocketLb,

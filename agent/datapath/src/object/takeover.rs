@@ -7,7 +7,7 @@ use aya::maps::{Array, Map, MapData, MapInfo};
 use bytemuck::{Pod, Zeroable as _};
 use shunt_common::{
     ConntrackKey, PortRange, V4, V6,
-    connections::{Room, Seeds, Snapshot, Timeouts, Wide},
+    connections::{Room, Seeds, Snapshot, Timeouts, Wide, slots_for},
     registry::{
         self, FamilyMaps,
         handover::{self, From},
@@ -20,7 +20,7 @@ use crate::{
     error::DatapathError,
     maps::{
         clock::Clock,
-        connection_table::{Access, ConnectionTable, capacity_of, slots_for},
+        connection_table::{Access, ConnectionTable, capacity_of},
         family::FromIp,
     },
     object::options::DatapathOptions,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::{
     TCP, V4,
     connections::{
-        Connection, Key, Meta, Phase, Refused, Role, Signal, homes_for,
+        Connection, Key, Meta, Phase, Refused, Role, Signal,
         tests::{
             integrity::check,
             memory::{Heap, SECOND, connection, looked_up},
@@ -56,7 +56,7 @@ fn is_established(heap: &Heap<V4>, of: &Connection<V4>) -> bool {
 #[test]
 fn established_connections_are_not_refused() {
     const HALVES: u32 = 1 << 17;
-    let heap = Heap::<V4>::new(homes_for(HALVES));
+    let heap = Heap::<V4>::for_halves(HALVES);
     let all: Vec<_> = (0..HALVES / 2).map(numbered).collect();
     for new in &all {
         assert_eq!(heap.table().open(new, 0), Ok(()));
@@ -69,7 +69,7 @@ fn established_connections_are_not_refused() {
 #[test]
 fn beyond_what_was_promised_much_more_fits_and_nobody_established_gives_way() {
     const HALVES: u32 = 1 << 12;
-    let heap = Heap::<V4>::new(homes_for(HALVES));
+    let heap = Heap::<V4>::for_halves(HALVES);
     let mut open = Vec::new();
     let mut refused = 0;
     for number in 0..HALVES {
@@ -99,7 +99,7 @@ fn a_flood_displaces_nobody_established_and_lets_new_ones_in() {
     const OPEN: u32 = HALVES / 2 / 8 * 5;
     // As many a tick that the table is turned over in some five seconds.
     const FLOOD_A_TICK: u32 = HALVES / 2 / 5 / SECOND;
-    let heap = Heap::<V4>::new(homes_for(HALVES));
+    let heap = Heap::<V4>::for_halves(HALVES);
     let mut open: Vec<_> = (0..OPEN).map(numbered).collect();
     for new in &open {
         heap.table().open(new, 0).unwrap();
@@ -130,4 +130,94 @@ fn a_flood_displaces_nobody_established_and_lets_new_ones_in() {
     }
     assert!(open.iter().all(|it| is_established(&heap, it)));
     check(&heap.table());
+}
+
+/// A client that both sides have heard, and whom somebody's reset has met.
+fn reset(heap: &Heap<V4>, new: &Connection<V4>, now: u32) {
+    let table = heap.table();
+    let hit = looked_up(&table, &new.forward, false, now).unwrap();
+    table.observe(&hit, Signal::RESET, now);
+}
+
+#[test]
+fn a_reset_alone_costs_no_connection_its_slot_in_a_flood() {
+    const HALVES: u32 = 1 << 12;
+    // How much of the table is established, in eighths, and how fast the flood turns over the rest.
+    for (eighths, seconds) in [(1, 5), (5, 5), (8, 5), (5, 1)] {
+        let heap = Heap::<V4>::for_halves(HALVES);
+        let open: Vec<_> = (0..HALVES / 2 / 8 * eighths).map(numbered).collect();
+        for new in &open {
+            heap.table().open(new, 0).unwrap();
+            assert!(establish(&heap, new, 0));
+        }
+        let resets: Vec<_> = open.iter().step_by(16).collect();
+        for new in &resets {
+            reset(&heap, new, 0);
+        }
+        let mut next = 10 * HALVES;
+        for tick in 1..60 * SECOND {
+            for _ in 0..HALVES / 2 / seconds / SECOND {
+                let _ = heap.table().open(&numbered(next), tick);
+                next += 1;
+            }
+        }
+        for new in resets {
+            let hit = looked_up(&heap.table(), &new.forward, false, 60 * SECOND);
+            let hit = hit.unwrap_or_else(|| panic!("{eighths} eighths, {seconds} s"));
+            heap.table().observe(&hit, Signal::DATA, 60 * SECOND);
+        }
+        assert!(open.iter().all(|it| is_established(&heap, it)));
+        check(&heap.table());
+    }
+}
+
+#[test]
+fn connections_that_end_by_resets_make_room_and_no_handshake_does() {
+    const HALVES: u32 = 1 << 12;
+    const OPEN: u32 = HALVES / 2 / 8 * 5;
+    // They fill the table within some ten seconds.
+    const A_TICK: u32 = HALVES / 2 / 10 / SECOND;
+    let heap = Heap::<V4>::for_halves(HALVES);
+    let open: Vec<_> = (0..OPEN).map(numbered).collect();
+    for new in &open {
+        heap.table().open(new, 0).unwrap();
+        assert!(establish(&heap, new, 0));
+    }
+    let mut shaking: Vec<Connection<V4>> = Vec::new();
+    let mut next = 10 * HALVES;
+    for tick in 1..100 * SECOND {
+        for new in shaking.drain(..) {
+            assert!(establish(&heap, &new, tick), "a handshake was cut off");
+            reset(&heap, &new, tick);
+        }
+        for _ in 0..A_TICK {
+            let new = numbered(next);
+            next += 1;
+            assert_eq!(heap.table().open(&new, tick), Ok(()));
+            shaking.push(new);
+        }
+    }
+    assert!(open.iter().all(|it| is_established(&heap, it)));
+    check(&heap.table());
+}
+
+#[test]
+fn a_small_table_keeps_all_promises_too() {
+    const HALVES: u32 = 64;
+    for base in (0..100).map(|round| round * 10_000) {
+        let heap = Heap::<V4>::for_halves(HALVES);
+        let open: Vec<_> = (base..base + HALVES / 2).map(numbered).collect();
+        for new in &open {
+            assert_eq!(heap.table().open(new, 0), Ok(()));
+            assert!(establish(&heap, new, 0));
+        }
+        for number in base + 1000..base + 2000 {
+            assert_eq!(
+                heap.table().open(&numbered(number), (number - base) / 100),
+                Ok(())
+            );
+        }
+        assert!(open.iter().all(|it| is_established(&heap, it)));
+        check(&heap.table());
+    }
 }

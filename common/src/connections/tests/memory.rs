@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use crate::{
     Tuple, V4,
     connections::{
-        Connection, Hit, Key, Memory, Seeds, Slot, Table, Timeouts, Wide, slots_for_homes,
+        Connection, Hit, Key, Memory, REACH, Seeds, Slot, Table, Timeouts, Wide, homes_of,
+        slots_for,
     },
 };
 
@@ -65,8 +66,17 @@ pub(crate) struct Heap<F> {
 
 impl<F: Wide> Heap<F> {
     pub(crate) fn new(homes: u32) -> Self {
-        let slots = slots_for_homes(homes) as usize;
-        let words: Vec<AtomicU64> = (0..slots * F::SLOT_WORDS)
+        Self::of(homes + REACH + 1, homes)
+    }
+
+    /// A table for so many halves of established connections.
+    pub(crate) fn for_halves(halves: u32) -> Self {
+        let slots = slots_for(halves);
+        Self::of(slots, homes_of(slots))
+    }
+
+    fn of(slots: u32, homes: u32) -> Self {
+        let words: Vec<AtomicU64> = (0..slots as usize * F::SLOT_WORDS)
             .map(|_| AtomicU64::new(0))
             .collect();
         Self {
