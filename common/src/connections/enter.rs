@@ -194,15 +194,9 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// its key. If that fails, the slot is free.
     #[inline(always)]
     fn enter(&self, claim: &Claim<M::Slot>, pending: Meta) -> Result<Half<M::Slot>, Refused> {
-        let &Claim {
-            index,
-            slot,
-            meta: _,
-            home,
-            spilled,
-        } = claim;
+        let &Claim { index, slot, .. } = claim;
         slot.store(place::META, pending.0);
-        let refused = match M::win(self, index, home, spilled) {
+        let refused = match self.win(claim) {
             WON => {
                 let live = pending.live();
                 slot.store(place::META, live.0);
@@ -217,6 +211,25 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         };
         self.give_back(claim);
         Err(refused)
+    }
+
+    /// [`Self::win_here`]. In a home without hints, as nearly all are, there is nobody to look for.
+    #[inline(always)]
+    fn win(&self, claim: &Claim<M::Slot>) -> u32 {
+        let &Claim {
+            index,
+            slot,
+            meta: _,
+            home,
+            spilled,
+        } = claim;
+        if index == home && !spilled {
+            let before = Hints(slot.load(place::HINTS));
+            if !before.is_any() && slot.exchange(place::HINTS, before.0, before.counted().0) {
+                return WON;
+            }
+        }
+        M::win(self, index, home, spilled)
     }
 
     /// Enters the pending half in this slot in its home's hints as the only one with its key. Gives

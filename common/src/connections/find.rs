@@ -41,6 +41,9 @@ impl<F: Wide, S: Slot> Hit<F, S> {
     }
 }
 
+/// How many words a cache line has.
+const LINE_WORDS: usize = 8;
+
 /// What a search gives for nothing.
 const NOTHING: u64 = u64::MAX;
 
@@ -66,6 +69,21 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         match M::search(self, key, index) {
             NOTHING => None,
             found => self.at(found as u32, (found >> 32) as u32),
+        }
+    }
+
+    /// Reads the lines of two keys' homes before they are wanted. A CPU waits at once for all loads
+    /// that are near to each other in its program, so nothing is between these.
+    #[inline(always)]
+    pub fn approach(&self, keys: [&Key<F>; 2]) {
+        let [first, second] = keys.map(|key| self.home(key));
+        let (Some(first), Some(second)) = (self.memory.slot(first), self.memory.slot(second))
+        else {
+            return;
+        };
+        for line in 0..F::SLOT_WORDS / LINE_WORDS {
+            first.load(line * LINE_WORDS);
+            second.load(line * LINE_WORDS);
         }
     }
 

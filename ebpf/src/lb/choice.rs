@@ -1,6 +1,5 @@
 //! The choice of a backend for a new connection.
 
-use aya_ebpf::helpers::bpf_get_prandom_u32;
 use shunt_common::{AffinityKey, Backend, Cell, FrontendKey, Slot};
 
 use crate::{
@@ -18,6 +17,15 @@ pub(crate) enum Chosen<F: Tables> {
     Corrupt,
 }
 
+/// The slot of the cell's slice that the number falls into, and its backend there.
+#[inline(always)]
+pub(crate) fn at_random<F: Tables>(cell: Cell, random: u32) -> Option<(&'static Slot, Choice<F>)> {
+    let (slot, fraction) = Slot::locate(random, cell.count());
+    let slot = F::slots().get(cell.offset() + slot)?;
+    let choice = Choice::at(slot.select(fraction))?;
+    Some((slot, choice))
+}
+
 /// Selects a backend of the cell's slice, which is not empty: the one that the client had last,
 /// if the service has session affinity, or one by weight.
 #[inline(always)]
@@ -26,13 +34,7 @@ pub(crate) fn choose<F: Tables>(
     cell: Cell,
     client: &impl Client<F>,
 ) -> Chosen<F> {
-    // SAFETY: the helper has no preconditions.
-    let random = unsafe { bpf_get_prandom_u32() };
-    let (slot, fraction) = Slot::locate(random, cell.count());
-    let Some(slot) = F::slots().get(cell.offset() + slot) else {
-        return Chosen::Corrupt;
-    };
-    let Some(choice) = Choice::at(slot.select(fraction)) else {
+    let Some((slot, choice)) = at_random(cell, client.draw()) else {
         return Chosen::Corrupt;
     };
     if slot.affinity == 0 {

@@ -1,6 +1,8 @@
 //! Who asks a frontend.
 
-use crate::maps::{addresses::is_on_this_node, tables::Tables};
+use aya_ebpf::helpers::bpf_get_prandom_u32;
+
+use crate::maps::tables::Tables;
 
 /// What load balancing has to know of a client.
 pub(crate) trait Client<F: Tables> {
@@ -10,19 +12,17 @@ pub(crate) trait Client<F: Tables> {
 
     /// Whether it is on this node: one of its pods, or the node itself.
     fn is_on_this_node(&self) -> bool;
+
+    /// The random number by which it gets a backend.
+    #[inline(always)]
+    fn draw(&self) -> u32 {
+        draw()
+    }
 }
 
-/// Whoever sent a packet.
-pub(crate) struct Sender<F: Tables>(pub(crate) F::Address);
-
-impl<F: Tables> Client<F> for Sender<F> {
-    #[inline(always)]
-    fn address(&self) -> Option<F::Address> {
-        Some(self.0)
-    }
-
-    #[inline(always)]
-    fn is_on_this_node(&self) -> bool {
-        is_on_this_node::<F>(&self.0)
-    }
+/// A random number.
+#[inline(always)]
+pub(crate) fn draw() -> u32 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_get_prandom_u32() }
 }

@@ -70,19 +70,22 @@ pub(crate) fn select_in<F: Tables>(
     }
 }
 
-/// Whether there is a frontend at this address and port, network order.
+/// The index of the frontend with this key.
 #[inline(always)]
-pub(crate) fn exists<F: Tables>(address: &F::Address, port: u16, protocol: u8) -> bool {
-    let key = FrontendKey::<F>::new(*address, port, protocol);
-    // SAFETY: the value is not read.
-    unsafe { F::frontends().get(key) }.is_some()
+pub(crate) fn index_of<F: Tables>(key: FrontendKey<F>) -> Option<u32> {
+    // SAFETY: an index is a word, written and replaced whole.
+    unsafe { F::frontends().get(key) }.copied()
 }
 
 /// The cell of the frontend with this key.
 #[inline(always)]
 pub(crate) fn cell_of<F: Tables>(key: FrontendKey<F>) -> Option<Cell> {
-    // SAFETY: an index is a word, written and replaced whole.
-    let frontend = *unsafe { F::frontends().get(key) }?;
+    cell_at::<F>(index_of(key)?)
+}
+
+/// The cell of the frontend with this index.
+#[inline(always)]
+pub(crate) fn cell_at<F: Tables>(frontend: u32) -> Option<Cell> {
     let word = F::cells().get_ptr(frontend)?;
     // SAFETY: the lookup gave a word of the table. The agent replaces it while we run; volatile,
     // so that it is read once: a slice's offset and count belong together.

@@ -3,4 +3,6 @@
 pub(crate) mod affinity;
 pub(crate) mod choice;
 pub(crate) mod client;
+pub(crate) mod foresight;
 pub(crate) mod frontend;
+pub(crate) mod sender;

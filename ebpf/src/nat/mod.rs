@@ -1,5 +1,6 @@
 //! Network address translation: connections, what becomes of their packets, and source ports.
 
+pub(crate) mod approach;
 pub(crate) mod conntrack;
 pub(crate) mod create;
 pub(crate) mod fragments;

@@ -7,14 +7,14 @@
 //! more slowly.
 
 use shunt_common::{
-    Counter, Hook, TCP, UDP,
+    Counter, FrontendKey, Hook, TCP, UDP,
     connections::{Key, Role},
 };
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{redirect, stack},
-    lb::frontend,
+    lb::{foresight, frontend},
     maps::{
         addresses::{are_pods_no_frontends, is_any_direct, is_of_pod, is_snat_ip},
         conntrack::now,
@@ -23,7 +23,7 @@ use crate::{
         handover,
         tables::Tables,
     },
-    nat::{conntrack, wanted::Half},
+    nat::{approach, conntrack, wanted::Half},
     packet::{
         family::Header as _,
         link::Link,
@@ -181,6 +181,11 @@ impl<F: Tables> Flow<'_, F> {
     }
 
     #[inline(always)]
+    const fn is_datagram(&self) -> bool {
+        self.key.protocol() == UDP
+    }
+
+    #[inline(always)]
     const fn is_syn(&self) -> bool {
         self.may_be_first && self.key.protocol() == TCP
     }
@@ -228,7 +233,17 @@ impl<F: Tables> Flow<'_, F> {
             return Action::General;
         }
         let is_snat_port = REPLY_PORTS.load().contains(self.destination_port);
+        // New flows come in rows (DNS), and so do datagrams of one flow.
+        let was_new = self.is_datagram() && approach::is_after_new_flow::<F>();
+        let is_expected = (self.is_syn() || was_new) && self.is_expected();
+        // Whatever is known of a SYN's connection, the general path looks at it.
+        if self.is_syn() && is_expected {
+            return Action::General;
+        }
         if let Some(half) = self.find(Role::Forward) {
+            if was_new {
+                approach::note_flow::<F>(false);
+            }
             // A SYN may begin a new connection after an ended one; the general path looks at what the
             // connection is before it learns of the packet.
             let is_current = !self.may_be_first || conntrack::is_current::<F>(&half);
@@ -240,17 +255,41 @@ impl<F: Tables> Flow<'_, F> {
                 Action::General
             };
         }
-        if frontend::exists::<F>(
-            &self.destination,
-            self.destination_port,
-            self.key.protocol(),
-        ) {
+        if is_expected || !self.is_syn() && !was_new && self.frontend().is_some() {
+            if self.is_datagram() && !was_new {
+                approach::note_flow::<F>(true);
+            }
             return Action::General;
         }
         if (is_snat_port || redirects()) && self.find(Role::Reply).is_some() {
             return Action::General;
         }
         self.direct()
+    }
+
+    /// The index of the frontend that the packet is for.
+    #[inline(always)]
+    fn frontend(&self) -> Option<u32> {
+        let protocol = self.key.protocol();
+        frontend::index_of::<F>(FrontendKey::new(
+            self.destination,
+            self.destination_port,
+            protocol,
+        ))
+    }
+
+    /// Whether the packet, which is likely to be the first of a connection, is for a frontend: then
+    /// what it will need of the table is on its way when this returns.
+    #[inline(always)]
+    fn is_expected(&mut self) -> bool {
+        let Some(frontend) = self.frontend() else {
+            return false;
+        };
+        if let Some(backend) = foresight::foresee::<F>(frontend) {
+            self.key.set_role(Role::Forward);
+            approach::approach(self.key, backend);
+        }
+        true
     }
 
     /// What is to be done with a packet that is for no frontend and of no connection: it may begin

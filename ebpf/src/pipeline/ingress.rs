@@ -11,8 +11,8 @@ use crate::{
         icmp_error::send_error,
     },
     lb::{
-        client::Sender,
         frontend::{self, Lookup},
+        sender::Sender,
     },
     maps::{
         addresses::is_on_this_node,

@@ -1,0 +1,38 @@
+//! The backend that a packet which is likely to be the first of a connection is going to get.
+
+use shunt_common::Backend;
+
+use crate::{
+    lb::{choice::at_random, client::draw, frontend::cell_at},
+    maps::tables::Tables,
+};
+
+/// Foresees that the packet's client asks the frontend with this index. Gives the backend that it is
+/// likely to get.
+#[inline(always)]
+pub(crate) fn foresee<F: Tables>(frontend: u32) -> Option<&'static Backend<F>> {
+    let cell = cell_at::<F>(frontend)?;
+    if cell.count() == 0 {
+        return None;
+    }
+    let opening = F::openings().get_ptr_mut(0)?;
+    let drawn = draw();
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    unsafe { (*opening).drawn = drawn };
+    let (slot, choice) = at_random(cell, drawn)?;
+    (slot.affinity == 0).then_some(choice.backend)
+}
+
+/// The random number for a choice: the one that was drawn when it was foreseen. If the packet that it
+/// was drawn for did not choose, the next one has it; nobody has it twice.
+#[inline(always)]
+pub(crate) fn drawn<F: Tables>() -> u32 {
+    let Some(opening) = F::openings().get_ptr_mut(0) else {
+        return draw();
+    };
+    // SAFETY: as in `foresee`.
+    match core::mem::take(unsafe { &mut (*opening).drawn }) {
+        0 => draw(),
+        drawn => drawn,
+    }
+}
