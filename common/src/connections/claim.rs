@@ -26,8 +26,6 @@ pub struct Claim<S> {
     pub slot: S,
     /// Busy, with the version that the half will have.
     pub meta: Meta,
-    /// The home of its key.
-    pub home: u32,
     /// Whether it is at home in the next slot instead.
     pub spilled: bool,
 }
@@ -56,7 +54,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
                     index: home,
                     slot,
                     meta: taken,
-                    home,
                     spilled,
                 });
             }
@@ -101,7 +98,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             index,
             slot: self.memory.slot(index)?,
             meta: Meta(taken),
-            home,
             spilled,
         })
     }

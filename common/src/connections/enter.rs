@@ -219,27 +219,30 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         let &Claim {
             index,
             slot,
-            meta: _,
-            home,
+            meta,
             spilled,
         } = claim;
-        if index == home && !spilled {
+        if meta.distance() == 0 && !spilled {
             let before = Hints(slot.load(place::HINTS));
             if !before.is_any() && slot.exchange(place::HINTS, before.0, before.counted().0) {
                 return WON;
             }
         }
-        M::win(self, index, home, spilled)
+        M::win(self, index, spilled)
     }
 
     /// Enters the pending half in this slot in its home's hints as the only one with its key. Gives
     /// one of [`WON`], [`EXISTS`], [`CONTENDED`].
     #[inline(always)]
-    pub fn win_here(&self, index: u32, home: u32, spilled: bool) -> u32 {
-        let (Some(judge), Some(own)) = (self.memory.slot(home), self.memory.slot(index)) else {
+    pub fn win_here(&self, index: u32, spilled: bool) -> u32 {
+        let Some(own) = self.memory.slot(index) else {
             return CONTENDED;
         };
         let distance = Meta(own.load(place::META)).distance();
+        let home = index.wrapping_sub(distance).wrapping_sub(spilled.into());
+        let Some(judge) = self.memory.slot(home) else {
+            return CONTENDED;
+        };
         if spilled && !self.add_hint(home + 1, distance) {
             return CONTENDED;
         }

@@ -62,8 +62,8 @@ pub trait Memory: Copy {
 
     /// [`Table::win_here`].
     #[inline(always)]
-    fn win(table: &Table<'_, Self>, index: u32, home: u32, spilled: bool) -> u32 {
-        table.win_here(index, home, spilled)
+    fn win(table: &Table<'_, Self>, index: u32, spilled: bool) -> u32 {
+        table.win_here(index, spilled)
     }
 
     /// [`Table::leave_here`].

@@ -159,8 +159,8 @@ macro_rules! memory {
             }
 
             #[inline(always)]
-            fn win(_: &Table<'_, Self>, index: u32, home: u32, spilled: bool) -> u32 {
-                $win(index, home, spilled.into()) as u32
+            fn win(_: &Table<'_, Self>, index: u32, spilled: bool) -> u32 {
+                $win(index, spilled.into()) as u32
             }
 
             #[inline(always)]
@@ -225,8 +225,8 @@ macro_rules! memory {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $win(index: u32, home: u32, spilled: u32) -> u64 {
-            $slots::table().win_here(index, home, spilled != 0).into()
+        extern "C" fn $win(index: u32, spilled: u32) -> u64 {
+            $slots::table().win_here(index, spilled != 0).into()
         }
 
         #[unsafe(no_mangle)]

@@ -7,12 +7,7 @@ use shunt_common::{
 };
 
 use crate::{
-    maps::{
-        conntrack::now,
-        constants::SNAT_PORTS,
-        scratch::{Holder, Opening},
-        tables::Tables,
-    },
+    maps::{conntrack::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
     nat::{
         conntrack::{self, Find},
         handover,
@@ -128,21 +123,19 @@ fn enter<F: Vacancy>(opening: &mut Opening<F>) -> u32 {
             .connection
             .set_source_port(opening.ports.next_port());
     }
-    let table = F::connections();
     for _ in 0..TRIES {
         if !ports::find(opening) {
             return NO_PORT;
         }
         // That one alone: another CPU may have chosen the port, too, and been faster.
-        let Holder { index, version, .. } = opening.oldest;
-        if opening.gives_way != 0
-            && let Some(half) = table.at(index, version)
-        {
-            conntrack::forget::<F>(&half);
+        if opening.gives_way != 0 {
+            F::evict(&opening.oldest);
         }
         if !handover::enter_before(&opening.connection) {
             continue;
         }
+        // Not kept over the loop: the stack has no room for it before Linux 6.8.
+        let table = F::connections();
         match F::Memory::open(&table, &opening.connection, now()) {
             OPENED => return OPENED,
             FULL => return FULL,

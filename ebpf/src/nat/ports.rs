@@ -37,12 +37,14 @@ const PAUSE: u32 = 64;
 
 /// Who gives way first: whoever has ended,
 const OVER: u32 = 0;
-/// who has not begun,
+/// who has not begun, and has been silent for longer than a handshake is,
 const UNASSURED: u32 = 1;
+/// who may be in a handshake,
+const YOUNG: u32 = 2;
 /// who is doubtful, and may be open,
-const DOUBTFUL: u32 = 2;
+const DOUBTFUL: u32 = 3;
 /// a flow that pauses, whose next packet gets another port.
-const PAUSING: u32 = 3;
+const PAUSING: u32 = 4;
 
 /// Finds a source port for the connection, beginning with the one that it has.
 ///
@@ -67,9 +69,8 @@ pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
         return true;
     }
     opening.vacant = 0;
-    let memory = exhaustion(opening);
-    let tries = match &memory {
-        Some((place, found)) if **place == *found => FEW,
+    let tries = match exhaustion(opening) {
+        Some((place, found)) if *place == found => FEW,
         _ => PROBES,
     };
     let mut at = &raw mut *opening;
@@ -81,9 +82,7 @@ pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
         return true;
     }
     if opening.rank != u32::MAX {
-        let is_young =
-            opening.rank == UNASSURED && opening.oldest_idle < F::connections().lasting();
-        if is_young && opening.more_doubtful > 0 {
+        if opening.rank == YOUNG && opening.more_doubtful > 0 {
             opening.oldest = opening.doubtful;
         }
         opening
@@ -92,7 +91,7 @@ pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
         opening.gives_way = 1;
         return true;
     }
-    if let Some((place, found)) = memory {
+    if let Some((place, found)) = exhaustion(opening) {
         *place = found;
     }
     false
@@ -162,14 +161,15 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
     let is_flow = !matches!(opening.connection.forward.protocol(), TCP | SCTP);
     let idle = table.idle(&pair, opening.now);
     let rank = match table.room(&pair, opening.now) {
-        Room::Expired => {
-            conntrack::forget::<F>(&half);
-            return true;
-        }
+        Room::Expired => return gives_way(opening, &half),
         Room::Over => OVER,
         Room::HalfOpen | Room::Unassured => {
             opening.more_doubtful -= 1;
-            UNASSURED
+            if idle < table.lasting() {
+                YOUNG
+            } else {
+                UNASSURED
+            }
         }
         Room::Doubtful => {
             opening.more_doubtful += 1;
@@ -183,8 +183,7 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
         Room::Never => return false,
     };
     if opening.connection.forward.is_at(pair.forward.slot) {
-        conntrack::forget::<F>(&half);
-        return true;
+        return gives_way(opening, &half);
     }
     if rank < opening.rank || rank == opening.rank && idle > opening.oldest_idle {
         opening.rank = rank;
@@ -192,6 +191,14 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
         opening.oldest = holder(&half, &opening.connection);
     }
     false
+}
+
+/// The port is to be had, and its holder forgotten: by the caller, whose stack has room for it.
+#[inline(always)]
+const fn gives_way<F: Tables>(opening: &mut Opening<F>, half: &Half) -> bool {
+    opening.oldest = holder(half, &opening.connection);
+    opening.gives_way = 1;
+    true
 }
 
 /// Who has the port that the connection was to have.
@@ -204,19 +211,34 @@ const fn holder<F: Tables>(half: &Half, connection: &Connection<F>) -> Holder {
     }
 }
 
-/// A family with the subprogram that looks at a port.
+#[inline(always)]
+fn evict<F: Handover>(index: u32, version: u32) {
+    if let Some(half) = F::connections().at(index, version) {
+        conntrack::forget::<F>(&half);
+    }
+}
+
+/// A family with the subprograms that look at a port, and take it.
 pub(crate) trait Vacancy: Handover {
     /// [`is_vacant`].
     fn is_vacant(opening: &mut Opening<Self>) -> bool;
+
+    /// Forgets the connection that has the port, unless another has it by now.
+    fn evict(holder: &Holder);
 }
 
 /// Makes a family's subprogram, which the verifier looks at by itself.
 macro_rules! vacancy {
-    ($family:ty: $vacancy:ident) => {
+    ($family:ty: $vacancy:ident, $evict:ident) => {
         impl Vacancy for $family {
             #[inline(always)]
             fn is_vacant(opening: &mut Opening<Self>) -> bool {
                 $vacancy(opening) != 0
+            }
+
+            #[inline(always)]
+            fn evict(holder: &Holder) {
+                $evict(holder.index, holder.version);
             }
         }
 
@@ -229,8 +251,15 @@ macro_rules! vacancy {
                 None => 0,
             }
         }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $evict(index: u32, version: u32) -> u64 {
+            evict::<$family>(index, version);
+            0
+        }
     };
 }
 
-vacancy!(V4: is_vacant_v4);
-vacancy!(V6: is_vacant_v6);
+vacancy!(V4: is_vacant_v4, evict_v4);
+vacancy!(V6: is_vacant_v6, evict_v6);
