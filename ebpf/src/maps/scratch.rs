@@ -26,8 +26,6 @@ pub(crate) struct Opening<F: Wide> {
     pub ports: Probes,
     /// The random number that the next connection's backend is chosen by; 0: none is drawn.
     pub drawn: u32,
-    /// Whether the last datagram for a frontend was of no connection; 0: no.
-    pub after_new_flow: u32,
     /// Whether the client's own port is tried first; 0: no.
     pub keeps_port: u32,
     /// A port that is not taken, network order; no port if any may be.

@@ -37,21 +37,3 @@ pub(crate) fn approach<F: Tables>(forward: &Key<F>, backend: &Backend<F>) {
     );
     F::connections().approach([forward, reply]);
 }
-
-/// Whether the last datagram for a frontend was of no connection, as the next one is likely to be
-/// then.
-#[inline(always)]
-pub(crate) fn is_after_new_flow<F: Tables>() -> bool {
-    F::openings()
-        .get(0)
-        .is_some_and(|opening| opening.after_new_flow != 0)
-}
-
-/// Notes whether a datagram for a frontend was of no connection.
-#[inline(always)]
-pub(crate) fn note_flow<F: Tables>(is_new: bool) {
-    if let Some(opening) = F::openings().get_ptr_mut(0) {
-        // SAFETY: as in `approach`.
-        unsafe { (*opening).after_new_flow = is_new.into() };
-    }
-}

@@ -181,11 +181,6 @@ impl<F: Tables> Flow<'_, F> {
     }
 
     #[inline(always)]
-    const fn is_datagram(&self) -> bool {
-        self.key.protocol() == UDP
-    }
-
-    #[inline(always)]
     const fn is_syn(&self) -> bool {
         self.may_be_first && self.key.protocol() == TCP
     }
@@ -233,32 +228,22 @@ impl<F: Tables> Flow<'_, F> {
             return Action::General;
         }
         let is_snat_port = REPLY_PORTS.load().contains(self.destination_port);
-        // New flows come in rows (DNS), and so do datagrams of one flow.
-        let was_new = self.is_datagram() && approach::is_after_new_flow::<F>();
-        let is_expected = (self.is_syn() || was_new) && self.is_expected();
-        // Whatever is known of a SYN's connection, the general path looks at it.
-        if self.is_syn() && is_expected {
-            return Action::General;
-        }
-        if let Some(half) = self.find(Role::Forward) {
-            if was_new {
-                approach::note_flow::<F>(false);
-            }
-            // A SYN may begin a new connection after an ended one; the general path looks at what the
+        if self.is_syn() {
+            // It may begin a new connection after an ended one; the general path looks at what the
             // connection is before it learns of the packet.
+            if self.is_expected() || self.find(Role::Forward).is_some() {
+                return Action::General;
+            }
+        } else if let Some(half) = self.find(Role::Forward) {
             let is_current = !self.may_be_first || conntrack::is_current::<F>(&half);
             let is_reply = is_snat_port && is_snat_ip::<F>(&self.destination);
-            let is_plain = half.meta.keeps_client() && is_current && !self.is_syn() && !is_reply;
+            let is_plain = half.meta.keeps_client() && is_current && !is_reply;
             return if is_plain && !self.may_have_expired(&half) {
                 Action::Translate(half)
             } else {
                 Action::General
             };
-        }
-        if is_expected || !self.is_syn() && !was_new && self.frontend().is_some() {
-            if self.is_datagram() && !was_new {
-                approach::note_flow::<F>(true);
-            }
+        } else if self.frontend().is_some() {
             return Action::General;
         }
         if (is_snat_port || redirects()) && self.find(Role::Reply).is_some() {
@@ -278,7 +263,7 @@ impl<F: Tables> Flow<'_, F> {
         ))
     }
 
-    /// Whether the packet, which is likely to be the first of a connection, is for a frontend: then
+    /// Whether the packet, a SYN and so likely to be the first of its connection, is for a frontend: then
     /// what it will need of the table is on its way when this returns.
     #[inline(always)]
     fn is_expected(&mut self) -> bool {

@@ -134,15 +134,15 @@ fn a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last() {
             (ports[3], client(101)),
             (ports[4], client(102)),
         ] {
-            check_holder(&mut node, port, holder);
+            check_holder(&mut node, port, holder, Transport::TcpAck);
         }
     });
 }
 
 /// Whether what the backend sends to this port goes to this client.
 #[track_caller]
-fn check_holder(node: &mut Node, port: u16, holder: Endpoint) {
-    let reply = Packet::new(Transport::TcpAck, BACKEND, (NODE, port));
+fn check_holder(node: &mut Node, port: u16, holder: Endpoint, answer: Transport) {
+    let reply = Packet::new(answer, BACKEND, (NODE, port));
     let restored = reply.from(NODE_PORT).to(holder).forwarded();
     assert_eq!(
         node.ingress(&reply.frame()),
@@ -171,7 +171,7 @@ fn a_reset_alone_costs_no_connection_its_port_in_a_flood() {
             }
         }
         for (last, port) in (0..).zip(ports) {
-            check_holder(&mut node, port, client(last));
+            check_holder(&mut node, port, client(last), Transport::TcpAck);
         }
     });
 }
@@ -193,7 +193,7 @@ fn connections_that_end_by_resets_leave_their_ports_and_no_handshake_does() {
             assert_ne!(open(&mut node, client(last)).unwrap(), port);
             reset(&mut node, client(last));
         }
-        check_holder(&mut node, port, client(6));
+        check_holder(&mut node, port, client(6), Transport::TcpSynAck);
     });
 }
 
