@@ -96,8 +96,10 @@ fn unpack(root: &Path, revision: &str, source: &Path) -> Result<()> {
             .stdout(file),
     )?;
     process::run(
+        // As new as they are here: the build that was before may be of a later revision, and
+        // cargo goes by the time.
         Command::new("tar")
-            .arg("-xf")
+            .args(["--touch", "-xf"])
             .arg(&archive)
             .arg("-C")
             .arg(source),
