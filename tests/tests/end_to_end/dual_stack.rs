@@ -1,10 +1,14 @@
 //! Services of both families.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use shunt_tests::{
     Ack, Agent, Failure, ForeignSources, PinDir, Sandbox, Target, Transport, addresses, is_root,
+    wait_until,
 };
 
 use crate::{
@@ -13,6 +17,9 @@ use crate::{
         REQUEST, SERVED, World, all_answered, all_answered_outside, binary, resync, start_agent,
     },
 };
+
+/// How long the log may take.
+const SOON: Duration = Duration::from_secs(5);
 
 /// So many connections miss one of three equal backends in one of 10^17 runs.
 const ENOUGH: u32 = 100;
@@ -299,11 +306,14 @@ fn a_family_that_is_left_out_is_not_translated_and_that_is_said() {
     let service = service(&world, Transport::Tcp, &["pod-a"]);
     world.add(&service);
     world.ask_from_pod(service.cluster_ip(), 10);
-    let log = world.agent.log();
-    assert!(
-        log.contains("2 frontends are not translated") && log.contains("--ip-families"),
-        "{log}"
-    );
+    // It is said after the event is acknowledged.
+    wait_until("what is left out is said", SOON, || {
+        let log = world.agent.log();
+        let is_said =
+            log.contains("2 frontends are not translated") && log.contains("--ip-families");
+        is_said.then_some(())
+    })
+    .unwrap();
     let status = world.shunt(&["status", "-o", "json"]).json();
     assert_eq!(status["untranslated"], 2);
     assert_eq!(status["differences"], json!([]));

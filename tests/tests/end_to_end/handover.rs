@@ -17,7 +17,7 @@ use crate::{
     flows::Flows,
     upgrade::{
         KEPT, end, hand_over, hand_over_with, layout, other_version, services, snapshot, some,
-        tables, traffic,
+        tables, traffic, unmarked_node_ports,
     },
     world::{World, binary, try_start_agent_with},
 };
@@ -90,11 +90,10 @@ fn takes_over(first: &Path, flags: &[&str]) -> Option<World> {
         assert_eq!(before[name], after[name], "{name} is the same table");
     }
     let writes = world.writes(&snapshot(&services));
-    // The earlier agent's cells do not say which frontends are NodePorts: one of each family.
     let unmarked = if first == binary() {
         0
     } else {
-        2 * services.len() as u64
+        unmarked_node_ports(&services)
     };
     assert_eq!(writes, unmarked, "everything else was right already");
     flows.check();
