@@ -50,6 +50,8 @@ pub(crate) enum Room {
     Over,
     /// Nothing has come of it yet.
     Unassured,
+    /// It is established, and anybody has reset it.
+    Doubtful,
     /// It stays.
     Never,
 }
@@ -162,7 +164,7 @@ impl Flow {
 
     /// Whether the client's next SYN begins another.
     pub(crate) fn is_ended(&self, now: u64) -> bool {
-        self.room(now) <= Room::Over || self.client_ended || self.mistaken
+        self.has_ended(now) || self.client_ended || self.mistaken
     }
 
     /// Whether the backend has answered its SYN by what is of another connection.
@@ -229,10 +231,29 @@ impl Flow {
 
     /// Whom it gives way to.
     pub(crate) fn room(&self, now: u64) -> Room {
-        if now - self.last > u64::from(self.timeout(self.reset)) * SECOND {
+        let before = self.room_after(false, now);
+        if self.assured && self.reset && before == Room::Never {
+            return Room::Doubtful;
+        }
+        self.room_after(self.reset, now)
+    }
+
+    /// Whether who begins another with its tuple does so because it has ended.
+    pub(crate) fn has_ended(&self, now: u64) -> bool {
+        self.room_after(self.reset, now) <= Room::Over
+    }
+
+    /// Whether its time is over, if a reset counts.
+    pub(crate) fn is_over_by_time(&self, now: u64) -> bool {
+        self.room_after(self.reset, now) == Room::Expired
+    }
+
+    /// Whom it gives way to, if a reset counts or not.
+    fn room_after(&self, reset: bool, now: u64) -> Room {
+        if now - self.last > u64::from(self.timeout(reset)) * SECOND {
             return Room::Expired;
         }
-        match self.state() {
+        match self.state_after(reset) {
             State::Closed | State::TimeWait => Room::Over,
             State::SynSent
             | State::SynReceived
@@ -246,7 +267,7 @@ impl Flow {
     /// Whether a packet does not find it any more. An established one that was reset is found by
     /// all that do not begin another, for as long as without the reset.
     pub(super) fn is_gone(&self, opens: bool, now: u64) -> bool {
-        if self.room(now) > Room::Expired {
+        if !self.is_over_by_time(now) {
             return false;
         }
         let timeout = self.timeout(false);

@@ -8,7 +8,7 @@ use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS, is_pod_of_this_node, is_routed},
     cluster::{Endpoint, Event, Protocol},
     edit::{Between, Trouble},
-    flow::{Flow, Room, SECOND, Side, is_near},
+    flow::{Flow, SECOND, Side, is_near},
     flows::Flows,
     frontends::{Cluster, FrontendKey, Member},
     kernel::LONG,
@@ -365,7 +365,7 @@ impl Model {
         if flow.may_have_begun_with(packet.says.number) {
             return passed;
         }
-        if flow.room(self.flows.now()) <= Room::Over {
+        if flow.has_ended(self.flows.now()) {
             self.flows.forget(index);
             return passed;
         }
