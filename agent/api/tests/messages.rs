@@ -5,7 +5,8 @@ use shunt_api::{
     message::{self, Assembler},
     proto::{
         self, AddServiceRequest, Backends, Scopes, SnapshotPiece, StreamRequest,
-        UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, stream_request::Event,
+        UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, UpdateServiceCidrsRequest,
+        stream_request::Event,
     },
 };
 use shunt_model::{EventKind, RendererEvent, decode};
@@ -169,7 +170,8 @@ fn every_event_survives_its_way_through_messages() {
     let mut kinds = Vec::new();
     for line in [
         json!({ "event": "Resync", "node_ips": ["192.168.16.10", "fd00::1"],
-                "services": [service], "frontend_ifs": ["eth0"], "backend_ifs": ["pod-a"] }),
+                "services": [service], "frontend_ifs": ["eth0"], "backend_ifs": ["pod-a"],
+                "service_cidrs": ["10.96.0.0/12", "fd00:10:96::/112"] }),
         json!({ "event": "Resync", "node_ips": [], "services": [] }),
         json!({ "event": "AddService", "service": service }),
         json!({ "event": "UpdateService", "service": service }),
@@ -178,6 +180,7 @@ fn every_event_survives_its_way_through_messages() {
                 "services": [service] }),
         json!({ "event": "UpdateLocalFrontendIfs", "new": ["eth0", "eth1"] }),
         json!({ "event": "UpdateLocalBackendIfs", "new": [] }),
+        json!({ "event": "UpdateServiceCidrs", "new": ["10.96.0.0/12", "fd00:10:96::/112"] }),
     ] {
         let event = of_line(&line).unwrap();
         kinds.push(event.kind());
@@ -465,6 +468,12 @@ fn what_is_wrong_with_other_events_is_said_in_the_words_of_json() {
         (
             json!({ "event": "Resync", "node_ips": [], "services": [], "backend_ifs": ["a b"] }),
             resync("a b"),
+        ),
+        (
+            json!({ "event": "UpdateServiceCidrs", "new": ["0.0.0.0/0"] }),
+            Event::UpdateServiceCidrs(UpdateServiceCidrsRequest {
+                new: vec!["0.0.0.0/0".into()],
+            }),
         ),
         (
             json!({ "event": "AddService" }),

@@ -172,6 +172,9 @@ pub enum Fault {
     /// The text is not a range of addresses.
     #[error("`{0}` is not an address range such as 192.0.2.0/24")]
     NotARange(String),
+    /// A range of services' addresses that leaves no address to anybody else.
+    #[error("{0} is every address there is, and cannot be the services' alone")]
+    EveryAddress(IpNet),
     /// Port 0 is none.
     #[error("the port is 0")]
     ZeroPort,

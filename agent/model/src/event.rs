@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use ipnet::IpNet;
+
 use crate::{escaped::Escaped, kind::EventKind, service::Service, service_id::ServiceId};
 
 /// One thing that the renderer is told.
@@ -21,6 +23,8 @@ pub enum RendererEvent {
     UpdateLocalFrontendIfs(BTreeSet<String>),
     /// All interfaces where backends are.
     UpdateLocalBackendIfs(BTreeSet<String>),
+    /// All ranges of addresses that ClusterIPs are taken from, as in [`Snapshot::service_cidrs`].
+    UpdateServiceCidrs(BTreeSet<IpNet>),
 }
 
 /// A complete description of what is to be translated.
@@ -35,6 +39,10 @@ pub struct Snapshot {
     pub frontend_ifs: BTreeSet<String>,
     /// All interfaces where backends are.
     pub backend_ifs: BTreeSet<String>,
+    /// All ranges of addresses that ClusterIPs are taken from, of both families, without the bits
+    /// that they leave open: whatever is in them is a service's address, or nobody's. They may
+    /// overlap. None has a length of 0.
+    pub service_cidrs: BTreeSet<IpNet>,
 }
 
 /// A change of the cluster's nodes.
@@ -59,7 +67,8 @@ impl RendererEvent {
             Self::Resync(_)
             | Self::UpdateNodePortServices(_)
             | Self::UpdateLocalFrontendIfs(_)
-            | Self::UpdateLocalBackendIfs(_) => name.to_owned(),
+            | Self::UpdateLocalBackendIfs(_)
+            | Self::UpdateServiceCidrs(_) => name.to_owned(),
         }
     }
 
@@ -73,6 +82,7 @@ impl RendererEvent {
             Self::UpdateNodePortServices(_) => EventKind::UpdateNodePortServices,
             Self::UpdateLocalFrontendIfs(_) => EventKind::UpdateLocalFrontendIfs,
             Self::UpdateLocalBackendIfs(_) => EventKind::UpdateLocalBackendIfs,
+            Self::UpdateServiceCidrs(_) => EventKind::UpdateServiceCidrs,
         }
     }
 }

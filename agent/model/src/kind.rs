@@ -19,11 +19,13 @@ pub enum EventKind {
     UpdateLocalFrontendIfs,
     /// All interfaces where backends are.
     UpdateLocalBackendIfs,
+    /// All ranges of addresses that services get theirs of.
+    UpdateServiceCidrs,
 }
 
 impl EventKind {
     /// Every kind, in the order in which they are listed.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Resync,
         Self::AddService,
         Self::UpdateService,
@@ -31,6 +33,7 @@ impl EventKind {
         Self::UpdateNodePortServices,
         Self::UpdateLocalFrontendIfs,
         Self::UpdateLocalBackendIfs,
+        Self::UpdateServiceCidrs,
     ];
 
     /// The name as it is written and shown.
@@ -43,6 +46,7 @@ impl EventKind {
             Self::UpdateNodePortServices => "UpdateNodePortServices",
             Self::UpdateLocalFrontendIfs => "UpdateLocalFrontendIfs",
             Self::UpdateLocalBackendIfs => "UpdateLocalBackendIfs",
+            Self::UpdateServiceCidrs => "UpdateServiceCidrs",
         }
     }
 
@@ -50,12 +54,19 @@ impl EventKind {
     /// value that some may have is ignored.
     pub const fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Resync => &["node_ips", "services", "frontend_ifs", "backend_ifs"],
+            Self::Resync => &[
+                "node_ips",
+                "services",
+                "frontend_ifs",
+                "backend_ifs",
+                "service_cidrs",
+            ],
             Self::AddService => &["service"],
             Self::UpdateService => &["service", "old"],
             Self::DeleteService => &["id"],
             Self::UpdateNodePortServices => &["node_ips", "services"],
             Self::UpdateLocalFrontendIfs | Self::UpdateLocalBackendIfs => &["old", "new"],
+            Self::UpdateServiceCidrs => &["new"],
         }
     }
 }
@@ -63,7 +74,7 @@ impl EventKind {
 impl FromName for EventKind {
     const EXPECTED: &'static str = "one of `Resync`, `AddService`, `UpdateService`, \
         `DeleteService`, `UpdateNodePortServices`, `UpdateLocalFrontendIfs`, \
-        `UpdateLocalBackendIfs`";
+        `UpdateLocalBackendIfs`, `UpdateServiceCidrs`";
 
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)

@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*, sample::Index};
 use shunt_model::{Lines, decode};
 
-const LINE: &str = r#"{"event":"Resync","node_ips":["192.168.16.10"],"services":[{"id":{"namespace":"default","name":"web"},"cluster_ips":["10.96.0.1"],"ports":{"http":{"protocol":"TCP","port":80,"node_port":30080}},"backends":{"http":[{"ip":"10.1.1.3","port":8080,"local":true,"scopes":["Cluster"]}]}}],"frontend_ifs":["eth0"],"backend_ifs":[]}"#;
+const LINE: &str = r#"{"event":"Resync","node_ips":["192.168.16.10"],"services":[{"id":{"namespace":"default","name":"web"},"cluster_ips":["10.96.0.1"],"ports":{"http":{"protocol":"TCP","port":80,"node_port":30080}},"backends":{"http":[{"ip":"10.1.1.3","port":8080,"local":true,"scopes":["Cluster"]}]}}],"frontend_ifs":["eth0"],"backend_ifs":[],"service_cidrs":["10.96.0.0/12"]}"#;
 
 /// Parts of the language, so that the mutations get further than the first byte.
 const PIECES: [&str; 16] = [

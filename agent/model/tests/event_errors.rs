@@ -83,12 +83,13 @@ fn events_and_fields_that_do_not_exist_or_do_not_belong_together() {
         (
             r#"{"event":"AddServices"}"#,
             "unknown event `AddServices`, expected one of `Resync`, `AddService`, `UpdateService`, `DeleteService`, \
-             `UpdateNodePortServices`, `UpdateLocalFrontendIfs`, `UpdateLocalBackendIfs`",
+             `UpdateNodePortServices`, `UpdateLocalFrontendIfs`, `UpdateLocalBackendIfs`, \
+             `UpdateServiceCidrs`",
         ),
         (
             r#"{"event":"AddService","srv":1}"#,
             "srv: unknown field `srv`, expected one of `event`, `node_ips`, `services`, `frontend_ifs`, \
-             `backend_ifs`, `service`, `id`, `old`, `new`",
+             `backend_ifs`, `service_cidrs`, `service`, `id`, `old`, `new`",
         ),
         (
             r#"{"event":"AddService","event":"AddService"}"#,
@@ -115,6 +116,16 @@ fn events_and_fields_that_do_not_exist_or_do_not_belong_together() {
         (
             r#"{"event":"UpdateLocalBackendIfs","old":[]}"#,
             "missing field `new`",
+        ),
+        (
+            r#"{"event":"UpdateServiceCidrs","old":[]}"#,
+            "unknown field `old` of UpdateServiceCidrs, expected `new`",
+        ),
+        (r#"{"event":"UpdateServiceCidrs"}"#, "missing field `new`"),
+        (
+            r#"{"event":"UpdateNodePortServices","node_ips":[],"service_cidrs":[]}"#,
+            "unknown field `service_cidrs` of UpdateNodePortServices, expected one of `node_ips`, \
+             `services`",
         ),
         (
             r#"{"event":"DeleteService","new":[]}"#,
@@ -173,6 +184,29 @@ fn identities_interfaces_and_node_addresses() {
         (
             r#"{"event":"UpdateNodePortServices","node_ips":["fe80::1","::ffff:192.168.16.10"]}"#,
             "node_ips[1]: IPv4/IPv6 mix-up: ::ffff:192.168.16.10 is an IPv4-mapped address, write 192.168.16.10",
+        ),
+    ]);
+}
+
+#[test]
+fn ranges_that_services_cannot_have_for_themselves() {
+    expect(&[
+        (
+            r#"{"event":"UpdateServiceCidrs","new":["10.96.0.0/12","10.96.0.1"]}"#,
+            "new[1]: `10.96.0.1` is not an address range such as 192.0.2.0/24",
+        ),
+        (
+            r#"{"event":"UpdateServiceCidrs","new":["::ffff:10.96.0.0/108"]}"#,
+            "new[0]: IPv4/IPv6 mix-up: ::ffff:10.96.0.0/108 is a range of IPv4-mapped addresses, \
+             write 10.96.0.0/12",
+        ),
+        (
+            r#"{"event":"UpdateServiceCidrs","new":["fd00:10:96::/112","::/0"]}"#,
+            "new[1]: ::/0 is every address there is, and cannot be the services' alone",
+        ),
+        (
+            r#"{"event":"Resync","node_ips":[],"services":[],"service_cidrs":["0.0.0.0/0"]}"#,
+            "service_cidrs[0]: 0.0.0.0/0 is every address there is, and cannot be the services' alone",
         ),
     ]);
 }

@@ -6,8 +6,8 @@ use shunt_api::proto::{
     AddServiceRequest, Applied, Backend, Backends, DeleteServiceRequest, LookupRequest, Port,
     Protocol, Refused, Scopes, Service, ServiceId, Snapshot, SnapshotPiece, StreamRequest,
     UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest,
-    UpdateServiceRequest, events_client::EventsClient, inspection_client::InspectionClient,
-    stream_request::Event, stream_response,
+    UpdateServiceCidrsRequest, UpdateServiceRequest, events_client::EventsClient,
+    inspection_client::InspectionClient, stream_request::Event, stream_response,
 };
 use shunt_tests::addresses;
 use tokio::runtime::Runtime;
@@ -127,6 +127,10 @@ fn each_event_has_a_method() {
         let interfaces = UpdateLocalBackendIfsRequest { new };
         let interfaces = events.update_local_backend_ifs(interfaces).await;
         assert_eq!(counts(interfaces), [0, 0, 0]);
+        let new = vec!["10.96.0.0/12".to_owned()];
+        let ranges = UpdateServiceCidrsRequest { new };
+        let ranges = events.update_service_cidrs(ranges).await;
+        assert_eq!(counts(ranges), [0, 0, 0]);
     });
 }
 

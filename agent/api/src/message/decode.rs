@@ -9,8 +9,8 @@ use crate::{
     message::unchecked::{id, service, services, snapshot, texts},
     proto::{
         AddServiceRequest, DeleteServiceRequest, SnapshotPiece, UpdateLocalBackendIfsRequest,
-        UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, UpdateServiceRequest,
-        stream_request::Event,
+        UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, UpdateServiceCidrsRequest,
+        UpdateServiceRequest, stream_request::Event,
     },
 };
 
@@ -51,6 +51,9 @@ fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
         }
         Event::UpdateLocalBackendIfs(UpdateLocalBackendIfsRequest { new }) => {
             unchecked::Event::UpdateLocalBackendIfs(texts(new))
+        }
+        Event::UpdateServiceCidrs(UpdateServiceCidrsRequest { new }) => {
+            unchecked::Event::UpdateServiceCidrs(texts(new))
         }
     })
 }

@@ -10,7 +10,7 @@ use crate::{
     proto::{
         AddServiceRequest, DeleteServiceRequest, SnapshotPiece, StreamRequest,
         UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest,
-        UpdateServiceRequest, stream_request,
+        UpdateServiceCidrsRequest, UpdateServiceRequest, stream_request,
     },
 };
 
@@ -51,6 +51,11 @@ pub fn encode(event: RendererEvent) -> Box<dyn Iterator<Item = StreamRequest> + 
         )),
         RendererEvent::UpdateLocalBackendIfs(new) => {
             one(Event::UpdateLocalBackendIfs(UpdateLocalBackendIfsRequest {
+                new: texts(new),
+            }))
+        }
+        RendererEvent::UpdateServiceCidrs(new) => {
+            one(Event::UpdateServiceCidrs(UpdateServiceCidrsRequest {
                 new: texts(new),
             }))
         }

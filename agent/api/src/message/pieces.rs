@@ -9,20 +9,22 @@ use crate::{message::service::service, proto};
 /// A piece is not much larger, unless a single service is.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The snapshot in pieces, at least one. The first has the nodes and the interfaces, every one has
-/// some of the services.
+/// The snapshot in pieces, at least one. The first has the nodes, the interfaces and the
+/// ServiceCIDRs, every one has some of the services.
 pub fn pieces(snapshot: Snapshot) -> impl Iterator<Item = proto::Snapshot> {
     let Snapshot {
         node_ips,
         services,
         frontend_ifs,
         backend_ifs,
+        service_cidrs,
     } = snapshot;
     let mut first = Some(proto::Snapshot {
         node_ips: node_ips.iter().map(ToString::to_string).collect(),
         services: Vec::new(),
         frontend_ifs: frontend_ifs.into_iter().collect(),
         backend_ifs: backend_ifs.into_iter().collect(),
+        service_cidrs: service_cidrs.iter().map(ToString::to_string).collect(),
     });
     let mut services = services.into_iter().peekable();
     std::iter::from_fn(move || {

@@ -25,12 +25,14 @@ pub(super) fn snapshot(
         services: list,
         frontend_ifs,
         backend_ifs,
+        service_cidrs,
     } = message;
     Ok(Snapshot {
         node_ips: texts(node_ips),
         services: services(list, known)?,
         frontend_ifs: texts(frontend_ifs),
         backend_ifs: texts(backend_ifs),
+        service_cidrs: texts(service_cidrs),
     })
 }
 

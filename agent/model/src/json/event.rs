@@ -15,7 +15,7 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
     type Error = EventError;
 
     /// A snapshot must say which services and nodes there are, since it removes what it does not
-    /// name; interfaces may be given by hand instead.
+    /// name; interfaces may be given by hand instead, and ServiceCIDRs may be unknown.
     fn try_from(line: LineShape<'a>) -> Result<Self, EventError> {
         let kind = match &line.event {
             Choice::Known(kind) => *kind,
@@ -39,6 +39,7 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
             services,
             frontend_ifs,
             backend_ifs,
+            service_cidrs,
             service,
             id,
             old: _,
@@ -50,6 +51,7 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
                 services: given(services, "services")?,
                 frontend_ifs: frontend_ifs.unwrap_or_default(),
                 backend_ifs: backend_ifs.unwrap_or_default(),
+                service_cidrs: service_cidrs.unwrap_or_default(),
             }),
             EventKind::AddService => Self::AddService(given(service, "service")?),
             EventKind::UpdateService => Self::UpdateService(given(service, "service")?),
@@ -60,6 +62,7 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
             }),
             EventKind::UpdateLocalFrontendIfs => Self::UpdateLocalFrontendIfs(given(new, "new")?),
             EventKind::UpdateLocalBackendIfs => Self::UpdateLocalBackendIfs(given(new, "new")?),
+            EventKind::UpdateServiceCidrs => Self::UpdateServiceCidrs(given(new, "new")?),
         })
     }
 }
@@ -76,6 +79,7 @@ fn given_fields(line: &LineShape<'_>) -> impl Iterator<Item = &'static str> + us
         services,
         frontend_ifs,
         backend_ifs,
+        service_cidrs,
         service,
         id,
         old,
@@ -86,6 +90,7 @@ fn given_fields(line: &LineShape<'_>) -> impl Iterator<Item = &'static str> + us
         services.as_ref().map(|_| "services"),
         frontend_ifs.as_ref().map(|_| "frontend_ifs"),
         backend_ifs.as_ref().map(|_| "backend_ifs"),
+        service_cidrs.as_ref().map(|_| "service_cidrs"),
         service.as_ref().map(|_| "service"),
         id.as_ref().map(|_| "id"),
         old.as_ref().map(|_| "old"),

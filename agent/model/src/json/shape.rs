@@ -34,6 +34,7 @@ pub(super) struct LineShape<'a> {
     pub(super) services: Option<Vec<Service<'a>>>,
     pub(super) frontend_ifs: Option<Vec<Text<'a>>>,
     pub(super) backend_ifs: Option<Vec<Text<'a>>>,
+    pub(super) service_cidrs: Option<Vec<Text<'a>>>,
     #[serde(default, deserialize_with = "optional_object")]
     pub(super) service: Option<Service<'a>>,
     #[serde(default, deserialize_with = "optional_object")]

@@ -141,6 +141,7 @@ impl<'a> Draft<'a> {
             snapshot: complete.then_some(snapshot),
             frontend_ifs: None,
             backend_ifs: None,
+            service_cidrs: None,
             conflicts,
             services,
             nodes,

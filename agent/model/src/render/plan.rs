@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use ipnet::IpNet;
+
 use crate::{
     render::{
         claims::Age,
@@ -29,6 +31,8 @@ pub struct Plan {
     pub frontend_ifs: Option<BTreeSet<String>>,
     /// The interfaces where backends are, if they change.
     pub backend_ifs: Option<BTreeSet<String>>,
+    /// The ranges of addresses that ClusterIPs are taken from, if they change.
+    pub service_cidrs: Option<BTreeSet<IpNet>>,
     /// Who waits for whom on the frontends of the services that the event concerns.
     pub conflicts: Vec<Conflict>,
     /// The services that the event concerns, in their new form; `None` if they are gone.

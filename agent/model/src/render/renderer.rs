@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use ipnet::IpNet;
+
 use crate::{
     event::{NodePortUpdate, RendererEvent, Snapshot},
     render::{
@@ -75,6 +77,13 @@ impl Renderer {
                     ..draft.finish()
                 });
             }
+            RendererEvent::UpdateServiceCidrs(new) => {
+                let service_cidrs = (new != self.state.service_cidrs).then_some(new);
+                return Ok(Plan {
+                    service_cidrs,
+                    ..draft.finish()
+                });
+            }
         }
         Ok(draft.finish())
     }
@@ -124,6 +133,7 @@ impl Renderer {
             services,
             frontend_ifs,
             backend_ifs,
+            service_cidrs,
         } = snapshot;
         let mut draft = Draft::new(&self.state);
         draft.set_nodes(node_ips);
@@ -134,6 +144,7 @@ impl Renderer {
         Ok(Plan {
             frontend_ifs: (frontend_ifs != self.state.frontend_ifs).then_some(frontend_ifs),
             backend_ifs: (backend_ifs != self.state.backend_ifs).then_some(backend_ifs),
+            service_cidrs: (service_cidrs != self.state.service_cidrs).then_some(service_cidrs),
             ..draft.finish()
         })
     }
@@ -195,6 +206,11 @@ impl Renderer {
     /// All interfaces where backends are.
     pub const fn backend_ifs(&self) -> &BTreeSet<String> {
         &self.state.backend_ifs
+    }
+
+    /// All ranges of addresses that ClusterIPs are taken from.
+    pub const fn service_cidrs(&self) -> &BTreeSet<IpNet> {
+        &self.state.service_cidrs
     }
 
     /// Whether a Resync was committed.

@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use ipnet::IpNet;
+
 use crate::{
     endpoint::Endpoint,
     render::{
@@ -33,6 +35,8 @@ pub(super) struct State {
     pub(super) frontend_ifs: BTreeSet<String>,
     /// All interfaces where backends are.
     pub(super) backend_ifs: BTreeSet<String>,
+    /// All ranges of addresses that ClusterIPs are taken from.
+    pub(super) service_cidrs: BTreeSet<IpNet>,
     /// Whether a Resync was committed.
     pub(super) synced: bool,
 }
@@ -49,6 +53,7 @@ impl State {
             revision: 0,
             frontend_ifs: BTreeSet::new(),
             backend_ifs: BTreeSet::new(),
+            service_cidrs: BTreeSet::new(),
             synced: false,
         }
     }
@@ -61,6 +66,7 @@ impl State {
             snapshot,
             frontend_ifs,
             backend_ifs,
+            service_cidrs,
             conflicts: _,
             services,
             nodes,
@@ -89,6 +95,9 @@ impl State {
         }
         if let Some(backend_ifs) = backend_ifs {
             self.backend_ifs = backend_ifs;
+        }
+        if let Some(service_cidrs) = service_cidrs {
+            self.service_cidrs = service_cidrs;
         }
         self.synced |= snapshot.is_some();
         self.last_age = last_age;

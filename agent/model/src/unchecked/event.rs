@@ -22,6 +22,8 @@ pub enum Event<'a> {
     UpdateLocalFrontendIfs(Vec<Text<'a>>),
     /// All interfaces where backends are.
     UpdateLocalBackendIfs(Vec<Text<'a>>),
+    /// All ranges of addresses that ClusterIPs are taken from.
+    UpdateServiceCidrs(Vec<Text<'a>>),
 }
 
 /// A snapshot, or a piece of one.
@@ -35,6 +37,8 @@ pub struct Snapshot<'a> {
     pub frontend_ifs: Vec<Text<'a>>,
     /// All interfaces where backends are.
     pub backend_ifs: Vec<Text<'a>>,
+    /// All ranges of addresses that ClusterIPs are taken from.
+    pub service_cidrs: Vec<Text<'a>>,
 }
 
 /// A change of the cluster's nodes.

@@ -78,6 +78,28 @@ pub(super) fn node_set(
         .collect()
 }
 
+/// The ranges of services' addresses in the field `field`, the first of which is `field[first]`.
+///
+/// What is in them and no service's is dropped, so a range of all addresses is refused.
+pub(super) fn service_cidrs(
+    list: &[Text<'_>],
+    field: &str,
+    first: usize,
+) -> Result<BTreeSet<IpNet>, EventError> {
+    let service_cidr = |text| match range(text)? {
+        range if range.prefix_len() == 0 => Err(Fault::EveryAddress(range)),
+        range => Ok(range),
+    };
+    list.iter()
+        .enumerate()
+        .map(|(index, text)| {
+            service_cidr(text).map_err(|fault| {
+                EventError::new(fault).within(format_args!("{field}[{}]", first + index))
+            })
+        })
+        .collect()
+}
+
 /// The addresses of a list, in its order.
 pub(super) fn addresses(list: &[Text<'_>]) -> impl Iterator<Item = Result<IpAddr, EventError>> {
     list.iter().enumerate().map(|(index, text)| {

@@ -42,6 +42,9 @@ impl TryFrom<Event<'_>> for RendererEvent {
             Event::UpdateLocalBackendIfs(new) => {
                 Self::UpdateLocalBackendIfs(interfaces(&new, "new", 0)?)
             }
+            Event::UpdateServiceCidrs(new) => {
+                Self::UpdateServiceCidrs(address::service_cidrs(&new, "new", 0)?)
+            }
         })
     }
 }

@@ -21,6 +21,7 @@ pub struct SnapshotBuilder {
     node_ips: usize,
     frontend_ifs: usize,
     backend_ifs: usize,
+    service_cidrs: usize,
 }
 
 impl SnapshotBuilder {
@@ -40,6 +41,7 @@ impl SnapshotBuilder {
             services,
             frontend_ifs,
             backend_ifs,
+            service_cidrs,
         } = piece;
         let found = address::node_set(&node_ips, "node_ips", self.node_ips)?;
         self.node_ips += node_ips.len();
@@ -51,6 +53,9 @@ impl SnapshotBuilder {
         let found = interfaces(&backend_ifs, "backend_ifs", self.backend_ifs)?;
         self.backend_ifs += backend_ifs.len();
         self.snapshot.backend_ifs.extend(found);
+        let found = address::service_cidrs(&service_cidrs, "service_cidrs", self.service_cidrs)?;
+        self.service_cidrs += service_cidrs.len();
+        self.snapshot.service_cidrs.extend(found);
         Ok(())
     }
 

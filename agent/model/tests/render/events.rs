@@ -196,12 +196,43 @@ fn interfaces_are_replaced_as_a_whole_and_reported_only_when_they_change() {
 }
 
 #[test]
+fn service_cidrs_are_replaced_as_a_whole_and_reported_only_when_they_change() {
+    let set = |ranges: &[&str]| Some(ranges.iter().map(|range| range.parse().unwrap()).collect());
+    let mut world = World::new();
+    let unknown = r#"{"event":"Resync","node_ips":[],"services":[]}"#;
+    let known =
+        r#"{"event":"Resync","node_ips":[],"services":[],"service_cidrs":["10.96.0.0/12"]}"#;
+    let two = r#"{"event":"UpdateServiceCidrs","new":["fd00:10:96::/112","10.96.0.9/16"]}"#;
+    let none = r#"{"event":"UpdateServiceCidrs","new":[]}"#;
+    for (line, expected) in [
+        (known, set(&["10.96.0.0/12"])),
+        (known, None),
+        (two, set(&["10.96.0.0/16", "fd00:10:96::/112"])),
+        (two, None),
+        (none, set(&[])),
+        (known, set(&["10.96.0.0/12"])),
+        (unknown, set(&[])),
+        (two, set(&["10.96.0.0/16", "fd00:10:96::/112"])),
+    ] {
+        let plan = world.renderer.plan(decode(line).unwrap()).unwrap();
+        assert!(plan.changes.is_empty());
+        assert_eq!(plan.service_cidrs, expected, "{line}");
+        world.renderer.commit(plan);
+    }
+    assert_eq!(
+        Some(world.renderer.service_cidrs().clone()),
+        set(&["10.96.0.0/16", "fd00:10:96::/112"])
+    );
+}
+
+#[test]
 fn nothing_is_planned_before_the_first_resync() {
     let mut world = World::new();
     let lines = [
         add(&web("a", "10.96.0.1", 0, "10.1.1.1")),
         delete("b"),
         nodes(&["192.168.16.10"], &[]),
+        r#"{"event":"UpdateServiceCidrs","new":["10.96.0.0/12"]}"#.to_owned(),
     ];
     for line in &lines {
         assert_eq!(

@@ -186,7 +186,9 @@ impl Told {
                     .into_iter()
                     .for_each(|service| self.hear_service(service));
             }
-            RendererEvent::UpdateLocalFrontendIfs(_) | RendererEvent::UpdateLocalBackendIfs(_) => {}
+            RendererEvent::UpdateLocalFrontendIfs(_)
+            | RendererEvent::UpdateLocalBackendIfs(_)
+            | RendererEvent::UpdateServiceCidrs(_) => {}
         }
         let services = &self.services;
         self.claims.retain(|(id, claim)| {

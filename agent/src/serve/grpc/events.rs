@@ -9,8 +9,8 @@ use shunt_api::{
     proto::{
         AddServiceRequest, Applied, DeleteServiceRequest, Refused, SnapshotPiece, StreamRequest,
         StreamResponse, UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest,
-        UpdateNodePortServicesRequest, UpdateServiceRequest, events_server::Events,
-        stream_request::Event, stream_response::Result as Answer,
+        UpdateNodePortServicesRequest, UpdateServiceCidrsRequest, UpdateServiceRequest,
+        events_server::Events, stream_request::Event, stream_response::Result as Answer,
     },
 };
 use shunt_model::{EventError, Fault, RendererEvent};
@@ -151,6 +151,14 @@ impl Events for EventsService {
         request: Request<UpdateLocalBackendIfsRequest>,
     ) -> Result<Response<Applied>, Status> {
         self.call(decode(&Event::UpdateLocalBackendIfs(request.into_inner())))
+            .await
+    }
+
+    async fn update_service_cidrs(
+        &self,
+        request: Request<UpdateServiceCidrsRequest>,
+    ) -> Result<Response<Applied>, Status> {
+        self.call(decode(&Event::UpdateServiceCidrs(request.into_inner())))
             .await
     }
 
