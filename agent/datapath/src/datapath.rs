@@ -22,7 +22,7 @@ use crate::{
         steps::{Handover, Terms},
     },
     maps::{
-        attached::Attached, clock::Clock, counters::Counters, kernel_tables::KernelTables,
+        attached::Attached, clock::Clock, counters::Counters, families::Families, kernel_tables::KernelTables,
         node_table::NodeTable, peers::Peers, table_use::TableUse,
     },
     object::{
@@ -173,6 +173,11 @@ impl Datapath {
     /// Whether frontends with this key are put into the tables.
     pub const fn translates(&self, key: &shunt_model::FrontendKey) -> bool {
         self.publisher.families().has(key.address)
+    }
+
+    /// The families that are translated.
+    pub const fn families(&self) -> Families {
+        self.publisher.families()
     }
 
     /// Whether the kernel holds no frontend, whoever put it there.

@@ -182,6 +182,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let links = InterfaceWatch::links().context("cannot watch the interfaces")?;
     let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
     let connections = datapath.connections();
+    let counters = Arc::clone(datapath.counters());
     let agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
     let scanner = Scanner::start(
         connections.clone(),
@@ -193,7 +194,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let sweeper = start_sweeper(&agent, terminates_tcp, &queue)?;
     let event_loop = EventLoop::new(agent, pin_dir.clone());
     tokio::spawn(follow_addresses(addresses, queue.clone()));
-    let inspector = Inspector::new(queue.clone(), connections);
+    let inspector = Inspector::new(queue.clone(), connections, counters);
     let mut sources = Vec::new();
     if let Some(file) = file {
         sources.push(file.to_string());

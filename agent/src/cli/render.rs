@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use shunt::{HeldEvents, Input, Origin};
+use shunt::{Circumstances, HeldEvents, Input, Origin};
 use shunt_api::view::Frontend;
 use shunt_model::{Line, LineFault, Lines, Renderer, RendererEvent};
 
@@ -117,12 +117,15 @@ impl Rendering {
             number,
         };
         let synced = self.renderer.is_synced();
-        let Some(event) = self.held.admit(synced, origin, event) else {
+        // Nothing comes with the events of a file.
+        let circumstances = Circumstances::default();
+        let admitted = self.held.admit(synced, origin, event, circumstances);
+        let Some((event, _)) = admitted else {
             return;
         };
         self.apply(origin, event);
         if self.renderer.is_synced() {
-            for (origin, event) in self.held.release() {
+            for (origin, event, _) in self.held.release() {
                 self.apply(origin, event);
             }
         }

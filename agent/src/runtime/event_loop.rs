@@ -2,23 +2,34 @@
 //! in the log.
 
 use std::{
-    collections::BTreeSet, fmt, future::Future, io, mem, net::IpAddr, path::PathBuf, pin::pin,
-    time::Duration,
+    collections::BTreeSet,
+    fmt,
+    future::Future,
+    io, mem,
+    net::IpAddr,
+    path::PathBuf,
+    pin::pin,
+    time::{Duration, SystemTime},
 };
 
-use shunt_datapath::InterfaceWatch;
+use shunt_datapath::{Families, InterfaceWatch};
 use shunt_model::{EventError, RendererEvent};
 use tokio::{sync::oneshot, task::yield_now, time::sleep};
 use tracing::{error, info, warn};
 
 use crate::runtime::{
     agent::Agent,
+    circumstances::Circumstances,
+    figures::Figures,
     frontends::FrontendList,
     held_events::HeldEvents,
     history::History,
+    ip_family::IpFamily,
+    meters::Fate,
     origin::Origin,
     outcome::{Acceptance, ApplyError},
     queue::Requests,
+    reports::Reports,
     request::Request,
     status,
     terminate::are_gone,
@@ -33,6 +44,8 @@ pub struct EventLoop {
     agent: Agent,
     held: HeldEvents,
     history: History,
+    /// Those that are translated.
+    families: Vec<IpFamily>,
     /// Whether a Resync has left memory that is of no more use.
     has_slack: bool,
 }
@@ -40,7 +53,12 @@ pub struct EventLoop {
 impl EventLoop {
     /// With `agent`, which starts now, and is pinned at `pin_dir`.
     pub fn new(agent: Agent, pin_dir: Option<PathBuf>) -> Self {
+        let Families { ipv4, ipv6 } = agent.datapath().families();
+        let families = [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)].into_iter();
         Self {
+            families: families
+                .filter_map(|(family, is_translated)| is_translated.then_some(family))
+                .collect(),
             agent,
             held: HeldEvents::default(),
             history: History::new(pin_dir),
@@ -91,9 +109,12 @@ impl EventLoop {
             Request::Event {
                 origin,
                 event,
+                circumstances,
+                queued,
                 answer,
             } => {
-                let accepted = self.event(origin, event);
+                let accepted = self.event(queued.reports(), origin, event, circumstances);
+                drop(queued);
                 if let Some(answer) = answer {
                     reply(answer, accepted);
                 }
@@ -103,6 +124,9 @@ impl EventLoop {
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
             Request::AreGone(connections, answer) => {
                 reply(answer, are_gone(self.agent.renderer(), &connections));
+            }
+            Request::Figures(answer) => {
+                reply(answer, Figures::of(&self.agent, self.held.count()));
             }
             Request::Status(answer) => {
                 let held = self.held.count();
@@ -133,35 +157,58 @@ impl EventLoop {
     /// Applies an event and those that waited for it.
     fn event(
         &mut self,
+        reports: &Reports,
         origin: Origin,
         event: Result<RendererEvent, EventError>,
+        circumstances: Circumstances,
     ) -> Result<Acceptance, ApplyError> {
         let event = event.map_err(|error| {
+            reports.meters().count(None, Fate::Refused);
             self.refuse(&format_args!("{origin}: {error}"));
             error
         })?;
         let synced = self.agent.renderer().is_synced();
-        let subject = event.subject();
-        let Some(event) = self.held.admit(synced, origin, event) else {
+        let (kind, subject) = (event.kind(), event.subject());
+        let admitted = self.held.admit(synced, origin, event, circumstances);
+        let Some((event, circumstances)) = admitted else {
+            reports.meters().count(Some(kind), Fate::Held);
             info!("{origin}: {subject}: held until the first Resync");
             return Ok(Acceptance::Held);
         };
-        let accepted = self.apply(origin, event);
+        let accepted = self.apply(reports, origin, event, circumstances);
         if self.agent.renderer().is_synced() {
-            for (origin, event) in self.held.release() {
+            for (origin, event, circumstances) in self.held.release() {
                 // Whoever brought it was told that it is held, and the log says what becomes of it.
-                let _accepted = self.apply(origin, event);
+                let _accepted = self.apply(reports, origin, event, circumstances);
             }
         }
         accepted
     }
 
     /// Applies one event and logs what it changed, or why it did not.
-    fn apply(&mut self, origin: Origin, event: RendererEvent) -> Result<Acceptance, ApplyError> {
+    fn apply(
+        &mut self,
+        reports: &Reports,
+        origin: Origin,
+        event: RendererEvent,
+        circumstances: Circumstances,
+    ) -> Result<Acceptance, ApplyError> {
         let subject = event.subject();
         self.has_slack |= matches!(event, RendererEvent::Resync(_));
+        let kind = event.kind();
+        let Circumstances {
+            triggers,
+            health_checks,
+        } = circumstances;
+        reports.announce(&health_checks);
         match self.agent.apply(event) {
             Ok(outcome) => {
+                let now = SystemTime::now();
+                reports.apply(health_checks);
+                reports.updated(now);
+                let meters = reports.meters();
+                meters.applied(kind, &self.families, outcome.took, outcome.writes);
+                meters.programmed(&triggers, now);
                 self.history.applied += 1;
                 info!("{origin}: {subject}: {outcome}");
                 for conflict in &outcome.conflicts {
@@ -180,6 +227,7 @@ impl EventLoop {
                 Ok(Acceptance::Applied(outcome))
             }
             Err(error) => {
+                reports.meters().count(Some(kind), Fate::Refused);
                 self.refuse(&format_args!("{origin}: {subject}: {error}"));
                 Err(error)
             }

@@ -4,32 +4,33 @@ use std::mem;
 
 use shunt_model::RendererEvent;
 
-use crate::runtime::origin::Origin;
+use crate::runtime::{circumstances::Circumstances, origin::Origin};
 
 /// Events that wait for the first Resync, in their order.
 #[derive(Debug, Default)]
 pub struct HeldEvents {
-    events: Vec<(Origin, RendererEvent)>,
+    events: Vec<(Origin, RendererEvent, Circumstances)>,
 }
 
 impl HeldEvents {
     /// Gives the event back if it can be applied now: it is a Resync, or one was applied before
-    /// (`synced`). Otherwise the event is held, with its origin.
+    /// (`synced`). Otherwise the event is held, with its origin and what comes with it.
     pub fn admit(
         &mut self,
         synced: bool,
         origin: Origin,
         event: RendererEvent,
-    ) -> Option<RendererEvent> {
+        circumstances: Circumstances,
+    ) -> Option<(RendererEvent, Circumstances)> {
         if synced || matches!(event, RendererEvent::Resync(_)) {
-            return Some(event);
+            return Some((event, circumstances));
         }
-        self.events.push((origin, event));
+        self.events.push((origin, event, circumstances));
         None
     }
 
     /// The events that were held, to be applied one by one after a Resync.
-    pub fn release(&mut self) -> Vec<(Origin, RendererEvent)> {
+    pub fn release(&mut self) -> Vec<(Origin, RendererEvent, Circumstances)> {
         mem::take(&mut self.events)
     }
 
@@ -52,20 +53,30 @@ mod tests {
         }
     }
 
+    fn none() -> Circumstances {
+        Circumstances::default()
+    }
+
     #[test]
     fn events_before_the_first_resync_come_after_it_in_their_order() {
         let mut held = HeldEvents::default();
         let interfaces = |name: &str| RendererEvent::UpdateLocalFrontendIfs([name.into()].into());
         for (number, name) in [(1, "eth0"), (2, "eth1")] {
-            assert_eq!(held.admit(false, line(number), interfaces(name)), None);
+            let admitted = held.admit(false, line(number), interfaces(name), none());
+            assert_eq!(admitted, None);
         }
         assert_eq!(held.count(), 2);
         let resync = RendererEvent::Resync(Snapshot::default());
-        assert_eq!(held.admit(false, line(3), resync.clone()), Some(resync));
-        let expected = [(line(1), interfaces("eth0")), (line(2), interfaces("eth1"))];
+        let admitted = held.admit(false, line(3), resync.clone(), none());
+        assert_eq!(admitted, Some((resync, none())));
+        let expected = [
+            (line(1), interfaces("eth0"), none()),
+            (line(2), interfaces("eth1"), none()),
+        ];
         assert_eq!(held.release(), expected);
         assert_eq!(held.release(), []);
         let after = interfaces("eth2");
-        assert_eq!(held.admit(true, line(4), after.clone()), Some(after));
+        let admitted = held.admit(true, line(4), after.clone(), none());
+        assert_eq!(admitted, Some((after, none())));
     }
 }

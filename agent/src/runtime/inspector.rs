@@ -1,13 +1,13 @@
 //! What others see of the agent: snapshots and streams, never the agent itself.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use shunt_api::view::Status;
-use shunt_datapath::Connections;
+use shunt_datapath::{Connections, Counters};
 
 use crate::runtime::{
-    conntrack::ConnectionPieces, error::InspectError, frontends::FrontendList, queue::EventQueue,
-    request::Request,
+    conntrack::ConnectionPieces, error::InspectError, figures::Figures, frontends::FrontendList,
+    queue::EventQueue, reports::Reports, request::Request,
 };
 
 /// Looks at a running agent. What the event loop knows goes through its queue, the connections are
@@ -16,6 +16,7 @@ use crate::runtime::{
 pub struct Inspector {
     queue: EventQueue,
     connections: Connections,
+    counters: Arc<Counters>,
 }
 
 impl fmt::Debug for Inspector {
@@ -27,9 +28,42 @@ impl fmt::Debug for Inspector {
 }
 
 impl Inspector {
-    /// Looks at the agent whose loop reads `queue` and whose connections these are.
-    pub const fn new(queue: EventQueue, connections: Connections) -> Self {
-        Self { queue, connections }
+    /// Looks at the agent whose loop reads `queue`, whose connections these are, and whose programs
+    /// count here.
+    pub const fn new(queue: EventQueue, connections: Connections, counters: Arc<Counters>) -> Self {
+        Self {
+            queue,
+            connections,
+            counters,
+        }
+    }
+
+    /// What is reported beside the queue.
+    pub const fn reports(&self) -> &Arc<Reports> {
+        self.queue.reports()
+    }
+
+    /// What the programs have counted, by the counter's name; read beside the event loop.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn counters(&self) -> Result<Vec<(&'static str, u64)>, InspectError> {
+        let counters = self.counters.read();
+        let counters = counters.map_err(|error| InspectError::Counters(error.into()))?;
+        let counters = counters.into_iter();
+        Ok(counters
+            .map(|(counter, packets)| (counter.name(), packets))
+            .collect())
+    }
+
+    /// What the event loop knows of the agent, in figures.
+    ///
+    /// # Errors
+    ///
+    /// If the agent is ending.
+    pub async fn figures(&self) -> Result<Figures, InspectError> {
+        Ok(self.queue.ask(Request::Figures).await?)
     }
 
     /// The frontends in the kernel.

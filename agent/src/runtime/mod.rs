@@ -4,17 +4,26 @@
 //! the end of the queue that takes events, servers an [`Inspector`](inspector::Inspector).
 
 pub(crate) mod agent;
+pub(crate) mod circumstances;
 pub(crate) mod conntrack;
 pub(crate) mod error;
 pub(crate) mod event_loop;
+pub(crate) mod figures;
 pub(crate) mod frontends;
+pub(crate) mod health;
+pub(crate) mod health_checks;
 pub(crate) mod held_events;
 pub(crate) mod history;
 pub(crate) mod inspector;
+pub(crate) mod ip_family;
+pub(crate) mod listeners;
+pub(crate) mod meters;
 pub(crate) mod origin;
 pub(crate) mod outcome;
 pub(crate) mod queue;
+pub(crate) mod reports;
 pub(crate) mod request;
+pub(crate) mod source_state;
 pub(crate) mod status;
 pub(crate) mod table_flags;
 pub(crate) mod terminate;

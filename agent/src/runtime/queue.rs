@@ -1,15 +1,17 @@
 //! The way to the event loop.
 
-use std::{collections::BTreeSet, io, net::IpAddr};
+use std::{collections::BTreeSet, io, net::IpAddr, sync::Arc};
 
 use shunt_model::{EventError, RendererEvent};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::runtime::{
+    circumstances::Circumstances,
     error::Ending,
     origin::Origin,
     outcome::{Acceptance, ApplyError},
-    request::Request,
+    reports::Reports,
+    request::{Queued, Request},
 };
 
 /// How many requests wait for the loop before those who ask do.
@@ -17,7 +19,10 @@ const AHEAD: usize = 16;
 
 /// The end of the queue at which events are put in: all that a source knows of the agent.
 #[derive(Debug, Clone)]
-pub struct EventQueue(mpsc::Sender<Request>);
+pub struct EventQueue {
+    requests: mpsc::Sender<Request>,
+    reports: Arc<Reports>,
+}
 
 /// The end of the queue that the event loop reads.
 #[derive(Debug)]
@@ -25,11 +30,17 @@ pub struct Requests(mpsc::Receiver<Request>);
 
 /// A queue, both of its ends.
 pub fn queue() -> (EventQueue, Requests) {
-    let (sender, receiver) = mpsc::channel(AHEAD);
-    (EventQueue(sender), Requests(receiver))
+    let (requests, receiver) = mpsc::channel(AHEAD);
+    let reports = Arc::default();
+    (EventQueue { requests, reports }, Requests(receiver))
 }
 
 impl EventQueue {
+    /// What is reported beside the queue, and seen at once.
+    pub const fn reports(&self) -> &Arc<Reports> {
+        &self.reports
+    }
+
     /// Delivers an event, or what was wrong with it, and waits for what becomes of it.
     ///
     /// # Errors
@@ -40,9 +51,27 @@ impl EventQueue {
         origin: Origin,
         event: Result<RendererEvent, EventError>,
     ) -> Result<Result<Acceptance, ApplyError>, Ending> {
+        self.deliver_with(origin, event, Circumstances::default())
+            .await
+    }
+
+    /// As [`Self::deliver`], of an event that comes with these circumstances.
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes events any more.
+    pub async fn deliver_with(
+        &self,
+        origin: Origin,
+        event: Result<RendererEvent, EventError>,
+        circumstances: Circumstances,
+    ) -> Result<Result<Acceptance, ApplyError>, Ending> {
+        let queued = Queued::new(&self.reports);
         self.ask(|answer| Request::Event {
             origin,
             event,
+            circumstances,
+            queued,
             answer: Some(answer),
         })
         .await
@@ -61,6 +90,8 @@ impl EventQueue {
         self.send_blocking(Request::Event {
             origin,
             event,
+            circumstances: Circumstances::default(),
+            queued: Queued::new(&self.reports),
             answer: None,
         })
     }
@@ -81,11 +112,11 @@ impl EventQueue {
     /// If nobody takes it any more.
     pub async fn host_addresses(&self, addresses: BTreeSet<IpAddr>) -> Result<(), Ending> {
         let request = Request::HostAddresses(addresses);
-        self.0.send(request).await.map_err(|_| Ending)
+        self.requests.send(request).await.map_err(|_| Ending)
     }
 
     fn send_blocking(&self, request: Request) -> Result<(), Ending> {
-        self.0.blocking_send(request).map_err(|_| Ending)
+        self.requests.blocking_send(request).map_err(|_| Ending)
     }
 
     /// The answer to the request that `request` makes, for a thread that may block.
@@ -104,7 +135,10 @@ impl EventQueue {
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
     ) -> Result<T, Ending> {
         let (answer, answered) = oneshot::channel();
-        self.0.send(request(answer)).await.map_err(|_| Ending)?;
+        self.requests
+            .send(request(answer))
+            .await
+            .map_err(|_| Ending)?;
         answered.await.map_err(|_| Ending)
     }
 }
@@ -129,6 +163,8 @@ pub(crate) mod testing {
                 Request::Event {
                     origin,
                     event,
+                    circumstances: _,
+                    queued: _,
                     answer,
                 } => {
                     if let Some(answer) = answer {
@@ -142,9 +178,10 @@ pub(crate) mod testing {
                 Request::Ended(Ok(())) => "the end".to_owned(),
                 Request::Ended(Err((origin, error))) => format!("{origin}: {error}"),
                 Request::HostAddresses(_) => "addresses".to_owned(),
-                Request::Frontends(_) | Request::AreGone(..) | Request::Status(_) => {
-                    "a question".to_owned()
-                }
+                Request::Frontends(_)
+                | Request::AreGone(..)
+                | Request::Figures(_)
+                | Request::Status(_) => "a question".to_owned(),
             })
         }
     }

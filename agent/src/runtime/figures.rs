@@ -1,0 +1,140 @@
+//! What a scrape of the metrics wants to know of the agent. It costs the event loop no system call
+//! but those that read the tables' use, and no look at any table in the kernel.
+
+use std::collections::BTreeSet;
+
+use shunt_datapath::{Destroyed, InterfaceState, SocketLb, TableUse};
+use shunt_model::{FrontendKind, Refusal, TrafficPolicy};
+
+use crate::runtime::{agent::Agent, health::ByFamily, ip_family::IpFamily};
+
+/// What the event loop knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figures {
+    /// Whether a Resync was applied since the agent's start.
+    pub synced: bool,
+    /// Events that are held until one is.
+    pub held: usize,
+    /// Frontends that events lead to, in each family.
+    pub frontends: ByFamily<usize>,
+    /// Claims that wait for an older one.
+    pub conflicts: usize,
+    /// Service ports of policy Local without an endpoint on this node, though there is one
+    /// elsewhere.
+    pub no_local_endpoints: ByFamily<NoLocalEndpoints>,
+    /// How many interfaces are in each state.
+    pub interfaces: Interfaces,
+    /// What is attached for sockets.
+    pub sockets: SocketHooks,
+    /// How full the tables are.
+    pub tables: Vec<TableUse>,
+    /// Sockets that were destroyed because their backend is gone.
+    pub destroyed: Destroyed,
+}
+
+/// Service ports, by the policy that leaves them without an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NoLocalEndpoints {
+    /// `internalTrafficPolicy`.
+    pub internal: usize,
+    /// `externalTrafficPolicy`.
+    pub external: usize,
+}
+
+/// Interfaces that are to have the programs, by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interfaces {
+    /// They have them.
+    pub attached: usize,
+    /// They are about to get them.
+    pub attaching: usize,
+    /// They do not exist.
+    pub absent: usize,
+    /// The kernel refused.
+    pub failed: usize,
+}
+
+/// What is translated at the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketHooks {
+    /// Whether anything is to be.
+    pub wanted: bool,
+    /// How many hooks have programs.
+    pub attached: usize,
+}
+
+impl Figures {
+    pub(super) fn of(agent: &Agent, held: usize) -> Self {
+        let (renderer, datapath) = (agent.renderer(), agent.datapath());
+        let mut frontends = ByFamily::default();
+        for (key, _) in renderer.frontends() {
+            *frontends.of_mut(IpFamily::of(key.address)) += 1;
+        }
+        let sockets = datapath.sockets();
+        let tables = datapath.table_use().into_iter();
+        let tables = tables.chain(datapath.connections().table_use());
+        Self {
+            synced: renderer.is_synced(),
+            held,
+            frontends,
+            conflicts: renderer.conflicts().count(),
+            no_local_endpoints: no_local_endpoints(agent),
+            interfaces: interfaces(datapath.interfaces().map(|(_, state)| state)),
+            sockets: SocketHooks {
+                wanted: sockets.mode != SocketLb::Off,
+                attached: sockets.hooks.len(),
+            },
+            tables: tables.collect(),
+            destroyed: datapath.stale_sockets().destroyed(),
+        }
+    }
+}
+
+fn interfaces(states: impl Iterator<Item = InterfaceState>) -> Interfaces {
+    let mut interfaces = Interfaces::default();
+    for state in states {
+        *match state {
+            InterfaceState::Attached { .. } => &mut interfaces.attached,
+            InterfaceState::Attaching => &mut interfaces.attaching,
+            InterfaceState::Absent => &mut interfaces.absent,
+            InterfaceState::Failed(_) => &mut interfaces.failed,
+        } += 1;
+    }
+    interfaces
+}
+
+fn no_local_endpoints(agent: &Agent) -> ByFamily<NoLocalEndpoints> {
+    let mut ports = BTreeSet::new();
+    for (key, frontend) in agent.renderer().frontends() {
+        let is_empty = || {
+            frontend
+                .backends
+                .backends
+                .iter()
+                .all(|backend| backend.weight == 0)
+        };
+        if frontend.policy == TrafficPolicy::Local
+            && frontend.refusal == Refusal::Drop
+            && is_empty()
+        {
+            let is_internal = frontend.kind == FrontendKind::ClusterIp;
+            let set = &frontend.backends;
+            ports.insert((
+                IpFamily::of(key.address),
+                is_internal,
+                &set.service,
+                &set.port,
+            ));
+        }
+    }
+    let mut counts = ByFamily::<NoLocalEndpoints>::default();
+    for (family, is_internal, _, _) in ports {
+        let counts = counts.of_mut(family);
+        *if is_internal {
+            &mut counts.internal
+        } else {
+            &mut counts.external
+        } += 1;
+    }
+    counts
+}

@@ -1,0 +1,239 @@
+//! What is measured where it happens: counters and histograms, each a few atomic additions.
+
+use std::{
+    sync::atomic::AtomicU64,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::Family,
+    gauge::Gauge,
+    histogram::{Histogram, exponential_buckets},
+};
+use shunt_model::EventKind;
+
+use crate::runtime::{circumstances::Trigger, ip_family::IpFamily};
+
+/// One label and its value.
+pub(crate) type Label = [(&'static str, &'static str); 1];
+
+/// Two of them.
+pub(crate) type Labels = [(&'static str, &'static str); 2];
+
+/// Histograms, one a label.
+pub(crate) type Histograms = Family<Label, Histogram, fn() -> Histogram>;
+
+/// A time in seconds since 1970.
+pub(crate) type Timestamp = Gauge<f64, AtomicU64>;
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Applied,
+    Refused,
+    Held,
+}
+
+impl Fate {
+    pub(crate) const ALL: [Self; 3] = [Self::Applied, Self::Refused, Self::Held];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Refused => "refused",
+            Self::Held => "held",
+        }
+    }
+}
+
+/// The answers of health servers.
+const CODES: [&str; 2] = ["200", "503"];
+
+/// An event that is no event: a line that cannot be read.
+const MALFORMED: &str = "malformed";
+
+/// The meters. Those of kube-proxy's names have its labels and buckets.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    /// From the change of an endpoint to the end of the event that brought it.
+    pub(crate) network_programming: Histograms,
+    /// One event, from its plan to its last write.
+    pub(crate) sync: Histograms,
+    /// A Resync.
+    pub(crate) full_sync: Histograms,
+    /// Any other event.
+    pub(crate) partial_sync: Histograms,
+    /// When the last event was applied.
+    pub(crate) last_sync: Family<Label, Timestamp>,
+    /// When the last event was put into the queue.
+    pub(crate) last_queued: Family<Label, Timestamp>,
+    pub(crate) endpoint_changes: Counter,
+    pub(crate) service_changes: Counter,
+    pub(crate) healthz: Family<Label, Counter>,
+    pub(crate) livez: Family<Label, Counter>,
+    /// The same as `sync`, by event and with buckets for microseconds.
+    pub(crate) event_duration: Histograms,
+    pub(crate) events: Family<Labels, Counter>,
+    pub(crate) writes: Counter,
+    /// Triggers from before are of no interest: an earlier agent has seen them, or none has.
+    pub(crate) started: SystemTime,
+}
+
+fn by_family(family: IpFamily) -> Label {
+    [("ip_family", family.name())]
+}
+
+fn by_event(kind: EventKind) -> Label {
+    [("event", kind.name())]
+}
+
+/// kube-proxy's buckets of a sync.
+fn sync_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 15))
+}
+
+/// kube-proxy's buckets of a change's way: the first ones are fine, and beyond a minute nobody
+/// looks closely.
+fn network_programming_histogram() -> Histogram {
+    let seconds = (1..60)
+        .chain((60..=115).step_by(5))
+        .chain((120..=300).step_by(30));
+    let seconds = seconds.map(f64::from);
+    Histogram::new([0.25, 0.5].into_iter().chain(seconds))
+}
+
+/// From ten microseconds to some ten seconds.
+fn event_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_01, 2.0, 21))
+}
+
+impl Default for Meters {
+    /// With a series for each label that can be, so that a rate is known from the first change on.
+    fn default() -> Self {
+        let histograms = |new: fn() -> Histogram| {
+            let histograms = Histograms::new_with_constructor(new);
+            for family in IpFamily::ALL {
+                drop(histograms.get_or_create(&by_family(family)));
+            }
+            histograms
+        };
+        let timestamps = || {
+            let timestamps = Family::<Label, Timestamp>::default();
+            for family in IpFamily::ALL {
+                drop(timestamps.get_or_create(&by_family(family)));
+            }
+            timestamps
+        };
+        let codes = || {
+            let answers = Family::<Label, Counter>::default();
+            for code in CODES {
+                drop(answers.get_or_create(&[("code", code)]));
+            }
+            answers
+        };
+        let event_duration = Histograms::new_with_constructor(event_histogram);
+        let events = Family::<Labels, Counter>::default();
+        for kind in EventKind::ALL {
+            drop(event_duration.get_or_create(&by_event(kind)));
+            for fate in Fate::ALL {
+                drop(events.get_or_create(&[("event", kind.name()), ("result", fate.name())]));
+            }
+        }
+        let refused = [("event", MALFORMED), ("result", Fate::Refused.name())];
+        drop(events.get_or_create(&refused));
+        Self {
+            network_programming: histograms(network_programming_histogram),
+            sync: histograms(sync_histogram),
+            full_sync: histograms(sync_histogram),
+            partial_sync: histograms(sync_histogram),
+            last_sync: timestamps(),
+            last_queued: timestamps(),
+            endpoint_changes: Counter::default(),
+            service_changes: Counter::default(),
+            healthz: codes(),
+            livez: codes(),
+            event_duration,
+            events,
+            writes: Counter::default(),
+            started: SystemTime::now(),
+        }
+    }
+}
+
+impl Meters {
+    /// An event was put into the queue.
+    pub(super) fn queued(&self, at: SystemTime) {
+        set(&self.last_queued, &IpFamily::ALL, at);
+    }
+
+    /// An event was applied, which took so long and so many writes; it concerns these families.
+    pub(super) fn applied(
+        &self,
+        kind: EventKind,
+        families: &[IpFamily],
+        took: Duration,
+        writes: u64,
+    ) {
+        self.count(Some(kind), Fate::Applied);
+        self.writes.inc_by(writes);
+        let took = took.as_secs_f64();
+        self.event_duration
+            .get_or_create(&by_event(kind))
+            .observe(took);
+        let part = match kind {
+            EventKind::Resync => &self.full_sync,
+            _ => &self.partial_sync,
+        };
+        for family in families {
+            for histograms in [&self.sync, part] {
+                histograms.get_or_create(&by_family(*family)).observe(took);
+            }
+        }
+        set(&self.last_sync, families, SystemTime::now());
+    }
+
+    /// What changes of endpoints led to is in force at `now`.
+    pub(super) fn programmed(&self, triggers: &[Trigger], now: SystemTime) {
+        for Trigger { family, at } in triggers {
+            // A clock ahead of ours is no reason to count nothing.
+            let took = now.duration_since(*at).unwrap_or_default();
+            if *at >= self.started {
+                let label = by_family(*family);
+                let histogram = self.network_programming.get_or_create(&label);
+                histogram.observe(took.as_secs_f64());
+            }
+        }
+    }
+
+    /// An event had this fate; `None`: it could not even be read.
+    pub(super) fn count(&self, kind: Option<EventKind>, fate: Fate) {
+        let event = kind.map_or(MALFORMED, EventKind::name);
+        let labels = [("event", event), ("result", fate.name())];
+        self.events.get_or_create(&labels).inc();
+    }
+
+    /// `/healthz` was answered.
+    pub(crate) fn answered_healthz(&self, is_well: bool) {
+        answered(&self.healthz, is_well);
+    }
+
+    /// `/livez` was answered.
+    pub(crate) fn answered_livez(&self, is_well: bool) {
+        answered(&self.livez, is_well);
+    }
+}
+
+fn answered(answers: &Family<Label, Counter>, is_well: bool) {
+    let [well, ill] = CODES;
+    let code = if is_well { well } else { ill };
+    answers.get_or_create(&[("code", code)]).inc();
+}
+
+fn set(timestamps: &Family<Label, Timestamp>, families: &[IpFamily], at: SystemTime) {
+    let seconds = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    for family in families {
+        let label = by_family(*family);
+        timestamps.get_or_create(&label).set(seconds.as_secs_f64());
+    }
+}

@@ -1,0 +1,136 @@
+//! What sources and servers report beside the queue: state that must be seen when the event loop
+//! is stuck, too.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Instant, SystemTime},
+};
+
+use tokio::sync::watch;
+
+use crate::runtime::{
+    health::{Health, Pending},
+    health_checks::{HealthCheckChange, HealthChecks},
+    ip_family::IpFamily,
+    listeners::{Listener, ListenerState, Listeners},
+    meters::Meters,
+    source_state::SourceState,
+};
+
+/// The reports. A source reaches them through its [queue](crate::EventQueue::reports), a server
+/// reads them.
+#[derive(Debug, Default)]
+pub struct Reports {
+    health: Mutex<Health>,
+    sources: Mutex<BTreeMap<&'static str, SourceState>>,
+    health_checks: watch::Sender<HealthChecks>,
+    listeners: watch::Sender<Listeners>,
+    meters: Meters,
+}
+
+/// The value, also if another thread panicked with it: each change of it is whole.
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Reports {
+    /// Says whether load balancers may send new connections to this node. A source that can know
+    /// says `false` at its start.
+    pub fn set_node_eligible(&self, eligible: bool) {
+        lock(&self.health).node_eligible = Some(eligible);
+    }
+
+    /// Says what waits in a source to be applied, which is what health is judged by. To be called
+    /// whenever that changes, with nothing pending when all has been applied.
+    pub fn set_pending(&self, pending: Pending) {
+        lock(&self.health).pending = pending;
+    }
+
+    /// Counts changes that a source has heard of, whatever becomes of them.
+    pub fn count_changes(&self, services: u64, endpoints: u64) {
+        self.meters.service_changes.inc_by(services);
+        self.meters.endpoint_changes.inc_by(endpoints);
+    }
+
+    /// Says how the source called `name` stands with whom it listens to. A source that listens to
+    /// several may report each of them under a name of its own.
+    pub fn set_source(&self, name: &'static str, state: SourceState) {
+        lock(&self.sources).insert(name, state);
+    }
+
+    /// Says at which addresses of this node health checks of services are answered; none: at all.
+    pub fn set_health_check_addresses(&self, addresses: BTreeSet<IpAddr>) {
+        self.health_checks.send_if_modified(|checks| {
+            let differs = checks.addresses != addresses;
+            checks.addresses = addresses;
+            differs
+        });
+    }
+
+    /// What came of each listener, as it is and whenever it changes: a source may tell its cluster
+    /// of a port that cannot be had.
+    pub fn listeners(&self) -> watch::Receiver<Listeners> {
+        self.listeners.subscribe()
+    }
+
+    /// The health checks, as they are and whenever they change.
+    pub fn health_checks(&self) -> watch::Receiver<HealthChecks> {
+        self.health_checks.subscribe()
+    }
+
+    /// How the agent keeps up.
+    pub fn health(&self) -> Health {
+        lock(&self.health).clone()
+    }
+
+    /// How each source stands.
+    pub fn sources(&self) -> BTreeMap<&'static str, SourceState> {
+        lock(&self.sources).clone()
+    }
+
+    /// What is measured.
+    pub(crate) const fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// Says what has become of a listener; `None`: it is wanted no longer.
+    pub(crate) fn set_listener(&self, listener: &Listener, state: Option<ListenerState>) {
+        self.listeners.send_if_modified(|listeners| match state {
+            Some(state) => listeners.insert(listener.clone(), state.clone()) != Some(state),
+            None => listeners.remove(listener).is_some(),
+        });
+    }
+
+    /// An event was put into the queue.
+    pub(super) fn queued(&self) {
+        lock(&self.health).queue(Instant::now());
+        self.meters.queued(SystemTime::now());
+    }
+
+    /// An event was done with, whatever became of it.
+    pub(super) fn unqueued(&self) {
+        lock(&self.health).unqueue(Instant::now());
+    }
+
+    /// An event was applied.
+    pub(super) fn updated(&self, at: SystemTime) {
+        let updated = &mut lock(&self.health).updated;
+        for family in IpFamily::ALL {
+            *updated.of_mut(family) = Some(at);
+        }
+    }
+
+    /// Health checks are going to change so, once an event is applied.
+    pub(super) fn announce(&self, change: &HealthCheckChange) {
+        self.health_checks
+            .send_if_modified(|checks| checks.announce(change));
+    }
+
+    /// The event is applied.
+    pub(super) fn apply(&self, change: HealthCheckChange) {
+        self.health_checks
+            .send_if_modified(|checks| checks.apply(change));
+    }
+}
