@@ -1,6 +1,6 @@
 //! What the benches run programs with: `BPF_PROG_TEST_RUN` repeats a program on what it has left of
 //! the packet, so a *feeder* writes the headers of the next packet each time and then tail-calls the
-//! program under test, whatever it is. And two programs to compare others with.
+//! program under test, whatever it is. And programs to compare others with.
 //!
 //! Every load that a program makes is inside one store of the feeder's: fields that lie side by
 //! side are written as one word. A load over two stores would wait for both to leave the store
@@ -9,6 +9,7 @@
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 mod floor;
+mod socket_floor;
 
 use aya_ebpf::{
     bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC, bpf_adj_room_mode::BPF_ADJ_ROOM_MAC},

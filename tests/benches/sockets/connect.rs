@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
-    empty::Empty,
+    comparison::Comparison,
     node::{Node, Whose, strangers, udp_frontend},
 };
 use crate::{
@@ -40,6 +40,8 @@ const TURNS: usize = 100;
 const CALLS: usize = 200;
 
 const EMPTY: &str = "an empty program";
+const LOOKUP: &str = "one hash lookup";
+const FLOOR: &str = "one hash lookup, one of socket storage";
 const SHUNT: &str = "Shunt";
 
 /// A socket, and whom it is connected to in turn.
@@ -84,10 +86,13 @@ impl Part {
 ///
 /// When one fails, or the user stops it.
 pub(super) fn run(bench: &mut Bench, node: &Node) -> Result<()> {
-    let empty = Empty::new(&bench.options().feeder)?;
+    let feeder = bench.options().feeder.clone();
+    let [empty, lookup, floor] =
+        ["empty", "lookup", "floor"].map(|name| Comparison::new(&feeder, name));
+    let comparisons = [(EMPTY, empty?), (LOOKUP, lookup?), (FLOOR, floor?)];
     for is_v6 in [false, true] {
         let rounds = bench.rounds(61, 9);
-        let rows = Rows::new(is_v6, node, &empty);
+        let rows = Rows::new(is_v6, node, &comparisons);
         bench.study(rows.study(is_v6).rounds(rounds))?;
     }
     Ok(())
@@ -102,16 +107,18 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(is_v6: bool, node: &'a Node, empty: &'a Empty) -> Self {
+    fn new(is_v6: bool, node: &'a Node, comparisons: &'a [(&'static str, Comparison)]) -> Self {
         let untouched = node.untouched(Whose::Host);
-        let to_empty = Client {
-            cgroup: empty.cgroup(),
-            ..untouched
-        };
         let [of_host, of_pod] = [Whose::Host, Whose::Pod].map(|whose| node.translated(whose));
         let stranger = |client| Part::new(client, strangers(is_v6));
-        let parts = vec![
-            (EMPTY, stranger(to_empty)),
+        let compared = comparisons.iter().map(|(name, comparison)| {
+            let client = Client {
+                cgroup: comparison.cgroup(),
+                ..untouched
+            };
+            (*name, stranger(client))
+        });
+        let parts = compared.chain([
             (SHUNT, stranger(of_host)),
             ("Shunt, a pod's socket", stranger(of_pod)),
             (
@@ -119,7 +126,8 @@ impl<'a> Rows<'a> {
                 Part::new(of_host, udp_frontend(is_v6)),
             ),
             ("no program", stranger(untouched)),
-        ];
+        ]);
+        let parts: Vec<_> = parts.collect();
         Self {
             client: untouched,
             measured: RefCell::new(vec![VecDeque::new(); parts.len()]),

@@ -4,8 +4,8 @@
 //! A process is in one of the cgroups of a [`Node`](node::Node), and so translated or not; the one that
 //! is not asks the backend itself, in the same namespace and of the same server.
 
+mod comparison;
 mod connect;
-mod empty;
 mod exchanges;
 mod node;
 mod programs;
