@@ -15,6 +15,7 @@ mod source;
 pub use self::{
     host::{
         addresses::host_addresses,
+        capabilities::missing_capabilities,
         open_files::raise_open_files,
         settings::{HostNeeds, HostSettings},
     },

@@ -73,7 +73,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`); if the pin
+    /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`, `CAP_PERFMON`); if the pin
     /// directory is in use, or of another version.
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
         grace::probe()?;

@@ -110,7 +110,7 @@ pub enum SocketError {
 pub enum DatapathError {
     /// The kernel did not take the object: a feature is missing or a privilege.
     #[error(
-        "loading the kernel programs failed (it needs root, or CAP_BPF and CAP_NET_ADMIN): {0}"
+        "loading the kernel programs failed (it needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON): {0}"
     )]
     Load(#[from] aya::EbpfError),
     /// The kernel has not all that the programs call.

@@ -2,12 +2,13 @@
 
 use std::{net::IpAddr, path::Path, process::ExitCode, sync::Arc};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use ipnet::IpNet;
 use shunt::{
     Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings, Input,
-    Inspector, Server, SocketFile, SocketSource, host_addresses, is_gone, queue, raise_open_files,
+    Inspector, Server, SocketFile, SocketSource, host_addresses, is_gone, missing_capabilities, queue,
+    raise_open_files,
 };
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner,
@@ -37,7 +38,8 @@ use crate::cli::{
 /// Translate services in the kernel, as events describe them
 ///
 /// Runs until SIGINT or SIGTERM. Translation goes on without it, as it last was, until the next
-/// agent takes over or `shunt cleanup` ends it. Needs root, or CAP_BPF and CAP_NET_ADMIN. RUST_LOG sets what is logged (default: info).
+/// agent takes over or `shunt cleanup` ends it. Needs root, or CAP_BPF, CAP_NET_ADMIN
+/// and CAP_PERFMON. RUST_LOG sets what is logged (default: info).
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     /// A file of events besides those of the socket, one JSON object a line; - is standard input
@@ -134,6 +136,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
+    require_capabilities()?;
     if let Err(error) = raise_open_files() {
         warn!(%error, "the limit of open files stays: each interface takes two");
     }
@@ -252,6 +255,18 @@ fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<()> {
     if let (Some(pin_dir), true) = (pin_dir, idle) {
         cleanup(pin_dir)?;
         info!("nothing is translated: nothing stays pinned");
+    }
+    Ok(())
+}
+
+/// Refuses to begin without what the kernel asks for: its own answers name nothing.
+fn require_capabilities() -> Result<()> {
+    let missing = missing_capabilities().context("cannot read what this process may do")?;
+    if !missing.is_empty() {
+        bail!(
+            "{} missing: translation needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, or root",
+            missing.join(", ")
+        );
     }
     Ok(())
 }

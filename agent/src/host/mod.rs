@@ -1,5 +1,6 @@
 //! This host: what it must offer, its addresses, and what it lets this process have.
 
 pub(crate) mod addresses;
+pub(crate) mod capabilities;
 pub(crate) mod open_files;
 pub(crate) mod settings;

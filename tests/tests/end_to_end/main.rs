@@ -8,6 +8,7 @@ mod apply;
 mod attack;
 mod bulk;
 mod calls;
+mod capabilities;
 mod changes;
 mod churn;
 mod cleanup;
