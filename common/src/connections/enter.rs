@@ -193,7 +193,11 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Makes the half that has been written into a slot that is ours known, unless there is another with
     /// its key. If that fails, the slot is free.
     #[inline(always)]
-    fn enter(&self, claim: &Claim<M::Slot>, pending: Meta) -> Result<Half<M::Slot>, Refused> {
+    pub(super) fn enter(
+        &self,
+        claim: &Claim<M::Slot>,
+        pending: Meta,
+    ) -> Result<Half<M::Slot>, Refused> {
         let &Claim { index, slot, .. } = claim;
         slot.store(place::META, pending.0);
         let refused = match self.win(claim) {
@@ -292,7 +296,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 /// Writes a half into a slot that is ours: packets with `key` leave as those with `other` come,
 /// reversed.
 #[inline(always)]
-fn write<F: Wide, S: Slot>(
+pub(super) fn write<F: Wide, S: Slot>(
     slot: S,
     key: &Key<F>,
     other: &Key<F>,

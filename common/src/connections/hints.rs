@@ -75,6 +75,12 @@ impl Hints {
         self
     }
 
+    /// Whether this distance, which is not 0, is among them.
+    #[inline(always)]
+    pub const fn has(self, distance: u32) -> bool {
+        self.without(distance).0 != self.0
+    }
+
     /// Whether there are places for so many more.
     #[expect(
         clippy::verbose_bit_mask,

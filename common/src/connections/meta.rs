@@ -22,8 +22,9 @@ pub enum Kind {
     Live,
 }
 
-/// Version (23 bits), kind (2), role (1), whether the client keeps its address and port (1), 5 bits
-/// of zero, distance from home (8), protocol (8), what has been seen (16).
+/// Version (23 bits), kind (2), role (1), whether the client keeps its address and port (1), a bit that
+/// tells what was before a mending from what is after it, 4 bits of zero, distance from home (8),
+/// protocol (8), what has been seen (16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta(pub u64);
 
@@ -32,6 +33,7 @@ const KIND: u32 = 23;
 const PENDING_OR_LIVE: u64 = 1 << (KIND + 1);
 const REPLY: u64 = 1 << 25;
 const KEEPS_CLIENT: u64 = 1 << 26;
+const MENDED: u64 = 1 << 27;
 const DISTANCE: u32 = 32;
 const PROTOCOL: u32 = 40;
 const SEEN: u32 = 48;
@@ -196,6 +198,13 @@ impl Meta {
             word |= KEEPS_CLIENT;
         }
         Self(word | (protocol as u64) << PROTOCOL | (seen as u64) << SEEN)
+    }
+
+    /// The same half with another link than before: who has read that one fails to take the half.
+    #[inline(always)]
+    #[must_use]
+    pub const fn mended(self) -> Self {
+        Self(self.0 ^ MENDED)
     }
 
     /// The same half, live.

@@ -44,8 +44,10 @@
 //! the forward half's `Meta`, from the state that was judged to busy: if a packet has just assured it,
 //! the exchange fails and the connection stays. Whoever wins it owns the reply half too, takes it by
 //! its version and frees both. A reader may see the reply half a moment longer than the forward one,
-//! never the reverse for longer than the exchange takes. A reply half whose link leads to
-//! another version is an orphan, which nobody makes, and anybody may take.
+//! never the reverse for longer than the exchange takes. A half whose link leads to
+//! another version has lost the other one. Nobody here makes that so; if somebody else does who writes into the
+//! memory, the next packet of the half that is left enters the lost one anew, and until then anybody may
+//! take it. A hint to the lost one's slot stays behind, and costs a look.
 //!
 //! A hint (home, distance) is written and erased only by the owner of the slot that it leads to.
 //! So none is erased that a live half needs.
@@ -77,6 +79,7 @@ mod hash;
 mod hints;
 mod key;
 mod memory;
+mod mend;
 mod meta;
 mod observe;
 mod pair;

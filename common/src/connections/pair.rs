@@ -114,10 +114,11 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         let half = Half { index, slot, meta };
         match self.other(half.slot) {
             Other::Busy => false,
-            Other::Gone => {
+            Other::Gone if self.has_died_alone(&half, now) => {
                 self.free(half);
                 true
             }
+            Other::Gone => false,
             Other::Live(other) => {
                 let pair = in_order(half, other);
                 let phase = Phase::of(pair.forward.meta, pair.reply.meta);

@@ -43,6 +43,12 @@ impl Link {
         (self.0 >> 25) as u32 & ((1 << 23) - 1)
     }
 
+    /// Whether it is to the slot at `index` in its use `version`.
+    #[inline(always)]
+    pub const fn is_to(self, index: u32, version: u32) -> bool {
+        (self.0 ^ Self::new(index, version, 0).0) & ((1 << 48) - 1) == 0
+    }
+
     /// The backend's generation.
     #[inline(always)]
     pub const fn generation(self) -> u16 {
@@ -57,6 +63,9 @@ impl Link {
 pub struct Facts(pub u64);
 
 impl Facts {
+    /// A backend's index that is none: which one it was is not known any more.
+    pub const LOST_BACKEND: u32 = u32::MAX - 1;
+
     /// Of a forward half.
     #[inline(always)]
     pub const fn of_forward(backend: u32, service: u32) -> Self {

@@ -86,6 +86,14 @@ impl<F: Wide> Heap<F> {
         }
     }
 
+    /// Somebody else writes zeros into a slot.
+    pub(crate) fn zero(&self, index: u32) {
+        let begin = index as usize * F::SLOT_WORDS;
+        for word in &self.words[begin..begin + F::SLOT_WORDS] {
+            word.store(0, Ordering::Release);
+        }
+    }
+
     pub(crate) fn table(&self) -> Table<'_, &Self> {
         Table::new(self, self.homes, &SEEDS, &TIMEOUTS)
     }

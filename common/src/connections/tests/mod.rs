@@ -3,6 +3,7 @@
 mod fill;
 mod integrity;
 mod memory;
+mod mend;
 mod model;
 mod phases;
 mod races;

@@ -278,3 +278,54 @@ fn a_full_table_refuses_and_stays_whole() {
         check(&table);
     });
 }
+
+/// A table with one connection whose reply half has been lost.
+fn broken(slots: usize, of: &Connection<V4>) -> Tracked {
+    let table = table(slots);
+    table.open(of, NOW).unwrap();
+    let lost = table.find_half(&of.reply).unwrap();
+    table.leave_here(lost.index, lost.meta.0);
+    table
+}
+
+/// What the client's next packet does.
+fn mend(table: &Tracked, of: &Connection<V4>) -> bool {
+    table.find_half(&of.forward).is_some_and(|half| {
+        let version = half.meta.version();
+        let signal = Signal::acknowledge(5).0;
+        table.mend_here(&mut of.clone(), half.index, version, signal, NOW + 1)
+    })
+}
+
+#[test]
+fn two_packets_mend_a_connection_once() {
+    explore(2, || {
+        let connection = tcp(7, 1);
+        let table = broken(4, &connection);
+        let other = thread::spawn(move || mend(&table, &connection));
+        assert!(mend(&table, &connection));
+        assert!(other.join().unwrap());
+        look(&table, &connection);
+        assert!(
+            mend(&table, &connection),
+            "if they were in each other's way"
+        );
+        assert!(table.find(&connection.reply).is_some());
+        assert_eq!(check(&table), 1);
+    });
+}
+
+#[test]
+fn a_connection_that_is_ended_while_it_is_mended_leaves_nothing() {
+    explore(2, || {
+        let connection = tcp(7, 1);
+        let table = broken(4, &connection);
+        let ending = thread::spawn(move || {
+            let half = table.find_half(&connection.forward).unwrap();
+            table.forget_here(half.index, half.meta.0);
+        });
+        mend(&table, &connection);
+        ending.join().unwrap();
+        assert_eq!(check(&table), 0);
+    });
+}
