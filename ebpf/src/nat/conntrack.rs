@@ -9,13 +9,14 @@ use crate::{
     maps::{backends, conntrack::now, tables::Tables},
     nat::{
         handover::{self, Handover},
+        mend::{Mend, mend},
         wanted::{Half, Wanted},
     },
     packet::parsed::Packet,
 };
 
 /// A family with the subprogram that finds its packets' connections.
-pub(crate) trait Find: Handover {
+pub(crate) trait Find: Mend {
     /// [`search`].
     fn search(packet: &Packet<Self>, wanted: u32) -> u64;
 }
@@ -83,12 +84,13 @@ searching!(V6: connection_v6);
 /// Puts the tuple that the packet goes on with into `translated`, and has the connection learn what
 /// the packet says of it. Gives whether the connection is still there.
 #[inline(always)]
-pub(crate) fn follow<F: Tables>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn follow<F: Mend>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> bool {
     let Some(hit) = F::connections().read(half) else {
         return false;
     };
     *translated = hit.translated();
     if !packet.is_error() {
+        mend(&hit, packet.signal, now());
         F::connections().observe(&hit, packet.signal, now());
     }
     true

@@ -23,7 +23,7 @@ use crate::{
         handover,
         tables::Tables,
     },
-    nat::{approach, conntrack, wanted::Half},
+    nat::{approach, conntrack, mend::is_broken, wanted::Half},
     packet::{
         family::Header as _,
         link::Link,
@@ -107,6 +107,10 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Action::Pass => return Some(Verdict::PASS),
         Action::General => return None,
     };
+    // The general path mends it.
+    if is_broken(&hit, flow.now) {
+        return None;
+    }
     let role = hit.meta.role();
     let translated = hit.translated();
     let extent = Extent {

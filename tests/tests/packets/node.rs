@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
+use aya::maps::MapData;
 use nix::libc;
 use shunt::{Agent, ApplyError, Outcome};
+use shunt_common::registry;
 use shunt_datapath::{Datapath, DatapathOptions, LiveConnection, TableSizes};
 use shunt_model::{self, RenderOptions, Renderer};
 use shunt_tests::passing;
@@ -149,6 +151,12 @@ impl Node {
             connections.extend(piece);
         }
         connections
+    }
+
+    /// A table, opened once more.
+    pub(crate) fn table(&mut self, map: registry::Map) -> MapData {
+        let ebpf = self.agent.datapath_mut().ebpf_mut();
+        passing::of_object(ebpf, map).unwrap()
     }
 
     /// How many connections gave way before their time.
