@@ -5,6 +5,7 @@ pub(crate) mod fib;
 pub(crate) mod hairpin;
 pub(crate) mod icmp_error;
 pub(crate) mod origin;
+pub(crate) mod own;
 pub(crate) mod redirect;
 pub(crate) mod stack;
 pub(crate) mod transit;

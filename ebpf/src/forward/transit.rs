@@ -18,7 +18,7 @@ use crate::{
     },
     forward::{
         fib::{self, Routed, longest_packet},
-        origin, stack,
+        origin, own, stack,
     },
     packet::{
         family::{Header, Options, hop_limit},
@@ -140,6 +140,7 @@ impl Route {
         packet: &Packet<F>,
     ) -> Result<Verdict, AccessError> {
         decrement_hop_limit::<F>(context, packet.network.get())?;
+        own::mark(context);
         if packet.link == Link::None {
             // The helper that sends the packet removes an Ethernet header, whatever stands there.
             context.insert_link(Link::Ethernet.header_length() as u32)?;

@@ -35,11 +35,16 @@ pub(crate) fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
 /// unspecified address, which is what a free place among the node's holds.
 #[inline(always)]
 pub(crate) fn is_on_this_node<F: Tables>(client: &F::Address) -> bool {
-    is_of_pod::<F>(client)
-        || !client.is_unspecified()
-            && F::node()
-                .get(0)
-                .is_some_and(|node| node.own.contains(client))
+    is_of_pod::<F>(client) || is_own::<F>(client)
+}
+
+/// Whether this node has the address.
+#[inline(always)]
+pub(crate) fn is_own<F: Tables>(address: &F::Address) -> bool {
+    !address.is_unspecified()
+        && F::node()
+            .get(0)
+            .is_some_and(|node| node.own.contains(address))
 }
 
 /// Whether no pod of this node has an address that a frontend has or had.
@@ -61,5 +66,11 @@ pub(crate) fn is_snat_ip<F: Tables>(address: &F::Address) -> bool {
 /// Whether connections to pods themselves may have been given other source ports.
 #[inline(always)]
 pub(crate) fn is_any_direct() -> bool {
-    DIRECT.get(0).is_some_and(|direct| *direct != 0)
+    DIRECT.get(0).is_some_and(|[pods, ..]| *pods != 0)
+}
+
+/// Whether connections of this node's own may have been, where they go out.
+#[inline(always)]
+pub(crate) fn is_any_masqueraded() -> bool {
+    DIRECT.get(0).is_some_and(|[_, own, ..]| *own != 0)
 }

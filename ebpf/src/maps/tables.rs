@@ -133,9 +133,10 @@ pub(crate) const EXHAUSTED: u32 = 256;
 pub(crate) static EXHAUSTIONS: PerCpuArray<u64, { EXHAUSTED as usize }> = PerCpuArray::new();
 
 /// Whether a connection to a backend itself has ever been given another source port, since a
-/// connection to one of its frontends has its own: 0, or another number.
+/// connection to one of its frontends has its own: 0, or another number. The first byte is for those that
+/// were told where they came in, the second for this node's own, told where they go out.
 #[btf_map]
-pub(crate) static DIRECT: Array<u32, 1, MMAPABLE> = Array::new();
+pub(crate) static DIRECT: Array<[u8; 4], 1, MMAPABLE> = Array::new();
 
 /// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock.
 #[btf_map]

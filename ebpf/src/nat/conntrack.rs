@@ -136,6 +136,14 @@ pub(crate) fn is_direct<F: Tables>(half: &Half) -> bool {
         .is_some_and(|(index, _)| index == NO_BACKEND)
 }
 
+/// As [`is_direct`]. Of a reply half.
+#[inline(always)]
+pub(crate) fn is_of_direct<F: Tables>(half: Half) -> bool {
+    F::connections()
+        .pair(half)
+        .is_some_and(|pair| is_direct::<F>(&pair.forward))
+}
+
 /// Whether the backend has answered the connection's SYN as [`is_mistaken`] says.
 #[inline(always)]
 pub(crate) fn was_mistaken<F: Tables>(half: &Half) -> bool {

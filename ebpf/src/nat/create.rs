@@ -28,13 +28,7 @@ pub(crate) fn create<F: Open>(
     translated: &mut Tuple<F>,
 ) -> Result<(), Counter> {
     let address = source_for(packet.tuple.source, choice.backend)?;
-    let mut avoided = Source::<F>::NO_PORT;
-    if let Some(replaced) = replaced {
-        if conntrack::was_mistaken::<F>(replaced) {
-            avoided = F::connections().source_port(replaced).into();
-        }
-        conntrack::forget::<F>(replaced);
-    }
+    let avoided = replaced.map_or(Source::<F>::NO_PORT, give_up::<F>);
     let destination = Destination {
         address: &choice.backend.address,
         port: choice.backend.port,
@@ -83,6 +77,37 @@ pub(crate) fn create_direct<F: Open>(
         conntrack::forget::<F>(&half);
         return false;
     }
+    if !open_direct(packet, Source::<F>::NO_PORT, translated) {
+        return false;
+    }
+    if let Some(direct) = DIRECT.get_ptr_mut(0) {
+        // SAFETY: a byte, which is only ever set to this.
+        unsafe { (&raw mut (*direct)[0]).write_volatile(1) };
+    }
+    true
+}
+
+/// Ends a connection whose tuple another one gets. Gives the source port that the other one must not
+/// get, as [`Source::avoided`]: there the backend has a connection that is not ours.
+#[inline(always)]
+pub(crate) fn give_up<F: Open>(replaced: &Half) -> u32 {
+    let avoided = if conntrack::was_mistaken::<F>(replaced) {
+        F::connections().source_port(replaced).into()
+    } else {
+        Source::<F>::NO_PORT
+    };
+    conntrack::forget::<F>(replaced);
+    avoided
+}
+
+/// Opens a connection of a packet that goes to a backend itself, from another source port than its
+/// own and `avoided`. Gives whether there is one.
+#[inline(always)]
+pub(crate) fn open_direct<F: Open>(
+    packet: &Packet<F>,
+    avoided: u32,
+    translated: &mut Tuple<F>,
+) -> bool {
     let client = packet.tuple;
     let destination = Destination {
         address: &client.destination,
@@ -93,16 +118,9 @@ pub(crate) fn create_direct<F: Open>(
     let source = Source {
         address: &client.source,
         keeps_port: false,
-        avoided: Source::<F>::NO_PORT,
+        avoided,
     };
-    if open(packet, &destination, &source, translated).is_err() {
-        return false;
-    }
-    if let Some(direct) = DIRECT.get_ptr_mut(0) {
-        // SAFETY: a word, which is only ever set to this.
-        unsafe { direct.write_volatile(1) };
-    }
-    true
+    open(packet, &destination, &source, translated).is_ok()
 }
 
 /// Whether a connection of `client` goes on to `backend` from its own address, through the stack.

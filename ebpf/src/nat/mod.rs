@@ -5,6 +5,7 @@ pub(crate) mod conntrack;
 pub(crate) mod create;
 pub(crate) mod fragments;
 pub(crate) mod handover;
+pub(crate) mod masquerade;
 pub(crate) mod mend;
 pub(crate) mod open;
 pub(crate) mod ports;

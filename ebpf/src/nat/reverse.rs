@@ -4,7 +4,10 @@
 use shunt_common::Tuple;
 
 use crate::{
-    maps::constants::{REPLY_PORTS, redirects},
+    maps::{
+        addresses::is_own,
+        constants::{REPLY_PORTS, redirects},
+    },
     nat::{
         conntrack::{self, Find},
         wanted::{Half, Wanted},
@@ -16,7 +19,8 @@ use crate::{
 /// gives whether it is to be translated here.
 ///
 /// It is, if it is for an address that a client was given in its own's place: a reply of a pod to
-/// itself (hairpin), or of a backend on another node to a client outside (SNAT). Replies to a
+/// itself (hairpin), or of a backend on another node to a client outside (SNAT), or to this node from where it
+/// sees another port than the host has (see [`crate::nat::masquerade`]). Replies to a
 /// client that kept its own address are translated at the egress of that client's interface, or
 /// here if they go to the client in one hop.
 #[inline(always)]
@@ -47,7 +51,11 @@ fn is_for_given_address<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) 
     let Some(half) = conntrack::find(packet, Wanted::Reply) else {
         return false;
     };
-    take(packet, half, translated) && translated.destination != destination
+    take(packet, half, translated)
+        && (translated.destination != destination
+            || translated.destination_port != destination_port
+                && is_own::<F>(&destination)
+                && conntrack::is_of_direct::<F>(half))
 }
 
 /// Puts the tuple that the packet goes on with into `translated`, unless it is of a connection that

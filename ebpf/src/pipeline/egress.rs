@@ -1,16 +1,17 @@
-//! Packets that go out: to a client from a backend, so back to the frontend's address; or out of
-//! the stack, which was given them half translated.
+//! Packets that go out: to a client from a backend, so back to the frontend's address; out of
+//! the stack, which was given them half translated; or of the host itself, from a port that a connection
+//! of ours has.
 
 use shunt_common::{Counter, Hook};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    forward::stack,
+    forward::{own, stack},
     maps::{
         counters::{count, drop_packet},
         scratch::Arrival,
     },
-    nat::{fragments, reverse},
+    nat::{fragments, masquerade, reverse},
     packet::{
         link::Link,
         parsed::{Form, Packet},
@@ -18,8 +19,8 @@ use crate::{
     pipeline::{forward::counter_of, program::Program},
 };
 
-/// Gives a reply of a translated connection its frontend's address; passes every other packet
-/// untouched.
+/// Gives a reply of a translated connection its frontend's address, and a packet of the host's a source of its
+/// own; passes every other packet untouched.
 #[inline(always)]
 pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdict {
     // Always there: the table has an entry for each CPU.
@@ -32,6 +33,7 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     if !F::parse(context, link, packet) {
         return Verdict::PASS;
     }
+    let mut usually = Counter::Reply;
     let is_known = match packet.form {
         Form::LaterFragment => fragments::recall(packet, Hook::Egress, translated),
         _ => {
@@ -39,12 +41,19 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
         }
     };
     if !is_known {
-        return Verdict::PASS;
+        let may_clash = packet.form != Form::LaterFragment
+            && masquerade::may_clash::<F>(&packet.tuple.source, packet.tuple.source_port)
+            && !own::is_marked(context);
+        if !may_clash || !masquerade::at_egress(packet, translated) {
+            return Verdict::PASS;
+        }
+        own::mark(context);
+        usually = Counter::Request;
     }
     fragments::remember(packet, Hook::Egress, translated);
     if F::rewrite(context, packet, translated).is_err() {
         return drop_packet(context, Counter::DropRewrite);
     }
-    count(counter_of(packet.form, Counter::Reply));
+    count(counter_of(packet.form, usually));
     Verdict::PASS
 }

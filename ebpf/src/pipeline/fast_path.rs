@@ -13,17 +13,19 @@ use shunt_common::{
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    forward::{redirect, stack},
+    forward::{own, redirect, stack},
     lb::{foresight, frontend},
     maps::{
-        addresses::{are_pods_no_frontends, is_any_direct, is_of_pod, is_snat_ip},
+        addresses::{
+            are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod, is_snat_ip,
+        },
         conntrack::now,
         constants::{REPLY_PORTS, redirects},
         counters::{count, drop_packet},
         handover,
         tables::Tables,
     },
-    nat::{approach, conntrack, mend::is_broken, wanted::Half},
+    nat::{approach, conntrack, masquerade, mend::is_broken, wanted::Half},
     packet::{
         family::Header as _,
         link::Link,
@@ -103,7 +105,15 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     };
     let hit = match action {
         Action::Translate(half) => F::connections().read(half)?,
-        Action::Pass if hook == Hook::Egress && stack::is_halfway(context) => return None,
+        Action::Pass
+            if hook == Hook::Egress
+                && (stack::is_halfway(context)
+                    || masquerade::may_clash::<F>(&network.source(), transport.ports().source)
+                        && !own::is_marked(context)
+                        && flow.clashes()) =>
+        {
+            return None;
+        }
         Action::Pass => return Some(Verdict::PASS),
         Action::General => return None,
     };
@@ -279,6 +289,19 @@ impl<F: Tables> Flow<'_, F> {
             approach::approach(self.key, backend);
         }
         true
+    }
+
+    /// Whether a packet of the host's is, or begins, a connection whose source one of ours has.
+    #[inline(always)]
+    fn clashes(&mut self) -> bool {
+        if is_any_masqueraded() && self.find(Role::Forward).is_some() {
+            return true;
+        }
+        if !self.may_be_first {
+            return false;
+        }
+        self.key.reverse();
+        self.find(Role::Reply).is_some()
     }
 
     /// What is to be done with a packet that is for no frontend and of no connection: it may begin

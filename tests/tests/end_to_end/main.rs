@@ -30,6 +30,7 @@ mod inspection;
 mod interfaces;
 mod links;
 mod many_interfaces;
+mod masquerade;
 mod node_addresses;
 mod path_mtu;
 mod pinned;

@@ -33,13 +33,13 @@ fn assert_from_this_node(answer: &Answer) {
 }
 
 /// What a client has open.
-enum Open {
+pub(crate) enum Open {
     Tcp(Connection),
     Udp(Flow),
 }
 
 impl Open {
-    fn new(target: Target, transport: Transport) -> Self {
+    pub(crate) fn new(target: Target, transport: Transport) -> Self {
         match transport {
             Transport::Tcp => Self::Tcp(target.connect().unwrap()),
             Transport::Udp => Self::Udp(target.flow().unwrap()),
@@ -47,7 +47,7 @@ impl Open {
     }
 
     #[track_caller]
-    fn ask(&mut self) -> Answer {
+    pub(crate) fn ask(&mut self) -> Answer {
         match self {
             Self::Tcp(connection) => connection.echo(REQUEST).unwrap(),
             Self::Udp(flow) => flow.ask(REQUEST).unwrap(),

@@ -20,6 +20,7 @@ mod lifetime;
 mod links;
 mod listing;
 mod loading;
+mod masquerade;
 mod mend;
 mod node;
 mod opening_cost;
