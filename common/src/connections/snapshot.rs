@@ -30,13 +30,18 @@ pub struct Snapshot<F: Wide> {
 impl<F: Wide> Snapshot<F> {
     /// How far it is.
     pub fn phase(&self) -> Phase {
+        let [forward, reply] = self.halves();
+        Phase::of(forward, reply)
+    }
+
+    /// What its halves know of it.
+    fn halves(&self) -> [Meta; 2] {
         let protocol = self.connection.forward.protocol();
-        let meta =
-            |role, bits| Meta(0).pending(protocol, role, self.connection.keeps_client(), bits);
-        Phase::of(
-            meta(Role::Forward, self.forward.bits),
-            meta(Role::Reply, self.reply.bits),
-        )
+        [
+            (Role::Forward, self.forward.bits),
+            (Role::Reply, self.reply.bits),
+        ]
+        .map(|(role, bits)| Meta(0).pending(protocol, role, self.connection.keeps_client(), bits))
     }
 
     /// How many ticks ago either side was heard.
@@ -88,7 +93,20 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// Whether its time is over.
     pub fn is_expired(&self, snapshot: &Snapshot<F>, now: u32) -> bool {
-        snapshot.idle(now) > self.timeouts.of(snapshot.phase())
+        self.is_silent_for(snapshot, snapshot.phase(), now)
+    }
+
+    /// Whether no packet of it finds it any more, but one that begins another: a doubtful one may be
+    /// open yet when its time is over.
+    pub fn is_forgotten(&self, snapshot: &Snapshot<F>, now: u32) -> bool {
+        let [forward, reply] = snapshot.halves();
+        let before = Phase::before_reset(forward, reply);
+        self.is_expired(snapshot, now)
+            && before.is_none_or(|phase| self.is_silent_for(snapshot, phase, now))
+    }
+
+    fn is_silent_for(&self, snapshot: &Snapshot<F>, phase: Phase, now: u32) -> bool {
+        snapshot.idle(now) > self.timeouts.of(phase)
     }
 
     /// The connection with this forward half, and the index of the slot that it is in.

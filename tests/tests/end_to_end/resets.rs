@@ -11,7 +11,8 @@ use crate::{
     attack::listed,
     dual_stack::{Family, service, world_with_flags},
     service::Service,
-    world::{REQUEST, World},
+    upgrade::hand_over_with,
+    world::{REQUEST, World, binary},
 };
 
 /// How long a connection that was reset is remembered.
@@ -49,6 +50,54 @@ fn open(from: &Namespace, target: Target) -> (Connection, Answer) {
     })
 }
 
+/// Connections of clients here and outside that were reset so.
+fn attacked(
+    world: &World,
+    service: &Service,
+    random: &mut Random,
+) -> Vec<(Target, Connection, Answer)> {
+    let mut all = Vec::new();
+    for family in Family::BOTH {
+        for (from, target) in [
+            (world.client_pod(), service.cluster_ip()),
+            (world.sandbox.outside(), service.node_port()),
+        ] {
+            let target = family.target(target);
+            for _ in 0..6 {
+                let (connection, answer) = open(from, target);
+                attack(from, &connection, target, random);
+                all.push((target, connection, answer));
+            }
+        }
+    }
+    all
+}
+
+/// All are where they were.
+#[track_caller]
+fn go_on(all: &mut [(Target, Connection, Answer)]) {
+    for (target, connection, first) in all {
+        let answer = connection.echo(REQUEST);
+        let answer = answer.unwrap_or_else(|failure| panic!("{target:?}: {failure}"));
+        assert_eq!((answer.backend, answer.peer), (first.backend, first.peer));
+    }
+}
+
+#[test]
+fn a_reset_that_the_backend_ignores_ends_nothing_in_a_table_of_another_size() {
+    let flags = ["--conntrack-tcp-timeout-closed", CLOSED];
+    let Some(mut world) = world_with_flags(&flags) else {
+        return;
+    };
+    let tcp = service(&world, Transport::Tcp, &["pod-a", "pod-b", "pod-d"]);
+    world.add(&tcp);
+    let mut all = attacked(&world, &tcp, &mut Random::new(5, 6));
+    thread::sleep(SILENCE);
+    let flags = [&flags[..], &["--max-conntrack", "100000"]].concat();
+    let _world = hand_over_with(world, &binary(), &flags);
+    go_on(&mut all);
+}
+
 #[test]
 fn a_reset_that_the_backend_ignores_ends_nothing() {
     let Some(mut world) = world_with_flags(&["--conntrack-tcp-timeout-closed", CLOSED]) else {
@@ -58,26 +107,9 @@ fn a_reset_that_the_backend_ignores_ends_nothing() {
     world.add(&tcp);
     let mut random = Random::new(5, 5);
     for _ in 0..by_length(1, 20) {
-        let mut all = Vec::new();
-        for family in Family::BOTH {
-            for (from, target) in [
-                (world.client_pod(), tcp.cluster_ip()),
-                (world.sandbox.outside(), tcp.node_port()),
-            ] {
-                let target = family.target(target);
-                for _ in 0..6 {
-                    let (connection, answer) = open(from, target);
-                    attack(from, &connection, target, &mut random);
-                    all.push((target, connection, answer));
-                }
-            }
-        }
+        let mut all = attacked(&world, &tcp, &mut random);
         thread::sleep(SILENCE);
-        for (target, connection, first) in &mut all {
-            let answer = connection.echo(REQUEST);
-            let answer = answer.unwrap_or_else(|failure| panic!("{target:?}: {failure}"));
-            assert_eq!((answer.backend, answer.peer), (first.backend, first.peer));
-        }
+        go_on(&mut all);
         // What was revived is as it was.
         let listed = listed(&world);
         for (target, connection, _) in &all {

@@ -20,7 +20,7 @@ impl<F: FromIp + Wide> Source<F> for Resized<'_, F> {
     fn each(&self, see: &mut dyn FnMut(&Snapshot<F>) -> io::Result<()>) -> io::Result<()> {
         let now = self.clock.tick()?;
         self.table
-            .live(0, u32::MAX, now)
+            .remembered(now)
             .try_for_each(|snapshot| see(&snapshot))
     }
 
@@ -28,6 +28,6 @@ impl<F: FromIp + Wide> Source<F> for Resized<'_, F> {
         let now = self.clock.tick()?;
         let table = self.table.table();
         let found = table.snapshot_of(forward).map(|(_, snapshot)| snapshot);
-        Ok(found.filter(|snapshot| !table.is_expired(snapshot, now)))
+        Ok(found.filter(|snapshot| !table.is_forgotten(snapshot, now)))
     }
 }

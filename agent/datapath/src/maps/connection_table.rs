@@ -90,11 +90,20 @@ impl<F: FromIp + Wide> ConnectionTable<F> {
     /// The connections whose forward halves are in slots from `begin` to before `end` and whose time
     /// is not over at tick `now`.
     pub(crate) fn live(&self, begin: u32, end: u32, now: u32) -> impl Iterator<Item = Snapshot<F>> {
+        self.snapshots(begin, end)
+            .filter(move |snapshot| !self.table().is_expired(snapshot, now))
+    }
+
+    /// All connections that packets still find at tick `now`: also those that are doubtful, after
+    /// their time.
+    pub(crate) fn remembered(&self, now: u32) -> impl Iterator<Item = Snapshot<F>> {
+        self.snapshots(0, u32::MAX)
+            .filter(move |snapshot| !self.table().is_forgotten(snapshot, now))
+    }
+
+    fn snapshots(&self, begin: u32, end: u32) -> impl Iterator<Item = Snapshot<F>> {
         let table = self.table();
-        (begin..end.min(self.slots)).filter_map(move |index| {
-            let snapshot = table.snapshot(index)?;
-            (!table.is_expired(&snapshot, now)).then_some(snapshot)
-        })
+        (begin..end.min(self.slots)).filter_map(move |index| table.snapshot(index))
     }
 }
 

@@ -91,6 +91,31 @@ fn a_connection_is_as_far_in_the_table_that_it_is_carried_to() {
 }
 
 #[test]
+fn a_connection_that_may_be_open_yet_is_not_forgotten_with_its_reset() {
+    let heap = Heap::<V4>::new(97);
+    let new = connection(9, 1, 1, TCP, Meta::OPENED);
+    heap.table().open(&new, NOW).unwrap();
+    let at = |seconds: u32| {
+        let (_, snapshot) = heap.table().snapshot_of(&new.forward).unwrap();
+        let now = NOW.wrapping_add(seconds * SECOND);
+        let table = heap.table();
+        let is_expired = table.is_expired(&snapshot, now);
+        (is_expired, table.is_forgotten(&snapshot, now))
+    };
+    backend(&heap, &new, Signal::answer(501), NOW);
+    backend(&heap, &new, Signal::RESET, NOW);
+    assert_eq!(at(9), (false, false));
+    assert_eq!(at(11), (true, true), "nothing had come of it");
+    client(&heap, &new, Signal::acknowledge(501), NOW);
+    assert_eq!(at(11), (false, false));
+    client(&heap, &new, Signal::RESET, NOW);
+    assert_eq!(at(9), (false, false));
+    assert_eq!(at(11), (true, false));
+    assert_eq!(at(24 * 3600 - 1), (true, false));
+    assert_eq!(at(24 * 3600 + 1), (true, true));
+}
+
+#[test]
 fn what_either_table_has_seen_counts() {
     let (from, to) = (Heap::<V4>::new(97), Heap::<V4>::new(97));
     let new = connection(9, 1, 1, TCP, Meta::OPENED);
