@@ -125,28 +125,29 @@ impl Connected {
     pub fn pair(&self) -> Option<Pair> {
         let Self(words) = self;
         let is_whole = words[place::VERSION] & 1 == 0;
-        is_whole.then(|| of_words(words))?
+        is_whole.then(|| decode(|place| words[place]))?
     }
 }
 
-/// The pair of these words; `None` if they are none.
-const fn of_words(words: &[u64; PAIR_WORDS]) -> Option<Pair> {
-    let port = (words[place::PORTS] >> 32) as u16;
-    if port == 0 {
-        return None;
-    }
-    Some(Pair {
+/// The pair whose words are at these places; `None` if they are none.
+#[inline(always)]
+fn decode(word: impl Fn(usize) -> u64) -> Option<Pair> {
+    let ports = word(place::PORTS) >> 32;
+    let backend = word(place::BACKEND);
+    let address = |place| Mapped([word(place), word(place + 1)]);
+    let pair = Pair {
         frontend: Endpoint {
-            address: Mapped([words[place::FRONTEND], words[place::FRONTEND + 1]]),
-            port,
+            address: address(place::FRONTEND),
+            port: ports as u16,
         },
         peer: Endpoint {
-            address: Mapped([words[place::PEER], words[place::PEER + 1]]),
-            port: (words[place::PORTS] >> 48) as u16,
+            address: address(place::PEER),
+            port: (ports >> 16) as u16,
         },
-        backend: words[place::BACKEND] as u32,
-        generation: (words[place::BACKEND] >> 32) as u16,
-    })
+        backend: backend as u32,
+        generation: (backend >> 32) as u16,
+    };
+    (ports != 0).then_some(pair)
 }
 
 /// One pair in storage, at the places from `begin` on.
@@ -168,31 +169,13 @@ impl<S: Words> PairIn<S> {
         self.words.load(self.begin + place)
     }
 
-    #[inline(always)]
-    fn address(self, place: usize) -> Mapped {
-        Mapped([self.load(place), self.load(place + 1)])
-    }
-
     /// The pair if it is one, and nobody writes it.
     #[inline(always)]
     pub fn read(self) -> Option<Pair> {
         let version = self.load(place::VERSION);
-        let ports = self.load(place::PORTS) >> 32;
-        let backend = self.load(place::BACKEND);
-        let pair = Pair {
-            frontend: Endpoint {
-                address: self.address(place::FRONTEND),
-                port: ports as u16,
-            },
-            peer: Endpoint {
-                address: self.address(place::PEER),
-                port: (ports >> 16) as u16,
-            },
-            backend: backend as u32,
-            generation: (backend >> 32) as u16,
-        };
+        let pair = decode(|place| self.load(place));
         let is_whole = version & 1 == 0 && self.load(place::VERSION) == version;
-        (is_whole && ports != 0).then_some(pair)
+        pair.filter(|_| is_whole)
     }
 
     /// Whether it seems to be a pair with this frontend or peer, whose address is at `side`. Somebody

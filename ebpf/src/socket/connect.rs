@@ -6,25 +6,18 @@ use crate::{
     ctx::sock_addr::{Errno, GOES_ON, SockAddr, fail},
     maps::{
         counters::count,
-        sockets::{asked, connected, connected_new},
+        sockets::{connected, connected_new},
     },
     socket::{
         frontend::{Outcome, choose, find},
-        process::{Addresses, Owner, Process, destination},
+        process::{Addresses, Owner, Process, by_family, destination, forget_answers},
     },
 };
 
 /// Gives a socket that is to be connected to a frontend the address of a backend.
 #[inline(always)]
 pub(crate) fn handle<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
-    let Some(protocol) = call.protocol() else {
-        return GOES_ON;
-    };
-    let Endpoint { address, port } = call.endpoint();
-    match address.v4() {
-        Some(address) => connect::<V4, SIX>(call, address, port, protocol),
-        None => connect::<V6, SIX>(call, address.v6(), port, protocol),
-    }
+    by_family(call, connect::<V4, SIX>, connect::<V6, SIX>)
 }
 
 #[inline(always)]
@@ -59,14 +52,11 @@ fn connect<F: Addresses, const SIX: bool>(
     }
 }
 
-/// Whoever answers from there from now on was asked itself.
+/// The socket has this peer, and no frontend.
 #[inline(always)]
 fn forget<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) {
-    let Some(pair) = connected(&call.0) else {
-        return;
-    };
-    pair.clear();
-    if let Some(pairs) = asked(&call.0) {
-        pairs.forget(peer);
+    if let Some(pair) = connected(&call.0) {
+        pair.clear();
+        forget_answers(call, peer);
     }
 }

@@ -1,15 +1,16 @@
 //! Whose socket it is, and its addresses by family.
 
 use shunt_common::{
-    Address as _, NodeIps, V4, V6,
+    Address as _, Family, NodeIps, V4, V6,
     socket::{Endpoint, Mapped},
 };
 
 use crate::{
-    ctx::sock_addr::SockAddr,
+    ctx::sock_addr::{GOES_ON, SockAddr},
     lb::client::Client,
     maps::{
         constants::{HOST_NETNS, SOCKETS_OF_PODS},
+        sockets::asked,
         tables::Tables,
     },
 };
@@ -103,6 +104,33 @@ pub(crate) fn destination<F: Addresses>(address: F::Address, port: u16) -> (F::A
         port,
     };
     (address, endpoint)
+}
+
+/// Handles what the process asks for by its family's function, which gets the address, the port in
+/// network order, and the protocol. A call of another protocol goes on.
+#[inline(always)]
+pub(crate) fn by_family<const SIX: bool>(
+    call: &SockAddr<SIX>,
+    v4: impl FnOnce(&SockAddr<SIX>, <V4 as Family>::Address, u16, u8) -> i32,
+    v6: impl FnOnce(&SockAddr<SIX>, <V6 as Family>::Address, u16, u8) -> i32,
+) -> i32 {
+    let Some(protocol) = call.protocol() else {
+        return GOES_ON;
+    };
+    let Endpoint { address, port } = call.endpoint();
+    match address.v4() {
+        Some(address) => v4(call, address, port, protocol),
+        None => v6(call, address.v6(), port, protocol),
+    }
+}
+
+/// Forgets the frontends for which this peer answers: whoever answers from there from now on was asked
+/// itself.
+#[inline(always)]
+pub(crate) fn forget_answers<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) {
+    if let Some(pairs) = asked(&call.0) {
+        pairs.forget(peer);
+    }
 }
 
 /// The process as a client of load balancing.

@@ -14,7 +14,7 @@ use crate::{
     },
     socket::{
         frontend::{Outcome, choose, find},
-        process::{Addresses, Owner, Process, destination},
+        process::{Addresses, Owner, Process, by_family, destination, forget_answers},
     },
 };
 
@@ -22,14 +22,7 @@ use crate::{
 /// long as it is there.
 #[inline(always)]
 pub(crate) fn handle<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
-    let Some(protocol) = call.protocol() else {
-        return GOES_ON;
-    };
-    let Endpoint { address, port } = call.endpoint();
-    match address.v4() {
-        Some(address) => send::<V4, SIX>(call, address, port, protocol),
-        None => send::<V6, SIX>(call, address.v6(), port, protocol),
-    }
+    by_family(call, send::<V4, SIX>, send::<V6, SIX>)
 }
 
 #[inline(always)]
@@ -90,11 +83,9 @@ fn send<F: Addresses, const SIX: bool>(
     }
 }
 
-/// Lets the datagram go where the process says. Whoever answers from there from now on was asked itself.
+/// Lets the datagram go where the process says.
 #[inline(always)]
 fn untouched<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) -> i32 {
-    if let Some(pairs) = asked(&call.0) {
-        pairs.forget(peer);
-    }
+    forget_answers(call, peer);
     GOES_ON
 }
