@@ -8,7 +8,7 @@ use std::{
         unix::process::CommandExt as _,
     },
     path::{Path, PathBuf},
-    process::{self, Child, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Once,
         atomic::{AtomicU32, Ordering},
@@ -23,6 +23,7 @@ use nix::{
 };
 
 use crate::{
+    leftovers::{name, owner, reap},
     namespace::Namespace,
     process::{command_line, contain},
     wait::wait_until,
@@ -30,9 +31,6 @@ use crate::{
 
 /// Where the root of the cgroups (version 2) is, if there are those of version 1 too or not.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
-
-/// What the names of all our cgroups start with.
-const PREFIX: &str = "shunt-test-";
 
 /// How long the last process of a cgroup may take to go.
 const SOON: Duration = Duration::from_secs(5);
@@ -57,9 +55,9 @@ impl Cgroup {
         static REAPED: Once = Once::new();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let root = root()?;
-        REAPED.call_once(|| reap_leftovers(root));
+        REAPED.call_once(|| reap(root, owner, |path| drop(fs::remove_dir(path))));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = Path::new(root).join(format!("{PREFIX}{}-{number}", process::id()));
+        let path = Path::new(root).join(name(number));
         let failed = || format!("cannot make the cgroup {}", path.display());
         fs::create_dir(&path).with_context(failed)?;
         let processes = OpenOptions::new()
@@ -181,44 +179,6 @@ impl Drop for Cgroup {
         });
         if let Err(error) = removed {
             eprintln!("left behind: {}: {error}", self.path.display());
-        }
-    }
-}
-
-/// Removes the cgroups of processes that are no longer there.
-fn reap_leftovers(root: &str) {
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(owner) = name.to_str().and_then(owner) else {
-            continue;
-        };
-        if !Path::new("/proc").join(owner.to_string()).exists() {
-            // Another process may be reaping too, so a failure means nothing.
-            drop(fs::remove_dir(entry.path()));
-        }
-    }
-}
-
-/// The process that made the cgroup, if it is one of ours.
-fn owner(name: &str) -> Option<u32> {
-    let (owner, number) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    let _number: u32 = number.parse().ok()?;
-    owner.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_our_own_cgroups_have_an_owner() {
-        let cases = [
-            ("shunt-test-4711-0", Some(4711)),
-            ("shunt-test-4711", None),
-            ("system.slice", None),
-        ];
-        for (name, expected) in cases {
-            assert_eq!(owner(name), expected, "{name}");
         }
     }
 }

@@ -15,6 +15,7 @@ mod continuous;
 mod delay_line;
 mod far_world;
 pub mod interrupt;
+mod leftovers;
 mod length;
 mod namespace;
 pub mod passing;

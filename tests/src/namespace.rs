@@ -18,7 +18,10 @@ use nix::{
     unistd::geteuid,
 };
 
-use crate::process::{run, run_with_input};
+use crate::{
+    leftovers::reap,
+    process::{run, run_with_input},
+};
 
 /// Where `ip netns` keeps the names.
 const NAMES: &str = "/run/netns";
@@ -43,7 +46,7 @@ impl Namespace {
     /// Without root, or without the `ip` command.
     pub fn new(sandbox: u32, role: &str) -> Result<Self> {
         static REAPED: Once = Once::new();
-        REAPED.call_once(reap_leftovers);
+        REAPED.call_once(|| reap(NAMES, owner, remove_leftover));
 
         let name = format!("{PREFIX}{}-{sandbox}-{role}", process::id());
         run("ip", &["netns", "add", &name])?;
@@ -176,19 +179,13 @@ fn remove(name: &str) {
     }
 }
 
-/// Removes the namespaces of processes that are no longer there.
-fn reap_leftovers() {
-    let Ok(entries) = fs::read_dir(NAMES) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let Some(owner) = owner(name) else { continue };
-        if !Path::new("/proc").join(owner.to_string()).exists() {
-            // Another process may be reaping too, so a failure means nothing.
-            drop(run("ip", &["netns", "delete", name]));
-        }
+/// Removes what another process left, if nobody else does.
+fn remove_leftover(path: &Path) {
+    if let Some(name) = path.file_name() {
+        drop(run(
+            "ip",
+            &[OsStr::new("netns"), OsStr::new("delete"), name],
+        ));
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process,
     sync::{
         Once,
         atomic::{AtomicU32, Ordering},
@@ -12,13 +11,13 @@ use std::{
 
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 
-use crate::process::run;
+use crate::{
+    leftovers::{name, owner, reap},
+    process::run,
+};
 
 /// Where bpf file systems are mounted.
 const BPFFS: &str = "/sys/fs/bpf";
-
-/// What the names of all our pin directories start with.
-const PREFIX: &str = "shunt-test-";
 
 /// A name for an agent's pin directory; what an agent makes there is removed when this is dropped.
 ///
@@ -37,10 +36,10 @@ impl PinDir {
     pub fn new() -> Self {
         static REAPED: Once = Once::new();
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        REAPED.call_once(reap_leftovers);
+        REAPED.call_once(|| reap(BPFFS, owner, |path| drop(fs::remove_dir_all(path))));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Self {
-            path: Path::new(BPFFS).join(format!("{PREFIX}{}-{number}", process::id())),
+            path: Path::new(BPFFS).join(name(number)),
             unmount: false,
         }
     }
@@ -82,44 +81,4 @@ impl Drop for PinDir {
 fn is_used() -> bool {
     let mut entries = fs::read_dir(BPFFS).into_iter().flatten().flatten();
     entries.any(|entry| !entry.file_name().to_string_lossy().contains('.'))
-}
-
-/// Removes the pins of processes that are no longer there.
-fn reap_leftovers() {
-    let entries = fs::read_dir(BPFFS).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        let Some(owner) = name.to_str().and_then(owner) else {
-            continue;
-        };
-        if !Path::new("/proc").join(owner.to_string()).exists() {
-            // Another process may be reaping too, so a failure means nothing.
-            drop(fs::remove_dir_all(entry.path()));
-        }
-    }
-}
-
-/// The process that made the directory, if it is one of ours.
-fn owner(name: &str) -> Option<u32> {
-    let (owner, number) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    let _number: u32 = number.parse().ok()?;
-    owner.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_our_own_directories_have_an_owner() {
-        let cases = [
-            ("shunt-test-4711-0", Some(4711)),
-            ("shunt-test-4711", None),
-            ("shunt", None),
-            ("shunt-test--1-0", None),
-        ];
-        for (name, expected) in cases {
-            assert_eq!(owner(name), expected, "{name}");
-        }
-    }
 }
