@@ -2,25 +2,42 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Family, FrontendKey, V4, V6};
+use crate::{Backend, Family, V4, V6};
 
-/// Key of the affinity table.
+/// Key of the affinity table: a client of a service port, by whichever of its frontends.
+///
+/// Versions that knew clients of a frontend had the frontend's address, port and protocol in the
+/// place of the last two fields. No frontend has the unspecified address, so the two are told apart.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AffinityKey<F: Family> {
     /// The client, network order.
     pub client: F::Address,
-    /// The frontend.
-    pub frontend: FrontendKey<F>,
+    /// The unspecified address.
+    pub nobody: F::Address,
+    /// The number of the service port, as its [backends have it](Backend::owner).
+    pub service_port: u32,
 }
 
-const _: () = assert!(size_of::<AffinityKey<V4>>() == 12, "4 + 8");
-const _: () = assert!(size_of::<AffinityKey<V6>>() == 36, "16 + 20");
+const _: () = assert!(size_of::<AffinityKey<V4>>() == 12, "4 + 4 + 4");
+const _: () = assert!(size_of::<AffinityKey<V6>>() == 36, "16 + 16 + 4");
 
 // SAFETY: `repr(C)`, every field is `Zeroable`.
 unsafe impl<F: Family> Zeroable for AffinityKey<F> {}
 // SAFETY: `repr(C)`, every field is `Pod`, and the assertions above rule out padding.
 unsafe impl<F: Family> Pod for AffinityKey<F> {}
+
+impl<F: Family> AffinityKey<F> {
+    /// The key of `client` at the service port of this backend.
+    #[inline]
+    pub fn new(client: F::Address, backend: &Backend<F>) -> Self {
+        Self {
+            client,
+            nobody: F::Address::zeroed(),
+            service_port: backend.owner(),
+        }
+    }
+}
 
 /// Whom a client had last.
 #[repr(C)]

@@ -19,7 +19,7 @@ pub struct Backend<F: Family> {
     /// that remembers another generation remembers a backend that is gone.
     pub generation: u16,
     /// [`Self::LOCAL`], [`Self::IN_CLUSTER_SET`], [`Self::IN_LOCAL_SET`], and in the upper 24 bits
-    /// a fingerprint of the service port.
+    /// the number of the service port, which no other one of the family has at the time.
     pub flags: u32,
 }
 
@@ -38,12 +38,18 @@ impl<F: Family> Backend<F> {
     pub const IN_CLUSTER_SET: u32 = 2;
     /// It is in the set of its service port for policy Local.
     pub const IN_LOCAL_SET: u32 = 4;
-    /// The bits of the service port's fingerprint.
+    /// The bits of the service port's number.
     pub const OWNER: u32 = !0xff;
+
+    /// The number of its service port, in the upper 24 bits.
+    #[inline]
+    pub const fn owner(&self) -> u32 {
+        self.flags & Self::OWNER
+    }
 
     /// Whether the two belong to one service port.
     #[inline]
     pub const fn has_owner_of(&self, other: &Self) -> bool {
-        (self.flags ^ other.flags) & Self::OWNER == 0
+        self.owner() == other.owner()
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     conntrack::connections::Connections,
     error::{DatapathError, TableError},
     handover::{
+        affinity::{self, Replaced},
         phases::Phases,
         steps::{Handover, Terms},
     },
@@ -219,6 +220,7 @@ impl Datapath {
     ///
     /// If the kernel refuses and this is required; if not, [`Self::sockets`] says why.
     pub fn attach_sockets(&mut self) -> Result<(), DatapathError> {
+        self.carry_affinity_over(Replaced::Stay);
         self.sockets.attach(&mut self.object)
     }
 
@@ -236,11 +238,32 @@ impl Datapath {
         {
             warn!(%error, "session affinity of an earlier agent is forgotten");
         }
+        self.carry_affinity_over(Replaced::Stay);
         self.attachments = Attachments::adopt(&mut self.object);
         match self.finish_takeover() {
             Ok(0) => {}
             Ok(removed) => info!(removed, "unpinned tables that only an earlier agent had"),
             Err(error) => warn!(%error, "tables of an earlier agent stay pinned"),
+        }
+        self.carry_affinity_over(Replaced::Go);
+    }
+
+    /// Remembers clients that an earlier version remembered for each frontend by itself.
+    fn carry_affinity_over(&mut self, replaced: Replaced) {
+        if self.object.pins().is_none() {
+            return;
+        }
+        let ebpf = self.object.ebpf_mut();
+        let carried = affinity::carry_over::<V4>(ebpf, replaced)
+            .and_then(|v4| Ok(v4 + affinity::carry_over::<V6>(ebpf, replaced)?));
+        match (carried, replaced) {
+            (Err(error), _) => {
+                warn!(%error, "some session affinity of an earlier agent is forgotten")
+            }
+            (Ok(0), _) | (Ok(_), Replaced::Stay) => {}
+            (Ok(clients), Replaced::Go) => {
+                info!(clients, "session affinity is of service ports from now on");
+            }
         }
     }
 

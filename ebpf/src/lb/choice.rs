@@ -1,6 +1,6 @@
 //! The choice of a backend for a new connection.
 
-use shunt_common::{AffinityKey, Backend, Cell, FrontendKey, Slot};
+use shunt_common::{AffinityKey, Backend, Cell, Slot};
 
 use crate::{
     lb::{affinity, client::Client},
@@ -27,13 +27,9 @@ pub(crate) fn at_random<F: Tables>(cell: Cell, random: u32) -> Option<(&'static 
 }
 
 /// Selects a backend of the cell's slice, which is not empty: the one that the client had last,
-/// if the service has session affinity, or one by weight.
+/// through any frontend of the service port, if the service has session affinity, or one by weight.
 #[inline(always)]
-pub(crate) fn choose<F: Tables>(
-    key: FrontendKey<F>,
-    cell: Cell,
-    client: &impl Client<F>,
-) -> Chosen<F> {
+pub(crate) fn choose<F: Tables>(cell: Cell, client: &impl Client<F>) -> Chosen<F> {
     let Some((slot, choice)) = at_random(cell, client.draw()) else {
         return Chosen::Corrupt;
     };
@@ -43,10 +39,7 @@ pub(crate) fn choose<F: Tables>(
     let Some(client) = client.address() else {
         return Chosen::Elsewhere;
     };
-    let key = AffinityKey {
-        client,
-        frontend: key.scoped(FrontendKey::<F>::EVERYONE),
-    };
+    let key = AffinityKey::new(client, choice.backend);
     let set = if cell.has(Cell::LOCAL_SET) {
         Backend::<F>::IN_LOCAL_SET
     } else {

@@ -63,7 +63,7 @@ pub(crate) fn select_in<F: Tables>(
             Lookup::Rejected
         };
     }
-    match choose(key, cell, client) {
+    match choose(cell, client) {
         Chosen::Backend(choice) => Lookup::Backend(choice),
         Chosen::Elsewhere => Lookup::NotAFrontend,
         Chosen::Corrupt => Lookup::Dropped(Counter::DropCorrupt),

@@ -3,6 +3,7 @@
 //! Every test has a sandbox and an agent of its own, so they run in parallel. They need root; the
 //! agent's binary is `SHUNT_BIN`, or else the newest one that was built in this workspace.
 
+mod affinity;
 mod agent_gone;
 mod apply;
 mod attack;

@@ -10,9 +10,9 @@ use super::{
     edit::{Between, Trouble},
     flow::{Flow, SECOND, Side, is_near},
     flows::Flows,
-    frontends::{Cluster, FrontendKey, Member},
+    frontends::{Cluster, Member},
     kernel::LONG,
-    selection::{Bond, Service},
+    selection::{Bond, Bound, Service},
     wire::{Datagram, Form, Packet, Unread},
 };
 
@@ -39,7 +39,7 @@ pub(crate) enum Hook {
 pub(crate) struct Model {
     pub cluster: Cluster,
     pub flows: Flows,
-    pub(super) bonds: BTreeMap<(IpAddr, FrontendKey), Bond>,
+    pub(super) bonds: BTreeMap<Bound, Bond>,
     /// What the first fragment of a datagram became at a hook, and when.
     datagrams: BTreeMap<(Hook, Datagram), (Between, u64)>,
     /// Nobody but the programs knows what was chosen for the last packet.

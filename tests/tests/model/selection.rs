@@ -4,14 +4,17 @@ use std::net::IpAddr;
 
 use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS},
-    cluster::{Backend, Endpoint},
+    cluster::{Backend, Endpoint, PortName, ServiceId},
     flow::SECOND,
     frontends::{Frontend, Kind, Member},
     model::Model,
     wire::Packet,
 };
 
-/// Whom a client had last at a frontend.
+/// Whose client it is: a service port's, by whichever of its frontends.
+pub(crate) type Bound = (IpAddr, ServiceId, PortName);
+
+/// Whom a client had last.
 #[derive(Debug)]
 pub(crate) struct Bond {
     member: Member,
@@ -73,11 +76,10 @@ impl Model {
         refused.then_some("drop_source_range")
     }
 
-    /// Whom the client stays with at this frontend, if its service has session affinity.
+    /// Whom the client stays with at this frontend's service port, if that has session affinity.
     fn bound(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<Member> {
         let timeout = self.cluster.services[&frontend.service].affinity;
-        let ends = packet.ends;
-        let key = (ends.source.ip, (ends.protocol, ends.destination));
+        let key = (packet.ends.source.ip, frontend.service, frontend.port);
         let bond = self.bonds.get(&key)?;
         let current = self.cluster.membership(bond.member) == Some(bond.membership);
         let recent = self.flows.now() - bond.last_used <= u64::from(timeout) * SECOND;
@@ -163,14 +165,13 @@ impl Model {
     /// Remembers whom the client has now, if the service has session affinity.
     pub(super) fn bind(&mut self, packet: &Packet<'_>, member: Member, membership: u64) {
         if self.cluster.services[&member.service].affinity > 0 {
-            let ends = packet.ends;
             let bond = Bond {
                 member,
                 membership,
                 last_used: self.flows.now(),
             };
-            let frontend = (ends.protocol, ends.destination);
-            self.bonds.insert((ends.source.ip, frontend), bond);
+            let bound = (packet.ends.source.ip, member.service, member.port);
+            self.bonds.insert(bound, bond);
         }
     }
 }

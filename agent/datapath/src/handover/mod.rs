@@ -5,6 +5,7 @@
 //! has all that it has, and decides. `docs/upgrade.md` has the steps, and why each prefix of them
 //! can be begun again.
 
+pub(crate) mod affinity;
 pub(crate) mod array;
 pub(crate) mod dated;
 pub(crate) mod hash;

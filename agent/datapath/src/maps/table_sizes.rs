@@ -18,7 +18,7 @@ pub struct TableSizes {
     pub backends: u32,
     /// Conntrack entries, two a connection: halves that find room if all connections are established.
     pub conntrack: u32,
-    /// Clients of services with session affinity, counted once for each frontend.
+    /// Clients of services with session affinity, counted once for each service port.
     pub affinity: u32,
     /// Source ranges, counted once for each frontend.
     pub source_ranges: u32,

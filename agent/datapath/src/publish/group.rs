@@ -19,8 +19,8 @@ pub(crate) struct GroupKey {
 }
 
 impl GroupKey {
-    /// A number that another service port hardly has: it stands beside each backend. FNV-1a, so
-    /// that every agent makes the same one.
+    /// A number that another service port hardly has. FNV-1a, so that every agent makes the same
+    /// one.
     pub(crate) fn fingerprint(&self) -> u32 {
         let Self { service, port } = self;
         let hash = format!("{service}:{port}")
@@ -105,7 +105,7 @@ impl<A> Endpoint<A> {
     }
 }
 
-/// The table's entry of `backend`, which belongs to the service port with the fingerprint `owner`.
+/// The table's entry of `backend`, which belongs to the service port with the number `owner`.
 pub(crate) fn table_entry<F: FromIp>(
     owner: u32,
     backend: &shunt_model::Backend,
@@ -127,22 +127,24 @@ pub(crate) fn table_entry<F: FromIp>(
 /// What a service port has in the tables.
 #[derive(Debug)]
 pub(crate) struct Group<A> {
+    /// The number that stands beside each of its backends.
+    pub owner: u32,
     /// The slices that its frontends use.
     pub slices: Vec<Arc<Slice>>,
     /// The indexes of the backends that the slices name.
     pub backends: BTreeMap<Endpoint<A>, u32>,
 }
 
-impl<A> Default for Group<A> {
-    fn default() -> Self {
+impl<A> Group<A> {
+    /// A service port with this number, which has nothing yet.
+    pub(crate) const fn new(owner: u32) -> Self {
         Self {
+            owner,
             slices: Vec::new(),
             backends: BTreeMap::new(),
         }
     }
-}
 
-impl<A> Group<A> {
     /// The slice that selects from exactly `set`.
     pub(crate) fn slice_of(&self, set: &Arc<BackendSet>) -> Option<&Arc<Slice>> {
         self.slices

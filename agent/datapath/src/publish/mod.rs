@@ -3,5 +3,6 @@
 pub(crate) mod allocator;
 pub(crate) mod dual_publisher;
 pub(crate) mod group;
+pub(crate) mod owners;
 pub(crate) mod publisher;
 pub(crate) mod read_back;

@@ -31,6 +31,7 @@ use crate::{
     publish::{
         allocator::{IndexAllocator, RangeAllocator},
         group::{Group, GroupKey, Slice},
+        owners::Owners,
     },
 };
 
@@ -52,6 +53,7 @@ pub(crate) struct Publisher<F: Family, T> {
     tables: Counted<T>,
     frontends: HashMap<FrontendKey<F>, Published>,
     groups: HashMap<GroupKey, Group<F::Address>>,
+    owners: Owners,
     indexes: IndexAllocator,
     slots: RangeAllocator,
     backends: IndexAllocator,
@@ -92,6 +94,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             tables: Counted::new(tables),
             frontends: HashMap::new(),
             groups: HashMap::new(),
+            owners: Owners::default(),
             indexes: IndexAllocator::new(capacity.frontends),
             slots: RangeAllocator::new(capacity.slots.min(Cell::MAX_OFFSET)),
             backends: IndexAllocator::new(capacity.backends),

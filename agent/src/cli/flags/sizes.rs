@@ -29,7 +29,7 @@ pub(crate) struct SizeArgs {
     max_conntrack: u32,
 
     /// How many clients of services with session affinity are remembered in each address family,
-    /// counted once for each frontend
+    /// counted once for each service port
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().affinity)]
     max_affinity: u32,
 

@@ -22,7 +22,12 @@ use crate::{
     publish::{
         allocator::{IndexAllocator, RangeAllocator},
         group::{GroupKey, Slice},
-        publisher::{Published, Publisher, Retired, claims::Claims, ledger::Ledger},
+        owners::Owners,
+        publisher::{
+            Published, Publisher, Retired,
+            claims::{Claims, Given},
+            ledger::Ledger,
+        },
     },
 };
 
@@ -92,7 +97,10 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
         .iter()
         .map(|(_, frontend)| GroupKey::of(&frontend.backends))
         .collect();
-    let mut claims = Claims::new(tables, disjoint(&reserved.slices));
+    let there = reserved.backends.ones();
+    let there = there.map(|index| tables.backend(index as u32).owner());
+    let owners = Owners::new(there.collect());
+    let mut claims = Claims::new(tables, disjoint(&reserved.slices), owners);
     for (key, group) in publisher
         .groups
         .iter()
@@ -110,7 +118,11 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
     for slice in slices() {
         claims.claim_backends(&slice.set, (slice.offset, slice.count));
     }
-    let (groups, owned) = claims.finish();
+    let Given {
+        groups,
+        owners,
+        owned,
+    } = claims.finish();
 
     let kept: FixedBitSet = frontends
         .values()
@@ -148,6 +160,7 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
         ledger: Ledger {
             frontends,
             groups,
+            owners,
             indexes: IndexAllocator::with_used(capacity.frontends, &reserved.frontends),
             slots: RangeAllocator::with_used(slot_count, &ranges),
             backends: IndexAllocator::with_used(capacity.backends, &reserved.backends),

@@ -1,7 +1,7 @@
 //! Which slices and backends in the tables are just what wanted backend sets would have there.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet, hash_map::Entry},
     sync::Arc,
 };
 
@@ -12,7 +12,10 @@ use shunt_model::BackendSet;
 
 use crate::{
     maps::{family::FromIp, tables::Tables},
-    publish::group::{Endpoint, Group, GroupKey, Slice},
+    publish::{
+        group::{Endpoint, Group, GroupKey, Slice},
+        owners::Owners,
+    },
 };
 
 /// Gives slices and backends to the service ports that they fit, each to one only.
@@ -21,17 +24,28 @@ pub(super) struct Claims<'a, F: FromIp, T> {
     /// The slices that may be given: (offset, count), none overlapping another.
     free: HashSet<(u32, u32)>,
     groups: HashMap<GroupKey, Group<F::Address>>,
+    /// The numbers that these have.
+    owners: Owners,
     /// The backends that are given.
     owned: FixedBitSet,
 }
 
+/// What each service port was given.
+pub(super) struct Given<F: FromIp> {
+    pub(super) groups: HashMap<GroupKey, Group<F::Address>>,
+    pub(super) owners: Owners,
+    /// All of their backends' indexes.
+    pub(super) owned: FixedBitSet,
+}
+
 impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
     /// Nothing is given yet.
-    pub(super) fn new(tables: &'a T, slices: HashSet<(u32, u32)>) -> Self {
+    pub(super) fn new(tables: &'a T, slices: HashSet<(u32, u32)>, owners: Owners) -> Self {
         Self {
             tables,
             free: slices,
             groups: HashMap::new(),
+            owners,
             owned: FixedBitSet::with_capacity(tables.capacity().backends as usize),
         }
     }
@@ -74,7 +88,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
         for index in distinct {
             self.owned.insert(index as usize);
         }
-        let group = self.groups.entry(key).or_default();
+        let group = self.group(key, backends.first().map(|(_, index)| *index));
         group.backends.extend(backends);
         group.slices.push(Arc::new(Slice {
             set: Arc::clone(set),
@@ -85,18 +99,12 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
 
     /// Gives a service port the backends that we know to be its own, as far as the table agrees.
     pub(super) fn claim_known(&mut self, key: &GroupKey, known: &Group<F::Address>) {
-        let mut group = self.groups.remove(key).unwrap_or_default();
         for (endpoint, index) in &known.backends {
             // Most came with their slice.
-            if group.backends.get(endpoint) != Some(index)
-                && self.fits(Some(&group), *endpoint, *index)
-            {
-                self.owned.insert(*index as usize);
-                group.backends.insert(*endpoint, *index);
+            let group = self.groups.get(key);
+            if group.and_then(|group| group.backends.get(endpoint)) != Some(index) {
+                self.claim_backend(key, *endpoint, *index);
             }
-        }
-        if !group.slices.is_empty() || !group.backends.is_empty() {
-            self.groups.insert(key.clone(), group);
         }
     }
 
@@ -121,15 +129,38 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
         }
     }
 
-    /// What each service port was given, and all of its backends' indexes.
-    pub(super) fn finish(self) -> (HashMap<GroupKey, Group<F::Address>>, FixedBitSet) {
-        (self.groups, self.owned)
+    /// What each service port was given.
+    pub(super) fn finish(self) -> Given<F> {
+        let Self {
+            tables: _,
+            free: _,
+            groups,
+            owners,
+            owned,
+        } = self;
+        Given {
+            groups,
+            owners,
+            owned,
+        }
+    }
+
+    /// The service port, which has the number that stands beside this backend if it is new.
+    fn group(&mut self, key: GroupKey, backend: Option<u32>) -> &mut Group<F::Address> {
+        match self.groups.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let before = backend.map(|index| self.tables.backend(index).owner());
+                let owner = self.owners.take(new.key(), before);
+                new.insert(Group::new(owner))
+            }
+        }
     }
 
     fn claim_backend(&mut self, key: &GroupKey, endpoint: Endpoint<F::Address>, index: u32) {
         if self.fits(self.groups.get(key), endpoint, index) {
             self.owned.insert(index as usize);
-            let group = self.groups.entry(key.clone()).or_default();
+            let group = self.group(key.clone(), Some(index));
             group.backends.insert(endpoint, index);
         }
     }

@@ -7,6 +7,7 @@ use shunt_common::{Family, FrontendKey};
 use crate::publish::{
     allocator::{IndexAllocator, RangeAllocator},
     group::{Group, GroupKey},
+    owners::Owners,
     publisher::{Published, Publisher},
 };
 
@@ -15,6 +16,7 @@ use crate::publish::{
 pub(super) struct Ledger<F: Family> {
     pub frontends: HashMap<FrontendKey<F>, Published>,
     pub groups: HashMap<GroupKey, Group<F::Address>>,
+    pub owners: Owners,
     pub indexes: IndexAllocator,
     pub slots: RangeAllocator,
     pub backends: IndexAllocator,
@@ -26,6 +28,7 @@ impl<F: Family, T> Publisher<F, T> {
         let Ledger {
             frontends,
             groups,
+            owners,
             indexes,
             slots,
             backends,
@@ -33,6 +36,7 @@ impl<F: Family, T> Publisher<F, T> {
         Ledger {
             frontends: mem::replace(&mut self.frontends, frontends),
             groups: mem::replace(&mut self.groups, groups),
+            owners: mem::replace(&mut self.owners, owners),
             indexes: mem::replace(&mut self.indexes, indexes),
             slots: mem::replace(&mut self.slots, slots),
             backends: mem::replace(&mut self.backends, backends),

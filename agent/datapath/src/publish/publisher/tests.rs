@@ -24,6 +24,7 @@ use crate::{
     publish::publisher::Publisher,
 };
 
+mod owners;
 mod resync;
 mod source_ranges;
 

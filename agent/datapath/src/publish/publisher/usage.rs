@@ -1,6 +1,9 @@
 //! What the service ports use: the slices that select from their sets, and the backends in them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use shunt_common::{Cell, fill_slots, registry::Size};
 
@@ -21,16 +24,21 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         let Self {
             tables,
             groups,
+            owners,
             slots,
             backends,
             ..
         } = self;
-        let key = GroupKey::of(set);
-        let group = groups.entry(key.clone()).or_default();
+        let group = match groups.entry(GroupKey::of(set)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let owner = owners.take(new.key(), None);
+                new.insert(Group::new(owner))
+            }
+        };
         if let Some(slice) = group.slice_of(set) {
             return Ok(Arc::clone(slice));
         }
-        let owner = key.fingerprint();
         let mut indexes = Vec::with_capacity(set.backends.len());
         let mut weights = Vec::with_capacity(set.backends.len());
         for backend in &set.backends {
@@ -51,7 +59,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                     // The index may be free because an agent that was killed never got to tell
                     // its connections, so it is told here.
                     let generation = tables.backend(index).generation.wrapping_add(1);
-                    if let Some(entry) = table_entry(owner, backend, generation) {
+                    if let Some(entry) = table_entry(group.owner, backend, generation) {
                         tables.write_backend(index, entry);
                     }
                     index
@@ -92,7 +100,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         if self
             .groups
             .get(&key)
-            .is_some_and(|group| self.is_settled(&key, group))
+            .is_some_and(|group| self.is_settled(group))
         {
             return;
         }
@@ -111,7 +119,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         let used: BTreeMap<_, _> = sets
             .filter_map(|backend| Some((Endpoint::of::<F>(backend)?, backend)))
             .collect();
-        let owner = key.fingerprint();
+        let owner = group.owner;
         group.backends.retain(|endpoint, index| {
             let index = *index;
             let now = self.tables.backend(index);
@@ -133,22 +141,23 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 }
             }
         });
-        if !group.slices.is_empty() {
+        if group.slices.is_empty() {
+            self.owners.release(owner);
+        } else {
             self.groups.insert(key, group);
         }
     }
 
     /// Whether there is nothing to do for a group: it has one slice, which is used, and just the
     /// backends that this selects from, which are in the table as they are to be.
-    fn is_settled(&self, key: &GroupKey, group: &Group<F::Address>) -> bool {
+    fn is_settled(&self, group: &Group<F::Address>) -> bool {
         let [slice] = group.slices.as_slice() else {
             return false;
         };
-        let owner = key.fingerprint();
         let is_right = |backend| {
             let endpoint = Endpoint::of::<F>(backend)?;
             let now = self.tables.backend(*group.backends.get(&endpoint)?);
-            Some(table_entry(owner, backend, now.generation)? == now)
+            Some(table_entry(group.owner, backend, now.generation)? == now)
         };
         Arc::strong_count(slice) > 1
             && group.backends.len() == slice.set.backends.len()
