@@ -24,6 +24,7 @@ fn key(address: &str, protocol: u8) -> FrontendKey {
 fn status() -> Status {
     let interface = |name: &str, state| Interface {
         name: name.into(),
+        pattern: (name == "eth0").then(|| "eth*".to_owned()),
         state,
     };
     Status {

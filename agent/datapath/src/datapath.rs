@@ -7,12 +7,14 @@ use shunt_common::{V4, V6};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use shunt_model::{Changes, Frontend};
+use shunt_model::{Changes, Frontend, InterfacePattern};
 
 use crate::{
     attach::{
-        attachments::{Attachments, InterfaceState},
+        attachments::{Attachments, InterfaceState, InterfaceStatus},
+        links,
         release::release,
+        selection::Selection,
         sockets::{SocketStatus, Sockets},
     },
     conntrack::connections::Connections,
@@ -43,6 +45,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Datapath {
     object: Loaded,
+    selection: Selection,
     attachments: Attachments,
     sockets: Sockets,
     publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
@@ -127,6 +130,7 @@ impl Datapath {
                 .then(|| Peers::take(&mut ebpf))
                 .transpose()?,
             object: Loaded::new(ebpf, pins)?,
+            selection: Selection::new(options.excluded_interfaces.clone()),
             attachments: Attachments::default(),
             sockets,
             layout,
@@ -279,12 +283,13 @@ impl Datapath {
         Ok(layout.remove_others(pins)?)
     }
 
-    /// Attaches the programs to those of `wanted` that exist and do not have them. Detaches them
-    /// from every other interface, but as long as not `all` that is wanted is known, what an
-    /// earlier agent attached stays. To be called whenever interfaces change. Many interfaces are
-    /// left to [`Self::attach_more`].
-    pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<String>, all: bool) {
-        self.attachments.reconcile(&mut self.object, wanted, all);
+    /// Attaches the programs to those interfaces that `wanted` means, that exist and do not have
+    /// them. Detaches them from every other one, but as long as not `all` that is wanted is known,
+    /// what an earlier agent attached stays. To be called whenever interfaces change. Many
+    /// interfaces are left to [`Self::attach_more`].
+    pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<InterfacePattern>, all: bool) {
+        let chosen = self.selection.choose(wanted, links::list);
+        self.attachments.reconcile(&mut self.object, &chosen, all);
         self.set_attached();
     }
 
@@ -309,9 +314,21 @@ impl Datapath {
         }
     }
 
-    /// Every interface that is to have the programs, by name.
-    pub fn interfaces(&self) -> impl Iterator<Item = (&str, InterfaceState)> {
-        self.attachments.states()
+    /// Every interface that is to have the programs, by name, and then the patterns that mean none.
+    pub fn interfaces(&self) -> impl Iterator<Item = InterfaceStatus> {
+        let chosen = self
+            .attachments
+            .states()
+            .map(|(name, state)| InterfaceStatus {
+                name: name.to_owned(),
+                pattern: self.selection.pattern_of(name).map(ToString::to_string),
+                state,
+            });
+        chosen.chain(self.selection.idle().iter().map(|pattern| InterfaceStatus {
+            name: pattern.to_string(),
+            pattern: Some(pattern.to_string()),
+            state: InterfaceState::Absent,
+        }))
     }
 
     /// Publishes `changes`, all of them or none. Gives the number of writes to the tables: entries,

@@ -20,7 +20,11 @@ mod sweep;
 mod sys;
 
 pub use self::{
-    attach::{attachments::InterfaceState, interface_watch::InterfaceWatch, sockets::SocketStatus},
+    attach::{
+        attachments::{InterfaceState, InterfaceStatus},
+        interface_watch::InterfaceWatch,
+        sockets::SocketStatus,
+    },
     conntrack::{
         connections::{ConnectionList, Connections, LiveConnection},
         scanner::Scanner,

@@ -226,4 +226,12 @@ pub enum Fault {
     /// The kernel knows no interface name of that length (IFNAMSIZ in linux/if.h).
     #[error("`{0}` is longer than the 15 bytes that an interface name has at most")]
     LongInterfaceName(String),
+    /// The text has signs of a pattern, but not as a pattern has them.
+    #[error("`{pattern}` is not a pattern for interface names such as veth*: {reason}")]
+    BadPattern {
+        /// The text.
+        pattern: String,
+        /// The library's words.
+        reason: &'static str,
+    },
 }

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
-use crate::{escaped::Escaped, kind::EventKind, service::Service, service_id::ServiceId};
+use crate::{
+    escaped::Escaped, interface_pattern::InterfacePattern, kind::EventKind, service::Service,
+    service_id::ServiceId,
+};
 
 /// One thing that the renderer is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +23,9 @@ pub enum RendererEvent {
     /// The nodes of the cluster, and services that the change concerns.
     UpdateNodePortServices(NodePortUpdate),
     /// All interfaces where clients are.
-    UpdateLocalFrontendIfs(BTreeSet<String>),
+    UpdateLocalFrontendIfs(BTreeSet<InterfacePattern>),
     /// All interfaces where backends are.
-    UpdateLocalBackendIfs(BTreeSet<String>),
+    UpdateLocalBackendIfs(BTreeSet<InterfacePattern>),
     /// All ranges of addresses that ClusterIPs are taken from, as in [`Snapshot::service_cidrs`].
     UpdateServiceCidrs(BTreeSet<IpNet>),
 }
@@ -36,9 +39,9 @@ pub struct Snapshot {
     /// All services, each identity once.
     pub services: Vec<Service>,
     /// All interfaces where clients are.
-    pub frontend_ifs: BTreeSet<String>,
+    pub frontend_ifs: BTreeSet<InterfacePattern>,
     /// All interfaces where backends are.
-    pub backend_ifs: BTreeSet<String>,
+    pub backend_ifs: BTreeSet<InterfacePattern>,
     /// All ranges of addresses that ClusterIPs are taken from, of both families, without the bits
     /// that they leave open: whatever is in them is a service's address, or nobody's. They may
     /// overlap. None has a length of 0.

@@ -9,6 +9,7 @@ mod endpoint;
 mod error;
 mod escaped;
 mod event;
+mod interface_pattern;
 mod json;
 mod kind;
 mod named;
@@ -27,6 +28,7 @@ pub use self::{
     error::{EventError, Fault},
     escaped::{Escaped, must_be_escaped},
     event::{NodePortUpdate, RendererEvent, Snapshot},
+    interface_pattern::InterfacePattern,
     json::{
         decode::decode,
         line_error::{LineError, LineFault},

@@ -170,6 +170,10 @@ fn identities_interfaces_and_node_addresses() {
             "new[0]: `sixteen-bytes-xx` is longer than the 15 bytes that an interface name has at most",
         ),
         (
+            r#"{"event":"UpdateLocalFrontendIfs","new":["auto","eth[0"]}"#,
+            "new[1]: `eth[0` is not a pattern for interface names such as veth*: invalid range pattern",
+        ),
+        (
             r#"{"event":"Resync","node_ips":[],"services":[],"frontend_ifs":["a b"]}"#,
             "frontend_ifs[0]: `a b` is not a name: `/`, white space and control characters are not allowed",
         ),

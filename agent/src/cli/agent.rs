@@ -23,6 +23,7 @@ use crate::cli::{
     flags::{
         addresses::Addresses,
         families::FamilyArgs,
+        interfaces::InterfaceArgs,
         node::NodeArgs,
         packet_log::PacketLogArgs,
         paths::{PinArgs, SocketArgs},
@@ -49,9 +50,8 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     socket: SocketArgs,
 
-    /// An interface where clients are, besides those of the events; may be given several times
-    #[arg(long = "interface", value_name = "NAME")]
-    interfaces: Vec<String>,
+    #[command(flatten)]
+    interfaces: InterfaceArgs,
 
     #[command(flatten)]
     node: NodeArgs,
@@ -160,7 +160,9 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
     let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
     let terminates_tcp = sockets.terminate_tcp;
+    let (interfaces, excluded_interfaces) = interfaces.sets();
     let mut datapath = set_up(&DatapathOptions {
+        excluded_interfaces,
         pod_cidrs: node.pod_cidrs,
         hairpin_v4: hairpin.v4.unwrap_or(defaults.hairpin_v4),
         hairpin_v6: hairpin.v6.unwrap_or(defaults.hairpin_v6),
@@ -186,7 +188,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
     let connections = datapath.connections();
     let counters = Arc::clone(datapath.counters());
-    let agent = Agent::new(renderer, datapath, interfaces.into_iter().collect());
+    let agent = Agent::new(renderer, datapath, interfaces);
     let scanner = Scanner::start(
         connections.clone(),
         Arc::clone(agent.datapath().counters()),

@@ -64,16 +64,27 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
 
 fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
     write!(output, "{}", summary(status))?;
-    let mut interfaces = Table::new(["INTERFACE", "STATE", "INDEX", "REASON"]);
+    let mut interfaces = Table::new(["INTERFACE", "CHOSEN BY", "STATE", "INDEX", "REASON"]);
     for interface in &status.interfaces {
-        let Interface { name, state } = interface;
+        let Interface {
+            name,
+            pattern,
+            state,
+        } = interface;
         let (state, index, reason) = match state {
             InterfaceState::Attached { index } => ("attached", index.to_string(), ""),
             InterfaceState::Attaching => ("attaching", "-".to_owned(), ""),
             InterfaceState::Absent => ("absent", "-".to_owned(), ""),
             InterfaceState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
         };
-        interfaces.push([name.clone(), state.to_owned(), index, reason.to_owned()]);
+        let pattern = pattern.as_deref().unwrap_or("name");
+        interfaces.push([
+            name.clone(),
+            pattern.to_owned(),
+            state.to_owned(),
+            index,
+            reason.to_owned(),
+        ]);
     }
     section(output, &interfaces)?;
 

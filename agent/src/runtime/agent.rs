@@ -8,7 +8,7 @@ use std::{
 };
 
 use shunt_datapath::Datapath;
-use shunt_model::{Changes, Plan, Renderer, RendererEvent};
+use shunt_model::{Changes, InterfacePattern, Plan, Renderer, RendererEvent};
 use tracing::info;
 
 use crate::runtime::outcome::{ApplyError, Outcome};
@@ -18,7 +18,7 @@ pub struct Agent {
     renderer: Renderer,
     datapath: Datapath,
     /// Interfaces from the command line, besides those of the events.
-    interfaces: BTreeSet<String>,
+    interfaces: BTreeSet<InterfacePattern>,
 }
 
 impl fmt::Debug for Agent {
@@ -33,7 +33,11 @@ impl Agent {
     /// Drives `datapath` by `renderer`, with the programs on `interfaces` besides those that the
     /// events name. What an earlier agent left attached gets our programs at once, and stays
     /// until the first Resync says whether it is wanted.
-    pub fn new(renderer: Renderer, mut datapath: Datapath, interfaces: BTreeSet<String>) -> Self {
+    pub fn new(
+        renderer: Renderer,
+        mut datapath: Datapath,
+        interfaces: BTreeSet<InterfacePattern>,
+    ) -> Self {
         datapath.adopt_interfaces();
         let mut agent = Self {
             renderer,

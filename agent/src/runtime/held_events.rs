@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn events_before_the_first_resync_come_after_it_in_their_order() {
         let mut held = HeldEvents::default();
-        let interfaces = |name: &str| RendererEvent::UpdateLocalFrontendIfs([name.into()].into());
+        let interfaces =
+            |name: &str| RendererEvent::UpdateLocalFrontendIfs([name.parse().unwrap()].into());
         for (number, name) in [(1, "eth0"), (2, "eth1")] {
             let admitted = held.admit(false, line(number), interfaces(name), none());
             assert_eq!(admitted, None);

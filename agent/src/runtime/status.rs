@@ -96,9 +96,15 @@ fn stale_sockets(sockets: &datapath::StaleSockets) -> StaleSockets {
     }
 }
 
-fn interface((name, state): (&str, datapath::InterfaceState)) -> Interface {
+fn interface(interface: datapath::InterfaceStatus) -> Interface {
+    let datapath::InterfaceStatus {
+        name,
+        pattern,
+        state,
+    } = interface;
     Interface {
-        name: name.to_owned(),
+        name,
+        pattern,
         state: match state {
             datapath::InterfaceState::Absent => InterfaceState::Absent,
             datapath::InterfaceState::Attaching => InterfaceState::Attaching,

@@ -88,6 +88,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "error",
             "escaped",
             "event",
+            "interface_pattern",
             "kind",
             "named",
             "path",

@@ -22,8 +22,8 @@ pub fn pieces(snapshot: Snapshot) -> impl Iterator<Item = proto::Snapshot> {
     let mut first = Some(proto::Snapshot {
         node_ips: node_ips.iter().map(ToString::to_string).collect(),
         services: Vec::new(),
-        frontend_ifs: frontend_ifs.into_iter().collect(),
-        backend_ifs: backend_ifs.into_iter().collect(),
+        frontend_ifs: frontend_ifs.iter().map(ToString::to_string).collect(),
+        backend_ifs: backend_ifs.iter().map(ToString::to_string).collect(),
         service_cidrs: service_cidrs.iter().map(ToString::to_string).collect(),
     });
     let mut services = services.into_iter().peekable();

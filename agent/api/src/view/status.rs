@@ -71,8 +71,10 @@ pub struct LastError {
 /// An interface that is to have the programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interface {
-    /// Its name.
+    /// Its name; that of a pattern that means no interface is the pattern.
     pub name: String,
+    /// The pattern that it was chosen by, `None` if that was its name.
+    pub pattern: Option<String>,
     /// What became of it.
     #[serde(flatten)]
     pub state: InterfaceState,
@@ -89,7 +91,7 @@ pub enum InterfaceState {
     },
     /// It is about to get the programs.
     Attaching,
-    /// There is none of this name: it is waited for.
+    /// There is none of this name, or that the pattern means: it is waited for.
     Absent,
     /// The kernel refused the programs.
     Failed {
@@ -245,7 +247,11 @@ fn all<M, T>(
 
 impl From<Interface> for proto::Interface {
     fn from(interface: Interface) -> Self {
-        let Interface { name, state } = interface;
+        let Interface {
+            name,
+            pattern,
+            state,
+        } = interface;
         let (state, index, reason) = match state {
             InterfaceState::Attaching => (interface::State::Attaching, 0, String::new()),
             InterfaceState::Absent => (interface::State::Absent, 0, String::new()),
@@ -259,6 +265,7 @@ impl From<Interface> for proto::Interface {
             state: state.into(),
             index,
             reason,
+            pattern: pattern.unwrap_or_default(),
         }
     }
 }
@@ -272,6 +279,7 @@ impl TryFrom<proto::Interface> for Interface {
             state,
             index,
             reason,
+            pattern,
         } = message;
         let state = match interface::State::try_from(state) {
             Ok(interface::State::Attaching) => InterfaceState::Attaching,
@@ -282,7 +290,11 @@ impl TryFrom<proto::Interface> for Interface {
                 return Err(Malformed::Value(state, "state of an interface"));
             }
         };
-        Ok(Self { name, state })
+        Ok(Self {
+            name,
+            pattern: (!pattern.is_empty()).then_some(pattern),
+            state,
+        })
     }
 }
 

@@ -44,7 +44,7 @@ enum State {
 /// How an interface that is to have the programs is, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterfaceState {
-    /// There is none of this name: it is waited for.
+    /// There is none of this name, or that the pattern means: it is waited for.
     Absent,
     /// It is about to get the programs.
     Attaching,
@@ -55,6 +55,17 @@ pub enum InterfaceState {
     },
     /// The kernel refused the programs, for this reason.
     Failed(String),
+}
+
+/// An interface that is to have the programs, or a pattern that means none, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub name: String,
+    /// The pattern that it was chosen by; `None` if that was its name.
+    pub pattern: Option<String>,
+    /// How it is.
+    pub state: InterfaceState,
 }
 
 /// The programs on one interface.

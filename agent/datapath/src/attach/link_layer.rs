@@ -31,7 +31,7 @@ impl LinkLayer {
     }
 
     /// That of a link type, an `ARPHRD_` of `linux/if_arp.h`; `None` if it is another one.
-    const fn of_type(kind: u16) -> Option<Self> {
+    pub(crate) const fn of_type(kind: u16) -> Option<Self> {
         match kind {
             ARPHRD_ETHER | ARPHRD_LOOPBACK => Some(Self::Ethernet),
             ARPHRD_NONE | ARPHRD_TUNNEL | ARPHRD_TUNNEL6 | ARPHRD_SIT | ARPHRD_IPGRE

@@ -52,6 +52,7 @@ impl Constants {
         rate: Rate,
     ) -> Result<Self, DatapathError> {
         let DatapathOptions {
+            excluded_interfaces: _,
             pod_cidrs,
             hairpin_v4,
             hairpin_v6,

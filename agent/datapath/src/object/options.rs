@@ -1,12 +1,14 @@
 //! What is fixed while the programs are loaded.
 
 use std::{
+    collections::BTreeSet,
     net::{Ipv4Addr, Ipv6Addr},
     path::PathBuf,
 };
 
 use ipnet::IpNet;
 use shunt_common::PortRange;
+use shunt_model::InterfacePattern;
 
 use crate::{
     maps::{families::Families, table_sizes::TableSizes},
@@ -26,6 +28,8 @@ pub enum PacketLog {
 /// What is fixed while the programs are loaded.
 #[derive(Debug, Clone)]
 pub struct DatapathOptions {
+    /// The interfaces that never have the programs, whoever names them.
+    pub excluded_interfaces: BTreeSet<InterfacePattern>,
     /// Where this node's pods take their addresses from.
     pub pod_cidrs: Vec<IpNet>,
     /// The IPv4 address that a pod sees when it reaches itself through its service. Nobody else
@@ -61,6 +65,7 @@ pub struct DatapathOptions {
 impl Default for DatapathOptions {
     fn default() -> Self {
         Self {
+            excluded_interfaces: BTreeSet::new(),
             pod_cidrs: Vec::new(),
             // Link-local (RFC 3927), so never routed.
             hairpin_v4: Ipv4Addr::new(169, 254, 254, 1),

@@ -8,6 +8,7 @@ use std::{
 use ipnet::IpNet;
 
 use crate::{
+    interface_pattern::InterfacePattern,
     render::{
         claims::Age,
         conflict::Conflict,
@@ -28,9 +29,9 @@ pub struct Plan {
     /// compares the kernel's maps with.
     pub snapshot: Option<Vec<(FrontendKey, Frontend)>>,
     /// The interfaces where clients are, if they change.
-    pub frontend_ifs: Option<BTreeSet<String>>,
+    pub frontend_ifs: Option<BTreeSet<InterfacePattern>>,
     /// The interfaces where backends are, if they change.
-    pub backend_ifs: Option<BTreeSet<String>>,
+    pub backend_ifs: Option<BTreeSet<InterfacePattern>>,
     /// The ranges of addresses that ClusterIPs are taken from, if they change.
     pub service_cidrs: Option<BTreeSet<IpNet>>,
     /// Who waits for whom on the frontends of the services that the event concerns.

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 
 use crate::{
     event::{NodePortUpdate, RendererEvent, Snapshot},
+    interface_pattern::InterfacePattern,
     render::{
         conflict::Conflict,
         draft::Draft,
@@ -199,12 +200,12 @@ impl Renderer {
     }
 
     /// All interfaces where clients are.
-    pub const fn frontend_ifs(&self) -> &BTreeSet<String> {
+    pub const fn frontend_ifs(&self) -> &BTreeSet<InterfacePattern> {
         &self.state.frontend_ifs
     }
 
     /// All interfaces where backends are.
-    pub const fn backend_ifs(&self) -> &BTreeSet<String> {
+    pub const fn backend_ifs(&self) -> &BTreeSet<InterfacePattern> {
         &self.state.backend_ifs
     }
 

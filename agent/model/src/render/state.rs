@@ -10,6 +10,7 @@ use ipnet::IpNet;
 
 use crate::{
     endpoint::Endpoint,
+    interface_pattern::InterfacePattern,
     render::{
         claims::{Age, Claims},
         entry::Entry,
@@ -32,9 +33,9 @@ pub(super) struct State {
     /// Counts the commits.
     pub(super) revision: u64,
     /// All interfaces where clients are.
-    pub(super) frontend_ifs: BTreeSet<String>,
+    pub(super) frontend_ifs: BTreeSet<InterfacePattern>,
     /// All interfaces where backends are.
-    pub(super) backend_ifs: BTreeSet<String>,
+    pub(super) backend_ifs: BTreeSet<InterfacePattern>,
     /// All ranges of addresses that ClusterIPs are taken from.
     pub(super) service_cidrs: BTreeSet<IpNet>,
     /// Whether a Resync was committed.

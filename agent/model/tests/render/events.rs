@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shunt_model::{RenderError, decode};
+use shunt_model::{InterfacePattern, RenderError, decode};
 
 use crate::world::{World, add, delete, nodes, resync, service, update};
 
@@ -169,13 +169,15 @@ fn a_service_that_comes_later_stands_on_the_nodes_of_now() {
 
 #[test]
 fn interfaces_are_replaced_as_a_whole_and_reported_only_when_they_change() {
-    let set =
-        |names: &[&str]| -> BTreeSet<String> { names.iter().map(ToString::to_string).collect() };
+    let set = |names: &[&str]| -> BTreeSet<InterfacePattern> {
+        names.iter().map(|name| name.parse().unwrap()).collect()
+    };
     let mut world = World::new();
     let snapshot = r#"{"event":"Resync","node_ips":[],"services":[],"frontend_ifs":["eth0"],"backend_ifs":["veth0"]}"#;
     let frontend_ifs =
         r#"{"event":"UpdateLocalFrontendIfs","old":["ignored"],"new":["eth1","eth0","eth1"]}"#;
     let backend_ifs = r#"{"event":"UpdateLocalBackendIfs","old":7,"new":[]}"#;
+    let patterns = r#"{"event":"UpdateLocalFrontendIfs","new":["veth*","auto","eth[01]"]}"#;
     for (line, expected) in [
         (snapshot, (Some(set(&["eth0"])), Some(set(&["veth0"])))),
         (snapshot, (None, None)),
@@ -183,6 +185,8 @@ fn interfaces_are_replaced_as_a_whole_and_reported_only_when_they_change() {
         (frontend_ifs, (None, None)),
         (backend_ifs, (None, Some(set(&[])))),
         (backend_ifs, (None, None)),
+        (patterns, (Some(set(&["auto", "eth[01]", "veth*"])), None)),
+        (patterns, (None, None)),
         (snapshot, (Some(set(&["eth0"])), Some(set(&["veth0"])))),
     ] {
         let plan = world.renderer.plan(decode(line).unwrap()).unwrap();

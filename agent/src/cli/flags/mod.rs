@@ -3,6 +3,7 @@
 pub(crate) mod addresses;
 pub(crate) mod duration;
 pub(crate) mod families;
+pub(crate) mod interfaces;
 pub(crate) mod node;
 pub(crate) mod packet_log;
 pub(crate) mod paths;

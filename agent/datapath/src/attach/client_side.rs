@@ -1,0 +1,113 @@
+//! By which interfaces packets of clients come in: what `auto` takes.
+//!
+//! | interface | taken | since |
+//! |---|---|---|
+//! | a real one, a VLAN's, the host's end of a pod's pair | yes | clients are behind it |
+//! | a tunnel's (VXLAN, Geneve, IPIP, WireGuard, GRE) | yes | clients, and replies to what SNAT sent into it, come out of it |
+//! | a bridge | yes | frames for the node come to it that no port of it takes for its own |
+//! | a pair's end, or a tap, that is a bridge's port | yes | a pod or a guest is behind it, whose replies may never reach the bridge |
+//! | any other port of a bridge | no | frames that only pass the bridge are not the node's, the others the bridge sees |
+//! | a port of a bond or a team | no | the bond sees its packets |
+//! | a VRF's interface | no | its ports see its packets |
+//! | loopback, dummy, IFB | no | no client's packet comes in there, or it has come in elsewhere before |
+//! | one of a link layer that the programs do not know | no | they could not read it |
+
+use libc::ARPHRD_LOOPBACK;
+use rtnetlink::packet_route::link::{InfoKind, InfoPortKind};
+
+use crate::attach::{link_layer::LinkLayer, links::Link};
+
+/// Open vSwitch's interfaces, and its ports, are said to be of this kind.
+const OPEN_VSWITCH: &str = "openvswitch";
+
+/// Whether packets of clients come in by it, and are to be translated there.
+pub(crate) fn is_client_side(link: &Link) -> bool {
+    let is_readable = link.layer != ARPHRD_LOOPBACK && LinkLayer::of_type(link.layer).is_some();
+    let is_entry = !matches!(
+        link.kind,
+        Some(InfoKind::Dummy | InfoKind::Ifb | InfoKind::Nlmon | InfoKind::Vrf)
+    );
+    is_readable && is_entry && is_no_mere_port(link)
+}
+
+/// Whether its packets are not better seen at what it is a port of.
+fn is_no_mere_port(link: &Link) -> bool {
+    match &link.port {
+        None | Some(InfoPortKind::Vrf) => true,
+        Some(InfoPortKind::Bond | InfoPortKind::Team) => false,
+        Some(InfoPortKind::Bridge) => is_of_another_stack(link),
+        Some(InfoPortKind::Other(kind)) if kind == OPEN_VSWITCH => is_of_another_stack(link),
+        Some(_) => true,
+    }
+}
+
+/// Whether a pod or a guest is at its other end.
+const fn is_of_another_stack(link: &Link) -> bool {
+    matches!(
+        link.kind,
+        Some(InfoKind::Veth | InfoKind::Netkit | InfoKind::Tun)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use libc::{ARPHRD_ETHER, ARPHRD_NONE, ARPHRD_TUNNEL};
+
+    use super::*;
+
+    fn link(layer: u16, kind: Option<InfoKind>, port: Option<InfoPortKind>) -> Link {
+        Link {
+            index: 7,
+            name: "any".to_owned(),
+            layer,
+            kind,
+            controller: port.as_ref().map(|_| 8),
+            port,
+        }
+    }
+
+    #[test]
+    fn each_kind_of_interface_is_taken_where_clients_packets_come_in() {
+        use InfoKind::{
+            Bond, Bridge, Dummy, Geneve, Ifb, IpIp, MacVlan, Netkit, Tun, Veth, Vlan, Vrf, Vxlan,
+            Wireguard,
+        };
+        use InfoPortKind as Port;
+        let open_vswitch = || Port::Other(OPEN_VSWITCH.to_owned());
+        let other = || InfoKind::Other("rocket".to_owned());
+        // InfiniBand.
+        const UNKNOWN: u16 = 32;
+        for (layer, kind, port, taken) in [
+            (ARPHRD_ETHER, None, None, true),
+            (ARPHRD_ETHER, Some(Veth), None, true),
+            (ARPHRD_ETHER, Some(Netkit), None, true),
+            (ARPHRD_ETHER, Some(Vlan), None, true),
+            (ARPHRD_ETHER, Some(MacVlan), None, true),
+            (ARPHRD_ETHER, Some(Vxlan), None, true),
+            (ARPHRD_ETHER, Some(Geneve), None, true),
+            (ARPHRD_ETHER, Some(Bridge), None, true),
+            (ARPHRD_ETHER, Some(Bond), None, true),
+            (ARPHRD_ETHER, Some(other()), None, true),
+            (ARPHRD_NONE, Some(Wireguard), None, true),
+            (ARPHRD_TUNNEL, Some(IpIp), None, true),
+            (ARPHRD_LOOPBACK, None, None, false),
+            (ARPHRD_ETHER, Some(Dummy), None, false),
+            (ARPHRD_ETHER, Some(Ifb), None, false),
+            (ARPHRD_ETHER, Some(Vrf), None, false),
+            (UNKNOWN, None, None, false),
+            (ARPHRD_ETHER, Some(Veth), Some(Port::Bridge), true),
+            (ARPHRD_ETHER, Some(Netkit), Some(Port::Bridge), true),
+            (ARPHRD_ETHER, Some(Tun), Some(Port::Bridge), true),
+            (ARPHRD_ETHER, None, Some(Port::Bridge), false),
+            (ARPHRD_ETHER, Some(Vxlan), Some(Port::Bridge), false),
+            (ARPHRD_ETHER, Some(Veth), Some(open_vswitch()), true),
+            (ARPHRD_ETHER, None, Some(open_vswitch()), false),
+            (ARPHRD_ETHER, None, Some(Port::Bond), false),
+            (ARPHRD_ETHER, None, Some(Port::Team), false),
+            (ARPHRD_ETHER, None, Some(Port::Vrf), true),
+        ] {
+            let link = link(layer, kind, port);
+            assert_eq!(is_client_side(&link), taken, "{link:?}");
+        }
+    }
+}
