@@ -105,6 +105,8 @@ impl Cell {
     /// A NodePort, of whatever node's address: processes of the node itself reach it at their
     /// loopback addresses too.
     pub const NODE_PORT: u16 = 128;
+    /// A service's address inside the cluster.
+    pub const CLUSTER_IP: u16 = 256;
 
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;

@@ -110,6 +110,8 @@ pub struct FamilyMaps {
 pub struct FamilyConstants {
     /// The ranges of this node's pods.
     pub pod_cidrs: Constant,
+    /// The ranges of the cluster's pods.
+    pub cluster_cidrs: Constant,
     /// The address that a pod sees when it reaches itself.
     pub hairpin_ip: Constant,
     /// How many homes the connection table has.
@@ -198,20 +200,30 @@ impl FamilyMaps {
 impl FamilyConstants {
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Constant; 4] {
+    pub const fn all(&self) -> [Constant; 5] {
         let Self {
             pod_cidrs,
+            cluster_cidrs,
             hairpin_ip,
             conntrack_homes,
             previous_homes,
         } = *self;
-        [pod_cidrs, hairpin_ip, conntrack_homes, previous_homes]
+        [
+            pod_cidrs,
+            cluster_cidrs,
+            hairpin_ip,
+            conntrack_homes,
+            previous_homes,
+        ]
     }
 
     /// Those of IPv4.
     pub const V4: Self = Self {
         pod_cidrs: Constant {
             name: "POD_CIDRS_V4",
+        },
+        cluster_cidrs: Constant {
+            name: "CLUSTER_CIDRS_V4",
         },
         hairpin_ip: Constant {
             name: "HAIRPIN_IP_V4",
@@ -227,6 +239,9 @@ impl FamilyConstants {
     pub const V6: Self = Self {
         pod_cidrs: Constant {
             name: "POD_CIDRS_V6",
+        },
+        cluster_cidrs: Constant {
+            name: "CLUSTER_CIDRS_V6",
         },
         hairpin_ip: Constant {
             name: "HAIRPIN_IP_V6",
@@ -280,6 +295,13 @@ pub const SOCKETS_ASKED: Map = both("SOCKETS_ASKED", "sockets_asked", Kind::Stat
 pub const PEERS: Map = both("PEERS", "peers", Kind::Setting, Size::Redirect);
 /// The interfaces that have the programs.
 pub const ATTACHED: Map = both("ATTACHED", "attached", Kind::Setting, Size::Fixed);
+/// The interfaces behind which are pods of this node.
+pub const POD_INTERFACES: Map = both(
+    "POD_INTERFACES",
+    "pod_interfaces",
+    Kind::Setting,
+    Size::Fixed,
+);
 /// When the next rejection is due.
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// What a CPU asks the kernel for a route with.
@@ -299,6 +321,7 @@ pub const SHARED: &[Map] = &[
     SOCKETS_ASKED,
     PEERS,
     ATTACHED,
+    POD_INTERFACES,
     REJECTIONS,
     LOOKUPS,
     PACKET_LOG,
@@ -320,6 +343,10 @@ pub const REJECT_BURST: Constant = Constant {
 };
 /// Whether packets to pods of this node go there in one hop.
 pub const REDIRECT: Constant = Constant { name: "REDIRECT" };
+/// Whether a packet's interface tells that its sender is a pod of this node.
+pub const PODS_BY_INTERFACE: Constant = Constant {
+    name: "PODS_BY_INTERFACE",
+};
 /// The cookie of the node's own network namespace, whose sockets are clients.
 pub const HOST_NETNS: Constant = Constant { name: "HOST_NETNS" };
 /// Whether the sockets of pods are clients too.
@@ -344,12 +371,13 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 12] = [
+pub const CONSTANTS: [Constant; 13] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
     REJECT_BURST,
     REDIRECT,
+    PODS_BY_INTERFACE,
     HOST_NETNS,
     SOCKETS_OF_PODS,
     CONNTRACK_SEEDS,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, path::Path, sync::Arc};
 
 use aya::{Ebpf, programs::SchedClassifier};
-use shunt_common::{V4, V6};
+use shunt_common::{V4, V6, registry};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -12,7 +12,8 @@ use shunt_model::{Changes, Frontend, InterfacePattern};
 use crate::{
     attach::{
         attachments::{Attachments, InterfaceState, InterfaceStatus},
-        links,
+        links::{self, Link},
+        pod_interfaces::pod_interfaces,
         release::release,
         selection::Selection,
         sockets::{SocketStatus, Sockets},
@@ -25,14 +26,15 @@ use crate::{
         steps::{Handover, Terms},
     },
     maps::{
-        attached::Attached, clock::Clock, counters::Counters, families::Families, kernel_tables::KernelTables,
-        node_table::NodeTable, peers::Peers, table_use::TableUse,
+        clock::Clock, counters::Counters, families::Families, interface_set::InterfaceSet,
+        kernel_tables::KernelTables, node_table::NodeTable, peers::Peers, table_use::TableUse,
     },
     object::{
         loaded::Loaded,
         opened::Opened,
         options::DatapathOptions,
         packet_log::{self, PacketLogError},
+        pods::PodInterfaces,
         programs,
     },
     pins::{self, cleanup::Removed, error::PinError, layout::Layout},
@@ -53,7 +55,9 @@ pub struct Datapath {
     node_v6: NodeTable<V6>,
     connections: Connections,
     counters: Arc<Counters>,
-    attached: Attached,
+    attached: InterfaceSet,
+    pods: PodInterfaces,
+    pod_interfaces: InterfaceSet,
     peers: Option<Peers>,
     stale_sockets: Arc<StaleSockets>,
     /// How what is pinned is laid out, if anything is.
@@ -124,7 +128,9 @@ impl Datapath {
             )?,
             connections,
             counters: Arc::new(counters),
-            attached: Attached::take(&mut ebpf)?,
+            attached: InterfaceSet::take(&mut ebpf, registry::ATTACHED)?,
+            pods: options.pods.interfaces.clone(),
+            pod_interfaces: InterfaceSet::take(&mut ebpf, registry::POD_INTERFACES)?,
             peers: options
                 .redirect
                 .then(|| Peers::take(&mut ebpf))
@@ -243,6 +249,8 @@ impl Datapath {
             warn!(%error, "session affinity of an earlier agent is forgotten");
         }
         self.carry_affinity_over(Replaced::Stay);
+        // The programs are ours from then on.
+        self.find_pods(Self::list_links(self.pods.are_known()).as_deref());
         self.attachments = Attachments::adopt(&mut self.object);
         match self.finish_takeover() {
             Ok(0) => {}
@@ -288,9 +296,32 @@ impl Datapath {
     /// what an earlier agent attached stays. To be called whenever interfaces change. Many
     /// interfaces are left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<InterfacePattern>, all: bool) {
-        let chosen = self.selection.choose(wanted, links::list);
+        let are_asked_for = self.pods.are_known() || Selection::needs_links(wanted);
+        let links = Self::list_links(are_asked_for);
+        // Before the first packet of a new pod.
+        self.find_pods(links.as_deref());
+        let chosen = self.selection.choose(wanted, links.as_deref());
         self.attachments.reconcile(&mut self.object, &chosen, all);
         self.set_attached();
+    }
+
+    /// The interfaces that there are; `None` if they are not asked for, or not known.
+    fn list_links(are_asked_for: bool) -> Option<Vec<Link>> {
+        if !are_asked_for {
+            return None;
+        }
+        links::list()
+            .map_err(|error| warn!(%error, "the interfaces are not listed"))
+            .ok()
+    }
+
+    /// Tells the programs which of the interfaces pods are behind.
+    fn find_pods(&mut self, links: Option<&[Link]>) {
+        if let (true, Some(links)) = (self.pods.are_known(), links)
+            && let Err(error) = self.pod_interfaces.set(&pod_interfaces(&self.pods, links))
+        {
+            warn!(%error, "some of this node's pods are taken for clients from outside");
+        }
     }
 
     /// Whether interfaces wait for their turn to get the programs.
@@ -307,7 +338,10 @@ impl Datapath {
     }
 
     fn set_attached(&mut self) {
-        self.attached.set(&self.attachments.indexes());
+        if let Err(error) = self.attached.set(&self.attachments.indexes()) {
+            // What would leave by an interface that is not in the table is forwarded past the stack.
+            warn!(%error, "some packets are not fragmented, and their senders not told that a backend is unreachable");
+        }
         // Packets are handed to the pods behind these only.
         if let Some(peers) = &mut self.peers {
             peers.set(&self.attachments.indexes());

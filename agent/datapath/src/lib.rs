@@ -43,6 +43,7 @@ pub use self::{
     object::{
         options::{DatapathOptions, PacketLog},
         packet_log::PacketLogError,
+        pods::{PodDetection, PodInterfaces},
         reject_limit::RejectLimit,
         sockets::{SocketLb, SocketOptions},
         timeouts::Timeouts,

@@ -7,8 +7,8 @@ use clap::Args;
 use ipnet::IpNet;
 use shunt::{
     Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings, Input,
-    Inspector, Server, SocketFile, SocketSource, host_addresses, is_gone, missing_capabilities, queue,
-    raise_open_files,
+    Inspector, Server, SocketFile, SocketSource, host_addresses, is_gone, missing_capabilities,
+    queue, raise_open_files,
 };
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner,
@@ -22,6 +22,7 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::{
     flags::{
         addresses::Addresses,
+        detect_local::DetectLocalArgs,
         families::FamilyArgs,
         interfaces::InterfaceArgs,
         node::NodeArgs,
@@ -56,6 +57,9 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     node: NodeArgs,
 
+    #[command(flatten)]
+    detect_local: DetectLocalArgs,
+
     /// The address, one for each family, that a pod sees when it reaches itself through its
     /// service, and that nobody else may have [default: 169.254.254.1 and fd9a:7452:4a6d::1]
     #[arg(long = "hairpin-ip", value_name = "IP")]
@@ -70,8 +74,8 @@ pub(crate) struct AgentArgs {
     reject_rate: u32,
 
     /// Hand packets for pods of this node, and their replies, straight to the device, past the
-    /// host's stack and its netfilter rules; needs --pod-cidr
-    #[arg(long, requires = "pod_cidrs")]
+    /// host's stack and its netfilter rules; needs --pod-cidr, or interfaces that tell the pods
+    #[arg(long)]
     redirect: bool,
 
     #[command(flatten)]
@@ -124,6 +128,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         socket: SocketArgs { socket },
         interfaces,
         node,
+        detect_local,
         hairpin_ips,
         snat,
         reject_rate,
@@ -149,9 +154,14 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
     let render_options = node.render_options()?;
+    let pods = detect_local.detection(&node.pod_cidrs)?;
+    if redirect && node.pod_cidrs.is_empty() && !pods.interfaces.are_known() {
+        bail!("--redirect needs --pod-cidr, or --detect-local-mode with the pods' interfaces");
+    }
     warn_of_host(&HostNeeds {
         snat_ports: snat.snat_ports,
-        pod_cidrs: &node.pod_cidrs,
+        pod_cidrs: &[&node.pod_cidrs[..], &pods.cluster_cidrs].concat(),
+        pods_by_interface: pods.interfaces.are_known(),
         ipv4: families.ipv4,
         ipv6: families.ipv6 && uses_ipv6(&render_options, &node.pod_cidrs),
     });
@@ -164,6 +174,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let mut datapath = set_up(&DatapathOptions {
         excluded_interfaces,
         pod_cidrs: node.pod_cidrs,
+        pods,
         hairpin_v4: hairpin.v4.unwrap_or(defaults.hairpin_v4),
         hairpin_v6: hairpin.v6.unwrap_or(defaults.hairpin_v6),
         snat_v4: snat_from.v4,

@@ -30,8 +30,10 @@ pub struct HostSettings {
 pub struct HostNeeds<'a> {
     /// The source ports that connections are given.
     pub snat_ports: PortRange,
-    /// Where this node's pods take their addresses from.
+    /// Where this node's pods, or the cluster's, take their addresses from.
     pub pod_cidrs: &'a [IpNet],
+    /// Whether interfaces tell this node's pods.
+    pub pods_by_interface: bool,
     /// Whether IPv4 is used here.
     pub ipv4: bool,
     /// Whether IPv6 is.
@@ -71,6 +73,7 @@ impl HostSettings {
         let HostNeeds {
             snat_ports,
             pod_cidrs,
+            pods_by_interface,
             ipv4,
             ipv6,
         } = *needs;
@@ -102,13 +105,15 @@ impl HostSettings {
                 ));
             }
         }
-        let has = |ipv4| pod_cidrs.iter().any(|range| range.addr().is_ipv4() == ipv4);
+        let has = |ipv4| {
+            pods_by_interface || pod_cidrs.iter().any(|range| range.addr().is_ipv4() == ipv4)
+        };
         for (family, used, has) in [("IPv4", ipv4, has(true)), ("IPv6", ipv6, has(false))] {
             if used && !has {
                 complaints.push(format!(
-                    "without an {family} range in --pod-cidr this node's {family} pods are taken \
-                     for clients from outside: backends on other nodes see this node's address in \
-                     place of theirs"
+                    "without an {family} range in --pod-cidr, or a --detect-local-mode, this node's \
+                     {family} pods are taken for clients from outside: backends on other nodes \
+                     see this node's address in place of theirs"
                 ));
             }
         }
@@ -139,6 +144,7 @@ mod tests {
         settings.complaints(&HostNeeds {
             snat_ports: PortRange::within(61_000, 65_535).unwrap(),
             pod_cidrs: &pod_cidrs,
+            pods_by_interface: false,
             ipv4: true,
             ipv6,
         })
@@ -191,6 +197,7 @@ mod tests {
         let needs = |ipv6| HostNeeds {
             snat_ports: PortRange::within(1024, 29_999).unwrap(),
             pod_cidrs: &pod_cidrs,
+            pods_by_interface: false,
             ipv4: true,
             ipv6,
         };
@@ -201,6 +208,11 @@ mod tests {
             matches!(&found[..], [one] if one.starts_with("without an IPv6 range in --pod-cidr")),
             "{found:?}"
         );
+        let by_interface = HostNeeds {
+            pods_by_interface: true,
+            ..needs(true)
+        };
+        assert_eq!(settings.complaints(&by_interface), [""; 0]);
     }
 
     #[test]

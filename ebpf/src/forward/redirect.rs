@@ -18,8 +18,8 @@ use crate::{
     },
     forward::fib::{self, Routed, longest_packet},
     maps::{
-        addresses::is_of_pod,
-        constants::redirects,
+        addresses::{is_of_pod, is_pod_interface},
+        constants::{are_pods_told_by_interface, redirects},
         scratch::Hop,
         tables::{HOPS, PEERS},
     },
@@ -49,7 +49,11 @@ pub(crate) fn find<F: Routed>(
     to: &Tuple<F>,
     afresh: bool,
 ) -> Option<HopIndex> {
-    if !redirects() || link != Link::Ethernet || !is_of_pod::<F>(&to.destination) {
+    if !redirects() || link != Link::Ethernet {
+        return None;
+    }
+    // By interface, the route decides.
+    if !is_of_pod::<F>(&to.destination) && !are_pods_told_by_interface() {
         return None;
     }
     let index = HopIndex(u32::from_be(*to.destination.words().last()?) % HOPS);
@@ -79,7 +83,8 @@ impl<F: Routed> Hop<F> {
         };
         self.until = now + LIFETIME_NS;
         // SAFETY: the value is not read.
-        if unsafe { PEERS.get(found.ifindex) }.is_none() {
+        let is_pair = unsafe { PEERS.get(found.ifindex) }.is_some();
+        if !is_pair || !is_of_pod::<F>(&to.destination) && !is_pod_interface(found.ifindex) {
             return;
         }
         self.interface = found.ifindex;

@@ -15,8 +15,8 @@ use crate::{
 pub(crate) enum Lookup<F: Tables> {
     /// No frontend, or one that is not for this client.
     NotAFrontend,
-    /// A frontend that selected a backend.
-    Backend(Choice<F>),
+    /// A frontend that selected a backend; with its cell.
+    Backend(Choice<F>, Cell),
     /// A frontend without a usable backend: the client is to be told.
     Rejected,
     /// A frontend that has none for another reason: silence.
@@ -64,7 +64,7 @@ pub(crate) fn select_in<F: Tables>(
         };
     }
     match choose(cell, client) {
-        Chosen::Backend(choice) => Lookup::Backend(choice),
+        Chosen::Backend(choice) => Lookup::Backend(choice, cell),
         Chosen::Elsewhere => Lookup::NotAFrontend,
         Chosen::Corrupt => Lookup::Dropped(Counter::DropCorrupt),
     }

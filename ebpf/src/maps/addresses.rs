@@ -1,16 +1,46 @@
 //! Which addresses are those of this node's pods, and of the node itself.
+//!
+//! Pods are told by ranges of addresses, or by the interface that they are behind. Whichever it is, it
+//! answers the same questions: whether a client is on this node, and whether a destination is.
 
-use shunt_common::{Address as _, NodeIps, PodCidrs};
+use aya_ebpf::Global;
+use shunt_common::{Address as _, Family, NodeIps, PodCidrs};
 
 use crate::maps::{
-    constants::Constants,
-    tables::{DIRECT, Tables},
+    constants::{Constants, are_pods_told_by_interface},
+    tables::{DIRECT, POD_INTERFACES, Tables},
 };
 
-/// Whether a pod of this node has the address.
+/// Whether a pod of this node has the address, as far as addresses tell.
 #[inline(always)]
 pub(crate) fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
-    let cidrs = (&raw const *F::pod_cidrs()).cast::<PodCidrs<F>>();
+    is_in(F::pod_cidrs(), address)
+}
+
+/// Whether a pod of the cluster has the address, on whatever node.
+#[inline(always)]
+pub(crate) fn is_of_cluster_pod<F: Constants>(address: &F::Address) -> bool {
+    is_in(F::cluster_cidrs(), address)
+}
+
+/// Whether only pods of this node are behind the interface.
+#[inline(always)]
+pub(crate) fn is_pod_interface(interface: u32) -> bool {
+    // SAFETY: the value is not read.
+    are_pods_told_by_interface() && unsafe { POD_INTERFACES.get(interface) }.is_some()
+}
+
+/// Whether the client whose packet came in by the interface is on this node: one of its pods, or the
+/// node itself.
+#[inline(always)]
+pub(crate) fn is_client_here<F: Tables>(client: &F::Address, interface: u32) -> bool {
+    is_on_this_node::<F>(client) || is_pod_interface(interface)
+}
+
+/// Whether one of the ranges has the address.
+#[inline(always)]
+fn is_in<F: Family>(ranges: &'static Global<PodCidrs<F>>, address: &F::Address) -> bool {
+    let cidrs = (&raw const *ranges).cast::<PodCidrs<F>>();
     // Read range by range: all of them at once are a quarter of a program's stack.
     for place in 0..PodCidrs::<F>::CAPACITY {
         // SAFETY: a global is as the value in it, which is there and of words; volatile as
@@ -31,8 +61,8 @@ pub(crate) fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
     false
 }
 
-/// Whether the client is on this node: one of its pods, or the node itself. Nobody has the
-/// unspecified address, which is what a free place among the node's holds.
+/// Whether the client is on this node, as far as addresses tell. Nobody has the unspecified address,
+/// which is what a free place among the node's holds.
 #[inline(always)]
 pub(crate) fn is_on_this_node<F: Tables>(client: &F::Address) -> bool {
     is_of_pod::<F>(client) || is_own::<F>(client)

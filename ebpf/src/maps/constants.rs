@@ -15,6 +15,18 @@ pub(crate) static POD_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::non
 #[unsafe(no_mangle)]
 pub(crate) static POD_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
 
+/// Where the cluster's IPv4 pods take their addresses from, on whatever node.
+#[unsafe(no_mangle)]
+pub(crate) static CLUSTER_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));
+
+/// Where the cluster's IPv6 pods take their addresses from, on whatever node.
+#[unsafe(no_mangle)]
+pub(crate) static CLUSTER_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
+
+/// Whether a packet's interface tells that its sender is a pod of this node; 0: its address alone.
+#[unsafe(no_mangle)]
+pub(crate) static PODS_BY_INTERFACE: Global<u32> = Global::new(0);
+
 /// The IPv4 address that a pod sees when it reaches itself through its service, network order.
 #[unsafe(no_mangle)]
 pub(crate) static HAIRPIN_IP_V4: Global<u32> = Global::new(0);
@@ -71,6 +83,13 @@ pub(crate) static HOST_NETNS: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static SOCKETS_OF_PODS: Global<u32> = Global::new(0);
 
+/// Whether the interface of a packet may tell that its sender is a pod of this node, and the route to
+/// an address that a pod of this node has it.
+#[inline(always)]
+pub(crate) fn are_pods_told_by_interface() -> bool {
+    PODS_BY_INTERFACE.load() != 0
+}
+
 /// Whether packets to pods of this node go there in one hop, see [`crate::forward::redirect`].
 #[inline(always)]
 pub(crate) fn redirects() -> bool {
@@ -81,6 +100,9 @@ pub(crate) fn redirects() -> bool {
 pub(crate) trait Constants: shunt_common::Family {
     /// Where this node's pods take their addresses from.
     fn pod_cidrs() -> &'static Global<PodCidrs<Self>>;
+
+    /// Where the cluster's pods take their addresses from.
+    fn cluster_cidrs() -> &'static Global<PodCidrs<Self>>;
 
     /// The address that a pod sees when it reaches itself through its service.
     fn hairpin_ip() -> Self::Address;
@@ -93,6 +115,11 @@ impl Constants for V4 {
     }
 
     #[inline(always)]
+    fn cluster_cidrs() -> &'static Global<PodCidrs<Self>> {
+        &CLUSTER_CIDRS_V4
+    }
+
+    #[inline(always)]
     fn hairpin_ip() -> u32 {
         HAIRPIN_IP_V4.load()
     }
@@ -102,6 +129,11 @@ impl Constants for V6 {
     #[inline(always)]
     fn pod_cidrs() -> &'static Global<PodCidrs<Self>> {
         &POD_CIDRS_V6
+    }
+
+    #[inline(always)]
+    fn cluster_cidrs() -> &'static Global<PodCidrs<Self>> {
+        &CLUSTER_CIDRS_V6
     }
 
     #[inline(always)]

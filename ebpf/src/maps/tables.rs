@@ -152,6 +152,11 @@ pub(crate) static LOOKUPS: PerCpuArray<bpf_fib_lookup, 1> = PerCpuArray::new();
 #[btf_map]
 pub(crate) static PEERS: HashMap<u32, u32, 4096> = HashMap::new();
 
+/// The interfaces behind which are pods of this node and nobody else, by index; what an entry holds
+/// means nothing.
+#[btf_map]
+pub(crate) static POD_INTERFACES: HashMap<u32, u32, 4096> = HashMap::new();
+
 /// The interfaces that have the programs, by index; what an entry holds means nothing. Of a packet
 /// that goes through the stack half translated, the other half is translated where it leaves by
 /// one of them.

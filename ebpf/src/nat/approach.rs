@@ -9,14 +9,14 @@ use shunt_common::{
     connections::{Key, Role},
 };
 
-use crate::{maps::tables::Tables, nat::create::keeps_source, packet::segment::Ports};
+use crate::{maps::tables::Tables, nat::create::is_likely_to_keep_source, packet::segment::Ports};
 
 /// Has the homes of the connection on their way that a packet with this key, of a client, is about
 /// to open to `backend`: only where its source port is known already.
 #[inline(always)]
 pub(crate) fn approach<F: Tables>(forward: &Key<F>, backend: &Backend<F>) {
     let (client, _) = F::unpack(&forward.addresses);
-    if !keeps_source(&client, backend) {
+    if !is_likely_to_keep_source(&client, backend) {
         return;
     }
     let Some(opening) = F::openings().get_ptr_mut(0) else {

@@ -1,10 +1,10 @@
 //! Creation of a connection.
 
-use shunt_common::{Address as _, Backend, Counter, TCP, Tuple};
+use shunt_common::{Address as _, Backend, Cell, Counter, TCP, Tuple};
 
 use crate::{
     maps::{
-        addresses::is_on_this_node,
+        addresses::{is_client_here, is_of_cluster_pod, is_on_this_node},
         backends::Choice,
         conntrack::now,
         tables::{DIRECT, Tables},
@@ -17,17 +17,18 @@ use crate::{
     packet::parsed::Packet,
 };
 
-/// Opens the packet's connection to the chosen backend. Puts the tuple that the packet is to leave
+/// Opens the packet's connection to the chosen backend of the frontend with this cell. Puts the tuple that the packet is to leave
 /// with into `translated`; `Err` is why there is none. `replaced` is the connection that has had the
 /// packet's tuple until now.
 #[inline(always)]
 pub(crate) fn create<F: Open>(
     packet: &Packet<F>,
     choice: &Choice<F>,
+    cell: Cell,
     replaced: Option<&Half>,
     translated: &mut Tuple<F>,
 ) -> Result<(), Counter> {
-    let address = source_for(packet.tuple.source, choice.backend)?;
+    let address = source_for(packet, cell, choice.backend)?;
     let avoided = replaced.map_or(Source::<F>::NO_PORT, give_up::<F>);
     let destination = Destination {
         address: &choice.backend.address,
@@ -123,22 +124,53 @@ pub(crate) fn open_direct<F: Open>(
     open(packet, &destination, &source, translated).is_ok()
 }
 
-/// Whether a connection of `client` goes on to `backend` from its own address, through the stack.
+/// Whether the packet's connection to a frontend with this cell goes on to `backend` from its client's
+/// own address, through the stack.
 #[inline(always)]
-pub(crate) fn keeps_source<F: Tables>(client: &F::Address, backend: &Backend<F>) -> bool {
+pub(crate) fn keeps_source<F: Tables>(
+    packet: &Packet<F>,
+    cell: Cell,
+    backend: &Backend<F>,
+) -> bool {
+    backend.address != packet.tuple.source && comes_back(packet, cell, backend)
+}
+
+/// As [`keeps_source`], as far as it is known without the packet. Nothing but speed depends on it.
+#[inline(always)]
+pub(crate) fn is_likely_to_keep_source<F: Tables>(
+    client: &F::Address,
+    backend: &Backend<F>,
+) -> bool {
     backend.address != *client
         && (backend.flags & Backend::<F>::LOCAL != 0 || is_on_this_node::<F>(client))
 }
 
-/// The source address with which a connection of `client` goes on to `backend`.
+/// Whether the backend's replies come back through this node by themselves. Where the cluster's range
+/// is all that is known of pods, a pod that asks a ClusterIP is on this node: others ask their own
+/// nodes. One that asks another address may be anywhere.
+#[inline(always)]
+fn comes_back<F: Tables>(packet: &Packet<F>, cell: Cell, backend: &Backend<F>) -> bool {
+    let client = &packet.tuple.source;
+    backend.flags & Backend::<F>::LOCAL != 0
+        || is_client_here::<F>(client, packet.interface)
+        || cell.has(Cell::CLUSTER_IP) && is_of_cluster_pod::<F>(client)
+}
+
+/// The source address with which the packet's connection to a frontend with this cell goes on to
+/// `backend`.
 ///
 /// It is the client's own wherever the replies come back through this node by themselves. A pod
 /// of this node that reaches itself gets the hairpin address, since it would not take a packet from
 /// its own. A connection from outside to a backend on another node goes on from this node (SNAT),
 /// also if that backend is the client: it has no way to the hairpin address. `Err` is why it cannot.
 #[inline(always)]
-fn source_for<F: Tables>(client: F::Address, backend: &Backend<F>) -> Result<F::Address, Counter> {
-    if backend.flags & Backend::<F>::LOCAL != 0 || is_on_this_node::<F>(&client) {
+fn source_for<F: Tables>(
+    packet: &Packet<F>,
+    cell: Cell,
+    backend: &Backend<F>,
+) -> Result<F::Address, Counter> {
+    let client = packet.tuple.source;
+    if comes_back(packet, cell, backend) {
         return Ok(if backend.address == client {
             F::hairpin_ip()
         } else {

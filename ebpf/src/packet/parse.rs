@@ -47,6 +47,7 @@ fn read<F: Family, C: WalkExtensions>(
         return Err(ParseError::Truncated);
     }
     packet.link = link;
+    packet.interface = context.interface();
     packet.network = Offset::new(link.header_length());
     packet.transport = Offset::new(network.transport);
     packet.end = network.end as u32;

@@ -26,6 +26,8 @@ pub(crate) struct Packet<F: Family> {
     pub inner: Inner<F>,
     /// Offset of the packet's end.
     pub end: u32,
+    /// The index of the interface where it is.
+    pub interface: u32,
     /// Where the network header begins.
     pub network: Offset,
     /// Where what follows the network header begins.

@@ -20,7 +20,7 @@ use crate::{
             are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod, is_snat_ip,
         },
         conntrack::now,
-        constants::{REPLY_PORTS, redirects},
+        constants::{REPLY_PORTS, are_pods_told_by_interface, redirects},
         counters::{count, drop_packet},
         handover,
         tables::Tables,
@@ -260,7 +260,12 @@ impl<F: Tables> Flow<'_, F> {
         } else if self.frontend().is_some() {
             return Action::General;
         }
-        if (is_snat_port || redirects()) && self.find(Role::Reply).is_some() {
+        if redirects() && are_pods_told_by_interface() {
+            match self.reply() {
+                Action::Pass => {}
+                action => return action,
+            }
+        } else if (is_snat_port || redirects()) && self.find(Role::Reply).is_some() {
             return Action::General;
         }
         self.direct()

@@ -15,7 +15,7 @@ use crate::{
         sender::Sender,
     },
     maps::{
-        addresses::is_on_this_node,
+        addresses::is_client_here,
         counters::{count, drop_packet},
         scratch::Arrival,
     },
@@ -103,7 +103,11 @@ fn translate_request<F: Program<C>, C: Access>(
         ..
     } = packet.tuple;
     let key = FrontendKey::new(destination, destination_port, packet.protocol);
-    let opened = match frontend::select(key, &Sender::<F>(source)) {
+    let sender = Sender::<F> {
+        address: source,
+        interface: packet.interface,
+    };
+    let opened = match frontend::select(key, &sender) {
         Lookup::NotAFrontend if create_direct(packet, known.as_ref(), translated) => Ok(()),
         Lookup::NotAFrontend => return Err(Verdict::PASS),
         Lookup::Dropped(reason) => return Err(drop_packet(context, reason)),
@@ -116,14 +120,14 @@ fn translate_request<F: Program<C>, C: Access>(
                 Counter::RejectNoBackend,
             ));
         }
-        Lookup::Backend(choice) => {
+        Lookup::Backend(choice, cell) => {
             debug!(context, "connection to backend {}", choice.index);
             // Before it takes a port: nobody but us judges a packet that does not keep its source.
-            if !keeps_source(&packet.tuple.source, choice.backend) {
+            if !keeps_source(packet, cell, choice.backend) {
                 check_source(context, packet)?;
                 check_hops(context, packet)?;
             }
-            create(packet, &choice, known.as_ref(), translated)
+            create(packet, &choice, cell, known.as_ref(), translated)
         }
     };
     match opened {
@@ -139,5 +143,5 @@ fn translate_request<F: Program<C>, C: Access>(
 /// was for another station, which translates it, and its sender is no pod behind a bridge of ours.
 #[inline(always)]
 fn is_overheard<F: Program<C>, C: Access>(context: &C, packet: &Packet<F>) -> bool {
-    context.is_for_other_station() && !is_on_this_node::<F>(&packet.tuple.source)
+    context.is_for_other_station() && !is_client_here::<F>(&packet.tuple.source, packet.interface)
 }

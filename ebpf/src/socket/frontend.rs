@@ -73,7 +73,7 @@ pub(crate) fn choose<F: Addresses, const SIX: bool>(
     process: &Process<'_, SIX>,
 ) -> Outcome {
     match select_in(key, cell, process) {
-        Lookup::Backend(Choice { index, backend }) => Outcome::Goes(Pair {
+        Lookup::Backend(Choice { index, backend }, _) => Outcome::Goes(Pair {
             frontend: asked,
             peer: Endpoint {
                 address: F::mapped(backend.address),

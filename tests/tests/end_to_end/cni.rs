@@ -14,19 +14,19 @@ use crate::{
 /// For a connection that is not answered.
 const SHORT: Duration = Duration::from_millis(300);
 
-fn names(seen: &[(String, IpAddr)]) -> BTreeSet<&str> {
+pub(crate) fn names(seen: &[(String, IpAddr)]) -> BTreeSet<&str> {
     seen.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 /// A world whose interfaces are those that the flags mean, and no others.
-fn world(flags: &[&str]) -> Option<World> {
+pub(crate) fn world(flags: &[&str]) -> Option<World> {
     let mut world = World::with_flags(flags)?;
     world.apply(&json!({ "event": "UpdateLocalFrontendIfs", "new": [] }).to_string());
     Some(world)
 }
 
 /// The service with the pods as backends, and one on the other node.
-fn service(world: &World, transport: Transport, pods: &[&CniPod]) -> Service {
+pub(crate) fn service(world: &World, transport: Transport, pods: &[&CniPod]) -> Service {
     let service = Service::new(transport).backend(world.backend("pod-d"));
     pods.iter()
         .map(|pod| (pod.address, crate::world::SERVED).into())
@@ -34,7 +34,12 @@ fn service(world: &World, transport: Transport, pods: &[&CniPod]) -> Service {
 }
 
 /// Clients of all kinds reach all backends, which see the pods' own addresses.
-fn serves_everybody(world: &mut World, server: &CniPod, client: &CniPod, all: [&str; 3]) {
+pub(crate) fn serves_everybody(
+    world: &mut World,
+    server: &CniPod,
+    client: &CniPod,
+    all: [&str; 3],
+) {
     for transport in [Transport::Tcp, Transport::Udp] {
         let service = service(world, transport, &[server, client]);
         world.add(&service);

@@ -17,7 +17,7 @@ use crate::{
     flows::Flows,
     upgrade::{
         KEPT, end, hand_over, hand_over_with, layout, other_version, services, snapshot, some,
-        tables, traffic, unmarked_node_ports,
+        tables, traffic, unmarked,
     },
     world::{World, binary, try_start_agent_with},
 };
@@ -93,7 +93,7 @@ fn takes_over(first: &Path, flags: &[&str]) -> Option<World> {
     let unmarked = if first == binary() {
         0
     } else {
-        unmarked_node_ports(&services)
+        unmarked(&services)
     };
     assert_eq!(writes, unmarked, "everything else was right already");
     flows.check();

@@ -33,6 +33,7 @@ mod inspection;
 mod interface_patterns;
 mod interfaces;
 mod links;
+mod local_pods;
 mod many_interfaces;
 mod masquerade;
 mod node_addresses;

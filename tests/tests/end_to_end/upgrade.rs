@@ -55,10 +55,10 @@ pub(crate) fn services(world: &World) -> [Service; 2] {
     })
 }
 
-/// How many cells of the earlier version's do not say that their frontends are NodePorts: one of each
-/// service and family.
-pub(crate) fn unmarked_node_ports(services: &[Service]) -> u64 {
-    2 * services.len() as u64
+/// How many cells of the earlier version's do not say of which kind their frontends are: a NodePort's
+/// and a ClusterIP's of each service and family.
+pub(crate) fn unmarked(services: &[Service]) -> u64 {
+    4 * services.len() as u64
 }
 
 /// The snapshot of these services; that over UDP is called otherwise and has session affinity.
@@ -184,7 +184,7 @@ fn the_earlier_version_hands_over() {
         "state is laid out as ours is"
     );
     assert!(requests(&world) >= packets, "counters go on");
-    for unmarked in [unmarked_node_ports(&services), 0] {
+    for unmarked in [unmarked(&services), 0] {
         let writes = world.writes(&snapshot(&services));
         assert_eq!(writes, unmarked, "everything else was right already");
     }

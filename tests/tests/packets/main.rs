@@ -20,6 +20,7 @@ mod lifetime;
 mod links;
 mod listing;
 mod loading;
+mod local_pods;
 mod masquerade;
 mod mend;
 mod node;

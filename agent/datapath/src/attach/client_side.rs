@@ -42,7 +42,7 @@ fn is_no_mere_port(link: &Link) -> bool {
 }
 
 /// Whether a pod or a guest is at its other end.
-const fn is_of_another_stack(link: &Link) -> bool {
+pub(crate) const fn is_of_another_stack(link: &Link) -> bool {
     matches!(
         link.kind,
         Some(InfoKind::Veth | InfoKind::Netkit | InfoKind::Tun)

@@ -1,12 +1,8 @@
 //! Which interfaces are to have the programs: names and patterns, and the interfaces that there are.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use shunt_model::InterfacePattern;
-use tracing::warn;
 
 use crate::attach::{client_side::is_client_side, links::Link};
 
@@ -31,30 +27,29 @@ impl Selection {
         }
     }
 
-    /// Chooses by `wanted`: each name, and what patterns mean among `links`, which are asked for only if
-    /// there is a pattern. Gives the names.
+    /// Whether it depends on the interfaces that there are what `wanted` means.
+    pub(crate) fn needs_links(wanted: &BTreeSet<InterfacePattern>) -> bool {
+        wanted.iter().any(|pattern| pattern.name().is_none())
+    }
+
+    /// Chooses by `wanted`: each name, and what patterns mean among `links`, if these are known. Gives
+    /// the names.
     pub(crate) fn choose(
         &mut self,
         wanted: &BTreeSet<InterfacePattern>,
-        links: impl FnOnce() -> io::Result<Vec<Link>>,
+        links: Option<&[Link]>,
     ) -> BTreeSet<String> {
-        let has_patterns = wanted.iter().any(|pattern| pattern.name().is_none());
-        let links = if has_patterns {
-            links().map_err(|error| warn!(%error, "the interfaces are not listed"))
-        } else {
-            Ok(Vec::new())
-        };
         let before = std::mem::take(&mut self.chosen);
         // In this order a name is not taken for what a pattern has found.
         for pattern in wanted {
-            let found: Vec<&str> = match (pattern, &links) {
+            let found: Vec<&str> = match (pattern, links) {
                 (InterfacePattern::Name(name), _) => vec![name],
                 // What is not known now stays as it was.
-                (_, Err(())) => {
+                (_, None) => {
                     let by_this = before.iter().filter(|(_, by)| *by == pattern);
                     by_this.map(|(name, _)| name.as_str()).collect()
                 }
-                (_, Ok(links)) => links
+                (_, Some(links)) => links
                     .iter()
                     .filter(|link| match pattern {
                         InterfacePattern::Auto => is_client_side(link),
@@ -101,7 +96,7 @@ mod tests {
         list.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    fn links(names: &[&str]) -> io::Result<Vec<Link>> {
+    fn links(names: &[&str]) -> Vec<Link> {
         let link = |name: &&str| Link {
             index: 1,
             name: (*name).to_owned(),
@@ -114,7 +109,7 @@ mod tests {
             controller: None,
             port: None,
         };
-        Ok(names.iter().map(link).collect())
+        names.iter().map(link).collect()
     }
 
     /// What is chosen, each with what it was chosen by, and which patterns mean nothing.
@@ -129,7 +124,7 @@ mod tests {
 
     #[test]
     fn names_come_before_patterns_and_patterns_before_auto() {
-        let there = || links(&["lo", "eth0", "eth1", "veth1", "tun0"]);
+        let there = links(&["lo", "eth0", "eth1", "veth1", "tun0"]);
         for (excluded, wanted, chosen, idle) in [
             (
                 &[][..],
@@ -159,7 +154,7 @@ mod tests {
             ),
         ] {
             let mut selection = Selection::new(patterns(excluded));
-            let names = selection.choose(&patterns(wanted), there);
+            let names = selection.choose(&patterns(wanted), Some(&there));
             assert_eq!(
                 shown(&selection),
                 (
@@ -175,7 +170,10 @@ mod tests {
     #[test]
     fn names_alone_need_no_list_of_interfaces() {
         let mut selection = Selection::default();
-        let names = selection.choose(&patterns(&["eth0"]), || unreachable!("it is not asked for"));
+        let wanted = patterns(&["eth0"]);
+        assert!(!Selection::needs_links(&wanted));
+        assert!(Selection::needs_links(&patterns(&["eth0", "auto"])));
+        let names = selection.choose(&wanted, None);
         assert_eq!(names, BTreeSet::from(["eth0".to_owned()]));
         assert_eq!(selection.pattern_of("eth0"), None);
     }
@@ -184,14 +182,12 @@ mod tests {
     fn what_a_pattern_meant_stays_when_the_interfaces_cannot_be_listed() {
         let mut selection = Selection::default();
         let wanted = patterns(&["eth*", "wg0"]);
-        selection.choose(&wanted, || links(&["eth0", "eth1"]));
+        selection.choose(&wanted, Some(&links(&["eth0", "eth1"])));
         let before = shown(&selection);
-        selection.choose(&wanted, || Err(io::ErrorKind::OutOfMemory.into()));
+        selection.choose(&wanted, None);
         assert_eq!(shown(&selection), before);
         // But not what is no longer wanted.
-        let names = selection.choose(&patterns(&["wg*"]), || {
-            Err(io::ErrorKind::OutOfMemory.into())
-        });
+        let names = selection.choose(&patterns(&["wg*"]), None);
         assert_eq!(names, BTreeSet::new());
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     maps::{clock::Rate, family::FromIp},
     object::{
         options::{DatapathOptions, PacketLog},
+        pods::PodDetection,
         sockets::SocketLb,
         takeover::{Slots, Takeover},
     },
@@ -32,6 +33,8 @@ pub(crate) struct Constants {
     reject_burst: u64,
     /// Not 0: packets to pods of this node go there in one hop.
     redirect: u32,
+    /// Not 0: interfaces tell this node's pods.
+    pods_by_interface: u32,
     /// The cookie of our network namespace, whose sockets are clients.
     host_netns: u64,
     /// Not 0: the sockets of others are too.
@@ -54,6 +57,11 @@ impl Constants {
         let DatapathOptions {
             excluded_interfaces: _,
             pod_cidrs,
+            pods:
+                PodDetection {
+                    cluster_cidrs,
+                    interfaces,
+                },
             hairpin_v4,
             hairpin_v6,
             snat_v4: _,
@@ -69,13 +77,14 @@ impl Constants {
             pin_dir: _,
         } = options;
         Ok(Self {
-            v4: OfFamily::new(pod_cidrs, *hairpin_v4, takeover.v4)?,
-            v6: OfFamily::new(pod_cidrs, *hairpin_v6, takeover.v6)?,
+            v4: OfFamily::new(pod_cidrs, cluster_cidrs, *hairpin_v4, takeover.v4)?,
+            v6: OfFamily::new(pod_cidrs, cluster_cidrs, *hairpin_v6, takeover.v6)?,
             snat_ports: Raw(*snat_ports),
             reply_ports: Raw(takeover.given_ports),
             reject_interval: rejects.interval(),
             reject_burst: rejects.burst(),
             redirect: (*redirect).into(),
+            pods_by_interface: interfaces.are_known().into(),
             host_netns: match sockets.mode {
                 // Nobody looks.
                 SocketLb::Off => 0,
@@ -104,6 +113,7 @@ impl Constants {
             reject_interval,
             reject_burst,
             redirect,
+            pods_by_interface,
             host_netns,
             sockets_of_pods,
             seeds,
@@ -121,6 +131,7 @@ impl Constants {
             .override_global(registry::REJECT_INTERVAL.name, reject_interval, true)
             .override_global(registry::REJECT_BURST.name, reject_burst, true)
             .override_global(registry::REDIRECT.name, redirect, true)
+            .override_global(registry::PODS_BY_INTERFACE.name, pods_by_interface, true)
             .override_global(registry::HOST_NETNS.name, host_netns, true)
             .override_global(registry::SOCKETS_OF_PODS.name, sockets_of_pods, true)
             .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)
@@ -135,15 +146,22 @@ impl Constants {
 /// Those of one family.
 struct OfFamily<F: FromIp> {
     pod_cidrs: Raw<PodCidrs<F>>,
+    cluster_cidrs: Raw<PodCidrs<F>>,
     hairpin_ip: Raw<F::Address>,
     conntrack_homes: u32,
     previous_homes: u32,
 }
 
 impl<F: FromIp> OfFamily<F> {
-    fn new(pod_cidrs: &[IpNet], hairpin_ip: F::Ip, slots: Slots) -> Result<Self, DatapathError> {
+    fn new(
+        pod_cidrs: &[IpNet],
+        cluster_cidrs: &[IpNet],
+        hairpin_ip: F::Ip,
+        slots: Slots,
+    ) -> Result<Self, DatapathError> {
         Ok(Self {
             pod_cidrs: Raw(constant_cidrs(pod_cidrs)?),
+            cluster_cidrs: Raw(constant_cidrs(cluster_cidrs)?),
             hairpin_ip: Raw(F::network_order(hairpin_ip)),
             conntrack_homes: homes_of(slots.ours),
             previous_homes: homes_of(slots.previous),
@@ -153,6 +171,7 @@ impl<F: FromIp> OfFamily<F> {
     fn set<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
         loader
             .override_global(F::CONSTANTS.pod_cidrs.name, &self.pod_cidrs, true)
+            .override_global(F::CONSTANTS.cluster_cidrs.name, &self.cluster_cidrs, true)
             .override_global(F::CONSTANTS.hairpin_ip.name, &self.hairpin_ip, true)
             .override_global(
                 F::CONSTANTS.conntrack_homes.name,

@@ -12,7 +12,9 @@ use shunt_model::InterfacePattern;
 
 use crate::{
     maps::{families::Families, table_sizes::TableSizes},
-    object::{reject_limit::RejectLimit, sockets::SocketOptions, timeouts::Timeouts},
+    object::{
+        pods::PodDetection, reject_limit::RejectLimit, sockets::SocketOptions, timeouts::Timeouts,
+    },
 };
 
 /// How much the programs say of packets, through aya-log.
@@ -32,6 +34,8 @@ pub struct DatapathOptions {
     pub excluded_interfaces: BTreeSet<InterfacePattern>,
     /// Where this node's pods take their addresses from.
     pub pod_cidrs: Vec<IpNet>,
+    /// What else tells them.
+    pub pods: PodDetection,
     /// The IPv4 address that a pod sees when it reaches itself through its service. Nobody else
     /// may have it.
     pub hairpin_v4: Ipv4Addr,
@@ -67,6 +71,7 @@ impl Default for DatapathOptions {
         Self {
             excluded_interfaces: BTreeSet::new(),
             pod_cidrs: Vec::new(),
+            pods: PodDetection::default(),
             // Link-local (RFC 3927), so never routed.
             hairpin_v4: Ipv4Addr::new(169, 254, 254, 1),
             // A link-local address would not do: its scope is an interface, which a pod's kernel

@@ -73,6 +73,9 @@ impl Slice {
         if frontend.kind == FrontendKind::NodePort {
             flags |= Cell::NODE_PORT;
         }
+        if frontend.kind == FrontendKind::ClusterIp {
+            flags |= Cell::CLUSTER_IP;
+        }
         Cell::new(self.offset, self.count, flags)
     }
 }

@@ -1,6 +1,7 @@
 //! The flags that say how the agent is to work: their names, their defaults, and what each sets.
 
 pub(crate) mod addresses;
+pub(crate) mod detect_local;
 pub(crate) mod duration;
 pub(crate) mod families;
 pub(crate) mod interfaces;

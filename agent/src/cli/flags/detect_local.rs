@@ -1,0 +1,198 @@
+//! How this node's pods are told from others: kube-proxy's flags.
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use ipnet::IpNet;
+use shunt_datapath::{PodDetection, PodInterfaces};
+
+/// What tells this node's pods from others, by kube-proxy's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// The cluster's range of pod addresses (--cluster-cidr)
+    #[value(name = "ClusterCIDR")]
+    ClusterCidr,
+    /// This node's ranges of pod addresses (--pod-cidr, or those of its Node)
+    #[value(name = "NodeCIDR")]
+    NodeCidr,
+    /// The bridge that the packet came in by (--pod-bridge-interface)
+    #[value(name = "BridgeInterface")]
+    BridgeInterface,
+    /// The name of the interface that it came in by (--pod-interface-name-prefix)
+    #[value(name = "InterfaceNamePrefix")]
+    InterfaceNamePrefix,
+}
+
+/// How this node's pods are told from others.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DetectLocalArgs {
+    /// What tells this node's pods from other clients; what --pod-cidr names counts in any case
+    /// [default: ClusterCIDR with --cluster-cidr, else NodeCIDR]
+    #[arg(long, value_name = "MODE", value_enum)]
+    detect_local_mode: Option<Mode>,
+
+    /// The range of the cluster's pod addresses, one for each family, separated by a comma
+    #[arg(long = "cluster-cidr", value_name = "CIDR", value_delimiter = ',')]
+    cluster_cidrs: Vec<IpNet>,
+
+    /// The bridge that this node's pods, and nobody else, are behind
+    #[arg(long, value_name = "NAME")]
+    pod_bridge_interface: Option<String>,
+
+    /// What the names of the interfaces to this node's pods, and of no others, begin with
+    #[arg(long, value_name = "PREFIX")]
+    pod_interface_name_prefix: Option<String>,
+}
+
+impl DetectLocalArgs {
+    /// What tells this node's pods, of whose addresses `pod_cidrs` is known. What another mode needs has
+    /// no effect.
+    ///
+    /// # Errors
+    ///
+    /// What the mode needs is not there.
+    pub(crate) fn detection(self, pod_cidrs: &[IpNet]) -> Result<PodDetection> {
+        let Self {
+            detect_local_mode,
+            cluster_cidrs,
+            pod_bridge_interface,
+            pod_interface_name_prefix,
+        } = self;
+        let given = |name: Option<String>, flag, mode| match name {
+            Some(name) if !name.is_empty() => Ok(name),
+            _ => bail!("--detect-local-mode {mode} needs {flag}"),
+        };
+        Ok(match detect_local_mode {
+            None if cluster_cidrs.is_empty() => PodDetection::default(),
+            None | Some(Mode::ClusterCidr) => {
+                check_families(&cluster_cidrs)?;
+                if cluster_cidrs.is_empty() && pod_cidrs.is_empty() {
+                    bail!("--detect-local-mode ClusterCIDR needs --cluster-cidr");
+                }
+                PodDetection {
+                    cluster_cidrs,
+                    interfaces: PodInterfaces::None,
+                }
+            }
+            Some(Mode::NodeCidr) => {
+                if pod_cidrs.is_empty() {
+                    bail!(
+                        "--detect-local-mode NodeCIDR needs --pod-cidr, or a Node with \
+                         spec.podCIDRs"
+                    );
+                }
+                PodDetection::default()
+            }
+            Some(Mode::BridgeInterface) => by_interface(PodInterfaces::Bridge(given(
+                pod_bridge_interface,
+                "--pod-bridge-interface",
+                "BridgeInterface",
+            )?)),
+            Some(Mode::InterfaceNamePrefix) => by_interface(PodInterfaces::Prefix(given(
+                pod_interface_name_prefix,
+                "--pod-interface-name-prefix",
+                "InterfaceNamePrefix",
+            )?)),
+        })
+    }
+}
+
+fn by_interface(interfaces: PodInterfaces) -> PodDetection {
+    PodDetection {
+        cluster_cidrs: Vec::new(),
+        interfaces,
+    }
+}
+
+/// As kube-proxy: one range, or two of different families.
+fn check_families(ranges: &[IpNet]) -> Result<()> {
+    let v4 = ranges
+        .iter()
+        .filter(|range| matches!(range, IpNet::V4(_)))
+        .count();
+    if v4 > 1 || ranges.len() - v4 > 1 {
+        bail!("--cluster-cidr takes one range of each family");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        pods: DetectLocalArgs,
+    }
+
+    fn detection(arguments: &[&str], pod_cidrs: &[&str]) -> Result<PodDetection, String> {
+        let arguments = ["agent"].iter().chain(arguments);
+        let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        let pod_cidrs: Vec<IpNet> = pod_cidrs.iter().map(|text| text.parse().unwrap()).collect();
+        flags
+            .pods
+            .detection(&pod_cidrs)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_mode_takes_what_it_needs_and_leaves_the_rest() {
+        let cluster = |ranges: &[&str]| PodDetection {
+            cluster_cidrs: ranges.iter().map(|text| text.parse().unwrap()).collect(),
+            interfaces: PodInterfaces::None,
+        };
+        let all = [
+            "--cluster-cidr=10.244.0.0/16,fd00:10::/56",
+            "--pod-bridge-interface=cni0",
+            "--pod-interface-name-prefix=cali",
+        ];
+        let both = cluster(&["10.244.0.0/16", "fd00:10::/56"]);
+        for (mode, expected) in [
+            (None, both.clone()),
+            (Some("ClusterCIDR"), both),
+            (Some("NodeCIDR"), PodDetection::default()),
+            (
+                Some("BridgeInterface"),
+                by_interface(PodInterfaces::Bridge("cni0".to_owned())),
+            ),
+            (
+                Some("InterfaceNamePrefix"),
+                by_interface(PodInterfaces::Prefix("cali".to_owned())),
+            ),
+        ] {
+            let mode = mode.map(|mode| format!("--detect-local-mode={mode}"));
+            let arguments: Vec<&str> = all.iter().copied().chain(mode.as_deref()).collect();
+            assert_eq!(detection(&arguments, &["10.244.1.0/24"]), Ok(expected));
+        }
+        assert_eq!(detection(&[], &[]), Ok(PodDetection::default()));
+    }
+
+    #[test]
+    fn a_mode_without_what_it_needs_is_refused_with_the_flag() {
+        for (arguments, missing) in [
+            (&["--detect-local-mode=ClusterCIDR"][..], "--cluster-cidr"),
+            (&["--detect-local-mode=NodeCIDR"], "--pod-cidr"),
+            (
+                &["--detect-local-mode=BridgeInterface"],
+                "--pod-bridge-interface",
+            ),
+            (
+                &[
+                    "--detect-local-mode=InterfaceNamePrefix",
+                    "--pod-interface-name-prefix=",
+                ],
+                "--pod-interface-name-prefix",
+            ),
+            (
+                &["--cluster-cidr=10.0.0.0/8,192.168.0.0/16"],
+                "one range of each family",
+            ),
+            (&["--detect-local-mode=clustercidr"], "InterfaceNamePrefix"),
+        ] {
+            let error = detection(arguments, &[]).unwrap_err();
+            assert!(error.contains(missing), "{arguments:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Pods whose addresses nobody knows beforehand: what tells them is kube-proxy's modes.
+
+use std::collections::BTreeSet;
+
+use shunt_tests::{Transport, addresses};
+
+use crate::{
+    cni::{names, serves_everybody, service, world},
+    cni_world::{bridge, bridge_pod, routed_pod},
+};
+
+/// Two addresses that have no range in common with anything.
+const ADDRESSES: [&str; 2] = ["172.30.9.4", "100.64.7.3"];
+
+#[test]
+fn pods_of_no_common_range_are_told_by_their_interfaces_names() {
+    for further in [&[][..], &["--redirect"]] {
+        let flags = [
+            &[
+                "--interface",
+                "auto",
+                "--detect-local-mode",
+                "InterfaceNamePrefix",
+                "--pod-interface-name-prefix",
+                "cali",
+            ],
+            further,
+        ]
+        .concat();
+        let Some(mut world) = world(&flags) else {
+            return;
+        };
+        let server = routed_pod(&world, "cali1", ADDRESSES[0]);
+        let client = routed_pod(&world, "cali2", ADDRESSES[1]);
+        world.wait_for_interfaces(&["cali1", "cali2"]);
+        serves_everybody(&mut world, &server, &client, ["cali1", "cali2", "pod-d"]);
+    }
+}
+
+#[test]
+fn pods_behind_a_bridge_are_told_by_the_bridge() {
+    let flags = [
+        "--interface",
+        "auto",
+        "--detect-local-mode",
+        "BridgeInterface",
+        "--pod-bridge-interface",
+        "cni0",
+    ];
+    let Some(mut world) = world(&flags) else {
+        return;
+    };
+    bridge(&world);
+    let server = bridge_pod(&world, "port-a", "10.1.3.3");
+    let client = bridge_pod(&world, "port-b", "10.1.3.4");
+    world.wait_for_interfaces(&["port-a", "port-b"]);
+    serves_everybody(&mut world, &server, &client, ["pod-d", "port-a", "port-b"]);
+}
+
+#[test]
+fn a_range_of_the_cluster_tells_who_keeps_its_source_to_a_cluster_ip() {
+    let flags = ["--interface", "auto", "--cluster-cidr", "100.64.0.0/10"];
+    let Some(mut world) = world(&flags) else {
+        return;
+    };
+    let server = routed_pod(&world, "cali1", ADDRESSES[0]);
+    let client = routed_pod(&world, "cali2", ADDRESSES[1]);
+    world.wait_for_interfaces(&["cali1", "cali2"]);
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let service = service(&world, transport, &[&server]);
+        world.add(&service);
+        let both: BTreeSet<&str> = ["cali1", "pod-d"].into();
+        let seen = client.ask(service.cluster_ip(), 40);
+        assert_eq!(names(&seen), both);
+        assert!(
+            seen.iter().all(|(_, peer)| *peer == client.address),
+            "{seen:?}"
+        );
+        // At other addresses a pod of any node may ask.
+        for target in [service.external_ip(), service.node_port()] {
+            let seen = client.ask(target, 40);
+            assert_eq!(names(&seen), both);
+            for (name, peer) in seen {
+                let expected = match name.as_str() {
+                    "pod-d" => addresses::NODE,
+                    _ => client.address,
+                };
+                assert_eq!(peer, expected, "{name}");
+            }
+        }
+        world.apply(&crate::service::Service::delete());
+    }
+}
