@@ -16,6 +16,7 @@ pub use self::{
     host::{
         addresses::host_addresses,
         capabilities::missing_capabilities,
+        kube_proxy::rules::{KubeProxyConnections, KubeProxyRules},
         open_files::raise_open_files,
         settings::{HostNeeds, HostSettings},
     },

@@ -302,6 +302,13 @@ pub const POD_INTERFACES: Map = both(
     Kind::Setting,
     Size::Fixed,
 );
+/// What becomes of packets of connections that the programs do not know.
+pub const UNKNOWN_CONNECTIONS: Map = both(
+    "UNKNOWN_CONNECTIONS",
+    "unknown_connections",
+    Kind::Setting,
+    Size::Fixed,
+);
 /// When the next rejection is due.
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// What a CPU asks the kernel for a route with.
@@ -322,6 +329,7 @@ pub const SHARED: &[Map] = &[
     PEERS,
     ATTACHED,
     POD_INTERFACES,
+    UNKNOWN_CONNECTIONS,
     REJECTIONS,
     LOOKUPS,
     PACKET_LOG,

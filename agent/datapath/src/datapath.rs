@@ -28,6 +28,7 @@ use crate::{
     maps::{
         clock::Clock, counters::Counters, families::Families, interface_set::InterfaceSet,
         kernel_tables::KernelTables, node_table::NodeTable, peers::Peers, table_use::TableUse,
+        unknown_connections::UnknownConnections,
     },
     object::{
         loaded::Loaded,
@@ -165,6 +166,16 @@ impl Datapath {
     /// If the log cannot be opened or waited for.
     pub fn forward_packet_log(&mut self) -> Result<JoinHandle<()>, PacketLogError> {
         packet_log::forward(self.object.ebpf_mut())
+    }
+
+    /// What becomes of segments of connections that the programs do not know: at first, they open one.
+    /// To be set before [`Self::adopt_interfaces`], from which on the programs are ours.
+    ///
+    /// # Errors
+    ///
+    /// If the table cannot be mapped.
+    pub fn unknown_connections(&mut self) -> Result<UnknownConnections, DatapathError> {
+        UnknownConnections::open(self.object.ebpf_mut())
     }
 
     /// The connections, to be looked at.

@@ -39,6 +39,7 @@ pub use self::{
         table_sizes::TableSizes,
         table_use::TableUse,
         tables::{Capacity, Tables},
+        unknown_connections::UnknownConnections,
     },
     object::{
         options::{DatapathOptions, PacketLog},

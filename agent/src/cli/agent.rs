@@ -31,10 +31,12 @@ use crate::cli::{
         sizes::SizeArgs,
         snat::SnatArgs,
         sockets::SocketLbArgs,
+        take_over::TakeOverArgs,
         timeouts::TimeoutArgs,
     },
     log,
     socket_lb::log_socket_lb,
+    take_over::start_to_take_over,
 };
 
 /// Translate services in the kernel, as events describe them
@@ -77,6 +79,9 @@ pub(crate) struct AgentArgs {
     /// host's stack and its netfilter rules; needs --pod-cidr, or interfaces that tell the pods
     #[arg(long)]
     redirect: bool,
+
+    #[command(flatten)]
+    take_over: TakeOverArgs,
 
     #[command(flatten)]
     sockets: SocketLbArgs,
@@ -133,6 +138,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         snat,
         reject_rate,
         redirect,
+        take_over,
         sockets,
         families,
         packet_log,
@@ -190,6 +196,8 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         pin_dir: pin_dir.clone(),
     })
     .context("cannot set up the datapath")?;
+    // Before our programs see a packet.
+    start_to_take_over(take_over.mode(), datapath.unknown_connections()?);
     let _packet_log = match packet_log {
         PacketLog::Off => None,
         PacketLog::Debug => Some(datapath.forward_packet_log()?),

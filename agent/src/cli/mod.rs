@@ -8,6 +8,7 @@ mod conntrack;
 mod dispatch;
 mod flags;
 mod frontend_table;
+mod kube_proxy;
 mod log;
 mod lookup;
 mod output;
@@ -16,5 +17,6 @@ mod services;
 mod socket_lb;
 mod status;
 mod table;
+mod take_over;
 
 pub(crate) use self::dispatch::main;

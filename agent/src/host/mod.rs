@@ -2,5 +2,6 @@
 
 pub(crate) mod addresses;
 pub(crate) mod capabilities;
+pub(crate) mod kube_proxy;
 pub(crate) mod open_files;
 pub(crate) mod settings;

@@ -138,6 +138,11 @@ pub(crate) static EXHAUSTIONS: PerCpuArray<u64, { EXHAUSTED as usize }> = PerCpu
 #[btf_map]
 pub(crate) static DIRECT: Array<[u8; 4], 1, MMAPABLE> = Array::new();
 
+/// Whether packets to frontends that are of no connection we know, and begin none, go on to the stack: 0,
+/// or another number.
+#[btf_map]
+pub(crate) static UNKNOWN_CONNECTIONS: Array<u32, 1, MMAPABLE> = Array::new();
+
 /// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock.
 #[btf_map]
 pub(crate) static REJECTIONS: Array<u64, 1> = Array::new();

@@ -7,6 +7,7 @@ pub(crate) mod fragments;
 pub(crate) mod handover;
 pub(crate) mod masquerade;
 pub(crate) mod mend;
+pub(crate) mod netfilter;
 pub(crate) mod open;
 pub(crate) mod ports;
 pub(crate) mod reverse;

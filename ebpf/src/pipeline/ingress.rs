@@ -22,7 +22,7 @@ use crate::{
     nat::{
         conntrack,
         create::{create, create_direct, keeps_source},
-        fragments, reverse,
+        fragments, netfilter, reverse,
         wanted::Wanted,
     },
     packet::{
@@ -93,7 +93,10 @@ fn translate_request<F: Program<C>, C: Access>(
     {
         return Ok(());
     }
-    if packet.is_error() || is_overheard(context, packet) {
+    if packet.is_error()
+        || is_overheard(context, packet)
+        || known.is_none() && netfilter::may_know(packet)
+    {
         return Err(Verdict::PASS);
     }
     let Tuple {

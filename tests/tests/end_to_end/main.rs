@@ -61,6 +61,7 @@ mod sockets_tcp;
 mod sockets_udp;
 mod stale_sockets;
 mod syscalls;
+mod take_over;
 mod time_wait;
 mod translation;
 mod tun;

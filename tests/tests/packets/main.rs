@@ -32,6 +32,7 @@ mod selection;
 mod snat;
 mod snat_ports;
 mod states;
+mod take_over;
 mod test_run;
 mod translation;
 mod untouched;

@@ -143,6 +143,12 @@ impl Node {
         self.agent.datapath_mut().reclaim().unwrap();
     }
 
+    /// Leaves packets of connections that are not known to the stack, or not.
+    pub(crate) fn leave_unknown(&mut self, leave: bool) {
+        let unknown = self.agent.datapath_mut().unknown_connections();
+        unknown.unwrap().leave_to_stack(leave);
+    }
+
     /// The connections that are remembered.
     pub(crate) fn connections(&self) -> Vec<LiveConnection> {
         let mut list = self.agent.datapath().connections().list();

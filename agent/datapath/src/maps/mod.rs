@@ -14,3 +14,4 @@ pub(crate) mod peers;
 pub(crate) mod table_sizes;
 pub(crate) mod table_use;
 pub(crate) mod tables;
+pub(crate) mod unknown_connections;

@@ -1,0 +1,18 @@
+//! Connections that netfilter translates: those of kube-proxy, while Shunt takes over from it.
+//!
+//! Their packets are for frontends of ours, and of no connection that we know. To open one would give them
+//! another backend, which answers with a reset. So whatever does not begin a connection goes on to
+//! the stack as it came, where netfilter knows it, and new connections are ours.
+
+use shunt_common::{Family, UDP};
+
+use crate::{maps::tables::UNKNOWN_CONNECTIONS, packet::parsed::Packet};
+
+/// Whether the packet, which is of no connection that we know, may be of one that netfilter
+/// translates. A UDP packet tells nothing of that, and begins a connection.
+#[inline(always)]
+pub(crate) fn may_know<F: Family>(packet: &Packet<F>) -> bool {
+    packet.protocol != UDP
+        && !packet.may_be_first
+        && UNKNOWN_CONNECTIONS.get(0).is_some_and(|left| *left != 0)
+}

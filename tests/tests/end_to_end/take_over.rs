@@ -1,0 +1,371 @@
+//! Taking over from kube-proxy: its connections live on, new ones are Shunt's, and its rules are removed.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use shunt_tests::{
+    Connection, Continuous, Namespace, PinDir, Sandbox, Target, Transport, addresses, is_root,
+    rulesets::{self, iptables, nftables},
+    wait_until,
+};
+
+use crate::{
+    service::Service,
+    world::{REQUEST, SERVED, World, binary, resync_with, try_start_agent_with},
+};
+
+/// How many connections are open when Shunt comes.
+const OPEN: usize = 20;
+
+/// For what must not take long.
+const SOON: Duration = Duration::from_secs(10);
+
+/// How long a command may wait that has nothing to wait for.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// The service of [`Service`], as kube-proxy has it.
+fn rules_service(transport: Transport, backends: &[SocketAddr]) -> rulesets::Service {
+    let v4 = |address: &SocketAddr| match address {
+        SocketAddr::V4(v4) => *v4,
+        SocketAddr::V6(v6) => panic!("{v6} is of another family"),
+    };
+    rulesets::Service {
+        name: "web".to_owned(),
+        protocol: transport,
+        cluster_ip: Ipv4Addr::new(10, 96, 0, 10),
+        port: 80,
+        node_port: Some(30080),
+        endpoints: backends.iter().map(v4).collect::<Vec<SocketAddrV4>>(),
+    }
+}
+
+fn rules_node() -> rulesets::Node {
+    let std::net::IpAddr::V4(address) = addresses::NODE else {
+        unreachable!("it is of IPv4");
+    };
+    rulesets::Node {
+        address,
+        pod_cidr: "10.1.0.0/16".to_owned(),
+        service_cidr: "10.96.0.0/16".to_owned(),
+    }
+}
+
+/// A node with kube-proxy's rules for a service of three pods, one of them elsewhere.
+struct Before {
+    sandbox: Sandbox,
+    service: Service,
+}
+
+impl Before {
+    /// `None`, with a word about it, without root or the tool.
+    fn new(transport: Transport, tool: &str) -> Option<Self> {
+        if !is_root() || shunt_tests::run(tool, &["--version"]).is_err() {
+            eprintln!("skipped: needs root and {tool}");
+            return None;
+        }
+        let mut sandbox = Sandbox::new().unwrap();
+        let pods = ["pod-a", "pod-b", "pod-d"];
+        for pod in pods {
+            sandbox.serve(pod, &[SERVED]).unwrap();
+        }
+        let backends = pods.map(|pod| sandbox.pod(pod).at(SERVED));
+        let services = [rules_service(transport, &backends)];
+        let (arguments, rules) = if tool == "nft" {
+            (&["-f", "-"][..], nftables::load(&rules_node(), &services))
+        } else {
+            (
+                &["--noflush", "--counters"][..],
+                iptables::load(&rules_node(), &services),
+            )
+        };
+        sandbox
+            .node()
+            .run_with_input(tool, arguments, &rules)
+            .unwrap();
+        let service = backends
+            .into_iter()
+            .fold(Service::new(transport), Service::backend);
+        Some(Self { sandbox, service })
+    }
+
+    /// Shunt comes.
+    fn world(self, flags: &[&str]) -> (World, Service) {
+        let Self { sandbox, service } = self;
+        let pins = PinDir::new();
+        let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, flags).unwrap();
+        let mut world = World {
+            agent,
+            pins,
+            sandbox,
+        };
+        world.apply(&resync_with(&[service.json()]));
+        (world, service)
+    }
+}
+
+/// Connections from inside and from outside.
+struct Open(Vec<Connection>);
+
+impl Open {
+    fn new(before: &Before) -> Self {
+        let open = |from: &Namespace, target: Target| {
+            from.enter(|| {
+                (0..OPEN)
+                    .map(|_| target.connect().unwrap())
+                    .collect::<Vec<_>>()
+            })
+        };
+        let pod = before.sandbox.pod("pod-c").namespace();
+        let mut all = open(pod, before.service.cluster_ip());
+        all.extend(open(before.sandbox.outside(), before.service.node_port()));
+        let mut open = Self(all);
+        open.check();
+        open
+    }
+
+    /// Bytes flow on each of them, both ways.
+    fn check(&mut self) {
+        for (number, connection) in self.0.iter_mut().enumerate() {
+            for length in [REQUEST, 20_000] {
+                if let Err(error) = connection.echo(length) {
+                    panic!("connection {number} of {OPEN} from each side: {error}");
+                }
+            }
+        }
+    }
+}
+
+fn counted(world: &World, counter: &str) -> u64 {
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    status["counters"][counter].as_u64().unwrap_or(0)
+}
+
+/// All of the traffic was answered.
+fn all_well(traffic: Continuous, who: &str) {
+    let samples = traffic.stop().unwrap();
+    assert!(samples.len() > 50, "{}", samples.len());
+    let failed: Vec<_> = samples
+        .iter()
+        .filter_map(|sample| sample.outcome.as_ref().err())
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "of {} connections from {who} failed {}: {failed:?}",
+        samples.len(),
+        failed.len()
+    );
+}
+
+fn is_taken_over(tool: &str) {
+    let Some(before) = Before::new(Transport::Tcp, tool) else {
+        return;
+    };
+    let mut open = Open::new(&before);
+    let inside = Continuous::start(
+        before.sandbox.pod("pod-c").namespace(),
+        before.service.cluster_ip(),
+        REQUEST,
+    );
+    let outside = Continuous::start(
+        before.sandbox.outside(),
+        before.service.node_port(),
+        REQUEST,
+    );
+    inside.wait_for(20, SOON).unwrap();
+    let (world, service) = before.world(&[]);
+    let log = world.agent.log();
+    assert!(log.contains("taking over"), "{log}");
+    open.check();
+    for traffic in [&inside, &outside] {
+        traffic.wait_for(50, SOON).unwrap();
+    }
+    open.check();
+    all_well(inside, "inside");
+    all_well(outside, "outside");
+    let connections = counted(&world, "connection");
+    world.ask_from_pod(service.cluster_ip(), 30);
+    assert!(
+        counted(&world, "connection") >= connections + 30,
+        "new connections are Shunt's"
+    );
+    // A later agent takes the same ones over.
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    assert!(agent.stop().unwrap().success());
+    open.check();
+    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &[]).unwrap();
+    open.check();
+    let mut world = World {
+        agent,
+        pins,
+        sandbox,
+    };
+    world.apply(&resync_with(&[service.json()]));
+    open.check();
+    assert_eq!(counted(&world, "drop_conntrack_full"), 0);
+}
+
+#[test]
+fn connections_of_kube_proxys_nftables_rules_live_on_and_new_ones_are_shunts() {
+    is_taken_over("nft");
+}
+
+#[test]
+fn connections_of_kube_proxys_iptables_rules_live_on_and_new_ones_are_shunts() {
+    is_taken_over("iptables-restore");
+}
+
+#[test]
+fn without_taking_over_open_connections_are_lost() {
+    let Some(before) = Before::new(Transport::Tcp, "nft") else {
+        return;
+    };
+    let mut open = Open::new(&before);
+    let (_world, _) = before.world(&["--take-over", "off"]);
+    let lost = open.0.iter_mut().filter_map(|one| one.echo(REQUEST).err());
+    assert!(lost.count() > 0, "the flag is of no use");
+}
+
+#[test]
+fn udp_flows_move_to_a_backend_of_shunts_and_are_answered() {
+    let Some(before) = Before::new(Transport::Udp, "nft") else {
+        return;
+    };
+    let pod = before.sandbox.pod("pod-c").namespace();
+    let target = before.service.cluster_ip();
+    let flows: Vec<_> = pod.enter(|| (0..30).map(|_| target.flow().unwrap()).collect());
+    let names = |flows: &[shunt_tests::Flow]| -> Vec<String> {
+        let asked = flows.iter().map(|flow| flow.ask(REQUEST).unwrap().name);
+        asked.collect()
+    };
+    let first = names(&flows);
+    let (_world, _) = before.world(&[]);
+    let moved = names(&flows);
+    assert_ne!(first, moved, "all 30 kept their backend of 3 by chance");
+    assert_eq!(names(&flows), moved, "and stay there");
+}
+
+/// `shunt cleanup --kube-proxy` on the node.
+fn cleanup(node: &Namespace, further: &[&str]) -> std::process::Child {
+    node.enter(|| {
+        Command::new(binary())
+            .args(["cleanup", "--kube-proxy"])
+            .args(further)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    })
+}
+
+fn text(output: std::process::Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn tables(node: &Namespace) -> String {
+    node.run_with_input("nft", &["list", "tables"], "").unwrap()
+}
+
+#[test]
+fn kube_proxys_tables_are_removed_when_no_connection_goes_by_them_any_more() {
+    let Some(before) = Before::new(Transport::Tcp, "nft") else {
+        return;
+    };
+    let mut open = Open::new(&before);
+    let (world, service) = before.world(&[]);
+    let node = world.sandbox.node();
+    let other =
+        "add table ip other\nadd chain ip other c { type nat hook prerouting priority 0 ; }\n";
+    node.run_with_input("nft", &["-f", "-"], other).unwrap();
+    let mut waiting = cleanup(node, &[]);
+    let since = Instant::now();
+    while since.elapsed() < MOMENT {
+        assert!(waiting.try_wait().unwrap().is_none(), "it must wait");
+        open.check();
+    }
+    assert!(tables(node).contains("kube-proxy"));
+    drop(open);
+    let limit = Duration::from_secs(30);
+    wait_until("the connections have ended", limit, || {
+        waiting.try_wait().unwrap()
+    })
+    .unwrap();
+    let said = text(waiting.wait_with_output().unwrap());
+    assert!(
+        said.contains(&format!("ip kube-proxy: {} connections", 2 * OPEN)),
+        "{said}"
+    );
+    assert!(said.ends_with("removed ip kube-proxy\n"), "{said}");
+    let left = tables(node);
+    assert!(
+        !left.contains("kube-proxy") && left.contains("other"),
+        "{left}"
+    );
+    world.ask_from_pod(service.cluster_ip(), 30);
+    let again = text(cleanup(node, &[]).wait_with_output().unwrap());
+    assert_eq!(again, "nftables has no table of kube-proxy's\n");
+    // Nothing is left to take over: a table of connections that is lost costs none of them.
+    wait_until("the agent notices", Duration::from_secs(30), || {
+        world.agent.log().contains("taken over").then_some(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn with_now_the_connections_that_are_cut_are_named() {
+    let Some(before) = Before::new(Transport::Tcp, "nft") else {
+        return;
+    };
+    let _open = Open::new(&before);
+    let (world, service) = before.world(&[]);
+    let node = world.sandbox.node();
+    let said = text(cleanup(node, &["--now"]).wait_with_output().unwrap());
+    let expected = format!(
+        "cut: {OPEN} connections to 10.96.0.10:80/TCP\n\
+         cut: {OPEN} connections to 192.168.16.10:30080/TCP\n\
+         removed ip kube-proxy\n"
+    );
+    assert_eq!(said, expected);
+    assert!(!tables(node).contains("kube-proxy"));
+    world.ask_from_pod(service.cluster_ip(), 30);
+}
+
+#[test]
+fn rules_of_the_iptables_mode_are_named_and_left_to_kube_proxy() {
+    let Some(before) = Before::new(Transport::Tcp, "iptables-restore") else {
+        return;
+    };
+    let node = before.sandbox.node();
+    let output = cleanup(node, &[]).wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.contains("KUBE-SERVICES") || errors.contains("legacy"),
+        "{errors}"
+    );
+    assert!(errors.contains("--cleanup"), "{errors}");
+}
+
+#[test]
+fn what_kube_proxy_has_left_is_said_at_start() {
+    let Some(before) = Before::new(Transport::Tcp, "nft") else {
+        return;
+    };
+    let (world, _) = before.world(&[]);
+    let log = world.agent.log();
+    assert!(
+        log.contains("rules of kube-proxy on this host: nftables (ip kube-proxy)"),
+        "{log}"
+    );
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    assert_eq!(status["differences"], json!([]));
+}
