@@ -355,6 +355,10 @@ pub const REDIRECT: Constant = Constant { name: "REDIRECT" };
 pub const PODS_BY_INTERFACE: Constant = Constant {
     name: "PODS_BY_INTERFACE",
 };
+/// Whether connections to ClusterIPs go on from this node's address, whoever the client is.
+pub const MASQUERADE_ALL: Constant = Constant {
+    name: "MASQUERADE_ALL",
+};
 /// The cookie of the node's own network namespace, whose sockets are clients.
 pub const HOST_NETNS: Constant = Constant { name: "HOST_NETNS" };
 /// Whether the sockets of pods are clients too.
@@ -379,13 +383,14 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 13] = [
+pub const CONSTANTS: [Constant; 14] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
     REJECT_BURST,
     REDIRECT,
     PODS_BY_INTERFACE,
+    MASQUERADE_ALL,
     HOST_NETNS,
     SOCKETS_OF_PODS,
     CONNTRACK_SEEDS,

@@ -80,6 +80,11 @@ pub(crate) struct AgentArgs {
     #[arg(long)]
     redirect: bool,
 
+    /// Give connections to ClusterIPs this node's address as their source, whoever the client is, and
+    /// not only where the replies would not come back otherwise
+    #[arg(long)]
+    masquerade_all: bool,
+
     #[command(flatten)]
     take_over: TakeOverArgs,
 
@@ -138,6 +143,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         snat,
         reject_rate,
         redirect,
+        masquerade_all,
         take_over,
         sockets,
         families,
@@ -181,6 +187,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         excluded_interfaces,
         pod_cidrs: node.pod_cidrs,
         pods,
+        masquerade_all,
         hairpin_v4: hairpin.v4.unwrap_or(defaults.hairpin_v4),
         hairpin_v6: hairpin.v6.unwrap_or(defaults.hairpin_v6),
         snat_v4: snat_from.v4,

@@ -27,6 +27,11 @@ pub(crate) static CLUSTER_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs:
 #[unsafe(no_mangle)]
 pub(crate) static PODS_BY_INTERFACE: Global<u32> = Global::new(0);
 
+/// Whether connections to ClusterIPs go on from this node's address, whoever the client is; 0: only if
+/// their replies would not come back otherwise.
+#[unsafe(no_mangle)]
+pub(crate) static MASQUERADE_ALL: Global<u32> = Global::new(0);
+
 /// The IPv4 address that a pod sees when it reaches itself through its service, network order.
 #[unsafe(no_mangle)]
 pub(crate) static HAIRPIN_IP_V4: Global<u32> = Global::new(0);
@@ -82,6 +87,12 @@ pub(crate) static HOST_NETNS: Global<u64> = Global::new(0);
 /// Whether the sockets of pods are clients too; 0: their packets alone are.
 #[unsafe(no_mangle)]
 pub(crate) static SOCKETS_OF_PODS: Global<u32> = Global::new(0);
+
+/// Whether connections to ClusterIPs go on from this node's address, whoever the client is.
+#[inline(always)]
+pub(crate) fn masquerades_all() -> bool {
+    MASQUERADE_ALL.load() != 0
+}
 
 /// Whether the interface of a packet may tell that its sender is a pod of this node, and the route to
 /// an address that a pod of this node has it.

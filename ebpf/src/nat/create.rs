@@ -7,6 +7,7 @@ use crate::{
         addresses::{is_client_here, is_of_cluster_pod, is_on_this_node},
         backends::Choice,
         conntrack::now,
+        constants::masquerades_all,
         tables::{DIRECT, Tables},
     },
     nat::{
@@ -132,7 +133,9 @@ pub(crate) fn keeps_source<F: Tables>(
     cell: Cell,
     backend: &Backend<F>,
 ) -> bool {
-    backend.address != packet.tuple.source && comes_back(packet, cell, backend)
+    backend.address != packet.tuple.source
+        && !is_masqueraded(cell)
+        && comes_back(packet, cell, backend)
 }
 
 /// As [`keeps_source`], as far as it is known without the packet. Nothing but speed depends on it.
@@ -142,7 +145,15 @@ pub(crate) fn is_likely_to_keep_source<F: Tables>(
     backend: &Backend<F>,
 ) -> bool {
     backend.address != *client
+        && !masquerades_all()
         && (backend.flags & Backend::<F>::LOCAL != 0 || is_on_this_node::<F>(client))
+}
+
+/// Whether connections to a frontend with this cell go on from this node, though their replies would
+/// come back by themselves.
+#[inline(always)]
+fn is_masqueraded(cell: Cell) -> bool {
+    masquerades_all() && cell.has(Cell::CLUSTER_IP)
 }
 
 /// Whether the backend's replies come back through this node by themselves. Where the cluster's range
@@ -171,11 +182,12 @@ fn source_for<F: Tables>(
 ) -> Result<F::Address, Counter> {
     let client = packet.tuple.source;
     if comes_back(packet, cell, backend) {
-        return Ok(if backend.address == client {
-            F::hairpin_ip()
-        } else {
-            client
-        });
+        if backend.address == client {
+            return Ok(F::hairpin_ip());
+        }
+        if !is_masqueraded(cell) {
+            return Ok(client);
+        }
     }
     match F::node().get(0) {
         Some(node) if !node.snat.is_unspecified() => Ok(node.snat),

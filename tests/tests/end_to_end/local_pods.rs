@@ -1,6 +1,7 @@
-//! Pods whose addresses nobody knows beforehand: what tells them is kube-proxy's modes.
+//! Pods whose addresses nobody knows beforehand: what tells them is kube-proxy's modes. And
+//! `--masquerade-all`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use shunt_tests::{Transport, addresses};
 
@@ -8,6 +9,8 @@ use crate::{
     cni::{names, serves_everybody, service, world},
     cni_world::{bridge, bridge_pod, routed_pod},
 };
+
+const HAIRPIN: &str = "169.254.254.1";
 
 /// Two addresses that have no range in common with anything.
 const ADDRESSES: [&str; 2] = ["172.30.9.4", "100.64.7.3"];
@@ -86,6 +89,42 @@ fn a_range_of_the_cluster_tells_who_keeps_its_source_to_a_cluster_ip() {
                     _ => client.address,
                 };
                 assert_eq!(peer, expected, "{name}");
+            }
+        }
+        world.apply(&crate::service::Service::delete());
+    }
+}
+
+#[test]
+fn with_masquerade_all_backends_see_this_node_at_a_cluster_ip() {
+    let flags = [
+        "--interface",
+        "auto",
+        "--masquerade-all",
+        "--pod-cidr",
+        "10.1.4.0/24",
+    ];
+    let Some(mut world) = world(&flags) else {
+        return;
+    };
+    let server = routed_pod(&world, "cali1", "10.1.4.3");
+    let client = routed_pod(&world, "cali2", "10.1.4.4");
+    world.wait_for_interfaces(&["cali1", "cali2"]);
+    let hairpin: IpAddr = HAIRPIN.parse().unwrap();
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let service = service(&world, transport, &[&server, &client]);
+        world.add(&service);
+        // At other addresses a client keeps its own where the replies come back by themselves.
+        for (target, others_see) in [
+            (service.cluster_ip(), addresses::NODE),
+            (service.external_ip(), client.address),
+        ] {
+            let seen = client.ask(target, 60);
+            assert_eq!(names(&seen), ["cali1", "cali2", "pod-d"].into());
+            for (name, peer) in seen {
+                let is_itself = name == "cali2";
+                let expected = if is_itself { hairpin } else { others_see };
+                assert_eq!(peer, expected, "{name} at {target:?}");
             }
         }
         world.apply(&crate::service::Service::delete());

@@ -22,6 +22,7 @@ mod listing;
 mod loading;
 mod local_pods;
 mod masquerade;
+mod masquerade_all;
 mod mend;
 mod node;
 mod opening_cost;

@@ -35,6 +35,8 @@ pub(crate) struct Constants {
     redirect: u32,
     /// Not 0: interfaces tell this node's pods.
     pods_by_interface: u32,
+    /// Not 0: all connections to ClusterIPs are masqueraded.
+    masquerade_all: u32,
     /// The cookie of our network namespace, whose sockets are clients.
     host_netns: u64,
     /// Not 0: the sockets of others are too.
@@ -62,6 +64,7 @@ impl Constants {
                     cluster_cidrs,
                     interfaces,
                 },
+            masquerade_all,
             hairpin_v4,
             hairpin_v6,
             snat_v4: _,
@@ -85,6 +88,7 @@ impl Constants {
             reject_burst: rejects.burst(),
             redirect: (*redirect).into(),
             pods_by_interface: interfaces.are_known().into(),
+            masquerade_all: (*masquerade_all).into(),
             host_netns: match sockets.mode {
                 // Nobody looks.
                 SocketLb::Off => 0,
@@ -114,6 +118,7 @@ impl Constants {
             reject_burst,
             redirect,
             pods_by_interface,
+            masquerade_all,
             host_netns,
             sockets_of_pods,
             seeds,
@@ -132,6 +137,7 @@ impl Constants {
             .override_global(registry::REJECT_BURST.name, reject_burst, true)
             .override_global(registry::REDIRECT.name, redirect, true)
             .override_global(registry::PODS_BY_INTERFACE.name, pods_by_interface, true)
+            .override_global(registry::MASQUERADE_ALL.name, masquerade_all, true)
             .override_global(registry::HOST_NETNS.name, host_netns, true)
             .override_global(registry::SOCKETS_OF_PODS.name, sockets_of_pods, true)
             .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)

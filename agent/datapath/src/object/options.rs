@@ -36,6 +36,9 @@ pub struct DatapathOptions {
     pub pod_cidrs: Vec<IpNet>,
     /// What else tells them.
     pub pods: PodDetection,
+    /// Whether connections to `ClusterIP`s go on from this node's address, whoever the client is, and not
+    /// only if their replies would not come back otherwise.
+    pub masquerade_all: bool,
     /// The IPv4 address that a pod sees when it reaches itself through its service. Nobody else
     /// may have it.
     pub hairpin_v4: Ipv4Addr,
@@ -72,6 +75,7 @@ impl Default for DatapathOptions {
             excluded_interfaces: BTreeSet::new(),
             pod_cidrs: Vec::new(),
             pods: PodDetection::default(),
+            masquerade_all: false,
             // Link-local (RFC 3927), so never routed.
             hairpin_v4: Ipv4Addr::new(169, 254, 254, 1),
             // A link-local address would not do: its scope is an interface, which a pod's kernel
