@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use shunt_datapath::{Destroyed, InterfaceState, SocketLb, TableUse};
+use shunt_datapath::{Destroyed, InterfaceState, InterfaceStatus, SocketLb, TableUse};
 use shunt_model::{FrontendKind, Refusal, TrafficPolicy};
 
 use crate::runtime::{agent::Agent, health::ByFamily, ip_family::IpFamily};
@@ -79,7 +79,7 @@ impl Figures {
             frontends,
             conflicts: renderer.conflicts().count(),
             no_local_endpoints: no_local_endpoints(agent),
-            interfaces: interfaces(datapath.interfaces().map(|(_, state)| state)),
+            interfaces: interfaces(datapath.interfaces()),
             sockets: SocketHooks {
                 wanted: sockets.mode != SocketLb::Off,
                 attached: sockets.hooks.len(),
@@ -90,9 +90,13 @@ impl Figures {
     }
 }
 
-fn interfaces(states: impl Iterator<Item = InterfaceState>) -> Interfaces {
+fn interfaces(statuses: impl Iterator<Item = InterfaceStatus>) -> Interfaces {
     let mut interfaces = Interfaces::default();
-    for state in states {
+    for InterfaceStatus { pattern, state, .. } in statuses {
+        // A pattern that means none at present lacks nothing.
+        if pattern.is_some() && state == InterfaceState::Absent {
+            continue;
+        }
         *match state {
             InterfaceState::Attached { .. } => &mut interfaces.attached,
             InterfaceState::Attaching => &mut interfaces.attaching,
