@@ -52,6 +52,8 @@ pub(crate) struct Model {
     pub refused_early: u64,
     /// Whether a connection to a backend itself has been given another port.
     pub any_direct: bool,
+    /// Whether a packet of the host's own has been given another port where it goes out.
+    pub any_masqueraded: bool,
     pub(super) counters: BTreeMap<&'static str, u64>,
 }
 
@@ -146,29 +148,112 @@ impl Model {
             }
         };
         match hook {
-            Hook::Egress => Ok(self.egress(&packet)),
+            Hook::Egress => self.egress(&packet, observed),
             Hook::Ingress => self.ingress(&packet, observed),
         }
     }
 
     /// A reply of a known flow comes from the frontend, to the client.
-    fn egress(&mut self, packet: &Packet<'_>) -> Verdict {
+    fn egress(
+        &mut self,
+        packet: &Packet<'_>,
+        observed: Option<Observed<'_>>,
+    ) -> Result<Verdict, ForbiddenChoice> {
         let restored = if packet.form == Form::Later {
             self.recall(packet, Hook::Egress)
         } else {
             self.flows.take_reply(packet).map(Flow::restored)
         };
-        let Some(restored) = restored else {
-            return Verdict::Pass(packet.frame.to_vec());
-        };
-        self.remember(packet, Hook::Egress, restored);
-        match packet.between(restored) {
+        match restored {
+            Some(restored) => Ok(self.send_out(packet, restored, "reply")),
+            None => self.of_host(packet, observed.and_then(|observed| observed.chosen)),
+        }
+    }
+
+    /// A packet goes out of its interface with these ends.
+    fn send_out(&mut self, packet: &Packet<'_>, to: Between, usually: &'static str) -> Verdict {
+        self.remember(packet, Hook::Egress, to);
+        match packet.between(to) {
             Some(frame) => {
-                self.count(packet.counts_as("reply"));
+                self.count(packet.counts_as(usually));
                 Verdict::Pass(frame)
             }
             None => self.drop("drop_rewrite"),
         }
+    }
+
+    /// A packet that goes out and is no reply. If it may begin a flow, from the address that SNAT gives, and
+    /// one of SNAT's has its ends, it goes on from another port.
+    fn of_host(
+        &mut self,
+        packet: &Packet<'_>,
+        chosen: Option<Chosen>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
+        let Endpoint { ip, port } = packet.ends.source;
+        if packet.form == Form::Later || !NODE.has(ip) || !SNAT_PORTS.contains(&port) {
+            return passed;
+        }
+        let answers = packet.ends.reversed();
+        let is_known = self.any_masqueraded && self.flows.with_request(packet.ends).is_some();
+        if packet.is_plain && !is_known && !(packet.opens && self.flows.has_reply(answers)) {
+            return passed;
+        }
+        let known = self
+            .flows
+            .find(Side::Client, packet.ends, packet.says.opens);
+        let mut avoided = None;
+        if let Some(index) = known {
+            let flow = self.flows.at(index);
+            if flow.member.is_some() {
+                return passed;
+            }
+            if !self.is_replaced(packet, flow) {
+                let to = flow.sent_on();
+                self.flows.note(index, Side::Client, packet);
+                return Ok(self.send_out(packet, to, "request"));
+            }
+            avoided = flow.is_mistaken().then_some(flow.source.port);
+        }
+        if packet.form == Form::Error || !packet.opens {
+            return passed;
+        }
+        if let Some(index) = known {
+            self.flows.forget(index);
+        }
+        let Some(index) = self.flows.find(Side::Backend, answers, packet.says.opens) else {
+            return passed;
+        };
+        let flow = self.flows.at(index);
+        let is_its_own =
+            packet.ends.protocol == Protocol::TCP && flow.may_have_begun_with(packet.says.number);
+        if flow.keeps_client() || is_its_own {
+            return passed;
+        }
+        let backend = packet.ends.destination;
+        let found = chosen.filter(|chosen| {
+            chosen.backend == backend
+                && chosen.source.ip == ip
+                && SNAT_PORTS.contains(&chosen.source.port)
+                && Some(chosen.source.port) != avoided
+                && self.flows.is_free(packet.ends, chosen.source, backend)
+        });
+        let Some(found) = found else {
+            let is_untouched = chosen.is_some_and(|chosen| chosen.source == packet.ends.source);
+            if is_untouched && self.capacity.is_some() {
+                self.note_refusal(packet);
+                return passed;
+            }
+            let allowed = vec![backend];
+            return Err(ForbiddenChoice { chosen, allowed });
+        };
+        self.any_masqueraded = true;
+        self.sought_room = true;
+        let flow = Flow::new(packet, found.source, backend, None, self.flows.now());
+        let index = self.flows.open(flow);
+        self.count("connection");
+        let to = self.flows.at(index).sent_on();
+        Ok(self.send_out(packet, to, "request"))
     }
 
     fn ingress(
@@ -210,8 +295,9 @@ impl Model {
             return None;
         }
         let flow = self.flows.take_reply(packet)?;
-        // It is restored at the egress of its client's interface.
-        (flow.client.ip != ip).then(|| flow.restored())
+        // It is restored at the egress of its client's interface, unless its client is the host.
+        let is_of_host = NODE.has(ip) && flow.member.is_none() && flow.client.port != port;
+        (flow.client.ip != ip || is_of_host).then(|| flow.restored())
     }
 
     /// Whether the fast path takes the packet for a client's before it looks for replies.
