@@ -113,12 +113,11 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         let meta = Meta(meta);
         let half = Half { index, slot, meta };
         match self.other(half.slot) {
-            Other::Busy => false,
             Other::Gone if self.has_died_alone(&half, now) => {
                 self.free(half);
                 true
             }
-            Other::Gone => false,
+            Other::Busy | Other::Gone => false,
             Other::Live(other) => {
                 let pair = in_order(half, other);
                 let phase = Phase::of(pair.forward.meta, pair.reply.meta);
