@@ -11,6 +11,7 @@ mod bench;
 mod build;
 mod deny;
 mod fuzz;
+mod image;
 mod kernel;
 mod load;
 mod process;
@@ -36,6 +37,8 @@ enum Command {
     Setup,
     /// Builds the agent
     Build(build::Args),
+    /// Builds a container image of the agent
+    Image(image::Args),
     /// Runs the agent in a sandbox of network namespaces, with real traffic (needs root)
     Run(run::Args),
     /// Runs the agent on this host (needs root)
@@ -68,6 +71,7 @@ fn dispatch(command: Command) -> Result<()> {
     match command {
         Command::Setup => setup::ensure(setup::Needs::Network),
         Command::Build(args) => build::main(&args),
+        Command::Image(args) => image::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Load(args) => load::main(&args),
         Command::Test(args) => test::main(&args),
