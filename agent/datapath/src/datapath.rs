@@ -1,6 +1,11 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
-use std::{collections::BTreeSet, net::IpAddr, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use aya::{Ebpf, programs::SchedClassifier};
 use shunt_common::{V4, V6, registry};
@@ -12,6 +17,7 @@ use shunt_model::{Changes, Frontend, InterfacePattern};
 use crate::{
     attach::{
         attachments::{Attachments, InterfaceState, InterfaceStatus},
+        cgroup::Cgroup,
         links::{self, Link},
         pod_interfaces::pod_interfaces,
         release::release,
@@ -19,7 +25,7 @@ use crate::{
         sockets::{SocketStatus, Sockets},
     },
     conntrack::connections::Connections,
-    error::{DatapathError, TableError},
+    error::{DatapathError, SocketError, TableError},
     handover::{
         affinity::{self, Replaced},
         phases::Phases,
@@ -461,4 +467,24 @@ impl Datapath {
 /// If an agent uses it, if it is not on a bpffs, or holds what no agent has put there.
 pub fn cleanup(dir: &Path) -> Result<Option<Removed>, PinError> {
     pins::cleanup::cleanup(dir, release)
+}
+
+/// Mounts a bpf file system where `dir` is to be, if there is none.
+///
+/// # Errors
+///
+/// If `dir` is elsewhere than on one, or the kernel refuses.
+pub fn mount_bpffs(dir: &Path) -> Result<(), PinError> {
+    pins::bpffs::ensure(dir)
+}
+
+/// Where the root of all cgroups is mounted, in this mount namespace, and mounts it if it is not;
+/// `None` if it cannot be seen from here.
+///
+/// # Errors
+///
+/// If no cgroup file system of version 2 is mounted, and none can be.
+pub fn root_cgroup() -> Result<Option<PathBuf>, SocketError> {
+    let cgroup = Cgroup::find()?;
+    Ok(cgroup.is_root().then(|| cgroup.path().to_owned()))
 }

@@ -30,7 +30,7 @@ pub use self::{
         scanner::Scanner,
         state::ConntrackState,
     },
-    datapath::{Datapath, cleanup},
+    datapath::{Datapath, cleanup, mount_bpffs, root_cgroup},
     error::{DatapathError, SocketError, TableError},
     maps::{
         counters::Counters,

@@ -9,6 +9,7 @@ use crate::cli::{
     apply::{self, ApplyArgs},
     cleanup::{self, CleanupArgs},
     conntrack::{self, ConntrackArgs},
+    init::{self, InitArgs},
     lookup::{self, LookupArgs},
     output::complain,
     render::{self, RenderArgs},
@@ -33,6 +34,7 @@ enum Command {
     Conntrack(ConntrackArgs),
     Lookup(LookupArgs),
     Render(RenderArgs),
+    Init(InitArgs),
     Cleanup(CleanupArgs),
 }
 
@@ -46,6 +48,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Conntrack(args) => conntrack::run(&args),
         Command::Lookup(args) => lookup::run(&args),
         Command::Render(args) => render::run(args),
+        Command::Init(args) => init::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),
     };
     result.unwrap_or_else(|error| {

@@ -8,6 +8,7 @@ mod conntrack;
 mod dispatch;
 mod flags;
 mod frontend_table;
+mod init;
 mod kube_proxy;
 mod log;
 mod lookup;

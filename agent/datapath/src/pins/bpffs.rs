@@ -20,7 +20,7 @@ const USUAL: &str = "/sys/fs/bpf";
 
 /// Makes the directory `dir` on a bpffs; mounts one at the usual place if `dir` is there and it
 /// is missing.
-pub(super) fn ensure(dir: &Path) -> Result<(), PinError> {
+pub(crate) fn ensure(dir: &Path) -> Result<(), PinError> {
     if !is_bpffs(dir)? && dir.starts_with(USUAL) {
         mount_at_usual()?;
     }
