@@ -55,6 +55,9 @@ mod tests {
 
     use super::*;
 
+    /// InfiniBand.
+    const UNKNOWN: u16 = 32;
+
     fn link(layer: u16, kind: Option<InfoKind>, port: Option<InfoPortKind>) -> Link {
         Link {
             index: 7,
@@ -75,8 +78,6 @@ mod tests {
         use InfoPortKind as Port;
         let open_vswitch = || Port::Other(OPEN_VSWITCH.to_owned());
         let other = || InfoKind::Other("rocket".to_owned());
-        // InfiniBand.
-        const UNKNOWN: u16 = 32;
         for (layer, kind, port, taken) in [
             (ARPHRD_ETHER, None, None, true),
             (ARPHRD_ETHER, Some(Veth), None, true),

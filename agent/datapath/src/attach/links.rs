@@ -3,7 +3,9 @@
 use std::io;
 
 use rtnetlink::{
-    packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload},
+    packet_core::{
+        NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    },
     packet_route::{
         RouteNetlinkMessage,
         link::{InfoKind, InfoPortKind, LinkAttribute, LinkExtentMask, LinkInfo, LinkMessage},
@@ -64,11 +66,11 @@ fn request() -> Vec<u8> {
 /// Takes the interfaces out of one datagram of the answer. Gives whether more is to come.
 fn take(mut answer: &[u8], links: &mut Vec<Link>) -> io::Result<bool> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-    // A header begins with the message's length, and messages with multiples of 4
-    // (netlink(7)).
-    while let Some((length, _)) = answer.split_first_chunk() {
-        let length = u32::from_ne_bytes(*length) as usize;
-        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(answer).map_err(invalid);
+    while !answer.is_empty() {
+        let length = NetlinkBuffer::new_checked(answer)
+            .map_err(invalid)?
+            .length();
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(answer);
         match message.map(|message| message.payload) {
             Ok(NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link))) => {
                 links.extend(Link::of(link));
@@ -77,10 +79,11 @@ fn take(mut answer: &[u8], links: &mut Vec<Link>) -> io::Result<bool> {
             Ok(NetlinkPayload::Error(error)) if error.code.is_some() => return Err(error.to_io()),
             Ok(_) => {}
             // One that the library cannot read is no reason to know none.
-            Err(error) if length >= 16 => warn!(%error, "an interface is not understood"),
-            Err(error) => return Err(error),
+            Err(error) => warn!(%error, "an interface is not understood"),
         }
-        answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
+        // Messages begin at multiples of 4 (netlink(7)).
+        let length = (length as usize).next_multiple_of(4);
+        answer = answer.get(length..).unwrap_or_default();
     }
     Ok(true)
 }
