@@ -11,11 +11,11 @@ use shunt::{
     queue, raise_open_files,
 };
 use shunt_datapath::{
-    Datapath, DatapathError, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit, Scanner,
-    Sweeper, cleanup,
+    Datapath, DatapathError, DatapathOptions, Families, InterfaceWatch, PacketLog, PodDetection,
+    RejectLimit, Scanner, Sweeper, cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
@@ -166,17 +166,8 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
     let render_options = node.render_options()?;
-    let pods = detect_local.detection(&node.pod_cidrs)?;
-    if redirect && node.pod_cidrs.is_empty() && !pods.interfaces.are_known() {
-        bail!("--redirect needs --pod-cidr, or --detect-local-mode with the pods' interfaces");
-    }
-    warn_of_host(&HostNeeds {
-        snat_ports: snat.snat_ports,
-        pod_cidrs: &[&node.pod_cidrs[..], &pods.cluster_cidrs].concat(),
-        pods_by_interface: pods.interfaces.are_known(),
-        ipv4: families.ipv4,
-        ipv6: families.ipv6 && uses_ipv6(&render_options, &node.pod_cidrs),
-    });
+    let pods = detect_local.detection(&node.pod_cidrs, redirect)?;
+    warn_of_host(families, &snat, &node, &pods, &render_options);
     let renderer = Renderer::new(render_options);
     let defaults = DatapathOptions::default();
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
@@ -238,18 +229,21 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;
     info!("ready: {}", sources.join(", "));
 
-    let stop = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let stop = either(&mut interrupt, &mut terminate);
     let agent = event_loop.run(requests, links, stop).await;
     drop(server);
     scanner.stop();
     sweeper.stop();
     finish(agent, pin_dir.as_deref())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for one of two signals.
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
 }
 
 /// Starts to destroy sockets whose backend is gone; those of TCP if they are to be terminated.
@@ -300,8 +294,21 @@ fn require_capabilities() -> Result<()> {
 }
 
 /// Logs what of this host stands in the way.
-fn warn_of_host(needs: &HostNeeds<'_>) {
-    for complaint in HostSettings::read().complaints(needs) {
+fn warn_of_host(
+    families: Families,
+    snat: &SnatArgs,
+    node: &NodeArgs,
+    pods: &PodDetection,
+    options: &RenderOptions,
+) {
+    let needs = HostNeeds {
+        snat_ports: snat.snat_ports,
+        pod_cidrs: &[&node.pod_cidrs[..], &pods.cluster_cidrs].concat(),
+        pods_by_interface: pods.interfaces.are_known(),
+        ipv4: families.ipv4,
+        ipv6: families.ipv6 && uses_ipv6(options, &node.pod_cidrs),
+    };
+    for complaint in HostSettings::read().complaints(&needs) {
         warn!("{complaint}");
     }
 }

@@ -44,13 +44,21 @@ pub(crate) struct DetectLocalArgs {
 }
 
 impl DetectLocalArgs {
-    /// What tells this node's pods, of whose addresses `pod_cidrs` is known. What another mode needs has
-    /// no effect.
+    /// What tells this node's pods, of whose addresses `pod_cidrs` is known, and to which packets are
+    /// handed if it `redirects`. What another mode needs has no effect.
     ///
     /// # Errors
     ///
-    /// What the mode needs is not there.
-    pub(crate) fn detection(self, pod_cidrs: &[IpNet]) -> Result<PodDetection> {
+    /// What the mode needs is not there; or a redirect, where a pod of this node is.
+    pub(crate) fn detection(self, pod_cidrs: &[IpNet], redirects: bool) -> Result<PodDetection> {
+        let detection = self.by_mode(pod_cidrs)?;
+        if redirects && pod_cidrs.is_empty() && !detection.interfaces.are_known() {
+            bail!("--redirect needs --pod-cidr, or --detect-local-mode with the pods' interfaces");
+        }
+        Ok(detection)
+    }
+
+    fn by_mode(self, pod_cidrs: &[IpNet]) -> Result<PodDetection> {
         let Self {
             detect_local_mode,
             cluster_cidrs,
@@ -128,12 +136,20 @@ mod tests {
     }
 
     fn detection(arguments: &[&str], pod_cidrs: &[&str]) -> Result<PodDetection, String> {
+        detect(arguments, pod_cidrs, false)
+    }
+
+    fn detect(
+        arguments: &[&str],
+        pod_cidrs: &[&str],
+        redirects: bool,
+    ) -> Result<PodDetection, String> {
         let arguments = ["agent"].iter().chain(arguments);
         let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
         let pod_cidrs: Vec<IpNet> = pod_cidrs.iter().map(|text| text.parse().unwrap()).collect();
         flags
             .pods
-            .detection(&pod_cidrs)
+            .detection(&pod_cidrs, redirects)
             .map_err(|error| error.to_string())
     }
 
@@ -193,6 +209,20 @@ mod tests {
         ] {
             let error = detection(arguments, &[]).unwrap_err();
             assert!(error.contains(missing), "{arguments:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_needs_to_know_where_pods_are_and_not_only_who_is_one() {
+        let prefix = [
+            "--detect-local-mode=InterfaceNamePrefix",
+            "--pod-interface-name-prefix=cali",
+        ];
+        assert!(detect(&prefix, &[], true).is_ok());
+        assert!(detect(&[], &["10.1.1.0/24"], true).is_ok());
+        for arguments in [&[][..], &["--cluster-cidr=10.1.0.0/16"]] {
+            let error = detect(arguments, &[], true).unwrap_err();
+            assert!(error.starts_with("--redirect needs --pod-cidr"), "{error}");
         }
     }
 }

@@ -140,9 +140,10 @@ impl fmt::Display for KubeProxyRules {
         if self.virtual_servers > 0 {
             parts.push(format!("IPVS ({} virtual servers)", self.virtual_servers));
         }
-        match parts.is_empty() {
-            true => f.write_str("none"),
-            false => f.write_str(&parts.join(", ")),
+        if parts.is_empty() {
+            f.write_str("none")
+        } else {
+            f.write_str(&parts.join(", "))
         }
     }
 }
