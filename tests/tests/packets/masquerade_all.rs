@@ -30,8 +30,8 @@ fn is_masqueraded_to_a_cluster_ip_only<A: Family>() {
                 Verdict::Redirect(restored.frame())
             );
             // Others keep their source where the replies come back by themselves.
-            for frontend in outside {
-                let request = Packet::new(transport, (A::POD, 40_001), frontend);
+            for (port, frontend) in (40_001..).zip(outside) {
+                let request = Packet::new(transport, (A::POD, port), frontend);
                 assert_eq!(
                     node.ingress(&request.frame()),
                     Verdict::Pass(request.to((A::REMOTE, 8080)).frame())

@@ -64,9 +64,9 @@ fn what_may_begin_a_connection_does() {
         // Whose it is, a datagram does not tell.
         (Transport::Udp, Transport::Udp),
     ] {
-        for frontend in V4::frontends() {
+        for (port, frontend) in (1000..).zip(V4::frontends()) {
             for transport in [first, next, next] {
-                let packet = Packet::new(transport, (V4::POD, 1000), frontend);
+                let packet = Packet::new(transport, (V4::POD, port), frontend);
                 assert_eq!(
                     node.ingress(&packet.frame()),
                     Verdict::Pass(packet.to((V4::LOCAL, 8080)).frame()),
