@@ -12,6 +12,11 @@ mod runtime;
 mod serve;
 mod source;
 
+/// Services of a Kubernetes cluster.
+pub mod kubernetes {
+    pub use crate::source::kubernetes::*;
+}
+
 pub use self::{
     host::{
         addresses::host_addresses,

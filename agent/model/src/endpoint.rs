@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use crate::named::FromName;
 
 /// One endpoint of a service's port, usable or not; the usable ones become backends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// Its address.
     pub ip: IpAddr,

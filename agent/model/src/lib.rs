@@ -50,5 +50,6 @@ pub use self::{
     },
     service::{Service, ServicePort},
     service_id::ServiceId,
+    unusable::unusable,
     validate::snapshot::SnapshotBuilder,
 };

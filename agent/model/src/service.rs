@@ -10,7 +10,7 @@ use crate::{endpoint::Endpoint, policy::TrafficPolicy, protocol::Protocol, servi
 ///
 /// Every address is combined with every port. No address occurs twice in the three lists together,
 /// and no two ports share a port or a node port of one protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Service {
     /// Its identity.
     pub id: Arc<ServiceId>,
@@ -33,7 +33,7 @@ pub struct Service {
 }
 
 /// One port of a service.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ServicePort {
     /// Its name; empty only if it is the service's single port.
     pub name: Arc<str>,

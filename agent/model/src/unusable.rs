@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// anew), or never leaves its host (loopback).
 ///
 /// IPv4 link-local addresses work, and are in use: for DNS caches on nodes, for example.
-pub(crate) const fn unusable(address: IpAddr) -> Option<&'static str> {
+pub const fn unusable(address: IpAddr) -> Option<&'static str> {
     if address.is_unspecified() {
         return Some("the unspecified");
     }

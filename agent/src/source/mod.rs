@@ -2,5 +2,6 @@
 
 pub(crate) mod event_source;
 pub(crate) mod file;
+pub(crate) mod kubernetes;
 pub(crate) mod reader;
 pub(crate) mod socket;

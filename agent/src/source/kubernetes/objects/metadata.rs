@@ -1,0 +1,59 @@
+//! What is read of an object's metadata.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, de::IgnoredAny};
+
+/// An object's metadata as it comes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Metadata {
+    pub(crate) namespace: Option<Box<str>>,
+    pub(crate) name: Option<Box<str>>,
+    pub(super) uid: Option<Box<str>>,
+    pub(crate) resource_version: Option<Box<str>>,
+    pub(super) creation_timestamp: Option<Box<str>>,
+    pub(super) deletion_timestamp: Option<IgnoredAny>,
+    pub(super) labels: Option<Labels>,
+    pub(super) annotations: Option<Annotations>,
+}
+
+/// The labels that are read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Labels {
+    #[serde(rename = "kubernetes.io/service-name")]
+    pub(super) service_name: Option<Box<str>>,
+    #[serde(rename = "topology.kubernetes.io/zone")]
+    pub(super) zone: Option<Box<str>>,
+}
+
+/// The annotations that are read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Annotations {
+    #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
+    pub(super) last_change_trigger_time: Option<Box<str>>,
+}
+
+impl Metadata {
+    /// When the object was made; of one that does not say: at the beginning of time.
+    pub(super) fn created(&self) -> SystemTime {
+        time(self.creation_timestamp.as_deref()).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// When that happened which led to the object's last change.
+    pub(super) fn triggered(&self) -> Option<SystemTime> {
+        time(
+            self.annotations
+                .as_ref()?
+                .last_change_trigger_time
+                .as_deref(),
+        )
+    }
+}
+
+/// A time of RFC 3339, as the API server writes it.
+fn time(text: Option<&str>) -> Option<SystemTime> {
+    humantime::parse_rfc3339(text?).ok()
+}

@@ -1,0 +1,115 @@
+//! The endpoints of one service port: all slices united, each address and port once.
+
+use std::{cmp::Reverse, net::IpAddr, num::NonZeroU16, sync::Arc};
+
+use shunt_model::{Endpoint, EndpointState, Protocol, Scopes, unusable};
+
+use crate::source::kubernetes::{
+    objects::endpoint_slice::{Conditions, EndpointSlice, SliceEndpoint},
+    translate::{topology::Topology, view::NodeView},
+};
+
+/// An endpoint of a slice with the port that it has for the service port.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    endpoint: &'a SliceEndpoint,
+    port: NonZeroU16,
+}
+
+impl Candidate<'_> {
+    const fn identity(&self) -> (IpAddr, NonZeroU16) {
+        (self.endpoint.ip, self.port)
+    }
+
+    /// Which of two with one identity counts, the greater: one that is ready and stays; else one
+    /// that stays; else one of this node. A pod's address that is given anew while the pod before
+    /// still terminates is the new pod's.
+    fn rank(&self, node: &NodeView) -> (bool, bool, bool) {
+        let Conditions {
+            ready, terminating, ..
+        } = self.endpoint.conditions;
+        (ready && !terminating, !terminating, self.is_local(node))
+    }
+
+    fn is_local(&self, node: &NodeView) -> bool {
+        self.endpoint.node.as_deref() == Some(&*node.name)
+    }
+}
+
+/// The endpoints of the service port of this name and protocol, in the families that `wanted`
+/// says, sorted by address and port, each once.
+///
+/// `slices` are all of the service, in an order that does not depend on that of their arrival.
+pub(super) fn endpoints<'a>(
+    slices: impl Iterator<Item = &'a EndpointSlice>,
+    (name, protocol): (&str, Protocol),
+    wanted: impl Fn(IpAddr) -> bool,
+    node: &NodeView,
+) -> Vec<Endpoint> {
+    let mut found: Vec<Candidate<'a>> = Vec::new();
+    for slice in slices {
+        let ports = slice.ports.iter();
+        for port in ports.filter(|port| *port.name == *name && port.protocol == protocol) {
+            let endpoints = slice.endpoints.iter();
+            let wanted = endpoints.filter(|endpoint| wanted(endpoint.ip));
+            let usable = wanted.filter(|endpoint| unusable(endpoint.ip).is_none());
+            found.extend(usable.map(|endpoint| Candidate {
+                endpoint,
+                port: port.port,
+            }));
+        }
+    }
+    // Stable: of equals, the first of the first slice counts.
+    found.sort_by_key(|candidate| (candidate.identity(), Reverse(candidate.rank(node))));
+    found.dedup_by_key(|candidate| candidate.identity());
+
+    // Sorted, so each family is a piece of it.
+    let v6 = found.partition_point(|candidate| candidate.endpoint.ip.is_ipv4());
+    let (v4, v6) = found.split_at(v6);
+    let mut endpoints = Vec::with_capacity(found.len());
+    for family in [v4, v6] {
+        let ready = family
+            .iter()
+            .filter(|candidate| candidate.endpoint.conditions.ready);
+        let hints = ready.map(|candidate| candidate.endpoint.hints.as_deref());
+        let topology = Topology::of(hints, node);
+        endpoints.extend(family.iter().map(|candidate| {
+            let local = candidate.is_local(node);
+            let SliceEndpoint {
+                ip,
+                conditions,
+                node,
+                hints,
+            } = candidate.endpoint;
+            let state = state(*conditions);
+            Endpoint {
+                ip: *ip,
+                port: candidate.port.get(),
+                weight: 1,
+                local,
+                state,
+                serving: conditions.serving,
+                scopes: Scopes {
+                    // Topology is about ready endpoints alone. Others take new connections only
+                    // where no endpoint is ready, and keep those that they have.
+                    cluster: state != EndpointState::Ready || topology.chooses(hints.as_deref()),
+                    local,
+                },
+                node: node.as_ref().map(Arc::clone),
+            }
+        }));
+    }
+    endpoints
+}
+
+/// What an endpoint can do. One that is ready is nothing else, also while it terminates: the
+/// service's owner has said so (`publishNotReadyAddresses`).
+const fn state(conditions: Conditions) -> EndpointState {
+    match conditions {
+        Conditions { ready: true, .. } => EndpointState::Ready,
+        Conditions {
+            terminating: true, ..
+        } => EndpointState::Terminating,
+        _ => EndpointState::NotReady,
+    }
+}

@@ -1,0 +1,46 @@
+//! What of a Service is not translated.
+
+use std::net::IpAddr;
+
+use thiserror::Error;
+
+/// A part of a Service, or of its slices, that is not translated, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// A text that should be an address.
+    #[error("{field}: `{text}` is not an IP address")]
+    NotAnAddress {
+        /// The field's name, as Kubernetes has it.
+        field: &'static str,
+        /// What stands there.
+        text: Box<str>,
+    },
+    /// An address that nobody can be reached at.
+    #[error("{field}: {address} is {kind} address, which cannot be used here")]
+    Unusable {
+        /// The field's name, as Kubernetes has it.
+        field: &'static str,
+        /// The address.
+        address: IpAddr,
+        /// With its article: `a multicast`.
+        kind: &'static str,
+    },
+    /// A range that cannot be read. Without it the allow-list would allow more, or everyone.
+    #[error(
+        "spec.loadBalancerSourceRanges: `{0}` is not a range of addresses: the load balancer's \
+         addresses are not translated"
+    )]
+    NotARange(Box<str>),
+    /// A port of which the protocol is not known.
+    #[error("port `{0}`: the protocol is none of TCP, UDP and SCTP")]
+    Protocol(Box<str>),
+    /// A port with the number 0.
+    #[error("port `{0}`: the port is 0")]
+    ZeroPort(Box<str>),
+    /// A port that is another one's equal in number and protocol.
+    #[error("port `{0}`: another port of the service has its number and protocol")]
+    DuplicatePort(Box<str>),
+    /// A node port that is another one's equal in number and protocol.
+    #[error("port `{0}`: another port of the service has its node port and protocol")]
+    DuplicateNodePort(Box<str>),
+}

@@ -1,0 +1,154 @@
+//! A service as the renderer is to be told of it.
+
+use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU16, sync::Arc};
+
+use shunt_model::{EndpointState, Service as ModelService, ServicePort, TrafficPolicy, unusable};
+
+use crate::source::kubernetes::{
+    objects::{
+        endpoint_slice::EndpointSlice,
+        service::{Service, ServiceKind},
+    },
+    translate::{
+        endpoints::endpoints,
+        frontends::{Addresses, ports},
+        problem::Problem,
+        view::NodeView,
+    },
+};
+
+/// The field of an endpoint's address.
+const ENDPOINT: &str = "endpoints[].addresses[0]";
+
+/// What becomes of a Service.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Translation {
+    /// The service; `None`: there is nothing to translate, as of a headless one.
+    pub service: Option<ModelService>,
+    /// What load balancers are to be told.
+    pub health_check: Option<HealthCheck>,
+    /// What is left out.
+    pub problems: Vec<Problem>,
+}
+
+/// What a load balancer that asks at a Service's `healthCheckNodePort` is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The port.
+    pub port: NonZeroU16,
+    /// How many distinct addresses the ready endpoints of this node have, over all ports and both
+    /// families.
+    pub local_endpoints: usize,
+}
+
+/// The service that follows from a Service, from `slices`, which are all of its EndpointSlices in an
+/// order that does not depend on that of their arrival, and from what is known of this node.
+pub fn translate<'a>(
+    service: &Service,
+    slices: impl Iterator<Item = &'a EndpointSlice> + Clone,
+    node: &NodeView,
+) -> Translation {
+    if service.kind == ServiceKind::ExternalName || service.cluster_ips.is_empty() {
+        return Translation::default();
+    }
+    let mut problems = Vec::new();
+    let addresses = Addresses::of(service, node, &mut problems);
+    if addresses.cluster.is_empty() {
+        return Translation {
+            problems,
+            ..Translation::default()
+        };
+    }
+    endpoint_problems(slices.clone(), &mut problems);
+    let ports: Vec<ServicePort> = ports(service, &mut problems)
+        .into_iter()
+        .map(|(name, port)| {
+            let wanted = |ip: IpAddr| addresses.has_family_of(ip);
+            let key = (name, port.protocol);
+            ServicePort {
+                endpoints: endpoints(slices.clone(), key, wanted, node),
+                ..port
+            }
+        })
+        .collect();
+    let traffic_policy = external_policy(service);
+    let health_check = service
+        .health_check_node_port
+        .filter(|_| service.kind == ServiceKind::LoadBalancer)
+        .filter(|_| traffic_policy == TrafficPolicy::Local)
+        .map(|port| HealthCheck {
+            port,
+            local_endpoints: local_endpoints(&ports),
+        });
+    let Addresses {
+        cluster,
+        external,
+        load_balancer,
+        source_ranges,
+    } = addresses;
+    Translation {
+        service: Some(ModelService {
+            id: Arc::clone(&service.id),
+            cluster_ips: cluster,
+            external_ips: external,
+            load_balancer_ips: load_balancer,
+            load_balancer_source_ranges: source_ranges,
+            traffic_policy,
+            internal_traffic_policy: service.internal_policy,
+            session_affinity_timeout: service.affinity.unwrap_or(0),
+            ports,
+        }),
+        health_check,
+        problems,
+    }
+}
+
+/// The external traffic policy; of a Service that is not reached from outside it says nothing.
+fn external_policy(service: &Service) -> TrafficPolicy {
+    let from_outside = match service.kind {
+        ServiceKind::NodePort | ServiceKind::LoadBalancer => true,
+        ServiceKind::ClusterIp => !service.external_ips.is_empty(),
+        ServiceKind::ExternalName => false,
+    };
+    if from_outside {
+        service.external_policy
+    } else {
+        TrafficPolicy::Cluster
+    }
+}
+
+fn local_endpoints(ports: &[ServicePort]) -> usize {
+    let endpoints = ports.iter().flat_map(|port| &port.endpoints);
+    let counted = endpoints
+        .filter(|endpoint| endpoint.local && endpoint.state == EndpointState::Ready)
+        .map(|endpoint| endpoint.ip);
+    counted.collect::<BTreeSet<IpAddr>>().len()
+}
+
+/// Addresses of endpoints that are none, or that nobody can be reached at; each once.
+fn endpoint_problems<'a>(
+    slices: impl Iterator<Item = &'a EndpointSlice>,
+    problems: &mut Vec<Problem>,
+) {
+    for slice in slices {
+        let bad = slice
+            .bad_addresses
+            .iter()
+            .map(|text| Problem::NotAnAddress {
+                field: ENDPOINT,
+                text: text.clone(),
+            });
+        let unusable = slice.endpoints.iter().filter_map(|endpoint| {
+            Some(Problem::Unusable {
+                field: ENDPOINT,
+                address: endpoint.ip,
+                kind: unusable(endpoint.ip)?,
+            })
+        });
+        for problem in bad.chain(unusable) {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+}
