@@ -28,6 +28,7 @@ pub use self::{
     runtime::{
         agent::Agent,
         circumstances::{Circumstances, Trigger},
+        cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
         error::{Ending, InspectError},
         event_loop::EventLoop,
         figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks},

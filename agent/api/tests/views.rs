@@ -8,7 +8,7 @@ use shunt_api::{
     view::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
         FrontendKey, Interface, InterfaceState, LastError, Malformed, ProtocolNumber, SocketLb,
-        SocketLbMode, StaleSockets, Status, TableUse,
+        SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Untranslated,
     },
 };
 use shunt_model::{Protocol, TrafficPolicy};
@@ -83,6 +83,33 @@ fn status() -> Status {
             destroyed_tcp: 11,
             trouble: Some("the kernel does not list sockets".to_owned()),
         },
+        source: Some(Source {
+            name: "Kubernetes at https://192.0.2.1:6443/".into(),
+            connected: false,
+            since_seconds_ago: 12,
+            trouble: Some("no answer within 30s".into()),
+            synced: true,
+            last_event_seconds_ago: Some(13),
+            last_relist_seconds_ago: None,
+            relists: 14,
+            services: 15,
+            endpoint_slices: 16,
+            endpoints: 17,
+            nodes: 18,
+            service_cidrs: vec!["10.96.0.0/16".into()],
+            pending: 19,
+            lag_milliseconds: Some(20),
+            node: SourceNode {
+                name: "node-1".into(),
+                found: true,
+                zone: Some("a".into()),
+                addresses: vec!["192.168.16.10".parse().unwrap()],
+            },
+            untranslated: vec![Untranslated {
+                service: "default/a".into(),
+                reasons: vec!["no".into()],
+            }],
+        }),
     }
 }
 
@@ -90,6 +117,17 @@ fn status() -> Status {
 fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
     let message = proto::StatusResponse::from(status());
     assert_eq!(Status::try_from(message), Ok(status()));
+    let source = json!({
+        "name": "Kubernetes at https://192.0.2.1:6443/", "connected": false,
+        "since_seconds_ago": 12, "trouble": "no answer within 30s", "synced": true,
+        "last_event_seconds_ago": 13, "last_relist_seconds_ago": null, "relists": 14,
+        "services": 15, "endpoint_slices": 16, "endpoints": 17, "nodes": 18,
+        "service_cidrs": ["10.96.0.0/16"], "pending": 19, "lag_milliseconds": 20,
+        "node": {
+            "name": "node-1", "found": true, "zone": "a", "addresses": ["192.168.16.10"],
+        },
+        "untranslated": [{ "service": "default/a", "reasons": ["no"] }],
+    });
     let expected = json!({
         "version": "1.2.3", "uptime_seconds": 60, "pin_dir": null, "synced": true, "held": 1,
         "applied": 2, "refused": 3,
@@ -118,6 +156,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             "destroyed_tcp": 11,
             "trouble": "the kernel does not list sockets",
         },
+        "source": source,
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);
 }

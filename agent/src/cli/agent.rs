@@ -1,21 +1,24 @@
 //! `shunt agent`: events in, translation in the kernel, until a signal.
 
-use std::{net::IpAddr, path::Path, process::ExitCode, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use ipnet::IpNet;
 use shunt::{
     Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings, Input,
-    Inspector, Server, SocketFile, SocketSource, host_addresses, is_gone, missing_capabilities,
-    queue, raise_open_files,
+    Inspector, Server, SocketFile, SocketSource, host_addresses, is_gone,
+    kubernetes::KubernetesSource, missing_capabilities, queue, raise_open_files,
 };
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, Families, InterfaceWatch, PacketLog, PodDetection,
     RejectLimit, Scanner, Sweeper, cleanup,
 };
 use shunt_model::{RenderOptions, Renderer};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+};
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
@@ -25,6 +28,7 @@ use crate::cli::{
         detect_local::DetectLocalArgs,
         families::FamilyArgs,
         interfaces::InterfaceArgs,
+        kubernetes::KubernetesArgs,
         node::NodeArgs,
         packet_log::PacketLogArgs,
         paths::{PinArgs, SocketArgs},
@@ -49,6 +53,9 @@ pub(crate) struct AgentArgs {
     /// A file of events besides those of the socket, one JSON object a line; - is standard input
     #[arg(long, value_name = "FILE")]
     events: Option<Input>,
+
+    #[command(flatten)]
+    kubernetes: KubernetesArgs,
 
     #[command(flatten)]
     socket: SocketArgs,
@@ -135,6 +142,7 @@ pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
 async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let AgentArgs {
         events,
+        kubernetes,
         socket: SocketArgs { socket },
         interfaces,
         node,
@@ -162,6 +170,8 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let file = events.map(open_events).transpose()?;
+    let (host, host_changes) = watch::channel(BTreeSet::new());
+    let cluster = open_cluster(kubernetes, host_changes).await?;
     // Before anything is touched: another agent may be at work here.
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
@@ -214,14 +224,22 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     .context("cannot start counting connections")?;
     let (queue, requests) = queue();
     let sweeper = start_sweeper(&agent, terminates_tcp, &queue)?;
-    let event_loop = EventLoop::new(agent, pin_dir.clone());
-    tokio::spawn(follow_addresses(addresses, queue.clone()));
+    let followed = cluster.as_ref().map(KubernetesSource::monitor);
+    let event_loop = EventLoop::new(agent, pin_dir.clone(), followed);
+    host.send_replace(host_addresses().context("cannot read the addresses of this host")?);
+    tokio::spawn(follow_addresses(addresses, queue.clone(), host));
     let inspector = Inspector::new(queue.clone(), connections, counters);
     let mut sources = Vec::new();
     if let Some(file) = file {
         sources.push(file.to_string());
         file.start(queue.clone())
             .context("cannot start reading events")?;
+    }
+    if let Some(cluster) = cluster {
+        sources.push(cluster.to_string());
+        cluster
+            .start(queue.clone())
+            .context("cannot start following Kubernetes")?;
     }
     let calls = SocketSource::new(socket);
     sources.push(calls.to_string());
@@ -253,11 +271,21 @@ fn start_sweeper(agent: &Agent, terminates_tcp: bool, queue: &EventQueue) -> Res
         .context("cannot start to destroy sockets whose backend is gone")
 }
 
-/// Tells the event loop of the host's addresses, as they are now and whenever they change.
-async fn follow_addresses(mut changes: InterfaceWatch, queue: EventQueue) {
+/// Tells the event loop, and whoever else looks at `host`, of the host's addresses, as they are now
+/// and whenever they change.
+async fn follow_addresses(
+    mut changes: InterfaceWatch,
+    queue: EventQueue,
+    host: watch::Sender<BTreeSet<IpAddr>>,
+) {
     loop {
         match host_addresses() {
             Ok(addresses) => {
+                host.send_if_modified(|known| {
+                    let is_new = *known != addresses;
+                    known.clone_from(&addresses);
+                    is_new
+                });
                 if queue.host_addresses(addresses).await.is_err() {
                     return;
                 }
@@ -316,6 +344,17 @@ fn warn_of_host(
 fn open_events(events: Input) -> Result<FileSource> {
     let failed = format!("cannot open the events in {events}");
     FileSource::open(events).context(failed)
+}
+
+/// The source that follows a cluster, if there is to be one.
+async fn open_cluster(
+    args: KubernetesArgs,
+    host: watch::Receiver<BTreeSet<IpAddr>>,
+) -> Result<Option<KubernetesSource>> {
+    let Some(options) = args.options()? else {
+        return Ok(None);
+    };
+    Ok(Some(KubernetesSource::new(options, host).await?))
 }
 
 /// Sets the datapath up, with the programs at the cgroup; those of interfaces come with the events.

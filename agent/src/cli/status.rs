@@ -10,8 +10,8 @@ use clap::Args;
 use shunt_api::{
     proto::StatusRequest,
     view::{
-        Conflict, FrontendDifference, Interface, InterfaceState, SocketLb, StaleSockets, Status,
-        TableUse,
+        Conflict, FrontendDifference, Interface, InterfaceState, SocketLb, Source, SourceNode,
+        StaleSockets, Status, TableUse, Untranslated,
     },
 };
 
@@ -100,6 +100,17 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
     section(output, &conflicts)?;
     more(output, status.conflicts.len(), "conflicts")?;
 
+    if let Some(source) = &status.source {
+        let mut left_out = Table::new(["SERVICE", "NOT TRANSLATED"]);
+        for Untranslated { service, reasons } in source.untranslated.iter().take(SHOWN) {
+            for reason in reasons {
+                left_out.push([service.clone(), reason.clone()]);
+            }
+        }
+        section(output, &left_out)?;
+        more(output, source.untranslated.len(), "services")?;
+    }
+
     let mut differences = Table::new(["FRONTEND", "DIFFERENCE"]);
     for difference in status.differences.iter().take(SHOWN) {
         let FrontendDifference {
@@ -168,11 +179,68 @@ fn summary(status: &Status) -> Table<2> {
         ("socket LB:", socket_lb(&status.socket_lb)),
         ("stale sockets:", stale_sockets(&status.stale_sockets)),
     ];
+    let followed = status.source.iter().flat_map(source_lines);
     let mut table = Table::without_headings();
-    for (name, value) in lines {
+    for (name, value) in lines.into_iter().chain(followed) {
         table.push([name.to_owned(), value]);
     }
     table
+}
+
+/// The source that follows a cluster.
+fn source_lines(source: &Source) -> [(&'static str, String); 4] {
+    let Source {
+        name,
+        connected,
+        since_seconds_ago,
+        trouble,
+        synced,
+        last_event_seconds_ago,
+        services,
+        endpoint_slices,
+        endpoints,
+        pending,
+        lag_milliseconds,
+        node,
+        ..
+    } = source;
+    let since = duration(*since_seconds_ago);
+    let link = match (connected, trouble) {
+        (true, _) => format!("up to date for {since}"),
+        (false, Some(trouble)) => format!("NOT up to date for {since}: {trouble}"),
+        (false, None) if *synced => format!("NOT up to date for {since}"),
+        (false, None) => "listing what there is".to_owned(),
+    };
+    let last = last_event_seconds_ago.map_or_else(String::new, |seconds| {
+        format!(", last told of a change {} ago", duration(seconds))
+    });
+    let lag = match (pending, lag_milliseconds) {
+        (0, _) => "none".to_owned(),
+        (pending, Some(lag)) => format!("{pending} services, the oldest for {lag} ms"),
+        (pending, None) => format!("{pending} services, whose last change failed"),
+    };
+    let SourceNode {
+        name: node_name,
+        found,
+        zone,
+        addresses,
+    } = node;
+    let node = if *found {
+        let zone = zone.as_deref().unwrap_or("-");
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        format!("{node_name}, zone {zone}, {}", addresses.join(", "))
+    } else {
+        format!("{node_name}: NOT a node of the cluster")
+    };
+    [
+        ("source:", format!("{name}: {link}{last}")),
+        (
+            "objects:",
+            format!("{services} Services, {endpoint_slices} EndpointSlices, {endpoints} endpoints"),
+        ),
+        ("pending:", lag),
+        ("node:", node),
+    ]
 }
 
 /// Whose connections are translated at the socket, where, and by what.

@@ -20,6 +20,7 @@ use tracing::{error, info, warn};
 use crate::runtime::{
     agent::Agent,
     circumstances::Circumstances,
+    cluster_state::ClusterMonitor,
     figures::Figures,
     frontends::FrontendList,
     held_events::HeldEvents,
@@ -48,11 +49,13 @@ pub struct EventLoop {
     families: Vec<IpFamily>,
     /// Whether a Resync has left memory that is of no more use.
     has_slack: bool,
+    /// How the source is that follows a cluster.
+    followed: Option<ClusterMonitor>,
 }
 
 impl EventLoop {
-    /// With `agent`, which starts now, and is pinned at `pin_dir`.
-    pub fn new(agent: Agent, pin_dir: Option<PathBuf>) -> Self {
+    /// With `agent`, which starts now, and is pinned at `pin_dir`. The status shows `followed`.
+    pub fn new(agent: Agent, pin_dir: Option<PathBuf>, followed: Option<ClusterMonitor>) -> Self {
         let Families { ipv4, ipv6 } = agent.datapath().families();
         let families = [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)].into_iter();
         Self {
@@ -63,6 +66,7 @@ impl EventLoop {
             held: HeldEvents::default(),
             history: History::new(pin_dir),
             has_slack: false,
+            followed,
         }
     }
 
@@ -130,7 +134,9 @@ impl EventLoop {
             }
             Request::Status(answer) => {
                 let held = self.held.count();
-                reply(answer, status::assemble(&self.agent, &self.history, held));
+                let followed = self.followed.as_ref();
+                let status = status::assemble(&self.agent, &self.history, held, followed);
+                reply(answer, status);
             }
         }
     }

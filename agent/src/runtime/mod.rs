@@ -5,6 +5,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod circumstances;
+pub(crate) mod cluster_state;
 pub(crate) mod conntrack;
 pub(crate) mod error;
 pub(crate) mod event_loop;

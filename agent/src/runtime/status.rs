@@ -1,14 +1,20 @@
 //! The agent's status, assembled: here, and nowhere else.
 
+use std::time::SystemTime;
+
 use shunt_api::view::{
     Conflict, FrontendDifference, Interface, InterfaceState, LastError, SocketLb, SocketLbMode,
-    StaleSockets, Status, TableUse,
+    Source, SourceNode, StaleSockets, Status, TableUse, Untranslated,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
 
 use crate::runtime::{
-    agent::Agent, error::InspectError, frontends::FrontendList, history::History,
+    agent::Agent,
+    cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
+    error::InspectError,
+    frontends::FrontendList,
+    history::History,
 };
 
 /// How `agent` is, with what it has been through.
@@ -20,6 +26,7 @@ pub(super) fn assemble(
     agent: &Agent,
     history: &History,
     held: usize,
+    followed: Option<&ClusterMonitor>,
 ) -> Result<Status, InspectError> {
     let History {
         started,
@@ -69,6 +76,7 @@ pub(super) fn assemble(
         conntrack_early_drop: early_drop.unwrap_or_default(),
         socket_lb: socket_lb(datapath.sockets()),
         stale_sockets: stale_sockets(datapath.stale_sockets()),
+        source: followed.map(|followed| source(followed.snapshot())),
     })
 }
 
@@ -85,6 +93,67 @@ fn differences(list: &FrontendList) -> Vec<FrontendDifference> {
         (key.address, key.port, key.protocol.to_string())
     });
     shown
+}
+
+fn source(state: ClusterState) -> Source {
+    let ClusterState {
+        name,
+        connected,
+        since,
+        trouble,
+        synced,
+        last_event,
+        last_relist,
+        relists,
+        services,
+        endpoint_slices,
+        endpoints,
+        nodes,
+        service_cidrs,
+        pending,
+        pending_since,
+        node,
+        untranslated,
+    } = state;
+    let ClusterNode {
+        name: node_name,
+        found,
+        zone,
+        addresses,
+    } = node;
+    // A clock that was set back makes it now.
+    let ago = |time: SystemTime| time.elapsed().unwrap_or_default();
+    Source {
+        name,
+        connected,
+        since_seconds_ago: ago(since).as_secs(),
+        trouble,
+        synced,
+        last_event_seconds_ago: last_event.map(|time| ago(time).as_secs()),
+        last_relist_seconds_ago: last_relist.map(|time| ago(time).as_secs()),
+        relists,
+        services,
+        endpoint_slices,
+        endpoints,
+        nodes,
+        service_cidrs: service_cidrs
+            .iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect(),
+        pending,
+        lag_milliseconds: pending_since.map(|since| since.elapsed().as_millis() as u64),
+        node: SourceNode {
+            name: node_name,
+            found,
+            zone,
+            addresses,
+        },
+        untranslated: untranslated
+            .into_iter()
+            .map(|(service, reasons)| Untranslated { service, reasons })
+            .collect(),
+    }
 }
 
 fn stale_sockets(sockets: &datapath::StaleSockets) -> StaleSockets {

@@ -135,4 +135,8 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
         "kube",
         &["agent/src/source/kubernetes", "agent/src/controllers"],
     ),
+    (
+        "k8s_openapi",
+        &["agent/src/source/kubernetes", "agent/src/controllers"],
+    ),
 ];

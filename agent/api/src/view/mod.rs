@@ -6,6 +6,7 @@ mod error;
 mod frontend;
 mod protocol;
 mod socket_lb;
+mod source;
 mod stale_sockets;
 mod status;
 mod text;
@@ -16,6 +17,7 @@ pub use self::{
     frontend::{Backend, Difference, Frontend, FrontendKey},
     protocol::ProtocolNumber,
     socket_lb::{SocketLb, SocketLbMode},
+    source::{Source, SourceNode, Untranslated},
     stale_sockets::StaleSockets,
     status::{
         Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,

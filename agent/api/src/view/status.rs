@@ -10,6 +10,7 @@ use crate::{
         error::{Malformed, address},
         frontend::{Difference, FrontendKey, key},
         socket_lb::SocketLb,
+        source::Source,
         stale_sockets::StaleSockets,
         text::shown,
     },
@@ -57,6 +58,8 @@ pub struct Status {
     pub socket_lb: SocketLb,
     /// The sockets of the node's processes whose backend is gone.
     pub stale_sockets: StaleSockets,
+    /// The source that follows a cluster, if there is one.
+    pub source: Option<Source>,
 }
 
 /// An event that was refused.
@@ -155,6 +158,7 @@ impl From<Status> for StatusResponse {
             conntrack_early_drop,
             socket_lb,
             stale_sockets,
+            source,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -181,6 +185,7 @@ impl From<Status> for StatusResponse {
             conntrack_early_drop,
             socket_lb: Some(socket_lb.into()),
             stale_sockets: Some(stale_sockets.into()),
+            source: source.map(Into::into),
         }
     }
 }
@@ -209,6 +214,7 @@ impl TryFrom<StatusResponse> for Status {
             conntrack_early_drop,
             socket_lb,
             stale_sockets,
+            source,
         } = status;
         Ok(Self {
             version,
@@ -234,6 +240,7 @@ impl TryFrom<StatusResponse> for Status {
             conntrack_early_drop,
             socket_lb: socket_lb.unwrap_or_default().try_into()?,
             stale_sockets: stale_sockets.unwrap_or_default().into(),
+            source: source.map(Source::try_from).transpose()?,
         })
     }
 }

@@ -1,9 +1,32 @@
-//! Services of a Kubernetes cluster: reduced to what is read, and translated by a pure function.
+//! Services of a Kubernetes cluster: watched, reduced to what is read, and translated by a pure
+//! function.
+//!
+//! ```text
+//! watch/      one task a kind of objects: list, then watch; what is cut off is taken up again
+//!     v  Step: all there is, or what is new
+//! store       objects, reduced (objects/), and which service a change concerns
+//!     v
+//! engine      one event a changed service, made by translate/
+//!     v
+//! source      delivers one event after the other, and waits for what becomes of it
+//! ```
 
+mod engine;
+#[cfg(test)]
+mod engine_tests;
+mod links;
+mod node_ports;
 mod objects;
+mod options;
+mod pending;
+mod report;
+mod source;
+mod store;
 mod translate;
+mod watch;
 
 pub use self::{
+    node_ports::NodePortAddresses,
     objects::{
         address::{Address, Range},
         endpoint_slice::{Conditions, EndpointSlice, Hints, SliceEndpoint, SlicePort},
@@ -11,9 +34,12 @@ pub use self::{
         service::{Service, ServiceKind, ServicePort},
         service_cidr::ServiceCidr,
     },
+    options::{KubernetesOptions, node_name},
+    source::KubernetesSource,
     translate::{
         problem::Problem,
-        service::{HealthCheck, Translation, translate},
+        service::{Translation, translate},
         view::NodeView,
     },
+    watch::client::{ApiServer, ApiServerError},
 };

@@ -5,6 +5,7 @@
 
 pub(super) mod address;
 pub(super) mod endpoint_slice;
+pub(super) mod interner;
 pub(super) mod metadata;
 pub(super) mod node;
 pub(super) mod null;

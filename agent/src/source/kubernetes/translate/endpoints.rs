@@ -40,13 +40,13 @@ impl Candidate<'_> {
 /// says, sorted by address and port, each once.
 ///
 /// `slices` are all of the service, in an order that does not depend on that of their arrival.
-pub(super) fn endpoints<'a>(
-    slices: impl Iterator<Item = &'a EndpointSlice>,
+pub(super) fn endpoints(
+    slices: &[&EndpointSlice],
     (name, protocol): (&str, Protocol),
     wanted: impl Fn(IpAddr) -> bool,
     node: &NodeView,
 ) -> Vec<Endpoint> {
-    let mut found: Vec<Candidate<'a>> = Vec::new();
+    let mut found: Vec<Candidate<'_>> = Vec::new();
     for slice in slices {
         let ports = slice.ports.iter();
         for port in ports.filter(|port| *port.name == *name && port.protocol == protocol) {
@@ -72,7 +72,7 @@ pub(super) fn endpoints<'a>(
             .iter()
             .filter(|candidate| candidate.endpoint.conditions.ready);
         let hints = ready.map(|candidate| candidate.endpoint.hints.as_deref());
-        let topology = Topology::of(hints, node);
+        let topology = Topology::of(&hints, node);
         endpoints.extend(family.iter().map(|candidate| {
             let local = candidate.is_local(node);
             let SliceEndpoint {

@@ -1,19 +1,22 @@
 //! A service as the renderer is to be told of it.
 
-use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU16, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use shunt_model::{EndpointState, Service as ModelService, ServicePort, TrafficPolicy, unusable};
 
-use crate::source::kubernetes::{
-    objects::{
-        endpoint_slice::EndpointSlice,
-        service::{Service, ServiceKind},
-    },
-    translate::{
-        endpoints::endpoints,
-        frontends::{Addresses, ports},
-        problem::Problem,
-        view::NodeView,
+use crate::{
+    runtime::health_checks::HealthCheck,
+    source::kubernetes::{
+        objects::{
+            endpoint_slice::EndpointSlice,
+            service::{Service, ServiceKind},
+        },
+        translate::{
+            endpoints::endpoints,
+            frontends::{Addresses, ports},
+            problem::Problem,
+            view::NodeView,
+        },
     },
 };
 
@@ -31,26 +34,17 @@ pub struct Translation {
     pub problems: Vec<Problem>,
 }
 
-/// What a load balancer that asks at a Service's `healthCheckNodePort` is to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HealthCheck {
-    /// The port.
-    pub port: NonZeroU16,
-    /// How many distinct addresses the ready endpoints of this node have, over all ports and both
-    /// families.
-    pub local_endpoints: usize,
-}
-
 /// The service that follows from a Service, from `slices`, which are all of its EndpointSlices in an
 /// order that does not depend on that of their arrival, and from what is known of this node.
 pub fn translate<'a>(
     service: &Service,
-    slices: impl Iterator<Item = &'a EndpointSlice> + Clone,
+    slices: impl IntoIterator<Item = &'a EndpointSlice>,
     node: &NodeView,
 ) -> Translation {
     if service.kind == ServiceKind::ExternalName || service.cluster_ips.is_empty() {
         return Translation::default();
     }
+    let slices: Vec<&EndpointSlice> = slices.into_iter().collect();
     let mut problems = Vec::new();
     let addresses = Addresses::of(service, node, &mut problems);
     if addresses.cluster.is_empty() {
@@ -59,14 +53,14 @@ pub fn translate<'a>(
             ..Translation::default()
         };
     }
-    endpoint_problems(slices.clone(), &mut problems);
+    endpoint_problems(&slices, &mut problems);
     let ports: Vec<ServicePort> = ports(service, &mut problems)
         .into_iter()
         .map(|(name, port)| {
             let wanted = |ip: IpAddr| addresses.has_family_of(ip);
             let key = (name, port.protocol);
             ServicePort {
-                endpoints: endpoints(slices.clone(), key, wanted, node),
+                endpoints: endpoints(&slices, key, wanted, node),
                 ..port
             }
         })
@@ -117,19 +111,17 @@ fn external_policy(service: &Service) -> TrafficPolicy {
     }
 }
 
-fn local_endpoints(ports: &[ServicePort]) -> usize {
+/// How many distinct addresses the ready endpoints of this node have, over all ports and families.
+fn local_endpoints(ports: &[ServicePort]) -> u32 {
     let endpoints = ports.iter().flat_map(|port| &port.endpoints);
     let counted = endpoints
         .filter(|endpoint| endpoint.local && endpoint.state == EndpointState::Ready)
         .map(|endpoint| endpoint.ip);
-    counted.collect::<BTreeSet<IpAddr>>().len()
+    counted.collect::<BTreeSet<IpAddr>>().len() as u32
 }
 
 /// Addresses of endpoints that are none, or that nobody can be reached at; each once.
-fn endpoint_problems<'a>(
-    slices: impl Iterator<Item = &'a EndpointSlice>,
-    problems: &mut Vec<Problem>,
-) {
+fn endpoint_problems(slices: &[&EndpointSlice], problems: &mut Vec<Problem>) {
     for slice in slices {
         let bad = slice
             .bad_addresses

@@ -19,7 +19,7 @@ impl<'a> Topology<'a> {
     /// An endpoint without a hint switches its kind of hints off for the whole service port, and so
     /// does it if no endpoint is meant for here.
     pub(super) fn of<'h>(
-        ready: impl Iterator<Item = Option<&'h Hints>> + Clone,
+        ready: &(impl Iterator<Item = Option<&'h Hints>> + Clone),
         node: &'a NodeView,
     ) -> Self {
         let hinted = |has: &dyn Fn(&Hints) -> bool, any: &dyn Fn(&Hints) -> bool| {

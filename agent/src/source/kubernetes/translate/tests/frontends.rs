@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use shunt_model::{Protocol, TrafficPolicy};
 
 use super::world::World;
-use crate::source::kubernetes::translate::service::HealthCheck;
+use crate::runtime::health_checks::HealthCheck;
 
 fn texts<T: ToString>(list: &[T]) -> Vec<String> {
     list.iter().map(ToString::to_string).collect()

@@ -47,15 +47,18 @@ impl World {
 
     /// The same with fields of the Service's `spec`.
     pub(super) fn spec(mut self, fields: Value) -> Self {
-        for (name, value) in fields.as_object().unwrap() {
-            self.service["spec"][name] = value.clone();
+        let Value::Object(fields) = fields else {
+            panic!("a spec has fields: {fields}");
+        };
+        for (name, value) in fields {
+            self.service["spec"][&name] = value;
         }
         self
     }
 
     /// The same with these entries of `status.loadBalancer.ingress`.
     pub(super) fn ingress(mut self, entries: Value) -> Self {
-        self.service["status"] = json!({ "loadBalancer": { "ingress": entries } });
+        self.service["status"]["loadBalancer"]["ingress"] = entries;
         self
     }
 
@@ -68,13 +71,16 @@ impl World {
     /// The same with a slice.
     pub(super) fn slice_of(mut self, family: &str, ports: Value, endpoints: Value) -> Self {
         let name = format!("web-{}", self.slices.len());
-        self.slices.push(json!({
+        let mut slice = json!({
             "metadata": {
                 "namespace": "default", "name": name,
                 "labels": { "kubernetes.io/service-name": "web" },
             },
-            "addressType": family, "ports": ports, "endpoints": endpoints,
-        }));
+            "addressType": family,
+        });
+        slice["ports"] = ports;
+        slice["endpoints"] = endpoints;
+        self.slices.push(slice);
         self
     }
 

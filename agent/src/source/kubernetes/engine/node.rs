@@ -1,0 +1,96 @@
+//! This node, and where NodePorts are.
+
+use std::sync::Arc;
+
+use tracing::{error, info};
+
+use crate::{
+    runtime::cluster_state::ClusterNode,
+    source::kubernetes::{
+        engine::{Engine, take::follow},
+        objects::node::Node,
+        store::Concerned,
+        translate::view::NodeView,
+        watch::step::Step,
+    },
+};
+
+impl Engine {
+    /// Takes note of Nodes; all services are concerned if this one's zone or address is another.
+    pub(super) fn node(&mut self, step: Step<Node>, is_first: bool) -> Vec<Concerned> {
+        follow("Nodes", &mut self.links.nodes, &self.monitor, &step);
+        let nodes = &mut self.store.nodes;
+        match step {
+            Step::Listed(list) => {
+                *nodes = list
+                    .into_iter()
+                    .map(|node| (node.name.clone(), node))
+                    .collect();
+            }
+            Step::Applied(node) => {
+                nodes.insert(node.name.clone(), node);
+            }
+            Step::Deleted(node) => {
+                nodes.remove(&node.name);
+            }
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => return Vec::new(),
+        }
+        let concerned = self.look_at_node(is_first);
+        self.place_node_ports();
+        concerned
+    }
+
+    /// What is known of this node follows its Node. A Node that is removed changes nothing.
+    fn look_at_node(&mut self, is_first: bool) -> Vec<Concerned> {
+        let was_found = self.monitor.update(|state| state.node.found);
+        let own = self.store.nodes.get(&*self.view.name);
+        self.monitor.update(|state| {
+            state.nodes = self.store.nodes.len() as u64;
+            state.node.found = own.is_some();
+            if let Some(own) = own {
+                state.node = ClusterNode {
+                    name: own.name.to_string(),
+                    found: true,
+                    zone: own.zone.as_deref().map(str::to_owned),
+                    addresses: own.addresses.iter().collect(),
+                };
+            }
+        });
+        let name = &self.view.name;
+        let Some(own) = own else {
+            if is_first || was_found {
+                error!(
+                    "the cluster has no Node `{name}`: no endpoint is taken for one of this node; \
+                     give its name with --hostname-override"
+                );
+            }
+            return Vec::new();
+        };
+        self.reports.set_node_eligible(own.eligible);
+        if !was_found {
+            info!("this is the Node `{name}`");
+        }
+        let view = NodeView {
+            name: Arc::clone(name),
+            zone: own.zone.clone(),
+            addresses: own.addresses,
+        };
+        if view == self.view {
+            return Vec::new();
+        }
+        self.view = view;
+        let all = self.store.by_age().into_iter();
+        all.map(|id| Concerned::by(Arc::clone(id))).collect()
+    }
+
+    /// NodePorts stand on this node's addresses as the flag says, and on the other nodes' primary
+    /// ones.
+    pub(super) fn place_node_ports(&mut self) {
+        let own = self.addresses.of(&self.host_addresses, self.view.addresses);
+        let others = self.store.nodes.values();
+        let others = others.filter(|node| *node.name != *self.view.name);
+        let others = others.flat_map(|node| node.addresses.iter());
+        self.reports.set_health_check_addresses(own.clone());
+        self.node_ips = others.chain(own).collect();
+    }
+}

@@ -1,0 +1,124 @@
+//! What is new is taken note of.
+
+use std::time::{Instant, SystemTime};
+
+use tracing::{info, warn};
+
+use crate::{
+    runtime::cluster_state::ClusterMonitor,
+    source::kubernetes::{
+        engine::{Change, Engine},
+        links::Link,
+        objects::{endpoint_slice::EndpointSlice, service::Service, service_cidr::ServiceCidr},
+        store::Concerned,
+        watch::step::Step,
+    },
+};
+
+impl Engine {
+    /// Takes note of what is new.
+    pub(in super::super) fn take(&mut self, change: Change) {
+        let now = Instant::now();
+        let is_first = !self.links.are_complete();
+        let mut concerned = match change {
+            Change::Service(step) => self.service(step),
+            Change::EndpointSlice(step) => self.endpoint_slice(step),
+            Change::ServiceCidr(step) => {
+                self.service_cidr(step);
+                Vec::new()
+            }
+            Change::Node(step) => self.node(step, is_first),
+        };
+        if concerned.len() > 1 {
+            self.store.sort_by_age(&mut concerned);
+        }
+        let by_endpoints = concerned.iter().filter(|one| one.by_endpoints).count();
+        let by_services = concerned.len() - by_endpoints;
+        self.reports
+            .count_changes(by_services as u64, by_endpoints as u64);
+        // What the first event has in it is not told again.
+        if self.is_synced || !is_first {
+            for concerned in concerned {
+                self.pending.add(concerned, now);
+            }
+        }
+        if is_first && self.links.are_complete() {
+            self.first_lists_are_there();
+        }
+        self.show();
+    }
+
+    fn service(&mut self, step: Step<Service>) -> Vec<Concerned> {
+        follow("Services", &mut self.links.services, &self.monitor, &step);
+        let store = &mut self.store;
+        match step {
+            Step::Listed(list) => store.list_services(list),
+            Step::Applied(service) => store.put_service(service).into_iter().collect(),
+            Step::Deleted(service) => store.remove_service(&service.id).into_iter().collect(),
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
+        }
+    }
+
+    fn endpoint_slice(&mut self, step: Step<EndpointSlice>) -> Vec<Concerned> {
+        let link = &mut self.links.endpoint_slices;
+        follow("EndpointSlices", link, &self.monitor, &step);
+        let store = &mut self.store;
+        match step {
+            Step::Listed(list) => store.list_slices(list),
+            Step::Applied(slice) => store.put_slice(slice),
+            Step::Deleted(slice) => store.remove_slice(&slice.id).into_iter().collect(),
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
+        }
+    }
+
+    fn service_cidr(&mut self, step: Step<ServiceCidr>) {
+        let link = &mut self.links.service_cidrs;
+        follow("ServiceCIDRs", link, &self.monitor, &step);
+        match step {
+            Step::Listed(list) => self.store.list_service_cidrs(list),
+            Step::Applied(cidr) => self.store.put_service_cidr(cidr),
+            Step::Deleted(cidr) => self.store.remove_service_cidr(&cidr.name),
+            // What was known stays.
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => return,
+        }
+        let cidrs = self.store.service_cidrs();
+        self.monitor
+            .update(|state| state.service_cidrs = Some(cidrs));
+    }
+
+    fn first_lists_are_there(&self) {
+        let counts = self.store.counts();
+        info!(
+            "all is listed: {} Services, {} EndpointSlices with {} endpoints",
+            counts.services, counts.endpoint_slices, counts.endpoints
+        );
+    }
+}
+
+/// Takes note of how a watch is, and says so if that is new.
+pub(super) fn follow<T>(name: &str, link: &mut Link, monitor: &ClusterMonitor, step: &Step<T>) {
+    let before = link.clone();
+    link.note(step);
+    let now = SystemTime::now();
+    match step {
+        Step::Listed(_) => monitor.update(|state| {
+            state.last_event = Some(now);
+            state.last_relist = Some(now);
+            state.relists += 1;
+        }),
+        Step::Applied(_) | Step::Deleted(_) => {
+            monitor.update(|state| state.last_event = Some(now));
+        }
+        Step::Absent(reason) if !before.is_complete => {
+            warn!("{name} are not followed: {reason}");
+        }
+        Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+    }
+    match (&before.trouble, &link.trouble) {
+        (None, Some(trouble)) => {
+            warn!("{name} cannot be followed, so what is known of them stays: {trouble}");
+        }
+        (Some(_), None) => info!("{name} are followed again"),
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+}

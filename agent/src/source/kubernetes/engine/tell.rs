@@ -1,0 +1,146 @@
+//! What the renderer is told.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::BuildHasher as _,
+    sync::Arc,
+};
+
+use shunt_model::{NodePortUpdate, RendererEvent, Service as ModelService, ServiceId, Snapshot};
+
+use crate::{
+    runtime::{
+        circumstances::{Circumstances, Trigger},
+        health_checks::{HealthCheck, HealthCheckChange},
+    },
+    source::kubernetes::{
+        engine::{About, Engine, Work},
+        pending::Changed,
+        report::report,
+        translate::service::{Translation, translate},
+    },
+};
+
+impl Engine {
+    /// What the renderer is to be told next.
+    pub(in super::super) fn next(&mut self) -> Option<Work> {
+        if !self.links.are_complete() {
+            return None;
+        }
+        if !self.is_synced {
+            return Some(self.everything());
+        }
+        if self.node_ips != self.told_node_ips {
+            let node_ips = self.node_ips.clone();
+            let update = NodePortUpdate {
+                node_ips: node_ips.clone(),
+                services: Vec::new(),
+            };
+            return Some(Work {
+                event: RendererEvent::UpdateNodePortServices(update),
+                circumstances: Circumstances::default(),
+                about: About::NodeIps(node_ips),
+            });
+        }
+        if self.service_cidrs != self.told_service_cidrs {
+            let cidrs = self.service_cidrs.clone();
+            return Some(Work {
+                event: RendererEvent::UpdateServiceCidrs(cidrs.clone()),
+                circumstances: Circumstances::default(),
+                about: About::ServiceCidrs(cidrs),
+            });
+        }
+        while let Some((id, changed)) = self.pending.next() {
+            let (model, check) = self.translated(&id);
+            let mark = model.as_ref().map(|model| self.mark(model, check));
+            let told = self.told.get(&id).copied();
+            let event = match model {
+                Some(_) if told == Some(mark) => continue,
+                Some(model) => RendererEvent::UpdateService(model),
+                None if told.is_some() => RendererEvent::DeleteService((*id).clone()),
+                None => continue,
+            };
+            return Some(Work {
+                event,
+                circumstances: Circumstances {
+                    triggers: self.recent(changed),
+                    health_checks: HealthCheckChange::Of((*id).clone(), check),
+                },
+                about: About::Service { id, mark },
+            });
+        }
+        self.show();
+        None
+    }
+
+    fn everything(&mut self) -> Work {
+        // What has changed until now is in it.
+        self.pending.clear();
+        self.failed.clear();
+        let ids = self.store.by_age().into_iter().map(Arc::clone);
+        let ids: Vec<_> = ids.collect();
+        let mut services = Vec::with_capacity(ids.len());
+        let mut marks = HashMap::with_capacity(ids.len());
+        let mut checks = BTreeMap::new();
+        for id in ids {
+            let (model, check) = self.translated(&id);
+            if let Some(check) = check {
+                checks.insert((*id).clone(), check);
+            }
+            if let Some(model) = model {
+                marks.insert(id, Some(self.mark(&model, check)));
+                services.push(model);
+            }
+        }
+        let node_ips = self.node_ips.clone();
+        let service_cidrs = self.service_cidrs.clone();
+        let snapshot = Snapshot {
+            node_ips: node_ips.clone(),
+            services,
+            service_cidrs: service_cidrs.clone(),
+            ..Snapshot::default()
+        };
+        Work {
+            event: RendererEvent::Resync(snapshot),
+            circumstances: Circumstances {
+                triggers: Vec::new(),
+                health_checks: HealthCheckChange::All(checks),
+            },
+            about: About::All {
+                marks,
+                node_ips,
+                service_cidrs,
+            },
+        }
+    }
+
+    /// By what a service is known again.
+    fn mark(&self, model: &ModelService, check: Option<HealthCheck>) -> u64 {
+        let check = check.map(|check| (check.port, check.local_endpoints));
+        self.marks.hash_one((model, check))
+    }
+
+    /// What happened since the agent's start: how long the rest took, nobody knows.
+    fn recent(&self, changed: Changed) -> Vec<Trigger> {
+        let triggers = changed.triggers.into_iter();
+        triggers
+            .filter(|trigger| trigger.at >= self.began)
+            .collect()
+    }
+
+    /// The model's service and its health check, and a word about what is left out of it.
+    fn translated(&self, id: &Arc<ServiceId>) -> (Option<ModelService>, Option<HealthCheck>) {
+        let known = self.store.known(id);
+        let translation = known.and_then(|known| {
+            let slices = known.slices.values();
+            Some(translate(known.service.as_ref()?, slices, &self.view))
+        });
+        let Translation {
+            service,
+            health_check,
+            problems,
+        } = translation.unwrap_or_default();
+        report(&self.monitor, id, &problems);
+        (service, health_check)
+    }
+}

@@ -1,0 +1,41 @@
+//! What many endpoints share is kept once.
+
+use std::{collections::HashSet, hash::Hash, sync::Arc};
+
+use super::endpoint_slice::{EndpointSlice, Hints};
+
+/// The names of nodes and the hints that endpoints have.
+#[derive(Debug, Default)]
+pub(in super::super) struct Interner {
+    nodes: HashSet<Arc<str>>,
+    hints: HashSet<Arc<Hints>>,
+}
+
+impl Interner {
+    /// Has the slice's endpoints share what others have already.
+    pub(in super::super) fn share(&mut self, slice: &mut EndpointSlice) {
+        for endpoint in &mut slice.endpoints {
+            if let Some(node) = &mut endpoint.node {
+                intern(&mut self.nodes, node);
+            }
+            if let Some(hints) = &mut endpoint.hints {
+                intern(&mut self.hints, hints);
+            }
+        }
+    }
+
+    /// Forgets what no endpoint has any more.
+    pub(in super::super) fn prune(&mut self) {
+        self.nodes.retain(|node| Arc::strong_count(node) > 1);
+        self.hints.retain(|hints| Arc::strong_count(hints) > 1);
+    }
+}
+
+fn intern<T: ?Sized + Eq + Hash>(known: &mut HashSet<Arc<T>>, value: &mut Arc<T>) {
+    match known.get(&**value) {
+        Some(known) => *value = Arc::clone(known),
+        None => {
+            known.insert(Arc::clone(value));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The source's settings.
+
+use crate::source::kubernetes::{node_ports::NodePortAddresses, watch::client::ApiServer};
+
+/// What the source has to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubernetesOptions {
+    /// How the API server is reached.
+    pub api_server: ApiServer,
+    /// The name of this node's Node, as [`node_name`] gives it.
+    pub node_name: String,
+    /// The name of this proxy, if it serves only Services that have it as their
+    /// `service.kubernetes.io/service-proxy-name`.
+    pub proxy_name: Option<String>,
+    /// Which addresses of this node carry NodePorts.
+    pub node_port_addresses: NodePortAddresses,
+    /// Whether the NodePorts of other nodes are translated, too, for clients of this node.
+    pub remote_node_ports: bool,
+}
+
+/// The name of this node's Node: what is given, or the host's own name. As Kubernetes does with it,
+/// without white space around it and in lower case.
+///
+/// `None`: nothing is left of it.
+pub fn node_name(given: Option<&str>, host: &str) -> Option<String> {
+    let name = given.unwrap_or(host).trim().to_lowercase();
+    (!name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_called_what_is_said_or_like_its_host() {
+        for (given, expected) in [
+            (None, Some("host.example")),
+            (Some(" Node-1\n"), Some("node-1")),
+            (Some(" "), None),
+        ] {
+            assert_eq!(node_name(given, "Host.Example").as_deref(), expected);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Services whose change the renderer has not been told of yet.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Instant,
+};
+
+use shunt_model::ServiceId;
+
+use crate::{runtime::circumstances::Trigger, source::kubernetes::store::Concerned};
+
+/// Services in the order of their first change; what comes after it joins it.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    order: VecDeque<Arc<ServiceId>>,
+    changes: HashMap<Arc<ServiceId>, Changed>,
+    /// How many of them have changed endpoints.
+    endpoints: usize,
+}
+
+/// What is new of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// When its first change came.
+    pub(super) since: Instant,
+    /// Whether its endpoints have changed.
+    pub(super) endpoints: bool,
+    /// When that happened which led to changes of its endpoints.
+    pub(super) triggers: Vec<Trigger>,
+}
+
+impl Pending {
+    /// A service has changed.
+    pub(super) fn add(&mut self, concerned: Concerned, now: Instant) {
+        let Concerned {
+            id,
+            by_endpoints,
+            trigger,
+        } = concerned;
+        let order = &mut self.order;
+        let changed = self.changes.entry(Arc::clone(&id)).or_insert_with(|| {
+            order.push_back(id);
+            Changed {
+                since: now,
+                endpoints: false,
+                triggers: Vec::new(),
+            }
+        });
+        if by_endpoints && !changed.endpoints {
+            changed.endpoints = true;
+            self.endpoints += 1;
+        }
+        changed.triggers.extend(trigger);
+    }
+
+    /// The service that has waited longest.
+    pub(super) fn next(&mut self) -> Option<(Arc<ServiceId>, Changed)> {
+        let id = self.order.pop_front()?;
+        let changed = self.changes.remove(&id)?;
+        self.endpoints -= usize::from(changed.endpoints);
+        Some((id, changed))
+    }
+
+    /// Forgets all of it.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// How many services wait.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// How many of them wait with changed endpoints.
+    pub(super) const fn endpoints(&self) -> usize {
+        self.endpoints
+    }
+
+    /// Since when the first of them waits.
+    pub(super) fn since(&self) -> Option<Instant> {
+        Some(self.changes.get(self.order.front()?)?.since)
+    }
+}

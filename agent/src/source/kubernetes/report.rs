@@ -1,0 +1,31 @@
+//! What is shown of a service's translation besides its frontends.
+
+use shunt_model::ServiceId;
+use tracing::warn;
+
+use crate::{
+    runtime::cluster_state::ClusterMonitor, source::kubernetes::translate::problem::Problem,
+};
+
+/// Shows what is left out of a service. What is new of it is logged.
+pub(super) fn report(monitor: &ClusterMonitor, id: &ServiceId, problems: &[Problem]) {
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    monitor.update(|state| {
+        // Most services have nothing to be said of.
+        if problems.is_empty() && state.untranslated.is_empty() {
+            return;
+        }
+        let id = id.to_string();
+        if problems.is_empty() {
+            state.untranslated.remove(&id);
+            return;
+        }
+        let before = state.untranslated.get(&id);
+        for problem in &problems {
+            if before.is_none_or(|before| !before.contains(problem)) {
+                warn!("service {id}: {problem}");
+            }
+        }
+        state.untranslated.insert(id, problems);
+    });
+}

@@ -1,0 +1,93 @@
+//! How the API server is reached.
+
+use std::{path::PathBuf, time::Duration};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use thiserror::Error;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Where the API server is, and as whom to talk to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ApiServer {
+    /// A kubeconfig; without one, what every pod has of its cluster.
+    pub kubeconfig: Option<PathBuf>,
+    /// The server's URL, in place of what is configured.
+    pub url: Option<String>,
+}
+
+/// Why it is not known how to reach the API server.
+#[derive(Debug, Error)]
+pub enum ApiServerError {
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig {path}: {reason}")]
+    Kubeconfig {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        reason: Box<kube::config::KubeconfigError>,
+    },
+    /// This is no pod, or one without a service account.
+    #[error(
+        "cannot find out where the Kubernetes API server is: {0}; in a pod it needs a service \
+         account and KUBERNETES_SERVICE_HOST, elsewhere --kubeconfig"
+    )]
+    InCluster(#[from] kube::config::InClusterError),
+    /// The flag's value is no URL.
+    #[error("`{url}` is not a URL of an API server: {reason}")]
+    Url {
+        /// The value.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The certificates or tokens cannot be used.
+    #[error("cannot talk to the Kubernetes API server: {0}")]
+    Client(#[from] kube::Error),
+}
+
+impl ApiServer {
+    /// How to reach it. Nothing is asked yet.
+    pub(in super::super) async fn config(&self) -> Result<Config, ApiServerError> {
+        let mut config = match &self.kubeconfig {
+            Some(path) => {
+                let failed = |reason| ApiServerError::Kubeconfig {
+                    path: path.clone(),
+                    reason: Box::new(reason),
+                };
+                let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
+                let options = KubeConfigOptions::default();
+                Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .map_err(failed)?
+            }
+            None => Config::incluster()?,
+        };
+        if let Some(url) = &self.url {
+            config.cluster_url = url.parse().map_err(|reason| ApiServerError::Url {
+                url: url.clone(),
+                reason: format!("{reason}"),
+            })?;
+            let uri = &config.cluster_url;
+            if uri.host().is_none() || !matches!(uri.scheme_str(), Some("https" | "http")) {
+                return Err(ApiServerError::Url {
+                    url: url.clone(),
+                    reason: "it has to begin with https://".to_owned(),
+                });
+            }
+        }
+        config.connect_timeout = Some(CONNECT);
+        // The watches try again by themselves, and say so.
+        config.default_retry = false;
+        Ok(config)
+    }
+}
+
+/// A client that talks to the server of `config`. It reads a token's file anew every minute.
+pub(in super::super) fn client(config: Config) -> Result<Client, ApiServerError> {
+    Ok(Client::try_from(config)?)
+}

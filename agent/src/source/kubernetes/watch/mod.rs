@@ -1,0 +1,9 @@
+//! Following the objects of one kind: a list, then a watch from where the list ends.
+
+pub(super) mod backoff;
+pub(super) mod client;
+pub(super) mod error;
+pub(super) mod kind;
+pub(super) mod page;
+pub(super) mod step;
+pub(super) mod watcher;
