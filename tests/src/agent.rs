@@ -65,10 +65,37 @@ impl Agent {
         pins: &PinDir,
         flags: &[S],
     ) -> Result<Self> {
+        Self::launch(binary, namespace, pins, &["--events", "-"], flags)
+    }
+
+    /// As [`Self::start`], with an agent that follows a cluster: it runs with `--kubernetes` in place
+    /// of `--events -`, and takes no event from us.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn follow<S: AsRef<OsStr>>(
+        binary: &Path,
+        namespace: &Namespace,
+        pins: &PinDir,
+        flags: &[S],
+    ) -> Result<Self> {
+        Self::launch(binary, namespace, pins, &["--kubernetes"], flags)
+    }
+
+    fn launch<S: AsRef<OsStr>>(
+        binary: &Path,
+        namespace: &Namespace,
+        pins: &PinDir,
+        source: &[&str],
+        flags: &[S],
+    ) -> Result<Self> {
         let socket = SocketPath::new();
         let mut command = Command::new(binary);
         command
-            .args(["agent", "--events", "-", "--pin-dir"])
+            .arg("agent")
+            .args(source)
+            .arg("--pin-dir")
             .arg(pins.path())
             .arg("--socket")
             .arg(socket.path())

@@ -7,6 +7,7 @@
 
 mod ack;
 mod agent;
+mod api_server;
 mod binary;
 mod cgroup;
 mod client;
@@ -37,6 +38,7 @@ mod wait;
 pub use self::{
     ack::Ack,
     agent::Agent,
+    api_server::{ApiServer, Faults, Kind},
     binary::agent_binary,
     cgroup::{Cgroup, own_cgroup},
     client::{Answer, Connection, Failure, Flow, Target, Transport},

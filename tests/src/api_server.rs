@@ -1,0 +1,253 @@
+//! A Kubernetes API server, as far as Shunt sees one.
+//!
+//! It speaks HTTPS, asks for a token, and has Services, EndpointSlices, Nodes and ServiceCIDRs: lists
+//! in pages, and watches with bookmarks, by label and field selectors. And it can be all that a real
+//! one is on a bad day: away, slow, busy, forgetful, cut off in the middle of an answer.
+
+mod cluster;
+mod faults;
+mod http;
+mod kubeconfig;
+mod selector;
+mod tls;
+
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use tokio::{
+    net::TcpListener as TokioListener,
+    runtime::Builder,
+    sync::{oneshot, watch},
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+pub use self::faults::{Faults, Kind};
+use self::{cluster::Cluster, kubeconfig::Kubeconfig, tls::Identity};
+use crate::namespace::Namespace;
+
+/// What requests look at.
+struct Shared {
+    cluster: Mutex<Cluster>,
+    faults: Mutex<Faults>,
+    /// Counts what was changed, for those who watch.
+    changed: watch::Sender<u64>,
+    /// Counts how often all connections were cut.
+    cut: watch::Sender<u64>,
+    token: Mutex<String>,
+    requests: Mutex<Vec<String>>,
+}
+
+impl Shared {
+    fn cluster(&self) -> MutexGuard<'_, Cluster> {
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn token(&self) -> MutexGuard<'_, String> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Vec<String>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running API server. Dropping it stops it.
+pub struct ApiServer {
+    shared: Arc<Shared>,
+    kubeconfig: Kubeconfig,
+    running: Option<Running>,
+    at: SocketAddr,
+    identity: Identity,
+}
+
+/// The thread that serves; it ends when this is dropped.
+struct Running {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ApiServer {
+    /// Listens at a free port of 127.0.0.1 in the namespace. There is no object yet.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot listen, or its certificate cannot be made.
+    pub fn start(namespace: &Namespace) -> Result<Self> {
+        let any = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let listener = listen(namespace, any)?;
+        let at = listener.local_addr()?;
+        let identity = Identity::new(at.ip())?;
+        let token = "token-1".to_owned();
+        let mut server = Self {
+            kubeconfig: Kubeconfig::write(at, &identity.authority(), &token)?,
+            shared: Arc::new(Shared {
+                cluster: Mutex::default(),
+                faults: Mutex::default(),
+                changed: watch::Sender::new(0),
+                cut: watch::Sender::new(0),
+                token: Mutex::new(token),
+                requests: Mutex::default(),
+            }),
+            running: None,
+            at,
+            identity,
+        };
+        server.serve(listener)?;
+        Ok(server)
+    }
+
+    /// The path of a kubeconfig that leads here.
+    pub fn kubeconfig(&self) -> &str {
+        self.kubeconfig.path()
+    }
+
+    /// Adds or replaces an object.
+    ///
+    /// # Panics
+    ///
+    /// If it has no kind that there is, or no name.
+    pub fn put(&self, object: Value) {
+        self.shared.cluster().put(object);
+        self.shared.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Removes an object, of which kind, namespace and name count.
+    ///
+    /// # Panics
+    ///
+    /// If it has no kind that there is, or no name.
+    pub fn delete(&self, object: &Value) {
+        self.shared.cluster().delete(object);
+        self.shared.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Forgets how it came to what there is now: whoever asks for it is told to list anew.
+    pub fn compact(&self) {
+        self.shared.cluster().compact();
+    }
+
+    /// Cuts all connections, whatever they are in the middle of.
+    pub fn cut(&self) {
+        self.shared.cut.send_modify(|count| *count += 1);
+    }
+
+    /// Does from now on what the faults say.
+    pub fn set_faults(&self, faults: Faults) {
+        *self.shared.faults() = faults;
+        self.shared.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Takes another token from now on, and none of those before; clients are told, or not.
+    ///
+    /// # Errors
+    ///
+    /// When the token's file cannot be written.
+    pub fn rotate_token(&self, token: &str, tell: bool) -> Result<()> {
+        token.clone_into(&mut self.shared.token());
+        if tell {
+            self.kubeconfig.set_token(token)?;
+        }
+        Ok(())
+    }
+
+    /// The requests so far: path and query.
+    pub fn requests(&self) -> Vec<String> {
+        self.shared.requests().clone()
+    }
+
+    /// Is away until it comes back: all connections are cut, and new ones are refused.
+    pub fn go_away(&mut self) {
+        self.running = None;
+    }
+
+    /// Serves again, at the same address of the same namespace.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot listen.
+    pub fn come_back(&mut self, namespace: &Namespace) -> Result<()> {
+        let listener = listen(namespace, self.at)?;
+        self.serve(listener)
+    }
+
+    fn serve(&mut self, listener: TcpListener) -> Result<()> {
+        let acceptor = self.identity.acceptor()?;
+        let shared = Arc::clone(&self.shared);
+        let (stop, stopped) = oneshot::channel();
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let thread = thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener, acceptor, shared) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        self.running = Some(Running {
+            stop: Some(stop),
+            thread: Some(thread),
+        });
+        Ok(())
+    }
+}
+
+fn listen(namespace: &Namespace, at: SocketAddr) -> Result<TcpListener> {
+    let listener = namespace.enter(|| TcpListener::bind(at));
+    let listener = listener.with_context(|| format!("the API server cannot listen at {at}"))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer")
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Takes connections for ever.
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
+    let Ok(listener) = TokioListener::from_std(listener) else {
+        return;
+    };
+    let mut connections = JoinSet::new();
+    let mut cut = shared.cut.subscribe();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
+                connections.spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else {
+                        return;
+                    };
+                    // What goes wrong, the client sees.
+                    drop(http::answer(stream, shared).await);
+                });
+            }
+            Ok(()) = cut.changed() => connections.abort_all(),
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Requests and answers.
+
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
+
+use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
+use hyper::{
+    Request, Response,
+    body::{Bytes, Frame, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::{
+    net::TcpStream,
+    sync::mpsc::{self, Sender, error::SendError},
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_rustls::server::TlsStream;
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+
+use super::{
+    Shared,
+    cluster::Forgotten,
+    faults::{Faults, Kind},
+    selector::Selector,
+};
+
+/// How often a watch says how far it is.
+const BOOKMARK: Duration = Duration::from_secs(1);
+
+/// A piece of a slow answer.
+const PIECE: usize = 64;
+
+/// The next piece of an answer; an error cuts the connection.
+type Piece = io::Result<Bytes>;
+
+type Body = BoxBody<Bytes, io::Error>;
+
+/// Nobody reads the answer any more.
+struct Unread;
+
+impl From<SendError<Piece>> for Unread {
+    fn from(_: SendError<Piece>) -> Self {
+        Self
+    }
+}
+
+/// Answers the requests of a connection.
+pub(super) async fn answer(stream: TlsStream<TcpStream>, shared: Arc<Shared>) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(respond(&request, shared).await) }
+    });
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    connection.await
+}
+
+/// What a request asks for.
+struct Asked {
+    kind: Kind,
+    selector: Selector,
+    limit: Option<usize>,
+    from: usize,
+    version: u64,
+    bookmarks: bool,
+    faults: Faults,
+}
+
+async fn respond(request: &Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
+    let uri = request.uri();
+    shared.requests().push(uri.to_string());
+    let token = request.headers().get("authorization");
+    let token = token
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    if token != format!("Bearer {}", *shared.token()) {
+        return failure(401, "Unauthorized", 0);
+    }
+    let faults = shared.faults().clone();
+    if let Some(status) = faults.status {
+        return failure(status, "a fault", faults.retry_after);
+    }
+    let kind = Kind::ALL.into_iter().find(|kind| kind.path() == uri.path());
+    let kind = kind.filter(|kind| faults.lacks != Some(*kind));
+    let Some(kind) = kind else {
+        return failure(404, "the server could not find the requested resource", 0);
+    };
+    let query = query(uri.query().unwrap_or_default());
+    let value = |name: &str| {
+        let found = query.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    let number = |name: &str| value(name).and_then(|text| text.parse::<u64>().ok());
+    let watches = value("watch") == Some("true");
+    if !watches {
+        wait_until_given(kind, &shared).await;
+    }
+    let asked = Asked {
+        kind,
+        selector: Selector::new(value("labelSelector"), value("fieldSelector")),
+        limit: faults.page.or(number("limit").map(|limit| limit as usize)),
+        from: number("continue").unwrap_or(0) as usize,
+        version: number("resourceVersion").unwrap_or(0),
+        bookmarks: value("allowWatchBookmarks") == Some("true"),
+        faults,
+    };
+    if asked.from > 0 && asked.faults.forgets_pages {
+        return failure(410, "the continue token is too old", 0);
+    }
+    let (pieces, receiver) = mpsc::channel(16);
+    tokio::spawn(async move {
+        // Whoever does not read on has gone.
+        let _end: Result<(), Unread> = if watches {
+            watch(asked, &shared, &pieces).await
+        } else {
+            list(&asked, &shared, &pieces).await
+        };
+    });
+    ok(receiver)
+}
+
+/// Waits as long as lists of this kind are withheld.
+async fn wait_until_given(kind: Kind, shared: &Shared) {
+    let mut changed = shared.changed.subscribe();
+    while shared.faults().withheld == Some(kind) {
+        if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn list(asked: &Asked, shared: &Shared, pieces: &Sender<Piece>) -> Result<(), Unread> {
+    let text = {
+        let cluster = shared.cluster();
+        let objects = cluster.list(asked.kind, &asked.selector, asked.from);
+        let count = asked.limit.unwrap_or(objects.len()).min(objects.len());
+        let mut metadata = json!({ "resourceVersion": cluster.version().to_string() });
+        if count < objects.len() {
+            metadata["continue"] = (asked.from + count).to_string().into();
+        }
+        json!({
+            "kind": format!("{}List", asked.kind.name()), "apiVersion": "v1",
+            "metadata": metadata, "items": &objects[..count],
+        })
+        .to_string()
+    };
+    if asked.faults.half_lists {
+        return half(&text, pieces).await;
+    }
+    send(&text, asked.faults.pause, pieces).await
+}
+
+async fn watch(mut asked: Asked, shared: &Shared, pieces: &Sender<Piece>) -> Result<(), Unread> {
+    let mut changed = shared.changed.subscribe();
+    let mut bookmark = Instant::now() + BOOKMARK;
+    // The answer begins before there is anything to tell.
+    pieces.send(Ok(Bytes::new())).await?;
+    loop {
+        let (events, version) = {
+            let cluster = shared.cluster();
+            let events = cluster.since(asked.version, asked.kind, &asked.selector);
+            (events, cluster.version())
+        };
+        let faults = shared.faults().clone();
+        match events {
+            Ok(events) => {
+                for event in events {
+                    let line = format!("{event}\n");
+                    if faults.half_events {
+                        return half(&line, pieces).await;
+                    }
+                    send(&line, faults.pause, pieces).await?;
+                }
+            }
+            Err(Forgotten) => {
+                let gone = status(410, "too old resource version", 0);
+                let line = json!({ "type": "ERROR", "object": gone });
+                return send(&format!("{line}\n"), None, pieces).await;
+            }
+        }
+        asked.version = version;
+        tokio::select! {
+            _ = changed.changed() => {}
+            () = sleep_until(bookmark), if asked.bookmarks => {
+                bookmark = Instant::now() + BOOKMARK;
+                let object = json!({
+                    "kind": asked.kind.name(), "apiVersion": "v1",
+                    "metadata": { "resourceVersion": version.to_string() },
+                });
+                let line = json!({ "type": "BOOKMARK", "object": object });
+                send(&format!("{line}\n"), None, pieces).await?;
+            }
+            () = pieces.closed() => return Err(Unread),
+        }
+    }
+}
+
+/// Sends a text, all at once or piece by piece.
+async fn send(text: &str, pause: Option<Duration>, pieces: &Sender<Piece>) -> Result<(), Unread> {
+    let Some(pause) = pause else {
+        return Ok(pieces
+            .send(Ok(Bytes::copy_from_slice(text.as_bytes())))
+            .await?);
+    };
+    for piece in text.as_bytes().chunks(PIECE) {
+        pieces.send(Ok(Bytes::copy_from_slice(piece))).await?;
+        sleep(pause).await;
+    }
+    Ok(())
+}
+
+/// Sends the first half of a text, and cuts the connection.
+async fn half(text: &str, pieces: &Sender<Piece>) -> Result<(), Unread> {
+    let half = &text.as_bytes()[..text.len() / 2];
+    pieces.send(Ok(Bytes::copy_from_slice(half))).await?;
+    Ok(pieces.send(Err(io::Error::other("cut off"))).await?)
+}
+
+fn ok(pieces: mpsc::Receiver<Piece>) -> Response<Body> {
+    let frames = ReceiverStream::new(pieces).map(|piece| piece.map(Frame::data));
+    Response::new(BodyExt::boxed(StreamBody::new(frames)))
+}
+
+/// An answer that is an error.
+fn failure(code: u16, message: &str, retry_after: u32) -> Response<Body> {
+    let (pieces, receiver) = mpsc::channel(1);
+    let text = status(code, message, retry_after).to_string();
+    drop(pieces.try_send(Ok(Bytes::from(text))));
+    let mut response = ok(receiver);
+    if let Ok(code) = code.try_into() {
+        *response.status_mut() = code;
+    }
+    response
+}
+
+fn status(code: u16, message: &str, retry_after: u32) -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "message": message, "reason": "", "code": code,
+        "details": { "retryAfterSeconds": retry_after },
+    })
+}
+
+/// The parameters of a query.
+fn query(text: &str) -> Vec<(String, String)> {
+    let parameters = text.split('&').filter(|text| !text.is_empty());
+    parameters
+        .map(|parameter| {
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            (decoded(key), decoded(value))
+        })
+        .collect()
+}
+
+/// What a form has encoded: `+` is a space, and `%21` an exclamation mark.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        let digits = behind
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        match (
+            byte,
+            digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()),
+        ) {
+            (b'%', Some(decoded)) => {
+                bytes.push(decoded);
+                rest = &behind[2..];
+            }
+            (b'+', _) => bytes.push(b' '),
+            _ => bytes.push(*byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_read_as_forms() {
+        let found = query("labelSelector=%21a%2Fb%2Cc%3Dd&limit=500&watch=true&x=1+2");
+        let expected = [
+            ("labelSelector", "!a/b,c=d"),
+            ("limit", "500"),
+            ("watch", "true"),
+            ("x", "1 2"),
+        ];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,68 @@
+//! What a client needs to get here.
+
+use std::{
+    env, fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use anyhow::{Context as _, Result};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::json;
+
+/// A folder with a kubeconfig and a token, removed when dropped.
+pub(super) struct Kubeconfig {
+    folder: PathBuf,
+    path: String,
+}
+
+impl Kubeconfig {
+    /// Leads to the server at `at` with the certificate `authority`, and says `token` there.
+    pub(super) fn write(at: SocketAddr, authority: &str, token: &str) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("shunt-api-server-{}-{number}", process::id()));
+        fs::create_dir_all(&folder).context("no folder for a kubeconfig")?;
+        let path = folder.join("kubeconfig").display().to_string();
+        let kubeconfig = Self { folder, path };
+        kubeconfig.set_token(token)?;
+        // JSON is YAML.
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{ "name": "test", "cluster": {
+                "server": format!("https://{at}"),
+                "certificate-authority-data": STANDARD.encode(authority),
+            } }],
+            "users": [{ "name": "test", "user": { "tokenFile": kubeconfig.token() } }],
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+        });
+        fs::write(&kubeconfig.path, text.to_string()).context("cannot write a kubeconfig")?;
+        Ok(kubeconfig)
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Replaces the token as a kubelet does, in one step.
+    pub(super) fn set_token(&self, token: &str) -> Result<()> {
+        let new = self.folder.join("token.new");
+        fs::write(&new, token)
+            .and_then(|()| fs::rename(&new, self.token()))
+            .context("cannot write a token")
+    }
+
+    fn token(&self) -> PathBuf {
+        self.folder.join("token")
+    }
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            eprintln!("left behind: {}: {error}", self.folder.display());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Agents that are killed while the cluster changes.
+//!
+//! `SHUNT_SEED` makes a run again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, process, thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+use shunt_tests::{Agent, ApiServer, Random, addresses, by_length, wait_until};
+
+use crate::{
+    objects::{ready, service, slice},
+    world::{Frontends, REQUEST, SOON, World, kill, tcp},
+};
+
+const KILLS: u32 = 8;
+const MANY_KILLS: u32 = 250;
+
+/// How many services come and go.
+const SERVICES: u32 = 6;
+
+/// The services with the last bytes of their backends.
+type Services = BTreeMap<u32, BTreeSet<u8>>;
+
+fn name(number: u32) -> String {
+    format!("s{number}")
+}
+
+fn address(number: u32) -> String {
+    format!("10.96.2.{}", number + 1)
+}
+
+/// Changes a service or its slices.
+fn change(server: &ApiServer, services: &mut Services, random: &mut Random) {
+    let number = random.below(SERVICES);
+    if random.below(6) == 0 {
+        server.delete(&service(&name(number), &address(number)));
+        server.delete(&slice(&name(number), "4", &[]));
+        services.remove(&number);
+        return;
+    }
+    if !services.contains_key(&number) {
+        server.put(service(&name(number), &address(number)));
+    }
+    let backends: BTreeSet<u8> = (10..20).filter(|_| random.below(3) == 0).collect();
+    let endpoints = backends.iter().map(|last| ready([10, 1, 1, *last].into()));
+    let endpoints: Vec<Value> = endpoints.collect();
+    server.put(slice(&name(number), "4", &endpoints));
+    services.insert(number, backends);
+}
+
+/// What the kernel is to have.
+fn expected(services: &Services, stays: &Frontends) -> Frontends {
+    let mut frontends = stays.clone();
+    for (number, backends) in services {
+        let v6 = addresses::v6(address(*number).parse().unwrap());
+        let shown = backends.iter().map(|last| format!("10.1.1.{last}:8080"));
+        frontends.insert(format!("{}:80/TCP", address(*number)), shown.collect());
+        frontends.insert(format!("[{v6}]:80/TCP"), BTreeSet::new());
+    }
+    frontends
+}
+
+/// How many writes the agent's Resync took.
+fn resync_writes(agent: &Agent) -> u64 {
+    let line = wait_until("the agent has listed all", SOON, || {
+        let log = agent.log();
+        let line = log
+            .lines()
+            .find(|line| line.contains(": Resync: ") && line.contains(" writes"));
+        line.map(str::to_owned)
+    });
+    let line = line.unwrap_or_else(|error| panic!("{error}\n{}", agent.log()));
+    let (_, counts) = line.rsplit_once(", ").unwrap();
+    counts.trim_end_matches(" writes").parse().unwrap()
+}
+
+#[test]
+fn an_agent_may_be_killed_while_the_cluster_changes() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let seed = env::var("SHUNT_SEED")
+        .ok()
+        .map(|seed| seed.parse().unwrap());
+    let seed = seed.unwrap_or_else(|| u64::from(process::id()));
+    println!("SHUNT_SEED={seed}");
+    let mut random = Random::new(seed, 0);
+    world.server.put(service("stays", "10.96.0.10"));
+    world
+        .server
+        .put(slice("stays", "4", &[ready(addresses::POD_A)]));
+    let target = tcp("10.96.0.10", 80);
+    world.await_pods(world.pod(), target, &["pod-a"]);
+    let stays = world.frontends();
+    let mut open = world.pod().enter(|| target.connect().unwrap());
+    let mut services = Services::new();
+    for round in 0..by_length(KILLS, MANY_KILLS) {
+        for _ in 0..random.below(40) {
+            change(&world.server, &mut services, &mut random);
+            thread::sleep(Duration::from_micros(random.below(2_000).into()));
+        }
+        world = world.restart(kill, |server, _| {
+            // Now and then the cluster goes on without an agent.
+            for _ in 0..random.below(3) * 5 {
+                change(server, &mut services, &mut random);
+            }
+            if random.below(4) == 0 {
+                server.compact();
+            }
+        });
+        open.echo(REQUEST).unwrap();
+        world.await_frontends(&expected(&services, &stays));
+        let differences = &world.shunt("status")["differences"];
+        assert_eq!(
+            differences.as_array().unwrap().len(),
+            0,
+            "after kill {round}: {differences}"
+        );
+        // Nothing has changed since, so the next one has nothing to write.
+        world = world.restart(kill, |_, _| {});
+        assert_eq!(
+            resync_writes(&world.agent),
+            0,
+            "after kill {round}\n{}",
+            world.agent.log()
+        );
+        open.echo(REQUEST).unwrap();
+    }
+}

@@ -1,0 +1,120 @@
+//! A server that is away changes nothing, and what changed meanwhile is there when it is back.
+
+use std::time::Duration;
+
+use shunt_tests::{Continuous, Faults, Kind, addresses, by_length};
+
+use crate::{
+    objects::{ready, service, slice},
+    world::{REQUEST, SOON, World, kill, tcp},
+};
+
+const IP: &str = "10.96.0.10";
+
+#[test]
+fn connections_go_on_while_the_server_is_away_and_agents_start_meanwhile() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.server.put(service("web", IP));
+    world.server.put(slice(
+        "web",
+        "4",
+        &[ready(addresses::POD_A), ready(addresses::POD_D)],
+    ));
+    let target = tcp(IP, 80);
+    world.await_pods(world.pod(), target, &["pod-a", "pod-d"]);
+    let before = world.frontends();
+    let traffic = Continuous::start(world.pod(), target, REQUEST);
+
+    world.server.go_away();
+    let lost = |source: &serde_json::Value| source["connected"] == false;
+    let source = world.await_source("the server is missed", lost);
+    assert!(source["trouble"].is_string(), "{source:#}");
+    assert_eq!(source["services"], 1);
+    assert!(world.status_text().contains("NOT up to date"));
+    assert_eq!(world.frontends(), before);
+    // An agent that starts now knows nothing, and leaves what is pinned as it is.
+    let mut world = world.restart(kill, |_, _| {});
+    traffic.wait_for(50, SOON).unwrap();
+    assert_eq!(world.shunt("status")["synced"], false);
+
+    // Meanwhile the cluster has changed.
+    world.server.put(slice(
+        "web",
+        "4",
+        &[ready(addresses::POD_B), ready(addresses::POD_D)],
+    ));
+    world.server.come_back(world.sandbox.node()).unwrap();
+    world.await_pods(world.pod(), target, &["pod-b", "pod-d"]);
+    world.await_source("it is up to date", |source| source["connected"] == true);
+    for sample in traffic.stop().unwrap() {
+        assert!(sample.outcome.is_ok(), "{sample:?}");
+    }
+}
+
+#[test]
+fn an_agent_waits_for_all_first_lists() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    world.server.put(service("web", IP));
+    world
+        .server
+        .put(slice("web", "4", &[ready(addresses::POD_A)]));
+    let target = tcp(IP, 80);
+    world.await_pods(world.pod(), target, &["pod-a"]);
+    let traffic = Continuous::start(world.pod(), target, REQUEST);
+    let mut world = world;
+    for kind in [Kind::EndpointSlice, Kind::Service] {
+        world = world.restart(kill, |server, _| {
+            server.set_faults(Faults {
+                withheld: Some(kind),
+                ..Faults::default()
+            });
+        });
+        traffic.wait_for(100, SOON).unwrap();
+        let status = world.shunt("status");
+        assert_eq!(status["synced"], false, "{kind:?} are not there yet");
+        world.server.set_faults(Faults::default());
+        world.await_source("all is there", |source| source["synced"] == true);
+    }
+    world.await_pods(world.pod(), target, &["pod-a"]);
+    for sample in traffic.stop().unwrap() {
+        assert!(sample.outcome.is_ok(), "{sample:?}");
+    }
+}
+
+#[test]
+fn a_token_that_is_not_taken_any_more_changes_nothing_and_the_next_one_is_read() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    world.server.put(service("web", IP));
+    world
+        .server
+        .put(slice("web", "4", &[ready(addresses::POD_A)]));
+    world.await_pods(world.pod(), tcp(IP, 80), &["pod-a"]);
+    world.server.rotate_token("token-2", false).unwrap();
+    world.server.cut();
+    let refused = |source: &serde_json::Value| {
+        let trouble = source["trouble"].as_str().unwrap_or_default();
+        source["connected"] == false && trouble.contains("401")
+    };
+    world.await_source("the token is refused", refused);
+    world.await_pods(world.pod(), tcp(IP, 80), &["pod-a"]);
+    world.server.rotate_token("token-2", true).unwrap();
+    world
+        .server
+        .put(slice("web", "4", &[ready(addresses::POD_B)]));
+    // A token is read anew once a minute.
+    let patience = by_length(Duration::ZERO, Duration::from_secs(90));
+    if patience.is_zero() {
+        return;
+    }
+    shunt_tests::wait_until("the new token is read", patience, || {
+        (world.source()["connected"] == true).then_some(())
+    })
+    .unwrap();
+    world.await_pods(world.pod(), tcp(IP, 80), &["pod-b"]);
+}
