@@ -178,7 +178,6 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let render_options = node.render_options()?;
     let pods = detect_local.detection(&node.pod_cidrs, redirect)?;
     warn_of_host(families, &snat, &node, &pods, &render_options);
-    let renderer = Renderer::new(render_options);
     let defaults = DatapathOptions::default();
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
     let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
@@ -215,7 +214,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
     let connections = datapath.connections();
     let counters = Arc::clone(datapath.counters());
-    let agent = Agent::new(renderer, datapath, interfaces);
+    let agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
     let scanner = Scanner::start(
         connections.clone(),
         Arc::clone(agent.datapath().counters()),

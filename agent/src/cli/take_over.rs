@@ -27,7 +27,6 @@ pub(crate) fn start_to_take_over(mode: TakeOver, mut unknown: UnknownConnections
         }
     };
     match mode {
-        TakeOver::Off => {}
         TakeOver::On => {
             unknown.leave_to_stack(true);
             info!("taking over: connections that are not known are left to the host's stack");
@@ -40,7 +39,7 @@ pub(crate) fn start_to_take_over(mode: TakeOver, mut unknown: UnknownConnections
             );
             tokio::spawn(end_with_kube_proxy(unknown));
         }
-        TakeOver::Auto => {}
+        TakeOver::Auto | TakeOver::Off => {}
     }
 }
 

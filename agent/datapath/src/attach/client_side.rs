@@ -33,11 +33,11 @@ pub(crate) fn is_client_side(link: &Link) -> bool {
 /// Whether its packets are not better seen at what it is a port of.
 fn is_no_mere_port(link: &Link) -> bool {
     match &link.port {
-        None | Some(InfoPortKind::Vrf) => true,
         Some(InfoPortKind::Bond | InfoPortKind::Team) => false,
         Some(InfoPortKind::Bridge) => is_of_another_stack(link),
-        Some(InfoPortKind::Other(kind)) if kind == OPEN_VSWITCH => is_of_another_stack(link),
-        Some(_) => true,
+        Some(InfoPortKind::Other(kind)) => kind != OPEN_VSWITCH || is_of_another_stack(link),
+        // A VRF's ports see its packets.
+        None | Some(_) => true,
     }
 }
 

@@ -45,7 +45,7 @@ fn expected(snapshot: &Snapshot) -> View {
         let backends = &frontend.backends.backends;
         let unusable = backends.iter().all(|backend| backend.weight == 0);
         let listed = backends.iter().map(|b| (b.ip, b.weight)).collect();
-        let flags = u16::from(unusable) * Cell::UNUSABLE | Cell::CLUSTER_IP;
+        let flags = (u16::from(unusable) * Cell::UNUSABLE) | Cell::CLUSTER_IP;
         (port, (listed, flags))
     };
     rendered(snapshot).into_iter().map(view).collect()
