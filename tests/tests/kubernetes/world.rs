@@ -184,7 +184,12 @@ impl World {
         target: Target,
         is_right: impl Fn(&Failure) -> bool,
     ) {
-        let target = target.within(SILENCE);
+        // A refusal that comes while connect(2) is still at it counts at the next SYN, a second later.
+        let target = if is_right(&Failure::TimedOut) {
+            target.within(SILENCE)
+        } else {
+            target
+        };
         let mut last = None;
         let found = wait_until("the right failure", SOON, || {
             let outcome = from.enter(|| target.ask(REQUEST));
