@@ -1,6 +1,6 @@
 //! Which services want which frontends, and since when.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use crate::{
     protocol::Protocol,
@@ -73,6 +73,24 @@ impl Claims {
         self.0
             .range((key, Age::MIN)..=(key, Age::MAX))
             .map(|((_, age), service)| (*age, service))
+    }
+
+    /// The claimed frontends at an address, each with its holder.
+    pub(super) fn at(
+        &self,
+        address: IpAddr,
+    ) -> impl Iterator<Item = (FrontendKey, &Arc<ServiceId>)> {
+        let first = FrontendKey {
+            address,
+            port: 0,
+            protocol: Protocol::Tcp,
+        };
+        let mut last = None;
+        self.0
+            .range((first, Age::MIN)..)
+            .map(|((key, _), service)| (*key, service))
+            .take_while(move |(key, _)| key.address == address)
+            .filter(move |(key, _)| last.replace(*key) != Some(*key))
     }
 
     /// Every claimed frontend with its holder, sorted.

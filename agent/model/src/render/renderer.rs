@@ -15,7 +15,7 @@ use crate::{
         conflict::Conflict,
         draft::Draft,
         error::RenderError,
-        frontend::{Frontend, FrontendKey},
+        frontend::{Frontend, FrontendKey, FrontendKind},
         nodes::NodeAddresses,
         options::RenderOptions,
         plan::Plan,
@@ -164,6 +164,12 @@ impl Renderer {
     /// One frontend.
     pub fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
         self.state.frontend(key)
+    }
+
+    /// Whose address it is: a service's own kind of address there; `None` if no service has it, or
+    /// only for NodePorts. One that is a ClusterIP is that before all else.
+    pub fn service_address(&self, address: IpAddr) -> Option<FrontendKind> {
+        self.state.service_address(address)
     }
 
     /// Whether the service port that has the frontend at `key` has this endpoint, whatever the

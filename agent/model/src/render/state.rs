@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
@@ -14,7 +14,7 @@ use crate::{
     render::{
         claims::{Age, Claims},
         entry::Entry,
-        frontend::{Frontend, FrontendKey},
+        frontend::{Frontend, FrontendKey, FrontendKind},
         nodes::NodeAddresses,
         options::RenderOptions,
         plan::Plan,
@@ -128,6 +128,16 @@ impl State {
                         .any(|known| address(known) == endpoint)
                 })
         })
+    }
+
+    /// Whose address it is: of the kinds of the frontends there ClusterIP, or else another one;
+    /// `None` if there are none, or only NodePorts.
+    pub(super) fn service_address(&self, address: IpAddr) -> Option<FrontendKind> {
+        let kinds = self.claims.at(address).filter_map(|(key, id)| {
+            let kind = self.services.get(id)?.frontend(key)?.kind;
+            (kind != FrontendKind::NodePort).then_some(kind)
+        });
+        kinds.min_by_key(|kind| *kind != FrontendKind::ClusterIp)
     }
 
     /// One frontend.

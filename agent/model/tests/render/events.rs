@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shunt_model::{InterfacePattern, RenderError, decode};
+use shunt_model::{FrontendKind, InterfacePattern, RenderError, decode};
 
 use crate::world::{World, add, delete, nodes, resync, service, update};
 
@@ -227,6 +227,44 @@ fn service_cidrs_are_replaced_as_a_whole_and_reported_only_when_they_change() {
         Some(world.renderer.service_cidrs().clone()),
         set(&["10.96.0.0/16", "fd00:10:96::/112"])
     );
+}
+
+#[test]
+fn an_address_is_a_services_as_long_as_one_has_a_frontend_there() {
+    use FrontendKind::{ClusterIp, ExternalIp, LoadBalancerIp};
+    let of = |name, field, address, port| {
+        let port = format!(r#""ports":{{"http":{{"protocol":"UDP","port":{port}}}}}"#);
+        add(&service(
+            name,
+            &format!(r#""{field}":["{address}"],{port}"#),
+        ))
+    };
+    let mut world = World::synced(
+        &["192.168.16.10"],
+        &[&web("a", "10.96.0.1", 30080, "10.1.1.1")],
+    );
+    let is =
+        |world: &World, address: &str| world.renderer.service_address(address.parse().unwrap());
+    assert_eq!(is(&world, "10.96.0.1"), Some(ClusterIp));
+    assert_eq!(is(&world, "10.96.0.2"), None);
+    assert_eq!(is(&world, "192.168.16.10"), None, "NodePorts alone");
+    assert_eq!(is(&world, "::10.96.0.1"), None);
+
+    world.tell(&of("b", "external_ips", "203.0.113.7", 80));
+    world.tell(&of("c", "load_balancer_ips", "203.0.113.7", 70));
+    let shared = is(&world, "203.0.113.7");
+    assert!(
+        matches!(shared, Some(ExternalIp | LoadBalancerIp)),
+        "{shared:?}"
+    );
+    world.tell(&of("d", "cluster_ips", "203.0.113.7", 90));
+    assert_eq!(is(&world, "203.0.113.7"), Some(ClusterIp), "above all else");
+    for (name, is_left) in [("d", true), ("c", true), ("b", false)] {
+        world.tell(&delete(name));
+        assert_eq!(is(&world, "203.0.113.7").is_some(), is_left, "{name}");
+    }
+    world.tell(&delete("a"));
+    assert_eq!(is(&world, "10.96.0.1"), None);
 }
 
 #[test]
