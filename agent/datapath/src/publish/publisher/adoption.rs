@@ -23,11 +23,7 @@ use crate::{
         allocator::{IndexAllocator, RangeAllocator},
         group::{GroupKey, Slice},
         owners::Owners,
-        publisher::{
-            Published, Publisher, Retired,
-            claims::{Claims, Given},
-            ledger::Ledger,
-        },
+        publisher::{Published, Publisher, Retired, claims::Claims, ledger::Ledger},
     },
 };
 
@@ -97,9 +93,7 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
         .iter()
         .map(|(_, frontend)| GroupKey::of(&frontend.backends))
         .collect();
-    let there = reserved.backends.ones();
-    let there = there.map(|index| tables.backend(index as u32).owner());
-    let owners = Owners::new(there.collect());
+    let owners = owners(tables, &reserved);
     let mut claims = Claims::new(tables, disjoint(&reserved.slices), owners);
     for (key, group) in publisher
         .groups
@@ -118,17 +112,14 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
     for slice in slices() {
         claims.claim_backends(&slice.set, (slice.offset, slice.count));
     }
-    let Given {
-        groups,
-        owners,
-        owned,
-    } = claims.finish();
+    let given = claims.finish();
 
     let kept: FixedBitSet = frontends
         .values()
         .map(|published| published.index as usize)
         .collect();
-    let claimed: BTreeSet<(u32, u32)> = groups
+    let claimed: BTreeSet<(u32, u32)> = given
+        .groups
         .values()
         .flat_map(|group| &group.slices)
         .map(|slice| (slice.offset, slice.count))
@@ -149,7 +140,7 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
             .collect(),
         unclaimed: Retired {
             slices: difference(&ranges, &claimed),
-            backends: numbers(reserved.backends.difference(&owned)),
+            backends: numbers(reserved.backends.difference(&given.owned)),
             frontends: numbers(reserved.frontends.difference(&kept)),
         },
         leftovers: (0..capacity.backends)
@@ -159,13 +150,23 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
             .collect(),
         ledger: Ledger {
             frontends,
-            groups,
-            owners,
+            groups: given.groups,
+            owners: given.owners,
             indexes: IndexAllocator::with_used(capacity.frontends, &reserved.frontends),
             slots: RangeAllocator::with_used(slot_count, &ranges),
             backends: IndexAllocator::with_used(capacity.backends, &reserved.backends),
         },
     })
+}
+
+/// The numbers of service ports that stand beside the backends.
+fn owners<F: FromIp>(tables: &impl Tables<F>, reserved: &Reserved) -> Owners {
+    let backends = reserved.backends.ones();
+    Owners::new(
+        backends
+            .map(|index| tables.backend(index as u32).owner())
+            .collect(),
+    )
 }
 
 /// What the publisher holds, whether the tables still say so or not: if the Resync fails, it goes
