@@ -69,11 +69,20 @@ pub enum Counter {
     SocketForgotten,
     /// A process may not have the port of a service's NodePort (`EADDRINUSE`).
     BindRefused,
+    /// Rejected: the ClusterIP is a service's, but it has no such port or protocol.
+    RejectUnknownPort,
+    /// Dropped: the address is in a range of ClusterIPs, and no service has it.
+    DropFreeAddress,
+    /// Dropped: the address is a service's, which has no such port or protocol, and the way there
+    /// leads back to where the packet came from.
+    DropLoop,
+    /// An echo request for a service's address was answered.
+    EchoReply,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 34] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -104,6 +113,10 @@ impl Counter {
         Self::SocketDrop,
         Self::SocketForgotten,
         Self::BindRefused,
+        Self::RejectUnknownPort,
+        Self::DropFreeAddress,
+        Self::DropLoop,
+        Self::EchoReply,
     ];
 
     /// The counter's name as it is shown.
@@ -139,6 +152,10 @@ impl Counter {
             Self::SocketDrop => "socket_drop",
             Self::SocketForgotten => "socket_forgotten",
             Self::BindRefused => "bind_refused",
+            Self::RejectUnknownPort => "reject_unknown_port",
+            Self::DropFreeAddress => "drop_free_address",
+            Self::DropLoop => "drop_loop",
+            Self::EchoReply => "echo_reply",
         }
     }
 }

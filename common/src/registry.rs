@@ -103,6 +103,12 @@ pub struct FamilyMaps {
     pub origins: Map,
     /// The packets that go through the stack half translated.
     pub halfway: Map,
+    /// Which addresses may have frontends, or may be guarded: a filter.
+    pub addresses: Map,
+    /// The addresses that are guarded.
+    pub guarded: Map,
+    /// The ranges of ClusterIPs.
+    pub service_cidrs: Map,
 }
 
 /// The constants of one address family.
@@ -149,6 +155,9 @@ macro_rules! family_maps {
             hops "HOPS" "hops" Scratch Redirect,
             origins "ORIGINS" "origins" Scratch Fixed,
             halfway "HALFWAY" "halfway" Scratch Fixed,
+            addresses "ADDRESSES" "addresses" Setting Fixed,
+            guarded "GUARDED" "guarded" Setting Frontends,
+            service_cidrs "SERVICE_CIDRS" "service_cidrs" Setting Fixed,
         }
     };
 }
@@ -161,7 +170,7 @@ impl FamilyMaps {
 
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Map; 14] {
+    pub const fn all(&self) -> [Map; 17] {
         let Self {
             frontends,
             cells,
@@ -177,6 +186,9 @@ impl FamilyMaps {
             hops,
             origins,
             halfway,
+            addresses,
+            guarded,
+            service_cidrs,
         } = *self;
         [
             frontends,
@@ -193,6 +205,9 @@ impl FamilyMaps {
             hops,
             origins,
             halfway,
+            addresses,
+            guarded,
+            service_cidrs,
         ]
     }
 }
@@ -365,6 +380,8 @@ pub const HOST_NETNS: Constant = Constant { name: "HOST_NETNS" };
 pub const SOCKETS_OF_PODS: Constant = Constant {
     name: "SOCKETS_OF_PODS",
 };
+/// What the guard does.
+pub const GUARD: Constant = Constant { name: "GUARD" };
 /// The words of [`SEEDS`].
 pub const CONNTRACK_SEEDS: Constant = Constant {
     name: "CONNTRACK_SEEDS",
@@ -383,7 +400,7 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 14] = [
+pub const CONSTANTS: [Constant; 15] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
@@ -393,6 +410,7 @@ pub const CONSTANTS: [Constant; 14] = [
     MASQUERADE_ALL,
     HOST_NETNS,
     SOCKETS_OF_PODS,
+    GUARD,
     CONNTRACK_SEEDS,
     CONNTRACK_TIMEOUTS,
     CLOCK_HZ,

@@ -1,18 +1,19 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use aya::{Ebpf, programs::SchedClassifier};
-use shunt_common::{V4, V6, registry};
+use ipnet::IpNet;
+use shunt_common::{Guarded, V4, V6, registry};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use shunt_model::{Changes, Frontend, InterfacePattern};
+use shunt_model::{Changes, Frontend, FrontendKind, InterfacePattern};
 
 use crate::{
     attach::{
@@ -32,9 +33,9 @@ use crate::{
         steps::{Handover, Terms},
     },
     maps::{
-        clock::Clock, counters::Counters, families::Families, interface_set::InterfaceSet,
-        kernel_tables::KernelTables, node_table::NodeTable, peers::Peers, table_use::TableUse,
-        unknown_connections::UnknownConnections,
+        clock::Clock, counters::Counters, families::Families, guard_table::GuardTable,
+        interface_set::InterfaceSet, kernel_tables::KernelTables, node_table::NodeTable,
+        peers::Peers, table_use::TableUse, unknown_connections::UnknownConnections,
     },
     object::{
         loaded::Loaded,
@@ -60,6 +61,8 @@ pub struct Datapath {
     publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
     node_v4: NodeTable<V4>,
     node_v6: NodeTable<V6>,
+    /// `None` if nothing is done about other packets for services' addresses.
+    guard: Option<(GuardTable<V4>, GuardTable<V6>)>,
     connections: Connections,
     counters: Arc<Counters>,
     attached: InterfaceSet,
@@ -133,6 +136,16 @@ impl Datapath {
                 options.hairpin_v6,
                 &options.pod_cidrs,
             )?,
+            guard: options
+                .guard
+                .is_on()
+                .then(|| {
+                    Ok::<_, DatapathError>((
+                        GuardTable::take(&mut ebpf)?,
+                        GuardTable::take(&mut ebpf)?,
+                    ))
+                })
+                .transpose()?,
             connections,
             counters: Arc::new(counters),
             attached: InterfaceSet::take(&mut ebpf, registry::ATTACHED)?,
@@ -233,6 +246,45 @@ impl Datapath {
         self.node_v4.set(own, host) + self.node_v6.set(own, host)
     }
 
+    /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from,
+    /// where this host's interfaces have the addresses `host`.
+    pub fn set_service_addresses(
+        &mut self,
+        addresses: impl Iterator<Item = (IpAddr, FrontendKind)>,
+        ranges: &BTreeSet<IpNet>,
+        host: &BTreeSet<IpAddr>,
+    ) {
+        let Some((v4, v6)) = &mut self.guard else {
+            return;
+        };
+        let mut wanted = BTreeMap::new();
+        for (address, kind) in addresses {
+            if let Some(new) = guarded(kind) {
+                let known = wanted.entry(address).or_insert(new);
+                *known = new.min(*known);
+            }
+        }
+        // These are the stack's, whatever services say.
+        for address in host {
+            if wanted.contains_key(address) || ranges.iter().any(|range| range.contains(address)) {
+                wanted.insert(*address, Guarded::Host);
+            }
+        }
+        v4.set(&wanted);
+        v6.set(&wanted);
+        v4.set_ranges(ranges);
+        v6.set_ranges(ranges);
+    }
+
+    /// Says whose address one is: a service's of this kind, or no service's. None of the host's.
+    pub fn change_service_address(&mut self, address: IpAddr, kind: Option<FrontendKind>) {
+        if let Some((v4, v6)) = &mut self.guard {
+            let guarded = kind.and_then(guarded);
+            v4.change(address, guarded);
+            v6.change(address, guarded);
+        }
+    }
+
     /// Whether packets to pods of this node go there in one hop, so that the interfaces of backends
     /// are to have the programs too.
     pub const fn redirects(&self) -> bool {
@@ -287,7 +339,7 @@ impl Datapath {
             .and_then(|v4| Ok(v4 + affinity::carry_over::<V6>(ebpf, replaced)?));
         match (carried, replaced) {
             (Err(error), _) => {
-                warn!(%error, "some session affinity of an earlier agent is forgotten")
+                warn!(%error, "some session affinity of an earlier agent is forgotten");
             }
             (Ok(0), _) | (Ok(_), Replaced::Stay) => {}
             (Ok(clients), Replaced::Go) => {
@@ -456,6 +508,15 @@ impl Datapath {
     /// The sockets whose backend is gone, to be destroyed.
     pub const fn stale_sockets(&self) -> &Arc<StaleSockets> {
         &self.stale_sockets
+    }
+}
+
+/// What an address of this kind is to the guard.
+const fn guarded(kind: FrontendKind) -> Option<Guarded> {
+    match kind {
+        FrontendKind::ClusterIp => Some(Guarded::ClusterIp),
+        FrontendKind::ExternalIp | FrontendKind::LoadBalancerIp => Some(Guarded::External),
+        FrontendKind::NodePort => None,
     }
 }
 

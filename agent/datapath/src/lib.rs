@@ -42,6 +42,7 @@ pub use self::{
         unknown_connections::UnknownConnections,
     },
     object::{
+        guard::GuardOptions,
         options::{DatapathOptions, PacketLog},
         packet_log::PacketLogError,
         pods::{PodDetection, PodInterfaces},

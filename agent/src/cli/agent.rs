@@ -27,6 +27,7 @@ use crate::cli::{
         addresses::Addresses,
         detect_local::DetectLocalArgs,
         families::FamilyArgs,
+        guard::GuardArgs,
         interfaces::InterfaceArgs,
         kubernetes::KubernetesArgs,
         node::NodeArgs,
@@ -96,6 +97,9 @@ pub(crate) struct AgentArgs {
     take_over: TakeOverArgs,
 
     #[command(flatten)]
+    guard: GuardArgs,
+
+    #[command(flatten)]
     sockets: SocketLbArgs,
 
     #[command(flatten)]
@@ -153,6 +157,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         redirect,
         masquerade_all,
         take_over,
+        guard,
         sockets,
         families,
         packet_log,
@@ -195,6 +200,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
         redirect,
+        guard: guard.guard(false),
         sockets: sockets.sockets(),
         timeouts: timeouts.timeouts(),
         families,

@@ -89,13 +89,33 @@ impl Agent {
             }),
             took: Duration::ZERO,
         };
+        let all_addresses = plan.snapshot.is_some() || plan.service_cidrs.is_some();
+        let addresses = addresses_of(&plan.changes);
         let interfaces_changed =
             plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
         self.renderer.commit(plan);
+        self.say_service_addresses(all_addresses, &addresses);
         if interfaces_changed {
             self.reconcile_interfaces();
         }
         Ok(outcome)
+    }
+
+    /// Has the datapath know whose these addresses are, or `all` that there are.
+    fn say_service_addresses(&mut self, all: bool, changed: &BTreeSet<IpAddr>) {
+        let Self {
+            renderer, datapath, ..
+        } = self;
+        let host = renderer.host_addresses();
+        if all {
+            let frontends = renderer.frontends();
+            let addresses = frontends.map(|(key, frontend)| (key.address, frontend.kind));
+            datapath.set_service_addresses(addresses, renderer.service_cidrs(), host);
+            return;
+        }
+        for address in changed.difference(host) {
+            datapath.change_service_address(*address, renderer.service_address(*address));
+        }
     }
 
     /// This host's interfaces have these addresses now. What follows from them is published: where
@@ -120,7 +140,9 @@ impl Agent {
         let own = plan.nodes().unwrap_or(self.renderer.nodes()).own();
         self.datapath
             .set_node_ips(own, self.renderer.host_addresses());
-        self.install(plan).map(Some)
+        let outcome = self.install(plan)?;
+        self.say_service_addresses(true, &BTreeSet::new());
+        Ok(Some(outcome))
     }
 
     /// How many of the frontends that are to be after the event are not translated.
@@ -172,4 +194,15 @@ impl Agent {
     pub const fn datapath_mut(&mut self) -> &mut Datapath {
         &mut self.datapath
     }
+}
+
+/// The addresses of the frontends that change.
+fn addresses_of(changes: &Changes) -> BTreeSet<IpAddr> {
+    let Changes {
+        added,
+        changed,
+        removed,
+    } = changes;
+    let keys = added.iter().chain(changed).map(|(key, _)| key);
+    keys.chain(removed).map(|key| key.address).collect()
 }

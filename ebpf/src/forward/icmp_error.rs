@@ -50,7 +50,7 @@ pub(crate) fn send_error<F: Rewrite>(
 /// by their addresses or by those of the link (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)),
 /// and not about a header that came broken (RFC 1122 section 3.2.1.2).
 #[inline(never)]
-fn may_be_told_about<F: Family>(context: &impl Access, packet: &Packet<F>) -> bool {
+pub(crate) fn may_be_told_about<F: Family>(context: &impl Access, packet: &Packet<F>) -> bool {
     !matches!(packet.form, Form::Error | Form::LaterFragment)
         && F::is_unicast(&packet.tuple.source)
         && F::is_unicast(&packet.tuple.destination)
@@ -76,7 +76,7 @@ fn is_from_group(context: &impl Access, link: Link) -> bool {
 /// may come early by one interval less than the burst has. Two CPUs at one instant may both be
 /// allowed what one is: that is harmless, and a lock is not.
 #[inline(always)]
-fn allows_rejection() -> bool {
+pub(crate) fn allows_rejection() -> bool {
     let interval = REJECT_INTERVAL_NS.load();
     if interval == 0 {
         return true;

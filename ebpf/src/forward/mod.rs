@@ -4,6 +4,7 @@ pub(crate) mod admission;
 pub(crate) mod fib;
 pub(crate) mod hairpin;
 pub(crate) mod icmp_error;
+pub(crate) mod loops;
 pub(crate) mod origin;
 pub(crate) mod own;
 pub(crate) mod redirect;

@@ -88,6 +88,11 @@ pub(crate) static HOST_NETNS: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static SOCKETS_OF_PODS: Global<u32> = Global::new(0);
 
+/// What becomes of packets for services' addresses that are for no frontend: bits, see
+/// [`crate::maps::guarded`].
+#[unsafe(no_mangle)]
+pub(crate) static GUARD: Global<u32> = Global::new(0);
+
 /// Whether connections to ClusterIPs go on from this node's address, whoever the client is.
 #[inline(always)]
 pub(crate) fn masquerades_all() -> bool {

@@ -6,6 +6,7 @@ pub(crate) mod backends;
 pub(crate) mod conntrack;
 pub(crate) mod constants;
 pub(crate) mod counters;
+pub(crate) mod guarded;
 pub(crate) mod handover;
 pub(crate) mod scratch;
 pub(crate) mod sockets;

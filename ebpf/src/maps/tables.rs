@@ -1,13 +1,13 @@
 //! The tables, one set a family. The sizes here are defaults that the agent overrides.
 
 use aya_ebpf::{
-    bindings::{BPF_F_MMAPABLE, bpf_fib_lookup},
+    bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_fib_lookup},
     btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray},
     macros::btf_map,
 };
 use shunt_common::{
-    AffinityEntry, AffinityKey, Backend, FragmentEntry, FragmentKey, FrontendKey, NodeIps, Slot,
-    SourceRange, V4, V6,
+    AffinityEntry, AffinityKey, Backend, FilterPlace, FragmentEntry, FragmentKey, FrontendKey,
+    NodeIps, ServiceCidrs, Slot, SourceRange, V4, V6,
 };
 
 use crate::maps::{
@@ -18,6 +18,7 @@ use crate::maps::{
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
+const NO_PREALLOC: usize = BPF_F_NO_PREALLOC as usize;
 
 /// Frontend to its index.
 pub(crate) type Frontends<F> = HashMap<FrontendKey<F>, u32, 65_536>;
@@ -58,6 +59,15 @@ pub(crate) const HALVES: u32 = 4096;
 /// Those packets, by a hash of the tuple that they have there.
 pub(crate) type Halves<F> = Array<Halfway<F>, { HALVES as usize }>;
 
+/// The filter of addresses, see [`FilterPlace`].
+pub(crate) type Addresses = Array<u64, { FilterPlace::WORDS }, MMAPABLE>;
+/// The addresses that are guarded, and as whose: a [`shunt_common::Guarded`]. They take memory as they
+/// come: most are looked up by nobody.
+pub(crate) type GuardedAddresses<F> =
+    HashMap<<F as shunt_common::Family>::Address, u32, 65_536, NO_PREALLOC>;
+/// The ranges of ClusterIPs, one entry.
+pub(crate) type ClusterRanges<F> = Array<ServiceCidrs<F>, 1, MMAPABLE>;
+
 /// A family's tables and constants.
 pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn frontends() -> &'static Frontends<Self>;
@@ -73,6 +83,9 @@ pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn hops() -> &'static Hops<Self>;
     fn origins() -> &'static Origins<Self>;
     fn halfway() -> &'static Halves<Self>;
+    fn addresses() -> &'static Addresses;
+    fn guarded() -> &'static GuardedAddresses<Self>;
+    fn service_cidrs() -> &'static ClusterRanges<Self>;
 }
 
 /// Declares a family's tables, by the names that the kernel shows.
@@ -108,6 +121,9 @@ tables! { V4:
     hops HOPS_V4: Hops<V4>,
     origins ORIGINS_V4: Origins<V4>,
     halfway HALFWAY_V4: Halves<V4>,
+    addresses ADDRESSES_V4: Addresses,
+    guarded GUARDED_V4: GuardedAddresses<V4>,
+    service_cidrs SERVICE_CIDRS_V4: ClusterRanges<V4>,
 }
 
 tables! { V6:
@@ -124,6 +140,9 @@ tables! { V6:
     hops HOPS_V6: Hops<V6>,
     origins ORIGINS_V6: Origins<V6>,
     halfway HALFWAY_V6: Halves<V6>,
+    addresses ADDRESSES_V6: Addresses,
+    guarded GUARDED_V6: GuardedAddresses<V6>,
+    service_cidrs SERVICE_CIDRS_V6: ClusterRanges<V6>,
 }
 
 /// For how many backends a CPU remembers that all source ports to them are taken.

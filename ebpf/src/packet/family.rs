@@ -33,6 +33,14 @@ pub(crate) trait Family: shunt_common::Family {
     /// Of "the packet is longer than the link takes".
     const TOO_LONG: (u8, u8);
 
+    /// The types of an echo request and of its answer.
+    const ECHO: u8;
+    const ECHO_REPLY: u8;
+
+    /// Whether ICMP messages of this type are between the stations of one link, and no router's
+    /// business.
+    fn is_of_link(kind: u8) -> bool;
+
     /// Whether an ICMP message of this type is an error, so that it holds an inner packet.
     fn is_error(kind: u8) -> bool;
 

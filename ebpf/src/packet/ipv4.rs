@@ -36,6 +36,8 @@ pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 const DESTINATION_UNREACHABLE: u8 = 3;
+const ECHO_REPLY: u8 = 0;
+const ECHO: u8 = 8;
 const TIME_EXCEEDED: u8 = 11;
 const PARAMETER_PROBLEM: u8 = 12;
 
@@ -99,6 +101,14 @@ impl Family for V4 {
     const EXPIRED: (u8, u8) = (TIME_EXCEEDED, 0);
     /// "Fragmentation needed and DF set" (RFC 1191 section 4).
     const TOO_LONG: (u8, u8) = (DESTINATION_UNREACHABLE, 4);
+
+    const ECHO: u8 = ECHO;
+    const ECHO_REPLY: u8 = ECHO_REPLY;
+
+    #[inline(always)]
+    fn is_of_link(_: u8) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn is_error(kind: u8) -> bool {

@@ -98,6 +98,15 @@ impl Family for V6 {
     const EXPIRED: (u8, u8) = (TIME_EXCEEDED, 0);
     const TOO_LONG: (u8, u8) = (PACKET_TOO_BIG, 0);
 
+    const ECHO: u8 = 128;
+    const ECHO_REPLY: u8 = 129;
+
+    /// Neighbour discovery (RFC 4861 section 4).
+    #[inline(always)]
+    fn is_of_link(kind: u8) -> bool {
+        matches!(kind, 133..=137)
+    }
+
     #[inline(always)]
     fn is_error(kind: u8) -> bool {
         matches!(

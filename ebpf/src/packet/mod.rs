@@ -4,6 +4,7 @@
 pub(crate) mod error;
 pub(crate) mod extensions;
 pub(crate) mod family;
+pub(crate) mod foreign;
 pub(crate) mod inner;
 pub(crate) mod ipv4;
 pub(crate) mod ipv6;

@@ -22,6 +22,7 @@ use crate::{
         conntrack::now,
         constants::{REPLY_PORTS, are_pods_told_by_interface, redirects},
         counters::{count, drop_packet},
+        guarded::{Filtered, guards, is_cluster_range},
         handover,
         tables::Tables,
     },
@@ -242,12 +243,15 @@ impl<F: Tables> Flow<'_, F> {
             return Action::General;
         }
         let is_snat_port = REPLY_PORTS.load().contains(self.destination_port);
+        let is_guarded;
         if self.is_syn() {
             // It may begin a new connection after an ended one; the general path looks at what the
             // connection is before it learns of the packet.
-            if self.is_expected() || self.find(Role::Forward).is_some() {
+            let filtered = Filtered::of::<F>(&self.destination);
+            if self.is_expected(filtered) || self.find(Role::Forward).is_some() {
                 return Action::General;
             }
+            is_guarded = filtered.is_guarded();
         } else if let Some(half) = self.find(Role::Forward) {
             let is_current = !self.may_be_first || conntrack::is_current::<F>(&half);
             let is_reply = is_snat_port && is_snat_ip::<F>(&self.destination);
@@ -257,7 +261,14 @@ impl<F: Tables> Flow<'_, F> {
             } else {
                 Action::General
             };
-        } else if self.frontend().is_some() {
+        } else {
+            let filtered = Filtered::of::<F>(&self.destination);
+            if self.frontend(filtered).is_some() {
+                return Action::General;
+            }
+            is_guarded = filtered.is_guarded();
+        }
+        if guards() && (is_guarded || is_cluster_range::<F>(&self.destination)) {
             return Action::General;
         }
         if redirects() && are_pods_told_by_interface() {
@@ -271,9 +282,13 @@ impl<F: Tables> Flow<'_, F> {
         self.direct()
     }
 
-    /// The index of the frontend that the packet is for.
+    /// The index of the frontend that the packet is for. Of most packets the filter says that there is
+    /// none, and a lookup less is made than the filter costs.
     #[inline(always)]
-    fn frontend(&self) -> Option<u32> {
+    fn frontend(&self, filtered: Filtered) -> Option<u32> {
+        if !filtered.has_frontends() {
+            return None;
+        }
         let protocol = self.key.protocol();
         frontend::index_of::<F>(FrontendKey::new(
             self.destination,
@@ -285,8 +300,8 @@ impl<F: Tables> Flow<'_, F> {
     /// Whether the packet, a SYN and so likely to be the first of its connection, is for a frontend: then
     /// what it will need of the table is on its way when this returns.
     #[inline(always)]
-    fn is_expected(&mut self) -> bool {
-        let Some(frontend) = self.frontend() else {
+    fn is_expected(&mut self, filtered: Filtered) -> bool {
+        let Some(frontend) = self.frontend(filtered) else {
             return false;
         };
         if let Some(backend) = foresight::foresee::<F>(frontend) {

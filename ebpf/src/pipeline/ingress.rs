@@ -29,7 +29,7 @@ use crate::{
         link::Link,
         parsed::{Form, Packet},
     },
-    pipeline::{forward::forward, program::Program},
+    pipeline::{forward::forward, guard, program::Program},
     rewrite::icmp_error::IcmpError,
 };
 
@@ -45,7 +45,11 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     let Arrival { packet, translated } = unsafe { &mut *arrival };
     *packet = Packet::none();
     if !F::parse(context, link, packet) {
-        return Verdict::PASS;
+        return if guard::is_on() && F::read_foreign(context, link, packet) {
+            F::guard(context, packet)
+        } else {
+            Verdict::PASS
+        };
     }
     match translate(context, packet, translated) {
         Ok(usually) => forward(context, packet, translated, usually),
@@ -65,8 +69,11 @@ fn translate<F: Program<C>, C: Access>(
         if fragments::recall(packet, Hook::Ingress, translated) {
             return Ok(Counter::Fragment);
         }
-        count(Counter::PassFragment);
-        return Err(Verdict::PASS);
+        let verdict = nobodys(context, packet);
+        if verdict == Verdict::PASS {
+            count(Counter::PassFragment);
+        }
+        return Err(verdict);
     }
     if reverse::at_ingress(packet, translated) {
         return Ok(Counter::Reply);
@@ -112,7 +119,7 @@ fn translate_request<F: Program<C>, C: Access>(
     };
     let opened = match frontend::select(key, &sender) {
         Lookup::NotAFrontend if create_direct(packet, known.as_ref(), translated) => Ok(()),
-        Lookup::NotAFrontend => return Err(Verdict::PASS),
+        Lookup::NotAFrontend => return Err(nobodys(context, packet)),
         Lookup::Dropped(reason) => return Err(drop_packet(context, reason)),
         Lookup::Rejected => {
             check_source(context, packet)?;
@@ -139,6 +146,16 @@ fn translate_request<F: Program<C>, C: Access>(
             Ok(())
         }
         Err(reason) => Err(drop_packet(context, reason)),
+    }
+}
+
+/// What becomes of a packet that is for no frontend and of no connection.
+#[inline(always)]
+fn nobodys<F: Program<C>, C: Access>(context: &C, packet: &Packet<F>) -> Verdict {
+    if guard::is_on() {
+        F::guard(context, packet)
+    } else {
+        Verdict::PASS
     }
 }
 

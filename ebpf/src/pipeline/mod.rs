@@ -4,6 +4,7 @@ pub(crate) mod egress;
 pub(crate) mod entry;
 pub(crate) mod fast_path;
 pub(crate) mod forward;
+pub(crate) mod guard;
 pub(crate) mod ingress;
 pub(crate) mod program;
 pub(crate) mod subprograms;

@@ -22,6 +22,13 @@ pub(crate) trait Program<C: Access>: Routed + Open {
     /// untouched, and what would have been ours but for its form was counted.
     fn parse(context: &C, link: Link, packet: &mut Packet<Self>) -> bool;
 
+    /// Reads a packet that [`Self::parse`] has left into `packet`. Gives whether somebody asks with it:
+    /// see [`crate::packet::foreign`].
+    fn read_foreign(context: &C, link: Link, packet: &mut Packet<Self>) -> bool;
+
+    /// [`crate::pipeline::guard::judge`].
+    fn guard(context: &C, packet: &Packet<Self>) -> Verdict;
+
     /// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
     fn rewrite(context: &C, packet: &Packet<Self>, new: &Tuple<Self>) -> Result<(), AccessError>;
 }

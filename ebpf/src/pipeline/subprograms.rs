@@ -1,4 +1,4 @@
-//! BPF subprograms: parsing, rewriting, and IPv6's fast path and extension headers.
+//! BPF subprograms: parsing, rewriting, the guard, and IPv6's fast path and extension headers.
 //!
 //! The verifier looks at a function that has a global name once, for all arguments that its types
 //! allow, and takes any result for possible where it is called ("global functions",
@@ -19,19 +19,19 @@ use crate::{
         error::ParseError,
         extensions::{self, WalkExtensions},
         family::Family,
-        ipv4,
+        foreign, ipv4,
         link::Link,
         parse::parse,
         parsed::Packet,
     },
-    pipeline::{fast_path, program::Program},
+    pipeline::{fast_path, guard, program::Program},
     rewrite::tuple::rewrite,
 };
 
 /// Makes the subprograms of a family and of one kind of context. They are given references; the
 /// verifier does not know, and wants the null pointer looked for.
 macro_rules! subprograms {
-    ($family:ty, $context:ty: $parse:ident, $rewrite:ident, $fast_path:ident) => {
+    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $fast_path:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $parse(
@@ -43,12 +43,38 @@ macro_rules! subprograms {
             let Some(packet) = (unsafe { packet.as_mut() }) else {
                 return 0;
             };
-            let link = if link == Link::Ethernet as u32 {
-                Link::Ethernet
-            } else {
-                Link::None
+            parse_and_count(&<$context>::from_raw(context), of_number(link), packet).into()
+        }
+
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $foreign(
+            context: *mut <$context as Access>::Raw,
+            link: u32,
+            packet: *mut Packet<$family>,
+        ) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            let Some(packet) = (unsafe { packet.as_mut() }) else {
+                return 0;
             };
-            parse_and_count(&<$context>::from_raw(context), link, packet).into()
+            let (context, link) = (<$context>::from_raw(context), of_number(link));
+            let is_read = guard::may_concern::<$family>(&context, link)
+                && foreign::read(&context, link, packet);
+            is_read.into()
+        }
+
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $guard(
+            context: *mut <$context as Access>::Raw,
+            packet: *const Packet<$family>,
+        ) -> i32 {
+            // SAFETY: null, or the reference that the only caller has.
+            let verdict = match unsafe { packet.as_ref() } {
+                Some(packet) => guard::judge(&<$context>::from_raw(context), packet),
+                None => Verdict::PASS,
+            };
+            Verdict::to_value(Some(verdict))
         }
 
         #[inline(never)]
@@ -79,6 +105,16 @@ macro_rules! subprograms {
             }
 
             #[inline(always)]
+            fn read_foreign(context: &$context, link: Link, packet: &mut Packet<Self>) -> bool {
+                $foreign(context.raw(), link as u32, packet) != 0
+            }
+
+            #[inline(always)]
+            fn guard(context: &$context, packet: &Packet<Self>) -> Verdict {
+                Verdict::from_value($guard(context.raw(), packet)).unwrap_or(Verdict::PASS)
+            }
+
+            #[inline(always)]
             fn rewrite(
                 context: &$context,
                 packet: &Packet<Self>,
@@ -93,8 +129,18 @@ macro_rules! subprograms {
     };
 }
 
-subprograms!(V4, Tc: parse_v4, rewrite_v4, fast_path_v4);
-subprograms!(V6, Tc: parse_v6, rewrite_v6, fast_path_v6);
+subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, fast_path_v4);
+subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, fast_path_v6);
+
+/// The kind of link that a caller gave as its number.
+#[inline(always)]
+fn of_number(link: u32) -> Link {
+    if link == Link::Ethernet as u32 {
+        Link::Ethernet
+    } else {
+        Link::None
+    }
+}
 
 /// Reads the packet into `packet`. Gives whether it concerns us; what would have been ours but for
 /// its form is counted.

@@ -10,6 +10,7 @@ use crate::{
     },
     socket::{
         frontend::{Outcome, choose, find},
+        guard,
         process::{Addresses, Owner, Process, by_family, destination, forget_answers},
     },
 };
@@ -32,7 +33,7 @@ fn connect<F: Addresses, const SIX: bool>(
         // No agent could end it if its backend goes; packets choose again by themselves.
         Some((_, Owner::Pod)) if protocol == UDP => Outcome::Untouched,
         Some((frontend, owner)) => choose(frontend, endpoint, &Process { owner, call }),
-        None => Outcome::Untouched,
+        None => guard::judge::<F, SIX>(&address, call),
     };
     match outcome {
         Outcome::Goes(pair) => {

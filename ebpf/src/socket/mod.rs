@@ -4,6 +4,7 @@
 pub(crate) mod bind;
 pub(crate) mod connect;
 mod frontend;
+mod guard;
 mod process;
 pub(crate) mod reply;
 pub(crate) mod send;

@@ -14,6 +14,7 @@ use crate::{
     },
     socket::{
         frontend::{Outcome, choose, find},
+        guard,
         process::{Addresses, Owner, Process, by_family, destination, forget_answers},
     },
 };
@@ -43,7 +44,10 @@ fn send<F: Addresses, const SIX: bool>(
         return GOES_ON;
     }
     let Some((frontend, owner)) = find::<F, SIX>(&address, port, protocol, call) else {
-        return untouched(call, &endpoint);
+        return match guard::judge::<F, SIX>(&address, call) {
+            Outcome::Fails(result) => result,
+            _ => untouched(call, &endpoint),
+        };
     };
     if owner == Owner::Pod && call.is_connected() {
         // Its peer is the frontend, and packets bring its answers.

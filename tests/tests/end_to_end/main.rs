@@ -26,6 +26,7 @@ mod foreign_text;
 mod full_table;
 mod given_ports;
 mod grace;
+mod guard;
 mod hammer;
 mod handover;
 mod host_world;

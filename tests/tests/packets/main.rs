@@ -13,6 +13,7 @@ mod families;
 mod fragments;
 mod frame;
 mod full_table;
+mod guard;
 mod headers;
 mod icmp_errors;
 mod icmp_untouched;

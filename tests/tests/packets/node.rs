@@ -112,6 +112,11 @@ impl Node {
         self.agent.apply(event)
     }
 
+    /// This host's interfaces have these addresses now.
+    pub(crate) fn set_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.agent.set_host_addresses(addresses).unwrap();
+    }
+
     /// What the program at the ingress of a client's interface does with `frame`.
     pub(crate) fn ingress(&mut self, frame: &[u8]) -> Verdict {
         self.run(Datapath::INGRESS, frame)

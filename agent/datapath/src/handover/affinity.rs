@@ -49,11 +49,8 @@ pub(crate) fn carry_over<F: FromIp>(
             }
         }
         if replaced == Replaced::Go {
-            match table.remove(&Raw(*key)) {
-                // It made room for another one.
-                Ok(()) | Err(MapError::KeyNotFound) => {}
-                Err(error) => return Err(failed(error)),
-            }
+            // It may have made room for another one.
+            kernel_tables::removed(table.remove(&Raw(*key))).map_err(failed)?;
         }
     }
     Ok(earlier.len())

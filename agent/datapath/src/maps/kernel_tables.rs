@@ -10,12 +10,13 @@ use aya::{
     maps::{HashMap, IterableMap as _, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
 };
 use bytemuck::Pod;
-use shunt_common::{Backend, Cell, Family, FrontendKey, Slot, SourceRange, registry};
+use shunt_common::{Backend, Cell, FrontendKey, Slot, SourceRange, registry};
 use tracing::warn;
 
 use crate::{
     error::{DatapathError, TableError},
     maps::{
+        address_filter::AddressFilter,
         family::FromIp,
         tables::{Capacity, Tables},
     },
@@ -29,25 +30,45 @@ use crate::{
 
 /// The tables of one family in the kernel.
 #[derive(Debug)]
-pub(crate) struct KernelTables<F: Family> {
+pub(crate) struct KernelTables<F: FromIp> {
     frontends: HashMap<MapData, Raw<FrontendKey<F>>, u32>,
     cells: SharedArray<u64>,
     slots: SharedArray<Slot>,
     backends: SharedArray<Backend<F>>,
     source_ranges: LpmTrie<MapData, Raw<SourceRange<F>>, u32>,
+    filter: AddressFilter<F>,
 }
 
 impl<F: FromIp> KernelTables<F> {
     /// Takes the family's tables out of the loaded object.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let maps = F::MAPS;
+        let mut filter = AddressFilter::new(shared(ebpf, maps.addresses)?);
+        let name = maps.frontends.name;
+        let frontends: HashMap<_, Raw<FrontendKey<F>>, u32> = take(ebpf, maps.frontends)?;
+        for key in frontends.keys() {
+            let Raw(key) = key.map_err(|source| DatapathError::Map { name, source })?;
+            filter.add_frontend(&key.address);
+        }
         Ok(Self {
-            frontends: take(ebpf, maps.frontends)?,
+            filter,
+            frontends,
             cells: shared(ebpf, maps.cells)?,
             slots: shared(ebpf, maps.slots)?,
             backends: shared(ebpf, maps.backends)?,
             source_ranges: take(ebpf, maps.source_ranges)?,
         })
+    }
+}
+
+/// What came of a removal: nothing is wrong with one of what is not there.
+pub(crate) fn removed(result: Result<(), MapError>) -> Result<(), MapError> {
+    match result {
+        Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {
+            Ok(())
+        }
+        Err(MapError::KeyNotFound) => Ok(()),
+        result => result,
     }
 }
 
@@ -87,7 +108,7 @@ pub(crate) fn array(ebpf: &Ebpf, map: registry::Map) -> Result<&MapData, Datapat
     }
 }
 
-impl<F: Family> Tables<F> for KernelTables<F> {
+impl<F: FromIp> Tables<F> for KernelTables<F> {
     fn capacity(&self) -> Capacity {
         Capacity {
             frontends: self.cells.len(),
@@ -134,6 +155,10 @@ impl<F: Family> Tables<F> for KernelTables<F> {
     }
 
     fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError> {
+        // Packets look there first.
+        for (key, _) in new {
+            self.filter.add_frontend(&key.address);
+        }
         let (keys, indexes): (Vec<_>, Vec<u32>) = new.iter().copied().unzip();
         batch::insert(self.frontends.map().fd().as_fd(), &keys, &indexes).map_err(
             |Refused { inserted, source }| {
@@ -151,14 +176,8 @@ impl<F: Family> Tables<F> for KernelTables<F> {
     }
 
     fn remove_frontend(&mut self, key: FrontendKey<F>) -> Result<(), TableError> {
-        match self.frontends.remove(&Raw(key)) {
-            Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {
-                Ok(())
-            }
-            result => {
-                result.map_err(|error| kernel_error("removing from the frontends table", error))
-            }
-        }
+        removed(self.frontends.remove(&Raw(key)))
+            .map_err(|error| kernel_error("removing from the frontends table", error))
     }
 
     fn source_ranges(&self) -> Result<Vec<(u32, SourceRange<F>)>, TableError> {

@@ -1,11 +1,13 @@
 //! The kernel's maps: what they are called, how large they are, how they are read and written.
 
+pub(crate) mod address_filter;
 pub(crate) mod clock;
 pub(crate) mod connection_table;
 pub(crate) mod counted;
 pub(crate) mod counters;
 pub(crate) mod families;
 pub(crate) mod family;
+pub(crate) mod guard_table;
 pub(crate) mod interface_set;
 pub(crate) mod kernel_tables;
 pub(crate) mod memory_tables;

@@ -41,6 +41,8 @@ pub(crate) struct Constants {
     host_netns: u64,
     /// Not 0: the sockets of others are too.
     sockets_of_pods: u32,
+    /// What the guard does.
+    guard: u32,
     seeds: Raw<Seeds>,
     timeouts: Raw<Timeouts>,
     clock_hz: u32,
@@ -73,6 +75,7 @@ impl Constants {
             packet_log,
             redirect,
             sockets,
+            guard,
             rejects,
             timeouts,
             families: _,
@@ -95,6 +98,7 @@ impl Constants {
                 SocketLb::Host | SocketLb::All => netns_cookie().map_err(SocketError::Cookie)?,
             },
             sockets_of_pods: u32::from(sockets.mode == SocketLb::All),
+            guard: guard.bits(),
             seeds: Raw(takeover.seeds),
             timeouts: Raw(timeouts.in_ticks(rate)),
             clock_hz: rate.hz,
@@ -121,6 +125,7 @@ impl Constants {
             masquerade_all,
             host_netns,
             sockets_of_pods,
+            guard,
             seeds,
             timeouts,
             clock_hz,
@@ -140,6 +145,7 @@ impl Constants {
             .override_global(registry::MASQUERADE_ALL.name, masquerade_all, true)
             .override_global(registry::HOST_NETNS.name, host_netns, true)
             .override_global(registry::SOCKETS_OF_PODS.name, sockets_of_pods, true)
+            .override_global(registry::GUARD.name, guard, true)
             .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)
             .override_global(registry::CONNTRACK_TIMEOUTS.name, timeouts, true)
             .override_global(registry::CLOCK_HZ.name, clock_hz, true)

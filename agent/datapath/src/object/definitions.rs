@@ -137,6 +137,9 @@ mod tests {
             hops: _,
             origins: _,
             halfway: _,
+            addresses: _,
+            guarded: _,
+            service_cidrs: _,
         } = F::MAPS;
         let index = size_of::<u32>();
         // A key of a prefix table begins with the length of the prefix.

@@ -2,6 +2,7 @@
 
 pub(crate) mod constants;
 pub(crate) mod definitions;
+pub(crate) mod guard;
 pub(crate) mod loaded;
 pub(crate) mod opened;
 pub(crate) mod options;

@@ -13,7 +13,8 @@ use shunt_model::InterfacePattern;
 use crate::{
     maps::{families::Families, table_sizes::TableSizes},
     object::{
-        pods::PodDetection, reject_limit::RejectLimit, sockets::SocketOptions, timeouts::Timeouts,
+        guard::GuardOptions, pods::PodDetection, reject_limit::RejectLimit, sockets::SocketOptions,
+        timeouts::Timeouts,
     },
 };
 
@@ -57,6 +58,8 @@ pub struct DatapathOptions {
     pub redirect: bool,
     /// What is translated at the socket.
     pub sockets: SocketOptions,
+    /// What becomes of packets for services' addresses that are for none of their frontends.
+    pub guard: GuardOptions,
     /// How often clients are told that nothing serves them.
     pub rejects: RejectLimit,
     /// How long connections are remembered.
@@ -91,6 +94,7 @@ impl Default for DatapathOptions {
             packet_log: PacketLog::Off,
             redirect: false,
             sockets: SocketOptions::default(),
+            guard: GuardOptions::default(),
             rejects: RejectLimit::default(),
             timeouts: Timeouts::default(),
             families: Families::default(),

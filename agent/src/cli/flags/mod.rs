@@ -4,6 +4,7 @@ pub(crate) mod addresses;
 pub(crate) mod detect_local;
 pub(crate) mod duration;
 pub(crate) mod families;
+pub(crate) mod guard;
 pub(crate) mod interfaces;
 pub(crate) mod kubernetes;
 pub(crate) mod node;

@@ -1,0 +1,66 @@
+//! The filter of addresses, see [`FilterPlace`]: what is in is found, and of the rest nearly all is not.
+
+use std::marker::PhantomData;
+
+use shunt_common::FilterPlace;
+
+use crate::{maps::family::FromIp, sys::shared_array::SharedArray};
+
+/// The bits of a word that are of guarded addresses.
+const GUARDED: u64 = !0 << 32;
+
+/// One family's filter.
+///
+/// An address that has no frontends any more stays in until the next agent: a lookup more for its
+/// packets.
+#[derive(Debug)]
+pub(crate) struct AddressFilter<F: FromIp> {
+    words: SharedArray<u64>,
+    family: PhantomData<F>,
+}
+
+impl<F: FromIp> AddressFilter<F> {
+    /// The filter in these words, of which there are [`FilterPlace::WORDS`].
+    pub(crate) const fn new(words: SharedArray<u64>) -> Self {
+        Self {
+            words,
+            family: PhantomData,
+        }
+    }
+
+    /// Enters an address that is going to have a frontend.
+    pub(crate) fn add_frontend(&mut self, address: &F::Address) {
+        let place = FilterPlace::of(address);
+        self.set(place, place.with_frontends(self.words.read(place.word)));
+    }
+
+    /// Enters an address that is guarded.
+    pub(crate) fn add_guarded(&mut self, address: &F::Address) {
+        let place = FilterPlace::of(address);
+        self.set(place, place.with_guarded(self.words.read(place.word)));
+    }
+
+    /// Makes these all that are guarded.
+    pub(crate) fn set_guarded<'a>(&mut self, addresses: impl Iterator<Item = &'a F::Address>) {
+        let mut after: Vec<u64> = (0..self.words.len())
+            .map(|word| self.words.read(word) & !GUARDED)
+            .collect();
+        for address in addresses {
+            let place = FilterPlace::of(address);
+            if let Some(word) = after.get_mut(place.word as usize) {
+                *word = place.with_guarded(*word);
+            }
+        }
+        for (index, word) in (0..).zip(after) {
+            if self.words.read(index) != word {
+                self.words.store(index, word);
+            }
+        }
+    }
+
+    fn set(&mut self, place: FilterPlace, word: u64) {
+        if self.words.read(place.word) != word {
+            self.words.store(place.word, word);
+        }
+    }
+}

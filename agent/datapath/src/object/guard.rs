@@ -1,0 +1,23 @@
+//! What becomes of packets for services' addresses that are for none of their frontends.
+
+/// What the programs do about packets for services' addresses that are for none of their frontends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GuardOptions {
+    /// Whether another port or protocol of a ClusterIP is rejected, a free address of a ServiceCIDR
+    /// dropped, and what would go to and fro between this node and a router dropped too.
+    pub guard: bool,
+    /// Whether echo requests are answered.
+    pub echo: bool,
+}
+
+impl GuardOptions {
+    /// The bits of the programs' constant.
+    pub(crate) const fn bits(self) -> u32 {
+        self.guard as u32 | (self.echo as u32) << 1
+    }
+
+    /// Whether anything is done.
+    pub(crate) const fn is_on(self) -> bool {
+        self.bits() != 0
+    }
+}

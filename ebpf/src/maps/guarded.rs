@@ -1,0 +1,97 @@
+//! Which addresses are services', and whose: a filter that says of nearly every other address that it
+//! is none, and what is exact behind it.
+
+use shunt_common::{Address as _, FilterPlace, Guarded, ServiceCidrs};
+
+use crate::maps::{constants::GUARD, tables::Tables};
+
+/// The bits of [`GUARD`].
+const GUARDS: u32 = 1;
+const ANSWERS_ECHO: u32 = 2;
+
+/// Whether packets for services' addresses are looked after that are for no frontend.
+#[inline(always)]
+pub(crate) fn guards() -> bool {
+    GUARD.load() & GUARDS != 0
+}
+
+/// Whether echo requests for services' addresses are answered.
+#[inline(always)]
+pub(crate) fn answers_echo() -> bool {
+    GUARD.load() & ANSWERS_ECHO != 0
+}
+
+/// What the filter says of an address.
+#[derive(Clone, Copy)]
+pub(crate) struct Filtered {
+    place: FilterPlace,
+    word: u64,
+}
+
+impl Filtered {
+    /// Of `address`.
+    #[inline(always)]
+    pub(crate) fn of<F: Tables>(address: &F::Address) -> Self {
+        let place = FilterPlace::of(address);
+        // All bits: what is not there says nothing.
+        let word = F::addresses().get(place.word).copied().unwrap_or(u64::MAX);
+        Self { place, word }
+    }
+
+    /// Whether frontends may have it.
+    #[inline(always)]
+    pub(crate) const fn has_frontends(self) -> bool {
+        self.place.has_frontends(self.word)
+    }
+
+    /// Whether it may be a service's.
+    #[inline(always)]
+    pub(crate) const fn is_guarded(self) -> bool {
+        self.place.is_guarded(self.word)
+    }
+}
+
+/// What an address is to the guard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A service, in the cluster.
+    ClusterIp,
+    /// A service, and perhaps a machine.
+    External,
+    /// Nobody, but it is in a range of ClusterIPs.
+    Nobody,
+    /// Somebody else.
+    Other,
+}
+
+/// Whose the address is.
+#[inline(always)]
+pub(crate) fn owner_of<F: Tables>(address: &F::Address) -> Owner {
+    // SAFETY: a word, written and replaced whole.
+    let number = unsafe { F::guarded().get(address) }.copied();
+    match number.and_then(Guarded::from_number) {
+        Some(Guarded::ClusterIp) => Owner::ClusterIp,
+        Some(Guarded::External) => Owner::External,
+        Some(Guarded::Host) => Owner::Other,
+        None if is_cluster_range::<F>(address) => Owner::Nobody,
+        None => Owner::Other,
+    }
+}
+
+/// Whether the address is in a range of ClusterIPs.
+#[inline(always)]
+pub(crate) fn is_cluster_range<F: Tables>(address: &F::Address) -> bool {
+    let Some(ranges) = F::service_cidrs().get(0) else {
+        return false;
+    };
+    for place in 0..ServiceCidrs::<F>::CAPACITY {
+        if place as u32 >= ranges.count {
+            break;
+        }
+        let range = &ranges.cidrs[place];
+        if address.matches(&range.address, &range.mask) {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,61 @@
+//! Packets that no frontend is ever asked with: of other protocols, and ICMP's own questions.
+
+use crate::packet::{
+    extensions::WalkExtensions,
+    family::Family,
+    inner::IcmpHeader,
+    link::Link,
+    network::Part,
+    offset::Offset,
+    parsed::{Form, Packet},
+};
+
+/// How much of what follows its network header is told of such a packet (RFC 792).
+const TOLD: usize = 8;
+
+/// Reads what is known of any packet into `packet`: addresses, and the protocol. Gives whether it is
+/// one that somebody asks with: no ICMP error, and no message between the stations of a link.
+#[inline(always)]
+pub(crate) fn read<F: Family, C: WalkExtensions>(
+    context: &C,
+    link: Link,
+    packet: &mut Packet<F>,
+) -> bool {
+    let begin = link.header_length();
+    context.pull((begin + F::HEADER_LENGTH + TOLD) as u32);
+    let Ok(network) = F::read(context, begin) else {
+        return false;
+    };
+    if network.end > context.length() as usize || network.transport > network.end {
+        return false;
+    }
+    packet.link = link;
+    packet.interface = context.interface();
+    packet.network = Offset::new(begin);
+    packet.transport = Offset::new(network.transport);
+    packet.end = network.end as u32;
+    packet.fragment = network.fragment;
+    packet.options = F::options(context, begin, network.transport);
+    packet.form = match network.part {
+        Part::Whole => Form::Whole,
+        Part::First => Form::FirstFragment,
+        Part::Later => Form::LaterFragment,
+    };
+    packet.tuple.source = *network.source;
+    packet.tuple.destination = *network.destination;
+    packet.tuple.source_port = 0;
+    packet.tuple.destination_port = 0;
+    packet.protocol = network.protocol;
+    packet.least_length = if network.transport + TOLD <= network.end {
+        TOLD as u16
+    } else {
+        0
+    };
+    packet.payload = Offset::new(network.transport);
+    if packet.protocol != F::ICMP || packet.form == Form::LaterFragment {
+        return true;
+    }
+    context
+        .at::<IcmpHeader>(network.transport)
+        .is_ok_and(|icmp| !F::is_error(icmp.kind) && !F::is_of_link(icmp.kind))
+}

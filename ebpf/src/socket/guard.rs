@@ -1,0 +1,46 @@
+//! The guard for processes: what packets would be told, they are told at once.
+
+use shunt_common::Counter;
+
+use crate::{
+    ctx::sock_addr::{Errno, FAILS, SockAddr, fail},
+    maps::{
+        counters::count,
+        guarded::{self, Filtered, guards, is_cluster_range},
+    },
+    socket::{
+        frontend::Outcome,
+        process::{Addresses, Owner},
+    },
+};
+
+/// What becomes of a system call that asks for no frontend, at this address. Pods' packets are looked
+/// after themselves.
+#[inline(always)]
+pub(crate) fn judge<F: Addresses, const SIX: bool>(
+    address: &F::Address,
+    call: &SockAddr<SIX>,
+) -> Outcome {
+    if !guards() {
+        return Outcome::Untouched;
+    }
+    let filtered = Filtered::of::<F>(address);
+    if !filtered.is_guarded() && !is_cluster_range::<F>(address) {
+        return Outcome::Untouched;
+    }
+    let owner = guarded::owner_of::<F>(address);
+    if Owner::of(call) != Some(Owner::Host) {
+        return Outcome::Untouched;
+    }
+    match owner {
+        guarded::Owner::ClusterIp => {
+            count(Counter::SocketReject);
+            Outcome::Fails(fail(Errno::ConnectionRefused))
+        }
+        guarded::Owner::Nobody => {
+            count(Counter::SocketDrop);
+            Outcome::Fails(FAILS)
+        }
+        guarded::Owner::External | guarded::Owner::Other => Outcome::Untouched,
+    }
+}

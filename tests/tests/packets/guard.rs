@@ -1,0 +1,418 @@
+//! The guard: packets for services' addresses that are for none of their frontends.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use etherparse::{IcmpEchoHeader, Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber};
+use shunt_datapath::{GuardOptions, RejectLimit};
+
+use super::{
+    address::{Address as _, Fragment, Header, Problem},
+    frame::{NEIGHBOUR, Packet, THIS_STATION, Transport, ethernet, framed},
+    needs_root,
+    node::{Node, Verdict},
+    reports::{report, unreachable},
+    world::{Backends, Family, SERVED, V4, V6, cluster, in_network, node, node_with},
+};
+
+/// What the families' pings differ in.
+trait Guarded: Family {
+    /// An address in the range of ClusterIPs that no service has, and one in no range.
+    const FREE: Self;
+    const ELSEWHERE: Self;
+    /// A question of ICMP's that is no echo.
+    const OTHER_QUESTION: u8;
+
+    /// An echo request, or its answer.
+    fn echo(is_request: bool, from: Self, to: Self, payload: &[u8]) -> Vec<u8>;
+}
+
+const ECHO: IcmpEchoHeader = IcmpEchoHeader { id: 77, seq: 3 };
+
+impl Guarded for V4 {
+    const FREE: Self = [10, 96, 0, 200];
+    const ELSEWHERE: Self = [10, 97, 0, 200];
+    const OTHER_QUESTION: u8 = 13;
+
+    fn echo(is_request: bool, _: Self, _: Self, payload: &[u8]) -> Vec<u8> {
+        let kind = if is_request {
+            Icmpv4Type::EchoRequest(ECHO)
+        } else {
+            Icmpv4Type::EchoReply(ECHO)
+        };
+        let header = Icmpv4Header::with_checksum(kind, payload);
+        [header.to_bytes().as_slice(), payload].concat()
+    }
+}
+
+impl Guarded for V6 {
+    const FREE: Self = {
+        let mut free = Self::CLUSTER_IP;
+        free[15] = 200;
+        free
+    };
+    const ELSEWHERE: Self = {
+        let mut elsewhere = Self::FREE;
+        elsewhere[3] = 0x97;
+        elsewhere
+    };
+    const OTHER_QUESTION: u8 = 139;
+
+    fn echo(is_request: bool, from: Self, to: Self, payload: &[u8]) -> Vec<u8> {
+        let kind = if is_request {
+            Icmpv6Type::EchoRequest(ECHO)
+        } else {
+            Icmpv6Type::EchoReply(ECHO)
+        };
+        let header = Icmpv6Header::with_checksum(kind, from, to, payload).unwrap();
+        [header.to_bytes().as_slice(), payload].concat()
+    }
+}
+
+const RANGES: &str = r#"{"event":"UpdateServiceCidrs","new":["10.96.0.0/16","fd00:96::/112"]}"#;
+
+/// A node of the cluster that guards and answers.
+fn guarding(backends: Backends) -> Node {
+    let options = GuardOptions {
+        guard: true,
+        echo: true,
+    };
+    let mut node = node_with(
+        |all| (all.guard, all.rejects) = (options, RejectLimit { rate: 0 }),
+        backends,
+    );
+    node.apply(RANGES);
+    node
+}
+
+fn header<A: Family>(protocol: IpNumber, source: A, destination: A) -> Header<'static, A> {
+    Header {
+        protocol,
+        source,
+        destination,
+        time_to_live: 7,
+        identification: 1,
+        options: &[],
+        extensions: &[],
+        fragment: None,
+    }
+}
+
+#[track_caller]
+fn counted(node: &Node, counter: &str, count: u64) {
+    let counters = node.counters();
+    assert_eq!(counters.get(counter), Some(&count), "{counters:?}");
+}
+
+#[test]
+fn another_port_of_a_cluster_ip_is_rejected() {
+    needs_root!();
+    another_port::<V4>();
+    another_port::<V6>();
+}
+
+fn another_port<A: Guarded>() {
+    let mut node = guarding(Backends::Here);
+    for client in [A::POD, A::OUTSIDER] {
+        for transport in SERVED.into_iter().chain([Transport::TcpAck]) {
+            let packet = Packet::new(transport, (client, 4000), (A::CLUSTER_IP, 81));
+            let verdict = node.rejecting_ingress(&packet.frame());
+            assert_eq!(
+                verdict,
+                Verdict::Redirect(unreachable(&packet)),
+                "{transport:?}"
+            );
+            let served = packet.to((A::CLUSTER_IP, 80));
+            if transport != Transport::TcpAck {
+                let sent = node.ingress(&served.frame());
+                let at_backend = served.to((A::LOCAL, 8080)).frame();
+                assert_eq!(sent, Verdict::Pass(at_backend), "{transport:?}");
+            }
+        }
+    }
+    counted(&node, "reject_unknown_port", 10);
+}
+
+#[test]
+fn another_protocol_of_a_cluster_ip_is_rejected() {
+    needs_root!();
+    another_protocol::<V4>();
+    another_protocol::<V6>();
+}
+
+fn another_protocol<A: Guarded>() {
+    let mut node = guarding(Backends::Here);
+    let question = [A::OTHER_QUESTION, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    for (protocol, length) in [
+        (IpNumber::ENCAPSULATING_SECURITY_PAYLOAD, 10),
+        (A::ICMP, 10),
+        (IpNumber::GRE, 4),
+    ] {
+        let whole = A::packet(
+            &header(protocol, A::POD, A::CLUSTER_IP),
+            &question[..length],
+        );
+        // Eight bytes of what it carries, or nothing.
+        let told = if length < 8 { A::HEADER } else { A::HEADER + 8 };
+        let error = report(Problem::NoPort, A::CLUSTER_IP, A::POD, 64, &whole[..told]);
+        let error = ethernet::<A>(THIS_STATION, NEIGHBOUR, &error);
+        let verdict = node.rejecting_ingress(&framed::<A>(&whole));
+        assert_eq!(verdict, Verdict::Redirect(error), "{protocol:?}");
+    }
+    counted(&node, "reject_unknown_port", 3);
+}
+
+#[test]
+fn a_free_address_of_a_range_is_dropped() {
+    needs_root!();
+    free_address::<V4>();
+    free_address::<V6>();
+}
+
+fn free_address<A: Guarded>() {
+    let mut node = guarding(Backends::Here);
+    let frames = |to: A| {
+        let mut frames: Vec<_> = SERVED
+            .into_iter()
+            .chain([Transport::TcpAck])
+            .map(|transport| Packet::new(transport, (A::POD, 4000), (to, 80)).frame())
+            .collect();
+        let echo = A::echo(true, A::POD, to, b"hello");
+        frames.push(framed::<A>(&A::packet(&header(A::ICMP, A::POD, to), &echo)));
+        frames
+    };
+    for frame in frames(A::FREE) {
+        assert_eq!(node.ingress(&frame), Verdict::Drop);
+    }
+    counted(&node, "drop_free_address", 6);
+    for frame in frames(A::ELSEWHERE) {
+        assert_eq!(node.ingress(&frame), Verdict::Pass(frame.clone()));
+    }
+    // What a service has is not free, also if nobody knows the ranges.
+    node.apply(r#"{"event":"UpdateServiceCidrs","new":[]}"#);
+    for frame in frames(A::FREE) {
+        assert_eq!(node.ingress(&frame), Verdict::Pass(frame.clone()));
+    }
+    let packet = Packet::new(Transport::TcpSyn, (A::POD, 4000), (A::CLUSTER_IP, 81));
+    let verdict = node.rejecting_ingress(&packet.frame());
+    assert_eq!(verdict, Verdict::Redirect(unreachable(&packet)));
+}
+
+#[test]
+fn the_guard_follows_the_services() {
+    needs_root!();
+    let mut node = guarding(Backends::Here);
+    node.apply(r#"{"event":"UpdateServiceCidrs","new":[]}"#);
+    let to = |port| Packet::new(Transport::TcpSyn, (V4::POD, 4000), (V4::FREE, port));
+    let add = |port: u16| {
+        format!(
+            r#"{{"event":"AddService","service":{{"id":{{"namespace":"default","name":"api"}},"cluster_ips":["10.96.0.200"],"ports":{{"http":{{"protocol":"TCP","port":{port}}}}}}}}}"#
+        )
+    };
+    for port in [1, 2] {
+        let verdict = node.ingress(&to(port).frame());
+        assert_eq!(verdict, Verdict::Pass(to(port).frame()), "nobody's");
+    }
+    for port in [1, 2] {
+        node.apply(&add(port));
+        let other = to(3 - port);
+        let verdict = node.rejecting_ingress(&other.frame());
+        assert_eq!(verdict, Verdict::Redirect(unreachable(&other)));
+    }
+    counted(&node, "reject_unknown_port", 2);
+    node.apply(r#"{"event":"DeleteService","id":{"namespace":"default","name":"api"}}"#);
+    let verdict = node.ingress(&to(1).frame());
+    assert_eq!(verdict, Verdict::Pass(to(1).frame()), "nobody's again");
+    // A snapshot says all.
+    node.apply(RANGES);
+    assert_eq!(node.ingress(&to(1).frame()), Verdict::Drop);
+    node.apply(&cluster(Backends::Here));
+    let verdict = node.ingress(&to(1).frame());
+    assert_eq!(verdict, Verdict::Pass(to(1).frame()), "it names no ranges");
+    let known = Packet::new(Transport::TcpSyn, (V4::POD, 4000), (V4::CLUSTER_IP, 81));
+    let verdict = node.rejecting_ingress(&known.frame());
+    assert_eq!(verdict, Verdict::Redirect(unreachable(&known)));
+}
+
+#[test]
+fn an_address_of_the_hosts_own_is_left_to_it() {
+    needs_root!();
+    let mut node = guarding(Backends::Here);
+    let own: BTreeSet<IpAddr> = [V4::CLUSTER_IP, V4::FREE].map(IpAddr::from).into();
+    node.set_host_addresses(own);
+    for address in [V4::CLUSTER_IP, V4::FREE] {
+        let packet = Packet::new(Transport::TcpSyn, (V4::POD, 4000), (address, 81)).frame();
+        assert_eq!(node.ingress(&packet), Verdict::Pass(packet.clone()));
+    }
+    node.set_host_addresses(BTreeSet::new());
+    let packet = Packet::new(Transport::TcpSyn, (V4::POD, 4000), (V4::FREE, 81)).frame();
+    assert_eq!(node.ingress(&packet), Verdict::Drop);
+}
+
+#[test]
+fn parts_of_datagrams_go_no_further_either() {
+    needs_root!();
+    parts::<V4>();
+    parts::<V6>();
+}
+
+fn parts<A: Guarded>() {
+    let mut node = guarding(Backends::Here);
+    for (to, counter) in [
+        (A::CLUSTER_IP, "reject_unknown_port"),
+        (A::FREE, "drop_free_address"),
+    ] {
+        let packet = Packet::new(Transport::Udp, (A::POD, 4000), (to, 81));
+        let later = packet.fragments(7, 8).swap_remove(1);
+        assert_eq!(node.ingress(&framed::<A>(&later)), Verdict::Drop);
+        counted(&node, counter, 1);
+    }
+}
+
+#[test]
+fn an_echo_request_for_a_services_address_is_answered() {
+    needs_root!();
+    echo::<V4>();
+    echo::<V6>();
+}
+
+fn echo<A: Guarded>() {
+    let mut node = guarding(Backends::Nowhere);
+    let options = [1, 7, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut answered = 0;
+    for payload in [&b""[..], b"odd", b"a payload of some more bytes"] {
+        for to in [A::CLUSTER_IP, A::EXTERNAL_IP] {
+            for options in [&[][..], &options] {
+                let packet = |is_request, from, to, time_to_live| {
+                    let header = Header {
+                        time_to_live,
+                        options,
+                        ..header(A::ICMP, from, to)
+                    };
+                    A::packet(&header, &A::echo(is_request, from, to, payload))
+                };
+                let request = framed::<A>(&packet(true, A::POD, to, 7));
+                let answer = packet(false, to, A::POD, 64);
+                let answer = ethernet::<A>(THIS_STATION, NEIGHBOUR, &answer);
+                assert_eq!(node.ingress(&request), Verdict::Redirect(answer), "{to:?}");
+                answered += 1;
+            }
+        }
+        let echo = A::echo(true, A::POD, A::NODE, payload);
+        let to_node = framed::<A>(&A::packet(&header(A::ICMP, A::POD, A::NODE), &echo));
+        assert_eq!(node.ingress(&to_node), Verdict::Pass(to_node.clone()));
+    }
+    counted(&node, "echo_reply", answered);
+}
+
+#[test]
+fn who_cannot_be_answered_is_not() {
+    needs_root!();
+    not_answered::<V4>();
+    not_answered::<V6>();
+}
+
+fn not_answered<A: Guarded>() {
+    let mut node = guarding(Backends::Nowhere);
+    let from = |source: A, fragment: Option<Fragment>| {
+        let echo = A::echo(true, source, A::CLUSTER_IP, b"hello");
+        let header = Header {
+            fragment,
+            ..header(A::ICMP, source, A::CLUSTER_IP)
+        };
+        framed::<A>(&A::packet(&header, &echo))
+    };
+    let mut loopback = A::of(&vec![0; size_of::<A>()]);
+    assert_eq!(node.ingress(&from(loopback, None)), Verdict::Drop);
+    counted(&node, "drop_martian", 1);
+    loopback = A::of(&{
+        let mut bytes = vec![0; size_of::<A>()];
+        (bytes[0], bytes[size_of::<A>() - 1]) = if A::HEADER == 20 { (127, 1) } else { (0, 1) };
+        bytes
+    });
+    assert_eq!(node.ingress(&from(loopback, None)), Verdict::Drop);
+    counted(&node, "drop_martian", 2);
+    let first = Fragment {
+        identification: 7,
+        offset: 0,
+        is_last: false,
+    };
+    // Nobody here has the whole of it.
+    let verdict = node.rejecting_ingress(&from(A::POD, Some(first)));
+    assert!(matches!(verdict, Verdict::Redirect(_)), "{verdict:?}");
+    assert!(!node.counters().contains_key("echo_reply"));
+    counted(&node, "reject_unknown_port", 1);
+}
+
+#[test]
+fn answers_are_as_few_as_rejections() {
+    needs_root!();
+    let mut node = node_with(
+        |options| {
+            options.guard.echo = true;
+            options.rejects = RejectLimit { rate: 1 };
+        },
+        Backends::Here,
+    );
+    let echo = V4::echo(true, V4::POD, V4::CLUSTER_IP, b"hello");
+    let frame = framed::<V4>(&V4::packet(
+        &header(V4::ICMP, V4::POD, V4::CLUSTER_IP),
+        &echo,
+    ));
+    assert!(matches!(node.ingress(&frame), Verdict::Redirect(_)));
+    assert_eq!(node.ingress(&frame), Verdict::Drop);
+    counted(&node, "drop_reject_rate", 1);
+    // Without the guard another port is nobody's business.
+    let other = Packet::new(Transport::Udp, (V4::POD, 4000), (V4::CLUSTER_IP, 81)).frame();
+    assert_eq!(node.ingress(&other), Verdict::Pass(other.clone()));
+}
+
+#[test]
+fn without_the_guard_nothing_is_looked_after() {
+    needs_root!();
+    let mut node = node(Backends::Here);
+    node.apply(RANGES);
+    for to in [V4::CLUSTER_IP, V4::FREE, V4::EXTERNAL_IP] {
+        let other = Packet::new(Transport::Udp, (V4::POD, 4000), (to, 81)).frame();
+        assert_eq!(node.ingress(&other), Verdict::Pass(other.clone()));
+        let echo = V4::echo(true, V4::POD, to, b"hello");
+        let echo = framed::<V4>(&V4::packet(&header(V4::ICMP, V4::POD, to), &echo));
+        assert_eq!(node.ingress(&echo), Verdict::Pass(echo.clone()));
+    }
+}
+
+#[test]
+fn what_would_go_to_and_fro_is_dropped_and_nothing_else_of_an_external_address() {
+    needs_root!();
+    in_network(|| {
+        external::<V4>("203.0.113.7", "192.168.16.1");
+        external::<V6>("2001:db8:113::7", "2001:db8:16::1");
+    });
+}
+
+/// The frames come in by the loopback interface.
+fn external<A: Guarded>(address: &str, router: &str) {
+    let mut node = guarding(Backends::Here);
+    let frames = [
+        Packet::new(Transport::TcpSyn, (A::OUTSIDER, 4000), (A::EXTERNAL_IP, 81)).frame(),
+        Packet::new(Transport::TcpAck, (A::OUTSIDER, 4000), (A::EXTERNAL_IP, 81)).frame(),
+        framed::<A>(&A::packet(
+            &header(IpNumber::GRE, A::OUTSIDER, A::EXTERNAL_IP),
+            &[0; 12],
+        )),
+    ];
+    let route = |rule: &str| {
+        let arguments = format!("route replace {address} {rule}");
+        let ran = std::process::Command::new("ip")
+            .args(arguments.split(' '))
+            .status();
+        assert!(ran.unwrap().success(), "{arguments}");
+    };
+    let verdicts = |node: &mut Node| frames.each_ref().map(|frame| node.ingress(frame));
+    let passed = || frames.each_ref().map(|frame| Verdict::Pass(frame.clone()));
+    assert_eq!(verdicts(&mut node), passed(), "no route: the stack says so");
+    route(&format!("via {router}"));
+    assert_eq!(verdicts(&mut node), passed(), "a machine elsewhere");
+    route("dev lo");
+    assert_eq!(verdicts(&mut node), [const { Verdict::Drop }; 3]);
+    counted(&node, "drop_loop", 3);
+}
