@@ -23,12 +23,14 @@ pub use self::{
         capabilities::missing_capabilities,
         kube_proxy::rules::{KubeProxyConnections, KubeProxyRules},
         open_files::raise_open_files,
+        process::ProcessUse,
         settings::{HostNeeds, HostSettings},
     },
     runtime::{
         agent::Agent,
         circumstances::{Circumstances, Trigger},
         cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
+        contact::Contact,
         error::{Ending, InspectError},
         event_loop::EventLoop,
         figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks},
@@ -43,11 +45,11 @@ pub use self::{
         outcome::{Acceptance, ApplyError, Outcome},
         queue::{EventQueue, Requests, queue},
         reports::Reports,
-        source_state::SourceState,
         terminate::is_gone,
     },
     serve::{
         grpc::server::Server,
+        http::server::{HttpError, HttpListeners, HttpOptions, HttpServer},
         socket_file::{SocketError, SocketFile},
     },
     source::{

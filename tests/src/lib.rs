@@ -15,6 +15,7 @@ mod connection_slots;
 mod continuous;
 mod delay_line;
 mod far_world;
+mod http;
 pub mod interrupt;
 mod leftovers;
 mod length;
@@ -46,6 +47,7 @@ pub use self::{
     continuous::{Continuous, Sample},
     delay_line::DelayLine,
     far_world::{FarWorld, nobody},
+    http::{HttpAnswer, http_get},
     length::by_length,
     namespace::{Namespace, is_root},
     pin_dir::PinDir,

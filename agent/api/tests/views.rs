@@ -7,8 +7,8 @@ use shunt_api::{
     proto,
     view::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
-        FrontendKey, Interface, InterfaceState, LastError, Malformed, ProtocolNumber, SocketLb,
-        SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Untranslated,
+        FrontendKey, Interface, InterfaceState, LastError, Listener, Malformed, ProtocolNumber,
+        SocketLb, SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Untranslated,
     },
 };
 use shunt_model::{Protocol, TrafficPolicy};
@@ -110,6 +110,11 @@ fn status() -> Status {
                 reasons: vec!["no".into()],
             }],
         }),
+        listeners: vec![Listener {
+            name: "health".to_owned(),
+            address: "0.0.0.0:10256".to_owned(),
+            problem: Some("taken".to_owned()),
+        }],
     }
 }
 
@@ -157,6 +162,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             "trouble": "the kernel does not list sockets",
         },
         "source": source,
+        "listeners": [{ "name": "health", "address": "0.0.0.0:10256", "problem": "taken" }],
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);
 }

@@ -6,9 +6,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use ipnet::IpNet;
 use shunt::{
-    Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings, Input,
-    Inspector, Server, SocketFile, SocketSource, host_addresses, is_gone,
-    kubernetes::KubernetesSource, missing_capabilities, queue, raise_open_files,
+    Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings,
+    HttpListeners, HttpServer, Input, Inspector, Server, SocketFile, SocketSource, host_addresses,
+    is_gone, kubernetes::KubernetesSource, missing_capabilities, queue, raise_open_files,
 };
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, Families, InterfaceWatch, PacketLog, PodDetection,
@@ -28,6 +28,7 @@ use crate::cli::{
         detect_local::DetectLocalArgs,
         families::FamilyArgs,
         guard::GuardArgs,
+        http::HttpArgs,
         interfaces::InterfaceArgs,
         kubernetes::KubernetesArgs,
         node::NodeArgs,
@@ -115,6 +116,9 @@ pub(crate) struct AgentArgs {
     timeouts: TimeoutArgs,
 
     #[command(flatten)]
+    http: HttpArgs,
+
+    #[command(flatten)]
     pins: PinArgs,
 
     /// Pin nothing: translation ends with the agent
@@ -163,6 +167,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         packet_log,
         sizes,
         timeouts,
+        http,
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
@@ -180,6 +185,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     // Before anything is touched: another agent may be at work here.
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
+    let http = HttpListeners::open(http.options(families))?;
     let render_options = node.render_options()?;
     let pods = detect_local.detection(&node.pod_cidrs, redirect)?;
     warn_of_host(families, &snat, &node, &pods, &render_options);
@@ -249,12 +255,13 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     let calls = SocketSource::new(socket);
     sources.push(calls.to_string());
     let calls = calls.start(queue).context("cannot take calls")?;
+    let http = HttpServer::start(http, inspector.clone())?;
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;
     info!("ready: {}", sources.join(", "));
 
     let stop = either(&mut interrupt, &mut terminate);
     let agent = event_loop.run(requests, links, stop).await;
-    drop(server);
+    drop((server, http));
     scanner.stop();
     sweeper.stop();
     finish(agent, pin_dir.as_deref())?;

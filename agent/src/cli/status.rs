@@ -10,8 +10,8 @@ use clap::Args;
 use shunt_api::{
     proto::StatusRequest,
     view::{
-        Conflict, FrontendDifference, Interface, InterfaceState, SocketLb, Source, SourceNode,
-        StaleSockets, Status, TableUse, Untranslated,
+        Conflict, FrontendDifference, Interface, InterfaceState, Listener, SocketLb, Source,
+        SourceNode, StaleSockets, Status, TableUse, Untranslated,
     },
 };
 
@@ -121,6 +121,18 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
     }
     section(output, &differences)?;
     more(output, status.differences.len(), "differences")?;
+
+    let mut listeners = Table::new(["HTTP", "ADDRESS", "PROBLEM"]);
+    for listener in &status.listeners {
+        let Listener {
+            name,
+            address,
+            problem,
+        } = listener;
+        let problem = problem.as_deref().unwrap_or_default();
+        listeners.push([name.clone(), address.clone(), problem.to_owned()]);
+    }
+    section(output, &listeners)?;
 
     let mut tables = Table::new(["TABLE", "USED", "CAPACITY"]);
     for table in &status.tables {

@@ -4,4 +4,5 @@ pub(crate) mod addresses;
 pub(crate) mod capabilities;
 pub(crate) mod kube_proxy;
 pub(crate) mod open_files;
+pub(crate) mod process;
 pub(crate) mod settings;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::runtime::ip_family::IpFamily;
 
 /// A change that waits for so long makes the agent unhealthy: twice kube-proxy's `syncPeriod`.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Changes that a source knows of and that are not applied yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

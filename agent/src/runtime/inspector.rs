@@ -2,12 +2,18 @@
 
 use std::{fmt, sync::Arc};
 
-use shunt_api::view::Status;
+use shunt_api::view::{self, Status};
 use shunt_datapath::{Connections, Counters};
 
 use crate::runtime::{
-    conntrack::ConnectionPieces, error::InspectError, figures::Figures, frontends::FrontendList,
-    queue::EventQueue, reports::Reports, request::Request,
+    conntrack::ConnectionPieces,
+    error::InspectError,
+    figures::Figures,
+    frontends::FrontendList,
+    listeners::{Listener, ListenerState},
+    queue::EventQueue,
+    reports::Reports,
+    request::Request,
 };
 
 /// Looks at a running agent. What the event loop knows goes through its queue, the connections are
@@ -81,11 +87,26 @@ impl Inspector {
     ///
     /// If the tables or the counters cannot be read, or the agent is ending.
     pub async fn status(&self) -> Result<Status, InspectError> {
-        self.queue.ask(Request::Status).await?
+        let status = self.queue.ask(Request::Status).await??;
+        let listeners = self.reports().listeners();
+        let listeners = listeners.borrow();
+        Ok(Status {
+            listeners: listeners.iter().map(listener).collect(),
+            ..status
+        })
     }
 
     /// The connections, read when they are asked for.
     pub fn connections(&self) -> ConnectionPieces {
         ConnectionPieces::of(&self.connections)
+    }
+}
+
+fn listener((listener, state): (&Listener, &ListenerState)) -> view::Listener {
+    let ListenerState { address, problem } = state;
+    view::Listener {
+        name: listener.to_string(),
+        address: address.clone(),
+        problem: problem.clone(),
     }
 }

@@ -237,3 +237,67 @@ fn set(timestamps: &Family<Label, Timestamp>, families: &[IpFamily], at: SystemT
         timestamps.get_or_create(&label).set(seconds.as_secs_f64());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::{encoding::text, registry::Registry};
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_measured_in_its_family_if_it_is_no_older_than_the_agent() {
+        let meters = Meters::default();
+        let at = |seconds| meters.started + Duration::from_secs(seconds);
+        let before = meters.started - Duration::from_secs(1);
+        let trigger = |family, at| Trigger { family, at };
+        meters.programmed(
+            &[
+                trigger(IpFamily::V4, at(1)),
+                trigger(IpFamily::V4, at(9)),
+                trigger(IpFamily::V4, before),
+                trigger(IpFamily::V6, at(20)),
+            ],
+            at(10),
+        );
+        let mut registry = Registry::default();
+        registry.register("took", "", meters.network_programming.clone());
+        let mut shown = String::new();
+        text::encode(&mut shown, &registry).unwrap();
+        for line in [
+            r#"took_sum{ip_family="IPv4"} 10.0"#,
+            r#"took_count{ip_family="IPv4"} 2"#,
+            r#"took_bucket{le="1.0",ip_family="IPv4"} 1"#,
+            r#"took_bucket{le="9.0",ip_family="IPv4"} 2"#,
+            // Its clock is ahead of ours.
+            r#"took_sum{ip_family="IPv6"} 0.0"#,
+            r#"took_count{ip_family="IPv6"} 1"#,
+        ] {
+            assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+        }
+    }
+
+    #[test]
+    fn the_buckets_are_kube_proxys() {
+        let meters = Meters::default();
+        let mut registry = Registry::default();
+        registry.register("took", "", meters.network_programming.clone());
+        registry.register("sync", "", meters.sync.clone());
+        let mut shown = String::new();
+        text::encode(&mut shown, &registry).unwrap();
+        let buckets = |name: &str| {
+            let lines = shown.lines().filter(|line| line.contains("IPv4"));
+            let prefix = format!("{name}_bucket{{le=\"");
+            let of_name = lines.filter_map(|line| line.strip_prefix(&*prefix));
+            let bounds = of_name.map(|rest| rest.split('"').next().unwrap_or_default());
+            bounds.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let took = buckets("took");
+        // 0.25, 0.5, each second up to a minute, each five up to two, each thirty up to five; +Inf.
+        assert_eq!(took.len(), 2 + 59 + 12 + 7 + 1, "{took:?}");
+        assert_eq!(took[..4], ["0.25", "0.5", "1.0", "2.0"]);
+        assert_eq!(took[took.len() - 2..], ["300.0", "+Inf"]);
+        let sync = buckets("sync");
+        assert_eq!(sync.len(), 15 + 1);
+        assert_eq!((&*sync[0], &*sync[14]), ("0.001", "16.384"));
+    }
+}

@@ -11,12 +11,12 @@ use std::{
 use tokio::sync::watch;
 
 use crate::runtime::{
+    contact::Contact,
     health::{Health, Pending},
     health_checks::{HealthCheckChange, HealthChecks},
     ip_family::IpFamily,
     listeners::{Listener, ListenerState, Listeners},
     meters::Meters,
-    source_state::SourceState,
 };
 
 /// The reports. A source reaches them through its [queue](crate::EventQueue::reports), a server
@@ -24,7 +24,7 @@ use crate::runtime::{
 #[derive(Debug, Default)]
 pub struct Reports {
     health: Mutex<Health>,
-    sources: Mutex<BTreeMap<&'static str, SourceState>>,
+    sources: Mutex<BTreeMap<&'static str, Contact>>,
     health_checks: watch::Sender<HealthChecks>,
     listeners: watch::Sender<Listeners>,
     meters: Meters,
@@ -56,7 +56,7 @@ impl Reports {
 
     /// Says how the source called `name` stands with whom it listens to. A source that listens to
     /// several may report each of them under a name of its own.
-    pub fn set_source(&self, name: &'static str, state: SourceState) {
+    pub fn set_source(&self, name: &'static str, state: Contact) {
         lock(&self.sources).insert(name, state);
     }
 
@@ -86,7 +86,7 @@ impl Reports {
     }
 
     /// How each source stands.
-    pub fn sources(&self) -> BTreeMap<&'static str, SourceState> {
+    pub fn sources(&self) -> BTreeMap<&'static str, Contact> {
         lock(&self.sources).clone()
     }
 
@@ -129,7 +129,7 @@ impl Reports {
     }
 
     /// The event is applied.
-    pub(super) fn apply(&self, change: HealthCheckChange) {
+    pub(crate) fn apply(&self, change: HealthCheckChange) {
         self.health_checks
             .send_if_modified(|checks| checks.apply(change));
     }

@@ -20,6 +20,10 @@ use crate::runtime::{
 /// A request. All of them go through one queue and are answered one at a time, so that events
 /// take effect in the order of their arrival, whatever way they came. An answer that nobody waits
 /// for any more is dropped.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every request is an event, and few are in the queue"
+)]
 #[derive(Debug)]
 pub(super) enum Request {
     /// An event, or what was wrong with it.

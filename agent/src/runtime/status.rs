@@ -77,6 +77,7 @@ pub(super) fn assemble(
         socket_lb: socket_lb(datapath.sockets()),
         stale_sockets: stale_sockets(datapath.stale_sockets()),
         source: followed.map(|followed| source(followed.snapshot())),
+        listeners: Vec::new(),
     })
 }
 

@@ -58,7 +58,8 @@ pub(crate) const CRATES: &[Crate] = &[
         folder: "agent/src",
         rooms: &[
             room("cli", &["serve", "source", "runtime", "host"]),
-            room("serve", &["source", "runtime"]),
+            // Metrics show the process beside the agent.
+            room("serve", &["source", "runtime", "host"]),
             // A source knows the queue of events and nothing else.
             room("source", &["runtime"]),
             room("runtime", &[]),

@@ -4,6 +4,7 @@
 mod connection;
 mod error;
 mod frontend;
+mod listener;
 mod protocol;
 mod socket_lb;
 mod source;
@@ -15,6 +16,7 @@ pub use self::{
     connection::{Connection, ConnectionState, End},
     error::Malformed,
     frontend::{Backend, Difference, Frontend, FrontendKey},
+    listener::Listener,
     protocol::ProtocolNumber,
     socket_lb::{SocketLb, SocketLbMode},
     source::{Source, SourceNode, Untranslated},

@@ -9,6 +9,7 @@ use crate::{
     view::{
         error::{Malformed, address},
         frontend::{Difference, FrontendKey, key},
+        listener::Listener,
         socket_lb::SocketLb,
         source::Source,
         stale_sockets::StaleSockets,
@@ -60,6 +61,8 @@ pub struct Status {
     pub stale_sockets: StaleSockets,
     /// The source that follows a cluster, if there is one.
     pub source: Option<Source>,
+    /// Where the agent answers over HTTP, sorted.
+    pub listeners: Vec<Listener>,
 }
 
 /// An event that was refused.
@@ -159,6 +162,7 @@ impl From<Status> for StatusResponse {
             socket_lb,
             stale_sockets,
             source,
+            listeners,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -186,6 +190,7 @@ impl From<Status> for StatusResponse {
             socket_lb: Some(socket_lb.into()),
             stale_sockets: Some(stale_sockets.into()),
             source: source.map(Into::into),
+            listeners: listeners.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -215,6 +220,7 @@ impl TryFrom<StatusResponse> for Status {
             socket_lb,
             stale_sockets,
             source,
+            listeners,
         } = status;
         Ok(Self {
             version,
@@ -241,6 +247,7 @@ impl TryFrom<StatusResponse> for Status {
             socket_lb: socket_lb.unwrap_or_default().try_into()?,
             stale_sockets: stale_sockets.unwrap_or_default().into(),
             source: source.map(Source::try_from).transpose()?,
+            listeners: listeners.into_iter().map(Into::into).collect(),
         })
     }
 }

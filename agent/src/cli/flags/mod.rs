@@ -5,6 +5,7 @@ pub(crate) mod detect_local;
 pub(crate) mod duration;
 pub(crate) mod families;
 pub(crate) mod guard;
+pub(crate) mod http;
 pub(crate) mod interfaces;
 pub(crate) mod kubernetes;
 pub(crate) mod node;

@@ -20,9 +20,9 @@ use crate::{
     runtime::{
         circumstances::Circumstances,
         cluster_state::ClusterMonitor,
+        contact::Contact,
         health::{ByFamily, Pending as Waiting},
         reports::Reports,
-        source_state::SourceState,
     },
     source::kubernetes::{
         links::Links,
@@ -224,7 +224,7 @@ impl Engine {
             state.endpoints = counts.endpoints as u64;
             state.pending = (self.pending.len() + self.failed.len()) as u64;
             state.pending_since = since;
-            SourceState {
+            Contact {
                 connected: state.connected,
                 since: state.since,
                 problem: state.trouble.clone(),

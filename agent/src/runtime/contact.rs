@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 /// How a source stands with whom it listens to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceState {
+pub struct Contact {
     /// Whether it hears from them.
     pub connected: bool,
     /// Since when this is so.

@@ -1,0 +1,124 @@
+//! Where health and metrics are asked for.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use clap::Args;
+use shunt::{HttpOptions, IpFamily};
+use shunt_datapath::Families;
+
+/// Where kube-proxy answers for its health.
+pub(crate) const HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 10_256);
+
+/// Where it shows its metrics: to this host alone.
+pub(crate) const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10_249);
+
+/// Where something is asked for; nowhere if it is given as an empty word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BindAddress(pub(crate) Option<SocketAddr>);
+
+impl BindAddress {
+    /// Of an address with a port, or without one if it is to be `port`.
+    ///
+    /// # Errors
+    ///
+    /// It is neither.
+    pub(crate) fn parse(text: &str, port: u16) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let whole = text.parse().ok().or_else(|| {
+            let ip = text.parse().ok()?;
+            Some(SocketAddr::new(ip, port))
+        });
+        match whole {
+            Some(address) if address.port() != 0 => Ok(Self(Some(address))),
+            _ => Err("must be IP:port, as in 0.0.0.0:10256 or [::]:10256".to_owned()),
+        }
+    }
+}
+
+fn health(text: &str) -> Result<BindAddress, String> {
+    BindAddress::parse(text, HEALTH.port())
+}
+
+fn metrics(text: &str) -> Result<BindAddress, String> {
+    BindAddress::parse(text, METRICS.port())
+}
+
+/// What is asked over HTTP.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HttpArgs {
+    /// Where /healthz and /livez are answered, as by kube-proxy; an unspecified address is that of
+    /// both families, an empty one switches it off [default: off]
+    #[arg(
+        id = "healthz-bind-address",
+        long,
+        value_name = "IP:PORT",
+        value_parser = health
+    )]
+    pub(crate) healthz: Option<BindAddress>,
+
+    /// Where /metrics, /healthz, /proxyMode and /configz are answered; likewise [default: off]
+    #[arg(
+        id = "metrics-bind-address",
+        long,
+        value_name = "IP:PORT",
+        value_parser = metrics
+    )]
+    pub(crate) metrics: Option<BindAddress>,
+
+    /// Do not start if one of these addresses cannot be had; without this, it is tried again every
+    /// five seconds
+    #[arg(id = "bind-address-hard-fail", long)]
+    pub(crate) hard_fail: bool,
+}
+
+impl HttpArgs {
+    /// What is served of an agent that translates these families.
+    pub(crate) fn options(self, families: Families) -> HttpOptions {
+        let Self {
+            healthz,
+            metrics,
+            hard_fail,
+        } = self;
+        let Families { ipv4, ipv6 } = families;
+        let families = [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)].into_iter();
+        HttpOptions {
+            health: healthz.and_then(|BindAddress(address)| address),
+            metrics: metrics.and_then(|BindAddress(address)| address),
+            hard_fail,
+            configuration: "{}".to_owned(),
+            families: families
+                .filter_map(|(family, is_translated)| is_translated.then_some(family))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_port_is_filled_in_and_an_empty_address_is_none() {
+        for (text, address) in [
+            ("0.0.0.0:1234", Some("0.0.0.0:1234")),
+            ("127.0.0.1", Some("127.0.0.1:10256")),
+            ("::1", Some("[::1]:10256")),
+            ("[::]:1", Some("[::]:1")),
+            ("", None),
+        ] {
+            let address = address.map(|address| address.parse().unwrap());
+            assert_eq!(health(text), Ok(BindAddress(address)), "{text}");
+        }
+        for text in [
+            "localhost:1",
+            ":10256",
+            "127.0.0.1:0",
+            "127.0.0.1:65536",
+            "[::1]",
+        ] {
+            assert!(health(text).is_err(), "{text}");
+        }
+    }
+}

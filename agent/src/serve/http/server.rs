@@ -1,0 +1,145 @@
+//! All that is asked over HTTP, on a thread of its own: it answers when the event loop does not.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use thiserror::Error;
+use tokio::runtime::{self, Runtime};
+
+use crate::{
+    runtime::{inspector::Inspector, ip_family::IpFamily, listeners::Listener},
+    serve::{
+        health::{proxy::ProxyHealth, services},
+        http::keep::{Door, Try},
+        metrics::endpoint::MetricsEndpoint,
+    },
+};
+
+/// What is served, and where.
+#[derive(Debug, Clone, Default)]
+pub struct HttpOptions {
+    /// Where health is asked for: `/healthz`, `/livez`.
+    pub health: Option<SocketAddr>,
+    /// Where metrics are: `/metrics`, `/healthz`, `/proxyMode`, `/configz`.
+    pub metrics: Option<SocketAddr>,
+    /// Whether it is an error if one of them cannot be had at once. If not, it is tried again.
+    pub hard_fail: bool,
+    /// What `/configz` answers: JSON.
+    pub configuration: String,
+    /// The families that are translated.
+    pub families: Vec<IpFamily>,
+}
+
+/// An address is needed and cannot be had.
+#[derive(Debug, Error)]
+pub enum HttpError {
+    /// Nobody can listen there.
+    #[error("{listener}: cannot listen at {address}: {error}")]
+    Listen {
+        /// For what.
+        listener: Listener,
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// There is no thread for it.
+    #[error("cannot start the threads of the HTTP server: {0}")]
+    Threads(io::Error),
+}
+
+/// Addresses that are taken, before anything else is: whoever asks there waits.
+#[derive(Debug)]
+pub struct HttpListeners {
+    health: Option<Try>,
+    metrics: Option<Try>,
+    configuration: String,
+    families: Vec<IpFamily>,
+}
+
+impl HttpListeners {
+    /// Takes them.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot be had and must be.
+    pub fn open(options: HttpOptions) -> Result<Self, HttpError> {
+        let HttpOptions {
+            health,
+            metrics,
+            hard_fail,
+            configuration,
+            families,
+        } = options;
+        let take = |listener, address: Option<SocketAddr>| match address.map(Try::at) {
+            Some(Try {
+                address,
+                outcome: Err(error),
+            }) if hard_fail => Err(HttpError::Listen {
+                listener,
+                address,
+                error,
+            }),
+            tried => Ok(tried),
+        };
+        Ok(Self {
+            health: take(Listener::Health, health)?,
+            metrics: take(Listener::Metrics, metrics)?,
+            configuration,
+            families,
+        })
+    }
+}
+
+/// The running servers. Dropping this ends them.
+#[derive(Debug)]
+pub struct HttpServer {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl HttpServer {
+    /// Begins to answer by what `inspector` sees, at `listeners` and wherever a service has its health
+    /// check.
+    ///
+    /// # Errors
+    ///
+    /// There are no threads for it.
+    pub fn start(listeners: HttpListeners, inspector: Inspector) -> Result<Self, HttpError> {
+        let HttpListeners {
+            health,
+            metrics,
+            configuration,
+            families,
+        } = listeners;
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("http")
+            .enable_all()
+            .build()
+            .map_err(HttpError::Threads)?;
+        let reports = Arc::clone(inspector.reports());
+        if let Some(tried) = health {
+            let answers = ProxyHealth::new(Arc::clone(&reports), families);
+            let reports = Arc::clone(&reports);
+            runtime.spawn(Door::new(Listener::Health, vec![tried], answers, reports).keep());
+        }
+        if let Some(tried) = metrics {
+            let answers = MetricsEndpoint::new(inspector, configuration);
+            let reports = Arc::clone(&reports);
+            runtime.spawn(Door::new(Listener::Metrics, vec![tried], answers, reports).keep());
+        }
+        runtime.spawn(services::serve(reports));
+        Ok(Self {
+            runtime: Some(runtime),
+        })
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Whoever still waits for an answer is told by the connection's end.
+            runtime.shutdown_background();
+        }
+    }
+}

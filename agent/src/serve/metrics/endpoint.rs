@@ -1,0 +1,111 @@
+//! What is asked at the metrics address, as of kube-proxy.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use hyper::{Request, StatusCode, body::Incoming, header::ACCEPT};
+use prometheus_client::{encoding::text, registry::Registry};
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::{
+    host::process::ProcessUse,
+    runtime::{inspector::Inspector, reports::Reports},
+    serve::{
+        http::{
+            accept::Answers,
+            answer::{Answer, answer, not_found, text as words},
+        },
+        metrics::{
+            agent::AgentState,
+            datapath::Counted,
+            meters::register,
+            process::Process,
+            text::{OPEN_METRICS, PLAIN, accepts_open_metrics, plain},
+        },
+    },
+};
+
+/// How long a scrape waits for the event loop, which may be in the middle of a large Resync.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What `/proxyMode` answers: none of kube-proxy's modes, which tools would look for rules of.
+const MODE: &str = "shunt";
+
+/// Answers for the agent.
+#[derive(Debug)]
+pub(crate) struct MetricsEndpoint {
+    inspector: Inspector,
+    /// What is measured where it happens.
+    meters: Registry,
+    configuration: String,
+}
+
+impl MetricsEndpoint {
+    /// By what `inspector` sees, with this answer to `/configz`.
+    pub(crate) fn new(inspector: Inspector, configuration: String) -> Self {
+        let mut meters = Registry::default();
+        register(inspector.reports().meters(), &mut meters);
+        Self {
+            inspector,
+            meters,
+            configuration,
+        }
+    }
+
+    /// All metrics, in OpenMetrics.
+    async fn scrape(&self) -> Result<String, fmt::Error> {
+        let mut scraped = Registry::default();
+        let figures = timeout(PATIENCE, self.inspector.figures()).await;
+        let reports: &Arc<Reports> = self.inspector.reports();
+        scraped.register_collector(Box::new(AgentState {
+            figures: figures.ok().and_then(Result::ok),
+            health: reports.health(),
+            sources: reports.sources(),
+            listeners: reports.listeners().borrow().clone(),
+        }));
+        match self.inspector.counters() {
+            Ok(counters) => scraped.register_collector(Box::new(Counted(counters))),
+            Err(error) => debug!(%error, "the counters are left out"),
+        }
+        match ProcessUse::read() {
+            Ok(taken) => scraped.register_collector(Box::new(Process {
+                taken,
+                started: reports.meters().started,
+            })),
+            Err(error) => debug!(%error, "what the process takes is left out"),
+        }
+        let mut metrics = String::new();
+        text::encode_registry(&mut metrics, &self.meters)?;
+        text::encode_registry(&mut metrics, &scraped)?;
+        text::encode_eof(&mut metrics)?;
+        Ok(metrics)
+    }
+
+    async fn metrics(&self, request: &Request<Incoming>) -> Answer {
+        let accept = request.headers().get(ACCEPT);
+        let accept = accept.and_then(|accept| accept.to_str().ok());
+        match self.scrape().await {
+            Ok(metrics) if accept.is_some_and(accepts_open_metrics) => {
+                answer(StatusCode::OK, OPEN_METRICS, metrics)
+            }
+            Ok(metrics) => answer(StatusCode::OK, PLAIN, plain(&metrics)),
+            Err(error) => words(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        }
+    }
+}
+
+impl Answers for MetricsEndpoint {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        match request.uri().path() {
+            "/metrics" => self.metrics(&request).await,
+            "/healthz" => words(StatusCode::OK, "ok"),
+            "/proxyMode" => words(StatusCode::OK, MODE),
+            "/configz" => answer(
+                StatusCode::OK,
+                "application/json",
+                self.configuration.clone(),
+            ),
+            _ => not_found(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What is measured where it happens.
+
+use prometheus_client::registry::Registry;
+
+use crate::runtime::meters::Meters;
+
+/// Has `registry` show what `meters` measure.
+pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
+    let Meters {
+        network_programming,
+        sync,
+        full_sync,
+        partial_sync,
+        last_sync,
+        last_queued,
+        endpoint_changes,
+        service_changes,
+        healthz,
+        livez,
+        event_duration,
+        events,
+        writes,
+        ..
+    } = meters;
+    for (name, help, histograms) in [
+        (
+            "kubeproxy_network_programming_duration_seconds",
+            "From the change of an endpoint to its effect on this node",
+            network_programming,
+        ),
+        (
+            "kubeproxy_sync_proxy_rules_duration_seconds",
+            "Applying one event",
+            sync,
+        ),
+        (
+            "kubeproxy_sync_full_proxy_rules_duration_seconds",
+            "Applying a Resync",
+            full_sync,
+        ),
+        (
+            "kubeproxy_sync_partial_proxy_rules_duration_seconds",
+            "Applying an event that is no Resync",
+            partial_sync,
+        ),
+        (
+            "shunt_event_duration_seconds",
+            "Applying one event, from its plan to its last write",
+            event_duration,
+        ),
+    ] {
+        registry.register(name, help, histograms.clone());
+    }
+    for (name, help, timestamps) in [
+        (
+            "kubeproxy_sync_proxy_rules_last_timestamp_seconds",
+            "When an event was last applied",
+            last_sync,
+        ),
+        (
+            "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds",
+            "When an event was last put into the queue",
+            last_queued,
+        ),
+    ] {
+        registry.register(name, help, timestamps.clone());
+    }
+    for (name, help, counter) in [
+        (
+            "kubeproxy_sync_proxy_rules_endpoint_changes",
+            "Changes of endpoints that the cluster's source has heard of",
+            endpoint_changes,
+        ),
+        (
+            "kubeproxy_sync_proxy_rules_service_changes",
+            "Changes of services that the cluster's source has heard of",
+            service_changes,
+        ),
+        (
+            "shunt_table_writes",
+            "Writes of events to the kernel's tables",
+            writes,
+        ),
+    ] {
+        registry.register(name, help, counter.clone());
+    }
+    for (name, help, answers) in [
+        (
+            "kubeproxy_proxy_healthz",
+            "Answers of /healthz, by status",
+            healthz,
+        ),
+        (
+            "kubeproxy_proxy_livez",
+            "Answers of /livez, by status",
+            livez,
+        ),
+    ] {
+        registry.register(name, help, answers.clone());
+    }
+    registry.register(
+        "shunt_events",
+        "Events, by what became of them",
+        events.clone(),
+    );
+}

@@ -1,0 +1,9 @@
+//! Metrics in the form of Prometheus.
+
+mod agent;
+mod datapath;
+pub(crate) mod endpoint;
+mod meters;
+mod process;
+mod sample;
+mod text;
