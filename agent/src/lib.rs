@@ -21,6 +21,7 @@ pub use self::{
     host::{
         addresses::host_addresses,
         capabilities::missing_capabilities,
+        kernel_settings::{NetfilterConntrack, set_oom_score},
         kube_proxy::rules::{KubeProxyConnections, KubeProxyRules},
         open_files::raise_open_files,
         process::ProcessUse,

@@ -3,12 +3,13 @@
 use std::{collections::BTreeSet, net::IpAddr, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
+use clap::{ArgAction, Args};
 use ipnet::IpNet;
 use shunt::{
     Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings,
     HttpListeners, HttpServer, Input, Inspector, Server, SocketFile, SocketSource, host_addresses,
     is_gone, kubernetes::KubernetesSource, missing_capabilities, queue, raise_open_files,
+    set_oom_score,
 };
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, Families, InterfaceWatch, PacketLog, PodDetection,
@@ -23,6 +24,7 @@ use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{
+    config::{flags::KubeProxyFlags, settings::KubeProxySettings},
     flags::{
         addresses::Addresses,
         detect_local::DetectLocalArgs,
@@ -91,7 +93,17 @@ pub(crate) struct AgentArgs {
 
     /// Give connections to ClusterIPs this node's address as their source, whoever the client is, and
     /// not only where the replies would not come back otherwise
-    #[arg(long)]
+    #[arg(
+        id = "masquerade-all",
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value_t = false,
+        hide_default_value = true,
+        hide_possible_values = true,
+        action = ArgAction::Set
+    )]
     masquerade_all: bool,
 
     #[command(flatten)]
@@ -119,6 +131,9 @@ pub(crate) struct AgentArgs {
     http: HttpArgs,
 
     #[command(flatten)]
+    kube_proxy: KubeProxyFlags,
+
+    #[command(flatten)]
     pins: PinArgs,
 
     /// Pin nothing: translation ends with the agent
@@ -132,8 +147,10 @@ pub(crate) struct AgentArgs {
 ///
 /// The events cannot be opened, or the kernel does not take the programs.
 pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
+    let kube_proxy = KubeProxySettings::of(&args.kube_proxy)?;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
         let default = match args.packet_log.packet_log() {
+            _ if kube_proxy.is_verbose => "debug",
             PacketLog::Off => "info",
             PacketLog::Debug => "info,shunt_ebpf=debug",
         };
@@ -144,10 +161,14 @@ pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(serve(args))
+        .block_on(serve(args, &kube_proxy))
 }
 
-async fn serve(args: AgentArgs) -> Result<ExitCode> {
+#[expect(
+    clippy::too_many_lines,
+    reason = "the parts of an agent, put together one after the other"
+)]
+async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCode> {
     let AgentArgs {
         events,
         kubernetes,
@@ -168,10 +189,14 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         sizes,
         timeouts,
         http,
+        kube_proxy: _,
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
     require_capabilities()?;
+    for warning in &kube_proxy.warnings {
+        warn!("{warning}");
+    }
     if let Err(error) = raise_open_files() {
         warn!(%error, "the limit of open files stays: each interface takes two");
     }
@@ -185,8 +210,18 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
     // Before anything is touched: another agent may be at work here.
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
-    let http = HttpListeners::open(http.options(families))?;
+    let (http, conntrack_timeouts) = (
+        kube_proxy.http(http),
+        kube_proxy.timeouts(timeouts.timeouts()),
+    );
+    let configuration = kube_proxy.configz(&http, conntrack_timeouts);
+    let http = HttpListeners::open(http.options(families, configuration))?;
+    set_up_host(kube_proxy);
     let render_options = node.render_options()?;
+    let (masquerade_all, detect_local) = (
+        kube_proxy.masquerade_all(masquerade_all),
+        kube_proxy.detect_local(detect_local)?,
+    );
     let pods = detect_local.detection(&node.pod_cidrs, redirect)?;
     warn_of_host(families, &snat, &node, &pods, &render_options);
     let defaults = DatapathOptions::default();
@@ -208,7 +243,7 @@ async fn serve(args: AgentArgs) -> Result<ExitCode> {
         redirect,
         guard: guard.guard(false),
         sockets: sockets.sockets(),
-        timeouts: timeouts.timeouts(),
+        timeouts: conntrack_timeouts,
         families,
         packet_log,
         sizes: sizes.table_sizes(),
@@ -331,6 +366,18 @@ fn require_capabilities() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Sets what of the kernel kube-proxy's configuration asks for.
+fn set_up_host(kube_proxy: &KubeProxySettings) {
+    for complaint in kube_proxy.netfilter.apply() {
+        warn!("{complaint}");
+    }
+    if let Some(score) = kube_proxy.oom_score
+        && let Err(error) = set_oom_score(score)
+    {
+        warn!(%error, "oom_score_adj cannot be set to {score}");
+    }
 }
 
 /// Logs what of this host stands in the way.

@@ -4,6 +4,7 @@ mod agent;
 mod apply;
 mod cleanup;
 mod client;
+mod config;
 mod conntrack;
 mod dispatch;
 mod flags;

@@ -2,6 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod capabilities;
+pub(crate) mod kernel_settings;
 pub(crate) mod kube_proxy;
 pub(crate) mod open_files;
 pub(crate) mod process;

@@ -16,6 +16,7 @@ mod cleanup;
 mod cni;
 mod cni_world;
 mod command;
+mod config;
 mod crashes;
 mod direct;
 mod dual_stack;

@@ -1,6 +1,6 @@
 //! How this node's pods are told from others: kube-proxy's flags.
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use shunt_datapath::{PodDetection, PodInterfaces};
@@ -27,23 +27,47 @@ enum Mode {
 pub(crate) struct DetectLocalArgs {
     /// What tells this node's pods from other clients; what --pod-cidr names counts in any case
     /// [default: ClusterCIDR with --cluster-cidr, else NodeCIDR]
-    #[arg(long, value_name = "MODE", value_enum)]
+    #[arg(id = "detect-local-mode", long, value_name = "MODE", value_enum)]
     detect_local_mode: Option<Mode>,
 
     /// The range of the cluster's pod addresses, one for each family, separated by a comma
-    #[arg(long = "cluster-cidr", value_name = "CIDR", value_delimiter = ',')]
+    #[arg(id = "cluster-cidr", long, value_name = "CIDR", value_delimiter = ',')]
     cluster_cidrs: Vec<IpNet>,
 
     /// The bridge that this node's pods, and nobody else, are behind
-    #[arg(long, value_name = "NAME")]
+    #[arg(id = "pod-bridge-interface", long, value_name = "NAME")]
     pod_bridge_interface: Option<String>,
 
     /// What the names of the interfaces to this node's pods, and of no others, begin with
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(id = "pod-interface-name-prefix", long, value_name = "PREFIX")]
     pod_interface_name_prefix: Option<String>,
 }
 
 impl DetectLocalArgs {
+    /// As a configuration of kube-proxy says it: `ClusterCIDR` is its default, also without a range, and
+    /// tells no pods then.
+    ///
+    /// # Errors
+    ///
+    /// There is no such mode, or a range is none.
+    pub(crate) fn configured(
+        mode: &str,
+        cluster_cidr: &str,
+        bridge: Option<String>,
+        prefix: Option<String>,
+    ) -> Result<Self> {
+        let cidrs = cluster_cidr.split(',').filter(|cidr| !cidr.is_empty());
+        Ok(Self {
+            detect_local_mode: match mode {
+                "" | "ClusterCIDR" => None,
+                mode => Some(Mode::from_str(mode, false).map_err(Error::msg)?),
+            },
+            cluster_cidrs: cidrs.map(str::parse).collect::<Result<_, _>>()?,
+            pod_bridge_interface: bridge,
+            pod_interface_name_prefix: prefix,
+        })
+    }
+
     /// What tells this node's pods, of whose addresses `pod_cidrs` is known, and to which packets are
     /// handed if it `redirects`. What another mode needs has no effect.
     ///

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use shunt::{HttpOptions, IpFamily};
 use shunt_datapath::Families;
 
@@ -49,7 +49,7 @@ fn metrics(text: &str) -> Result<BindAddress, String> {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HttpArgs {
     /// Where /healthz and /livez are answered, as by kube-proxy; an unspecified address is that of
-    /// both families, an empty one switches it off [default: off]
+    /// both families, an empty one switches it off [default: off; 0.0.0.0:10256 with --config]
     #[arg(
         id = "healthz-bind-address",
         long,
@@ -58,7 +58,7 @@ pub(crate) struct HttpArgs {
     )]
     pub(crate) healthz: Option<BindAddress>,
 
-    /// Where /metrics, /healthz, /proxyMode and /configz are answered; likewise [default: off]
+    /// Where /metrics, /healthz, /proxyMode and /configz are answered; likewise [default: off; 127.0.0.1:10249 with --config]
     #[arg(
         id = "metrics-bind-address",
         long,
@@ -69,13 +69,23 @@ pub(crate) struct HttpArgs {
 
     /// Do not start if one of these addresses cannot be had; without this, it is tried again every
     /// five seconds
-    #[arg(id = "bind-address-hard-fail", long)]
+    #[arg(
+        id = "bind-address-hard-fail",
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value_t = false,
+        hide_default_value = true,
+        hide_possible_values = true,
+        action = ArgAction::Set
+    )]
     pub(crate) hard_fail: bool,
 }
 
 impl HttpArgs {
-    /// What is served of an agent that translates these families.
-    pub(crate) fn options(self, families: Families) -> HttpOptions {
+    /// What is served of an agent that translates these families and has this configuration.
+    pub(crate) fn options(self, families: Families, configuration: String) -> HttpOptions {
         let Self {
             healthz,
             metrics,
@@ -87,7 +97,7 @@ impl HttpArgs {
             health: healthz.and_then(|BindAddress(address)| address),
             metrics: metrics.and_then(|BindAddress(address)| address),
             hard_fail,
-            configuration: "{}".to_owned(),
+            configuration,
             families: families
                 .filter_map(|(family, is_translated)| is_translated.then_some(family))
                 .collect(),

@@ -27,12 +27,12 @@ pub(crate) struct TimeoutArgs {
     tcp_new: Seconds,
 
     /// How long a TCP connection that is ESTABLISHED may be silent
-    #[arg(long = "conntrack-tcp-timeout-established", value_name = "DURATION",
+    #[arg(id = "conntrack-tcp-timeout-established", long, value_name = "DURATION",
           default_value_t = Seconds(Timeouts::default().tcp_established))]
     tcp_established: Seconds,
 
     /// How long a TCP connection that is CLOSING, ended by one side, may be silent
-    #[arg(long = "conntrack-tcp-timeout-close-wait", value_name = "DURATION",
+    #[arg(id = "conntrack-tcp-timeout-close-wait", long, value_name = "DURATION",
           default_value_t = Seconds(Timeouts::default().tcp_closing))]
     tcp_closing: Seconds,
 
@@ -48,12 +48,12 @@ pub(crate) struct TimeoutArgs {
     tcp_time_wait: Seconds,
 
     /// How long a UDP flow that is UNREPLIED or REPLIED, one exchange at most, may be silent
-    #[arg(long = "conntrack-udp-timeout", value_name = "DURATION",
+    #[arg(id = "conntrack-udp-timeout", long, value_name = "DURATION",
           default_value_t = Seconds(Timeouts::default().udp))]
     udp: Seconds,
 
     /// How long a UDP flow that is ASSURED, with replies and for some time, may be silent
-    #[arg(long = "conntrack-udp-timeout-stream", value_name = "DURATION",
+    #[arg(id = "conntrack-udp-timeout-stream", long, value_name = "DURATION",
           default_value_t = Seconds(Timeouts::default().udp_stream))]
     udp_stream: Seconds,
 

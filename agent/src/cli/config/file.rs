@@ -1,0 +1,236 @@
+//! The file of `--config`.
+
+use std::{fs, io, path::Path};
+
+use serde::Deserialize;
+use serde_saphyr::{Options, options::DuplicateKeyPolicy};
+use thiserror::Error;
+
+use crate::cli::config::v1alpha1::{API_VERSION, KIND, KubeProxyConfiguration};
+
+/// A file that is no configuration.
+#[derive(Debug, Error)]
+pub(crate) enum FileError {
+    /// It cannot be read.
+    #[error("cannot read it: {0}")]
+    Read(#[from] io::Error),
+    /// It is neither YAML nor JSON, or does not say what it is.
+    #[error("{0}")]
+    Syntax(String),
+    /// It is something else.
+    #[error(
+        "its apiVersion is `{api_version}` and its kind `{kind}`, but `{API_VERSION}` and `{KIND}` \
+         are what is understood"
+    )]
+    Form {
+        /// What it says.
+        api_version: String,
+        /// Likewise.
+        kind: String,
+    },
+    /// A field is unknown, twice there, or not what it has to be.
+    #[error("{path}: {error}")]
+    Field {
+        /// Which.
+        path: String,
+        /// What is wrong with it, and in which line.
+        error: String,
+    },
+}
+
+/// What every object of Kubernetes says of itself.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Form {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+}
+
+/// Reads a configuration, YAML or JSON.
+///
+/// # Errors
+///
+/// See [`FileError`].
+pub(crate) fn read(path: &Path) -> Result<KubeProxyConfiguration, FileError> {
+    decode(&fs::read_to_string(path)?)
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        with_snippet: false,
+    }
+}
+
+fn decode(text: &str) -> Result<KubeProxyConfiguration, FileError> {
+    let form: Form = serde_saphyr::from_str_with_options(text, options())
+        .map_err(|error| FileError::Syntax(error.to_string()))?;
+    let Form { api_version, kind } = form;
+    if api_version != API_VERSION || kind != KIND {
+        return Err(FileError::Form { api_version, kind });
+    }
+    let mut path = String::new();
+    let decoded = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
+        serde_path_to_error::deserialize(yaml).map_err(|error| {
+            path = error.path().to_string();
+            error.into_inner()
+        })
+    });
+    decoded.map_err(|error| FileError::Field {
+        path,
+        error: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    /// What `kubeadm init` of 1.34 writes.
+    pub(crate) const KUBEADM: &str = "\
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+bindAddress: 0.0.0.0
+bindAddressHardFail: false
+clientConnection:
+  acceptContentTypes: \"\"
+  burst: 0
+  contentType: \"\"
+  kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
+  qps: 0
+clusterCIDR: 10.244.0.0/16
+configSyncPeriod: 0s
+conntrack:
+  maxPerCore: null
+  min: null
+  tcpBeLiberal: false
+  tcpCloseWaitTimeout: null
+  tcpEstablishedTimeout: null
+  udpStreamTimeout: 0s
+  udpTimeout: 0s
+detectLocal:
+  bridgeInterface: \"\"
+  interfaceNamePrefix: \"\"
+detectLocalMode: \"\"
+enableProfiling: false
+healthzBindAddress: \"\"
+hostnameOverride: \"\"
+iptables:
+  localhostNodePorts: null
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+ipvs:
+  excludeCIDRs: null
+  minSyncPeriod: 0s
+  scheduler: \"\"
+  strictARP: false
+  syncPeriod: 0s
+  tcpFinTimeout: 0s
+  tcpTimeout: 0s
+  udpTimeout: 0s
+kind: KubeProxyConfiguration
+logging:
+  flushFrequency: 0
+  options:
+    json:
+      infoBufferSize: \"0\"
+    text:
+      infoBufferSize: \"0\"
+  verbosity: 0
+metricsBindAddress: \"\"
+mode: \"\"
+nftables:
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+nodePortAddresses: null
+oomScoreAdj: null
+portRange: \"\"
+showHiddenMetricsForVersion: \"\"
+winkernel:
+  enableDSR: false
+  forwardHealthCheckVip: false
+  networkName: \"\"
+  rootHnsEndpointName: \"\"
+  sourceVip: \"\"
+";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{testing::KUBEADM, *};
+
+    fn error(text: &str) -> String {
+        let head = format!("apiVersion: {API_VERSION}\nkind: {KIND}\n");
+        decode(&(head + text)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_kubeadm_writes_is_understood() {
+        let configuration = decode(KUBEADM).unwrap();
+        assert_eq!(configuration.cluster_cidr.as_deref(), Some("10.244.0.0/16"));
+        let client = configuration.client_connection.unwrap();
+        let kubeconfig = client.kubeconfig.as_deref();
+        assert_eq!(kubeconfig, Some("/var/lib/kube-proxy/kubeconfig.conf"));
+        assert_eq!(configuration.oom_score_adj, None);
+    }
+
+    #[test]
+    fn json_is_understood_as_well() {
+        let json = format!(
+            r#"{{"apiVersion": "{API_VERSION}", "kind": "{KIND}", "conntrack": {{"min": 7}}}}"#
+        );
+        let configuration = decode(&json).unwrap();
+        assert_eq!(configuration.conntrack.unwrap().min, Some(7));
+    }
+
+    #[test]
+    fn errors_name_the_field_and_the_line() {
+        for (text, words) in [
+            (
+                "conntrack:\n  maxPerCores: 3\n",
+                ["conntrack", "maxPerCores", "line 4"],
+            ),
+            (
+                "clusterCidr: 10.0.0.0/8\n",
+                ["clusterCidr", "unknown field", "line 3"],
+            ),
+            ("mode: a\nmode: b\n", ["mode", "duplicate", "line 4"]),
+            (
+                "iptables:\n  masqueradeAll: 7\n",
+                ["iptables.masqueradeAll", "bool", "line 4"],
+            ),
+            (
+                "configSyncPeriod: 15\n",
+                ["configSyncPeriod", "no duration", "15"],
+            ),
+            (
+                "nodePortAddresses: 10.0.0.0/8\n",
+                ["nodePortAddresses", "sequence", "line 3"],
+            ),
+        ] {
+            let error = error(text);
+            for word in words {
+                assert!(error.contains(word), "{word} is missing in: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_form_is_refused_by_its_name() {
+        for (text, words) in [
+            ("kind: KubeProxyConfiguration\n", "its apiVersion is ``"),
+            (
+                "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
+                "its apiVersion is `kubelet.config.k8s.io/v1beta1` and its kind `KubeletConfiguration`",
+            ),
+        ] {
+            let error = decode(text).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{error}");
+        }
+        assert!(decode(": :").is_err());
+        assert!(decode("").is_err());
+    }
+}

@@ -1,0 +1,369 @@
+//! What follows from kube-proxy's configuration for the agent.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+use shunt::NetfilterConntrack;
+use shunt_datapath::Timeouts;
+
+use crate::cli::{
+    config::{
+        file,
+        flags::KubeProxyFlags,
+        go_duration::GoDuration,
+        reading::Reading,
+        table::{Effect, SETTINGS, Setting},
+        v1alpha1::{
+            API_VERSION, Conntrack, DetectLocal, KIND, KubeProxyConfiguration, Logging, Nftables,
+        },
+        validate::complaints,
+    },
+    flags::{
+        detect_local::DetectLocalArgs,
+        http::{BindAddress, HEALTH, HttpArgs, METRICS},
+    },
+};
+
+/// kube-proxy's own choice: the kernel ends nearly everything else first.
+const OOM_SCORE: i32 = -999;
+
+/// kube-proxy's timeouts of the kernel's connection tracking.
+const TCP_ESTABLISHED: u32 = 24 * 3600;
+const TCP_CLOSE_WAIT: u32 = 3600;
+
+/// From this verbosity on klog's components tell what they do step by step.
+const DEBUG_VERBOSITY: u32 = 4;
+
+/// Flags that count beside a file, as with kube-proxy.
+const BESIDE_FILE: [&str; 9] = [
+    "hostname-override",
+    "v",
+    "vmodule",
+    "logging-format",
+    "log-flush-frequency",
+    "cleanup",
+    "init-only",
+    "write-config-to",
+    "feature-gates",
+];
+
+/// What the agent does of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct KubeProxySettings {
+    /// Whether a file says that this agent stands in kube-proxy's place.
+    from_file: bool,
+    /// Where health and metrics are, if a file says it.
+    health: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
+    hard_fail: bool,
+    /// Of the agent's own table, as far as a file says it, in seconds.
+    tcp_established: Option<u32>,
+    tcp_close_wait: Option<u32>,
+    udp: Option<u32>,
+    udp_stream: Option<u32>,
+    /// Of the kernel's connection tracking.
+    pub(crate) netfilter: NetfilterConntrack,
+    /// What the kernel is told of memory that runs out.
+    pub(crate) oom_score: Option<i32>,
+    /// Whether the log is to say more.
+    pub(crate) is_verbose: bool,
+    /// What the log has to say of the rest.
+    pub(crate) warnings: Vec<String>,
+    /// What the file says, or the flags of kube-proxy do.
+    configuration: KubeProxyConfiguration,
+}
+
+impl KubeProxySettings {
+    /// Of a file, or else of flags.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is wrong, or asks for what is refused.
+    pub(crate) fn of(flags: &KubeProxyFlags) -> Result<Self> {
+        let of_flags = || flags.configuration().map_err(anyhow::Error::msg);
+        let Some(path) = &flags.config else {
+            let settings = Self::from_configuration(&of_flags()?, flags, false)?;
+            return Ok(settings);
+        };
+        let read = || -> Result<Self> {
+            let mut configuration = file::read(path)?;
+            let beside = KubeProxyFlags {
+                config: None,
+                given: flags
+                    .given
+                    .iter()
+                    .filter(|(setting, _)| BESIDE_FILE.contains(&setting.flag))
+                    .cloned()
+                    .collect(),
+            };
+            let overrides = beside.configuration().map_err(anyhow::Error::msg)?;
+            if overrides.hostname_override.is_some() {
+                configuration.hostname_override = overrides.hostname_override;
+            }
+            if let Some(verbosity) = overrides.logging.and_then(|logging| logging.verbosity) {
+                let logging = configuration.logging.get_or_insert_default();
+                logging.verbosity = Some(verbosity);
+            }
+            let mut settings = Self::from_configuration(&configuration, &beside, true)?;
+            for (Setting { flag, .. }, _) in &flags.given {
+                if !BESIDE_FILE.contains(flag) {
+                    let warning = format!(
+                        "--{flag} has no effect beside --config: the file alone counts, as with \
+                         kube-proxy"
+                    );
+                    settings.warnings.push(warning);
+                }
+            }
+            Ok(settings)
+        };
+        read().with_context(|| format!("--config {}", path.display()))
+    }
+
+    fn from_configuration(
+        configuration: &KubeProxyConfiguration,
+        flags: &KubeProxyFlags,
+        from_file: bool,
+    ) -> Result<Self> {
+        let wrong = complaints(configuration);
+        if !wrong.is_empty() {
+            bail!("{}", wrong.join("; "));
+        }
+        let warnings = effects(configuration, flags, from_file)?;
+        let KubeProxyConfiguration {
+            bind_address,
+            healthz_bind_address,
+            metrics_bind_address,
+            bind_address_hard_fail,
+            oom_score_adj,
+            conntrack,
+            logging,
+            ..
+        } = configuration;
+        let conntrack = conntrack.clone().unwrap_or_default();
+        // Nothing, or an explicit 0, which leaves things as they are.
+        let seconds = |timeout: Option<GoDuration>| {
+            let seconds = timeout.map(GoDuration::whole_seconds);
+            seconds.filter(|seconds| *seconds > 0)
+        };
+        let or_default = |timeout: Option<GoDuration>, default| match timeout {
+            None => Some(default),
+            some => seconds(some),
+        };
+        let verbosity = logging.as_ref().and_then(|logging| logging.verbosity);
+        let mut settings = Self {
+            from_file,
+            is_verbose: verbosity.is_some_and(|verbosity| verbosity >= DEBUG_VERBOSITY),
+            oom_score: *oom_score_adj,
+            warnings,
+            configuration: configuration.clone(),
+            netfilter: NetfilterConntrack {
+                tcp_be_liberal: conntrack.tcp_be_liberal == Some(true),
+                ..NetfilterConntrack::default()
+            },
+            ..Self::default()
+        };
+        if from_file {
+            let is_v6 = bind_address
+                .as_ref()
+                .is_some_and(|address| address.contains(':'));
+            let address = |text: &Option<String>, v4: SocketAddr, v6: &str| -> Result<SocketAddr> {
+                let text = text.as_deref().unwrap_or_default();
+                let said = BindAddress::parse(text, v4.port()).map_err(anyhow::Error::msg)?;
+                Ok(match said {
+                    BindAddress(Some(address)) => address,
+                    BindAddress(None) if is_v6 => SocketAddr::new(v6.parse()?, v4.port()),
+                    BindAddress(None) => v4,
+                })
+            };
+            settings.health = Some(address(healthz_bind_address, HEALTH, "::")?);
+            settings.metrics = Some(address(metrics_bind_address, METRICS, "::1")?);
+            settings.hard_fail = bind_address_hard_fail.unwrap_or_default();
+            settings.oom_score = Some(oom_score_adj.unwrap_or(OOM_SCORE));
+            settings.tcp_established = seconds(conntrack.tcp_established_timeout);
+            settings.tcp_close_wait = seconds(conntrack.tcp_close_wait_timeout);
+            settings.udp = seconds(conntrack.udp_timeout);
+            settings.udp_stream = seconds(conntrack.udp_stream_timeout);
+            settings.netfilter = NetfilterConntrack {
+                tcp_established: or_default(conntrack.tcp_established_timeout, TCP_ESTABLISHED),
+                tcp_close_wait: or_default(conntrack.tcp_close_wait_timeout, TCP_CLOSE_WAIT),
+                udp: settings.udp,
+                udp_stream: settings.udp_stream,
+                ..settings.netfilter
+            };
+        }
+        Ok(settings)
+    }
+
+    /// Where health and metrics are, by a file or else by flags.
+    pub(crate) fn http(&self, flags: HttpArgs) -> HttpArgs {
+        if !self.from_file {
+            return flags;
+        }
+        HttpArgs {
+            healthz: Some(BindAddress(self.health)),
+            metrics: Some(BindAddress(self.metrics)),
+            hard_fail: self.hard_fail,
+        }
+    }
+
+    /// How this node's pods are told, by a file or else by flags.
+    ///
+    /// # Errors
+    ///
+    /// A range is none.
+    pub(crate) fn detect_local(&self, flags: DetectLocalArgs) -> Result<DetectLocalArgs> {
+        if !self.from_file {
+            return Ok(flags);
+        }
+        let KubeProxyConfiguration {
+            detect_local_mode,
+            detect_local,
+            cluster_cidr,
+            ..
+        } = self.configuration.clone();
+        let DetectLocal {
+            bridge_interface,
+            interface_name_prefix,
+        } = detect_local.unwrap_or_default();
+        DetectLocalArgs::configured(
+            &detect_local_mode.unwrap_or_default(),
+            &cluster_cidr.unwrap_or_default(),
+            bridge_interface,
+            interface_name_prefix,
+        )
+    }
+
+    /// Whether all connections to ClusterIPs are masqueraded, by a file or else by a flag.
+    pub(crate) fn masquerade_all(&self, flag: bool) -> bool {
+        if self.from_file {
+            masquerades_all(&self.configuration)
+        } else {
+            flag
+        }
+    }
+
+    /// The timeouts of the agent's own table, by a file or else by flags.
+    pub(crate) fn timeouts(&self, flags: Timeouts) -> Timeouts {
+        if !self.from_file {
+            return flags;
+        }
+        let defaults = Timeouts::default();
+        Timeouts {
+            tcp_established: self.tcp_established.unwrap_or(defaults.tcp_established),
+            tcp_closing: self.tcp_close_wait.unwrap_or(defaults.tcp_closing),
+            udp: self.udp.unwrap_or(defaults.udp),
+            udp_stream: self.udp_stream.unwrap_or(defaults.udp_stream),
+            ..flags
+        }
+    }
+
+    /// What `/configz` answers: of what is in effect, that which has a field.
+    pub(crate) fn configz(&self, http: &HttpArgs, timeouts: Timeouts) -> String {
+        let HttpArgs {
+            healthz,
+            metrics,
+            hard_fail,
+        } = http;
+        let address = |bound: &Option<BindAddress>| {
+            let address = bound.and_then(|BindAddress(address)| address);
+            Some(address.map_or_else(String::new, |address| address.to_string()))
+        };
+        let seconds = |seconds| Some(GoDuration::seconds(seconds));
+        let configuration = KubeProxyConfiguration {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some(KIND.to_owned()),
+            mode: Some("shunt".to_owned()),
+            bind_address: self.configuration.bind_address.clone(),
+            healthz_bind_address: address(healthz),
+            metrics_bind_address: address(metrics),
+            bind_address_hard_fail: Some(*hard_fail),
+            detect_local_mode: self.configuration.detect_local_mode.clone(),
+            detect_local: self.configuration.detect_local.clone(),
+            cluster_cidr: self.configuration.cluster_cidr.clone(),
+            nftables: Some(Nftables {
+                masquerade_all: Some(masquerades_all(&self.configuration)),
+                ..Nftables::default()
+            }),
+            oom_score_adj: self.oom_score,
+            logging: self.is_verbose.then(|| Logging {
+                verbosity: Some(DEBUG_VERBOSITY),
+                ..Logging::default()
+            }),
+            conntrack: Some(Conntrack {
+                tcp_established_timeout: seconds(timeouts.tcp_established),
+                tcp_close_wait_timeout: seconds(timeouts.tcp_closing),
+                udp_timeout: seconds(timeouts.udp),
+                udp_stream_timeout: seconds(timeouts.udp_stream),
+                tcp_be_liberal: Some(self.netfilter.tcp_be_liberal),
+                ..Conntrack::default()
+            }),
+            ..KubeProxyConfiguration::default()
+        };
+        json!({ "kubeproxy.config.k8s.io": configuration }).to_string()
+    }
+}
+
+/// Whether the section of the configured mode asks for it.
+fn masquerades_all(configuration: &KubeProxyConfiguration) -> bool {
+    let KubeProxyConfiguration {
+        mode,
+        iptables,
+        nftables,
+        ..
+    } = configuration;
+    let is_asked = if mode.as_deref() == Some("nftables") {
+        nftables.as_ref().and_then(|section| section.masquerade_all)
+    } else {
+        iptables.as_ref().and_then(|section| section.masquerade_all)
+    };
+    is_asked.unwrap_or_default()
+}
+
+/// What is to be said of settings that do nothing here.
+///
+/// # Errors
+///
+/// Some of them are refused.
+fn effects(
+    configuration: &KubeProxyConfiguration,
+    flags: &KubeProxyFlags,
+    from_file: bool,
+) -> Result<Vec<String>> {
+    let reading = Reading::of(configuration);
+    let (mut ignored, mut refused) = (Vec::new(), Vec::new());
+    for setting in SETTINGS {
+        let flag = flags
+            .given
+            .iter()
+            .find(|(given, _)| given.flag == setting.flag);
+        let flag = flag.filter(|_| !setting.flag.is_empty());
+        let is_said = match flag {
+            Some((_, values)) if setting.field.is_empty() => {
+                let says_no = values.iter().all(|value| value == "false");
+                !says_no && !values.iter().all(|value| setting.is_default(value))
+            }
+            _ => reading.said(setting).is_some(),
+        };
+        if !is_said {
+            continue;
+        }
+        let name = match flag {
+            Some((Setting { flag, .. }, _)) => format!("--{flag}"),
+            None if from_file || setting.flag.is_empty() => setting.field.to_owned(),
+            None => format!("--{}", setting.flag),
+        };
+        match setting.effect {
+            Effect::Honoured(_) => {}
+            Effect::Ignored(why) => ignored.push(format!("{name} has no effect: {why}")),
+            Effect::Refused(why) => refused.push(format!("{name}: {why}")),
+        }
+    }
+    if !refused.is_empty() {
+        bail!("{}", refused.join("; "));
+    }
+    Ok(ignored)
+}
+
+#[cfg(test)]
+mod tests;
