@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
+use serde_json::Value;
 use shunt_tests::{HttpAnswer, Transport, http_get};
 
 use crate::{http::ASKED, service::Service, world::World};
@@ -99,6 +101,107 @@ fn every_metric_is_documented_as_it_is() {
     }
 }
 
+/// A file of `deploy` with rules for Prometheus.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rules {
+    groups: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    #[expect(dead_code, reason = "it has to be there")]
+    name: String,
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    alert: String,
+    expr: String,
+    #[expect(dead_code, reason = "it may be there")]
+    r#for: Option<String>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+/// Every `expr` of the dashboard's panels, wherever it stands.
+fn expressions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if name == "expr" || name == "query" => {
+                        found.push(text.clone());
+                    }
+                    value => expressions(value, found),
+                }
+            }
+        }
+        Value::Array(values) => {
+            values.iter().for_each(|value| expressions(value, found));
+        }
+        _ => {}
+    }
+}
+
+/// The metrics of ours that an expression names, by what they are called where their type is said.
+fn named(expression: &str) -> impl Iterator<Item = &str> {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    expression.split(move |c| !part(c)).filter(|word| {
+        ["kubeproxy_", "shunt_", "process_"]
+            .iter()
+            .any(|p| word.starts_with(p))
+    })
+}
+
+#[test]
+fn dashboards_and_alerts_name_metrics_that_are_there() {
+    let Some(world) = World::with_flags(&ASKED) else {
+        return;
+    };
+    let there = metrics(&scrape(&world, &[]).body);
+    let read = |name: &str| fs::read_to_string(workspace().join("deploy").join(name)).unwrap();
+    let rules: Rules = serde_saphyr::from_str(&read("alerts.yaml")).unwrap();
+    let mut found = Vec::new();
+    for Rule {
+        alert,
+        expr,
+        labels,
+        annotations,
+        ..
+    } in rules.groups.into_iter().flat_map(|group| group.rules)
+    {
+        let severity = &labels["severity"];
+        assert!(
+            ["warning", "critical"].contains(&&**severity),
+            "{alert}: {severity}"
+        );
+        assert!(annotations.contains_key("summary"), "{alert}");
+        found.push(expr);
+    }
+    let alerts = found.len();
+    let dashboard: Value = serde_json::from_str(&read("grafana-dashboard.json")).unwrap();
+    expressions(&dashboard, &mut found);
+    assert!(
+        alerts > 5 && found.len() > alerts + 20,
+        "{alerts} of {}",
+        found.len()
+    );
+    let mut missing = BTreeSet::new();
+    for expression in &found {
+        for name in named(expression) {
+            let family = name.strip_suffix("_bucket").unwrap_or(name);
+            if !there.contains_key(family) {
+                missing.insert(format!("{name} in {expression}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
 #[test]
 fn prometheus_gets_open_metrics() {
     let Some(world) = World::with_flags(&ASKED) else {
@@ -188,7 +291,7 @@ fn a_policy_that_finds_no_endpoint_here_is_counted() {
         return;
     };
     let service = Service::new(Transport::Tcp).backend(world.backend("pod-d"));
-    let mut event: serde_json::Value = serde_json::from_str(&service.event("AddService")).unwrap();
+    let mut event: Value = serde_json::from_str(&service.event("AddService")).unwrap();
     event["service"]["traffic_policy"] = "Local".into();
     world.apply(&event.to_string());
     let count = |policy: &str| {
