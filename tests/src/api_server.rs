@@ -14,6 +14,7 @@ mod tls;
 use std::{
     fmt,
     net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
@@ -110,6 +111,16 @@ impl ApiServer {
     /// The path of a kubeconfig that leads here.
     pub fn kubeconfig(&self) -> &str {
         self.kubeconfig.path()
+    }
+
+    /// Where it listens, in its namespace.
+    pub fn address(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// The folder of a service account: certificate, token and namespace, as a pod finds them.
+    pub fn service_account(&self) -> &Path {
+        self.kubeconfig.service_account()
     }
 
     /// Adds or replaces an object.

@@ -174,7 +174,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         kubernetes,
         socket: SocketArgs { socket },
         interfaces,
-        node,
+        mut node,
         detect_local,
         hairpin_ips,
         snat,
@@ -206,12 +206,13 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let mut terminate = signal(SignalKind::terminate())?;
     let file = events.map(open_events).transpose()?;
     let (host, host_changes) = watch::channel(BTreeSet::new());
-    let cluster = open_cluster(kubernetes, host_changes).await?;
+    let follows_cluster = kubernetes.is_on();
+    let cluster = open_cluster(kube_proxy.kubernetes(kubernetes)?, host_changes).await?;
     // Before anything is touched: another agent may be at work here.
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
     let (http, conntrack_timeouts) = (
-        kube_proxy.http(http),
+        kube_proxy.http(http, follows_cluster),
         kube_proxy.timeouts(timeouts.timeouts()),
     );
     let configuration = kube_proxy.configz(&http, conntrack_timeouts);
@@ -222,6 +223,12 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         kube_proxy.masquerade_all(masquerade_all),
         kube_proxy.detect_local(detect_local)?,
     );
+    if let Some(cluster) = &cluster
+        && detect_local.is_by_node()
+        && node.pod_cidrs.is_empty()
+    {
+        node.pod_cidrs = cluster.pod_cidrs().await?;
+    }
     let pods = detect_local.detection(&node.pod_cidrs, redirect)?;
     warn_of_host(families, &snat, &node, &pods, &render_options);
     let defaults = DatapathOptions::default();
@@ -241,7 +248,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
         redirect,
-        guard: guard.guard(false),
+        guard: guard.guard(follows_cluster),
         sockets: sockets.sockets(),
         timeouts: conntrack_timeouts,
         families,

@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -39,11 +39,20 @@ impl Kubeconfig {
             "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
         });
         fs::write(&kubeconfig.path, text.to_string()).context("cannot write a kubeconfig")?;
+        // What a pod has besides its token.
+        fs::write(kubeconfig.folder.join("ca.crt"), authority)
+            .and_then(|()| fs::write(kubeconfig.folder.join("namespace"), "kube-system"))
+            .context("cannot write a service account")?;
         Ok(kubeconfig)
     }
 
     pub(super) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The folder, which a pod has of its service account.
+    pub(super) fn service_account(&self) -> &Path {
+        &self.folder
     }
 
     /// Replaces the token as a kubelet does, in one step.

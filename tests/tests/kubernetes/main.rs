@@ -4,7 +4,9 @@
 //! `SHUNT_BIN`, or else the newest one that was built in this workspace.
 
 mod answers;
+mod container;
 mod kills;
+mod manifests;
 mod nodes;
 mod objects;
 mod rolling_update;

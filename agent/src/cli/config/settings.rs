@@ -1,6 +1,6 @@
 //! What follows from kube-proxy's configuration for the agent.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
@@ -22,6 +22,7 @@ use crate::cli::{
     flags::{
         detect_local::DetectLocalArgs,
         http::{BindAddress, HEALTH, HttpArgs, METRICS},
+        kubernetes::KubernetesArgs,
     },
 };
 
@@ -195,10 +196,40 @@ impl KubeProxySettings {
         Ok(settings)
     }
 
-    /// Where health and metrics are, by a file or else by flags.
-    pub(crate) fn http(&self, flags: HttpArgs) -> HttpArgs {
+    /// How a cluster is followed, by a file or else by flags.
+    ///
+    /// # Errors
+    ///
+    /// The NodePort addresses are none.
+    pub(crate) fn kubernetes(&self, flags: KubernetesArgs) -> Result<KubernetesArgs> {
         if !self.from_file {
-            return flags;
+            return Ok(flags);
+        }
+        let KubeProxyConfiguration {
+            client_connection,
+            hostname_override,
+            node_port_addresses,
+            ..
+        } = self.configuration.clone();
+        let said = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let kubeconfig = client_connection.and_then(|client| said(client.kubeconfig));
+        flags.configured(
+            kubeconfig.map(PathBuf::from),
+            said(hostname_override),
+            &node_port_addresses.unwrap_or_default(),
+        )
+    }
+
+    /// Where health and metrics are, by a file or else by flags; where kube-proxy has them if nothing
+    /// is said and a cluster is followed.
+    pub(crate) fn http(&self, flags: HttpArgs, follows_cluster: bool) -> HttpArgs {
+        if !self.from_file {
+            let default = |address| follows_cluster.then_some(BindAddress(Some(address)));
+            return HttpArgs {
+                healthz: flags.healthz.or_else(|| default(HEALTH)),
+                metrics: flags.metrics.or_else(|| default(METRICS)),
+                ..flags
+            };
         }
         HttpArgs {
             healthz: Some(BindAddress(self.health)),

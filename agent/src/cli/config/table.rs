@@ -85,7 +85,6 @@ const fn ours(
 use Effect::{Honoured, Ignored, Refused};
 use Takes::{Decimal, Gates, List, Number, Switch, Text};
 
-const NO_CLIENT: &str = "events say what is to be translated: this agent asks no API server";
 const JSON: &str = "the API server is asked in JSON, and only watched";
 const NO_RULES: &str = "no rules are written, and packets carry no mark";
 const AT_ONCE: &str = "each change is applied at once and alone; health allows it 60 seconds";
@@ -98,21 +97,27 @@ const LOG_FORM: &str = "the log is lines of text on standard error; RUST_LOG say
 
 /// All of them, in the order of kube-proxy's documents.
 pub(crate) const SETTINGS: &[Setting] = &[
-    setting(
+    ours(
         "hostname-override",
         "hostnameOverride",
         Text,
         "\"\"",
-        Ignored(NO_CLIENT),
+        Honoured("with --kubernetes"),
     ),
-    setting(
+    ours(
         "kubeconfig",
         "clientConnection.kubeconfig",
         Text,
         "\"\"",
-        Ignored(NO_CLIENT),
+        Honoured("with --kubernetes"),
     ),
-    setting("master", "", Text, "\"\"", Ignored(NO_CLIENT)),
+    setting(
+        "master",
+        "",
+        Text,
+        "\"\"",
+        Refused("the API server's URL is given with --kube-apiserver"),
+    ),
     setting(
         "kube-api-content-type",
         "clientConnection.contentType",
@@ -231,12 +236,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "\"\"",
         Honoured("of the mode InterfaceNamePrefix"),
     ),
-    setting(
+    ours(
         "nodeport-addresses",
         "nodePortAddresses",
         List,
         "[]",
-        Ignored("NodePorts are at the node's addresses that the events say"),
+        Honoured("with --kubernetes; nothing is `primary`, as in nftables mode"),
     ),
     ours(
         "masquerade-all",
@@ -442,9 +447,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "",
         Switch,
         "false",
-        Refused(
-            "the agent needs its rights as long as it runs, so there is nothing to do before it",
-        ),
+        Refused("`shunt init` mounts what the agent needs, and exits"),
     ),
     setting(
         "write-config-to",

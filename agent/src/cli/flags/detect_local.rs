@@ -68,6 +68,11 @@ impl DetectLocalArgs {
         })
     }
 
+    /// Whether this node's own ranges tell its pods.
+    pub(crate) fn is_by_node(&self) -> bool {
+        self.detect_local_mode == Some(Mode::NodeCidr)
+    }
+
     /// What tells this node's pods, of whose addresses `pod_cidrs` is known, and to which packets are
     /// handed if it `redirects`. What another mode needs has no effect.
     ///

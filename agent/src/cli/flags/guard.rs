@@ -8,7 +8,7 @@ use shunt_datapath::GuardOptions;
 pub(crate) struct GuardArgs {
     /// Reject packets for another port or protocol of a service's ClusterIP, drop those for an
     /// address of a ServiceCIDR that no service has, and those for an external or load balancer
-    /// address that would go back to where they came from [default: false]
+    /// address that would go back to where they came from [default: true with --kubernetes]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", action = ArgAction::Set)]
     guard: Option<bool>,

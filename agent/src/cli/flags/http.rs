@@ -49,7 +49,8 @@ fn metrics(text: &str) -> Result<BindAddress, String> {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HttpArgs {
     /// Where /healthz and /livez are answered, as by kube-proxy; an unspecified address is that of
-    /// both families, an empty one switches it off [default: off; 0.0.0.0:10256 with --config]
+    /// both families, an empty one switches it off [default: off; 0.0.0.0:10256 with
+    /// --kubernetes or --config]
     #[arg(
         id = "healthz-bind-address",
         long,
@@ -58,7 +59,8 @@ pub(crate) struct HttpArgs {
     )]
     pub(crate) healthz: Option<BindAddress>,
 
-    /// Where /metrics, /healthz, /proxyMode and /configz are answered; likewise [default: off; 127.0.0.1:10249 with --config]
+    /// Where /metrics, /healthz, /proxyMode and /configz are answered; likewise [default:
+    /// off; 127.0.0.1:10249 with --kubernetes or --config]
     #[arg(
         id = "metrics-bind-address",
         long,

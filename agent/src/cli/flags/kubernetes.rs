@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use clap::Args;
 use shunt::kubernetes::{ApiServer, KubernetesOptions, NodePortAddresses, node_name};
 
@@ -18,7 +18,7 @@ pub(crate) struct KubernetesArgs {
     kubernetes: bool,
 
     /// How the API server is reached [default: as every pod of the cluster does]
-    #[arg(long, value_name = "FILE", requires = "kubernetes")]
+    #[arg(id = "kubeconfig", long, value_name = "FILE", requires = "kubernetes")]
     kubeconfig: Option<PathBuf>,
 
     /// Where the API server is, in place of what is configured. It has to be reachable without
@@ -27,7 +27,12 @@ pub(crate) struct KubernetesArgs {
     kube_apiserver: Option<String>,
 
     /// The name of this node's Node [default: the host's name]
-    #[arg(long, value_name = "NAME", requires = "kubernetes")]
+    #[arg(
+        id = "hostname-override",
+        long,
+        value_name = "NAME",
+        requires = "kubernetes"
+    )]
     hostname_override: Option<String>,
 
     /// Serve only the Services with this value of the label
@@ -39,7 +44,8 @@ pub(crate) struct KubernetesArgs {
     /// Which of this node's addresses carry NodePorts: primary is the Node's first address of each
     /// family; or those within CIDRs, separated by commas
     #[arg(
-        long = "nodeport-addresses",
+        id = "nodeport-addresses",
+        long,
         value_name = "primary|CIDR,...",
         default_value = "primary",
         requires = "kubernetes"
@@ -52,6 +58,35 @@ pub(crate) struct KubernetesArgs {
 }
 
 impl KubernetesArgs {
+    /// Whether a cluster is followed.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.kubernetes
+    }
+
+    /// With what a configuration of kube-proxy says in place of the flags.
+    ///
+    /// # Errors
+    ///
+    /// The NodePort addresses are none.
+    pub(crate) fn configured(
+        self,
+        kubeconfig: Option<PathBuf>,
+        hostname: Option<String>,
+        node_port_addresses: &[String],
+    ) -> Result<Self> {
+        let given = node_port_addresses.join(",");
+        Ok(Self {
+            kubeconfig: kubeconfig.or(self.kubeconfig),
+            hostname_override: hostname.or(self.hostname_override),
+            node_port_addresses: if given.is_empty() {
+                self.node_port_addresses
+            } else {
+                given.parse().map_err(Error::msg)?
+            },
+            ..self
+        })
+    }
+
     /// The source's settings, if there is to be one.
     pub(crate) fn options(self) -> Result<Option<KubernetesOptions>> {
         let Self {

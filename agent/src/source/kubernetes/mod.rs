@@ -41,5 +41,8 @@ pub use self::{
         service::{Translation, translate},
         view::NodeView,
     },
-    watch::client::{ApiServer, ApiServerError},
+    watch::{
+        client::{ApiServer, ApiServerError},
+        pod_cidrs::PodCidrsError,
+    },
 };

@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use ipnet::IpNet;
 use kube::{Client, Config};
 use tokio::{
     runtime::Builder,
@@ -37,6 +38,7 @@ use crate::{
             watch::{
                 client::{ApiServerError, client},
                 kind::{EndpointSlices, Nodes, Selectors, ServiceCidrs, Services},
+                pod_cidrs::{PodCidrsError, pod_cidrs},
                 watcher::Watcher,
             },
         },
@@ -80,6 +82,16 @@ impl KubernetesSource {
             config,
             host_addresses,
         })
+    }
+
+    /// The first range of each family that this node's pods have their addresses of, by its Node;
+    /// waits for minutes until it says so.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be asked, or the Node does not say it.
+    pub async fn pod_cidrs(&self) -> Result<Vec<IpNet>, PodCidrsError> {
+        pod_cidrs(self.config.clone(), &self.options.node_name).await
     }
 
     /// How the source is, whenever somebody looks.

@@ -46,7 +46,8 @@ fn every_flag_of_kube_proxy_is_understood() {
             (_, Takes::Text) => "30s",
         };
         let given = format!("--{}={value}", setting.flag);
-        let found = flags(&[&given]).unwrap_or_else(|error| panic!("{given}: {error}"));
+        let found =
+            flags(&["--kubernetes", &given]).unwrap_or_else(|error| panic!("{given}: {error}"));
         let names: Vec<_> = found.given.iter().map(|(given, _)| given.flag).collect();
         assert_eq!(names, [setting.flag], "{given}");
     }
@@ -110,11 +111,11 @@ fn a_file_puts_the_agent_in_kube_proxys_place() {
         .iter()
         .map(|warning| warning.split_once(' ').unwrap().0)
         .collect();
-    assert_eq!(names, ["clientConnection.kubeconfig"]);
+    assert_eq!(names, [""; 0]);
     let pods = DetectLocalArgs::configured("", "10.244.0.0/16", Some(String::new()), None);
     let flags = DetectLocalArgs::configured("NodeCIDR", "", None, None).unwrap();
     let found = settings.detect_local(flags).unwrap();
-    let ranges = |args: DetectLocalArgs| args.detection(&[]).unwrap().cluster_cidrs;
+    let ranges = |args: DetectLocalArgs| args.detection(&[], false).unwrap().cluster_cidrs;
     assert_eq!(ranges(found.clone()), ["10.244.0.0/16".parse().unwrap()]);
     assert_eq!(ranges(found), ranges(pods.unwrap()));
 }
@@ -193,11 +194,17 @@ fn an_error_names_the_file() {
 #[test]
 fn configz_shows_what_is_in_effect() {
     let settings = of_file("configz", KUBEADM, &[]).unwrap();
-    let http = settings.http(HttpArgs {
+    let nothing = HttpArgs {
         healthz: None,
         metrics: None,
         hard_fail: false,
-    });
+    };
+    let http = settings.http(nothing.clone(), true);
+    let of_flags = KubeProxySettings::default();
+    assert_eq!(of_flags.http(nothing.clone(), false).healthz, None);
+    let by_default = of_flags.http(nothing, true);
+    assert_eq!(by_default.healthz, Some(BindAddress(Some(HEALTH))));
+    assert_eq!(by_default.metrics, Some(BindAddress(Some(METRICS))));
     let shown = settings.configz(&http, settings.timeouts(Timeouts::default()));
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let shown = &shown["kubeproxy.config.k8s.io"];

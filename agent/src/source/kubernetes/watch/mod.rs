@@ -5,5 +5,6 @@ pub(super) mod client;
 pub(super) mod error;
 pub(super) mod kind;
 pub(super) mod page;
+pub(super) mod pod_cidrs;
 pub(super) mod step;
 pub(super) mod watcher;
