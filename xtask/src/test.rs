@@ -4,14 +4,15 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::{kernel, process, revision, setup, workspace};
+use crate::{image, kernel, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 7] = [
+const QUICK: [&str; 8] = [
     "shunt",
     "shunt-api",
     "shunt-common",
     "shunt-datapath",
+    "shunt-image",
     "shunt-model",
     "shunt-toolchain",
     "xtask",
@@ -66,10 +67,13 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         setup::ensure(setup::Needs::Build)?;
         test.args(QUICK.iter().flat_map(|package| ["--package", package]));
     } else {
-        setup::ensure(setup::Needs::Network)?;
+        setup::ensure(setup::Needs::Test)?;
         // Without `--package`, cargo builds the dependencies once for this and for the tests.
         process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
         test.env("SHUNT_BIN", &agent);
+        let layout = workspace::output("image")?.join("test");
+        image::make(&root, &agent, "shunt:test", &layout)?;
+        test.env("SHUNT_IMAGE", &layout);
         match revision::agent(&root, revision::UPGRADE_FROM)? {
             Some(earlier) => _ = test.env("SHUNT_EARLIER_BIN", earlier),
             None => eprintln!(

@@ -139,10 +139,10 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "last_error": { "text": "line 3: no", "seconds_ago": 4 },
         "node_ips": ["192.168.16.10", "fd00::1"], "own_node_ips": ["fd00::1"],
         "interfaces": [
-            { "name": "eth0", "state": "attached", "index": 7 },
-            { "name": "eth1", "state": "absent" },
-            { "name": "eth3", "state": "attaching" },
-            { "name": "eth2", "state": "failed", "reason": "no" },
+            { "name": "eth0", "pattern": "eth*", "state": "attached", "index": 7 },
+            { "name": "eth1", "pattern": null, "state": "absent" },
+            { "name": "eth3", "pattern": null, "state": "attaching" },
+            { "name": "eth2", "pattern": null, "state": "failed", "reason": "no" },
         ],
         "conflicts": [
             { "frontend": "10.96.0.1:80/TCP", "holder": "default/a", "waiting": "default/b" },

@@ -13,9 +13,9 @@ fn a_name_is_one_maps_alone() {
 }
 
 #[test]
-fn what_a_setting_sizes_is_state() {
+fn what_a_flag_sizes_is_no_scratch() {
     for map in maps() {
         let sized = !matches!(map.size, Size::Fixed | Size::Redirect);
-        assert!(!sized || map.kind == Kind::State, "{map:?}");
+        assert!(!sized || map.kind != Kind::Scratch, "{map:?}");
     }
 }

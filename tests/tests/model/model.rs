@@ -1,6 +1,6 @@
 //! Section 4 of the design as plain code: what must become of each packet.
 
-use std::{collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use shunt_common::{FragmentEntry, V4};
 

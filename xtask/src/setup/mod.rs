@@ -32,7 +32,10 @@ pub(crate) enum Needs {
     Build,
     /// That, and the tools with which network namespaces are made.
     Network,
-    /// That, and the tools that load the rules which Shunt is compared with.
+    /// That, and what some of the tests run: kube-proxy's rules, a container runtime, kubectl.
+    Test,
+    /// The tools that make network namespaces, and those that load the rules which Shunt is compared
+    /// with.
     Bench,
 }
 

@@ -35,18 +35,44 @@ const RULES: [Tool; 2] = [
     },
 ];
 
-/// Makes sure that the programs are there that are needed.
+/// With these, a container of the image is run as the manifests say.
+const CONTAINERS: [Tool; 2] = [
+    Tool {
+        program: "runc",
+        version: "--version",
+        package: "runc",
+    },
+    Tool {
+        program: "kubectl",
+        version: "--help",
+        package: "kubernetes-client",
+    },
+];
+
+/// Makes sure that the programs are there that are needed. Tests that lack one say that they are
+/// skipped.
 pub(super) fn ensure(needs: Needs) -> Result<()> {
-    let tools: &[Tool] = match needs {
-        Needs::Build => &[],
-        Needs::Network => &[IP],
-        Needs::Bench => {
-            &const {
-                let [nft, iptables] = RULES;
-                [IP, nft, iptables]
+    match needs {
+        Needs::Build => Ok(()),
+        Needs::Network => require(&[IP]),
+        Needs::Test => {
+            require(&[IP])?;
+            for tools in [&RULES, &CONTAINERS] {
+                if let Err(error) = require(tools) {
+                    eprintln!("setup: {error:#}: some tests will be skipped");
+                }
             }
+            Ok(())
         }
-    };
+        Needs::Bench => {
+            require(&[IP])?;
+            require(&RULES)
+        }
+    }
+}
+
+/// Installs those of the programs that are missing.
+fn require(tools: &[Tool]) -> Result<()> {
     let missing: Vec<_> = tools.iter().filter(|tool| !tool.is_there()).collect();
     let Some(first) = missing.first() else {
         return Ok(());

@@ -81,7 +81,8 @@ impl Engine {
             // What was known stays.
             Step::Alive | Step::Lost(_) | Step::Absent(_) => return,
         }
-        let cidrs = self.store.service_cidrs();
+        self.service_cidrs = self.store.service_cidrs();
+        let cidrs = self.service_cidrs.clone();
         self.monitor
             .update(|state| state.service_cidrs = Some(cidrs));
     }
