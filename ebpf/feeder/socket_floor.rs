@@ -24,24 +24,40 @@ pub(crate) static REMEMBERED: SkStorage<u64> = SkStorage::new();
 
 /// One hash lookup, of IPv4 sockets. An address that is a service fails, so that a bench sees it.
 #[cgroup_sock_addr(connect4)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
 pub(crate) fn lookup_connect4(context: SockAddrContext) -> i32 {
     i32::from(!is_service_v4(&context))
 }
 
 /// The same, of IPv6 sockets.
 #[cgroup_sock_addr(connect6)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
 pub(crate) fn lookup_connect6(context: SockAddrContext) -> i32 {
     i32::from(!is_service_v6(&context))
 }
 
 /// One hash lookup, and one of the socket's storage.
 #[cgroup_sock_addr(connect4)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
 pub(crate) fn floor_connect4(context: SockAddrContext) -> i32 {
     i32::from(!is_service_v4(&context) && !remembers(&context))
 }
 
 /// The same, of IPv6 sockets.
 #[cgroup_sock_addr(connect6)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
 pub(crate) fn floor_connect6(context: SockAddrContext) -> i32 {
     i32::from(!is_service_v6(&context) && !remembers(&context))
 }

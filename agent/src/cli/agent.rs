@@ -212,7 +212,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
     let (http, conntrack_timeouts) = (
-        kube_proxy.http(http, follows_cluster),
+        kube_proxy.http(&http, follows_cluster),
         kube_proxy.timeouts(timeouts.timeouts()),
     );
     let configuration = kube_proxy.configz(&http, conntrack_timeouts);

@@ -72,9 +72,8 @@ pub(crate) fn owner_of<F: Tables>(address: &F::Address) -> Owner {
     match number.and_then(Guarded::from_number) {
         Some(Guarded::ClusterIp) => Owner::ClusterIp,
         Some(Guarded::External) => Owner::External,
-        Some(Guarded::Host) => Owner::Other,
         None if is_cluster_range::<F>(address) => Owner::Nobody,
-        None => Owner::Other,
+        Some(Guarded::Host) | None => Owner::Other,
     }
 }
 

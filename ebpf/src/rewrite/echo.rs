@@ -4,11 +4,7 @@ use shunt_common::Sum;
 
 use crate::{
     ctx::access::{Access, AccessError},
-    packet::{
-        family::{Family, Header as _},
-        inner::IcmpHeader,
-        parsed::Packet,
-    },
+    packet::{family::Header as _, inner::IcmpHeader, parsed::Packet},
     rewrite::{
         checksum::adjust_frame_sum,
         network::{HeaderMut as _, Rewrite},

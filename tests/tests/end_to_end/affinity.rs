@@ -67,12 +67,9 @@ fn a_client_that_an_earlier_version_remembered_keeps_its_backend() {
     assert_eq!(entries.len(), 1, "one client of one service port");
     for (key, entry) in entries {
         known.remove(&key).unwrap();
-        let [a, b, c, d, ..] = key;
-        let frontend = [10, 96, 0, 10, 0, 80, 6, 0];
-        let [e, f, g, h, i, j, k, l] = frontend;
-        known
-            .insert([a, b, c, d, e, f, g, h, i, j, k, l], entry, 0)
-            .unwrap();
+        let mut earlier = key;
+        earlier[4..].copy_from_slice(&[10, 96, 0, 10, 0, 80, 6, 0]);
+        known.insert(earlier, entry, 0).unwrap();
     }
     let agent = start_agent_of(&binary(), sandbox.node(), &pins);
     let mut world = World {

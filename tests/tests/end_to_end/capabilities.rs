@@ -24,7 +24,7 @@ struct Confined(PathBuf);
 impl Confined {
     fn new(name: &str, capabilities: &[&str]) -> Self {
         let path = env::temp_dir().join(format!("shunt-confined-{}-{name}", id()));
-        let capabilities: String = capabilities.iter().map(|one| format!(",+{one}")).collect();
+        let capabilities = format!(",+{}", capabilities.join(",+"));
         let binary = binary();
         let binary = binary.display();
         let script = format!(

@@ -31,7 +31,7 @@ fn metrics(text: &str) -> BTreeMap<String, Metric> {
     for line in text.lines() {
         if let Some(typed) = line.strip_prefix("# TYPE ") {
             let (name, kind) = typed.split_once(' ').unwrap();
-            last = name.to_owned();
+            name.clone_into(&mut last);
             let metric = Metric {
                 kind: kind.to_owned(),
                 labels: None,

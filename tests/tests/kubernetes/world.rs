@@ -168,12 +168,11 @@ impl World {
             last = Some(tally);
             is_right.then_some(())
         });
-        if found.is_err() {
-            panic!(
-                "{target:?}: {last:#?}, not {pods:?}\nlog:\n{}",
-                self.agent.log()
-            );
-        }
+        assert!(
+            found.is_ok(),
+            "{target:?}: {last:#?}, not {pods:?}\nlog:\n{}",
+            self.agent.log()
+        );
     }
 
     /// Waits until a client in the namespace fails as `is_right` says.

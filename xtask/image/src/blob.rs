@@ -45,6 +45,9 @@ impl Blob {
 
 /// SHA-256, in hexadecimal.
 pub(crate) fn digest(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
 }

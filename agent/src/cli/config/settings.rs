@@ -222,13 +222,13 @@ impl KubeProxySettings {
 
     /// Where health and metrics are, by a file or else by flags; where kube-proxy has them if nothing
     /// is said and a cluster is followed.
-    pub(crate) fn http(&self, flags: HttpArgs, follows_cluster: bool) -> HttpArgs {
+    pub(crate) fn http(&self, flags: &HttpArgs, follows_cluster: bool) -> HttpArgs {
         if !self.from_file {
             let default = |address| follows_cluster.then_some(BindAddress(Some(address)));
             return HttpArgs {
                 healthz: flags.healthz.or_else(|| default(HEALTH)),
                 metrics: flags.metrics.or_else(|| default(METRICS)),
-                ..flags
+                hard_fail: flags.hard_fail,
             };
         }
         HttpArgs {

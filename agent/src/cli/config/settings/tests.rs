@@ -199,10 +199,10 @@ fn configz_shows_what_is_in_effect() {
         metrics: None,
         hard_fail: false,
     };
-    let http = settings.http(nothing.clone(), true);
+    let http = settings.http(&nothing, true);
     let of_flags = KubeProxySettings::default();
-    assert_eq!(of_flags.http(nothing.clone(), false).healthz, None);
-    let by_default = of_flags.http(nothing, true);
+    assert_eq!(of_flags.http(&nothing, false).healthz, None);
+    let by_default = of_flags.http(&nothing, true);
     assert_eq!(by_default.healthz, Some(BindAddress(Some(HEALTH))));
     assert_eq!(by_default.metrics, Some(BindAddress(Some(METRICS))));
     let shown = settings.configz(&http, settings.timeouts(Timeouts::default()));

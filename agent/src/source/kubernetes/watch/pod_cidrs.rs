@@ -16,7 +16,7 @@ use tracing::warn;
 use crate::source::kubernetes::watch::client::{ApiServerError, client};
 
 /// How long a Node may have none, as with kube-proxy.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// How often it is asked for.
 const PAUSE: Duration = Duration::from_secs(1);
