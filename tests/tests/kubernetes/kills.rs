@@ -108,4 +108,17 @@ fn an_agent_may_be_killed_while_the_cluster_changes() {
         );
         open.echo(REQUEST).unwrap();
     }
+    // Nothing has changed since, so there is nothing to write.
+    world.await_source("all is there", |source| source["synced"] == true);
+    let world = world.restart(kill, |_, _| {});
+    world.await_source("all is there again", |source| source["synced"] == true);
+    let log = world.agent.log();
+    assert_eq!(writes(&log), Some(0), "{log}");
+}
+
+/// How many writes the first Resync of this log took.
+fn writes(log: &str) -> Option<u64> {
+    let (_, outcome) = log.split_once("Resync: ")?;
+    let (counts, _) = outcome.split_once(" writes")?;
+    counts.rsplit(' ').next()?.parse().ok()
 }
