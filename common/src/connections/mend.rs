@@ -1,8 +1,8 @@
 //! Mending: a connection of which one half is lost gets it back from the other one.
 //!
 //! The halves begin and end together, so one alone is lost only if somebody else has written into the
-//! table. Whoever has a packet of the half that is left looks, once a tick, whether the other one is
-//! there, and enters it anew if it is not.
+//! table. Whoever has the first packet of a span of [`super::LOOK`] ticks of the half that is left looks
+//! whether the other one is there, and enters it anew if it is not.
 
 use crate::{SCTP, TCP};
 

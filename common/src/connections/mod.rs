@@ -102,7 +102,7 @@ pub use meta::{Kind, Meta, Role};
 pub use pair::{Half, Pair};
 pub use phase::{Phase, Room, Timeouts};
 pub use signal::Signal;
-pub use slot::{Facts, Link, Times, place};
+pub use slot::{Facts, LOOK, Link, Times, place};
 pub use snapshot::{Seen, Snapshot};
 pub use survey::Survey;
 

@@ -110,6 +110,13 @@ impl Facts {
     }
 }
 
+/// For how many ticks a connection is not looked at again once both its halves were seen: 4 to 41 s.
+/// A power of two.
+///
+/// A look reads a cache line of the other half. With many connections each has few packets a tick, so
+/// a look a tick would be one for nearly every packet, and would double what the packet costs.
+pub const LOOK: u32 = 64;
+
 /// The tick of the last packet of this half's direction, and what the checksums over addresses and
 /// over ports change by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +133,13 @@ impl Times {
     #[inline(always)]
     pub const fn last_seen(self) -> u32 {
         self.0 as u32
+    }
+
+    /// Whether the first packet since [`LOOK`] ticks or longer comes at tick `now`, or the first of the
+    /// next such span.
+    #[inline(always)]
+    pub const fn is_first_of_span(self, now: u32) -> bool {
+        (self.last_seen() ^ now) & !(LOOK - 1) != 0
     }
 
     /// What a checksum over addresses changes by.

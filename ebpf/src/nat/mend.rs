@@ -1,7 +1,8 @@
 //! Mending connections of which somebody else has overwritten a half in the table.
 //!
-//! Nobody here loses one, so once a tick is often enough to look. Functions of their own look and mend: what
-//! a packet of an established connection costs is decided by those that need neither.
+//! Nobody here loses one, so a look now and then is enough ([`shunt_common::connections::LOOK`]). Functions
+//! of their own look and mend: what a packet of an established connection costs is decided by those that
+//! need neither.
 
 use shunt_common::{
     V4, V6,
@@ -24,14 +25,14 @@ pub(crate) trait Mend: Handover {
 /// Whether the half that was found has lost its other one, or may have: [`mend`] finds out.
 #[inline(always)]
 pub(crate) fn is_broken<F: Mend>(hit: &Hit<F, Words>, now: u32) -> bool {
-    hit.times.last_seen() != now && F::is_broken(hit.index, hit.meta.version()) != 0
+    hit.times.is_first_of_span(now) && F::is_broken(hit.index, hit.meta.version()) != 0
 }
 
 /// Has the half that was found get its other one back, if that is lost, before the connection learns what
 /// the packet says.
 #[inline(always)]
 pub(crate) fn mend<F: Mend>(hit: &Hit<F, Words>, signal: Signal, now: u32) {
-    if hit.times.last_seen() != now {
+    if hit.times.is_first_of_span(now) {
         F::mend(hit.index, hit.meta.version(), signal.0, now);
     }
 }

@@ -198,9 +198,13 @@ impl Feeder {
 }
 
 /// Nanoseconds a packet of a run of at least [`RUN`] and so many packets.
+///
+/// As many are tried before: what is measured is not the first packet of a flow since the run before,
+/// some seconds ago, which is looked at more closely.
 fn measured(least: u32, mut run: impl FnMut(u32) -> Result<Duration>) -> Result<f64> {
-    let tried = run(TRIED)?.max(Duration::from_nanos(1));
-    let packets = f64::from(TRIED) * (RUN.as_secs_f64() / tried.as_secs_f64());
+    let first = TRIED.max(least);
+    let tried = run(first)?.max(Duration::from_nanos(1));
+    let packets = f64::from(first) * (RUN.as_secs_f64() / tried.as_secs_f64());
     let packets = (packets.clamp(1.0, 1e8) as u32).max(least);
     let time = run(packets)?;
     Ok(time.as_nanos() as f64 / f64::from(packets))

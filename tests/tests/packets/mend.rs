@@ -19,6 +19,9 @@ use Transport::{TcpAck, TcpSyn, TcpSynAck, Udp};
 const CONNTRACK_V4: registry::Map = FamilyMaps::V4.conntrack;
 const CONNTRACK_V6: registry::Map = FamilyMaps::V6.conntrack;
 
+/// Longer than both halves of a connection are believed to be there, in seconds: 64 ticks of 64 jiffies.
+const SPAN: u32 = 20;
+
 fn node(backends: Backends) -> Node {
     node_with(|options| options.sizes.conntrack = 1024, backends)
 }
@@ -112,7 +115,7 @@ where
     let mut node = node(Backends::Here);
     let pair = Pair::<A>::established(&mut node);
     for _ in 0..3 {
-        node.pass(1);
+        node.pass(SPAN);
         lose::<WORDS>(&mut node, map, Role::Reply);
         let early = pair.reply(TcpAck).frame();
         assert_eq!(
@@ -124,7 +127,7 @@ where
         pair.backend(&mut node, TcpAck);
         is_whole(&node, Established);
 
-        node.pass(1);
+        node.pass(SPAN);
         lose::<WORDS>(&mut node, map, Role::Forward);
         pair.backend(&mut node, TcpAck);
         pair.client(&mut node, TcpAck);
@@ -147,8 +150,8 @@ where
     let pair = Pair::<A>::new(Udp);
     pair.client(&mut node, Udp);
     pair.backend(&mut node, Udp);
-    // Longer than the shortest of all timeouts, and not as long as a flow's.
-    node.pass(20);
+    // Longer than the shortest of all timeouts too, and not as long as a flow's.
+    node.pass(SPAN);
     lose::<WORDS>(&mut node, map, Role::Reply);
     pair.client(&mut node, Udp);
     pair.backend(&mut node, Udp);
@@ -186,12 +189,12 @@ where
     };
     backend(&mut node, TcpSynAck);
     client(&mut node);
-    node.pass(1);
+    node.pass(SPAN);
     lose::<WORDS>(&mut node, map, Role::Reply);
     client(&mut node);
     backend(&mut node, TcpAck);
     is_whole(&node, Established);
-    node.pass(1);
+    node.pass(SPAN);
     lose::<WORDS>(&mut node, map, Role::Forward);
     backend(&mut node, TcpAck);
     client(&mut node);
