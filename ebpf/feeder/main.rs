@@ -9,6 +9,7 @@
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 mod floor;
+mod lines;
 mod socket_floor;
 
 use aya_ebpf::{

@@ -15,7 +15,10 @@ use aya::{
 };
 use shunt_common::feeder::{FIRST_PORT, Floor, Flow, Plan};
 
-use super::{clock::thread_time, traffic::Traffic};
+use super::{
+    clock::thread_time,
+    traffic::{Family, Traffic},
+};
 
 /// How long a run is at least.
 const RUN: Duration = Duration::from_millis(25);
@@ -32,6 +35,8 @@ pub(super) struct Feeder {
     empty: ProgramFd,
     trivial: ProgramFd,
     floor: ProgramFd,
+    lines_v4: ProgramFd,
+    lines_v6: ProgramFd,
 }
 
 /// The plan, as aya takes values.
@@ -78,6 +83,7 @@ impl Feeder {
         load("feed_v4")?;
         load("feed_v6")?;
         let (empty, trivial, floor) = (load("empty")?, load("trivial")?, load("floor")?);
+        let (lines_v4, lines_v6) = (load("lines_v4")?, load("lines_v6")?);
         let mut take = |name| ebpf.take_map(name).context("the feeder lacks a table");
         Ok(Self {
             plan: take("PLAN")?.try_into()?,
@@ -85,6 +91,8 @@ impl Feeder {
             empty,
             trivial,
             floor,
+            lines_v4,
+            lines_v6,
             ebpf,
         })
     }
@@ -124,6 +132,15 @@ impl Feeder {
             .insert(SharedFlow(flow), SharedFloor(floor), 0)
             .context("the floor takes no flow")?;
         self.floor.try_clone().context("cannot keep a program")
+    }
+
+    /// The program that reads as many lines as a connection of this family has in a direction, and
+    /// does nothing else.
+    pub(super) const fn lines(&self, family: Family) -> &ProgramFd {
+        match family {
+            Family::V4 => &self.lines_v4,
+            Family::V6 => &self.lines_v6,
+        }
     }
 
     /// A program of the object.

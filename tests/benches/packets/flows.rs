@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use shunt_common::feeder::FLOWS_PER_CLIENT;
 use shunt_datapath::Families;
 
 use super::{
@@ -60,6 +61,8 @@ fn of_family(
         },
     })?;
     let (ingress, egress) = (&node.ingress()?, &node.egress()?);
+    let lines = feeder.borrow().lines(family).try_clone();
+    let lines = &lines.context("cannot keep a program")?;
     let mut study = Study::new(name, "ns a packet over the empty program", Better::Lower)
         .rounds(bench.rounds(9, 7));
     let flows = &FLOWS[..if bench.options().quick {
@@ -67,10 +70,15 @@ fn of_family(
     } else {
         FLOWS.len()
     }];
-    // All are flows of the largest number, so that each is opened once.
+    // All are flows of the largest number, so that each is opened once: client by client, since a
+    // handshake may give way to another where a million are open at once.
     if let Some((most, _)) = flows.last() {
-        let all = Traffic::new(family, Transport::TcpAck, Peer::Services).spread(*most, 1);
-        opened::open(&mut feeder.borrow_mut(), &mut node, &all)?;
+        for client in 0..most.div_ceil(FLOWS_PER_CLIENT) {
+            let own = Traffic::new(family, Transport::TcpAck, Peer::Services)
+                .spread(FLOWS_PER_CLIENT, 1)
+                .after(client);
+            opened::open(&mut feeder.borrow_mut(), &mut node, &own)?;
+        }
     }
     for &(flows, count) in flows {
         let request = Traffic::new(family, Transport::TcpAck, Peer::Services).spread(flows, 1);
@@ -82,6 +90,13 @@ fn of_family(
         let reply = Traffic::new(family, Transport::TcpAck, Peer::Backends).spread(flows, 1);
         study = study.subject(format!("reply, {count} in turn"), move || {
             opened::cost(feeder, &reply, egress)
+        });
+    }
+    // What the same packets cost that only read their connection's lines.
+    for &(flows, count) in flows {
+        let request = Traffic::new(family, Transport::TcpAck, Peer::Services).spread(flows, 1);
+        study = study.subject(format!("floor, {count} in turn"), move || {
+            opened::cost(feeder, &request, lines)
         });
     }
     bench.study(study)
