@@ -10,8 +10,8 @@ use aya_ebpf::{
 
 use crate::{read, write};
 
-/// How many slots a table has: far more than the caches hold.
-const SLOTS: usize = 1 << 20;
+/// How many slots a table has: as many as one of Shunt's for 1,048,576 entries.
+const SLOTS: usize = 3 << 19;
 
 /// Values begin at a page with this flag, so each slot has its own lines.
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -88,5 +88,5 @@ const fn slot((addresses, ports): (u64, u32)) -> u32 {
     let sum = addresses ^ (ports as u64).rotate_left(20);
     let sum = (sum ^ sum >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let sum = (sum ^ sum >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (sum >> 44) as u32
+    ((sum >> 32) * SLOTS as u64 >> 32) as u32
 }

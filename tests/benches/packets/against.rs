@@ -81,6 +81,15 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         .subject(EMPTY, || Ok(sample([("", feeder.borrow_mut().bare()?)])));
     let mut bounds = Vec::new();
     for family in [Family::V4, Family::V6] {
+        // What memory takes of a packet of many flows, whoever translates it.
+        let floor = Traffic::new(family, Transport::TcpAck, Peer::Services).spread(MANY, 1);
+        let name = format!("{} floor, 64k in turn", family_name(family));
+        study = study.subject(name, move || {
+            let feeder = &mut feeder.borrow_mut();
+            let lines = feeder.lines(family).try_clone();
+            let lines = lines.context("cannot keep a program")?;
+            Ok(sample([("", feeder.cost(&floor, &lines)?)]))
+        });
         for row in ROWS {
             let names = subjects.each_ref().map(|it| row.name(family, &it.name));
             for (subject, name) in subjects.iter().zip(&names) {
@@ -137,11 +146,7 @@ impl Row {
             Self::FirstOfUdp => "udp first packet",
             Self::ToNoService => "to no service",
         };
-        let family = match family {
-            Family::V4 => "v4",
-            Family::V6 => "v6",
-        };
-        format!("{family} {what}, {revision}")
+        format!("{} {what}, {revision}", family_name(family))
     }
 
     const fn limit(self) -> f64 {
@@ -151,6 +156,13 @@ impl Row {
             Self::FirstOfTcp | Self::FirstOfUdp => FIRST_PACKET,
             Self::ToNoService => TO_NO_SERVICE,
         }
+    }
+}
+
+const fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "v4",
+        Family::V6 => "v6",
     }
 }
 
