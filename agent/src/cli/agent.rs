@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result, bail};
-use clap::{ArgAction, Args};
+use clap::Args;
 use ipnet::IpNet;
 use shunt::{
     Agent, EventLoop, EventQueue, EventSource as _, FileSource, HostNeeds, HostSettings,
@@ -39,6 +39,7 @@ use crate::cli::{
         sizes::SizeArgs,
         snat::SnatArgs,
         sockets::SocketLbArgs,
+        switch::Switch,
         take_over::TakeOverArgs,
         timeouts::TimeoutArgs,
     },
@@ -53,6 +54,7 @@ use crate::cli::{
 /// agent takes over or `shunt cleanup` ends it. Needs root, or CAP_BPF, CAP_NET_ADMIN
 /// and CAP_PERFMON. RUST_LOG sets what is logged (default: info).
 #[derive(Debug, Args)]
+#[command(mut_arg("masquerade-all", Switch::flag))]
 pub(crate) struct AgentArgs {
     /// A file of events besides those of the socket, one JSON object a line; - is standard input
     #[arg(long, value_name = "FILE")]
@@ -96,15 +98,11 @@ pub(crate) struct AgentArgs {
     #[arg(
         id = "masquerade-all",
         long,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        default_value_t = false,
-        hide_default_value = true,
-        hide_possible_values = true,
-        action = ArgAction::Set
+        value_name = "BOOL",
+        default_value_t,
+        hide_default_value = true
     )]
-    masquerade_all: bool,
+    masquerade_all: Switch,
 
     #[command(flatten)]
     take_over: TakeOverArgs,
@@ -220,7 +218,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     set_up_host(kube_proxy);
     let render_options = node.render_options()?;
     let (masquerade_all, detect_local) = (
-        kube_proxy.masquerade_all(masquerade_all),
+        kube_proxy.masquerade_all(masquerade_all.is_on()),
         kube_proxy.detect_local(detect_local)?,
     );
     if let Some(cluster) = &cluster

@@ -8,9 +8,12 @@ use clap::{
 };
 use serde_json::{Map, Value};
 
-use crate::cli::config::{
-    table::{SETTINGS, Setting, Takes},
-    v1alpha1::KubeProxyConfiguration,
+use crate::cli::{
+    config::{
+        table::{SETTINGS, Setting, Takes},
+        v1alpha1::KubeProxyConfiguration,
+    },
+    flags::switch::Switch,
 };
 
 const CONFIG: &str = "config";
@@ -54,11 +57,7 @@ fn arg(setting: &'static Setting) -> Arg {
         .allow_hyphen_values(true)
         .action(ArgAction::Append);
     match setting.takes {
-        // As in Go: a value only after `=`.
-        Takes::Switch => arg
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("true"),
+        Takes::Switch => Switch::flag(arg),
         Takes::Number | Takes::Decimal | Takes::Text | Takes::List | Takes::Gates => arg,
     }
 }
@@ -116,11 +115,10 @@ fn value(setting: &Setting, last: &str, all: &[String]) -> Result<Value, String>
     let wrong = |what: &str| format!("`{last}` is no {what}");
     let parts = || all.iter().flat_map(|value| value.split(','));
     match setting.takes {
-        Takes::Switch => match last {
-            "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(Value::Bool(true)),
-            "false" | "0" | "f" | "F" | "FALSE" | "False" => Ok(Value::Bool(false)),
-            _ => Err(wrong("`true` or `false`")),
-        },
+        Takes::Switch => {
+            let switch: Switch = last.parse().map_err(|_| wrong("`true` or `false`"))?;
+            Ok(switch.is_on().into())
+        }
         Takes::Number => {
             let number: i64 = last.parse().map_err(|_| wrong("whole number"))?;
             Ok(number.into())
@@ -134,7 +132,8 @@ fn value(setting: &Setting, last: &str, all: &[String]) -> Result<Value, String>
         Takes::Gates => {
             let gates = parts().filter(|part| !part.is_empty()).map(|gate| {
                 let (name, value) = gate.split_once('=')?;
-                Some((name.to_owned(), Value::Bool(value.parse().ok()?)))
+                let switch: Switch = value.parse().ok()?;
+                Some((name.to_owned(), switch.is_on().into()))
             });
             let gates: Option<Map<String, Value>> = gates.collect();
             gates

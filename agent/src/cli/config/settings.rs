@@ -234,7 +234,7 @@ impl KubeProxySettings {
         HttpArgs {
             healthz: Some(BindAddress(self.health)),
             metrics: Some(BindAddress(self.metrics)),
-            hard_fail: self.hard_fail,
+            hard_fail: self.hard_fail.into(),
         }
     }
 
@@ -308,7 +308,7 @@ impl KubeProxySettings {
             bind_address: self.configuration.bind_address.clone(),
             healthz_bind_address: address(healthz),
             metrics_bind_address: address(metrics),
-            bind_address_hard_fail: Some(*hard_fail),
+            bind_address_hard_fail: Some(hard_fail.is_on()),
             detect_local_mode: self.configuration.detect_local_mode.clone(),
             detect_local: self.configuration.detect_local.clone(),
             cluster_cidr: self.configuration.cluster_cidr.clone(),

@@ -2,9 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use clap::{ArgAction, Args};
+use clap::Args;
 use shunt::{HttpOptions, IpFamily};
 use shunt_datapath::Families;
+
+use crate::cli::flags::switch::Switch;
 
 /// Where kube-proxy answers for its health.
 pub(crate) const HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 10_256);
@@ -47,6 +49,7 @@ fn metrics(text: &str) -> Result<BindAddress, String> {
 
 /// What is asked over HTTP.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("bind-address-hard-fail", Switch::flag))]
 pub(crate) struct HttpArgs {
     /// Where /healthz and /livez are answered, as by kube-proxy; an unspecified address is that of
     /// both families, an empty one switches it off [default: off; 0.0.0.0:10256 with
@@ -74,15 +77,11 @@ pub(crate) struct HttpArgs {
     #[arg(
         id = "bind-address-hard-fail",
         long,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        default_value_t = false,
-        hide_default_value = true,
-        hide_possible_values = true,
-        action = ArgAction::Set
+        value_name = "BOOL",
+        default_value_t,
+        hide_default_value = true
     )]
-    pub(crate) hard_fail: bool,
+    pub(crate) hard_fail: Switch,
 }
 
 impl HttpArgs {
@@ -98,7 +97,7 @@ impl HttpArgs {
         HttpOptions {
             health: healthz.and_then(|BindAddress(address)| address),
             metrics: metrics.and_then(|BindAddress(address)| address),
-            hard_fail,
+            hard_fail: hard_fail.is_on(),
             configuration,
             families: families
                 .filter_map(|(family, is_translated)| is_translated.then_some(family))

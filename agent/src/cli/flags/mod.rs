@@ -14,5 +14,6 @@ pub(crate) mod paths;
 pub(crate) mod sizes;
 pub(crate) mod snat;
 pub(crate) mod sockets;
+pub(crate) mod switch;
 pub(crate) mod take_over;
 pub(crate) mod timeouts;

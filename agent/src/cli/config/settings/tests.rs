@@ -7,6 +7,7 @@ use super::*;
 use crate::cli::{
     agent::AgentArgs,
     config::{file::testing::KUBEADM, table::Takes},
+    flags::switch::Switch,
 };
 
 fn flags(arguments: &[&str]) -> Result<KubeProxyFlags, clap::Error> {
@@ -197,7 +198,7 @@ fn configz_shows_what_is_in_effect() {
     let nothing = HttpArgs {
         healthz: None,
         metrics: None,
-        hard_fail: false,
+        hard_fail: Switch::default(),
     };
     let http = settings.http(&nothing, true);
     let of_flags = KubeProxySettings::default();
