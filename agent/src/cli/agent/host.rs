@@ -1,0 +1,87 @@
+//! What an agent needs of its host, and what it sets there.
+
+use std::net::IpAddr;
+
+use anyhow::{Context as _, Result, bail};
+use ipnet::IpNet;
+use shunt::{HostNeeds, HostSettings, missing_capabilities, raise_open_files, set_oom_score};
+use shunt_datapath::{Families, PodDetection};
+use shunt_model::RenderOptions;
+use tracing::warn;
+
+use crate::cli::{
+    config::settings::KubeProxySettings,
+    flags::{node::NodeArgs, snat::SnatArgs},
+};
+
+/// Refuses to begin without what the kernel asks for, warns of what kube-proxy's configuration asks
+/// for in vain, and has the process open as many files as it may.
+///
+/// # Errors
+///
+/// A capability is missing.
+pub(super) fn check_in(kube_proxy: &KubeProxySettings) -> Result<()> {
+    require_capabilities()?;
+    for warning in &kube_proxy.warnings {
+        warn!("{warning}");
+    }
+    if let Err(error) = raise_open_files() {
+        warn!(%error, "the limit of open files stays: each interface takes two");
+    }
+    Ok(())
+}
+
+/// The kernel's own answers name nothing.
+fn require_capabilities() -> Result<()> {
+    let missing = missing_capabilities().context("cannot read what this process may do")?;
+    if !missing.is_empty() {
+        bail!(
+            "{} missing: translation needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, or root",
+            missing.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Sets what of the kernel kube-proxy's configuration asks for.
+pub(super) fn set_up_host(kube_proxy: &KubeProxySettings) {
+    for complaint in kube_proxy.netfilter.apply() {
+        warn!("{complaint}");
+    }
+    if let Some(score) = kube_proxy.oom_score
+        && let Err(error) = set_oom_score(score)
+    {
+        warn!(%error, "oom_score_adj cannot be set to {score}");
+    }
+}
+
+/// Logs what of this host stands in the way.
+pub(super) fn warn_of_host(
+    families: Families,
+    snat: &SnatArgs,
+    node: &NodeArgs,
+    pods: &PodDetection,
+    options: &RenderOptions,
+) {
+    let needs = HostNeeds {
+        snat_ports: snat.snat_ports,
+        pod_cidrs: &[&node.pod_cidrs[..], &pods.cluster_cidrs].concat(),
+        pods_by_interface: pods.interfaces.are_known(),
+        ipv4: families.ipv4,
+        ipv6: families.ipv6 && uses_ipv6(options, &node.pod_cidrs),
+    };
+    for complaint in HostSettings::read().complaints(&needs) {
+        warn!("{complaint}");
+    }
+}
+
+/// Whether there is IPv6 here besides what every interface has of it: an address that can reach
+/// other links, or a setting that names one.
+fn uses_ipv6(options: &RenderOptions, pod_cidrs: &[IpNet]) -> bool {
+    let addresses = options.node_ips.iter().chain(&options.host_addresses);
+    let mut addresses = addresses.copied().chain(pod_cidrs.iter().map(IpNet::addr));
+    addresses.any(|address| match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
+    })
+}

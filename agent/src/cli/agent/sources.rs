@@ -1,0 +1,125 @@
+//! Where an agent's events come from: a file, a cluster, and its socket.
+
+use std::{collections::BTreeSet, net::IpAddr, path::PathBuf};
+
+use anyhow::{Context as _, Result};
+use ipnet::IpNet;
+use shunt::{
+    Calls, ClusterMonitor, EventQueue, EventSource as _, FileSource, Input, SocketSource,
+    host_addresses, kubernetes::KubernetesSource,
+};
+use shunt_datapath::InterfaceWatch;
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::cli::flags::kubernetes::KubernetesArgs;
+
+/// The sources, opened and not started.
+#[derive(Debug)]
+pub(super) struct Sources {
+    file: Option<FileSource>,
+    cluster: Option<KubernetesSource>,
+    /// The host's addresses, which a cluster's source follows.
+    host: watch::Sender<BTreeSet<IpAddr>>,
+}
+
+impl Sources {
+    /// Opens those that there are to be. Nothing is asked of a cluster yet.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be opened.
+    pub(super) async fn open(events: Option<Input>, kubernetes: KubernetesArgs) -> Result<Self> {
+        let (host, changes) = watch::channel(BTreeSet::new());
+        let file = events.map(|events| {
+            let failed = format!("cannot open the events in {events}");
+            FileSource::open(events).context(failed)
+        });
+        Ok(Self {
+            file: file.transpose()?,
+            cluster: match kubernetes.options()? {
+                Some(options) => Some(KubernetesSource::new(options, changes).await?),
+                None => None,
+            },
+            host,
+        })
+    }
+
+    /// The ranges of this node's pods, if a cluster says them.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not.
+    pub(super) async fn pod_cidrs(&self) -> Result<Option<Vec<IpNet>>> {
+        Ok(match &self.cluster {
+            Some(cluster) => Some(cluster.pod_cidrs().await?),
+            None => None,
+        })
+    }
+
+    /// How the source is that follows a cluster, if there is one.
+    pub(super) fn followed(&self) -> Option<ClusterMonitor> {
+        self.cluster.as_ref().map(KubernetesSource::monitor)
+    }
+
+    /// Starts them, that of `socket` too, and has them and the event loop follow the host's
+    /// addresses, of which `changes` tells. Gives what they are called, and where calls go.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be started.
+    pub(super) fn start(
+        self,
+        queue: EventQueue,
+        changes: InterfaceWatch,
+        socket: PathBuf,
+    ) -> Result<(Vec<String>, Calls)> {
+        let Self {
+            file,
+            cluster,
+            host,
+        } = self;
+        host.send_replace(host_addresses().context("cannot read the addresses of this host")?);
+        tokio::spawn(follow_addresses(changes, queue.clone(), host));
+        let mut names = Vec::new();
+        if let Some(file) = file {
+            names.push(file.to_string());
+            file.start(queue.clone())
+                .context("cannot start reading events")?;
+        }
+        if let Some(cluster) = cluster {
+            names.push(cluster.to_string());
+            cluster
+                .start(queue.clone())
+                .context("cannot start following Kubernetes")?;
+        }
+        let calls = SocketSource::new(socket);
+        names.push(calls.to_string());
+        Ok((names, calls.start(queue).context("cannot take calls")?))
+    }
+}
+
+/// Tells the event loop, and whoever else looks at `host`, of the host's addresses, as they are now
+/// and whenever they change.
+async fn follow_addresses(
+    mut changes: InterfaceWatch,
+    queue: EventQueue,
+    host: watch::Sender<BTreeSet<IpAddr>>,
+) {
+    loop {
+        match host_addresses() {
+            Ok(addresses) => {
+                host.send_if_modified(|known| {
+                    let is_new = *known != addresses;
+                    known.clone_from(&addresses);
+                    is_new
+                });
+                if queue.host_addresses(addresses).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => warn!(%error, "the addresses of this host cannot be read"),
+        }
+        changes.changed().await;
+    }
+}
