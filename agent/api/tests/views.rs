@@ -8,7 +8,8 @@ use shunt_api::{
     view::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
         FrontendKey, Interface, InterfaceState, LastError, Listener, Malformed, ProtocolNumber,
-        SocketLb, SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Untranslated,
+        SocketLb, SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, TakeOver,
+        Untranslated,
     },
 };
 use shunt_model::{Protocol, TrafficPolicy};
@@ -18,6 +19,36 @@ fn key(address: &str, protocol: u8) -> FrontendKey {
         address: address.parse().unwrap(),
         port: 80,
         protocol: ProtocolNumber(protocol),
+    }
+}
+
+fn source() -> Source {
+    Source {
+        name: "Kubernetes at https://192.0.2.1:6443/".into(),
+        connected: false,
+        since_seconds_ago: 12,
+        trouble: Some("no answer within 30s".into()),
+        synced: true,
+        last_event_seconds_ago: Some(13),
+        last_relist_seconds_ago: None,
+        relists: 14,
+        services: 15,
+        endpoint_slices: 16,
+        endpoints: 17,
+        nodes: 18,
+        service_cidrs: vec!["10.96.0.0/16".into()],
+        pending: 19,
+        lag_milliseconds: Some(20),
+        node: SourceNode {
+            name: "node-1".into(),
+            found: true,
+            zone: Some("a".into()),
+            addresses: vec!["192.168.16.10".parse().unwrap()],
+        },
+        untranslated: vec![Untranslated {
+            service: "default/a".into(),
+            reasons: vec!["no".into()],
+        }],
     }
 }
 
@@ -83,38 +114,19 @@ fn status() -> Status {
             destroyed_tcp: 11,
             trouble: Some("the kernel does not list sockets".to_owned()),
         },
-        source: Some(Source {
-            name: "Kubernetes at https://192.0.2.1:6443/".into(),
-            connected: false,
-            since_seconds_ago: 12,
-            trouble: Some("no answer within 30s".into()),
-            synced: true,
-            last_event_seconds_ago: Some(13),
-            last_relist_seconds_ago: None,
-            relists: 14,
-            services: 15,
-            endpoint_slices: 16,
-            endpoints: 17,
-            nodes: 18,
-            service_cidrs: vec!["10.96.0.0/16".into()],
-            pending: 19,
-            lag_milliseconds: Some(20),
-            node: SourceNode {
-                name: "node-1".into(),
-                found: true,
-                zone: Some("a".into()),
-                addresses: vec!["192.168.16.10".parse().unwrap()],
-            },
-            untranslated: vec![Untranslated {
-                service: "default/a".into(),
-                reasons: vec!["no".into()],
-            }],
-        }),
+        source: Some(source()),
         listeners: vec![Listener {
             name: "health".to_owned(),
             address: "0.0.0.0:10256".to_owned(),
             problem: Some("taken".to_owned()),
         }],
+        take_over: Some(TakeOver {
+            active: true,
+            mode: "auto".to_owned(),
+            reason: "kube-proxy's rules are on this host".to_owned(),
+            rules: Some("nftables (ip kube-proxy)".to_owned()),
+            connections: Some(21),
+        }),
     }
 }
 
@@ -163,6 +175,10 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         },
         "source": source,
         "listeners": [{ "name": "health", "address": "0.0.0.0:10256", "problem": "taken" }],
+        "take_over": {
+            "active": true, "mode": "auto", "reason": "kube-proxy's rules are on this host",
+            "rules": "nftables (ip kube-proxy)", "connections": 21,
+        },
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);
 }

@@ -242,7 +242,9 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     })
     .context("cannot set up the datapath")?;
     // Before our programs see a packet.
-    start_to_take_over(take_over.mode(), datapath.unknown_connections()?);
+    let (queue, requests) = queue();
+    let unknown = datapath.unknown_connections()?;
+    start_to_take_over(take_over.mode(), unknown, Arc::clone(queue.reports()));
     if matches!(packet_log, PacketLog::Debug) {
         drop(datapath.forward_packet_log()?);
     }
@@ -252,9 +254,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let connections = datapath.connections();
     let counters = Arc::clone(datapath.counters());
     let agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
-    let (queue, requests) = queue();
-    let scan_interval = timeouts.scan_interval();
-    let beside = Beside::start(&agent, scan_interval, terminates_tcp, &queue)?;
+    let beside = Beside::start(&agent, timeouts.scan_interval(), terminates_tcp, &queue)?;
     let event_loop = EventLoop::new(agent, pin_dir.clone(), sources.followed());
     let inspector = Inspector::new(queue.clone(), connections, counters);
     let (names, calls) = sources.start(queue, addresses, socket)?;
@@ -265,8 +265,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let agent = event_loop.run(requests, links, stop.wait()).await;
     drop((server, http));
     beside.stop();
-    finish(agent, pin_dir.as_deref())?;
-    Ok(ExitCode::SUCCESS)
+    finish(agent, pin_dir.as_deref())
 }
 
 /// Sets the datapath up, with the programs at the cgroup; those of interfaces come with the events.

@@ -11,7 +11,7 @@ use shunt_api::{
     proto::StatusRequest,
     view::{
         Conflict, FrontendDifference, Interface, InterfaceState, Listener, SocketLb, Source,
-        SourceNode, StaleSockets, Status, TableUse, Untranslated,
+        SourceNode, StaleSockets, Status, TableUse, TakeOver, Untranslated,
     },
 };
 
@@ -191,9 +191,13 @@ fn summary(status: &Status) -> Table<2> {
         ("socket LB:", socket_lb(&status.socket_lb)),
         ("stale sockets:", stale_sockets(&status.stale_sockets)),
     ];
+    let taken = status
+        .take_over
+        .iter()
+        .map(|it| ("take-over:", take_over(it)));
     let followed = status.source.iter().flat_map(source_lines);
     let mut table = Table::without_headings();
-    for (name, value) in lines.into_iter().chain(followed) {
+    for (name, value) in lines.into_iter().chain(taken).chain(followed) {
         table.push([name.to_owned(), value]);
     }
     table
@@ -291,6 +295,26 @@ fn stale_sockets(sockets: &StaleSockets) -> String {
         Some(trouble) => format!("{destroyed}; now they stay: {trouble}"),
         None => destroyed,
     }
+}
+
+/// Whether the agent takes over from kube-proxy, and what is left of that.
+fn take_over(take_over: &TakeOver) -> String {
+    let TakeOver {
+        active,
+        mode: _,
+        reason,
+        rules,
+        connections,
+    } = take_over;
+    let state = if *active { "on" } else { "off" };
+    let rules = rules.as_ref().map_or_else(
+        || "no rules of kube-proxy".to_owned(),
+        |rules| format!("rules of kube-proxy: {rules}"),
+    );
+    let connections = connections.map_or_else(String::new, |count| {
+        format!("; netfilter translates {count} connections")
+    });
+    format!("{state} ({reason}); {rules}{connections}")
 }
 
 /// A table with an empty line before it, if it has any row.

@@ -92,6 +92,7 @@ impl Inspector {
         let listeners = listeners.borrow();
         Ok(Status {
             listeners: listeners.iter().map(listener).collect(),
+            take_over: self.reports().take_over(),
             ..status
         })
     }

@@ -8,6 +8,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use shunt_api::view::TakeOver;
 use tokio::sync::watch;
 
 use crate::runtime::{
@@ -27,6 +28,7 @@ pub struct Reports {
     sources: Mutex<BTreeMap<&'static str, Contact>>,
     health_checks: watch::Sender<HealthChecks>,
     listeners: watch::Sender<Listeners>,
+    take_over: Mutex<Option<TakeOver>>,
     meters: Meters,
 }
 
@@ -88,6 +90,16 @@ impl Reports {
     /// How each source stands.
     pub fn sources(&self) -> BTreeMap<&'static str, Contact> {
         lock(&self.sources).clone()
+    }
+
+    /// Says whether the agent takes over from kube-proxy.
+    pub fn set_take_over(&self, state: TakeOver) {
+        *lock(&self.take_over) = Some(state);
+    }
+
+    /// Whether the agent takes over from kube-proxy, if that was said.
+    pub(crate) fn take_over(&self) -> Option<TakeOver> {
+        lock(&self.take_over).clone()
     }
 
     /// What is measured.

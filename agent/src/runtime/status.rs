@@ -78,6 +78,7 @@ pub(super) fn assemble(
         stale_sockets: stale_sockets(datapath.stale_sockets()),
         source: followed.map(|followed| source(followed.snapshot())),
         listeners: Vec::new(),
+        take_over: None,
     })
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use shunt_tests::{
     Connection, Continuous, Namespace, PinDir, Sandbox, Target, Transport, addresses, is_root,
     rulesets::{self, iptables, nftables},
@@ -139,8 +139,23 @@ impl Open {
     }
 }
 
+fn status(world: &World) -> Value {
+    world.shunt(&["status", "-o", "json"]).json()
+}
+
+/// Waits until the status of taking over is right.
+#[track_caller]
+fn await_take_over(world: &World, is_right: impl Fn(&Value) -> bool) -> Value {
+    let patience = Duration::from_secs(30);
+    let found = wait_until("the status of taking over is right", patience, || {
+        let take_over = status(world)["take_over"].clone();
+        is_right(&take_over).then_some(take_over)
+    });
+    found.unwrap_or_else(|error| panic!("{error}: {:#}", status(world)["take_over"]))
+}
+
 fn counted(world: &World, counter: &str) -> u64 {
-    let status = world.shunt(&["status", "-o", "json"]).json();
+    let status = status(world);
     status["counters"][counter].as_u64().unwrap_or(0)
 }
 
@@ -228,9 +243,13 @@ fn without_taking_over_open_connections_are_lost() {
         return;
     };
     let mut open = Open::new(&before);
-    let (_world, _) = before.world(&["--take-over", "off"]);
+    let (world, _) = before.world(&["--take-over", "off"]);
     let lost = open.0.iter_mut().filter_map(|one| one.echo(REQUEST).err());
     assert!(lost.count() > 0, "the flag is of no use");
+    let take_over = &status(&world)["take_over"];
+    assert_eq!(take_over["active"], false);
+    assert_eq!(take_over["mode"], "off");
+    assert_eq!(take_over["rules"], "nftables (ip kube-proxy)");
 }
 
 #[test]
@@ -286,6 +305,20 @@ fn kube_proxys_tables_are_removed_when_no_connection_goes_by_them_any_more() {
     let other =
         "add table ip other\nadd chain ip other c { type nat hook prerouting priority 0 ; }\n";
     node.run_with_input("nft", &["-f", "-"], other).unwrap();
+    let open_connections = 2 * OPEN as u64;
+    let take_over = await_take_over(&world, |take_over| {
+        take_over["connections"].as_u64() >= Some(open_connections)
+    });
+    assert_eq!(take_over["active"], true);
+    assert_eq!(take_over["mode"], "auto");
+    assert_eq!(take_over["rules"], "nftables (ip kube-proxy)");
+    let shown = world.shunt(&["status"]).output;
+    assert!(
+        shown.contains(
+            "on (until kube-proxy's rules and connections are gone); rules of kube-proxy"
+        ),
+        "{shown}"
+    );
     let mut waiting = cleanup(node, &[]);
     let since = Instant::now();
     while since.elapsed() < MOMENT {
@@ -318,6 +351,14 @@ fn kube_proxys_tables_are_removed_when_no_connection_goes_by_them_any_more() {
         world.agent.log().contains("taken over").then_some(())
     })
     .unwrap();
+    let take_over = await_take_over(&world, |take_over| take_over["active"] == false);
+    assert_eq!(take_over["rules"], Value::Null);
+    assert_eq!(take_over["connections"], 0);
+    let shown = world.shunt(&["status"]).output;
+    assert!(
+        shown.contains("are gone); no rules of kube-proxy"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod socket_lb;
 mod source;
 mod stale_sockets;
 mod status;
+mod take_over;
 mod text;
 
 pub use self::{
@@ -24,4 +25,5 @@ pub use self::{
     status::{
         Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
     },
+    take_over::TakeOver,
 };

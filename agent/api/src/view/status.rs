@@ -13,6 +13,7 @@ use crate::{
         socket_lb::SocketLb,
         source::Source,
         stale_sockets::StaleSockets,
+        take_over::TakeOver,
         text::shown,
     },
 };
@@ -63,6 +64,8 @@ pub struct Status {
     pub source: Option<Source>,
     /// Where the agent answers over HTTP, sorted.
     pub listeners: Vec<Listener>,
+    /// Whether it takes over from kube-proxy, if it says so.
+    pub take_over: Option<TakeOver>,
 }
 
 /// An event that was refused.
@@ -163,6 +166,7 @@ impl From<Status> for StatusResponse {
             stale_sockets,
             source,
             listeners,
+            take_over,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -191,6 +195,7 @@ impl From<Status> for StatusResponse {
             stale_sockets: Some(stale_sockets.into()),
             source: source.map(Into::into),
             listeners: listeners.into_iter().map(Into::into).collect(),
+            take_over: take_over.map(Into::into),
         }
     }
 }
@@ -221,6 +226,7 @@ impl TryFrom<StatusResponse> for Status {
             stale_sockets,
             source,
             listeners,
+            take_over,
         } = status;
         Ok(Self {
             version,
@@ -248,6 +254,7 @@ impl TryFrom<StatusResponse> for Status {
             stale_sockets: stale_sockets.unwrap_or_default().into(),
             source: source.map(Source::try_from).transpose()?,
             listeners: listeners.into_iter().map(Into::into).collect(),
+            take_over: take_over.map(Into::into),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! When an agent ends, and what it leaves.
 
-use std::path::Path;
+use std::{path::Path, process::ExitCode};
 
 use anyhow::Result;
 use shunt::Agent;
@@ -38,7 +38,7 @@ impl Stop {
 }
 
 /// Ends the agent. What is pinned stays, unless there is nothing to keep up.
-pub(super) fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<()> {
+pub(super) fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<ExitCode> {
     info!("stopping: {}", totals(&agent));
     let datapath = agent.datapath();
     let idle = datapath.is_empty()? && datapath.connections().is_empty()?;
@@ -47,7 +47,7 @@ pub(super) fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<()> {
         cleanup(pin_dir)?;
         info!("nothing is translated: nothing stays pinned");
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What the programs counted, in words.

@@ -112,19 +112,15 @@ impl KubeProxyRules {
         self.nftables.iter().try_for_each(|family| delete(*family))
     }
 
-    /// Whether netfilter translates the destination of any connection that has not ended, by whosever
-    /// rules.
+    /// How many connections that have not ended have their destination translated by netfilter, by
+    /// whosever rules.
     ///
     /// # Errors
     ///
     /// If netfilter does not list them.
-    pub fn translates_any() -> io::Result<bool> {
-        for family in Family::BOTH {
-            if !translated(family)?.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    pub fn translated() -> io::Result<usize> {
+        let counts = Family::BOTH.map(|family| Ok(translated(family)?.len()));
+        counts.into_iter().sum()
     }
 }
 
