@@ -1,10 +1,11 @@
 //! A Kubernetes API server, as far as Shunt sees one.
 //!
 //! It speaks HTTPS, asks for a token, and has Services, EndpointSlices, Nodes and ServiceCIDRs: lists
-//! in pages, and watches with bookmarks, by label and field selectors. And it can be all that a real
+//! in pages, and watches with bookmarks, by label and field selectors; and it takes Events. And it can be all that a real
 //! one is on a bad day: away, slow, busy, forgetful, cut off in the middle of an answer.
 
 mod cluster;
+mod events;
 mod faults;
 mod http;
 mod kubeconfig;
@@ -30,7 +31,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 pub use self::faults::{Faults, Kind};
-use self::{cluster::Cluster, kubeconfig::Kubeconfig, tls::Identity};
+use self::{cluster::Cluster, events::Events, kubeconfig::Kubeconfig, tls::Identity};
 use crate::namespace::Namespace;
 
 /// What requests look at.
@@ -42,7 +43,9 @@ struct Shared {
     /// Counts how often all connections were cut.
     cut: watch::Sender<u64>,
     token: Mutex<String>,
-    requests: Mutex<Vec<String>>,
+    /// Methods and URIs.
+    requests: Mutex<Vec<(String, String)>>,
+    events: Mutex<Events>,
 }
 
 impl Shared {
@@ -58,8 +61,12 @@ impl Shared {
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn requests(&self) -> MutexGuard<'_, Vec<String>> {
+    fn requests(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn events(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,6 +106,7 @@ impl ApiServer {
                 cut: watch::Sender::new(0),
                 token: Mutex::new(token),
                 requests: Mutex::default(),
+                events: Mutex::default(),
             }),
             running: None,
             at,
@@ -174,7 +182,18 @@ impl ApiServer {
 
     /// The requests so far: path and query.
     pub fn requests(&self) -> Vec<String> {
+        let requests = self.asked().into_iter();
+        requests.map(|(_, uri)| uri).collect()
+    }
+
+    /// The requests so far: method, and path with query.
+    pub fn asked(&self) -> Vec<(String, String)> {
         self.shared.requests().clone()
+    }
+
+    /// The Events (`events.k8s.io/v1`) that clients have made, as they are now.
+    pub fn events(&self) -> Vec<Value> {
+        self.shared.events().all()
     }
 
     /// Is away until it comes back: all connections are cut, and new ones are refused.

@@ -47,6 +47,29 @@ impl Fate {
     }
 }
 
+/// What became of a Kubernetes Event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// The API server has it.
+    Published,
+    /// The API server did not take it.
+    Failed,
+    /// There were too many.
+    Dropped,
+}
+
+impl Told {
+    const ALL: [Self; 3] = [Self::Published, Self::Failed, Self::Dropped];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
 /// The answers of health servers.
 const CODES: [&str; 2] = ["200", "503"];
 
@@ -76,6 +99,8 @@ pub(crate) struct Meters {
     pub(crate) event_duration: Histograms,
     pub(crate) events: Family<Labels, Counter>,
     pub(crate) writes: Counter,
+    /// Kubernetes Events.
+    pub(crate) told: Family<Label, Counter>,
     /// Triggers from before are of no interest: an earlier agent has seen them, or none has.
     pub(crate) started: SystemTime,
 }
@@ -142,6 +167,10 @@ impl Default for Meters {
         }
         let refused = [("event", MALFORMED), ("result", Fate::Refused.name())];
         drop(events.get_or_create(&refused));
+        let told = Family::<Label, Counter>::default();
+        for outcome in Told::ALL {
+            drop(told.get_or_create(&[("result", outcome.name())]));
+        }
         Self {
             network_programming: histograms(network_programming_histogram),
             sync: histograms(sync_histogram),
@@ -156,6 +185,7 @@ impl Default for Meters {
             event_duration,
             events,
             writes: Counter::default(),
+            told,
             started: SystemTime::now(),
         }
     }
@@ -211,6 +241,11 @@ impl Meters {
         let event = kind.map_or(MALFORMED, EventKind::name);
         let labels = [("event", event), ("result", fate.name())];
         self.events.get_or_create(&labels).inc();
+    }
+
+    /// A Kubernetes Event was made, or not.
+    pub(crate) fn told(&self, outcome: Told) {
+        self.told.get_or_create(&[("result", outcome.name())]).inc();
     }
 
     /// `/healthz` was answered.

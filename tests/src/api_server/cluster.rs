@@ -67,6 +67,11 @@ impl Cluster {
         self.version
     }
 
+    /// The object of this name that is in no namespace.
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Value> {
+        self.objects.get(&(kind, String::new(), name.to_owned()))
+    }
+
     /// The objects that are asked for, from the one with this number on.
     pub(super) fn list(&self, kind: Kind, selector: &Selector, from: usize) -> Vec<&Value> {
         let objects = self.objects.iter().filter(|((own, _, _), _)| *own == kind);

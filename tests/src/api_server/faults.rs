@@ -63,6 +63,8 @@ pub struct Faults {
     pub pause: Option<Duration>,
     /// Has no objects of this kind, as clusters of an older version.
     pub lacks: Option<Kind>,
+    /// Answers whoever makes an Event with this status.
+    pub events: Option<u16>,
     /// Gives no more than so many objects in a page.
     pub page: Option<usize>,
 }

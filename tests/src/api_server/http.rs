@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
+use http_body_util::{BodyExt, Collected, StreamBody, combinators::BoxBody};
 use hyper::{
     Request, Response,
     body::{Bytes, Frame, Incoming},
@@ -22,6 +22,7 @@ use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 use super::{
     Shared,
     cluster::Forgotten,
+    events,
     faults::{Faults, Kind},
     selector::Selector,
 };
@@ -50,7 +51,7 @@ impl From<SendError<Piece>> for Unread {
 pub(super) async fn answer(stream: TlsStream<TcpStream>, shared: Arc<Shared>) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(respond(&request, shared).await) }
+        async move { Ok::<_, Infallible>(respond(request, shared).await) }
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     connection.await
@@ -67,9 +68,12 @@ struct Asked {
     faults: Faults,
 }
 
-async fn respond(request: &Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
-    let uri = request.uri();
-    shared.requests().push(uri.to_string());
+async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
+    let uri = request.uri().clone();
+    let method = request.method().clone();
+    shared
+        .requests()
+        .push((method.to_string(), uri.to_string()));
     let token = request.headers().get("authorization");
     let token = token
         .and_then(|value| value.to_str().ok())
@@ -80,6 +84,25 @@ async fn respond(request: &Request<Incoming>, shared: Arc<Shared>) -> Response<B
     let faults = shared.faults().clone();
     if let Some(status) = faults.status {
         return failure(status, "a fault", faults.retry_after);
+    }
+    if let Some(asked) = events::Asked::of(method.as_str(), uri.path()) {
+        if let Some(status) = faults.events {
+            return failure(status, "a fault", 0);
+        }
+        let body = request.into_body().collect().await;
+        let body = body.map_or_else(|_| Bytes::new(), Collected::to_bytes);
+        return match shared.events().answer(asked, &body) {
+            Ok((status, event)) => whole(status, &event),
+            Err((status, message)) => failure(status, message, 0),
+        };
+    }
+    if let Some((path, name)) = uri.path().rsplit_once('/')
+        && let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.path() == path)
+    {
+        return match shared.cluster().get(kind, name) {
+            Some(object) => whole(200, object),
+            None => failure(404, "there is none of this name", 0),
+        };
     }
     let kind = Kind::ALL.into_iter().find(|kind| kind.path() == uri.path());
     let kind = kind.filter(|kind| faults.lacks != Some(*kind));
@@ -224,9 +247,13 @@ fn ok(pieces: mpsc::Receiver<Piece>) -> Response<Body> {
 
 /// An answer that is an error.
 fn failure(code: u16, message: &str, retry_after: u32) -> Response<Body> {
+    whole(code, &status(code, message, retry_after))
+}
+
+/// An answer that is one object.
+fn whole(code: u16, object: &Value) -> Response<Body> {
     let (pieces, receiver) = mpsc::channel(1);
-    let text = status(code, message, retry_after).to_string();
-    drop(pieces.try_send(Ok(Bytes::from(text))));
+    drop(pieces.try_send(Ok(Bytes::from(object.to_string()))));
     let mut response = ok(receiver);
     if let Ok(code) = code.try_into() {
         *response.status_mut() = code;

@@ -4,11 +4,13 @@
 //! `SHUNT_BIN`, or else the newest one that was built in this workspace.
 
 mod answers;
+mod cluster_events;
 mod container;
 mod kills;
 mod manifests;
 mod nodes;
 mod objects;
+mod rights;
 mod rolling_update;
 mod server_away;
 mod services;

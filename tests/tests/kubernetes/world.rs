@@ -242,12 +242,15 @@ pub(crate) fn tcp(ip: &str, port: u16) -> Target {
 fn follow(sandbox: &Sandbox, server: &ApiServer, pins: &PinDir, further: &[&str]) -> Agent {
     let mut flags = vec!["--kubeconfig", server.kubeconfig()];
     flags.extend(["--hostname-override", NODE_NAME]);
-    flags.extend([
-        "--pod-cidr",
-        addresses::POD_CIDR,
-        "--pod-cidr",
-        addresses::POD_CIDR_V6,
-    ]);
+    // Or the Node says it.
+    if !further.contains(&"NodeCIDR") {
+        flags.extend([
+            "--pod-cidr",
+            addresses::POD_CIDR,
+            "--pod-cidr",
+            addresses::POD_CIDR_V6,
+        ]);
+    }
     for interface in ["eth0", "eth1", "pod-a", "pod-b", "pod-c"] {
         flags.extend(["--interface", interface]);
     }

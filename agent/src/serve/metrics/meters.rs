@@ -20,7 +20,8 @@ pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
         event_duration,
         events,
         writes,
-        ..
+        told,
+        started: _,
     } = meters;
     for (name, help, histograms) in [
         (
@@ -102,5 +103,10 @@ pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
         "shunt_events",
         "Events, by what became of them",
         events.clone(),
+    );
+    registry.register(
+        "shunt_kubernetes_events",
+        "Kubernetes Events for users, by what became of them",
+        told.clone(),
     );
 }

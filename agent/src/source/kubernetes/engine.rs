@@ -2,11 +2,12 @@
 //! what is new and what became of an event.
 
 mod node;
+mod notify;
 mod take;
 mod tell;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::RandomState,
     net::IpAddr,
     sync::Arc,
@@ -14,7 +15,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use shunt_model::{RendererEvent, ServiceId};
+use shunt_model::{Conflict, RendererEvent, ServiceId};
 
 use crate::{
     runtime::{
@@ -27,6 +28,7 @@ use crate::{
     source::kubernetes::{
         links::Links,
         node_ports::NodePortAddresses,
+        notices::outbox::Outbox,
         objects::{
             endpoint_slice::EndpointSlice, node::Node, service::Service, service_cidr::ServiceCidr,
         },
@@ -108,8 +110,13 @@ pub(super) struct Engine {
     is_synced: bool,
     marks: RandomState,
     began: SystemTime,
+    /// Who waits for whom.
+    conflicts: BTreeSet<Conflict>,
+    /// Where health checks cannot be answered, and why.
+    failing_checks: BTreeMap<ServiceId, String>,
     monitor: ClusterMonitor,
     reports: Arc<Reports>,
+    outbox: Outbox,
 }
 
 impl Engine {
@@ -119,6 +126,7 @@ impl Engine {
         addresses: NodePortAddresses,
         monitor: ClusterMonitor,
         reports: Arc<Reports>,
+        outbox: Outbox,
     ) -> Self {
         // Until it is known that it is.
         reports.set_node_eligible(false);
@@ -142,8 +150,11 @@ impl Engine {
             is_synced: false,
             marks: RandomState::new(),
             began: SystemTime::now(),
+            conflicts: BTreeSet::new(),
+            failing_checks: BTreeMap::new(),
             monitor,
             reports,
+            outbox,
         }
     }
 
@@ -153,8 +164,9 @@ impl Engine {
         self.place_node_ports();
     }
 
-    /// Takes note of what became of an event.
-    pub(super) fn done(&mut self, about: About, result: Result<(), String>) {
+    /// Takes note of what became of an event, and of who waits for whom after it.
+    pub(super) fn done(&mut self, about: About, result: Result<Vec<Conflict>, String>) {
+        let result = result.map(|conflicts| self.look_at_conflicts(&about, conflicts));
         match (about, result) {
             (
                 About::All {

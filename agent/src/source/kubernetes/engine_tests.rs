@@ -1,5 +1,7 @@
 //! What the renderer is told, for what the watches tell.
 
+mod notices;
+
 use std::{
     net::IpAddr,
     sync::Arc,
@@ -8,10 +10,12 @@ use std::{
 
 use serde_json::{Value, json};
 use shunt_model::{RendererEvent, Snapshot};
+use tokio::sync::mpsc::Receiver;
 
 use super::{
     engine::{About, Change, Engine, Work},
     node_ports::NodePortAddresses,
+    notices::{notice::Notice, outbox::Outbox},
     watch::step::Step,
 };
 use crate::runtime::{
@@ -29,6 +33,8 @@ struct World {
     reports: Arc<Reports>,
     /// What came with the last event.
     circumstances: Circumstances,
+    /// What users are told.
+    notices: Receiver<Notice>,
 }
 
 fn service(name: &str, created: &str, spec: Value) -> Step<super::Service> {
@@ -109,11 +115,13 @@ impl World {
     fn new() -> Self {
         let monitor = ClusterMonitor::new("a server".into(), "here".into());
         let reports = Arc::<Reports>::default();
+        let (outbox, notices) = Outbox::new(Arc::clone(&reports));
         let mut engine = Engine::new(
             "here",
             NodePortAddresses::Primary,
             monitor.clone(),
             Arc::clone(&reports),
+            outbox,
         );
         let host: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 9].into()];
         engine.set_host_addresses(host.into());
@@ -122,6 +130,7 @@ impl World {
             monitor,
             reports,
             circumstances: Circumstances::default(),
+            notices,
         }
     }
 
@@ -156,7 +165,7 @@ impl World {
             } = work;
             words.push(word(&event));
             self.circumstances = circumstances;
-            self.engine.done(about, Ok(()));
+            self.engine.done(about, Ok(Vec::new()));
         }
         words
     }
@@ -266,7 +275,7 @@ fn what_changes_while_an_event_is_on_its_way_is_one_event() {
     }
     assert_eq!(world.state().pending, 1);
     assert!(world.state().pending_since.is_some());
-    world.engine.done(about, Ok(()));
+    world.engine.done(about, Ok(Vec::new()));
     assert_eq!(world.events(), ["UpdateService default/web 10.0.0.9"]);
     assert_eq!(
         (world.state().pending, world.state().pending_since),

@@ -6,7 +6,7 @@
 //!     v  Step: all there is, or what is new
 //! store       objects, reduced (objects/), and which service a change concerns
 //!     v
-//! engine      one event a changed service, made by translate/
+//! engine      one event a changed service, made by translate/; what users are told: notices/
 //!     v
 //! source      delivers one event after the other, and waits for what becomes of it
 //! ```
@@ -16,6 +16,7 @@ mod engine;
 mod engine_tests;
 mod links;
 mod node_ports;
+mod notices;
 mod objects;
 mod options;
 mod pending;

@@ -7,25 +7,28 @@ use crate::{
     runtime::cluster_state::ClusterMonitor, source::kubernetes::translate::problem::Problem,
 };
 
-/// Shows what is left out of a service. What is new of it is logged.
-pub(super) fn report(monitor: &ClusterMonitor, id: &ServiceId, problems: &[Problem]) {
+/// Shows what is left out of a service. What is new of it is logged. Gives whether anything is.
+pub(super) fn report(monitor: &ClusterMonitor, id: &ServiceId, problems: &[Problem]) -> bool {
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     monitor.update(|state| {
         // Most services have nothing to be said of.
         if problems.is_empty() && state.untranslated.is_empty() {
-            return;
+            return false;
         }
         let id = id.to_string();
         if problems.is_empty() {
             state.untranslated.remove(&id);
-            return;
+            return false;
         }
         let before = state.untranslated.get(&id);
+        let mut is_new = false;
         for problem in &problems {
             if before.is_none_or(|before| !before.contains(problem)) {
                 warn!("service {id}: {problem}");
+                is_new = true;
             }
         }
         state.untranslated.insert(id, problems);
-    });
+        is_new
+    })
 }

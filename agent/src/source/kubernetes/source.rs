@@ -17,6 +17,7 @@ use std::{
 
 use ipnet::IpNet;
 use kube::{Client, Config};
+use shunt_model::Conflict;
 use tokio::{
     runtime::Builder,
     sync::{mpsc, watch},
@@ -34,6 +35,7 @@ use crate::{
         event_source::EventSource,
         kubernetes::{
             engine::{About, Change, Engine, Work},
+            notices::{outbox::Outbox, recorder::record},
             options::KubernetesOptions,
             watch::{
                 client::{ApiServerError, client},
@@ -140,12 +142,19 @@ impl EventSource for KubernetesSource {
         thread::Builder::new()
             .name("kubernetes".to_owned())
             .spawn(move || {
+                let reports = queue.reports();
+                let (outbox, notices) = Outbox::new(Arc::clone(reports));
                 let engine = Engine::new(
                     &options.node_name,
                     options.node_port_addresses.clone(),
                     monitor,
-                    Arc::clone(queue.reports()),
+                    Arc::clone(reports),
+                    outbox,
                 );
+                let node = options.node_name.clone();
+                let recorder = record(client.clone(), node, notices, Arc::clone(reports));
+                // What becomes of it is nothing that translation depends on.
+                runtime.spawn(recorder);
                 let ended = panic::catch_unwind(AssertUnwindSafe(|| {
                     runtime.block_on(async {
                         let mut watchers = JoinSet::new();
@@ -197,7 +206,10 @@ fn watch_all(
 }
 
 /// An event on its way.
-type InFlight = Pin<Box<dyn Future<Output = Result<(About, Result<(), String>), Ending>>>>;
+type InFlight = Pin<Box<dyn Future<Output = Result<(About, Fate), Ending>>>>;
+
+/// What became of it: who waits for whom now, or why it had no effect.
+type Fate = Result<Vec<Conflict>, String>;
 
 /// Delivers one event after the other. What changes while one is on its way waits, and what changes
 /// twice meanwhile is one event.
@@ -208,6 +220,7 @@ async fn deliver(
     queue: EventQueue,
 ) -> Result<Infallible, Ending> {
     engine.set_host_addresses(host.borrow_and_update().clone());
+    let mut listeners = queue.reports().listeners();
     let mut number = 0;
     let mut in_flight: Option<InFlight> = None;
     let mut retry_at: Option<Instant> = None;
@@ -231,7 +244,8 @@ async fn deliver(
             in_flight = Some(Box::pin(async move {
                 let answer = queue.deliver_with(origin, Ok(event), circumstances).await?;
                 let result = match answer {
-                    Ok(Acceptance::Applied(_) | Acceptance::Held) => Ok(()),
+                    Ok(Acceptance::Applied(outcome)) => Ok(outcome.conflicts),
+                    Ok(Acceptance::Held) => Ok(Vec::new()),
                     Err(error) => Err(error.to_string()),
                 };
                 Ok((about, result))
@@ -255,6 +269,11 @@ async fn deliver(
                     let Ok(change) = changes.try_recv() else { break };
                     engine.take(change);
                 }
+            }
+            // It does not end before the queue does.
+            Ok(()) = listeners.changed() => {
+                let listeners = listeners.borrow_and_update().clone();
+                engine.look_at_listeners(&listeners);
             }
             changed = host.changed(), if host_is_followed => match changed {
                 Ok(()) => engine.set_host_addresses(host.borrow_and_update().clone()),

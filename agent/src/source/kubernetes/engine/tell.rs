@@ -140,7 +140,9 @@ impl Engine {
             health_check,
             problems,
         } = translation.unwrap_or_default();
-        report(&self.monitor, id, &problems);
+        if report(&self.monitor, id, &problems) {
+            self.tell_problems(id, &problems);
+        }
         (service, health_check)
     }
 }

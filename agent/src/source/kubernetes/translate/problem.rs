@@ -44,3 +44,22 @@ pub enum Problem {
     #[error("port `{0}`: another port of the service has its node port and protocol")]
     DuplicateNodePort(Box<str>),
 }
+
+impl Problem {
+    /// The field of an endpoint's address.
+    pub(in super::super) const ENDPOINT: &'static str = "endpoints[].addresses[0]";
+
+    /// Whether it is one of an endpoint, and not of the Service.
+    pub(in super::super) fn is_of_endpoint(&self) -> bool {
+        match self {
+            Self::NotAnAddress { field, .. } | Self::Unusable { field, .. } => {
+                *field == Self::ENDPOINT
+            }
+            Self::NotARange(_)
+            | Self::Protocol(_)
+            | Self::ZeroPort(_)
+            | Self::DuplicatePort(_)
+            | Self::DuplicateNodePort(_) => false,
+        }
+    }
+}

@@ -20,9 +20,6 @@ use crate::{
     },
 };
 
-/// The field of an endpoint's address.
-const ENDPOINT: &str = "endpoints[].addresses[0]";
-
 /// What becomes of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Translation {
@@ -127,12 +124,12 @@ fn endpoint_problems(slices: &[&EndpointSlice], problems: &mut Vec<Problem>) {
             .bad_addresses
             .iter()
             .map(|text| Problem::NotAnAddress {
-                field: ENDPOINT,
+                field: Problem::ENDPOINT,
                 text: text.clone(),
             });
         let unusable = slice.endpoints.iter().filter_map(|endpoint| {
             Some(Problem::Unusable {
-                field: ENDPOINT,
+                field: Problem::ENDPOINT,
                 address: endpoint.ip,
                 kind: unusable(endpoint.ip)?,
             })

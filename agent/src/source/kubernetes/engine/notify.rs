@@ -1,0 +1,93 @@
+//! What users are told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
+
+use shunt_model::{Conflict, ServiceId};
+
+use crate::{
+    runtime::listeners::{Listener, Listeners},
+    source::kubernetes::{
+        engine::{About, Engine},
+        notices::notice::{Notice, Subject},
+        translate::problem::Problem,
+    },
+};
+
+impl Engine {
+    /// Has users told of problems of a service, one of which is new.
+    pub(super) fn tell_problems(&self, id: &ServiceId, problems: &[Problem]) {
+        if let Some(subject) = self.subject(id) {
+            for notice in Notice::problems(&subject, problems) {
+                self.outbox.put(notice);
+            }
+        }
+    }
+
+    /// Takes note of who waits for whom after an event, and has those told whose service waits since
+    /// now.
+    pub(super) fn look_at_conflicts(&mut self, about: &About, found: Vec<Conflict>) {
+        let found = BTreeSet::from_iter(found);
+        let before = match about {
+            About::All { .. } => mem::take(&mut self.conflicts),
+            // All that it has to do with is in what was found.
+            About::Service { id, .. } => {
+                let concerns = |conflict: &Conflict| {
+                    conflict.waiting == *id || conflict.holder == *id || found.contains(conflict)
+                };
+                self.conflicts.extract_if(.., concerns).collect()
+            }
+            About::NodeIps(_) | About::ServiceCidrs(_) => self
+                .conflicts
+                .extract_if(.., |conflict| found.contains(conflict))
+                .collect(),
+        };
+        let mut new = BTreeMap::<_, Vec<&Conflict>>::new();
+        for conflict in found.difference(&before) {
+            let pair = (&conflict.waiting, &conflict.holder);
+            new.entry(pair).or_default().push(conflict);
+        }
+        for ((waiting, holder), conflicts) in new {
+            // Services of other sources have no Events.
+            let subjects = self.subject(waiting).zip(self.subject(holder));
+            if let Some((waiting, holder)) = subjects {
+                self.outbox
+                    .put(Notice::conflict(waiting, holder, &conflicts));
+            }
+        }
+        self.conflicts.extend(found);
+    }
+
+    /// Takes note of where health checks cannot be answered, and has users told where that is new.
+    pub(in super::super) fn look_at_listeners(&mut self, listeners: &Listeners) {
+        let failing = listeners.iter().filter_map(|(listener, state)| {
+            let Listener::HealthCheck(id) = listener else {
+                return None;
+            };
+            Some((id.clone(), state.problem.clone()?))
+        });
+        let failing: BTreeMap<_, _> = failing.collect();
+        for (id, problem) in &failing {
+            if self.failing_checks.get(id) != Some(problem)
+                && let Some(subject) = self.subject(id)
+            {
+                let node = &self.view.name;
+                self.outbox
+                    .put(Notice::health_check(subject, node, problem));
+            }
+        }
+        self.failing_checks = failing;
+    }
+
+    /// A Service of the cluster.
+    fn subject(&self, id: &ServiceId) -> Option<Subject> {
+        let service = self.store.known(id)?.service.as_ref()?;
+        Some(Subject {
+            id: Arc::clone(&service.id),
+            uid: service.uid.clone(),
+        })
+    }
+}

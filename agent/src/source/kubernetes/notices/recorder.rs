@@ -1,0 +1,109 @@
+//! Kubernetes Events (`events.k8s.io/v1`) of what users are to be told.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use tokio::{sync::mpsc::Receiver, time::timeout};
+use tracing::{debug, warn};
+
+use crate::{
+    runtime::{meters::Told, reports::Reports},
+    source::kubernetes::notices::{
+        limit::Limit,
+        notice::{Notice, Subject},
+    },
+};
+
+/// Who Events are from.
+const CONTROLLER: &str = "shunt";
+
+/// How long the server may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest name of a reporting instance that the API takes, in bytes; Nodes may have longer ones.
+const LONGEST_INSTANCE: usize = 128;
+
+/// Makes an Event of each notice, until there are none any more. The same again within six minutes
+/// counts one up in the Event that is there (`series`). Nothing is tried twice.
+pub(in super::super) async fn record(
+    client: Client,
+    node: String,
+    mut notices: Receiver<Notice>,
+    reports: Arc<Reports>,
+) {
+    let end = node.floor_char_boundary(LONGEST_INSTANCE);
+    let recorder = Recorder::new(
+        client,
+        Reporter {
+            controller: CONTROLLER.to_owned(),
+            instance: Some(node[..end].to_owned()),
+        },
+    );
+    let mut limit = Limit::new(Instant::now());
+    let mut is_failing = false;
+    while let Some(notice) = notices.recv().await {
+        if !limit.take(Instant::now()) {
+            reports.meters().told(Told::Dropped);
+            debug!("an Event is dropped, as there were many lately: {notice:?}");
+            continue;
+        }
+        let (event, regarding) = event(notice);
+        let published = timeout(PATIENCE, recorder.publish(&event, &regarding)).await;
+        let trouble = match published {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("no answer within {PATIENCE:?}")),
+        };
+        let told = if trouble.is_none() {
+            Told::Published
+        } else {
+            Told::Failed
+        };
+        reports.meters().told(told);
+        match trouble {
+            Some(trouble) if !is_failing => {
+                warn!("Events cannot be made, so users are not told: {trouble}");
+                is_failing = true;
+            }
+            Some(trouble) => debug!("an Event cannot be made: {trouble}"),
+            None => is_failing = false,
+        }
+    }
+}
+
+/// The Event, and the Service that it is about.
+fn event(notice: Notice) -> (Event, ObjectReference) {
+    let Notice {
+        reason,
+        regarding,
+        related,
+        note,
+    } = notice;
+    let event = Event {
+        type_: EventType::Warning,
+        reason: reason.name().to_owned(),
+        note: Some(note),
+        action: reason.action().to_owned(),
+        secondary: related.map(reference),
+    };
+    (event, reference(regarding))
+}
+
+fn reference(subject: Subject) -> ObjectReference {
+    let Subject { id, uid } = subject;
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Service".to_owned()),
+        namespace: Some(id.namespace.to_string()),
+        name: Some(id.name.to_string()),
+        uid: (!uid.is_empty()).then(|| uid.into()),
+        ..ObjectReference::default()
+    }
+}
