@@ -6,6 +6,7 @@
 mod answers;
 mod cluster_events;
 mod container;
+mod health_checks;
 mod kills;
 mod manifests;
 mod nodes;

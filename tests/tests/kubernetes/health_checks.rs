@@ -1,0 +1,152 @@
+//! Health checks of Services, and how long changes take to get here, as load balancers and monitoring
+//! see them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use shunt_tests::{HttpAnswer, Namespace, addresses, http_get, wait_until};
+
+use crate::{
+    objects::{and, ready, service, slice, terminating, with},
+    world::{SOON, World, tcp},
+};
+
+const IP: &str = "10.96.0.10";
+const PORT: u16 = 32_100;
+
+/// A Service whose external traffic stays on the node that it comes to.
+fn balanced() -> Value {
+    let ports = json!([{ "name": "http", "port": 80, "nodePort": 30_080 }]);
+    let web = with(service("web", IP), "/spec/ports", ports);
+    let web = with(web, "/spec/type", "LoadBalancer");
+    let web = and(web, "/spec", "externalTrafficPolicy", "Local");
+    and(web, "/spec", "healthCheckNodePort", PORT)
+}
+
+fn ask(from: &Namespace, path: &str) -> Option<HttpAnswer> {
+    let at = SocketAddr::new(addresses::NODE, PORT);
+    from.enter(|| http_get(at, path, &[])).ok()
+}
+
+#[track_caller]
+fn await_answer(from: &Namespace, status: u16, local_endpoints: u32) {
+    let mut last = None;
+    let found = wait_until("the health check is right", SOON, || {
+        last = ask(from, "/any/path");
+        let answer = last.as_ref()?;
+        (answer.status == status && answer.body.contains("ocalEndpoints")).then_some(())?;
+        let body: Value = serde_json::from_str(&answer.body).unwrap();
+        let expected = json!({
+            "service": { "namespace": "default", "name": "web" },
+            "localEndpoints": local_endpoints,
+            "serviceProxyHealthy": true,
+        });
+        let weight = answer.header("x-load-balancing-endpoint-weight");
+        (body == expected && weight == Some(&local_endpoints.to_string())).then_some(())
+    });
+    found.unwrap_or_else(|error| panic!("{error}: {last:?}, not {status}, {local_endpoints}"));
+}
+
+#[test]
+fn a_health_check_follows_the_endpoints_of_this_node() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let outside = world.sandbox.outside();
+    assert_eq!(
+        ask(outside, "/"),
+        None,
+        "nobody listens before there is a Service"
+    );
+    world.server.put(balanced());
+    await_answer(outside, 503, 0);
+    let [a, b, d] = [addresses::POD_A, addresses::POD_B, addresses::POD_D];
+    for (endpoints, status, local) in [
+        (vec![ready(a)], 200, 1),
+        (vec![ready(a), ready(b), ready(d)], 200, 2),
+        (vec![terminating(a), ready(d)], 503, 0),
+        (vec![ready(b)], 200, 1),
+        (vec![], 503, 0),
+    ] {
+        world.server.put(slice("web", "4", &endpoints));
+        await_answer(outside, status, local);
+        await_answer(world.sandbox.node(), status, local);
+    }
+    // One answer for both families: an endpoint of each is two.
+    world.server.put(slice("web", "4", &[ready(a)]));
+    world
+        .server
+        .put(slice("web", "6", &[ready(addresses::v6(a))]));
+    await_answer(outside, 200, 2);
+    // Policy Cluster has none.
+    let cluster = with(balanced(), "/spec/externalTrafficPolicy", "Cluster");
+    world.server.put(cluster);
+    wait_until("nobody listens any more", SOON, || {
+        ask(outside, "/").is_none().then_some(())
+    })
+    .unwrap();
+    world.server.put(balanced());
+    await_answer(outside, 200, 2);
+    world.server.delete(&balanced());
+    wait_until("nobody listens any more", SOON, || {
+        ask(outside, "/").is_none().then_some(())
+    })
+    .unwrap();
+}
+
+/// What the agent shows of itself.
+fn metrics(world: &World) -> String {
+    let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 10_249);
+    let node = world.sandbox.node();
+    node.enter(|| http_get(at, "/metrics", &[]).unwrap()).body
+}
+
+fn value(metrics: &str, series: &str) -> Option<f64> {
+    let mut lines = metrics.lines();
+    let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    value.parse().ok()
+}
+
+/// A slice that was changed at this time.
+fn changed(slice: Value, at: Timestamp) -> Value {
+    const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+    let annotations = json!({ TRIGGER: at.to_string() });
+    and(slice, "/metadata", "annotations", annotations)
+}
+
+#[test]
+fn the_way_of_a_change_is_timed_from_its_trigger_on() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let name = "kubeproxy_network_programming_duration_seconds";
+    let series = |part: &str| format!("{name}_{part}{{ip_family=\"IPv4\"}}");
+    // What the first lists have is no change.
+    world.await_source("all is listed", |source| source["synced"] == true);
+    let now = Timestamp::now();
+    world.server.put(service("web", IP));
+    let pods = |pod| slice("web", "4", &[ready(pod)]);
+    let steps = [
+        (addresses::POD_A, now, 1.0),
+        // The same change, told with another one.
+        (addresses::POD_B, now, 1.0),
+        (addresses::POD_A, Timestamp::now(), 2.0),
+        // From before the agent's start.
+        (addresses::POD_B, Timestamp::UNIX_EPOCH, 2.0),
+    ];
+    for (number, (pod, at, expected)) in steps.into_iter().enumerate() {
+        let server = if pod == addresses::POD_A {
+            "pod-a"
+        } else {
+            "pod-b"
+        };
+        world.server.put(changed(pods(pod), at));
+        world.await_pods(world.pod(), tcp(IP, 80), &[server]);
+        let count = value(&metrics(&world), &series("count"));
+        assert_eq!(count, Some(expected), "step {number}");
+    }
+    let sum = value(&metrics(&world), &series("sum")).unwrap();
+    let limit = SOON.as_secs_f64() * 2.0;
+    assert!(sum > 0.0 && sum < limit, "{sum} s for two changes");
+}
