@@ -13,7 +13,7 @@ use prometheus_client::metrics::{
 };
 use shunt_model::EventKind;
 
-use crate::runtime::{circumstances::Trigger, ip_family::IpFamily};
+use crate::runtime::{circumstances::Trigger, ip_family::IpFamily, rest_client::RestClient};
 
 /// One label and its value.
 pub(crate) type Label = [(&'static str, &'static str); 1];
@@ -101,6 +101,7 @@ pub(crate) struct Meters {
     pub(crate) writes: Counter,
     /// Kubernetes Events.
     pub(crate) told: Family<Label, Counter>,
+    pub(crate) rest_client: RestClient,
     /// Triggers from before are of no interest: an earlier agent has seen them, or none has.
     pub(crate) started: SystemTime,
 }
@@ -186,6 +187,7 @@ impl Default for Meters {
             events,
             writes: Counter::default(),
             told,
+            rest_client: RestClient::default(),
             started: SystemTime::now(),
         }
     }

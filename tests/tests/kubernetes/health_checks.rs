@@ -1,7 +1,12 @@
 //! Health checks of Services, and how long changes take to get here, as load balancers and monitoring
 //! see them.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -149,4 +154,48 @@ fn the_way_of_a_change_is_timed_from_its_trigger_on() {
     let sum = value(&metrics(&world), &series("sum")).unwrap();
     let limit = SOON.as_secs_f64() * 2.0;
     assert!(sum > 0.0 && sum < limit, "{sum} s for two changes");
+}
+
+#[test]
+fn requests_to_the_server_are_counted_with_client_gos_names() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    world.server.put(service("web", IP));
+    world.await_source("it is there", |source| source["services"] == 1);
+    let shown = metrics(&world);
+    let host = world.server.address();
+    let labels = format!("code=\"200\",method=\"GET\",host=\"{host}\"");
+    // A list and a watch of each of four kinds.
+    let requests = value(&shown, &format!("rest_client_requests_total{{{labels}}}"));
+    assert!(requests >= Some(8.0), "{requests:?}\n{shown}");
+    let labels = format!("verb=\"GET\",host=\"{host}\"");
+    let name = "rest_client_request_duration_seconds";
+    let lists = value(&shown, &format!("{name}_count{{{labels}}}"));
+    assert!(lists >= Some(4.0) && lists < requests, "{lists:?}");
+
+    // They are documented with the labels that they have.
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let document = fs::read_to_string(document).unwrap();
+    let rows = document.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, name, kind, labels, ..] = cells[..] else {
+            return None;
+        };
+        name.starts_with("rest_client_")
+            .then(|| format!("{name} {kind} {labels}"))
+    });
+    let types = shown.lines().filter_map(|line| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        let labels = match kind {
+            "counter" => "code, method, host",
+            _ => "verb, host",
+        };
+        name.starts_with("rest_client_")
+            .then(|| format!("{name} {kind} {labels}"))
+    });
+    assert_eq!(
+        rows.collect::<BTreeSet<_>>(),
+        types.collect::<BTreeSet<_>>()
+    );
 }

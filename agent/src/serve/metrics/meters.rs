@@ -1,8 +1,14 @@
 //! What is measured where it happens.
 
-use prometheus_client::registry::Registry;
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
 
-use crate::runtime::meters::Meters;
+use crate::runtime::{
+    meters::{Label, Labels, Meters},
+    rest_client::RestClient,
+};
 
 /// Has `registry` show what `meters` measure.
 pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
@@ -21,6 +27,7 @@ pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
         events,
         writes,
         told,
+        rest_client,
         started: _,
     } = meters;
     for (name, help, histograms) in [
@@ -99,6 +106,16 @@ pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
     ] {
         registry.register(name, help, answers.clone());
     }
+    register_outcomes(events, told, registry);
+    register_requests(rest_client, registry);
+}
+
+/// What became of events, and of Kubernetes Events.
+fn register_outcomes(
+    events: &Family<Labels, Counter>,
+    told: &Family<Label, Counter>,
+    registry: &mut Registry,
+) {
     registry.register(
         "shunt_events",
         "Events, by what became of them",
@@ -108,5 +125,20 @@ pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
         "shunt_kubernetes_events",
         "Kubernetes Events for users, by what became of them",
         told.clone(),
+    );
+}
+
+/// What was asked of an API server.
+fn register_requests(rest_client: &RestClient, registry: &mut Registry) {
+    let RestClient { requests, duration } = rest_client;
+    registry.register(
+        "rest_client_requests",
+        "Requests to the API server, by status, method and host",
+        requests.clone(),
+    );
+    registry.register(
+        "rest_client_request_duration_seconds",
+        "From a request to the API server to the beginning of its answer, by verb and host",
+        duration.clone(),
     );
 }

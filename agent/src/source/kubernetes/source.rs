@@ -38,7 +38,7 @@ use crate::{
             notices::{outbox::Outbox, recorder::record},
             options::KubernetesOptions,
             watch::{
-                client::{ApiServerError, client},
+                client::{ApiServerError, measured_client},
                 kind::{EndpointSlices, Nodes, Selectors, ServiceCidrs, Services},
                 pod_cidrs::{PodCidrsError, pod_cidrs},
                 watcher::Watcher,
@@ -128,7 +128,7 @@ impl EventSource for KubernetesSource {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let client = {
             let _inside = runtime.enter();
-            client(config)
+            measured_client(config, queue.reports())
         };
         let client = match client {
             Ok(client) => client,

@@ -1,12 +1,17 @@
 //! How the API server is reached.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use hyper::http::uri::Authority;
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use thiserror::Error;
+use tower::layer::layer_fn;
+
+use crate::{runtime::reports::Reports, source::kubernetes::watch::measured::Measured};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -85,6 +90,20 @@ impl ApiServer {
         config.default_retry = false;
         Ok(config)
     }
+}
+
+/// As [`client`], with its requests measured.
+pub(in super::super) fn measured_client(
+    config: Config,
+    reports: &Arc<Reports>,
+) -> Result<Client, ApiServerError> {
+    let host: Arc<str> = config
+        .cluster_url
+        .authority()
+        .map_or("", Authority::as_str)
+        .into();
+    let layer = layer_fn(|inner| Measured::new(inner, Arc::clone(&host), Arc::clone(reports)));
+    Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
 }
 
 /// A client that talks to the server of `config`. It reads a token's file anew every minute.

@@ -4,6 +4,7 @@ pub(super) mod backoff;
 pub(super) mod client;
 pub(super) mod error;
 pub(super) mod kind;
+pub(super) mod measured;
 pub(super) mod page;
 pub(super) mod pod_cidrs;
 pub(super) mod step;
