@@ -8,6 +8,8 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
+use crate::patience::patience;
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -38,8 +40,8 @@ impl HttpAnswer {
 ///
 /// Nobody listens, or the answer is none.
 pub fn http_get(address: SocketAddr, path: &str, headers: &[&str]) -> Result<HttpAnswer> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, patience(PATIENCE))?;
+    stream.set_read_timeout(Some(patience(PATIENCE)))?;
     let further: Vec<String> = headers.iter().map(|line| format!("{line}\r\n")).collect();
     let further = further.concat();
     let request =

@@ -21,6 +21,7 @@ mod leftovers;
 mod length;
 mod namespace;
 pub mod passing;
+mod patience;
 mod payload;
 mod pin_dir;
 mod process;
@@ -50,6 +51,7 @@ pub use self::{
     http::{HttpAnswer, http_get},
     length::by_length,
     namespace::{Namespace, is_root},
+    patience::patience,
     pin_dir::PinDir,
     process::run,
     random::Random,

@@ -7,10 +7,12 @@ use std::{
 
 use anyhow::{Result, bail};
 
+use crate::patience::patience;
+
 /// The pause between two probes: short enough not to be noticed, long enough not to take a core.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Probes until `probe` gives a value, at most for `limit`.
+/// Probes until `probe` gives a value, at most for `limit`, or as much longer as the machine is slower.
 ///
 /// # Errors
 ///
@@ -20,6 +22,7 @@ pub fn wait_until<T>(
     limit: Duration,
     mut probe: impl FnMut() -> Option<T>,
 ) -> Result<T> {
+    let limit = patience(limit);
     let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = probe() {

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::patience::patience;
+
 /// The lines so far, and whether there can be more.
 #[derive(Default)]
 struct Lines {
@@ -60,7 +62,7 @@ impl Log {
         limit: Duration,
         find: impl Fn(&str) -> Option<T>,
     ) -> io::Result<T> {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + patience(limit);
         let mut next = from;
         let mut lines = lock(&self.0);
         loop {

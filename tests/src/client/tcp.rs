@@ -10,6 +10,7 @@ use socket2::{SockRef, Type};
 
 use super::{Answer, Failure, Target};
 use crate::{
+    patience::patience,
     payload::{Checksum, chunks},
     protocol::{Reply, Request, Verb},
     server::take,
@@ -28,11 +29,12 @@ impl Connection {
     pub(super) fn open(target: &Target) -> Result<Self, Failure> {
         let since = Instant::now();
         let socket = target.socket(Type::STREAM)?;
-        socket.connect_timeout(&target.address.into(), target.patience)?;
+        let patience = patience(target.patience);
+        socket.connect_timeout(&target.address.into(), patience)?;
         let stream = TcpStream::from(socket);
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(target.patience))?;
-        stream.set_write_timeout(Some(target.patience))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         let client = stream.local_addr()?;
         Ok(Self {
             stream,

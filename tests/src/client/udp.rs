@@ -9,6 +9,7 @@ use socket2::Type;
 
 use super::{Answer, Failure, Target};
 use crate::{
+    patience::patience,
     payload::{Checksum, chunks},
     protocol::Reply,
 };
@@ -28,7 +29,7 @@ impl Flow {
         let socket = target.socket(Type::DGRAM)?;
         socket.connect(&target.address.into())?;
         let socket = UdpSocket::from(socket);
-        socket.set_read_timeout(Some(target.patience))?;
+        socket.set_read_timeout(Some(patience(target.patience)))?;
         let client = socket.local_addr()?;
         Ok(Self { socket, client })
     }

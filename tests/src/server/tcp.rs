@@ -16,6 +16,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::{Backend, Joined};
 use crate::{
+    patience::patience,
     payload::{Checksum, chunks},
     protocol::{Reply, Request, Verb},
 };
@@ -73,7 +74,7 @@ impl TcpService {
 
 impl Drop for TcpService {
     fn drop(&mut self) {
-        self.open.wait_for_the_end(PARTING);
+        self.open.wait_for_the_end(patience(PARTING));
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use shunt_tests::patience;
 use socket2::SockRef;
 
 use crate::host_world::{HostWorld, service, with_node_port};
@@ -65,7 +66,7 @@ fn curl_gets_a_page_of_a_service() {
     let listener = host.world.sandbox.pod("pod-b").namespace();
     let listener = listener.enter(|| TcpListener::bind(("::", SERVERS)).unwrap());
     SockRef::from(&listener)
-        .set_read_timeout(Some(PATIENCE))
+        .set_read_timeout(Some(patience(PATIENCE)))
         .unwrap();
     thread::scope(|scope| {
         let server = scope.spawn(|| {
@@ -219,7 +220,7 @@ fn dig_believes_the_answer_of_a_service() {
     let Some(host) = world() else { return };
     let socket = host.world.sandbox.pod("pod-b").namespace();
     let socket = socket.enter(|| UdpSocket::bind(("::", SERVERS)).unwrap());
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(patience(PATIENCE))).unwrap();
     thread::scope(|scope| {
         let server = scope.spawn(|| {
             for _ in 0..3 {

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
-use shunt_tests::{Answer, Target};
+use shunt_tests::{Answer, Target, patience};
 
 /// How many bytes a request has.
 const REQUEST: usize = 100;
@@ -116,7 +116,7 @@ fn unconnected(target: SocketAddr) -> Result<UdpSocket> {
         SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)),
     }?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(patience(PATIENCE)))?;
     Ok(socket)
 }
 

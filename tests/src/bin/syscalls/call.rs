@@ -13,7 +13,7 @@ use nix::{
     libc::MSG_FASTOPEN,
     sys::socket::{setsockopt, sockopt::TcpFastOpenConnect},
 };
-use shunt_tests::wait_until;
+use shunt_tests::{patience, wait_until};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::{
@@ -88,8 +88,8 @@ impl Open {
         };
         Ok(
             Socket::new(domain, kind, Some(protocol)).and_then(|socket| {
-                socket.set_read_timeout(Some(PATIENCE))?;
-                socket.set_write_timeout(Some(PATIENCE))?;
+                socket.set_read_timeout(Some(patience(PATIENCE)))?;
+                socket.set_write_timeout(Some(patience(PATIENCE)))?;
                 Ok(Self {
                     socket,
                     is_stream: kind == Type::STREAM,
