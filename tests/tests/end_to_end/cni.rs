@@ -6,7 +6,7 @@ use serde_json::json;
 use shunt_tests::{Transport, addresses};
 
 use crate::{
-    cni_world::{CniPod, asked, bridge, bridge_pod, routed_pod},
+    cni_world::{CniPod, asked, bridged_pods, routed_pod},
     service::Service,
     world::{REQUEST, World},
 };
@@ -95,10 +95,7 @@ fn pods_behind_a_bridge_are_served_by_auto_and_by_the_names_of_its_ports() {
         let Some(mut world) = world(&flags) else {
             return;
         };
-        bridge(&world);
-        let server = bridge_pod(&world, "port-a", "10.1.3.3");
-        let client = bridge_pod(&world, "port-b", "10.1.3.4");
-        world.wait_for_interfaces(&["port-a", "port-b"]);
+        let [server, client] = bridged_pods(&world, &["port-a", "port-b"]);
         serves_everybody(&mut world, &server, &client, ["pod-d", "port-a", "port-b"]);
     }
 }
@@ -116,10 +113,7 @@ fn a_bridge_without_its_ports_does_not_see_the_replies_of_pods_to_each_other() {
     let Some(mut world) = world(&flags) else {
         return;
     };
-    bridge(&world);
-    let server = bridge_pod(&world, "port-a", "10.1.3.3");
-    let client = bridge_pod(&world, "port-b", "10.1.3.4");
-    world.wait_for_interfaces(&["cni0"]);
+    let [server, client] = bridged_pods(&world, &["cni0"]);
     let service =
         Service::new(Transport::Tcp).backend((server.address, crate::world::SERVED).into());
     world.add(&service);

@@ -84,7 +84,7 @@ pub(crate) fn asked(from: &Namespace, target: Target, times: u32) -> Vec<(String
 
 /// A pod behind a Linux bridge, as the plugin `bridge` makes it, which flannel uses: the node's bridge is
 /// `cni0`, which has the gateway's address.
-pub(crate) fn bridge_pod(world: &World, interface: &str, address: &str) -> CniPod {
+fn bridge_pod(world: &World, interface: &str, address: &str) -> CniPod {
     let pod = CniPod::new(
         world,
         interface,
@@ -103,12 +103,17 @@ pub(crate) fn bridge_pod(world: &World, interface: &str, address: &str) -> CniPo
     pod
 }
 
-/// The bridge of [`bridge_pod`].
-pub(crate) fn bridge(world: &World) {
+/// Two pods behind a bridge, called as their ports, `port-a` and `port-b`, once the programs are on
+/// `attached`.
+pub(crate) fn bridged_pods(world: &World, attached: &[&str]) -> [CniPod; 2] {
     let bridge = "link add cni0 type bridge\n\
          address add 10.1.3.1/24 dev cni0\n\
          link set cni0 up\n";
     world.sandbox.node().configure(bridge).unwrap();
+    let pods = [("port-a", "10.1.3.3"), ("port-b", "10.1.3.4")]
+        .map(|(port, address)| bridge_pod(world, port, address));
+    world.wait_for_interfaces(attached);
+    pods
 }
 
 /// A pod of a routed plugin such as Calico: the node has a host route to it, and answers for its gateway, a

@@ -7,7 +7,7 @@ use shunt_tests::{Transport, addresses};
 
 use crate::{
     cni::{names, serves_everybody, service, world},
-    cni_world::{bridge, bridge_pod, routed_pod},
+    cni_world::{bridged_pods, routed_pod},
 };
 
 const HAIRPIN: &str = "169.254.254.1";
@@ -53,10 +53,7 @@ fn pods_behind_a_bridge_are_told_by_the_bridge() {
     let Some(mut world) = world(&flags) else {
         return;
     };
-    bridge(&world);
-    let server = bridge_pod(&world, "port-a", "10.1.3.3");
-    let client = bridge_pod(&world, "port-b", "10.1.3.4");
-    world.wait_for_interfaces(&["port-a", "port-b"]);
+    let [server, client] = bridged_pods(&world, &["port-a", "port-b"]);
     serves_everybody(&mut world, &server, &client, ["pod-d", "port-a", "port-b"]);
 }
 
