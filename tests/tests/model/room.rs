@@ -3,7 +3,8 @@
 use super::{
     contents::Contents,
     frontends::Member,
-    model::{Model, Observed, Verdict, refusal},
+    model::{Model, Observed, Verdict},
+    opening::refusal,
     wire::Packet,
 };
 

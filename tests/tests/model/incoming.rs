@@ -1,0 +1,108 @@
+//! What must become of a packet at the ingress of an interface, if it opens no connection.
+
+use super::{
+    addresses::{HAIRPIN, NODE, SNAT_PORTS, is_pod_of_this_node, is_routed},
+    cluster::Endpoint,
+    edit::{Between, Trouble},
+    flow::Side,
+    model::{ForbiddenChoice, Hook, Model, Observed, Verdict},
+    wire::{Form, Packet},
+};
+
+impl Model {
+    pub(super) fn ingress(
+        &mut self,
+        packet: &Packet<'_>,
+        observed: Option<Observed<'_>>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        if packet.form == Form::Later {
+            return Ok(match self.recall(packet, Hook::Ingress) {
+                Some(to) => self.send(packet, to, "fragment"),
+                None => {
+                    self.count("pass_fragment");
+                    Verdict::Pass(packet.frame.to_vec())
+                }
+            });
+        }
+        if self.is_passed_by(packet) {
+            return Ok(Verdict::Pass(packet.frame.to_vec()));
+        }
+        match self.answer(packet) {
+            Some(restored) => Ok(self.send(packet, restored, "reply")),
+            None => self.request(packet, observed),
+        }
+    }
+
+    /// Whether the fast path passes a packet for a pod: no service has its address. Replies to it
+    /// are seen where they go out to it.
+    fn is_passed_by(&self, packet: &Packet<'_>) -> bool {
+        let is_first = packet.is_syn() && self.flows.has_reply(packet.ends.reversed());
+        let is_for_pod = is_pod_of_this_node(packet.ends.destination.ip);
+        packet.is_plain && is_for_pod && !self.any_direct && !is_first
+    }
+
+    /// What comes to an address that stands for a client's: a pod's answer to itself goes back
+    /// where it came from, a remote backend's on to its client.
+    fn answer(&mut self, packet: &Packet<'_>) -> Option<Between> {
+        let Endpoint { ip, port } = packet.ends.destination;
+        if !HAIRPIN.has(ip) && (!SNAT_PORTS.contains(&port) || self.is_fast_request(packet)) {
+            return None;
+        }
+        let flow = self.flows.take_reply(packet)?;
+        // It is restored at the egress of its client's interface, unless its client is the host.
+        let is_of_host = NODE.has(ip) && flow.member.is_none() && flow.client.port != port;
+        (flow.client.ip != ip || is_of_host).then(|| flow.restored())
+    }
+
+    /// Whether the fast path takes the packet for a client's before it looks for replies.
+    fn is_fast_request(&mut self, packet: &Packet<'_>) -> bool {
+        if !packet.is_plain || packet.is_syn() || NODE.has(packet.ends.destination.ip) {
+            return false;
+        }
+        let Some(index) = self.flows.find(Side::Client, packet.ends, false) else {
+            return false;
+        };
+        let flow = self.flows.at(index);
+        flow.keeps_client() && (!packet.opens || self.has_backend(flow))
+    }
+
+    /// A packet whose source stays goes on through the stack, one of a hairpin flow goes back where
+    /// it came from, and every other is forwarded.
+    pub(super) fn send(
+        &mut self,
+        packet: &Packet<'_>,
+        to: Between,
+        usually: &'static str,
+    ) -> Verdict {
+        let (source, destination) = (packet.ends.source.ip, packet.ends.destination.ip);
+        let stays = to.source.ip == source;
+        let turns = HAIRPIN.has(to.source.ip) || HAIRPIN.has(destination);
+        let (mut to, mut usually, mut through_stack) = (to, usually, stays);
+        if !stays {
+            if packet.hop_limit <= 1 {
+                return self.tell(packet, Trouble::HopsUsedUp, "reject_expired");
+            }
+            if !turns && !is_routed(to.destination.ip) {
+                if packet.form == Form::Error {
+                    return self.drop("drop_no_route");
+                }
+                // The stack tells the sender.
+                to.source = packet.ends.source;
+                usually = "drop_no_route";
+                through_stack = true;
+            }
+        }
+        self.remember(packet, Hook::Ingress, to);
+        let Some(frame) = packet.between(to) else {
+            return self.drop("drop_rewrite");
+        };
+        self.count(packet.counts_as(usually));
+        if through_stack {
+            Verdict::Pass(frame)
+        } else if turns {
+            Verdict::Redirect(Packet::turned(Packet::forwarded(frame)))
+        } else {
+            Verdict::Redirect(Packet::forwarded(frame))
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What must become of a client's packet, which may open a connection.
+
+use super::{
+    addresses::SNAT_PORTS,
+    cluster::{Endpoint, Protocol},
+    edit::Trouble,
+    flow::{Flow, Side},
+    frontends::Member,
+    model::{Chosen, ForbiddenChoice, Model, Observed, Verdict},
+    selection::Service,
+    wire::{Form, Packet},
+};
+
+impl Model {
+    pub(super) fn request(
+        &mut self,
+        packet: &Packet<'_>,
+        observed: Option<Observed<'_>>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let known = self
+            .flows
+            .find(Side::Client, packet.ends, packet.says.opens);
+        if let Some(index) = known
+            && !self.is_replaced(packet, self.flows.at(index))
+        {
+            self.flows.note(index, Side::Client, packet);
+            let to = self.flows.at(index).sent_on();
+            return Ok(self.send(packet, to, "request"));
+        }
+        if packet.form == Form::Error || self.is_overheard(packet) {
+            return Ok(Verdict::Pass(packet.frame.to_vec()));
+        }
+        let chosen = observed.and_then(|observed| observed.chosen);
+        let members = match self.service(packet) {
+            Service::NotAFrontend => return self.direct(packet, known, chosen),
+            Service::Rejected => {
+                if let Some(reason) = refusal(packet) {
+                    return Ok(self.drop(reason));
+                }
+                return Ok(self.tell(packet, Trouble::NobodyListens, "reject_no_backend"));
+            }
+            Service::Dropped(reason) => return Ok(self.drop(reason)),
+            Service::Backends(members) => members,
+        };
+        // The backend has a connection of its own from the port that it took the SYN's for.
+        let avoided = known.and_then(|index| {
+            let flow = self.flows.at(index);
+            flow.is_mistaken().then_some(flow.source.port)
+        });
+        let is_refused = refusal(packet).is_some() || packet.hop_limit <= 1;
+        let found = chosen.and_then(|chosen| {
+            let member = members.iter().find(|member| member.at == chosen.backend)?;
+            if is_refused && !self.keeps_source(packet.ends.source.ip, *member) {
+                return None;
+            }
+            let source = self.source_towards(packet, *member, chosen.source, (known, avoided))?;
+            Some((*member, source))
+        });
+        let Some((member, source)) = found else {
+            if let Some(observed) = observed {
+                let refused = self.without_room(packet, &members, known, observed);
+                if let Some(verdict) = refused.or_else(|| self.unseen(packet, &members, observed)) {
+                    return Ok(verdict);
+                }
+            }
+            let allowed = members.iter().map(|member| member.at).collect();
+            return Err(ForbiddenChoice { chosen, allowed });
+        };
+        let membership = self.cluster.membership(member).unwrap_or_default();
+        self.bind(packet, member, membership);
+        let backend = (member.at, Some((member, membership)));
+        Ok(self.open(packet, source, backend, known))
+    }
+
+    /// Opens the packet's flow in place of the one that it had, and sends it on.
+    fn open(
+        &mut self,
+        packet: &Packet<'_>,
+        source: Endpoint,
+        (backend, member): (Endpoint, Option<(Member, u64)>),
+        known: Option<usize>,
+    ) -> Verdict {
+        if let Some(known) = known {
+            self.flows.forget(known);
+        }
+        self.sought_room = true;
+        let flow = Flow::new(packet, source, backend, member, self.flows.now());
+        let index = self.flows.open(flow);
+        self.count("connection");
+        let to = self.flows.at(index).sent_on();
+        self.send(packet, to, "request")
+    }
+
+    /// A packet to nobody's frontend. A SYN to a backend itself, which has a connection with the
+    /// same ends through a frontend, goes on from another port.
+    fn direct(
+        &mut self,
+        packet: &Packet<'_>,
+        known: Option<usize>,
+        chosen: Option<Chosen>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
+        if packet.ends.protocol != Protocol::TCP || !packet.says.opens {
+            return passed;
+        }
+        if let Some(known) = known
+            && self.flows.at(known).member.is_none()
+        {
+            self.flows.forget(known);
+        }
+        let answers = packet.ends.reversed();
+        let Some(index) = self.flows.find(Side::Backend, answers, true) else {
+            return passed;
+        };
+        let flow = self.flows.at(index);
+        if flow.may_have_begun_with(packet.says.number) {
+            return passed;
+        }
+        if flow.has_ended(self.flows.now()) {
+            self.flows.forget(index);
+            return passed;
+        }
+        let backend = packet.ends.destination;
+        let found = chosen.filter(|chosen| {
+            chosen.backend == backend
+                && chosen.source.ip == packet.ends.source.ip
+                && SNAT_PORTS.contains(&chosen.source.port)
+                && self.flows.is_free(packet.ends, chosen.source, backend)
+        });
+        let Some(found) = found else {
+            // Without room for it, it goes on as it is.
+            let is_untouched = chosen.is_some_and(|chosen| {
+                chosen.source == packet.ends.source && chosen.backend == backend
+            });
+            if is_untouched && self.capacity.is_some() {
+                self.note_refusal(packet);
+                return passed;
+            }
+            let allowed = vec![backend];
+            return Err(ForbiddenChoice { chosen, allowed });
+        };
+        self.any_direct = true;
+        Ok(self.open(packet, found.source, (backend, None), None))
+    }
+
+    /// A flow whose first packet does not go on, so that its backend cannot be seen: the verdict,
+    /// if one of the backends leads to it.
+    fn unseen(
+        &mut self,
+        packet: &Packet<'_>,
+        members: &[Member],
+        observed: Observed<'_>,
+    ) -> Option<Verdict> {
+        let is_refused = refusal(packet).is_some() || packet.hop_limit <= 1;
+        let client = packet.ends.source.ip;
+        let mut turns = members
+            .iter()
+            .map(|member| self.keeps_source(client, *member));
+        let goes_on = !is_refused || turns.clone().any(|keeps| keeps);
+        let stops = is_refused && turns.any(|keeps| !keeps);
+        let is_cut = packet.form == Form::First && packet.ends.protocol == Protocol::SCTP;
+        let failed = self.counters.get("drop_rewrite").copied().unwrap_or(0);
+        let was_cut = *observed.verdict == Verdict::Drop && observed.not_rewritten > failed;
+        let verdict = if goes_on && is_cut && was_cut {
+            self.count("connection");
+            self.drop("drop_rewrite")
+        } else if stops {
+            match refusal(packet) {
+                Some(reason) => self.drop(reason),
+                None => self.tell(packet, Trouble::HopsUsedUp, "reject_expired"),
+            }
+        } else {
+            return None;
+        };
+        self.lost = true;
+        Some(verdict)
+    }
+
+    /// Whether the packet, which is the flow's by its ends, begins another: one that may, if the
+    /// backend is gone, and a SYN after the flow's end.
+    pub(super) fn is_replaced(&self, packet: &Packet<'_>, flow: &Flow) -> bool {
+        let is_over = packet.says.opens && flow.is_ended(self.flows.now());
+        packet.opens && (!self.has_backend(flow) || is_over)
+    }
+
+    /// Whether the flow's backend is still the one that it was.
+    pub(super) fn has_backend(&self, flow: &Flow) -> bool {
+        flow.member
+            .is_none_or(|(member, membership)| self.cluster.membership(member) == Some(membership))
+    }
+}
+
+/// Why no router takes the packet on, if so.
+pub(super) fn refusal(packet: &Packet<'_>) -> Option<&'static str> {
+    if packet.is_martian() {
+        Some("drop_martian")
+    } else {
+        packet.has_source_route.then_some("drop_source_route")
+    }
+}

@@ -1,0 +1,115 @@
+//! What must become of a packet at the egress of an interface.
+
+use super::{
+    addresses::{NODE, SNAT_PORTS},
+    cluster::{Endpoint, Protocol},
+    edit::Between,
+    flow::{Flow, Side},
+    model::{Chosen, ForbiddenChoice, Hook, Model, Observed, Verdict},
+    wire::{Form, Packet},
+};
+
+impl Model {
+    /// A reply of a known flow comes from the frontend, to the client.
+    pub(super) fn egress(
+        &mut self,
+        packet: &Packet<'_>,
+        observed: Option<Observed<'_>>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let restored = if packet.form == Form::Later {
+            self.recall(packet, Hook::Egress)
+        } else {
+            self.flows.take_reply(packet).map(Flow::restored)
+        };
+        match restored {
+            Some(restored) => Ok(self.send_out(packet, restored, "reply")),
+            None => self.of_host(packet, observed.and_then(|observed| observed.chosen)),
+        }
+    }
+
+    /// A packet goes out of its interface with these ends.
+    fn send_out(&mut self, packet: &Packet<'_>, to: Between, usually: &'static str) -> Verdict {
+        self.remember(packet, Hook::Egress, to);
+        match packet.between(to) {
+            Some(frame) => {
+                self.count(packet.counts_as(usually));
+                Verdict::Pass(frame)
+            }
+            None => self.drop("drop_rewrite"),
+        }
+    }
+
+    /// A packet that goes out and is no reply. If it may begin a flow, from the address that SNAT gives, and
+    /// one of SNAT's has its ends, it goes on from another port.
+    fn of_host(
+        &mut self,
+        packet: &Packet<'_>,
+        chosen: Option<Chosen>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
+        let Endpoint { ip, port } = packet.ends.source;
+        if packet.form == Form::Later || !NODE.has(ip) || !SNAT_PORTS.contains(&port) {
+            return passed;
+        }
+        let answers = packet.ends.reversed();
+        let is_known = self.any_masqueraded && self.flows.with_request(packet.ends).is_some();
+        if packet.is_plain && !is_known && !(packet.opens && self.flows.has_reply(answers)) {
+            return passed;
+        }
+        let known = self
+            .flows
+            .find(Side::Client, packet.ends, packet.says.opens);
+        let mut avoided = None;
+        if let Some(index) = known {
+            let flow = self.flows.at(index);
+            if flow.member.is_some() {
+                return passed;
+            }
+            if !self.is_replaced(packet, flow) {
+                let to = flow.sent_on();
+                self.flows.note(index, Side::Client, packet);
+                return Ok(self.send_out(packet, to, "request"));
+            }
+            avoided = flow.is_mistaken().then_some(flow.source.port);
+        }
+        if packet.form == Form::Error || !packet.opens {
+            return passed;
+        }
+        if let Some(index) = known {
+            self.flows.forget(index);
+        }
+        let Some(index) = self.flows.find(Side::Backend, answers, packet.says.opens) else {
+            return passed;
+        };
+        let flow = self.flows.at(index);
+        let is_its_own =
+            packet.ends.protocol == Protocol::TCP && flow.may_have_begun_with(packet.says.number);
+        if flow.keeps_client() || is_its_own {
+            return passed;
+        }
+        let backend = packet.ends.destination;
+        let found = chosen.filter(|chosen| {
+            chosen.backend == backend
+                && chosen.source.ip == ip
+                && SNAT_PORTS.contains(&chosen.source.port)
+                && Some(chosen.source.port) != avoided
+                && self.flows.is_free(packet.ends, chosen.source, backend)
+        });
+        let Some(found) = found else {
+            let is_untouched = chosen.is_some_and(|chosen| chosen.source == packet.ends.source);
+            if is_untouched && self.capacity.is_some() {
+                self.note_refusal(packet);
+                return passed;
+            }
+            let allowed = vec![backend];
+            return Err(ForbiddenChoice { chosen, allowed });
+        };
+        self.any_masqueraded = true;
+        self.sought_room = true;
+        let flow = Flow::new(packet, found.source, backend, None, self.flows.now());
+        let index = self.flows.open(flow);
+        self.count("connection");
+        let to = self.flows.at(index).sent_on();
+        Ok(self.send_out(packet, to, "request"))
+    }
+}
