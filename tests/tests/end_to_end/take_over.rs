@@ -18,6 +18,9 @@ use crate::{
     world::{REQUEST, SERVED, World, binary, resync_with, try_start_agent_with},
 };
 
+/// Writes rules that are not nftables'.
+const LEGACY: &str = "iptables-legacy-restore";
+
 /// How many connections are open when Shunt comes.
 const OPEN: usize = 20;
 
@@ -238,6 +241,11 @@ fn connections_of_kube_proxys_iptables_rules_live_on_and_new_ones_are_shunts() {
 }
 
 #[test]
+fn connections_of_kube_proxys_legacy_iptables_rules_live_on_and_new_ones_are_shunts() {
+    is_taken_over(LEGACY);
+}
+
+#[test]
 fn without_taking_over_open_connections_are_lost() {
     let Some(before) = Before::new(Transport::Tcp, "nft") else {
         return;
@@ -382,18 +390,20 @@ fn with_now_the_connections_that_are_cut_are_named() {
 
 #[test]
 fn rules_of_the_iptables_mode_are_named_and_left_to_kube_proxy() {
-    let Some(before) = Before::new(Transport::Tcp, "iptables-restore") else {
-        return;
-    };
-    let node = before.sandbox.node();
-    let output = cleanup(node, &[]).wait_with_output().unwrap();
-    assert!(!output.status.success());
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        errors.contains("KUBE-SERVICES") || errors.contains("legacy"),
-        "{errors}"
-    );
-    assert!(errors.contains("--cleanup"), "{errors}");
+    for (tool, named) in [
+        ("iptables-nft-restore", "chain KUBE-SERVICES of ip nat"),
+        (LEGACY, "table nat of iptables-legacy"),
+    ] {
+        let Some(before) = Before::new(Transport::Tcp, tool) else {
+            continue;
+        };
+        let node = before.sandbox.node();
+        let output = cleanup(node, &[]).wait_with_output().unwrap();
+        assert!(!output.status.success());
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains(named), "{tool}: {errors}");
+        assert!(errors.contains("--cleanup"), "{tool}: {errors}");
+    }
 }
 
 #[test]
