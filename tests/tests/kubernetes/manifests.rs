@@ -18,6 +18,9 @@ use serde_json::Value;
 /// All overlays.
 const OVERLAYS: [&str; 2] = ["next-to-kube-proxy", "replace-kube-proxy"];
 
+/// The first `kubectl` with kustomize in it. That of Debian 12, 1.20, renders the same as 1.32.
+const OLDEST: &str = "1.14";
+
 /// The folder of the manifests.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
@@ -35,8 +38,25 @@ pub(crate) fn rendered(overlay: &str) -> Option<Vec<Value>> {
         return None;
     };
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", folder.display());
+    assert!(
+        output.status.success(),
+        "{} needs kubectl {OLDEST} or later, and this is {}: {errors}",
+        folder.display(),
+        kubectl_version()
+    );
     Some(objects(&String::from_utf8(output.stdout).unwrap()))
+}
+
+/// What `kubectl` says that it is.
+fn kubectl_version() -> String {
+    let mut command = Command::new("kubectl");
+    let output = command.args(["version", "--client"]).output();
+    let said = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&said)
+        .lines()
+        .next()
+        .unwrap_or("one that does not say")
+        .to_owned()
 }
 
 /// The objects of a file.
