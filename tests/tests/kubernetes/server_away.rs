@@ -5,7 +5,7 @@ use std::time::Duration;
 use shunt_tests::{Continuous, Faults, Kind, addresses, by_length};
 
 use crate::{
-    objects::{ready, service, slice},
+    objects::{ready, slice},
     world::{REQUEST, SOON, World, kill, tcp},
 };
 
@@ -13,10 +13,9 @@ const IP: &str = "10.96.0.10";
 
 #[test]
 fn connections_go_on_while_the_server_is_away_and_agents_start_meanwhile() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::with_web(IP) else {
         return;
     };
-    world.server.put(service("web", IP));
     world.server.put(slice(
         "web",
         "4",
@@ -55,17 +54,11 @@ fn connections_go_on_while_the_server_is_away_and_agents_start_meanwhile() {
 
 #[test]
 fn an_agent_waits_for_all_first_lists() {
-    let Some(world) = World::new() else {
+    let Some(mut world) = World::with_web(IP) else {
         return;
     };
-    world.server.put(service("web", IP));
-    world
-        .server
-        .put(slice("web", "4", &[ready(addresses::POD_A)]));
     let target = tcp(IP, 80);
-    world.await_pods(world.pod(), target, &["pod-a"]);
     let traffic = Continuous::start(world.pod(), target, REQUEST);
-    let mut world = world;
     for kind in [Kind::EndpointSlice, Kind::Service] {
         world = world.restart(kill, |server, _| {
             server.set_faults(Faults {
@@ -87,14 +80,9 @@ fn an_agent_waits_for_all_first_lists() {
 
 #[test]
 fn a_token_that_is_not_taken_any_more_changes_nothing_and_the_next_one_is_read() {
-    let Some(world) = World::new() else {
+    let Some(world) = World::with_web(IP) else {
         return;
     };
-    world.server.put(service("web", IP));
-    world
-        .server
-        .put(slice("web", "4", &[ready(addresses::POD_A)]));
-    world.await_pods(world.pod(), tcp(IP, 80), &["pod-a"]);
     world.server.rotate_token("token-2", false).unwrap();
     world.server.cut();
     let refused = |source: &serde_json::Value| {

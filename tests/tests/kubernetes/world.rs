@@ -13,7 +13,7 @@ use shunt_tests::{
     is_root, run, wait_until,
 };
 
-use crate::objects::{NODE_NAME, SERVED, node};
+use crate::objects::{NODE_NAME, SERVED, node, ready, service, slice};
 
 /// How long a change of the API takes to be in the kernel, on a machine with much else to do.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
@@ -42,6 +42,17 @@ impl World {
             server.put(node("node-1", addresses::NODE));
             server.put(node("node-2", addresses::NODE2));
         })
+    }
+
+    /// A cluster with the service `web` at this ClusterIP, which pod-a answers already.
+    pub(crate) fn with_web(ip: &str) -> Option<Self> {
+        let world = Self::new()?;
+        world.server.put(service("web", ip));
+        world
+            .server
+            .put(slice("web", "4", &[ready(addresses::POD_A)]));
+        world.await_pods(world.pod(), tcp(ip, 80), &["pod-a"]);
+        Some(world)
     }
 
     /// A cluster that `prepare` makes, and an agent with further flags.
