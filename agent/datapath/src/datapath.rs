@@ -1,5 +1,7 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
+mod hooks;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -11,24 +13,17 @@ use aya::{Ebpf, programs::SchedClassifier};
 use ipnet::IpNet;
 use shunt_common::{Guarded, V4, V6, registry};
 use tokio::task::JoinHandle;
-use tracing::{info, warn};
 
-use shunt_model::{Changes, Frontend, FrontendKind, InterfacePattern};
+use shunt_model::{Changes, Frontend, FrontendKind};
 
 use crate::{
     attach::{
-        attachments::{Attachments, InterfaceState, InterfaceStatus},
-        cgroup::Cgroup,
-        links::{self, Link},
-        pod_interfaces::pod_interfaces,
-        release::release,
-        selection::Selection,
-        sockets::{SocketStatus, Sockets},
+        attachments::Attachments, cgroup::Cgroup, release::release, selection::Selection,
+        sockets::Sockets,
     },
     conntrack::connections::Connections,
     error::{DatapathError, SocketError, TableError},
     handover::{
-        affinity::{self, Replaced},
         phases::Phases,
         steps::{Handover, Terms},
     },
@@ -289,149 +284,6 @@ impl Datapath {
     /// are to have the programs too.
     pub const fn redirects(&self) -> bool {
         self.peers.is_some()
-    }
-
-    /// Attaches the programs to the cgroup, if connections are to be translated at the socket. What an
-    /// earlier agent attached there is taken over, or removed if it is not wanted. To be called before
-    /// [`Self::adopt_interfaces`], which removes tables that programs of an earlier agent use.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses and this is required; if not, [`Self::sockets`] says why.
-    pub fn attach_sockets(&mut self) -> Result<(), DatapathError> {
-        self.carry_affinity_over(Replaced::Stay);
-        self.sockets.attach(&mut self.object)
-    }
-
-    /// What is translated at the socket.
-    pub fn sockets(&self) -> SocketStatus {
-        self.sockets.status()
-    }
-
-    /// Takes over what an earlier agent pinned: its links now run our programs, each replaced in
-    /// one step. Nothing is detached before [`Self::reconcile_interfaces`] is told to. What
-    /// only the earlier agent's programs had use for is unpinned then.
-    pub fn adopt_interfaces(&mut self) {
-        if let (Some(handover), Some(pins)) = (&self.handover, self.object.pins())
-            && let Err(error) = handover.prepare(pins)
-        {
-            warn!(%error, "session affinity of an earlier agent is forgotten");
-        }
-        self.carry_affinity_over(Replaced::Stay);
-        // The programs are ours from then on.
-        self.find_pods(Self::list_links(self.pods.are_known()).as_deref());
-        self.attachments = Attachments::adopt(&mut self.object);
-        match self.finish_takeover() {
-            Ok(0) => {}
-            Ok(removed) => info!(removed, "unpinned tables that only an earlier agent had"),
-            Err(error) => warn!(%error, "tables of an earlier agent stay pinned"),
-        }
-        self.carry_affinity_over(Replaced::Go);
-    }
-
-    /// Remembers clients that an earlier version remembered for each frontend by itself.
-    fn carry_affinity_over(&mut self, replaced: Replaced) {
-        if self.object.pins().is_none() {
-            return;
-        }
-        let ebpf = self.object.ebpf_mut();
-        let carried = affinity::carry_over::<V4>(ebpf, replaced)
-            .and_then(|v4| Ok(v4 + affinity::carry_over::<V6>(ebpf, replaced)?));
-        match (carried, replaced) {
-            (Err(error), _) => {
-                warn!(%error, "some session affinity of an earlier agent is forgotten");
-            }
-            (Ok(0), _) | (Ok(_), Replaced::Stay) => {}
-            (Ok(clients), Replaced::Go) => {
-                info!(clients, "session affinity is of service ports from now on");
-            }
-        }
-    }
-
-    /// Unpins what only programs of an earlier agent had use for: no hook has one any more. Gives how
-    /// many tables that were.
-    fn finish_takeover(&mut self) -> Result<usize, DatapathError> {
-        let (Some(pins), Some(layout)) = (self.object.pins(), &self.layout) else {
-            return Ok(0);
-        };
-        if let Some(handover) = self.handover.take() {
-            handover.finish(pins, layout)?;
-        }
-        Ok(layout.remove_others(pins)?)
-    }
-
-    /// Attaches the programs to those interfaces that `wanted` means, that exist and do not have
-    /// them. Detaches them from every other one, but as long as not `all` that is wanted is known,
-    /// what an earlier agent attached stays. To be called whenever interfaces change. Many
-    /// interfaces are left to [`Self::attach_more`].
-    pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<InterfacePattern>, all: bool) {
-        let are_asked_for = self.pods.are_known() || Selection::needs_links(wanted);
-        let links = Self::list_links(are_asked_for);
-        // Before the first packet of a new pod.
-        self.find_pods(links.as_deref());
-        let chosen = self.selection.choose(wanted, links.as_deref());
-        self.attachments.reconcile(&mut self.object, &chosen, all);
-        self.set_attached();
-    }
-
-    /// The interfaces that there are; `None` if they are not asked for, or not known.
-    fn list_links(are_asked_for: bool) -> Option<Vec<Link>> {
-        if !are_asked_for {
-            return None;
-        }
-        links::list()
-            .map_err(|error| warn!(%error, "the interfaces are not listed"))
-            .ok()
-    }
-
-    /// Tells the programs which of the interfaces pods are behind.
-    fn find_pods(&mut self, links: Option<&[Link]>) {
-        if let (true, Some(links)) = (self.pods.are_known(), links)
-            && let Err(error) = self.pod_interfaces.set(&pod_interfaces(&self.pods, links))
-        {
-            warn!(%error, "some of this node's pods are taken for clients from outside");
-        }
-    }
-
-    /// Whether interfaces wait for their turn to get the programs.
-    pub const fn is_attaching(&self) -> bool {
-        self.attachments.waiting() > 0
-    }
-
-    /// Attaches the programs to some of the interfaces that wait for them, which takes some 20 ms.
-    pub fn attach_more(&mut self) {
-        self.attachments.attach_more(&mut self.object);
-        if !self.is_attaching() {
-            self.set_attached();
-        }
-    }
-
-    fn set_attached(&mut self) {
-        if let Err(error) = self.attached.set(&self.attachments.indexes()) {
-            // What would leave by an interface that is not in the table is forwarded past the stack.
-            warn!(%error, "some packets are not fragmented, and their senders not told that a backend is unreachable");
-        }
-        // Packets are handed to the pods behind these only.
-        if let Some(peers) = &mut self.peers {
-            peers.set(&self.attachments.indexes());
-        }
-    }
-
-    /// Every interface that is to have the programs, by name, and then the patterns that mean none.
-    pub fn interfaces(&self) -> impl Iterator<Item = InterfaceStatus> {
-        let chosen = self
-            .attachments
-            .states()
-            .map(|(name, state)| InterfaceStatus {
-                name: name.to_owned(),
-                pattern: self.selection.pattern_of(name).map(ToString::to_string),
-                state,
-            });
-        chosen.chain(self.selection.idle().iter().map(|pattern| InterfaceStatus {
-            name: pattern.to_string(),
-            pattern: Some(pattern.to_string()),
-            state: InterfaceState::Absent,
-        }))
     }
 
     /// Publishes `changes`, all of them or none. Gives the number of writes to the tables: entries,
