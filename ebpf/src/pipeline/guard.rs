@@ -51,7 +51,10 @@ pub(crate) fn may_concern<F: Routed>(context: &impl Access, link: Link) -> bool 
 /// What becomes of a packet that is for no frontend and of no connection.
 #[inline(always)]
 pub(crate) fn judge<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Verdict {
-    let owner = guarded::owner_of::<F>(&packet.tuple.destination);
+    // A key of its own: the packet is an argument of a global function, and Linux 6.1 takes no key from
+    // there.
+    let destination = packet.tuple.destination;
+    let owner = guarded::owner_of::<F>(&destination);
     if owner == Owner::Other || is_overheard(context, packet) {
         return Verdict::PASS;
     }
