@@ -12,7 +12,9 @@
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use shunt_common::{
     ConntrackKey, Direction, V4, V6,
-    connections::{Connection, Facts, Key, Link, Memory as _, Meta, Role, Slot as _, Times, place},
+    connections::{
+        Connection, Facts, Key, Link, Memory as _, Meta, Refused, Role, Slot as _, Times, place,
+    },
     registry::handover::Phase,
     version_3::ConntrackEntry,
 };
@@ -29,6 +31,16 @@ use crate::{
 
 const NONE: u32 = Phase::None as u32;
 const SWAPPING: u32 = Phase::Swapping as u32;
+
+/// The connection is in the other table.
+const ENTERED: u32 = 0;
+/// There is no room for it.
+const FULL: u32 = Refused::Full as u32;
+/// Somebody has its reply's tuple.
+const EXISTS: u32 = Refused::Exists as u32;
+
+/// What a hash that is full says, `-E2BIG`.
+const NO_ROOM: i32 = -7;
 
 /// Our table is right.
 const NOTHING: u32 = 0;
@@ -93,17 +105,21 @@ pub(crate) fn has_before<F: Handover>(reply: &Key<F>) -> bool {
 }
 
 /// Enters a connection into the other table; gives whether nobody has its reply's tuple there.
+///
+/// Once ours decides, one for which the other table has no room is entered into ours alone: an agent
+/// that died before the end of its handover leaves nobody who makes room there.
 #[inline(always)]
 pub(crate) fn enter_before<F: Handover>(connection: &Connection<F>) -> bool {
     if !is_going_on() {
         return true;
     }
     // By the caller itself, not by a subprogram between them: the stack has no room for one more.
-    if is_of_hashes() {
-        F::enter_into_hash(connection) != 0
+    let refused = if is_of_hashes() {
+        F::enter_into_hash(connection)
     } else {
-        F::Resized::open(&F::resized(), connection, now()) == 0
-    }
+        F::Resized::open(&F::resized(), connection, now())
+    };
+    refused == ENTERED || refused == FULL && phase() != SWAPPING
 }
 
 /// Removes the connection of this half from the other table.
@@ -250,11 +266,11 @@ fn recall_from_hash<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> bool {
     true
 }
 
-/// Enters a connection's two entries into a hash; gives 0 if that cannot be.
+/// Enters a connection's two entries into a hash; gives [`ENTERED`], or why that cannot be.
 #[inline(always)]
 fn into_hash<F: Tables>(connection: &Connection<F>) -> u32 {
     let Some(carrier) = carrier::<F>() else {
-        return 0;
+        return EXISTS;
     };
     let Carrier {
         original,
@@ -279,20 +295,24 @@ fn into_hash<F: Tables>(connection: &Connection<F>) -> u32 {
     entry.seen = keeps;
     entry.address_change = replies.address_difference(&entry.translated).fold();
     entry.port_change = replies.port_difference(&entry.translated).fold();
-    let claimed = F::previous().insert(&*reply, &*entry, BPF_NOEXIST.into());
-    if claimed.is_err() {
-        return 0;
+    if let Err(error) = F::previous().insert(&*reply, &*entry, BPF_NOEXIST.into()) {
+        return refusal(error);
     }
     entry.translated = replies.reversed();
     entry.seen = keeps | ConntrackEntry::<F>::PACKET;
     entry.address_change = entry.address_change.undone();
     entry.port_change = entry.port_change.undone();
-    let entered = F::previous().insert(&*original, &*entry, BPF_ANY.into());
-    if entered.is_err() {
+    if let Err(error) = F::previous().insert(&*original, &*entry, BPF_ANY.into()) {
         let _ = F::previous().remove(&*reply);
-        return 0;
+        return refusal(error);
     }
-    1
+    ENTERED
+}
+
+/// Why a hash refuses an entry.
+#[inline(always)]
+const fn refusal(error: i32) -> u32 {
+    if error == NO_ROOM { FULL } else { EXISTS }
 }
 
 #[inline(always)]
@@ -374,7 +394,7 @@ macro_rules! handover {
             // SAFETY: null, or the reference that the only caller has.
             match unsafe { connection.as_ref() } {
                 Some(connection) => into_hash(connection),
-                None => 0,
+                None => EXISTS,
             }
         }
 

@@ -8,10 +8,11 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process,
+    time::Duration,
 };
 
 use shunt_common::registry::{FamilyMaps, STATE_LAYOUT};
-use shunt_tests::PinDir;
+use shunt_tests::{Connection, Namespace, PinDir, Target};
 
 use crate::{
     flows::Flows,
@@ -19,8 +20,17 @@ use crate::{
         KEPT, end, hand_over, hand_over_with, layout, other_version, services, snapshot, some,
         tables, traffic, unmarked,
     },
-    world::{World, binary, try_start_agent_with},
+    world::{REQUEST, World, binary, try_start_agent_with},
 };
+
+/// Room for fewer connections than [`MANY`].
+const SMALL: [&str; 2] = ["--max-conntrack", "64"];
+
+/// More connections than a small table has room for.
+const MANY: usize = 150;
+
+/// For a connection that finds no room.
+const UNANSWERED: Duration = Duration::from_secs(1);
 
 /// Another size than that of other tests.
 const OTHER_SIZE: [&str; 2] = ["--max-conntrack", "100000"];
@@ -232,4 +242,57 @@ fn tables_that_were_handed_over_are_refused_by_the_version_before() {
     };
     let then = [(earlier.as_path(), false), (&binary(), true)];
     interrupted(&earlier, &[], "stamp", &then);
+}
+
+/// Opens connections until there is no room for one more.
+fn fill(pod: &Namespace, target: Target) -> Vec<Connection> {
+    let target = target.within(UNANSWERED);
+    let mut open = Vec::new();
+    pod.enter(|| {
+        while let Ok(mut connection) = target.connect() {
+            connection.echo(REQUEST).unwrap();
+            open.push(connection);
+            assert!(open.len() < MANY, "the table is small");
+        }
+    });
+    open
+}
+
+/// A handover from `first`, whose table is small and full, ends when that table decides no more and
+/// nobody makes room there.
+fn has_room(first: &Path) {
+    let Some(mut world) = World::of(first, &SMALL) else {
+        return;
+    };
+    let services = services(&world);
+    world.apply(&snapshot(&services));
+    let target = services[0].cluster_ip();
+    let mut open = fill(world.client_pod(), target);
+    let World {
+        agent,
+        pins,
+        sandbox,
+    } = world;
+    agent.kill().unwrap();
+    let dying = Dying::after("stamp", &binary());
+    let died = try_start_agent_with(&dying.0, sandbox.node(), &pins, &OTHER_SIZE);
+    assert!(died.is_err(), "it dies");
+    let pod = sandbox.pod("pod-c").namespace();
+    pod.enter(|| open.extend((0..MANY).map(|_| target.connect().unwrap())));
+    let mut check = || {
+        for connection in &mut open {
+            connection.echo(REQUEST).unwrap();
+        }
+    };
+    check();
+    let _agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &OTHER_SIZE).unwrap();
+    check();
+}
+
+#[test]
+fn a_full_table_of_the_version_before_refuses_no_connection_once_it_decides_no_more() {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
+        return;
+    };
+    has_room(&earlier);
 }
