@@ -8,15 +8,15 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{END_TO_END, MODEL};
-use crate::{process, workspace};
+use super::chosen::{END_TO_END, KUBERNETES, MODEL, PACKETS, SIEGE};
+use crate::{process, revision, workspace};
 
 /// How many cases a property is tried on there. Whether it holds is tested here, with more of
 /// them; an emulated machine would take too long for that.
 const PROPERTY_CASES: u32 = 16;
 
-/// How many packets the model test compares there.
-const MODEL_PACKETS: u32 = 20_000;
+/// The programs that the tests run beside the agent.
+const HELPERS: [&str; 3] = ["client", "siege", "syscalls"];
 
 /// Paths of the binaries.
 pub(super) struct Binaries {
@@ -24,6 +24,12 @@ pub(super) struct Binaries {
     packets: PathBuf,
     model: PathBuf,
     end_to_end: PathBuf,
+    kubernetes: PathBuf,
+    siege: PathBuf,
+    /// The agent of an earlier revision, if this clone has it.
+    earlier: Option<PathBuf>,
+    /// Programs that the tests run from where cargo put them.
+    helpers: [PathBuf; HELPERS.len()],
 }
 
 impl Binaries {
@@ -31,7 +37,8 @@ impl Binaries {
     pub(super) fn build() -> Result<Self> {
         let root = workspace::root()?;
         process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
-        let tests = ["packets", "model", "end_to_end"];
+        let earlier = revision::agent(&root, revision::UPGRADE_FROM)?;
+        let tests = ["packets", "model", "end_to_end", "kubernetes", "siege"];
         let messages = process::output(
             workspace::cargo(&root)
                 .args(["test", "--no-run"])
@@ -48,6 +55,10 @@ impl Binaries {
             packets: find(tests[0])?,
             model: find(tests[1])?,
             end_to_end: find(tests[2])?,
+            kubernetes: find(tests[3])?,
+            siege: find(tests[4])?,
+            earlier,
+            helpers: helpers()?,
         })
     }
 
@@ -64,50 +75,77 @@ impl Binaries {
             packets,
             model,
             end_to_end,
+            kubernetes,
+            siege,
+            earlier,
+            helpers,
         } = self;
+        for (helper, name) in helpers.iter().zip(HELPERS) {
+            copy(helper, &format!("helper-{name}"))?;
+        }
         Ok(Self {
             agent: copy(agent, "shunt")?,
             packets: copy(packets, "packets")?,
             model: copy(model, "model")?,
             end_to_end: copy(end_to_end, "end_to_end")?,
+            kubernetes: copy(kubernetes, "kubernetes")?,
+            siege: copy(siege, "siege")?,
+            earlier: earlier
+                .as_deref()
+                .map(|earlier| copy(earlier, "earlier"))
+                .transpose()?,
+            helpers: HELPERS.map(|name| folder.join(format!("helper-{name}"))),
         })
     }
 
     /// The script that runs the tests, one at a time; its exit status is 0 if all pass.
-    pub(super) fn job(&self, root: &Path, filters: &[String]) -> String {
+    pub(super) fn job(&self, root: &Path, filters: &[String]) -> Result<String> {
         let Self {
             agent,
             packets,
             model,
             end_to_end,
+            kubernetes,
+            siege,
+            earlier,
+            helpers: copies,
         } = self;
-        let chosen = |usual: &[&str]| {
-            let filters: Vec<_> = if filters.is_empty() {
-                usual.to_vec()
-            } else {
-                filters.iter().map(String::as_str).collect()
-            };
-            filters.join(" ")
-        };
         let mut job = format!(
             "export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n\
-             export RUST_BACKTRACE=0 SHUNT_BIN={} PROPTEST_CASES={PROPERTY_CASES} \
-             SHUNT_MODEL_PACKETS={MODEL_PACKETS}\n\
+             export RUST_BACKTRACE=0 SHUNT_BIN={} PROPTEST_CASES={PROPERTY_CASES}\n\
              cd {}\nstatus=0\n",
             agent.display(),
             root.join("tests").display(),
         );
-        for (binary, filters) in [
-            (model, chosen(&MODEL)),
-            (packets, chosen(&[])),
-            (end_to_end, chosen(&END_TO_END)),
+        if let Some(earlier) = earlier {
+            job.push_str(&format!("export SHUNT_EARLIER_BIN={}\n", earlier.display()));
+        }
+        for (copy, original) in copies.iter().zip(helpers()?) {
+            let (copy, original) = (copy.display(), original.display());
+            job.push_str(&format!("mount --bind {copy} {original}\n"));
+        }
+        let given: Vec<&str> = filters.iter().map(String::as_str).collect();
+        for (binary, usual) in [
+            (packets, &PACKETS[..]),
+            (model, &MODEL),
+            (end_to_end, &END_TO_END),
+            (kubernetes, &KUBERNETES),
+            (siege, &SIEGE),
         ] {
-            let binary = binary.display();
+            let filters = if given.is_empty() { usual } else { &given };
             job.push_str(&format!(
-                "{binary} --color=never --test-threads=1 {filters} || status=$?\n"
+                "{} --color=never --show-output --test-threads=1 {} || status=$?\n",
+                binary.display(),
+                filters.join(" ")
             ));
         }
         job.push_str("exit $status\n");
-        job
+        Ok(job)
     }
+}
+
+/// Where cargo puts the programs that the tests run: they are named by these paths in the tests.
+fn helpers() -> Result<[PathBuf; HELPERS.len()]> {
+    let folder = workspace::output("debug")?;
+    Ok(HELPERS.map(|name| folder.join(name)))
 }

@@ -22,6 +22,10 @@ $b mount -t overlay -o lowerdir=/host,upperdir=/rw/upper,workdir=/rw/work root /
 
 # The kernel asks for its other modules with this root, not with that of the tests.
 share modules /lib/modules
+# iptables-legacy asks for these by itself, with a program that the host need not have.
+for module in ip_tables ip6_tables; do
+    /sbin/modprobe $module
+done
 
 $b ln -s /proc/self/fd /dev/fd
 $b mkdir /dev/pts /dev/shm
@@ -31,6 +35,7 @@ $b mount -t tmpfs shm /dev/shm
 $b mkdir -p /dev/net
 [ -e /dev/net/tun ] || $b mknod /dev/net/tun c 10 200
 $b mount -t cgroup2 cgroup /sys/fs/cgroup
+$b mount -t bpf bpf /sys/fs/bpf
 for folder in proc sys dev; do
     $b mount -o rbind /$folder /root/$folder
 done

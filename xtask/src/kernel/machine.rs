@@ -41,6 +41,16 @@ impl fmt::Display for Accelerator {
     }
 }
 
+impl Accelerator {
+    /// How many times longer tests wait there than here.
+    fn patience(self) -> u32 {
+        match self {
+            Self::Kvm => 1,
+            Self::Emulation => 10,
+        }
+    }
+}
+
 /// What became of a machine.
 enum End {
     /// It has done its work.
@@ -130,7 +140,12 @@ impl Machine<'_> {
             .arg(&kernel.image)
             .arg("-initrd")
             .arg(initramfs)
-            .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]);
+            // A parameter that the kernel does not know is a variable of the first process'.
+            .arg("-append")
+            .arg(format!(
+                "console=ttyS0 quiet panic=-1 mitigations=off SHUNT_PATIENCE={}",
+                accelerator.patience()
+            ));
         for (tag, path) in [("host", Path::new("/")), ("modules", &kernel.modules)] {
             command
                 .arg("-fsdev")

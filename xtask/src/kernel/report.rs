@@ -15,6 +15,10 @@ pub(super) struct Report {
     failed: u64,
     ignored: u64,
     left_out: u64,
+    /// What tests said that did nothing, for want of something there: they count as passed.
+    idle: Vec<String>,
+    /// The names of those that failed.
+    failures: Vec<String>,
     /// The exit status of the tests, once they have ended.
     exit: Option<String>,
 }
@@ -33,6 +37,10 @@ impl Report {
             self.is_release |= kernel.split(',').next() == Some(&self.release);
         } else if let Some(exit) = line.strip_prefix("job exit ") {
             self.exit = Some(exit.trim().to_owned());
+        } else if line.starts_with("skipped: ") {
+            self.idle.push(line.to_owned());
+        } else if let Some(name) = failure(line) {
+            self.failures.push(name.to_owned());
         } else if let Some(result) = line.strip_prefix("test result: ") {
             for (words, sum) in [
                 ("passed", &mut self.passed),
@@ -68,14 +76,31 @@ impl fmt::Display for Report {
             failed,
             ignored,
             left_out,
+            idle,
+            failures,
             exit: _,
         } = self;
         write!(
             f,
-            "{release}: {passed} tests passed, {failed} failed, {ignored} were skipped, {left_out} \
+            "{release}: {passed} tests passed, {failed} failed, {ignored} were ignored, {left_out} \
              not chosen"
-        )
+        )?;
+        if !idle.is_empty() {
+            write!(f, "\n{} of those that passed did nothing:", idle.len())?;
+        }
+        for line in idle {
+            write!(f, "\n  {line}")?;
+        }
+        for name in failures {
+            write!(f, "\nfailed: {name}")?;
+        }
+        Ok(())
     }
+}
+
+/// The test that this line says has failed.
+fn failure(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
 /// The number before `words` in `ok. 61 passed; 1 failed; …`.
@@ -106,9 +131,27 @@ mod tests {
         ]);
         assert_eq!(
             report.to_string(),
-            "6.1.0-56-amd64: 81 tests passed, 0 failed, 2 were skipped, 30 not chosen"
+            "6.1.0-56-amd64: 81 tests passed, 0 failed, 2 were ignored, 30 not chosen"
         );
         report.verdict().unwrap();
+    }
+
+    #[test]
+    fn what_failed_and_what_did_nothing_is_named() {
+        let report = read(&[
+            "kernel 6.1.0-56-amd64, up after 9 s",
+            "test one::fails ... FAILED",
+            "test one::passes ... ok",
+            "skipped: needs nft",
+            "test result: FAILED. 1 passed; 1 failed; 0 ignored",
+            "job exit 101",
+        ]);
+        assert_eq!(
+            report.to_string(),
+            "6.1.0-56-amd64: 1 tests passed, 1 failed, 0 were ignored, 0 not chosen\n\
+             1 of those that passed did nothing:\n  skipped: needs nft\nfailed: one::fails"
+        );
+        assert!(report.verdict().is_err());
     }
 
     #[test]
