@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     io,
     os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     thread,
 };
 
@@ -14,8 +14,8 @@ use nix::sched::{CloneFlags, setns};
 /// The network namespace of the calling thread.
 pub(super) const OURS: &str = "/proc/thread-self/ns/net";
 
-/// Does `work` in the network namespace with this inode, on a thread of its own; `None` if no
-/// process and no name of `ip netns` leads to one.
+/// Does `work` in the network namespace with this inode, on a thread of its own if it is not ours; `None`
+/// if no process and no name of `ip netns` leads to one.
 ///
 /// # Errors
 ///
@@ -24,6 +24,10 @@ pub(crate) fn within<T: Send>(
     inode: u64,
     work: impl FnOnce() -> T + Send,
 ) -> io::Result<Option<T>> {
+    // Only another one has to be entered, for which CAP_SYS_ADMIN is needed.
+    if fs::metadata(OURS)?.ino() == inode {
+        return Ok(Some(work()));
+    }
     let Some(file) = find(inode) else {
         return Ok(None);
     };
@@ -40,9 +44,7 @@ pub(crate) fn within<T: Send>(
 fn find(inode: u64) -> Option<File> {
     let names = entries("/run/netns").map(|name| Path::new("/run/netns").join(name));
     let processes = entries("/proc").map(|name| Path::new("/proc").join(name).join("ns/net"));
-    [PathBuf::from(OURS)]
-        .into_iter()
-        .chain(names)
+    names
         .chain(processes)
         .filter_map(|path| File::open(path).ok())
         .find(|file| file.metadata().is_ok_and(|there| there.ino() == inode))
