@@ -12,7 +12,7 @@ use shunt_tests::{Cgroup, Sandbox, Transport, is_root};
 use crate::{
     host_world::{HostWorld, flags},
     service::Service,
-    world::{World, binary, resync, try_start_agent_with},
+    world::{World, binary, resync_with, try_start_agent_with},
 };
 
 /// All that it needs, as `setpriv` names them.
@@ -69,11 +69,14 @@ fn three_capabilities_are_enough_for_all_that_an_agent_does() {
     .unwrap();
     // The next one takes its links over, and they can be taken away.
     let HostWorld { world, cgroup } = host;
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    let snapshot = resync_with(&[service.json()]);
     let (node, pins) = (world.sandbox.node(), &world.pins);
     world.agent.stop().unwrap();
     let enough = flags("all", &cgroup);
     let mut agent = try_start_agent_with(confined.path(), node, pins, &enough).unwrap();
-    agent.apply_all(&[resync()]).unwrap();
+    // With something to translate: it would clean up by itself when it stops.
+    agent.apply_all(&[snapshot]).unwrap();
     agent.stop().unwrap();
     let pins = pins.path().to_str().unwrap();
     let confined = confined.path().to_str().unwrap();
