@@ -88,5 +88,5 @@ const fn slot((addresses, ports): (u64, u32)) -> u32 {
     let sum = addresses ^ (ports as u64).rotate_left(20);
     let sum = (sum ^ sum >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let sum = (sum ^ sum >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((sum >> 32) * SLOTS as u64 >> 32) as u32
+    (((sum >> 32) * SLOTS as u64) >> 32) as u32
 }
