@@ -15,4 +15,5 @@ mod rights;
 mod rolling_update;
 mod server_away;
 mod services;
+mod tokens;
 mod world;

@@ -1,8 +1,6 @@
 //! A server that is away changes nothing, and what changed meanwhile is there when it is back.
 
-use std::time::Duration;
-
-use shunt_tests::{Continuous, Faults, Kind, addresses, by_length};
+use shunt_tests::{Continuous, Faults, Kind, addresses};
 
 use crate::{
     objects::{ready, slice},
@@ -76,33 +74,4 @@ fn an_agent_waits_for_all_first_lists() {
     for sample in traffic.stop().unwrap() {
         assert!(sample.outcome.is_ok(), "{sample:?}");
     }
-}
-
-#[test]
-fn a_token_that_is_not_taken_any_more_changes_nothing_and_the_next_one_is_read() {
-    let Some(world) = World::with_web(IP) else {
-        return;
-    };
-    world.server.rotate_token("token-2", false).unwrap();
-    world.server.cut();
-    let refused = |source: &serde_json::Value| {
-        let trouble = source["trouble"].as_str().unwrap_or_default();
-        source["connected"] == false && trouble.contains("401")
-    };
-    world.await_source("the token is refused", refused);
-    world.await_pods(world.pod(), tcp(IP, 80), &["pod-a"]);
-    world.server.rotate_token("token-2", true).unwrap();
-    world
-        .server
-        .put(slice("web", "4", &[ready(addresses::POD_B)]));
-    // A token is read anew once a minute.
-    let patience = by_length(Duration::ZERO, Duration::from_secs(90));
-    if patience.is_zero() {
-        return;
-    }
-    shunt_tests::wait_until("the new token is read", patience, || {
-        (world.source()["connected"] == true).then_some(())
-    })
-    .unwrap();
-    world.await_pods(world.pod(), tcp(IP, 80), &["pod-b"]);
 }

@@ -16,7 +16,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use kube::{Client, Config};
+use kube::Config;
 use shunt_model::Conflict;
 use tokio::{
     runtime::Builder,
@@ -38,7 +38,7 @@ use crate::{
             notices::{outbox::Outbox, recorder::record},
             options::KubernetesOptions,
             watch::{
-                client::{ApiServerError, measured_client},
+                client::{Access, ApiServerError},
                 kind::{EndpointSlices, Nodes, Selectors, ServiceCidrs, Services},
                 pod_cidrs::{PodCidrsError, pod_cidrs},
                 watcher::Watcher,
@@ -126,12 +126,12 @@ impl EventSource for KubernetesSource {
             monitor,
         } = self;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let client = {
+        let access = {
             let _inside = runtime.enter();
-            measured_client(config, queue.reports())
+            Access::new(config, Arc::clone(queue.reports()))
         };
-        let client = match client {
-            Ok(client) => client,
+        let access = match access {
+            Ok(access) => access,
             Err(error) => {
                 // Whoever calls this may be a runtime itself, where none may be waited for.
                 runtime.shutdown_background();
@@ -152,13 +152,13 @@ impl EventSource for KubernetesSource {
                     outbox,
                 );
                 let node = options.node_name.clone();
-                let recorder = record(client.clone(), node, notices, Arc::clone(reports));
+                let recorder = record(access.client().clone(), node, notices, Arc::clone(reports));
                 // What becomes of it is nothing that translation depends on.
                 runtime.spawn(recorder);
                 let ended = panic::catch_unwind(AssertUnwindSafe(|| {
                     runtime.block_on(async {
                         let mut watchers = JoinSet::new();
-                        let changes = watch_all(&mut watchers, &client, &options);
+                        let changes = watch_all(&mut watchers, &access, &options);
                         tokio::select! {
                             Err(Ending) = deliver(engine, changes, host_addresses, queue) => {}
                             Some(Err(panicked)) = watchers.join_next() => {
@@ -179,7 +179,7 @@ impl EventSource for KubernetesSource {
 /// Begins to watch everything that is read.
 fn watch_all(
     watchers: &mut JoinSet<()>,
-    client: &Client,
+    access: &Access,
     options: &KubernetesOptions,
 ) -> mpsc::Receiver<Change> {
     let (steps, changes) = mpsc::channel(AHEAD);
@@ -189,15 +189,15 @@ fn watch_all(
     } else {
         Selectors::node(&options.node_name)
     };
-    let (client, steps) = (|| client.clone(), || steps.clone());
+    let (access, steps) = (|| access.clone(), || steps.clone());
     let services = Selectors::services(proxy);
     let slices = Selectors::endpoint_slices(proxy);
     let cidrs = Selectors::default();
-    let services = Watcher::<Services, _>::new(client(), services, steps(), Change::Service);
+    let services = Watcher::<Services, _>::new(access(), services, steps(), Change::Service);
     let slices =
-        Watcher::<EndpointSlices, _>::new(client(), slices, steps(), Change::EndpointSlice);
-    let cidrs = Watcher::<ServiceCidrs, _>::new(client(), cidrs, steps(), Change::ServiceCidr);
-    let nodes = Watcher::<Nodes, _>::new(client(), nodes, steps(), Change::Node);
+        Watcher::<EndpointSlices, _>::new(access(), slices, steps(), Change::EndpointSlice);
+    let cidrs = Watcher::<ServiceCidrs, _>::new(access(), cidrs, steps(), Change::ServiceCidr);
+    let nodes = Watcher::<Nodes, _>::new(access(), nodes, steps(), Change::Node);
     watchers.spawn(services.run());
     watchers.spawn(slices.run());
     watchers.spawn(cidrs.run());

@@ -10,6 +10,7 @@ use kube::{
 };
 use thiserror::Error;
 use tower::layer::layer_fn;
+use tracing::warn;
 
 use crate::{runtime::reports::Reports, source::kubernetes::watch::measured::Measured};
 
@@ -93,10 +94,7 @@ impl ApiServer {
 }
 
 /// As [`client`], with its requests measured.
-pub(in super::super) fn measured_client(
-    config: Config,
-    reports: &Arc<Reports>,
-) -> Result<Client, ApiServerError> {
+fn measured_client(config: Config, reports: &Arc<Reports>) -> Result<Client, ApiServerError> {
     let host: Arc<str> = config
         .cluster_url
         .authority()
@@ -109,4 +107,41 @@ pub(in super::super) fn measured_client(
 /// A client that talks to the server of `config`. It reads a token's file anew every minute.
 pub(in super::super) fn client(config: Config) -> Result<Client, ApiServerError> {
     Ok(Client::try_from(config)?)
+}
+
+/// The way to the server. Copies go the same way until one of them is renewed.
+#[derive(Clone)]
+pub(in super::super) struct Access {
+    config: Config,
+    reports: Arc<Reports>,
+    client: Client,
+}
+
+impl Access {
+    /// By a client of `config`, whose requests are measured.
+    pub(in super::super) fn new(
+        config: Config,
+        reports: Arc<Reports>,
+    ) -> Result<Self, ApiServerError> {
+        let client = measured_client(config.clone(), &reports)?;
+        Ok(Self {
+            config,
+            reports,
+            client,
+        })
+    }
+
+    /// The client.
+    pub(in super::super) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads token and certificates anew, now: the server does not take those that are known. What
+    /// cannot be read stays as it was.
+    pub(super) fn renew(&mut self) {
+        match measured_client(self.config.clone(), &self.reports) {
+            Ok(client) => self.client = client,
+            Err(error) => warn!("what proves who we are cannot be read anew: {error}"),
+        }
+    }
 }

@@ -4,6 +4,9 @@ use std::{error::Error as _, time::Duration};
 
 use thiserror::Error;
 
+/// Nobody that the server knows, or by a token of the past (RFC 9110 section 15.5.2).
+const UNAUTHORIZED: u16 = 401;
+
 /// Gone, of a version that the server does not know any more (RFC 9110 section 15.5.11).
 const GONE: u16 = 410;
 
@@ -28,6 +31,11 @@ impl WatchError {
     /// Whether what was asked to go on is not known any more: everything has to be listed anew.
     pub(super) fn is_gone(&self) -> bool {
         self.code() == Some(GONE)
+    }
+
+    /// Whether the server does not take the token, or whatever else says who we are.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        self.code() == Some(UNAUTHORIZED)
     }
 
     /// Whether the server has no such objects, or not for us.

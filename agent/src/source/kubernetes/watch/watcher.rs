@@ -1,13 +1,13 @@
 //! The watch of one kind of objects.
 
 use std::{
+    mem,
     pin::pin,
     time::{Duration, Instant},
 };
 
 use futures_util::StreamExt as _;
 use kube::{
-    Client,
     api::{ListParams, WatchEvent, WatchParams},
     core::Request,
 };
@@ -19,6 +19,7 @@ use tracing::debug;
 
 use crate::source::kubernetes::watch::{
     backoff::Backoff,
+    client::Access,
     error::WatchError,
     kind::{Kind, Selectors},
     page::Page,
@@ -50,12 +51,14 @@ const WORKED: Duration = Duration::from_secs(5);
 
 /// Watches objects of one kind for ever.
 pub(in super::super) struct Watcher<K: Kind, M> {
-    client: Client,
+    access: Access,
     selectors: Selectors,
     /// What is told goes through here, as the receiver names it.
     steps: mpsc::Sender<M>,
     message: fn(Step<K::Object>) -> M,
     backoff: Backoff,
+    /// Whether the last request was refused for who we are.
+    is_unauthorized: bool,
 }
 
 /// Nobody listens any more.
@@ -95,17 +98,18 @@ impl<E: Into<WatchError>> From<E> for Stop {
 impl<K: Kind, M> Watcher<K, M> {
     /// Watches what `selectors` say, and sends what is new as `message` wraps it.
     pub(in super::super) fn new(
-        client: Client,
+        access: Access,
         selectors: Selectors,
         steps: mpsc::Sender<M>,
         message: fn(Step<K::Object>) -> M,
     ) -> Self {
         Self {
-            client,
+            access,
             selectors,
             steps,
             message,
             backoff: Backoff::new(),
+            is_unauthorized: false,
         }
     }
 
@@ -117,6 +121,7 @@ impl<K: Kind, M> Watcher<K, M> {
     async fn list_and_follow(&mut self) -> Result<(), Unheard> {
         match self.list().await {
             Ok((objects, version)) => {
+                self.is_unauthorized = false;
                 self.tell(Step::Listed(objects)).await?;
                 self.follow(version).await
             }
@@ -124,8 +129,17 @@ impl<K: Kind, M> Watcher<K, M> {
         }
     }
 
-    /// Says what went wrong, and waits.
+    /// Says what went wrong, and waits. A token that is not taken any more is read anew, and tried at
+    /// once: its file may hold the next one since some time.
     async fn failed(&mut self, error: WatchError) -> Result<(), Unheard> {
+        let was_unauthorized = mem::replace(&mut self.is_unauthorized, error.is_unauthorized());
+        if self.is_unauthorized {
+            self.access.renew();
+            if !was_unauthorized {
+                debug!("{} are asked for with a token that is read anew", K::NAME);
+                return Ok(());
+            }
+        }
         let text = error.to_string();
         if K::OPTIONAL && error.is_absent() {
             self.tell(Step::Absent(text)).await?;
@@ -164,7 +178,7 @@ impl<K: Kind, M> Watcher<K, M> {
         };
         let mut objects = Vec::new();
         loop {
-            let answer = self.client.request_text(request.list(&params)?);
+            let answer = self.access.client().request_text(request.list(&params)?);
             let answer = timeout(LIST, answer).await;
             let text = answer.map_err(|_| WatchError::Slow(LIST))??;
             let Page { metadata, items } = serde_json::from_str::<Page<K::Raw>>(&text)?;
@@ -212,8 +226,13 @@ impl<K: Kind, M> Watcher<K, M> {
             ..WatchParams::default()
         };
         let request = Request::new(K::PATH).watch(&params, version)?;
-        let answer = timeout(ANSWER, self.client.request_events::<K::Raw>(request)).await;
+        let answer = timeout(
+            ANSWER,
+            self.access.client().request_events::<K::Raw>(request),
+        )
+        .await;
         let events = answer.map_err(|_| WatchError::Slow(ANSWER))??;
+        self.is_unauthorized = false;
         let mut events = pin!(events);
         self.tell(Step::Alive).await?;
         loop {
