@@ -11,6 +11,8 @@ use std::{
 pub(crate) struct Bell {
     state: Mutex<State>,
     changed: Condvar,
+    /// Nobody who rests wakes up for a ring.
+    over: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +43,7 @@ impl Bell {
     pub(crate) fn end(&self) {
         self.state().is_over = true;
         self.changed.notify_one();
+        self.over.notify_one();
     }
 
     /// Waits until the bell is rung, or at most for so long. A ring that came before counts.
@@ -70,7 +73,7 @@ impl Bell {
     /// Rests for so long, unless it ends before. A ring is left for [`Self::listen`].
     pub(crate) fn rest(&self, time: Duration) {
         drop(
-            self.changed
+            self.over
                 .wait_timeout_while(self.state(), time, |state| !state.is_over),
         );
     }

@@ -33,8 +33,9 @@ const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)
 
 /// So many times as long as a sweep took, the thread rests after it, so that it takes a quarter of a
 /// CPU at most while backends leave all the time; but never so long that a socket would wait for a
-/// second.
+/// second. Where there are no sockets to speak of, waking up for each backend is what a sweep costs.
 const REST: u32 = 3;
+const SHORTEST_REST: Duration = Duration::from_millis(25);
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// Destroys stale sockets until it is stopped.
@@ -92,6 +93,7 @@ fn run(sockets: &StaleSockets, mut is_gone: Option<&mut IsGone>) {
         if let Some(trouble) = sockets.note(swept) {
             warn!("sockets may stay on a backend that is gone: {trouble}");
         }
-        sockets.bell.rest((took * REST).min(LONGEST_REST));
+        let rest = (took * REST).clamp(SHORTEST_REST, LONGEST_REST);
+        sockets.bell.rest(rest);
     }
 }
