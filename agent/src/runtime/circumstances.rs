@@ -14,6 +14,9 @@ pub struct Circumstances {
     /// on does so before the event is applied, one that succeeds does so after it has been, and not
     /// at all if the event is refused.
     pub health_checks: HealthCheckChange,
+    /// Whether the event is one of many, of whose success the log says something only if it is asked
+    /// for details (`debug`).
+    pub routine: bool,
 }
 
 /// When an endpoint was changed: the annotation `endpoints.kubernetes.io/last-change-trigger-time`.

@@ -15,7 +15,7 @@ use std::{
 use shunt_datapath::{Families, InterfaceWatch};
 use shunt_model::{EventError, RendererEvent};
 use tokio::{sync::oneshot, task::yield_now, time::sleep};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::runtime::{
     agent::Agent,
@@ -205,6 +205,7 @@ impl EventLoop {
         let Circumstances {
             triggers,
             health_checks,
+            routine,
         } = circumstances;
         reports.announce(&health_checks);
         match self.agent.apply(event) {
@@ -216,7 +217,11 @@ impl EventLoop {
                 meters.applied(kind, &self.families, outcome.took, outcome.writes);
                 meters.programmed(&triggers, now);
                 self.history.applied += 1;
-                info!("{origin}: {subject}: {outcome}");
+                if routine {
+                    debug!("{origin}: {subject}: {outcome}");
+                } else {
+                    info!("{origin}: {subject}: {outcome}");
+                }
                 for conflict in &outcome.conflicts {
                     warn!("{origin}: conflict: {conflict}");
                 }

@@ -148,12 +148,15 @@ impl Store {
         };
         let owner = match old_owner {
             Some(owner) if *owner == *service => owner,
-            _ => match self.services.get_key_value(service) {
-                Some((id, _)) => Arc::clone(id),
-                None => Arc::new(service.clone()),
-            },
+            _ => {
+                let owner = match self.services.get_key_value(service) {
+                    Some((id, _)) => Arc::clone(id),
+                    None => Arc::new(service.clone()),
+                };
+                self.owners.insert(slice.id.clone(), Arc::clone(&owner));
+                owner
+            }
         };
-        self.owners.insert(slice.id.clone(), Arc::clone(&owner));
         let known = self.services.entry(Arc::clone(&owner)).or_default();
         let old = known.slices.get(&slice.id.name);
         if old == Some(&slice) {

@@ -65,6 +65,7 @@ impl Engine {
                 circumstances: Circumstances {
                     triggers: self.recent(changed),
                     health_checks: HealthCheckChange::Of((*id).clone(), check),
+                    routine: true,
                 },
                 about: About::Service { id, mark },
             });
@@ -105,6 +106,7 @@ impl Engine {
             circumstances: Circumstances {
                 triggers: Vec::new(),
                 health_checks: HealthCheckChange::All(checks),
+                routine: false,
             },
             about: About::All {
                 marks,

@@ -3,7 +3,10 @@
 use std::{fmt, net::IpAddr};
 
 use ipnet::{IpNet, Ipv4Net};
-use serde::{Deserialize, Deserializer, de};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, IgnoredAny},
+};
 
 /// An address of an object, or the text that is none: one that cannot be read takes nothing away
 /// from the rest of the object.
@@ -48,6 +51,36 @@ impl<'de> Deserialize<'de> for Address {
 
         deserializer.deserialize_str(Visitor)
     }
+}
+
+/// The first address of a list that may be `null`, without a list of them.
+pub(super) fn first_of_list<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Address>, D::Error> {
+    struct Visitor;
+
+    impl<'de> de::Visitor<'de> for Visitor {
+        type Value = Option<Address>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of addresses")
+        }
+
+        fn visit_unit<E: de::Error>(self) -> Result<Option<Address>, E> {
+            Ok(None)
+        }
+
+        fn visit_seq<A: de::SeqAccess<'de>>(
+            self,
+            mut list: A,
+        ) -> Result<Option<Address>, A::Error> {
+            let first = list.next_element()?;
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(first)
+        }
+    }
+
+    deserializer.deserialize_any(Visitor)
 }
 
 /// A range of addresses of an object, or the text that is none.

@@ -5,7 +5,13 @@ use std::{net::IpAddr, num::NonZeroU16, sync::Arc, time::SystemTime};
 use serde::Deserialize;
 use shunt_model::{Protocol, ServiceId};
 
-use super::{address::Address, metadata::Metadata, null, service::protocol};
+use super::{
+    address::{self, Address},
+    metadata::Metadata,
+    names::NodeName,
+    null,
+    service::protocol,
+};
 
 /// A slice of a service's endpoints, with what is read of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -98,12 +104,17 @@ pub(crate) struct RawSlice {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawEndpoint {
-    #[serde(default, deserialize_with = "null::or_default")]
-    addresses: Vec<Address>,
+    /// Of the others nothing is known that counts.
+    #[serde(
+        default,
+        rename = "addresses",
+        deserialize_with = "address::first_of_list"
+    )]
+    address: Option<Address>,
     #[serde(default)]
     conditions: Option<RawConditions>,
     #[serde(default)]
-    node_name: Option<Box<str>>,
+    node_name: Option<NodeName>,
     #[serde(default)]
     hints: Option<RawHints>,
 }
@@ -167,16 +178,16 @@ impl From<RawSlice> for EndpointSlice {
         let mut found = Vec::with_capacity(endpoints.len());
         for endpoint in endpoints {
             let RawEndpoint {
-                addresses,
+                address,
                 conditions,
                 node_name,
                 hints,
             } = endpoint;
-            match addresses.into_iter().next() {
+            match address {
                 Some(Address::Ip(ip)) if wants(&ip) => found.push(SliceEndpoint {
                     ip,
                     conditions: conditions.unwrap_or_default().into(),
-                    node: node_name.map(Arc::from),
+                    node: node_name.map(|NodeName(name)| name),
                     hints: hints.and_then(RawHints::shared),
                 }),
                 Some(Address::Bad(text)) if address_type.starts_with("IPv") => {

@@ -2,12 +2,14 @@
 
 use std::{collections::HashSet, hash::Hash, sync::Arc};
 
-use super::endpoint_slice::{EndpointSlice, Hints};
+use super::{
+    endpoint_slice::{EndpointSlice, Hints},
+    names,
+};
 
-/// The names of nodes and the hints that endpoints have.
+/// The hints that endpoints have. Names of nodes are shared as they are read ([`names`]).
 #[derive(Debug, Default)]
 pub(in super::super) struct Interner {
-    nodes: HashSet<Arc<str>>,
     hints: HashSet<Arc<Hints>>,
 }
 
@@ -15,9 +17,6 @@ impl Interner {
     /// Has the slice's endpoints share what others have already.
     pub(in super::super) fn share(&mut self, slice: &mut EndpointSlice) {
         for endpoint in &mut slice.endpoints {
-            if let Some(node) = &mut endpoint.node {
-                intern(&mut self.nodes, node);
-            }
             if let Some(hints) = &mut endpoint.hints {
                 intern(&mut self.hints, hints);
             }
@@ -26,12 +25,12 @@ impl Interner {
 
     /// Forgets what no endpoint has any more.
     pub(in super::super) fn prune(&mut self) {
-        self.nodes.retain(|node| Arc::strong_count(node) > 1);
+        names::prune();
         self.hints.retain(|hints| Arc::strong_count(hints) > 1);
     }
 }
 
-fn intern<T: ?Sized + Eq + Hash>(known: &mut HashSet<Arc<T>>, value: &mut Arc<T>) {
+fn intern<T: Eq + Hash>(known: &mut HashSet<Arc<T>>, value: &mut Arc<T>) {
     match known.get(&**value) {
         Some(known) => *value = Arc::clone(known),
         None => {

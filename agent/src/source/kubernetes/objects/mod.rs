@@ -7,6 +7,7 @@ pub(super) mod address;
 pub(super) mod endpoint_slice;
 pub(super) mod interner;
 pub(super) mod metadata;
+mod names;
 pub(super) mod node;
 pub(super) mod null;
 pub(super) mod service;

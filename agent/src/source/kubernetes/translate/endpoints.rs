@@ -14,6 +14,8 @@ use crate::source::kubernetes::{
 struct Candidate<'a> {
     endpoint: &'a SliceEndpoint,
     port: NonZeroU16,
+    /// Whether it is on this node.
+    local: bool,
 }
 
 impl Candidate<'_> {
@@ -24,15 +26,11 @@ impl Candidate<'_> {
     /// Which of two with one identity counts, the greater: one that is ready and stays; else one
     /// that stays; else one of this node. A pod's address that is given anew while the pod before
     /// still terminates is the new pod's.
-    fn rank(&self, node: &NodeView) -> (bool, bool, bool) {
+    const fn rank(&self) -> (bool, bool, bool) {
         let Conditions {
             ready, terminating, ..
         } = self.endpoint.conditions;
-        (ready && !terminating, !terminating, self.is_local(node))
-    }
-
-    fn is_local(&self, node: &NodeView) -> bool {
-        self.endpoint.node.as_deref() == Some(&*node.name)
+        (ready && !terminating, !terminating, self.local)
     }
 }
 
@@ -56,11 +54,12 @@ pub(super) fn endpoints(
             found.extend(usable.map(|endpoint| Candidate {
                 endpoint,
                 port: port.port,
+                local: endpoint.node.as_deref() == Some(&*node.name),
             }));
         }
     }
     // Stable: of equals, the first of the first slice counts.
-    found.sort_by_key(|candidate| (candidate.identity(), Reverse(candidate.rank(node))));
+    found.sort_by_key(|candidate| (candidate.identity(), Reverse(candidate.rank())));
     found.dedup_by_key(|candidate| candidate.identity());
 
     // Sorted, so each family is a piece of it.
@@ -74,7 +73,7 @@ pub(super) fn endpoints(
         let hints = ready.map(|candidate| candidate.endpoint.hints.as_deref());
         let topology = Topology::of(&hints, node);
         endpoints.extend(family.iter().map(|candidate| {
-            let local = candidate.is_local(node);
+            let local = candidate.local;
             let SliceEndpoint {
                 ip,
                 conditions,
