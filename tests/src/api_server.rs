@@ -9,6 +9,9 @@ mod events;
 mod faults;
 mod http;
 mod kubeconfig;
+mod marks;
+mod object;
+mod query;
 mod selector;
 mod tls;
 
@@ -18,6 +21,7 @@ use std::{
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use anyhow::{Context as _, Result};
@@ -31,7 +35,13 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 pub use self::faults::{Faults, Kind};
-use self::{cluster::Cluster, events::Events, kubeconfig::Kubeconfig, tls::Identity};
+use self::{
+    cluster::Cluster,
+    events::Events,
+    kubeconfig::Kubeconfig,
+    marks::{Marked, Marks},
+    tls::Identity,
+};
 use crate::namespace::Namespace;
 
 /// What requests look at.
@@ -46,6 +56,7 @@ struct Shared {
     /// Methods and URIs.
     requests: Mutex<Vec<(String, String)>>,
     events: Mutex<Events>,
+    marks: Arc<Marks>,
 }
 
 impl Shared {
@@ -107,6 +118,7 @@ impl ApiServer {
                 token: Mutex::new(token),
                 requests: Mutex::default(),
                 events: Mutex::default(),
+                marks: Arc::default(),
             }),
             running: None,
             at,
@@ -156,6 +168,12 @@ impl ApiServer {
         self.shared.cluster().compact();
     }
 
+    /// Forgets how it came to what there is now, as [`Self::compact`], but for those who know it
+    /// already: their watches go on.
+    pub fn forget_known(&self) {
+        self.shared.cluster().forget_known();
+    }
+
     /// Cuts all connections, whatever they are in the middle of.
     pub fn cut(&self) {
         self.shared.cut.send_modify(|count| *count += 1);
@@ -173,10 +191,10 @@ impl ApiServer {
     ///
     /// When the token's file cannot be written.
     pub fn rotate_token(&self, token: &str, tell: bool) -> Result<()> {
-        token.clone_into(&mut self.shared.token());
         if tell {
             self.kubeconfig.set_token(token)?;
         }
+        token.clone_into(&mut self.shared.token());
         Ok(())
     }
 
@@ -194,6 +212,17 @@ impl ApiServer {
     /// The Events (`events.k8s.io/v1`) that clients have made, as they are now.
     pub fn events(&self) -> Vec<Value> {
         self.shared.events().all()
+    }
+
+    /// When the answers to requests for lists began: just before their first byte.
+    pub fn list_times(&self) -> Vec<Instant> {
+        self.shared.marks.lists()
+    }
+
+    /// When it last gave the kernel bytes to be sent, whatever they were. What it says by itself are
+    /// bookmarks alone ([`Faults::no_bookmarks`]).
+    pub fn last_sent(&self) -> Option<Instant> {
+        self.shared.marks.last_sent()
     }
 
     /// Is away until it comes back: all connections are cut, and new ones are refused.
@@ -269,6 +298,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>
                 let Ok((stream, _)) = accepted else { continue };
                 let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
                 connections.spawn(async move {
+                    let stream = Marked::new(stream, Arc::clone(&shared.marks));
                     let Ok(stream) = acceptor.accept(stream).await else {
                         return;
                     };

@@ -1,10 +1,11 @@
 //! The objects, and how they came to be.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::{Value, json};
+use hyper::body::Bytes;
+use serde_json::Value;
 
-use super::{faults::Kind, selector::Selector};
+use super::{faults::Kind, object::Object, selector::Selector};
 
 /// All objects with their versions, and what has changed since the last time that it was forgotten.
 #[derive(Debug, Default)]
@@ -12,7 +13,8 @@ pub(super) struct Cluster {
     version: u64,
     /// Changes up to this version are forgotten.
     compacted: u64,
-    objects: BTreeMap<Key, Value>,
+    objects: BTreeMap<Key, Arc<Object>>,
+    /// In the order of their versions.
     changes: Vec<Change>,
 }
 
@@ -21,25 +23,24 @@ type Key = (Kind, String, String);
 #[derive(Debug)]
 struct Change {
     version: u64,
-    key: Key,
-    before: Option<Value>,
-    after: Option<Value>,
+    kind: Kind,
+    before: Option<Arc<Object>>,
+    after: Option<Arc<Object>>,
 }
 
 /// The changes before a version are not known any more.
 pub(super) struct Forgotten;
 
 impl Cluster {
-    pub(super) fn put(&mut self, mut object: Value) {
+    pub(super) fn put(&mut self, object: Value) {
         let key = key(&object);
         self.version += 1;
-        object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        let before = self.objects.insert(key.clone(), object.clone());
+        let object = Arc::new(Object::new(object, self.version));
         self.changes.push(Change {
             version: self.version,
-            key,
-            before,
-            after: Some(object),
+            kind: key.0,
+            after: Some(Arc::clone(&object)),
+            before: self.objects.insert(key, object),
         });
     }
 
@@ -49,7 +50,7 @@ impl Cluster {
             self.version += 1;
             self.changes.push(Change {
                 version: self.version,
-                key,
+                kind: key.0,
                 before: Some(before),
                 after: None,
             });
@@ -59,6 +60,10 @@ impl Cluster {
     pub(super) fn compact(&mut self) {
         // Whoever is up to date is not, either.
         self.version += 1;
+        self.forget_known();
+    }
+
+    pub(super) fn forget_known(&mut self) {
         self.compacted = self.version;
         self.changes.clear();
     }
@@ -68,33 +73,40 @@ impl Cluster {
     }
 
     /// The object of this name that is in no namespace.
-    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Value> {
-        self.objects.get(&(kind, String::new(), name.to_owned()))
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Bytes> {
+        let object = self.objects.get(&(kind, String::new(), name.to_owned()))?;
+        Some(object.text())
     }
 
     /// The objects that are asked for, from the one with this number on.
-    pub(super) fn list(&self, kind: Kind, selector: &Selector, from: usize) -> Vec<&Value> {
-        let objects = self.objects.iter().filter(|((own, _, _), _)| *own == kind);
-        let objects = objects.map(|(_, object)| object);
+    pub(super) fn list(&self, kind: Kind, selector: &Selector, from: usize) -> Vec<Arc<Object>> {
+        let first = (kind, String::new(), String::new());
+        let objects = self.objects.range(first..);
+        let objects = objects.take_while(|((own, _, _), _)| *own == kind);
         objects
-            .filter(|object| selector.matches(object))
+            .map(|(_, object)| object)
+            .filter(|object| object.is_selected(selector))
             .skip(from)
+            .map(Arc::clone)
             .collect()
     }
 
-    /// What has changed since `version` for whoever asks so: an object that is none of the selected
-    /// any more is gone.
+    /// What has changed since `version`, a line each, for whoever asks so: an object that is none of
+    /// the selected any more is gone.
     pub(super) fn since(
         &self,
         version: u64,
         kind: Kind,
         selector: &Selector,
-    ) -> Result<Vec<Value>, Forgotten> {
+    ) -> Result<Vec<Bytes>, Forgotten> {
         if version < self.compacted {
             return Err(Forgotten);
         }
-        let changes = self.changes.iter();
-        let changes = changes.filter(|change| change.version > version && change.key.0 == kind);
+        let known = self
+            .changes
+            .partition_point(|change| change.version <= version);
+        let changes = self.changes[known..].iter();
+        let changes = changes.filter(|change| change.kind == kind);
         Ok(changes
             .filter_map(|change| change.seen_by(selector))
             .collect())
@@ -102,21 +114,17 @@ impl Cluster {
 }
 
 impl Change {
-    fn seen_by(&self, selector: &Selector) -> Option<Value> {
-        let selected = |object: &Option<Value>| {
-            let object = object.as_ref();
-            object.filter(|object| selector.matches(object)).cloned()
+    fn seen_by(&self, selector: &Selector) -> Option<Bytes> {
+        let selected = |object: &Option<Arc<Object>>| {
+            let object = object.clone();
+            object.filter(|object| object.is_selected(selector))
         };
-        let (event, object) = match (selected(&self.before), selected(&self.after)) {
-            (None, None) => return None,
-            (None, Some(after)) => ("ADDED", after),
-            (Some(_), Some(after)) => ("MODIFIED", after),
-            (Some(mut before), None) => {
-                before["metadata"]["resourceVersion"] = self.version.to_string().into();
-                ("DELETED", before)
-            }
-        };
-        Some(json!({ "type": event, "object": object }))
+        match (selected(&self.before), selected(&self.after)) {
+            (None, None) => None,
+            (None, Some(after)) => Some(after.event("ADDED")),
+            (Some(_), Some(after)) => Some(after.event("MODIFIED")),
+            (Some(before), None) => Some(before.deleted(self.version)),
+        }
     }
 }
 

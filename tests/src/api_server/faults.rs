@@ -57,6 +57,8 @@ pub struct Faults {
     pub half_lists: bool,
     /// Sends half of a watch's next event, and then cuts the connection.
     pub half_events: bool,
+    /// Says nothing of how far a watch is while nothing changes.
+    pub no_bookmarks: bool,
     /// Forgets after the first page how a list goes on.
     pub forgets_pages: bool,
     /// Sends every answer in small pieces, with a pause of this length after each.

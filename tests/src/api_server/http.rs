@@ -12,7 +12,6 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{
-    net::TcpStream,
     sync::mpsc::{self, Sender, error::SendError},
     time::{Instant, sleep, sleep_until},
 };
@@ -24,6 +23,9 @@ use super::{
     cluster::Forgotten,
     events,
     faults::{Faults, Kind},
+    marks::Marked,
+    object::Object,
+    query::query,
     selector::Selector,
 };
 
@@ -48,7 +50,7 @@ impl From<SendError<Piece>> for Unread {
 }
 
 /// Answers the requests of a connection.
-pub(super) async fn answer(stream: TlsStream<TcpStream>, shared: Arc<Shared>) -> hyper::Result<()> {
+pub(super) async fn answer(stream: TlsStream<Marked>, shared: Arc<Shared>) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(respond(request, shared).await) }
@@ -92,7 +94,7 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         let body = request.into_body().collect().await;
         let body = body.map_or_else(|_| Bytes::new(), Collected::to_bytes);
         return match shared.events().answer(asked, &body) {
-            Ok((status, event)) => whole(status, &event),
+            Ok((status, event)) => whole(status, event.to_string().into()),
             Err((status, message)) => failure(status, message, 0),
         };
     }
@@ -100,7 +102,7 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         && let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.path() == path)
     {
         return match shared.cluster().get(kind, name) {
-            Some(object) => whole(200, object),
+            Some(object) => whole(200, object.clone()),
             None => failure(404, "there is none of this name", 0),
         };
     }
@@ -162,16 +164,13 @@ async fn list(asked: &Asked, shared: &Shared, pieces: &Sender<Piece>) -> Result<
         if count < objects.len() {
             metadata["continue"] = (asked.from + count).to_string().into();
         }
-        json!({
-            "kind": format!("{}List", asked.kind.name()), "apiVersion": "v1",
-            "metadata": metadata, "items": &objects[..count],
-        })
-        .to_string()
+        page(asked.kind, &metadata, &objects[..count])
     };
+    shared.marks.list_begins();
     if asked.faults.half_lists {
         return half(&text, pieces).await;
     }
-    send(&text, asked.faults.pause, pieces).await
+    send(text, asked.faults.pause, pieces).await
 }
 
 async fn watch(mut asked: Asked, shared: &Shared, pieces: &Sender<Piece>) -> Result<(), Unread> {
@@ -188,45 +187,61 @@ async fn watch(mut asked: Asked, shared: &Shared, pieces: &Sender<Piece>) -> Res
         let faults = shared.faults().clone();
         match events {
             Ok(events) => {
-                for event in events {
-                    let line = format!("{event}\n");
+                for line in events {
                     if faults.half_events {
                         return half(&line, pieces).await;
                     }
-                    send(&line, faults.pause, pieces).await?;
+                    send(line, faults.pause, pieces).await?;
                 }
             }
             Err(Forgotten) => {
                 let gone = status(410, "too old resource version", 0);
                 let line = json!({ "type": "ERROR", "object": gone });
-                return send(&format!("{line}\n"), None, pieces).await;
+                return send(format!("{line}\n").into(), None, pieces).await;
             }
         }
         asked.version = version;
         tokio::select! {
             _ = changed.changed() => {}
-            () = sleep_until(bookmark), if asked.bookmarks => {
+            () = sleep_until(bookmark), if asked.bookmarks && !faults.no_bookmarks => {
                 bookmark = Instant::now() + BOOKMARK;
                 let object = json!({
                     "kind": asked.kind.name(), "apiVersion": "v1",
                     "metadata": { "resourceVersion": version.to_string() },
                 });
                 let line = json!({ "type": "BOOKMARK", "object": object });
-                send(&format!("{line}\n"), None, pieces).await?;
+                send(format!("{line}\n").into(), None, pieces).await?;
             }
             () = pieces.closed() => return Err(Unread),
         }
     }
 }
 
+/// A page of a list: its objects are joined as they are.
+fn page(kind: Kind, metadata: &Value, objects: &[Arc<Object>]) -> Bytes {
+    let begin = json!({
+        "kind": format!("{}List", kind.name()), "apiVersion": "v1", "metadata": metadata,
+    });
+    let mut text = begin.to_string();
+    text.truncate(text.len() - 1);
+    let mut text = text.into_bytes();
+    text.extend_from_slice(br#","items":["#);
+    for (number, object) in objects.iter().enumerate() {
+        if number > 0 {
+            text.push(b',');
+        }
+        text.extend_from_slice(object.text());
+    }
+    text.extend_from_slice(b"]}");
+    text.into()
+}
+
 /// Sends a text, all at once or piece by piece.
-async fn send(text: &str, pause: Option<Duration>, pieces: &Sender<Piece>) -> Result<(), Unread> {
+async fn send(text: Bytes, pause: Option<Duration>, pieces: &Sender<Piece>) -> Result<(), Unread> {
     let Some(pause) = pause else {
-        return Ok(pieces
-            .send(Ok(Bytes::copy_from_slice(text.as_bytes())))
-            .await?);
+        return Ok(pieces.send(Ok(text)).await?);
     };
-    for piece in text.as_bytes().chunks(PIECE) {
+    for piece in text.chunks(PIECE) {
         pieces.send(Ok(Bytes::copy_from_slice(piece))).await?;
         sleep(pause).await;
     }
@@ -234,9 +249,8 @@ async fn send(text: &str, pause: Option<Duration>, pieces: &Sender<Piece>) -> Re
 }
 
 /// Sends the first half of a text, and cuts the connection.
-async fn half(text: &str, pieces: &Sender<Piece>) -> Result<(), Unread> {
-    let half = &text.as_bytes()[..text.len() / 2];
-    pieces.send(Ok(Bytes::copy_from_slice(half))).await?;
+async fn half(text: &Bytes, pieces: &Sender<Piece>) -> Result<(), Unread> {
+    pieces.send(Ok(text.slice(..text.len() / 2))).await?;
     Ok(pieces.send(Err(io::Error::other("cut off"))).await?)
 }
 
@@ -247,13 +261,13 @@ fn ok(pieces: mpsc::Receiver<Piece>) -> Response<Body> {
 
 /// An answer that is an error.
 fn failure(code: u16, message: &str, retry_after: u32) -> Response<Body> {
-    whole(code, &status(code, message, retry_after))
+    whole(code, status(code, message, retry_after).to_string().into())
 }
 
 /// An answer that is one object.
-fn whole(code: u16, object: &Value) -> Response<Body> {
+fn whole(code: u16, object: Bytes) -> Response<Body> {
     let (pieces, receiver) = mpsc::channel(1);
-    drop(pieces.try_send(Ok(Bytes::from(object.to_string()))));
+    drop(pieces.try_send(Ok(object)));
     let mut response = ok(receiver);
     if let Ok(code) = code.try_into() {
         *response.status_mut() = code;
@@ -267,57 +281,4 @@ fn status(code: u16, message: &str, retry_after: u32) -> Value {
         "message": message, "reason": "", "code": code,
         "details": { "retryAfterSeconds": retry_after },
     })
-}
-
-/// The parameters of a query.
-fn query(text: &str) -> Vec<(String, String)> {
-    let parameters = text.split('&').filter(|text| !text.is_empty());
-    parameters
-        .map(|parameter| {
-            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            (decoded(key), decoded(value))
-        })
-        .collect()
-}
-
-/// What a form has encoded: `+` is a space, and `%21` an exclamation mark.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        let digits = behind
-            .get(..2)
-            .and_then(|digits| std::str::from_utf8(digits).ok());
-        match (
-            byte,
-            digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()),
-        ) {
-            (b'%', Some(decoded)) => {
-                bytes.push(decoded);
-                rest = &behind[2..];
-            }
-            (b'+', _) => bytes.push(b' '),
-            _ => bytes.push(*byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queries_are_read_as_forms() {
-        let found = query("labelSelector=%21a%2Fb%2Cc%3Dd&limit=500&watch=true&x=1+2");
-        let expected = [
-            ("labelSelector", "!a/b,c=d"),
-            ("limit", "500"),
-            ("watch", "true"),
-            ("x", "1 2"),
-        ];
-        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        assert_eq!(found, expected);
-    }
 }

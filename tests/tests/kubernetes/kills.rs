@@ -9,11 +9,11 @@ use std::{
 };
 
 use serde_json::Value;
-use shunt_tests::{ApiServer, Random, addresses, by_length};
+use shunt_tests::{ApiServer, Random, addresses, by_length, wait_until};
 
 use crate::{
     objects::{ready, service, slice},
-    world::{Frontends, REQUEST, World, kill, tcp},
+    world::{Frontends, REQUEST, SOON, World, kill, tcp},
 };
 
 const KILLS: u32 = 8;
@@ -84,7 +84,8 @@ fn an_agent_may_be_killed_while_the_cluster_changes() {
     let stays = world.frontends();
     let mut open = world.pod().enter(|| target.connect().unwrap());
     let mut services = Services::new();
-    for round in 0..by_length(KILLS, MANY_KILLS) {
+    let (mut kills, mut idle_kills) = (0, 0);
+    while kills < by_length(KILLS, MANY_KILLS) {
         for _ in 0..random.below(40) {
             change(&world.server, &mut services, &mut random);
             thread::sleep(Duration::from_micros(random.below(2_000).into()));
@@ -98,22 +99,36 @@ fn an_agent_may_be_killed_while_the_cluster_changes() {
                 server.compact();
             }
         });
+        kills += 1;
+        while random.below(4) == 0 {
+            // Before it knows much, or in the middle of its first Resync.
+            thread::sleep(Duration::from_millis(random.below(100).into()));
+            world = world.restart(kill, |_, _| {});
+            kills += 1;
+        }
         open.echo(REQUEST).unwrap();
         world.await_frontends(&expected(&services, &stays));
         let differences = &world.shunt("status")["differences"];
         assert_eq!(
             differences.as_array().unwrap().len(),
             0,
-            "after kill {round}: {differences}"
+            "after kill {kills}: {differences}"
         );
         open.echo(REQUEST).unwrap();
+        if kills >= by_length(KILLS, MANY_KILLS) || random.below(4) == 0 {
+            // Nothing has changed since, so there is nothing to write.
+            world.await_source("all is there", |source| source["synced"] == true);
+            world = world.restart(kill, |_, _| {});
+            kills += 1;
+            idle_kills += 1;
+            world.await_source("all is there again", |source| source["synced"] == true);
+            // The log is read by a thread of its own.
+            let writes = wait_until("the Resync is logged", SOON, || writes(&world.agent.log()));
+            let log = world.agent.log();
+            assert_eq!(writes.ok(), Some(0), "after kill {kills}: {log}");
+        }
     }
-    // Nothing has changed since, so there is nothing to write.
-    world.await_source("all is there", |source| source["synced"] == true);
-    let world = world.restart(kill, |_, _| {});
-    world.await_source("all is there again", |source| source["synced"] == true);
-    let log = world.agent.log();
-    assert_eq!(writes(&log), Some(0), "{log}");
+    println!("{kills} kills, {idle_kills} of them with nothing changed since");
 }
 
 /// How many writes the first Resync of this log took.
