@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use shunt_tests::{interrupt, is_root};
 
 use crate::{
-    control,
+    cluster, control,
     measure::Study,
     packets,
     report::{Facts, Report},
@@ -65,6 +65,8 @@ enum Suite {
     Sockets,
     /// Events, from their arrival to the kernel's tables
     Control,
+    /// A cluster's objects, from the API server to the kernel's tables
+    Cluster,
 }
 
 impl Suite {
@@ -74,6 +76,7 @@ impl Suite {
             Self::Traffic => traffic::run(bench),
             Self::Sockets => sockets::run(bench),
             Self::Control => control::run(bench),
+            Self::Cluster => cluster::run(bench),
         }
     }
 }

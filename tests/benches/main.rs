@@ -5,8 +5,10 @@
 //! removed when it is dropped: a run that fails or is interrupted ends by returning.
 
 mod bench;
+mod cluster;
 mod control;
 mod load;
+mod machine;
 mod measure;
 mod packets;
 mod report;

@@ -19,6 +19,8 @@ enum Suite {
     Sockets,
     /// Events, from their arrival to the kernel's tables
     Control,
+    /// A cluster's objects, from the API server to the kernel's tables
+    Cluster,
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,6 +105,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
             Suite::Traffic => "traffic",
             Suite::Sockets => "sockets",
             Suite::Control => "control",
+            Suite::Cluster => "cluster",
         };
         command.args(["--suite", name]);
     }

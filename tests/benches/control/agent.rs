@@ -12,6 +12,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use shunt_tests::{Ack, Agent, Namespace, PinDir, interrupt, run};
 
+use crate::machine::process;
+
 /// How long the agent may take to free what was replaced: it waits until no event has come for a
 /// while.
 const FREED: Duration = Duration::from_secs(5);
@@ -125,15 +127,7 @@ impl Subject {
     ///
     /// If there is none.
     pub(super) fn memory(&self, line: &str) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.agent.pid());
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let found = text.lines().find_map(|text| text.strip_prefix(line));
-        let kilobytes = found
-            .and_then(|text| text.trim_start_matches(':').trim().strip_suffix(" kB"))
-            .and_then(|number| number.parse::<u64>().ok());
-        kilobytes
-            .map(|kilobytes| kilobytes * 1024)
-            .with_context(|| format!("no {line} in {path}"))
+        process::memory(self.agent.pid(), line)
     }
 
     /// How many bytes of kernel memory its tables have, as the kernel says.

@@ -3,10 +3,7 @@
 //! The agent has the kernel's tables mapped, so they are part of what is resident of it; they are
 //! the kernel's, and counted there. What the agent has of its own is its anonymous memory.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -16,6 +13,7 @@ use super::{
 };
 use crate::{
     bench::Bench,
+    machine::process,
     measure::{Better, Bound, Limit, Study, sample},
     report::Facts,
 };
@@ -25,9 +23,6 @@ const NAME: &str = "control/memory";
 /// How many bytes a backend may have in the kernel, besides what is fixed; and in the agent.
 const KERNEL_LIMIT: f64 = 100.0;
 const AGENT_LIMIT: f64 = 400.0;
-
-/// How long the agent's memory has to stay the same to be called settled.
-const SETTLED: Duration = Duration::from_secs(1);
 
 /// Runs the study.
 ///
@@ -121,15 +116,5 @@ fn tables(binary: &Path, world: World) -> Result<u64> {
 
 /// The agent's own memory in bytes, once it stays the same.
 fn settled(subject: &Subject) -> Result<u64> {
-    let deadline = Instant::now() + SETTLED * 10;
-    let mut last = subject.memory("RssAnon")?;
-    let mut since = Instant::now();
-    while since.elapsed() < SETTLED && Instant::now() < deadline {
-        std::thread::sleep(SETTLED / 20);
-        let now = subject.memory("RssAnon")?;
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-    }
-    Ok(last)
+    process::settled(|| subject.memory("RssAnon"))
 }

@@ -9,7 +9,6 @@ mod change;
 mod cold;
 mod memory;
 mod node;
-mod priority;
 mod resync;
 mod rules;
 mod sockets;
@@ -18,7 +17,7 @@ mod world;
 
 use anyhow::Result;
 
-use crate::bench::Bench;
+use crate::{bench::Bench, machine::priority};
 
 /// Runs the suite.
 ///

@@ -1,0 +1,42 @@
+//! From the API server of a cluster to the kernel's tables.
+//!
+//! The agent is the real one, which follows the tests' own API server over HTTPS, both in one network
+//! namespace. The server has each object as text before anybody asks for it. What the agent has done
+//! is seen in its pinned tables, which are looked at all the time; it is not asked.
+
+mod change;
+mod churn;
+mod cold;
+mod follower;
+mod kernel;
+mod memory;
+mod world;
+
+use anyhow::Result;
+
+use self::{follower::Follower, world::World};
+use crate::{bench::Bench, machine::priority};
+
+/// Runs the suite.
+///
+/// # Errors
+///
+/// If an agent does not start, or its tables are not what the API says.
+pub(crate) fn run(bench: &mut Bench) -> Result<()> {
+    if !bench.wants("cluster/") {
+        return Ok(());
+    }
+    priority::real_time()?;
+    let world = World::new()?;
+    cold::run(bench, &world)?;
+    memory::run(bench, &world)?;
+    if bench.wants(change::NAME) || bench.wants(churn::NAME) {
+        let (follower, kernel, _) = Follower::complete(&bench.options().agent, &world)?;
+        let changes = change::Changes::new(&world, kernel);
+        change::run(bench, &changes)?;
+        churn::run(bench, &changes, &follower)?;
+        changes.settle()?;
+        follower.check()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! What processes have of the machine.
+
+pub(crate) mod priority;
+pub(crate) mod process;
