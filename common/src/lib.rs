@@ -29,6 +29,7 @@ mod node;
 mod ports;
 mod protocol;
 pub mod registry;
+mod service;
 mod slot;
 pub mod socket;
 mod source_range;
@@ -47,6 +48,7 @@ pub use guard::{FilterPlace, Guarded, ServiceCidrs};
 pub use node::NodeIps;
 pub use ports::{PortRange, Probes};
 pub use protocol::{SCTP, TCP, UDP};
+pub use service::{ServiceEntry, ServiceNumber, ServiceTraffic};
 pub use slot::Slot;
 #[cfg(not(target_arch = "bpf"))]
 pub use slot::fill_slots;

@@ -37,6 +37,10 @@ pub enum Size {
     SourceRanges,
     /// Fragmented packets.
     Fragments,
+    /// Service ports.
+    Services,
+    /// Service ports, but the map is of use only while their packets are counted.
+    Traffic,
     /// None, but the map is of use only while packets are redirected.
     Redirect,
     /// None: the programs say it themselves.
@@ -109,6 +113,9 @@ pub struct FamilyMaps {
     pub guarded: Map,
     /// The ranges of ClusterIPs.
     pub service_cidrs: Map,
+    /// Frontend index to the number of the service port. State: until the first Resync, connections
+    /// begin that belong to one.
+    pub frontend_services: Map,
 }
 
 /// The constants of one address family.
@@ -158,6 +165,7 @@ macro_rules! family_maps {
             addresses "ADDRESSES" "addresses" Setting Fixed,
             guarded "GUARDED" "guarded" Setting Frontends,
             service_cidrs "SERVICE_CIDRS" "service_cidrs" Setting Fixed,
+            frontend_services "FRONTEND_SERVICES" "frontend_services" State Frontends,
         }
     };
 }
@@ -170,7 +178,7 @@ impl FamilyMaps {
 
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Map; 17] {
+    pub const fn all(&self) -> [Map; 18] {
         let Self {
             frontends,
             cells,
@@ -189,6 +197,7 @@ impl FamilyMaps {
             addresses,
             guarded,
             service_cidrs,
+            frontend_services,
         } = *self;
         [
             frontends,
@@ -208,6 +217,7 @@ impl FamilyMaps {
             addresses,
             guarded,
             service_cidrs,
+            frontend_services,
         ]
     }
 }
@@ -297,6 +307,24 @@ pub const SOUGHT_V6: Map = both("SOUGHT_V6", "sought_v6", Kind::Scratch, Size::F
 /// What the programs count. State, but no reason to refuse: a counter keeps its index for ever, so
 /// what does not fit is copied.
 pub const COUNTERS: Map = both("COUNTERS", "counters", Kind::State, Size::Fixed);
+/// The service ports, and what of theirs was rejected or dropped. State: connections remember their
+/// numbers, and counts go on.
+pub const SERVICES: Map = both("SERVICES", "services", Kind::State, Size::Services);
+/// How many connections the service ports had. State for the same reason.
+pub const SERVICE_CONNECTIONS: Map = both(
+    "SERVICE_CONNECTIONS",
+    "service_connections",
+    Kind::State,
+    Size::Services,
+);
+/// What went to the service ports and came back. State, but no reason to refuse: a table of another size
+/// is replaced by one with the same counts.
+pub const SERVICE_TRAFFIC: Map = both(
+    "SERVICE_TRAFFIC",
+    "service_traffic",
+    Kind::State,
+    Size::Traffic,
+);
 /// What a connected socket asked. State: open sockets outlive an agent.
 pub const SOCKETS_CONNECTED: Map = both(
     "SOCKETS_CONNECTED",
@@ -339,6 +367,9 @@ pub const SHARED: &[Map] = &[
     EXHAUSTIONS,
     SOUGHT_V6,
     COUNTERS,
+    SERVICES,
+    SERVICE_CONNECTIONS,
+    SERVICE_TRAFFIC,
     SOCKETS_CONNECTED,
     SOCKETS_ASKED,
     PEERS,
@@ -382,6 +413,10 @@ pub const SOCKETS_OF_PODS: Constant = Constant {
 };
 /// What the guard does.
 pub const GUARD: Constant = Constant { name: "GUARD" };
+/// Whether packets and bytes are counted for each service port.
+pub const COUNT_TRAFFIC: Constant = Constant {
+    name: "COUNT_TRAFFIC",
+};
 /// The words of [`SEEDS`].
 pub const CONNTRACK_SEEDS: Constant = Constant {
     name: "CONNTRACK_SEEDS",
@@ -400,7 +435,7 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 15] = [
+pub const CONSTANTS: [Constant; 16] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
@@ -411,6 +446,7 @@ pub const CONSTANTS: [Constant; 15] = [
     HOST_NETNS,
     SOCKETS_OF_PODS,
     GUARD,
+    COUNT_TRAFFIC,
     CONNTRACK_SEEDS,
     CONNTRACK_TIMEOUTS,
     CLOCK_HZ,
@@ -437,6 +473,7 @@ impl Size {
             Self::Affinity => "affinities",
             Self::SourceRanges => "source ranges",
             Self::Fragments => "fragments",
+            Self::Services | Self::Traffic => "services",
             Self::Redirect => "redirects",
             Self::Fixed => "entries",
         }

@@ -29,8 +29,9 @@ use crate::{
     },
     maps::{
         clock::Clock, counters::Counters, families::Families, guard_table::GuardTable,
-        interface_set::InterfaceSet, kernel_tables::KernelTables, node_table::NodeTable,
-        peers::Peers, table_use::TableUse, unknown_connections::UnknownConnections,
+        interface_set::InterfaceSet, kernel_services::KernelServices, kernel_tables::KernelTables,
+        node_table::NodeTable, peers::Peers, table_use::TableUse,
+        unknown_connections::UnknownConnections,
     },
     object::{
         loaded::Loaded,
@@ -41,7 +42,7 @@ use crate::{
         programs,
     },
     pins::{self, cleanup::Removed, error::PinError, layout::Layout},
-    publish::{dual_publisher::DualPublisher, read_back::LiveFrontend},
+    publish::{dual_publisher::DualPublisher, read_back::LiveFrontend, services::Services},
     sweep::stale::StaleSockets,
     sys::grace,
 };
@@ -114,10 +115,11 @@ impl Datapath {
         let connections = Connections::open(&ebpf, Clock::open()?, takeover.seeds, timeouts)?;
         Ok(Self {
             stale_sockets: Arc::new(StaleSockets::open(&mut ebpf)?),
-            publisher: DualPublisher::new(
+            publisher: DualPublisher::counting(
                 KernelTables::take(&mut ebpf)?,
                 KernelTables::take(&mut ebpf)?,
                 options.families,
+                Services::of(KernelServices::take(&mut ebpf, options.count_traffic)?),
             ),
             node_v4: NodeTable::open(
                 &ebpf,
@@ -225,9 +227,16 @@ impl Datapath {
         self.publisher.is_empty()
     }
 
-    /// How full the tables of frontends, slots and backends are.
+    /// How full the tables of frontends, slots, backends and service ports are.
     pub fn table_use(&self) -> Vec<TableUse> {
-        self.publisher.table_use()
+        let mut tables = self.publisher.table_use();
+        tables.push(self.services().table_use());
+        tables
+    }
+
+    /// What is counted of each service port.
+    pub const fn services(&self) -> &Arc<Services> {
+        self.publisher.services()
     }
 
     /// The programs' counters.
@@ -333,7 +342,7 @@ impl Datapath {
     }
 
     /// Whether [`Self::reclaim`] has anything to do.
-    pub const fn has_retired(&self) -> bool {
+    pub fn has_retired(&self) -> bool {
         self.publisher.has_retired()
     }
 

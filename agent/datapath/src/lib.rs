@@ -36,7 +36,8 @@ pub use self::{
         counters::Counters,
         families::Families,
         memory_tables::MemoryTables,
-        table_sizes::TableSizes,
+        service_table::{ServiceCounts, TrafficCounts},
+        table_sizes::{TableSizes, Uses},
         table_use::TableUse,
         tables::{Capacity, Tables},
         unknown_connections::UnknownConnections,
@@ -54,6 +55,7 @@ pub use self::{
     publish::{
         dual_publisher::DualPublisher,
         read_back::{LiveFrontend, key::LiveKey},
+        services::{CountedService, Services},
     },
     sweep::{
         stale::{Destroyed, IsGone, StaleConnection, StaleSockets},

@@ -7,7 +7,7 @@ use shunt_common::Counter;
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::icmp_error::send_error,
-    maps::counters::drop_packet,
+    maps::services::drop_refused,
     packet::{
         family::{Options, hop_limit},
         parsed::Packet,
@@ -23,10 +23,10 @@ pub(crate) fn check_source<F: Rewrite>(
     packet: &Packet<F>,
 ) -> Result<(), Verdict> {
     if !F::is_forwarded_from(&packet.tuple.source) {
-        return Err(drop_packet(context, Counter::DropMartian));
+        return Err(drop_refused(context, packet, Counter::DropMartian));
     }
     if packet.options == Options::SourceRoute {
-        return Err(drop_packet(context, Counter::DropSourceRoute));
+        return Err(drop_refused(context, packet, Counter::DropSourceRoute));
     }
     Ok(())
 }

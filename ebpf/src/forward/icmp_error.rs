@@ -8,7 +8,7 @@ use crate::{
     forward::hairpin::send_back,
     maps::{
         constants::{REJECT_BURST, REJECT_INTERVAL_NS},
-        counters::{count, drop_packet},
+        services::{count_refused, drop_refused},
         tables::REJECTIONS,
     },
     packet::{
@@ -29,19 +29,19 @@ pub(crate) fn send_error<F: Rewrite>(
     reason: Counter,
 ) -> Verdict {
     if !may_be_told_about(context, packet) {
-        return drop_packet(context, reason);
+        return drop_refused(context, packet, reason);
     }
     // What path-MTU discovery needs is always sent.
     if !matches!(error, IcmpError::TooLong(_)) && !allows_rejection() {
-        return drop_packet(context, Counter::DropRejectRate);
+        return drop_refused(context, packet, Counter::DropRejectRate);
     }
     let sent = error
         .replace(context, packet)
         .and_then(|()| send_back(context, packet.link));
     let Ok(verdict) = sent else {
-        return drop_packet(context, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     };
-    count(reason);
+    count_refused(packet, reason);
     verdict
 }
 

@@ -1,5 +1,7 @@
 //! Frontends: what an address and a port mean to a client.
 
+use core::cell;
+
 use aya_ebpf::btf_maps::lpm_trie::Key as LpmKey;
 use shunt_common::{Cell, Counter, FrontendKey, SourceRange};
 
@@ -8,7 +10,7 @@ use crate::{
         choice::{Chosen, choose},
         client::Client,
     },
-    maps::{backends::Choice, tables::Tables},
+    maps::{backends::Choice, services::service_of, tables::Tables},
 };
 
 /// What a frontend's address means to a client.
@@ -23,13 +25,19 @@ pub(crate) enum Lookup<F: Tables> {
     Dropped(Counter),
 }
 
-/// Looks up the frontend with this key, and selects one of its backends for the client.
+/// Looks up the frontend with this key, and selects one of its backends for the client. Leaves the
+/// number of its service port in `service`.
 #[inline(always)]
-pub(crate) fn select<F: Tables>(key: FrontendKey<F>, client: &impl Client<F>) -> Lookup<F> {
-    match cell_of(key) {
-        Some(cell) => select_in(key, cell, client),
-        None => Lookup::NotAFrontend,
-    }
+pub(crate) fn select<F: Tables>(
+    key: FrontendKey<F>,
+    client: &impl Client<F>,
+    service: &cell::Cell<u32>,
+) -> Lookup<F> {
+    let Some((index, cell)) = find(key) else {
+        return Lookup::NotAFrontend;
+    };
+    service.set(service_of::<F>(index));
+    select_in(key, cell, client)
 }
 
 /// Selects one of the backends of a frontend, whose cell this is, for the client.
@@ -81,6 +89,13 @@ pub(crate) fn index_of<F: Tables>(key: FrontendKey<F>) -> Option<u32> {
 #[inline(always)]
 pub(crate) fn cell_of<F: Tables>(key: FrontendKey<F>) -> Option<Cell> {
     cell_at::<F>(index_of(key)?)
+}
+
+/// The index and the cell of the frontend with this key.
+#[inline(always)]
+pub(crate) fn find<F: Tables>(key: FrontendKey<F>) -> Option<(u32, Cell)> {
+    let index = index_of(key)?;
+    Some((index, cell_at::<F>(index)?))
 }
 
 /// The cell of the frontend with this index.

@@ -93,6 +93,10 @@ pub(crate) static SOCKETS_OF_PODS: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static GUARD: Global<u32> = Global::new(0);
 
+/// Whether packets and bytes are counted for each service port; 0: no.
+#[unsafe(no_mangle)]
+pub(crate) static COUNT_TRAFFIC: Global<u32> = Global::new(0);
+
 /// Whether connections to ClusterIPs go on from this node's address, whoever the client is.
 #[inline(always)]
 pub(crate) fn masquerades_all() -> bool {

@@ -9,5 +9,6 @@ pub(crate) mod counters;
 pub(crate) mod guarded;
 pub(crate) mod handover;
 pub(crate) mod scratch;
+pub(crate) mod services;
 pub(crate) mod sockets;
 pub(crate) mod tables;

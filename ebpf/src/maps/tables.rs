@@ -68,6 +68,9 @@ pub(crate) type GuardedAddresses<F> =
 /// The ranges of ClusterIPs, one entry.
 pub(crate) type ClusterRanges<F> = Array<ServiceCidrs<F>, 1, MMAPABLE>;
 
+/// Frontend index to the number of its service port.
+pub(crate) type FrontendServices = Array<u32, 65_536, MMAPABLE>;
+
 /// A family's tables and constants.
 pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn frontends() -> &'static Frontends<Self>;
@@ -86,6 +89,7 @@ pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn addresses() -> &'static Addresses;
     fn guarded() -> &'static GuardedAddresses<Self>;
     fn service_cidrs() -> &'static ClusterRanges<Self>;
+    fn frontend_services() -> &'static FrontendServices;
 }
 
 /// Declares a family's tables, by the names that the kernel shows.
@@ -124,6 +128,7 @@ tables! { V4:
     addresses ADDRESSES_V4: Addresses,
     guarded GUARDED_V4: GuardedAddresses<V4>,
     service_cidrs SERVICE_CIDRS_V4: ClusterRanges<V4>,
+    frontend_services FRONTEND_SERVICES_V4: FrontendServices,
 }
 
 tables! { V6:
@@ -143,6 +148,7 @@ tables! { V6:
     addresses ADDRESSES_V6: Addresses,
     guarded GUARDED_V6: GuardedAddresses<V6>,
     service_cidrs SERVICE_CIDRS_V6: ClusterRanges<V6>,
+    frontend_services FRONTEND_SERVICES_V6: FrontendServices,
 }
 
 /// For how many backends a CPU remembers that all source ports to them are taken.

@@ -2,7 +2,7 @@
 
 use shunt_common::{
     TCP, Tuple, V4, V6,
-    connections::{Key, Memory as _, Meta, Role},
+    connections::{Facts, Key, Memory as _, Meta, Role, Slot as _, place},
 };
 
 use crate::{
@@ -89,6 +89,10 @@ pub(crate) fn follow<F: Mend>(packet: &Packet<F>, half: Half, translated: &mut T
         return false;
     };
     *translated = hit.translated();
+    // A slot is given up between two packets, and if it is just now, one is counted for another service.
+    packet
+        .service
+        .set(Facts(hit.slot.load(place::FACTS)).service());
     if !packet.is_error() {
         mend(&hit, packet.signal, now());
         F::connections().observe(&hit, packet.signal, now());

@@ -36,6 +36,7 @@ pub(crate) fn create<F: Open>(
         port: choice.backend.port,
         backend: choice.index,
         generation: choice.backend.generation,
+        service: packet.service.get(),
     };
     let client = packet.tuple;
     let source = Source {
@@ -116,6 +117,7 @@ pub(crate) fn open_direct<F: Open>(
         port: client.destination_port,
         backend: conntrack::NO_BACKEND,
         generation: 0,
+        service: 0,
     };
     let source = Source {
         address: &client.source,

@@ -37,6 +37,8 @@ pub(crate) struct Destination<'a, F: Tables> {
     /// The backend's index and generation.
     pub backend: u32,
     pub generation: u16,
+    /// The number of the service port; 0: none.
+    pub service: u32,
 }
 
 /// Where a connection goes on from.
@@ -94,7 +96,7 @@ pub(crate) fn open<F: Open>(
     };
     new.backend = destination.backend;
     new.generation = destination.generation;
-    new.service = 0;
+    new.service = destination.service;
     new.sequence = packet.signal.number();
     opening.ports = SNAT_PORTS.load().probes(&client.source, client.source_port);
     opening.keeps_port = source.keeps_port.into();

@@ -1,5 +1,7 @@
 //! A packet as it was read: once, into a small tuple that everything else uses.
 
+use core::cell::Cell;
+
 use shunt_common::{Family, Tuple, connections::Signal};
 
 use crate::packet::{
@@ -28,6 +30,8 @@ pub(crate) struct Packet<F: Family> {
     pub end: u32,
     /// The index of the interface where it is.
     pub interface: u32,
+    /// The number of the service port that it is of, as soon as that is known; 0: of none.
+    pub service: Cell<u32>,
     /// Where the network header begins.
     pub network: Offset,
     /// Where what follows the network header begins.

@@ -8,8 +8,8 @@ use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{own, stack},
     maps::{
-        counters::{count, drop_packet},
         scratch::Arrival,
+        services::{count_translated, drop_refused},
     },
     nat::{fragments, masquerade, reverse},
     packet::{
@@ -52,8 +52,8 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     }
     fragments::remember(packet, Hook::Egress, translated);
     if F::rewrite(context, packet, translated).is_err() {
-        return drop_packet(context, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     }
-    count(counter_of(packet.form, usually));
+    count_translated(packet, counter_of(packet.form, usually));
     Verdict::PASS
 }

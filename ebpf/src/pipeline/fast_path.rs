@@ -8,7 +8,7 @@
 
 use shunt_common::{
     Counter, FrontendKey, Hook, TCP, UDP,
-    connections::{Key, Role},
+    connections::{Facts, Key, Role, Slot as _, place},
 };
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
         counters::{count, drop_packet},
         guarded::{Filtered, guards, is_cluster_range},
         handover,
+        services::{count_packet, counts_traffic},
         tables::Tables,
     },
     nat::{approach, conntrack, masquerade, mend::is_broken, wanted::Half},
@@ -136,6 +137,11 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         return None;
     }
     F::connections().observe(&hit, transport.signal(), flow.now);
+    if counts_traffic() {
+        let service = Facts(hit.slot.load(place::FACTS)).service();
+        let is_reply = role == Role::Reply;
+        count_packet(service, is_reply.into(), network.packet_length() as u32);
+    }
 
     let was = transport.checksum();
     match role {

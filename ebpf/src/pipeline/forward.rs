@@ -20,7 +20,10 @@ use crate::{
         stack,
         transit::{self, NoRoute, Route},
     },
-    maps::counters::{count, drop_packet},
+    maps::{
+        counters::count,
+        services::{count_translated, drop_refused},
+    },
     nat::fragments,
     packet::parsed::{Form, Packet},
     pipeline::program::Program,
@@ -81,12 +84,12 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
             Err(NoRoute::Told(error, reason)) => {
                 return send_error(error, context, packet, reason);
             }
-            Err(NoRoute::Dropped) => return drop_packet(context, Counter::DropNoRoute),
+            Err(NoRoute::Dropped) => return drop_refused(context, packet, Counter::DropNoRoute),
         }
     };
     fragments::remember(packet, Hook::Ingress, translated);
     if F::rewrite(context, packet, translated).is_err() {
-        return drop_packet(context, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     }
     let sent = match way {
         Way::Stack => Ok(Verdict::PASS),
@@ -96,9 +99,9 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         Way::Transit(route) => route.take(context, packet),
     };
     let Ok(verdict) = sent else {
-        return drop_packet(context, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     };
-    count(counter_of(packet.form, usually));
+    count_translated(packet, counter_of(packet.form, usually));
     verdict
 }
 

@@ -16,8 +16,9 @@ use crate::{
     },
     maps::{
         addresses::is_client_here,
-        counters::{count, drop_packet},
+        counters::count,
         scratch::Arrival,
+        services::{count_opened, drop_refused},
     },
     nat::{
         conntrack,
@@ -117,10 +118,15 @@ fn translate_request<F: Program<C>, C: Access>(
         address: source,
         interface: packet.interface,
     };
-    let opened = match frontend::select(key, &sender) {
-        Lookup::NotAFrontend if create_direct(packet, known.as_ref(), translated) => Ok(()),
-        Lookup::NotAFrontend => return Err(nobodys(context, packet)),
-        Lookup::Dropped(reason) => return Err(drop_packet(context, reason)),
+    let opened = match frontend::select(key, &sender, &packet.service) {
+        Lookup::NotAFrontend => {
+            packet.service.set(0);
+            if !create_direct(packet, known.as_ref(), translated) {
+                return Err(nobodys(context, packet));
+            }
+            Ok(())
+        }
+        Lookup::Dropped(reason) => return Err(drop_refused(context, packet, reason)),
         Lookup::Rejected => {
             check_source(context, packet)?;
             return Err(send_error(
@@ -143,9 +149,10 @@ fn translate_request<F: Program<C>, C: Access>(
     match opened {
         Ok(()) => {
             count(Counter::Connection);
+            count_opened(packet.service.get());
             Ok(())
         }
-        Err(reason) => Err(drop_packet(context, reason)),
+        Err(reason) => Err(drop_refused(context, packet, reason)),
     }
 }
 

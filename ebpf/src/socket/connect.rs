@@ -6,6 +6,7 @@ use crate::{
     ctx::sock_addr::{Errno, GOES_ON, SockAddr, fail},
     maps::{
         counters::count,
+        services::count_connected,
         sockets::{connected, connected_new},
     },
     socket::{
@@ -36,13 +37,14 @@ fn connect<F: Addresses, const SIX: bool>(
         None => guard::judge::<F, SIX>(&address, call),
     };
     match outcome {
-        Outcome::Goes(pair) => {
+        Outcome::Goes(pair, service) => {
             let Some(storage) = connected_new(&call.0) else {
                 return fail(Errno::NoMemory);
             };
             storage.set(&pair);
             call.set_endpoint(&pair.peer);
             count(Counter::SocketConnect);
+            count_connected(service);
             GOES_ON
         }
         Outcome::Untouched => {

@@ -7,13 +7,17 @@ use shunt_common::{
 
 use crate::{
     ctx::sock_addr::{Errno, FAILS, SockAddr, fail},
-    lb::frontend::{Lookup, cell_of, select_in},
-    maps::{backends::Choice, counters::count},
+    lb::frontend::{self, Lookup, select_in},
+    maps::{
+        backends::Choice,
+        counters::count,
+        services::{count_refusal, service_of},
+    },
     socket::process::{Addresses, Owner, Process},
 };
 
-/// A frontend: its key, and its cell.
-pub(crate) type Frontend<F> = (FrontendKey<F>, Cell);
+/// A frontend: its key, its index, and its cell.
+pub(crate) type Frontend<F> = (FrontendKey<F>, u32, Cell);
 
 /// The frontend at this address and port, network order, and whose socket asks for it; `None` if that
 /// is nobody's business here. A NodePort is one at the host's loopback addresses too, for processes
@@ -27,8 +31,8 @@ pub(crate) fn find<F: Addresses, const SIX: bool>(
 ) -> Option<(Frontend<F>, Owner)> {
     let key = FrontendKey::<F>::new(*address, port, protocol);
     // Most calls are for no frontend: it does not matter then whose socket it is.
-    if let Some(cell) = cell_of(key) {
-        return Some(((key, cell), Owner::of(call)?));
+    if let Some((index, cell)) = frontend::find(key) {
+        return Some(((key, index, cell), Owner::of(call)?));
     }
     if F::is_loopback(address) && Owner::of(call) == Some(Owner::Host) {
         return Some((node_port::<F>(port, protocol)?, Owner::Host));
@@ -46,10 +50,10 @@ pub(crate) fn node_port<F: Addresses>(port: u16, protocol: u8) -> Option<Fronten
             continue;
         }
         let key = FrontendKey::<F>::new(own, port, protocol);
-        if let Some(cell) = cell_of(key)
+        if let Some((index, cell)) = frontend::find(key)
             && cell.has(Cell::NODE_PORT)
         {
-            return Some((key, cell));
+            return Some((key, index, cell));
         }
     }
     None
@@ -57,8 +61,8 @@ pub(crate) fn node_port<F: Addresses>(port: u16, protocol: u8) -> Option<Fronten
 
 /// What becomes of a system call that asks for a frontend.
 pub(crate) enum Outcome {
-    /// The socket is to go to this pair's peer.
-    Goes(Pair),
+    /// The socket is to go to this pair's peer, a backend of the service port with this number.
+    Goes(Pair, u32),
     /// It is left to packets.
     Untouched,
     /// It fails: what the program returns.
@@ -68,27 +72,34 @@ pub(crate) enum Outcome {
 /// Selects a backend of the frontend for the process, which asked for it as `asked`.
 #[inline(always)]
 pub(crate) fn choose<F: Addresses, const SIX: bool>(
-    (key, cell): Frontend<F>,
+    (key, index, cell): Frontend<F>,
     asked: Endpoint,
     process: &Process<'_, SIX>,
 ) -> Outcome {
-    match select_in(key, cell, process) {
-        Lookup::Backend(Choice { index, backend }, _) => Outcome::Goes(Pair {
-            frontend: asked,
-            peer: Endpoint {
-                address: F::mapped(backend.address),
-                port: backend.port,
-            },
-            backend: index,
-            generation: backend.generation,
-        }),
+    let selected = select_in(key, cell, process);
+    let service = service_of::<F>(index);
+    match selected {
+        Lookup::Backend(Choice { index, backend }, _) => {
+            let pair = Pair {
+                frontend: asked,
+                peer: Endpoint {
+                    address: F::mapped(backend.address),
+                    port: backend.port,
+                },
+                backend: index,
+                generation: backend.generation,
+            };
+            Outcome::Goes(pair, service)
+        }
         Lookup::NotAFrontend => Outcome::Untouched,
         Lookup::Rejected => {
             count(Counter::SocketReject);
+            count_refusal(service, Counter::RejectNoBackend as u32);
             Outcome::Fails(fail(Errno::ConnectionRefused))
         }
-        Lookup::Dropped(_) => {
+        Lookup::Dropped(reason) => {
             count(Counter::SocketDrop);
+            count_refusal(service, reason as u32);
             Outcome::Fails(FAILS)
         }
     }

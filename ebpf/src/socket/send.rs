@@ -10,6 +10,7 @@ use crate::{
     maps::{
         backends::is_current,
         counters::count,
+        services::count_connected,
         sockets::{asked, asked_new, connected},
     },
     socket::{
@@ -68,7 +69,7 @@ fn send<F: Addresses, const SIX: bool>(
         }
     }
     match choose(frontend, endpoint, &Process { owner, call }) {
-        Outcome::Goes(pair) => {
+        Outcome::Goes(pair, service) => {
             let Some(storage) = asked_new(&call.0) else {
                 return fail(Errno::NoMemory);
             };
@@ -80,6 +81,7 @@ fn send<F: Addresses, const SIX: bool>(
             }
             call.set_endpoint(&pair.peer);
             count(Counter::SocketDatagram);
+            count_connected(service);
             GOES_ON
         }
         Outcome::Untouched => untouched(call, &endpoint),

@@ -48,6 +48,7 @@ const SIZES: TableSizes = TableSizes {
     source_ranges: 1024,
     // More than cases make while one is remembered.
     fragments: 65_536,
+    services: 1024,
 };
 
 /// Longer than any connection is remembered.

@@ -83,24 +83,28 @@ impl Search<'_> {
     }
 }
 
-/// The dearest fast ways through a function of a program: of a packet that is translated, and of any
-/// other.
-fn costs(redirect: bool, program: &'static str, function: &str) -> [Cost; 2] {
-    let options = DatapathOptions {
-        redirect,
+/// A program as the kernel runs it, of an agent with other options than the default.
+fn listed(change: impl FnOnce(&mut DatapathOptions), program: &'static str) -> Listing {
+    let mut options = DatapathOptions {
         pod_cidrs: vec!["10.1.1.0/24".parse().unwrap()],
         ..DatapathOptions::default()
     };
+    change(&mut options);
     let mut datapath = Datapath::load(&options).unwrap();
     let program = datapath.program(program).unwrap().fd().unwrap();
-    let listing = Listing::of(program.as_fd());
+    Listing::of(program.as_fd())
+}
+
+/// The dearest fast ways through a function of a program: of a packet that is translated, and of any
+/// other.
+fn costs(listing: &Listing, function: &str) -> [Cost; 2] {
     let begin = listing.begins[listing.function(function)];
     let general = listing.names.iter().enumerate();
     let cut = general.filter(|(_, name)| name.starts_with("parse_v"));
     let cut: Vec<usize> = cut.map(|(number, _)| number).collect();
     assert_eq!(cut.len(), 2, "{:?}", listing.names);
     let mut search = Search {
-        listing: &listing,
+        listing,
         cut,
         known: HashMap::new(),
     };
@@ -127,7 +131,7 @@ fn an_established_packet_costs_no_lookup_in_a_hash() {
         (Datapath::EGRESS, Datapath::EGRESS, 0, 0, 440),
         (Datapath::EGRESS, "egress_v6", 0, 0, 540),
     ] {
-        let [translated, others] = costs(false, program, function);
+        let [translated, others] = costs(&listed(|_| (), program), function);
         eprintln!("{function}: {translated:?}, others {others:?}");
         assert_eq!(translated.lookups, lookups, "{function}: {translated:?}");
         assert_eq!(others.lookups, lookups_of_others, "{function}: {others:?}");
@@ -142,6 +146,64 @@ fn an_established_packet_costs_no_lookup_in_a_hash() {
 #[test]
 fn delivery_in_one_hop_costs_at_most_one_lookup() {
     needs_root!();
-    let [translated, _] = costs(true, Datapath::INGRESS, Datapath::INGRESS);
+    let listing = listed(|options| options.redirect = true, Datapath::INGRESS);
+    let [translated, _] = costs(&listing, Datapath::INGRESS);
     assert_eq!(translated.lookups, 1, "the peers at times");
+}
+
+/// The dearest way through the function that counts a packet for its service port.
+fn counting(listing: &Listing) -> Cost {
+    let mut search = Search {
+        listing,
+        cut: Vec::new(),
+        known: HashMap::new(),
+    };
+    let begin = listing.begins[listing.function(COUNT)];
+    search.from(begin, false).unwrap()
+}
+
+/// What counts a packet for its service port.
+const COUNT: &str = "count_packet";
+
+#[test]
+fn counting_packets_costs_one_array_access_and_nothing_if_it_is_off() {
+    needs_root!();
+    for (program, function) in [
+        (Datapath::INGRESS, Datapath::INGRESS),
+        (Datapath::INGRESS, "ingress_v6"),
+        (Datapath::EGRESS, Datapath::EGRESS),
+        (Datapath::EGRESS, "egress_v6"),
+    ] {
+        let off = listed(|_| (), program);
+        let on = listed(|options| options.count_traffic = true, program);
+        assert!(
+            !off.names.iter().any(|name| name == COUNT),
+            "the verifier removes it: {:?}",
+            off.names
+        );
+        let [[without, _], [with, _]] = [&off, &on].map(|listing| costs(listing, function));
+        let count = counting(&on);
+        eprintln!("{function}: {without:?}, with packets counted {with:?} and {count:?}");
+        assert_eq!(with.lookups, without.lookups, "in hashes");
+        let counter = on.function(COUNT);
+        let end = on
+            .begins
+            .iter()
+            .filter(|begin| **begin > on.begins[counter])
+            .min();
+        let end = end.copied().unwrap_or(on.steps.len());
+        let steps = &on.steps[on.begins[counter]..end];
+        // Before Linux 6.10 an access to an array of each processor is a call.
+        let calls = steps.iter().filter_map(|step| match step {
+            Step::Kernel(name) => Some(name.as_str()),
+            _ => None,
+        });
+        let calls: Vec<&str> = calls.collect();
+        assert!(
+            calls.is_empty() || calls == ["percpu_array_map_lookup_elem"],
+            "the access is inlined: {calls:?}"
+        );
+        let more = with.instructions + count.instructions - without.instructions;
+        assert!(more <= 60, "{function}: {more} more instructions");
+    }
 }

@@ -12,6 +12,7 @@ const SMALL: TableSizes = TableSizes {
     affinity: 64,
     source_ranges: 64,
     fragments: 64,
+    services: 64,
 };
 
 /// The size of a loaded program after the verifier, in bytes.

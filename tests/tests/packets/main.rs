@@ -31,6 +31,7 @@ mod reject_limit;
 mod reports;
 mod sctp;
 mod selection;
+mod service_counters;
 mod snat;
 mod snat_ports;
 mod states;

@@ -11,8 +11,10 @@ use std::{
 use aya::maps::MapData;
 use nix::libc;
 use shunt::{Agent, ApplyError, Outcome};
-use shunt_common::registry;
-use shunt_datapath::{Datapath, DatapathOptions, LiveConnection, TableSizes};
+use shunt_common::{Counter, ServiceEntry, registry};
+use shunt_datapath::{
+    CountedService, Datapath, DatapathOptions, LiveConnection, ServiceCounts, TableSizes,
+};
 use shunt_model::{self, RenderOptions, Renderer};
 use shunt_tests::passing;
 
@@ -51,6 +53,8 @@ pub(crate) const OTHER_NODE: [u8; 4] = [192, 168, 16, 20];
 /// An agent and its programs.
 pub(crate) struct Node {
     agent: Agent,
+    /// Whether nothing else is refused: no guard is on.
+    refuses_for_services: bool,
 }
 
 impl Node {
@@ -93,6 +97,7 @@ impl Node {
         let datapath = Datapath::load(&options).unwrap();
         let mut node = Self {
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
+            refuses_for_services: !options.guard.guard && !options.guard.echo,
         };
         for event in events {
             node.apply(event);
@@ -134,9 +139,40 @@ impl Node {
         self.run(Datapath::EGRESS, frame)
     }
 
+    /// What was counted of each service port.
+    pub(crate) fn services(&self) -> Vec<CountedService> {
+        self.agent.datapath().services().read().unwrap()
+    }
+
+    /// What was counted of the port of this name of default/web.
+    #[track_caller]
+    pub(crate) fn counted(&self, port: &str) -> ServiceCounts {
+        let mut services = self.services().into_iter();
+        let found = services.find(|one| &*one.service.name == "web" && &*one.port == port);
+        found.unwrap().counts
+    }
+
+    /// What was refused is refused to some service port, unless no event says what the packet is for.
+    #[track_caller]
+    fn assert_refused_to_services(&self, counters: &[(Counter, u64)]) {
+        let services = self.services();
+        for reason in ServiceEntry::REFUSALS {
+            let count = |counts: &[(Counter, u64)]| -> u64 {
+                let of_reason = counts.iter().filter(|(counter, _)| *counter == reason);
+                of_reason.map(|(_, count)| count).sum()
+            };
+            let of_services: u64 = services.iter().map(|one| count(&one.counts.refused)).sum();
+            assert_eq!(of_services, count(counters), "{}", reason.name());
+        }
+    }
+
     /// The counters that are not zero.
+    #[track_caller]
     pub(crate) fn counters(&self) -> BTreeMap<&'static str, u64> {
         let counters = self.agent.datapath().counters().read().unwrap();
+        if self.refuses_for_services {
+            self.assert_refused_to_services(&counters);
+        }
         let counted = counters.into_iter().filter(|(_, packets)| *packets > 0);
         counted
             .map(|(counter, packets)| (counter.name(), packets))

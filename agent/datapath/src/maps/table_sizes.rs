@@ -1,6 +1,7 @@
 //! How large the tables are.
 
 use shunt_common::{
+    ServiceNumber,
     connections::slots_for,
     registry::{self, FamilyMaps, Map, Size},
 };
@@ -24,6 +25,8 @@ pub struct TableSizes {
     pub source_ranges: u32,
     /// Fragmented packets of which later fragments may come.
     pub fragments: u32,
+    /// Service ports, of both families: those that are counted by themselves.
+    pub services: u32,
 }
 
 impl Default for TableSizes {
@@ -36,8 +39,18 @@ impl Default for TableSizes {
             affinity: 1 << 16,
             source_ranges: 1 << 16,
             fragments: 1 << 13,
+            services: 1 << 14,
         }
     }
+}
+
+/// What tables that are not always wanted are used for.
+#[derive(Debug, Clone, Copy)]
+pub struct Uses {
+    /// Packets go to pods of this node in one hop.
+    pub redirect: bool,
+    /// Packets and bytes are counted for each service port.
+    pub traffic: bool,
 }
 
 /// A table, and the number of entries to create it with.
@@ -54,13 +67,17 @@ impl TableSizes {
     /// (`shunt_common::connections::Link`).
     pub const MAX_CONNTRACK: u32 = capacity_of(1 << 25);
 
+    /// The largest number of service ports: a connection has 16 bits for their index, and the first one is
+    /// nobody's.
+    pub const MAX_SERVICES: u32 = ServiceNumber::LIMIT - 1;
+
     /// The tables that are not as large as the object says. Those of a family that is not
-    /// translated have one entry, as have those for redirecting if nothing `redirects`.
-    pub fn tables(&self, families: Families, redirects: bool) -> Vec<SizedTable> {
+    /// translated have one entry, as have those that are of no use as things are.
+    pub fn tables(&self, families: Families, uses: Uses) -> Vec<SizedTable> {
         let of_family = |maps: FamilyMaps, is_translated: bool| {
             let maps = maps.all().into_iter();
             maps.filter_map(move |map| {
-                let entries = self.entries(map.size, redirects)?;
+                let entries = self.entries(map.size, uses)?;
                 Some(SizedTable {
                     map,
                     entries: if is_translated { entries } else { 1 },
@@ -68,7 +85,7 @@ impl TableSizes {
             })
         };
         let shared = registry::SHARED.iter().filter_map(|map| {
-            let entries = self.entries(map.size, redirects)?;
+            let entries = self.entries(map.size, uses)?;
             Some(SizedTable { map: *map, entries })
         });
         of_family(FamilyMaps::V4, families.ipv4)
@@ -78,7 +95,7 @@ impl TableSizes {
     }
 
     /// How many entries a table of this size has; `None` if the object says it.
-    const fn entries(&self, size: Size, redirects: bool) -> Option<u32> {
+    pub(crate) const fn entries(&self, size: Size, uses: Uses) -> Option<u32> {
         let Self {
             frontends,
             slots,
@@ -87,6 +104,7 @@ impl TableSizes {
             affinity,
             source_ranges,
             fragments,
+            services,
         } = *self;
         match size {
             Size::Frontends => Some(frontends),
@@ -96,8 +114,11 @@ impl TableSizes {
             Size::Affinity => Some(affinity),
             Size::SourceRanges => Some(source_ranges),
             Size::Fragments => Some(fragments),
-            Size::Redirect if !redirects => Some(1),
-            Size::Redirect | Size::Fixed => None,
+            Size::Services => Some(services + 1),
+            Size::Traffic if uses.traffic => Some(services + 1),
+            Size::Redirect if uses.redirect => None,
+            Size::Traffic | Size::Redirect => Some(1),
+            Size::Fixed => None,
         }
     }
 }
@@ -118,7 +139,8 @@ mod tests {
             ipv4: true,
             ipv6: false,
         };
-        let tables = TableSizes::default().tables(families, true);
+        let uses = |redirect, traffic| Uses { redirect, traffic };
+        let tables = TableSizes::default().tables(families, uses(true, true));
         let entries = |wanted: Map| {
             let table = tables.iter().find(|table| table.map == wanted);
             table.map(|table| table.entries)
@@ -127,11 +149,14 @@ mod tests {
         assert_eq!(entries(FamilyMaps::V6.slots), Some(1));
         assert_eq!(entries(FamilyMaps::V4.node), None, "as the object says");
         assert_eq!(entries(registry::PEERS), None, "as the object says");
-        let tables = TableSizes::default().tables(families, false);
-        assert!(
-            tables
-                .iter()
-                .any(|table| table.map == registry::PEERS && table.entries == 1)
-        );
+        assert_eq!(entries(registry::SERVICE_TRAFFIC), Some((1 << 14) + 1));
+        let tables = TableSizes::default().tables(families, uses(false, false));
+        for map in [registry::PEERS, registry::SERVICE_TRAFFIC] {
+            assert!(
+                tables
+                    .iter()
+                    .any(|table| table.map == map && table.entries == 1)
+            );
+        }
     }
 }

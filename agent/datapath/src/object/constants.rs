@@ -43,6 +43,8 @@ pub(crate) struct Constants {
     sockets_of_pods: u32,
     /// What the guard does.
     guard: u32,
+    /// Not 0: packets and bytes are counted for each service port.
+    count_traffic: u32,
     seeds: Raw<Seeds>,
     timeouts: Raw<Timeouts>,
     clock_hz: u32,
@@ -77,6 +79,7 @@ impl Constants {
             sockets,
             guard,
             rejects,
+            count_traffic,
             timeouts,
             families: _,
             sizes: _,
@@ -99,6 +102,7 @@ impl Constants {
             },
             sockets_of_pods: u32::from(sockets.mode == SocketLb::All),
             guard: guard.bits(),
+            count_traffic: (*count_traffic).into(),
             seeds: Raw(takeover.seeds),
             timeouts: Raw(timeouts.in_ticks(rate)),
             clock_hz: rate.hz,
@@ -126,6 +130,7 @@ impl Constants {
             host_netns,
             sockets_of_pods,
             guard,
+            count_traffic,
             seeds,
             timeouts,
             clock_hz,
@@ -146,6 +151,7 @@ impl Constants {
             .override_global(registry::HOST_NETNS.name, host_netns, true)
             .override_global(registry::SOCKETS_OF_PODS.name, sockets_of_pods, true)
             .override_global(registry::GUARD.name, guard, true)
+            .override_global(registry::COUNT_TRAFFIC.name, count_traffic, true)
             .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)
             .override_global(registry::CONNTRACK_TIMEOUTS.name, timeouts, true)
             .override_global(registry::CLOCK_HZ.name, clock_hz, true)

@@ -57,7 +57,7 @@ fn table(object: &Object, map: Map, is_fixed: bool) -> Result<TableLayout, Datap
         value_size: defined.value_size(),
         flags: defined.map_flags(),
         entries: is_fixed.then_some(defined.max_entries()),
-        misfit: if map == registry::COUNTERS {
+        misfit: if map == registry::COUNTERS || map == registry::SERVICE_TRAFFIC {
             Misfit::Copied
         } else {
             Misfit::Refused
@@ -79,11 +79,12 @@ mod tests {
     };
     use shunt_common::{
         AffinityEntry, AffinityKey, Backend, Cell, Counter, FragmentEntry, FragmentKey,
-        FrontendKey, NodeIps, PortRange, Slot, SourceRange, V4, V6,
+        FrontendKey, NodeIps, PortRange, ServiceEntry, ServiceNumber, ServiceTraffic, Slot,
+        SourceRange, V4, V6,
         connections::{Seeds, Wide},
         registry::{
-            COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, SEEDS, SOCKETS_ASKED,
-            SOCKETS_CONNECTED,
+            COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, SEEDS, SERVICE_CONNECTIONS,
+            SERVICE_TRAFFIC, SERVICES, SOCKETS_ASKED, SOCKETS_CONNECTED,
         },
         socket::{Asked, Connected},
     };
@@ -140,6 +141,7 @@ mod tests {
             addresses: _,
             guarded: _,
             service_cidrs: _,
+            frontend_services,
         } = F::MAPS;
         let index = size_of::<u32>();
         // A key of a prefix table begins with the length of the prefix.
@@ -162,6 +164,7 @@ mod tests {
             ),
             (node, index, size_of::<NodeIps<F>>()),
             (conntrack, index, F::SLOT_WORDS * size_of::<u64>()),
+            (frontend_services, index, size_of::<ServiceNumber>()),
         ];
         for (Map { name, .. }, key, value) in of_family {
             sizes.insert(name, (key, value));
@@ -177,7 +180,11 @@ mod tests {
         expected.insert(SEEDS.name, (size_of::<u32>(), size_of::<Seeds>()));
         let ports = size_of::<PortRange>();
         expected.insert(GIVEN_PORTS.name, (size_of::<u32>(), ports));
-        expected.insert(COUNTERS.name, (size_of::<u32>(), size_of::<u64>()));
+        let index = size_of::<u32>();
+        expected.insert(COUNTERS.name, (index, size_of::<u64>()));
+        expected.insert(SERVICES.name, (index, size_of::<ServiceEntry>()));
+        expected.insert(SERVICE_CONNECTIONS.name, (index, size_of::<u64>()));
+        expected.insert(SERVICE_TRAFFIC.name, (index, size_of::<ServiceTraffic>()));
         let file = size_of::<i32>();
         expected.insert(SOCKETS_CONNECTED.name, (file, size_of::<Connected>()));
         expected.insert(SOCKETS_ASKED.name, (file, size_of::<Asked>()));

@@ -2,7 +2,7 @@
 
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Array, Map, MapData},
+    maps::{Array, Map, MapData, MapInfo},
 };
 use bytemuck::Pod;
 use shunt_common::{
@@ -16,7 +16,10 @@ use tracing::warn;
 
 use crate::{
     error::DatapathError,
-    maps::{clock::Rate, counters::Counters, kernel_tables, table_sizes::SizedTable},
+    maps::{
+        clock::Rate, counters::Counters, kernel_services::carry_traffic_over, kernel_tables,
+        table_sizes::SizedTable,
+    },
     object::{
         constants::Constants, definitions, options::DatapathOptions, programs::OBJECT,
         takeover::Takeover,
@@ -52,7 +55,7 @@ impl Opened {
     /// lacks a feature, or we a privilege.
     pub(crate) fn new(options: &DatapathOptions) -> Result<Self, DatapathError> {
         let rate = Rate::of_kernel()?;
-        let sized = options.sizes.tables(options.families, options.redirect);
+        let sized = options.sizes.tables(options.families, options.uses());
         let pins = options.pin_dir.as_deref().map(Pins::open).transpose()?;
         let pins = match pins {
             Some(pins) => Some((pins, definitions::layout()?)),
@@ -60,7 +63,8 @@ impl Opened {
         };
         let (found, takeover) = match &pins {
             Some((pins, layout)) => {
-                let found = layout.check(pins)?;
+                let mut found = layout.check(pins)?;
+                found.copied.extend(outgrown(pins, &sized)?);
                 let takeover = Takeover::plan(options, pins, found.hands_over)?;
                 (found, takeover)
             }
@@ -92,10 +96,13 @@ impl Opened {
         leave(&mut ebpf, registry::GIVEN_PORTS, takeover.given_ports)?;
         warn_of_kept_sizes(&ebpf, &sized)?;
         let mut counters = Counters::new(kernel_tables::take(&mut ebpf, registry::COUNTERS)?);
-        if let Some((pins, _)) = &pins
-            && found.copied.contains(&registry::COUNTERS.name)
-        {
-            copy_counters(&mut counters, pins)?;
+        if let Some((pins, _)) = &pins {
+            if found.copied.contains(&registry::COUNTERS.name) {
+                copy_counters(&mut counters, pins)?;
+            }
+            if found.copied.contains(&registry::SERVICE_TRAFFIC.name) {
+                copy_traffic(&mut ebpf, pins)?;
+            }
         }
         Ok(Self {
             ebpf,
@@ -142,6 +149,35 @@ fn copy_counters(counters: &mut Counters, pins: &Pins) -> Result<(), PinError> {
         warn!(%error, "the counters begin anew");
     }
     pins.replace_map(name, counters.table())
+}
+
+/// The table of packets and bytes, if it is pinned with another size than it is to have: those who count
+/// nothing have none of its memory.
+fn outgrown(pins: &Pins, sized: &[SizedTable]) -> Result<Option<&'static str>, PinError> {
+    let map = registry::SERVICE_TRAFFIC;
+    let path = pins.map(map.pin);
+    let wanted = sized.iter().find(|table| table.map == map);
+    let Some(SizedTable { entries, .. }) = wanted.filter(|_| path.exists()) else {
+        return Ok(None);
+    };
+    let info = MapInfo::from_pin(&path).map_err(PinError::object("looking at the table", &path))?;
+    Ok((info.max_entries() != *entries).then_some(map.name))
+}
+
+/// Pins the table of packets and bytes in place of the one that does not fit, with what that counted.
+fn copy_traffic(ebpf: &mut Ebpf, pins: &Pins) -> Result<(), DatapathError> {
+    let name = registry::SERVICE_TRAFFIC.name;
+    let path = pins.map(registry::SERVICE_TRAFFIC.pin);
+    let before = MapData::from_pin(&path).map_err(PinError::object("opening the table", &path))?;
+    let map = ebpf.map_mut(name).ok_or(DatapathError::Missing(name))?;
+    if let Err(error) = carry_traffic_over(map, before) {
+        warn!(%error, "packets and bytes of services are counted from now on");
+    }
+    let Map::PerCpuArray(data) = map else {
+        return Err(DatapathError::Missing(name));
+    };
+    pins.replace_map(registry::SERVICE_TRAFFIC.pin, data)?;
+    Ok(())
 }
 
 /// A pinned table has the size that it was made with, and the tables' contents are worth more

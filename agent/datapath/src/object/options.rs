@@ -11,7 +11,10 @@ use shunt_common::PortRange;
 use shunt_model::InterfacePattern;
 
 use crate::{
-    maps::{families::Families, table_sizes::TableSizes},
+    maps::{
+        families::Families,
+        table_sizes::{TableSizes, Uses},
+    },
     object::{
         guard::GuardOptions, pods::PodDetection, reject_limit::RejectLimit, sockets::SocketOptions,
         timeouts::Timeouts,
@@ -62,6 +65,8 @@ pub struct DatapathOptions {
     pub guard: GuardOptions,
     /// How often clients are told that nothing serves them.
     pub rejects: RejectLimit,
+    /// Whether packets and bytes are counted for each service port; connections and refusals always are.
+    pub count_traffic: bool,
     /// How long connections are remembered.
     pub timeouts: Timeouts,
     /// The families that are translated.
@@ -96,10 +101,21 @@ impl Default for DatapathOptions {
             sockets: SocketOptions::default(),
             guard: GuardOptions::default(),
             rejects: RejectLimit::default(),
+            count_traffic: false,
             timeouts: Timeouts::default(),
             families: Families::default(),
             sizes: TableSizes::default(),
             pin_dir: None,
+        }
+    }
+}
+
+impl DatapathOptions {
+    /// Which tables are of use.
+    pub(crate) const fn uses(&self) -> Uses {
+        Uses {
+            redirect: self.redirect,
+            traffic: self.count_traffic,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The publishers of both families: a change of frontends is published in both or in neither.
 
+use std::sync::Arc;
+
 use shunt_common::{FrontendKey, V4, V6};
 use tracing::warn;
 
@@ -10,12 +12,14 @@ use crate::{
     maps::{
         families::Families,
         family::{FromIp, table_key},
+        service_table::FrontendsOf,
         table_use::TableUse,
         tables::Tables,
     },
     publish::{
         publisher::{Publisher, change::Change},
         read_back::{self, LiveFrontend},
+        services::Services,
     },
 };
 
@@ -25,17 +29,29 @@ pub struct DualPublisher<A, B> {
     v4: Publisher<V4, A>,
     v6: Publisher<V6, B>,
     families: Families,
+    services: Arc<Services>,
 }
 
 impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
     /// Publishers of no frontends yet. Tables that are not empty need a [resync](Self::resync)
     /// first. Frontends of other families than these are left out.
     pub fn new(v4: A, v6: B, families: Families) -> Self {
+        Self::counting(v4, v6, families, Services::in_memory())
+    }
+
+    /// As [`Self::new`], with the service ports counted here.
+    pub(crate) fn counting(v4: A, v6: B, families: Families, services: Arc<Services>) -> Self {
         Self {
-            v4: Publisher::new(v4),
-            v6: Publisher::new(v6),
+            v4: Publisher::counting(v4, services.of_family(FrontendsOf::V4)),
+            v6: Publisher::counting(v6, services.of_family(FrontendsOf::V6)),
             families,
+            services,
         }
+    }
+
+    /// The service ports that are counted.
+    pub const fn services(&self) -> &Arc<Services> {
+        &self.services
     }
 
     /// The families whose frontends are published.
@@ -117,7 +133,7 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
     }
 
     /// Whether [`Self::reclaim`] has anything to do.
-    pub const fn has_retired(&self) -> bool {
+    pub fn has_retired(&self) -> bool {
         self.v4.has_retired() || self.v6.has_retired()
     }
 

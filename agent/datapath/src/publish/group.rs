@@ -19,16 +19,30 @@ pub(crate) struct GroupKey {
 }
 
 impl GroupKey {
-    /// A number that another service port hardly has. FNV-1a, so that every agent makes the same
-    /// one.
+    /// A number that another service port hardly has.
     pub(crate) fn fingerprint(&self) -> u32 {
+        self.identity() as u32
+    }
+
+    /// A longer one, which is not 0. FNV-1a, so that every agent makes the same one.
+    pub(crate) fn identity(&self) -> u64 {
         let Self { service, port } = self;
         let hash = format!("{service}:{port}")
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
             });
-        hash as u32
+        hash.max(1)
+    }
+
+    /// The service.
+    pub(crate) const fn service(&self) -> &Arc<ServiceId> {
+        &self.service
+    }
+
+    /// The name of its port.
+    pub(crate) const fn port(&self) -> &Arc<str> {
+        &self.port
     }
 
     /// The service port that owns `set`.

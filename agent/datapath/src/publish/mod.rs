@@ -6,3 +6,4 @@ pub(crate) mod group;
 pub(crate) mod owners;
 pub(crate) mod publisher;
 pub(crate) mod read_back;
+pub(crate) mod services;

@@ -32,6 +32,7 @@ use crate::{
         allocator::{IndexAllocator, RangeAllocator},
         group::{Group, GroupKey, Slice},
         owners::Owners,
+        services::FamilyServices,
     },
 };
 
@@ -60,6 +61,7 @@ pub(crate) struct Publisher<F: Family, T> {
     source_ranges: HashMap<FrontendKey<F>, List<F>>,
     retired: Retired,
     retired_source_ranges: Vec<source_ranges::Entry<F>>,
+    services: FamilyServices,
 }
 
 /// A frontend in the tables.
@@ -86,9 +88,9 @@ impl Retired {
 }
 
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
-    /// A publisher of no frontends yet. Tables that are not empty need a
-    /// [resync](Self::stage_resync) first.
-    pub(crate) fn new(tables: T) -> Self {
+    /// A publisher of no frontends yet, whose service ports are counted here. Tables that are not empty
+    /// need a [resync](Self::stage_resync) first.
+    pub(crate) fn counting(tables: T, services: FamilyServices) -> Self {
         let capacity = tables.capacity();
         Self {
             tables: Counted::new(tables),
@@ -101,7 +103,15 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             source_ranges: HashMap::new(),
             retired: Retired::default(),
             retired_source_ranges: Vec::new(),
+            services,
         }
+    }
+
+    /// As [`Self::counting`], and nobody asks for the counts.
+    #[cfg(test)]
+    pub(crate) fn new(tables: T) -> Self {
+        use crate::{maps::service_table::FrontendsOf, publish::services::Services};
+        Self::counting(tables, Services::in_memory().of_family(FrontendsOf::V4))
     }
 
     /// The tables.
@@ -120,8 +130,10 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     }
 
     /// Whether [`Self::free_retired`] has anything to do.
-    pub(crate) const fn has_retired(&self) -> bool {
-        !self.retired.is_empty() || !self.retired_source_ranges.is_empty()
+    pub(crate) fn has_retired(&self) -> bool {
+        !self.retired.is_empty()
+            || !self.retired_source_ranges.is_empty()
+            || self.services.has_retired()
     }
 
     /// Whether staging `wanted` has to wait for [`Self::free_retired`]: a list of source ranges that
@@ -162,6 +174,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         for (bits, range) in mem::take(&mut self.retired_source_ranges) {
             self.remove_source_range(bits, range);
         }
+        self.services.free_retired();
     }
 
     /// The use of the tables of frontends, slots and backends.

@@ -54,7 +54,8 @@ impl<T: Pod> SharedArray<T> {
     ///
     /// If `index` is beyond the end.
     pub(crate) fn read(&self, index: u32) -> T {
-        // SAFETY: `at` is in bounds and aligned; any bytes are a `T`; only we write.
+        // SAFETY: `at` is in bounds and aligned; any bytes are a `T`; only we write, but for counts, which
+        // programs change by whole words.
         unsafe { self.at(index).read_volatile() }
     }
 

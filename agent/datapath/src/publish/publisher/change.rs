@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use shunt_common::{Cell, Family, FrontendKey, registry::Size};
+use shunt_common::{Cell, Family, FrontendKey, ServiceNumber, registry::Size};
 use tracing::{error, warn};
 
 use shunt_model::Frontend;
@@ -31,7 +31,7 @@ pub(crate) struct Change<'a, F: FromIp, T: Tables<F>> {
 #[derive(Debug)]
 struct Staged<F: Family> {
     /// Frontends that exist, and what they become.
-    known: Vec<(FrontendKey<F>, Cell, Arc<Slice>)>,
+    known: Vec<(FrontendKey<F>, Cell, Arc<Slice>, ServiceNumber)>,
     /// Frontends that do not exist yet.
     new: Vec<(FrontendKey<F>, Published)>,
     /// Whether packets may have found the new ones.
@@ -135,15 +135,16 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
         let mut absent = Vec::new();
         for (key, frontend) in wanted {
             let slice = publisher.slice_of(&frontend.backends)?;
+            let service = publisher.services.claim(&GroupKey::of(&frontend.backends));
             let flags = publisher.source_range_flags(key, frontend, source_ranges);
             let cell = slice.cell(frontend).with(flags);
             if frontend.sources.is_empty() {
                 open.push(*key);
             }
             if publisher.frontends.contains_key(key) {
-                known.push((*key, cell, slice));
+                known.push((*key, cell, slice, service));
             } else {
-                absent.push((*key, cell, slice));
+                absent.push((*key, cell, slice, service));
             }
         }
         let free = publisher.indexes.free_count();
@@ -156,11 +157,12 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
                 capacity: publisher.tables.capacity().frontends,
             });
         }
-        for (key, cell, slice) in absent {
+        for (key, cell, slice, service) in absent {
             let Some(index) = publisher.indexes.allocate() else {
                 break;
             };
             publisher.tables.write_cell(index, cell);
+            publisher.services.assign(index, service);
             new.push((key, Published { index, cell, slice }));
         }
         Ok(())
@@ -205,8 +207,9 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
         } = staged;
         // Each keeps a slice in use.
         drop(new);
-        for (key, cell, slice) in known {
+        for (key, cell, slice, service) in known {
             if let Some(published) = publisher.frontends.get_mut(&key) {
+                publisher.services.assign(published.index, service);
                 if published.cell != cell {
                     publisher.tables.write_cell(published.index, cell);
                 }
@@ -271,6 +274,8 @@ impl<F: FromIp, T: Tables<F>> Drop for Change<'_, F, T> {
                 // What was taken was not taken from the state that is gone back to.
                 publisher.retired = Retired::default();
                 publisher.exchange(findings.before);
+                let groups = &publisher.groups;
+                publisher.services.unsettle(|key| groups.contains_key(key));
             }
         }
     }

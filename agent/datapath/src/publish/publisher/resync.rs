@@ -95,5 +95,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         for key in groups {
             self.retire_unused(key);
         }
+        let groups = &self.groups;
+        self.services.settle(|key| groups.contains_key(key));
     }
 }

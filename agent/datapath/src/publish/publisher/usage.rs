@@ -143,6 +143,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         });
         if group.slices.is_empty() {
             self.owners.release(owner);
+            self.services.release(&key);
         } else {
             self.groups.insert(key, group);
         }

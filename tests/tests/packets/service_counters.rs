@@ -1,0 +1,252 @@
+//! What is counted of each service port. That refusals are, each test sees to that reads the counters of
+//! all: see [`Node::counters`].
+
+use shunt_datapath::{RejectLimit, ServiceCounts, TrafficCounts};
+
+use super::{
+    frame::{OPENING, Packet, SCTP_INIT, Transport},
+    needs_root,
+    node::{Node, Verdict, resync, update, web},
+    world::{Backends, Family, V4, V6, in_network, node, node_with, open_transit},
+};
+
+/// Packets that open flows, and the name of the service port that they are for.
+const OPENERS: [(Transport, &str); 3] = [
+    (Transport::TcpSyn, "TCP"),
+    (Transport::Udp, "UDP"),
+    (Transport::Sctp(SCTP_INIT), "SCTP"),
+];
+
+fn connections(node: &Node) -> [u64; 3] {
+    OPENERS.map(|(_, port)| node.counted(port).connections)
+}
+
+/// Opens a flow to each frontend, with two packets each.
+fn open_all<A: Family>(node: &mut Node) {
+    for (transport, _) in OPENERS {
+        for frontend in A::frontends() {
+            let packet = Packet::new(transport, (A::POD, 40_000), frontend);
+            for _ in 0..2 {
+                node.ingress(&packet.frame()).passed();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_connection_counts_once_whatever_the_frontend_and_the_family() {
+    needs_root!();
+    let mut node = node(Backends::Here);
+    open_all::<V4>(&mut node);
+    assert_eq!(connections(&node), [3, 3, 3]);
+    open_all::<V6>(&mut node);
+    assert_eq!(connections(&node), [6, 6, 6]);
+    assert_eq!(node.counters()["connection"], 18, "as all of them together");
+    assert_eq!(node.services().len(), 3);
+}
+
+fn is_told<A: Family>(node: &mut Node) {
+    for (transport, port) in OPENERS {
+        let before = node.counted(port);
+        let packet = Packet::new(transport, (A::POD, 40_000), (A::CLUSTER_IP, 80));
+        assert!(matches!(
+            node.rejecting_ingress(&packet.frame()),
+            Verdict::Redirect(_)
+        ));
+        let after = node.counted(port);
+        let refused =
+            |counts: &ServiceCounts| -> u64 { counts.refused.iter().map(|(_, count)| count).sum() };
+        assert_eq!(refused(&after), refused(&before) + 1, "{port}");
+        assert_eq!(after.refused[0].0.name(), "reject_no_backend");
+        assert_eq!(after.connections, 0);
+    }
+}
+
+#[test]
+fn a_rejection_counts_for_the_service_port_that_was_asked() {
+    needs_root!();
+    let mut node = node_with(
+        |options| options.rejects = RejectLimit { rate: 0 },
+        Backends::Nowhere,
+    );
+    is_told::<V4>(&mut node);
+    is_told::<V6>(&mut node);
+    assert_eq!(node.counters()["reject_no_backend"], 6);
+}
+
+#[test]
+fn a_packet_to_no_frontend_counts_for_nobody() {
+    needs_root!();
+    let mut node = node(Backends::Here);
+    for transport in OPENING {
+        let packet = Packet::new(transport, (V4::POD, 40_000), (V4::CLUSTER_IP, 81));
+        node.ingress(&packet.frame()).passed();
+    }
+    for service in node.services() {
+        assert_eq!(service.counts, ServiceCounts::default(), "{service:?}");
+    }
+}
+
+/// The bytes of a packet from the IP header on.
+fn length<A: Family>(packet: &Packet<A>) -> u64 {
+    packet.packet().len() as u64
+}
+
+fn is_counted_by_the_byte<A: Family>() {
+    let mut node = node_with(|options| options.count_traffic = true, Backends::Here);
+    let client = (A::POD, 40_000);
+    let frontend = (A::CLUSTER_IP, 80);
+    let backend = (A::LOCAL, 8080);
+    let mut expected = TrafficCounts::default();
+    for (request, reply, payload) in [
+        (Transport::TcpSyn, Transport::TcpSynAck, 0),
+        (Transport::TcpAck, Transport::TcpAck, 1),
+        (Transport::TcpAck, Transport::TcpAck, 1000),
+    ] {
+        let request = Packet::new(request, client, frontend).of_payload(payload);
+        let sent = node.ingress(&request.frame());
+        assert_eq!(sent, Verdict::Pass(request.to(backend).frame()));
+        // As the pod's kernel sends it on: seen by the programs again, and nothing is counted twice.
+        node.egress(&request.to(backend).frame()).passed();
+        let reply = Packet::new(reply, backend, client).of_payload(2 * payload);
+        node.ingress(&reply.frame()).passed();
+        let sent = node.egress(&reply.frame());
+        assert_eq!(sent, Verdict::Pass(reply.from(frontend).frame()));
+        expected.request_packets += 1;
+        expected.request_bytes += length(&request);
+        expected.reply_packets += 1;
+        expected.reply_bytes += length(&reply);
+        assert_eq!(node.counted("TCP").traffic, Some(expected));
+    }
+    assert_eq!(node.counted("TCP").connections, 1);
+    assert_eq!(node.counted("UDP").traffic, Some(TrafficCounts::default()));
+    let counters = node.counters();
+    assert_eq!((counters["request"], counters["reply"]), (3, 3));
+}
+
+#[test]
+fn packets_and_bytes_are_counted_both_ways() {
+    needs_root!();
+    is_counted_by_the_byte::<V4>();
+    is_counted_by_the_byte::<V6>();
+}
+
+/// Packets that the programs forward themselves, on the general path.
+fn transit_is_counted<A: Family>() {
+    in_network(|| {
+        let mut node = node_with(|options| options.count_traffic = true, Backends::Elsewhere);
+        let mut expected = TrafficCounts::default();
+        for (number, payload) in (40_000..).zip([10, 200]) {
+            let client = (A::OUTSIDER, number);
+            let request =
+                Packet::new(Transport::Udp, client, (A::EXTERNAL_IP, 80)).of_payload(payload);
+            let at_backend = open_transit(&mut node, &request);
+            let reply = at_backend.answer();
+            assert!(matches!(node.ingress(&reply.frame()), Verdict::Redirect(_)));
+            expected.request_packets += 1;
+            expected.request_bytes += length(&request);
+            expected.reply_packets += 1;
+            expected.reply_bytes += length(&reply);
+        }
+        let counted = node.counted("UDP");
+        assert_eq!(counted.traffic, Some(expected));
+        assert_eq!(counted.connections, 2);
+    });
+}
+
+#[test]
+fn packets_that_are_forwarded_past_the_stack_are_counted() {
+    needs_root!();
+    transit_is_counted::<V4>();
+    transit_is_counted::<V6>();
+}
+
+#[test]
+fn without_the_flag_no_packet_is_counted() {
+    needs_root!();
+    let mut node = node(Backends::Here);
+    open_all::<V4>(&mut node);
+    assert_eq!(node.counted("TCP").traffic, None);
+}
+
+/// A service of one port at this address.
+fn other(name: &str, cluster_ip: &str) -> String {
+    format!(
+        r#"{{"id":{{"namespace":"default","name":"{name}"}},"cluster_ips":["{cluster_ip}"],"ports":{{"main":{{"protocol":"TCP","port":80}}}},"backends":{{"main":[{{"ip":"10.1.1.3","port":8080,"local":true}}]}}}}"#
+    )
+}
+
+#[test]
+fn a_connection_of_a_service_that_is_gone_counts_for_nobody_who_has_its_index() {
+    needs_root!();
+    let mut node = Node::with(
+        |options| {
+            options.count_traffic = true;
+            options.sizes.services = 1;
+        },
+        [resync(&[&other("web", "10.96.0.1")]).as_str()],
+    );
+    let request = |transport| Packet::new(transport, (V4::POD, 40_000), ([10, 96, 0, 1], 80));
+    node.ingress(&request(Transport::TcpSyn).frame()).passed();
+    let backend = ([10, 1, 1, 3], 8080);
+    let answer = Packet::new(Transport::TcpSynAck, backend, (V4::POD, 40_000));
+    node.egress(&answer.frame()).passed();
+    let counted = node.counted("main");
+    assert_eq!(counted.connections, 1);
+    let both = |traffic: TrafficCounts| (traffic.request_packets, traffic.reply_packets);
+    assert_eq!(counted.traffic.map(both), Some((1, 1)));
+
+    node.apply(r#"{"event":"DeleteService","id":{"namespace":"default","name":"web"}}"#);
+    node.reclaim();
+    assert_eq!(node.services().len(), 0);
+    node.apply(&format!(
+        r#"{{"event":"AddService","service":{}}}"#,
+        other("next", "10.96.0.2")
+    ));
+    let services = node.services();
+    assert_eq!(services.len(), 1, "it has the index");
+    // The connection lives on.
+    let sent = node.ingress(&request(Transport::TcpAck).frame());
+    let expected = request(Transport::TcpAck).to(backend);
+    assert_eq!(sent, Verdict::Pass(expected.frame()));
+    let [next] = node.services().try_into().unwrap();
+    assert_eq!(&*next.service.name, "next");
+    assert_eq!(next.counts.connections, 0);
+    assert_eq!(next.counts.traffic, Some(TrafficCounts::default()));
+}
+
+#[test]
+fn a_service_port_without_room_is_translated_and_not_counted() {
+    needs_root!();
+    let mut node = Node::with(
+        |options| options.sizes.services = 1,
+        [resync(&[&other("web", "10.96.0.1"), &other("late", "10.96.0.2")]).as_str()],
+    );
+    for last in [1, 2] {
+        let client = (V4::POD, 40_000 + u16::from(last));
+        let packet = Packet::new(Transport::TcpSyn, client, ([10, 96, 0, last], 80));
+        node.ingress(&packet.frame()).passed();
+    }
+    let [counted] = node.services().try_into().unwrap();
+    assert_eq!(counted.counts.connections, 1);
+    assert_eq!(node.counters()["connection"], 2);
+}
+
+#[test]
+fn a_service_port_keeps_its_counts_when_its_backends_change() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let open = |node: &mut Node, port| {
+        let packet = Packet::new(Transport::TcpSyn, (V4::POD, port), ([10, 96, 0, 1], 80));
+        node.ingress(&packet.frame()).passed();
+    };
+    open(&mut node, 1000);
+    for backends in [vec![(4, 1)], vec![], vec![(5, 1), (6, 1)]] {
+        node.apply(&update(&web(&backends)));
+        node.reclaim();
+    }
+    open(&mut node, 1001);
+    assert_eq!(node.counted("tcp").connections, 2);
+    node.apply(&resync(&[&web(&[(5, 1)])]));
+    assert_eq!(node.counted("tcp").connections, 2, "nor by a Resync");
+}
