@@ -46,6 +46,7 @@ pub use self::{
         outcome::{Acceptance, ApplyError, Outcome},
         queue::{EventQueue, Requests, queue},
         reports::Reports,
+        service_counts::ServiceFigures,
         terminate::is_gone,
     },
     serve::{

@@ -38,6 +38,7 @@ use crate::cli::{
         node::NodeArgs,
         packet_log::PacketLogArgs,
         paths::{PinArgs, SocketArgs},
+        services::ServiceCountArgs,
         sizes::SizeArgs,
         snat::SnatArgs,
         sockets::SocketLbArgs,
@@ -131,6 +132,9 @@ pub(crate) struct AgentArgs {
     http: HttpArgs,
 
     #[command(flatten)]
+    services: ServiceCountArgs,
+
+    #[command(flatten)]
     kube_proxy: KubeProxyFlags,
 
     #[command(flatten)]
@@ -185,6 +189,11 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         sizes,
         timeouts,
         http,
+        services:
+            ServiceCountArgs {
+                count_service_traffic: count_traffic,
+                service_metrics,
+            },
         kube_proxy: _,
         pins: PinArgs { pin_dir },
         no_pin,
@@ -203,7 +212,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         kube_proxy.timeouts(timeouts.timeouts()),
     );
     let configuration = kube_proxy.configz(&http, conntrack_timeouts);
-    let http = HttpListeners::open(http.options(families, configuration))?;
+    let http = HttpListeners::open(http.options(families, configuration, service_metrics))?;
     set_up_host(kube_proxy);
     let render_options = node.render_options()?;
     let (masquerade_all, detect_local) = (
@@ -231,6 +240,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         snat_v6: snat_from.v6,
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
+        count_traffic,
         redirect,
         guard: guard.guard(follows_cluster),
         sockets: sockets.sockets(),
@@ -253,10 +263,11 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
     let connections = datapath.connections();
     let counters = Arc::clone(datapath.counters());
+    let services = Arc::clone(datapath.services());
     let agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
     let beside = Beside::start(&agent, timeouts.scan_interval(), terminates_tcp, &queue)?;
     let event_loop = EventLoop::new(agent, pin_dir.clone(), sources.followed());
-    let inspector = Inspector::new(queue.clone(), connections, counters);
+    let inspector = Inspector::new(queue.clone(), connections, counters, services);
     let (names, calls) = sources.start(queue, addresses, socket)?;
     let http = HttpServer::start(http, inspector.clone())?;
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;

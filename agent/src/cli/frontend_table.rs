@@ -21,10 +21,12 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
             key,
             kind,
             service,
+            service_port: _,
             policy,
             affinity_timeout,
             backends,
             difference: _,
+            counters: _,
             this_node_only,
         } = frontend;
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());

@@ -15,6 +15,7 @@ mod log;
 mod lookup;
 mod output;
 mod render;
+mod service_table;
 mod services;
 mod socket_lb;
 mod status;

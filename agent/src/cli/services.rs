@@ -14,6 +14,7 @@ use crate::cli::{
     flags::paths::SocketArgs,
     frontend_table::write_table,
     output::{self, OutputFormat, complain},
+    service_table::write_counters,
 };
 
 /// So many differences are enough for a person.
@@ -22,7 +23,8 @@ const SHOWN: usize = 20;
 /// Show the frontends that are live, as the kernel's tables have them
 ///
 /// Where kernel and events differ, that is said on standard error, and in the field `difference`
-/// of JSON: `unknown`, `changed`. Exit status: 0; 2 without an agent.
+/// of JSON: `unknown`, `changed`. What is counted of each service port, all its frontends together,
+/// is a table of its own, and the field `counters` of JSON. Exit status: 0; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct ServicesArgs {
     /// The form of the output
@@ -66,7 +68,10 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
             .filter_map(|frontend| Some(difference(frontend.key, frontend.difference?)));
         differences.extend(found);
         output::print(|out| match output {
-            OutputFormat::Table => write_table(&live, out),
+            OutputFormat::Table => {
+                write_table(&live, out)?;
+                write_counters(&live, out)
+            }
             OutputFormat::Json => output::write_json(&live, out),
         })?;
         for text in differences.iter().take(SHOWN) {

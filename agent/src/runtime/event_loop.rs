@@ -92,7 +92,7 @@ impl EventLoop {
     }
 
     /// Whether [`Self::tidy`] has anything to do.
-    const fn has_to_tidy(&self) -> bool {
+    fn has_to_tidy(&self) -> bool {
         self.has_slack || self.agent.datapath().has_retired()
     }
 

@@ -1,18 +1,19 @@
 //! The frontends in the kernel beside those that the events lead to.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use shunt_api::view::{self, Difference, ProtocolNumber};
+use shunt_api::view::{self, Difference, ProtocolNumber, ServiceCounters};
 use shunt_datapath::{LiveFrontend, LiveKey};
 use shunt_model::{Backend, Frontend, FrontendKey, Renderer};
 
-use crate::runtime::{agent::Agent, error::InspectError};
+use crate::runtime::{agent::Agent, error::InspectError, service_counts::PortName};
 
 /// A frontend in the kernel, and what the events lead to at its key.
 #[derive(Debug, Clone)]
 pub struct InspectedFrontend {
     live: LiveFrontend,
     wanted: Option<Frontend>,
+    counters: Option<ServiceCounters>,
 }
 
 impl InspectedFrontend {
@@ -37,16 +38,22 @@ impl InspectedFrontend {
 
     /// As it is shown.
     pub fn view(&self) -> view::Frontend {
-        let Self { live, wanted } = self;
+        let Self {
+            live,
+            wanted,
+            counters,
+        } = self;
         let wanted = wanted.as_ref();
         view::Frontend {
             key: self.key(),
             kind: wanted.map(|wanted| wanted.kind.name().to_owned()),
             service: wanted.map(|wanted| wanted.backends.service.to_string()),
+            service_port: wanted.map(|wanted| wanted.backends.port.to_string()),
             policy: wanted.map(|wanted| wanted.policy),
             affinity_timeout: live.affinity_timeout,
             backends: live.backends.iter().map(Into::into).collect(),
             difference: self.difference(),
+            counters: counters.clone(),
             this_node_only: live.is_for_this_node(),
         }
     }
@@ -69,6 +76,18 @@ impl FrontendList {
         let live = agent.datapath().live()?;
         let translates = |key: &FrontendKey| agent.datapath().translates(key);
         Ok(compare(live, agent.renderer(), translates))
+    }
+
+    /// The same with what was counted of the frontends' service ports.
+    pub(super) fn counted(mut self, counters: &HashMap<PortName, ServiceCounters>) -> Self {
+        for frontend in &mut self.frontends {
+            if let Some(wanted) = &frontend.wanted {
+                let set = &wanted.backends;
+                let name = (set.service.to_string(), set.port.to_string());
+                frontend.counters = counters.get(&name).cloned();
+            }
+        }
+        self
     }
 
     /// Those where kernel and events disagree.
@@ -102,6 +121,7 @@ fn compare(
             .frontend()
             .and_then(|key| renderer.frontend(key).cloned()),
         live,
+        counters: None,
     });
     FrontendList {
         frontends: inspected.collect(),

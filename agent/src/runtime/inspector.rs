@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use shunt_api::view::{self, Status};
-use shunt_datapath::{Connections, Counters};
+use shunt_datapath::{Connections, Counters, Services};
 
 use crate::runtime::{
     conntrack::ConnectionPieces,
@@ -14,6 +14,7 @@ use crate::runtime::{
     queue::EventQueue,
     reports::Reports,
     request::Request,
+    service_counts::{self, ServiceFigures},
 };
 
 /// Looks at a running agent. What the event loop knows goes through its queue, the connections are
@@ -23,6 +24,7 @@ pub struct Inspector {
     queue: EventQueue,
     connections: Connections,
     counters: Arc<Counters>,
+    services: Arc<Services>,
 }
 
 impl fmt::Debug for Inspector {
@@ -35,12 +37,18 @@ impl fmt::Debug for Inspector {
 
 impl Inspector {
     /// Looks at the agent whose loop reads `queue`, whose connections these are, and whose programs
-    /// count here.
-    pub const fn new(queue: EventQueue, connections: Connections, counters: Arc<Counters>) -> Self {
+    /// count here, and here for each service port.
+    pub const fn new(
+        queue: EventQueue,
+        connections: Connections,
+        counters: Arc<Counters>,
+        services: Arc<Services>,
+    ) -> Self {
         Self {
             queue,
             connections,
             counters,
+            services,
         }
     }
 
@@ -63,6 +71,15 @@ impl Inspector {
             .collect())
     }
 
+    /// What was counted of each service port, sorted by name; read beside the event loop.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn services(&self) -> Result<Vec<ServiceFigures>, InspectError> {
+        service_counts::read(&self.services)
+    }
+
     /// What the event loop knows of the agent, in figures.
     ///
     /// # Errors
@@ -72,13 +89,14 @@ impl Inspector {
         Ok(self.queue.ask(Request::Figures).await?)
     }
 
-    /// The frontends in the kernel.
+    /// The frontends in the kernel, with what was counted of their service ports.
     ///
     /// # Errors
     ///
     /// If the tables cannot be read, or the agent is ending.
     pub async fn frontends(&self) -> Result<FrontendList, InspectError> {
-        self.queue.ask(Request::Frontends).await?
+        let list = self.queue.ask(Request::Frontends).await??;
+        Ok(list.counted(&service_counts::by_name(&self.services)?))
     }
 
     /// How the agent is.

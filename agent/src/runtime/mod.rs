@@ -26,6 +26,7 @@ pub(crate) mod queue;
 pub(crate) mod reports;
 pub(crate) mod request;
 pub(crate) mod rest_client;
+pub(crate) mod service_counts;
 pub(crate) mod status;
 pub(crate) mod table_flags;
 pub(crate) mod terminate;

@@ -13,6 +13,7 @@ const fn flag(size: Size) -> Option<&'static str> {
         Size::Affinity => Some("--max-affinity"),
         Size::SourceRanges => Some("--max-source-ranges"),
         Size::Fragments => Some("--max-fragments"),
+        Size::Services | Size::Traffic => Some("--max-services"),
         Size::Redirect | Size::Fixed => None,
     }
 }

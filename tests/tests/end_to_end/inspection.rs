@@ -110,6 +110,7 @@ fn status_shows_what_is_wrong() {
             (&json!("frontends_v6"), &json!(64)),
             (&json!("slots_v6"), &json!(1024)),
             (&json!("backends_v6"), &json!(256)),
+            (&json!("services"), &json!(16384)),
             (&json!("conntrack_v4"), &json!(65536)),
             (&json!("conntrack_v6"), &json!(65536)),
         ]

@@ -50,6 +50,7 @@ mod restart;
 mod reuse;
 mod router;
 mod service;
+mod service_counters;
 mod snat;
 mod snat_udp;
 mod sockets;

@@ -13,6 +13,7 @@ use crate::{
     view::{
         error::{Malformed, address, port},
         protocol::ProtocolNumber,
+        service_counters::ServiceCounters,
         text::shown_or_null,
     },
 };
@@ -39,6 +40,8 @@ pub struct Frontend {
     pub kind: Option<String>,
     /// `namespace/name`.
     pub service: Option<String>,
+    /// The name of the service's port.
+    pub service_port: Option<String>,
     /// Which backends it may use.
     #[serde(serialize_with = "shown_or_null")]
     pub policy: Option<TrafficPolicy>,
@@ -49,6 +52,9 @@ pub struct Frontend {
     /// How the kernel's tables differ from the events, if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
+    /// What was counted of its service port, all frontends of that together, if it is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<ServiceCounters>,
     /// Whether only clients on this node are served.
     #[serde(skip)]
     pub this_node_only: bool,
@@ -192,10 +198,12 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             key: key.into(),
             kind: Some(kind.name().to_owned()),
             service: Some(backends.service.to_string()),
+            service_port: Some(backends.port.to_string()),
             policy: Some(*policy),
             affinity_timeout: backends.affinity_timeout,
             backends: backends.backends.iter().map(Into::into).collect(),
             difference: None,
+            counters: None,
             this_node_only: *clients == Clients::ThisNode,
         }
     }
@@ -207,16 +215,20 @@ impl From<Frontend> for proto::Frontend {
             key,
             kind,
             service,
+            service_port,
             policy,
             affinity_timeout,
             backends,
             difference,
+            counters,
             this_node_only,
         } = frontend;
         Self {
             key: Some(key.into()),
             kind,
             service,
+            service_port,
+            counters: counters.map(Into::into),
             policy: policy
                 .map_or(proto::TrafficPolicy::Unspecified, message::policy)
                 .into(),
@@ -243,11 +255,15 @@ impl TryFrom<proto::Frontend> for Frontend {
             this_node_only,
             backends,
             difference,
+            service_port,
+            counters,
         } = frontend;
         Ok(Self {
             key: key(at)?,
             kind,
             service,
+            service_port,
+            counters: counters.map(Into::into),
             policy: match proto::TrafficPolicy::try_from(policy) {
                 Ok(proto::TrafficPolicy::Unspecified) => None,
                 Ok(proto::TrafficPolicy::Cluster) => Some(TrafficPolicy::Cluster),

@@ -6,6 +6,7 @@ mod error;
 mod frontend;
 mod listener;
 mod protocol;
+mod service_counters;
 mod socket_lb;
 mod source;
 mod stale_sockets;
@@ -19,6 +20,7 @@ pub use self::{
     frontend::{Backend, Difference, Frontend, FrontendKey},
     listener::Listener,
     protocol::ProtocolNumber,
+    service_counters::{ServiceCounters, ServiceTraffic},
     socket_lb::{SocketLb, SocketLbMode},
     source::{Source, SourceNode, Untranslated},
     stale_sockets::StaleSockets,

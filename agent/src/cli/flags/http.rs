@@ -85,8 +85,14 @@ pub(crate) struct HttpArgs {
 }
 
 impl HttpArgs {
-    /// What is served of an agent that translates these families and has this configuration.
-    pub(crate) fn options(self, families: Families, configuration: String) -> HttpOptions {
+    /// What is served of an agent that translates these families and has this configuration, with or
+    /// without what is counted of each service port.
+    pub(crate) fn options(
+        self,
+        families: Families,
+        configuration: String,
+        shows_services: bool,
+    ) -> HttpOptions {
         let Self {
             healthz,
             metrics,
@@ -99,6 +105,7 @@ impl HttpArgs {
             metrics: metrics.and_then(|BindAddress(address)| address),
             hard_fail: hard_fail.is_on(),
             configuration,
+            shows_services,
             families: families
                 .filter_map(|(family, is_translated)| is_translated.then_some(family))
                 .collect(),

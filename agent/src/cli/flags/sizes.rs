@@ -41,6 +41,12 @@ pub(crate) struct SizeArgs {
     /// fragments follow the first
     #[arg(long, value_name = "N", default_value_t = TableSizes::default().fragments)]
     max_fragments: u32,
+
+    /// How many service ports are counted by themselves, of both families together; the others are
+    /// translated all the same
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().services,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(TableSizes::MAX_SERVICES)))]
+    max_services: u32,
 }
 
 impl SizeArgs {
@@ -54,6 +60,7 @@ impl SizeArgs {
             max_affinity,
             max_source_ranges,
             max_fragments,
+            max_services,
         } = self;
         TableSizes {
             frontends: max_frontends,
@@ -63,6 +70,7 @@ impl SizeArgs {
             affinity: max_affinity,
             source_ranges: max_source_ranges,
             fragments: max_fragments,
+            services: max_services,
         }
     }
 }

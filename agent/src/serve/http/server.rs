@@ -25,6 +25,8 @@ pub struct HttpOptions {
     pub hard_fail: bool,
     /// What `/configz` answers: JSON.
     pub configuration: String,
+    /// Whether the metrics have what is counted of each service port.
+    pub shows_services: bool,
     /// The families that are translated.
     pub families: Vec<IpFamily>,
 }
@@ -53,6 +55,7 @@ pub struct HttpListeners {
     health: Option<Try>,
     metrics: Option<Try>,
     configuration: String,
+    shows_services: bool,
     families: Vec<IpFamily>,
 }
 
@@ -68,6 +71,7 @@ impl HttpListeners {
             metrics,
             hard_fail,
             configuration,
+            shows_services,
             families,
         } = options;
         let take = |listener, address: Option<SocketAddr>| match address.map(Try::at) {
@@ -85,6 +89,7 @@ impl HttpListeners {
             health: take(Listener::Health, health)?,
             metrics: take(Listener::Metrics, metrics)?,
             configuration,
+            shows_services,
             families,
         })
     }
@@ -109,6 +114,7 @@ impl HttpServer {
             health,
             metrics,
             configuration,
+            shows_services,
             families,
         } = listeners;
         let runtime = runtime::Builder::new_multi_thread()
@@ -124,7 +130,7 @@ impl HttpServer {
             runtime.spawn(Door::new(Listener::Health, vec![tried], answers, reports).keep());
         }
         if let Some(tried) = metrics {
-            let answers = MetricsEndpoint::new(inspector, configuration);
+            let answers = MetricsEndpoint::new(inspector, configuration, shows_services);
             let reports = Arc::clone(&reports);
             runtime.spawn(Door::new(Listener::Metrics, vec![tried], answers, reports).keep());
         }

@@ -20,6 +20,7 @@ use crate::{
             datapath::Counted,
             meters::register,
             process::Process,
+            services::CountedServices,
             text::{OPEN_METRICS, PLAIN, accepts_open_metrics, plain},
         },
     },
@@ -38,17 +39,21 @@ pub(crate) struct MetricsEndpoint {
     /// What is measured where it happens.
     meters: Registry,
     configuration: String,
+    /// Whether what is counted of each service port is shown.
+    shows_services: bool,
 }
 
 impl MetricsEndpoint {
-    /// By what `inspector` sees, with this answer to `/configz`.
-    pub(crate) fn new(inspector: Inspector, configuration: String) -> Self {
+    /// By what `inspector` sees, with this answer to `/configz`, and with or without what is counted of each
+    /// service port.
+    pub(crate) fn new(inspector: Inspector, configuration: String, shows_services: bool) -> Self {
         let mut meters = Registry::default();
         register(inspector.reports().meters(), &mut meters);
         Self {
             inspector,
             meters,
             configuration,
+            shows_services,
         }
     }
 
@@ -66,6 +71,12 @@ impl MetricsEndpoint {
         match self.inspector.counters() {
             Ok(counters) => scraped.register_collector(Box::new(Counted(counters))),
             Err(error) => debug!(%error, "the counters are left out"),
+        }
+        if self.shows_services {
+            match self.inspector.services() {
+                Ok(services) => scraped.register_collector(Box::new(CountedServices(services))),
+                Err(error) => debug!(%error, "the services' counters are left out"),
+            }
         }
         match ProcessUse::read() {
             Ok(taken) => scraped.register_collector(Box::new(Process {

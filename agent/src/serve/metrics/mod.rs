@@ -6,4 +6,5 @@ pub(crate) mod endpoint;
 mod meters;
 mod process;
 mod sample;
+mod services;
 mod text;
