@@ -40,11 +40,12 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     if !bench.wants(NAME) && !bench.wants("packets/programs") {
         return Ok(());
     }
-    let mut node = Node::new(Size {
+    let size = Size {
         services: 1,
         conntrack: TableSizes::default().conntrack,
         families: Families::default(),
-    })?;
+    };
+    let mut node = Node::new(size)?;
     if bench.wants("packets/programs") {
         bench.facts(programs::sizes(&mut node, &mut feeder.borrow_mut())?);
     }
@@ -97,6 +98,27 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         let reply = request.with(transport, Peer::Backends);
         opened::open(&mut feeder.borrow_mut(), &mut node, &request)?;
         let (ingress, egress) = (&ingress, &egress);
+        study = study
+            .subject(name[0], move || opened::cost(feeder, &request, ingress))
+            .subject(name[1], move || opened::cost(feeder, &reply, egress));
+    }
+    // With packets and bytes counted for each service.
+    let mut counting = Node::with(size, |options| options.count_traffic = true)?;
+    let (counting_ingress, counting_egress) = (counting.ingress()?, counting.egress()?);
+    for (family, name) in [
+        (
+            Family::V4,
+            ["v4 tcp request, counted", "v4 tcp reply, counted"],
+        ),
+        (
+            Family::V6,
+            ["v6 tcp request, counted", "v6 tcp reply, counted"],
+        ),
+    ] {
+        let request = Traffic::new(family, Transport::TcpAck, Peer::Services);
+        let reply = request.with(Transport::TcpAck, Peer::Backends);
+        opened::open(&mut feeder.borrow_mut(), &mut counting, &request)?;
+        let (ingress, egress) = (&counting_ingress, &counting_egress);
         study = study
             .subject(name[0], move || opened::cost(feeder, &request, ingress))
             .subject(name[1], move || opened::cost(feeder, &reply, egress));

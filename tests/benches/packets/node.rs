@@ -71,12 +71,21 @@ impl Node {
     ///
     /// If the kernel does not take it.
     pub(super) fn new(size: Size) -> Result<Self> {
+        Self::with(size, |_| ())
+    }
+
+    /// Such a node with other options.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take it.
+    pub(super) fn with(size: Size, change: impl FnOnce(&mut DatapathOptions)) -> Result<Self> {
         let Size {
             services,
             conntrack,
             families,
         } = size;
-        let options = DatapathOptions {
+        let mut options = DatapathOptions {
             pod_cidrs: vec![POD_CIDRS[0].parse()?, POD_CIDRS[1].parse()?],
             rejects: RejectLimit { rate: 0 },
             families,
@@ -87,6 +96,7 @@ impl Node {
             },
             ..DatapathOptions::default()
         };
+        change(&mut options);
         let datapath = Datapath::load(&options).context("cannot load the datapath")?;
         let renderer = Renderer::new(RenderOptions::default());
         let mut node = Self {
