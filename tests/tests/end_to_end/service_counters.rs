@@ -43,13 +43,18 @@ fn counters(world: &World) -> Value {
 }
 
 /// The agent is replaced by the next one, with these flags; what was known is said again.
-fn replace(world: World, how: impl FnOnce(Agent), flags: &[&str], services: &[Value]) -> World {
+fn replace<T>(
+    world: World,
+    end: impl FnOnce(Agent) -> anyhow::Result<T>,
+    flags: &[&str],
+    services: &[Value],
+) -> World {
     let World {
         agent,
         pins,
         sandbox,
     } = world;
-    how(agent);
+    end(agent).unwrap();
     let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, flags).unwrap();
     let mut world = World {
         agent,
@@ -98,11 +103,10 @@ fn connections_and_rejections_are_those_that_clients_made() {
 
     // The counts survive agents, however they end.
     let known = [service.json()];
-    let world = replace(world, |agent| agent.kill().unwrap(), &ASKED, &known);
+    let world = replace(world, Agent::kill, &ASKED, &known);
     assert_eq!((connections(&world), rejected(&world)), (Some(27), Some(5)));
     world.ask_from_pod(service.cluster_ip(), 3);
-    let stop = |agent: Agent| drop(agent.stop().unwrap());
-    let mut world = replace(world, stop, &ASKED, &known);
+    let mut world = replace(world, Agent::stop, &ASKED, &known);
     assert_eq!(connections(&world), Some(30));
 
     // They go with the service.
@@ -114,7 +118,7 @@ fn connections_and_rejections_are_those_that_clients_made() {
     assert_eq!(connections(&world), Some(2));
 
     // What is gone when the next agent comes does not come back.
-    let world = replace(world, |agent| agent.kill().unwrap(), &ASKED, &[]);
+    let world = replace(world, Agent::kill, &ASKED, &[]);
     assert_eq!(connections(&world), None);
     let mut world = world;
     world.add(&service);
@@ -183,7 +187,7 @@ fn packets_and_bytes_are_those_that_were_sent() {
 
     // The next agent goes on.
     let known = [service.json()];
-    let world = replace(world, |agent| agent.kill().unwrap(), &flags, &known);
+    let world = replace(world, Agent::kill, &flags, &known);
     let [more, more_back] = exchange(&world);
     assert_eq!(
         shown(&world),
@@ -194,11 +198,11 @@ fn packets_and_bytes_are_those_that_were_sent() {
     );
 
     // One that does not count forgets them, and whoever counts again begins anew.
-    let world = replace(world, |agent| agent.kill().unwrap(), &ASKED, &known);
+    let world = replace(world, Agent::kill, &ASKED, &known);
     assert_eq!(shown(&world), [[None; 2]; 2]);
     exchange(&world);
     assert_eq!(connections(&world), Some(6));
-    let world = replace(world, |agent| agent.kill().unwrap(), &flags, &known);
+    let world = replace(world, Agent::kill, &flags, &known);
     assert_eq!(shown(&world), [[Some(0); 2]; 2]);
     let [there, back] = exchange(&world);
     assert_eq!(
