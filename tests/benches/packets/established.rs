@@ -50,6 +50,9 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         bench.facts(programs::sizes(&mut node, &mut feeder.borrow_mut())?);
     }
     let (ingress, egress) = (node.ingress()?, node.egress()?);
+    // With packets and bytes counted for each service.
+    let mut counting = Node::with(size, |options| options.count_traffic = true)?;
+    let (counting_ingress, counting_egress) = (counting.ingress()?, counting.egress()?);
     let (empty, trivial) = {
         let feeder = feeder.borrow();
         let keep = |program: &ProgramFd| program.try_clone().context("cannot keep a program");
@@ -102,9 +105,6 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
             .subject(name[0], move || opened::cost(feeder, &request, ingress))
             .subject(name[1], move || opened::cost(feeder, &reply, egress));
     }
-    // With packets and bytes counted for each service.
-    let mut counting = Node::with(size, |options| options.count_traffic = true)?;
-    let (counting_ingress, counting_egress) = (counting.ingress()?, counting.egress()?);
     for (family, name) in [
         (
             Family::V4,
