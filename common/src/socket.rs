@@ -173,9 +173,14 @@ impl<S: Words> PairIn<S> {
     #[inline(always)]
     pub fn read(self) -> Option<Pair> {
         let version = self.load(place::VERSION);
-        let pair = decode(|place| self.load(place));
-        let is_whole = version & 1 == 0 && self.load(place::VERSION) == version;
-        pair.filter(|_| is_whole)
+        if version & 1 != 0 {
+            return None;
+        }
+        let pair = decode(|place| self.load(place))?;
+        if self.load(place::VERSION) != version {
+            return None;
+        }
+        Some(pair)
     }
 
     /// Whether it seems to be a pair with this frontend or peer, whose address is at `side`. Somebody
