@@ -20,6 +20,24 @@ fn with_port(service: &Service, port: u32) -> String {
     event.to_string()
 }
 
+/// That live frontends are listed as they are rendered, but for what is counted of their services: a
+/// table of its own, or a field of each.
+#[track_caller]
+fn assert_rendered(live: &str, rendered: &str) {
+    let Ok(mut frontends) = serde_json::from_str::<Value>(live) else {
+        let (frontends, counters) = live.split_once("\n\n").unwrap();
+        assert!(counters.starts_with("SERVICE "), "{counters}");
+        assert_eq!(frontends, rendered.trim_end());
+        return;
+    };
+    for frontend in frontends.as_array_mut().unwrap() {
+        let counters = frontend.as_object_mut().unwrap().remove("counters");
+        assert!(counters.is_some(), "{frontend}");
+    }
+    let rendered: Value = serde_json::from_str(rendered).unwrap();
+    assert!(frontends == rendered, "other frontends are live");
+}
+
 #[test]
 fn what_is_applied_is_listed_as_it_is_rendered() {
     let Some(world) = World::new() else {
@@ -45,7 +63,7 @@ fn what_is_applied_is_listed_as_it_is_rendered() {
         let live = world.shunt(&["services", "-o", form]).clean();
         let node = ["--node-ip", "192.168.16.10", "-o", form];
         let rendered = shunt(&[&["render", "--events", EXAMPLE], &node[..]].concat(), "");
-        assert_eq!(live, rendered.clean());
+        assert_rendered(&live, &rendered.clean());
     }
 }
 
@@ -239,7 +257,7 @@ fn a_snapshot_of_250000_backends_is_one_resync() {
         ],
         "",
     );
-    assert!(live.clean() == rendered.clean());
+    assert_rendered(&live.clean(), &rendered.clean());
 
     // Many small events while the agent is at work on a large one.
     let mut lines = fs::read_to_string(&file).unwrap();
