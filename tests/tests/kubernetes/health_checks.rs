@@ -163,12 +163,16 @@ fn requests_to_the_server_are_counted_with_client_gos_names() {
     };
     world.server.put(service("web", IP));
     world.await_source("it is there", |source| source["services"] == 1);
-    let shown = metrics(&world);
     let host = world.server.address();
     let labels = format!("code=\"200\",method=\"GET\",host=\"{host}\"");
-    // A list and a watch of each of four kinds.
-    let requests = value(&shown, &format!("rest_client_requests_total{{{labels}}}"));
-    assert!(requests >= Some(8.0), "{requests:?}\n{shown}");
+    let series = format!("rest_client_requests_total{{{labels}}}");
+    // A list and a watch of each of four kinds. The watches begin after the lists.
+    let (shown, requests) = wait_until("all is watched", SOON, || {
+        let shown = metrics(&world);
+        let requests = value(&shown, &series).filter(|requests| *requests >= 8.0)?;
+        Some((shown, Some(requests)))
+    })
+    .unwrap();
     let labels = format!("verb=\"GET\",host=\"{host}\"");
     let name = "rest_client_request_duration_seconds";
     let lists = value(&shown, &format!("{name}_count{{{labels}}}"));
