@@ -1,6 +1,6 @@
 //! What an agent shows: the same after its way through a message, and one form in JSON.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde_json::{Value, json};
 use shunt_api::{
@@ -8,8 +8,8 @@ use shunt_api::{
     view::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
         FrontendKey, Interface, InterfaceState, LastError, Listener, Malformed, ProtocolNumber,
-        SocketLb, SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, TakeOver,
-        Untranslated,
+        ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source, SourceNode, StaleSockets,
+        Status, TableUse, TakeOver, Untranslated,
     },
 };
 use shunt_model::{Protocol, TrafficPolicy};
@@ -189,6 +189,7 @@ fn a_frontend_is_the_same_after_its_message() {
         key: key("10.96.0.1", Protocol::Sctp.number()),
         kind: Some("ClusterIP".into()),
         service: None,
+        service_port: Some("dns".into()),
         policy: Some(TrafficPolicy::Local),
         affinity_timeout: 3,
         backends: vec![Backend {
@@ -198,6 +199,16 @@ fn a_frontend_is_the_same_after_its_message() {
             local: true,
         }],
         difference: Some(Difference::Changed),
+        counters: Some(ServiceCounters {
+            connections: 4,
+            refused: BTreeMap::from([("reject_no_backend".into(), 5)]),
+            traffic: Some(ServiceTraffic {
+                request_packets: 6,
+                request_bytes: 7,
+                reply_packets: 8,
+                reply_bytes: 9,
+            }),
+        }),
         this_node_only: true,
     };
     let message = proto::Frontend::from(frontend.clone());
@@ -207,9 +218,13 @@ fn a_frontend_is_the_same_after_its_message() {
         json,
         json!({
             "address": "10.96.0.1", "port": 80, "protocol": "SCTP", "kind": "ClusterIP",
-            "service": null, "policy": "Local", "affinity_timeout": 3,
+            "service": null, "service_port": "dns", "policy": "Local", "affinity_timeout": 3,
             "backends": [{ "ip": "10.1.1.3", "port": 8080, "weight": 2, "local": true }],
             "difference": "changed",
+            "counters": {
+                "connections": 4, "refused": { "reject_no_backend": 5 },
+                "request_packets": 6, "request_bytes": 7, "reply_packets": 8, "reply_bytes": 9,
+            },
         })
     );
 
