@@ -12,9 +12,7 @@ use clap::Args;
 use shunt::{
     Agent, EventLoop, HttpListeners, HttpServer, Input, Inspector, Server, SocketFile, queue,
 };
-use shunt_datapath::{
-    Datapath, DatapathError, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit,
-};
+use shunt_datapath::{Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit};
 use shunt_model::Renderer;
 use tracing::info;
 use tracing_subscriber::EnvFilter;
@@ -189,11 +187,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         sizes,
         timeouts,
         http,
-        services:
-            ServiceCountArgs {
-                count_service_traffic: count_traffic,
-                service_metrics,
-            },
+        services: counted,
         kube_proxy: _,
         pins: PinArgs { pin_dir },
         no_pin,
@@ -212,7 +206,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         kube_proxy.timeouts(timeouts.timeouts()),
     );
     let configuration = kube_proxy.configz(&http, conntrack_timeouts);
-    let http = HttpListeners::open(http.options(families, configuration, service_metrics))?;
+    let http = HttpListeners::open(http.options(families, configuration, counted.service_metrics))?;
     set_up_host(kube_proxy);
     let render_options = node.render_options()?;
     let (masquerade_all, detect_local) = (
@@ -240,7 +234,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         snat_v6: snat_from.v6,
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
-        count_traffic,
+        count_traffic: counted.count_service_traffic.is_on(),
         redirect,
         guard: guard.guard(follows_cluster),
         sockets: sockets.sockets(),
@@ -255,9 +249,6 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let (queue, requests) = queue();
     let unknown = datapath.unknown_connections()?;
     start_to_take_over(take_over.mode(), unknown, Arc::clone(queue.reports()));
-    if matches!(packet_log, PacketLog::Debug) {
-        drop(datapath.forward_packet_log()?);
-    }
     // The watch begins before the first look at the interfaces, so that none is missed.
     let links = InterfaceWatch::links().context("cannot watch the interfaces")?;
     let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
@@ -280,8 +271,11 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
 }
 
 /// Sets the datapath up, with the programs at the cgroup; those of interfaces come with the events.
-fn set_up(options: &DatapathOptions) -> Result<Datapath, DatapathError> {
+fn set_up(options: &DatapathOptions) -> Result<Datapath> {
     let mut datapath = Datapath::load(options)?;
+    if matches!(options.packet_log, PacketLog::Debug) {
+        drop(datapath.forward_packet_log()?);
+    }
     datapath.attach_sockets()?;
     log_socket_lb(&datapath.sockets());
     Ok(datapath)

@@ -105,7 +105,7 @@ impl HttpArgs {
             metrics: metrics.and_then(|BindAddress(address)| address),
             hard_fail: hard_fail.is_on(),
             configuration,
-            shows_services,
+            shows_services: shows_services.is_on(),
             families: families
                 .filter_map(|(family, is_translated)| is_translated.then_some(family))
                 .collect(),
