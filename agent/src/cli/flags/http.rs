@@ -91,7 +91,7 @@ impl HttpArgs {
         self,
         families: Families,
         configuration: String,
-        shows_services: bool,
+        shows_services: Switch,
     ) -> HttpOptions {
         let Self {
             healthz,

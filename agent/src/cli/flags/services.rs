@@ -6,6 +6,7 @@ use crate::cli::flags::switch::Switch;
 
 /// What is counted of each service port, and where it is shown.
 #[derive(Debug, Clone, Copy, Args)]
+#[expect(clippy::duplicated_attributes, reason = "both are switches")]
 #[command(
     mut_arg("count_service_traffic", Switch::flag),
     mut_arg("service_metrics", Switch::flag)
