@@ -158,10 +158,7 @@ impl Model {
             .map(|member| self.keeps_source(client, *member));
         let goes_on = !is_refused || turns.clone().any(|keeps| keeps);
         let stops = is_refused && turns.any(|keeps| !keeps);
-        let is_cut = packet.form == Form::First && packet.ends.protocol == Protocol::SCTP;
-        let failed = self.counters.get("drop_rewrite").copied().unwrap_or(0);
-        let was_cut = *observed.verdict == Verdict::Drop && observed.not_rewritten > failed;
-        let verdict = if goes_on && is_cut && was_cut {
+        let verdict = if goes_on && self.was_cut(packet, observed) {
             self.count("connection");
             self.drop("drop_rewrite")
         } else if stops {
@@ -174,6 +171,16 @@ impl Model {
         };
         self.lost = true;
         Some(verdict)
+    }
+
+    /// Whether the first fragment of a packet of SCTP was dropped once its connection was open: a checksum
+    /// over all of the packet cannot be made anew from a part.
+    pub(super) fn was_cut(&self, packet: &Packet<'_>, observed: Observed<'_>) -> bool {
+        let failed = self.counters.get("drop_rewrite").copied().unwrap_or(0);
+        packet.form == Form::First
+            && packet.ends.protocol == Protocol::SCTP
+            && *observed.verdict == Verdict::Drop
+            && observed.not_rewritten > failed
     }
 
     /// Whether the packet, which is the flow's by its ends, begins another: one that may, if the

@@ -5,7 +5,7 @@ use super::{
     cluster::{Endpoint, Protocol},
     edit::Between,
     flow::{Flow, Side},
-    model::{Chosen, ForbiddenChoice, Hook, Model, Observed, Verdict},
+    model::{ForbiddenChoice, Hook, Model, Observed, Verdict},
     wire::{Form, Packet},
 };
 
@@ -23,7 +23,7 @@ impl Model {
         };
         match restored {
             Some(restored) => Ok(self.send_out(packet, restored, "reply")),
-            None => self.of_host(packet, observed.and_then(|observed| observed.chosen)),
+            None => self.of_host(packet, observed),
         }
     }
 
@@ -44,8 +44,9 @@ impl Model {
     fn of_host(
         &mut self,
         packet: &Packet<'_>,
-        chosen: Option<Chosen>,
+        observed: Option<Observed<'_>>,
     ) -> Result<Verdict, ForbiddenChoice> {
+        let chosen = observed.and_then(|observed| observed.chosen);
         let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
         let Endpoint { ip, port } = packet.ends.source;
         if packet.form == Form::Later || !NODE.has(ip) || !SNAT_PORTS.contains(&port) {
@@ -100,6 +101,11 @@ impl Model {
             if is_untouched && self.capacity.is_some() {
                 self.note_refusal(packet);
                 return passed;
+            }
+            if observed.is_some_and(|observed| self.was_cut(packet, observed)) {
+                self.lost = true;
+                self.count("connection");
+                return Ok(self.drop("drop_rewrite"));
             }
             let allowed = vec![backend];
             return Err(ForbiddenChoice { chosen, allowed });
