@@ -10,18 +10,24 @@ use crate::{
     world::{REQUEST, World, binary, try_start_agent_with},
 };
 
-/// Small enough that they are used up some times over, and timeouts that let them be: a backend's
-/// kernel keeps nothing of a connection that its client closed.
-const FLAGS: [&str; 8] = [
-    "--max-conntrack",
-    "2048",
-    "--snat-ports",
-    "20000-20300",
-    "--conntrack-tcp-timeout-time-wait",
-    "1s",
-    "--conntrack-udp-timeout",
-    "2s",
-];
+/// Entries: few enough that they are used up some times over, and so many that none is used up while
+/// an answer is on its way, which on a busy machine may take a tenth of a second.
+const ENTRIES: [&str; 2] = ["2048", "16384"];
+
+/// Small tables, and timeouts that let them be used again: a backend's kernel keeps nothing of a
+/// connection that its client closed.
+fn flags() -> [&'static str; 8] {
+    [
+        "--max-conntrack",
+        by_length(ENTRIES[0], ENTRIES[1]),
+        "--snat-ports",
+        "20000-20300",
+        "--conntrack-tcp-timeout-time-wait",
+        "1s",
+        "--conntrack-udp-timeout",
+        "2s",
+    ]
+}
 
 /// Connections of each client, and clients of each kind.
 const SHORT: u32 = 500;
@@ -41,7 +47,7 @@ fn many(target: Target, count: u32) {
 
 #[test]
 fn connections_begin_and_end_without_an_agent() {
-    let Some(mut world) = world_with_flags(&FLAGS) else {
+    let Some(mut world) = world_with_flags(&flags()) else {
         return;
     };
     let services = [
@@ -78,7 +84,7 @@ fn connections_begin_and_end_without_an_agent() {
             }
         }
     });
-    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &FLAGS).unwrap();
+    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &flags()).unwrap();
     let mut world = World {
         agent,
         pins,
