@@ -120,6 +120,12 @@ pub(crate) fn is_going_on() -> bool {
     phase() != Phase::None as u32
 }
 
+/// Whether a hook may have a program of an earlier agent.
+#[inline(always)]
+pub(crate) fn is_swapping() -> bool {
+    phase() == Phase::Swapping as u32
+}
+
 /// The phase, if there is any handover: a [`Phase`].
 #[inline(always)]
 pub(crate) fn phase() -> u32 {

@@ -212,14 +212,14 @@ fn a_handover_that_ends_early_is_begun_again() {
     let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    for step in ["begin", "swap", "copy", "drain"] {
+    for step in ["begin", "egress", "swap", "copy", "drain"] {
         interrupted(&earlier, &[], step, &[(&binary(), true)]);
     }
 }
 
 #[test]
 fn a_handover_to_another_size_that_ends_early_is_begun_again() {
-    for step in ["begin", "swap", "copy", "drain", "stamp"] {
+    for step in ["begin", "egress", "swap", "copy", "drain", "stamp"] {
         interrupted(&binary(), &OTHER_SIZE, step, &[(&binary(), true)]);
     }
 }
@@ -229,7 +229,7 @@ fn a_handover_that_ends_early_can_be_taken_back() {
     let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    for step in ["swap", "drain"] {
+    for step in ["egress", "swap", "drain"] {
         let then = [(earlier.as_path(), true), (&binary(), true)];
         interrupted(&earlier, &[], step, &then);
     }

@@ -29,6 +29,7 @@ use crate::{
         error::PinError,
         link::{is_dead, open_link, pin_link},
     },
+    sys::crash::died_after,
 };
 
 /// The first kernel with TCX links; older ones attach as [`clsact`] does.
@@ -134,6 +135,9 @@ pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
                 continue;
             }
         };
+        if hook == Hook::Ingress {
+            died_after("egress");
+        }
         match adopt_one(object, &path, (index, hook), hook.program(layer)) {
             Ok(attachment) => {
                 info!(index, hook = hook.name(), "program replaced");

@@ -1,7 +1,4 @@
 //! The steps of a handover, in their order.
-//!
-//! In a debug build, `SHUNT_DIE_AFTER` ends the agent at once after the step of this name, as a
-//! crash would.
 
 use std::time::Instant;
 
@@ -36,7 +33,7 @@ use crate::{
         error::PinError,
         layout::Layout,
     },
-    sys::{grace, raw::Raw},
+    sys::{crash::died_after, grace, raw::Raw},
 };
 
 /// A handover that has begun: our programs take the tables of the earlier agent for those that
@@ -269,14 +266,3 @@ fn wait_for_readers() -> Result<(), DatapathError> {
 fn kernel(call: &'static str) -> impl FnOnce(std::io::Error) -> DatapathError {
     move |source| DatapathError::Handover(TableError::Kernel { call, source })
 }
-
-/// Ends the agent here if it is to be seen what the next one makes of that.
-#[cfg(debug_assertions)]
-fn died_after(step: &str) {
-    if std::env::var_os("SHUNT_DIE_AFTER").is_some_and(|last| last == step) {
-        std::process::abort();
-    }
-}
-
-#[cfg(not(debug_assertions))]
-const fn died_after(_: &str) {}
