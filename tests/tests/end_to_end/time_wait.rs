@@ -34,6 +34,8 @@ const SOON: Duration = Duration::from_secs(3);
 struct Seen {
     connections: u64,
     again: u64,
+    /// Connections that none of their SYNs opened in time.
+    failed: u64,
 }
 
 impl Seen {
@@ -53,46 +55,55 @@ fn syns_sent_again(namespace: &Namespace) -> u64 {
     value.parse().unwrap()
 }
 
-fn connect(target: Target) -> Connection {
+/// A connection, unless none of its SYNs opens one in time.
+fn connect(target: Target) -> Option<Connection> {
     let busy = [ErrorKind::AddrNotAvailable, ErrorKind::AddrInUse];
     let connected = wait_until("the port is free", SOON, || match target.connect() {
         Err(Failure::Other(error)) if busy.contains(&error.kind()) => None,
         outcome => Some(outcome),
     });
-    connected.unwrap().unwrap()
+    match connected.unwrap() {
+        Err(Failure::TimedOut) => None,
+        connection => Some(connection.unwrap()),
+    }
 }
 
 /// Uses each port at one frontend after the other; the backend ends each connection.
 fn run(client: &Namespace, time: Duration) -> Seen {
     let before = syns_sent_again(client);
     let end = Instant::now() + time;
-    let connections = client.enter(|| {
+    let (connections, failed) = client.enter(|| {
         thread::scope(|scope| {
             let threads: Vec<_> = (0..PORTS)
                 .map(|port| {
                     scope.spawn(move || {
-                        let mut count = 0;
+                        let (mut count, mut failed) = (0, 0);
                         for frontend in FRONTENDS.into_iter().cycle() {
                             if Instant::now() >= end {
                                 break;
                             }
                             let at = SocketAddr::from((frontend, 80));
-                            let mut connection = connect(Target::tcp(at).from_port(13_000 + port));
+                            let target = Target::tcp(at).from_port(13_000 + port);
+                            let Some(mut connection) = connect(target) else {
+                                failed += 1;
+                                continue;
+                            };
                             connection.echo(REQUEST).unwrap();
                             connection.part().unwrap();
                             count += 1;
                         }
-                        count
+                        (count, failed)
                     })
                 })
                 .collect();
             let counts = threads.into_iter().map(|thread| thread.join().unwrap());
-            counts.sum()
+            counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1))
         })
     });
     Seen {
         connections,
         again: syns_sent_again(client) - before,
+        failed,
     }
 }
 
@@ -130,6 +141,7 @@ fn no_more_syns_are_sent_again_than_with_nftables() {
     let netfilter = run(rules.pod("pod-c").namespace(), time);
     let ours = run(world.client_pod(), time);
     println!("nftables: {netfilter:?}; shunt: {ours:?}");
+    assert_eq!(ours.failed, 0, "{ours:?}");
     assert!(
         ours.share() <= netfilter.share() + 5,
         "of a thousand SYNs are sent again: {} with nftables, {} here",
