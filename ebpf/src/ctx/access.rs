@@ -122,6 +122,9 @@ pub(crate) trait Access {
     /// Has the kernel send the packet out of the interface that it came in by, as it is.
     fn send_back(&self) -> Result<Verdict, AccessError>;
 
+    /// Has the kernel send the packet out of `interface`, with the link's header that it has.
+    fn send_out(&self, interface: u32) -> Result<Verdict, AccessError>;
+
     /// Has the kernel hand the packet to the other end of a veth pair or of a netkit pair, whose
     /// end here is `interface`.
     fn send_to_peer(&self, interface: u32) -> Result<Verdict, AccessError>;

@@ -225,8 +225,13 @@ impl Access for Tc {
 
     #[inline(always)]
     fn send_back(&self) -> Result<Verdict, AccessError> {
+        self.send_out(self.interface())
+    }
+
+    #[inline(always)]
+    fn send_out(&self, interface: u32) -> Result<Verdict, AccessError> {
         // SAFETY: the helper takes any interface index.
-        redirected(unsafe { bpf_redirect(self.interface(), 0) })
+        redirected(unsafe { bpf_redirect(interface, 0) })
     }
 
     #[inline(always)]

@@ -16,6 +16,10 @@ const INET6: u8 = 10;
 
 /// What the families differ in when a packet's way is looked up.
 pub(crate) trait Routed: Rewrite + Tables {
+    /// Writes into `lookup` what the way depends on of every packet with the addresses of
+    /// `translated`.
+    fn set_addresses(translated: &Tuple<Self>, lookup: &mut FibLookup);
+
     /// Writes into `lookup` what the way depends on of a packet with this header, once it has the
     /// tuple `translated`.
     fn set_key(header: &Self::Header, translated: &Tuple<Self>, lookup: &mut FibLookup);
@@ -28,14 +32,19 @@ impl Routed for V4 {
     const HAS_REVERSE_PATH_FILTER: bool = true;
 
     #[inline(always)]
-    fn set_key(header: &Ipv4Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
+    fn set_addresses(translated: &Tuple<Self>, lookup: &mut FibLookup) {
         lookup.family = INET;
+        lookup.__bindgen_anon_3.ipv4_src = translated.source;
+        lookup.__bindgen_anon_4.ipv4_dst = translated.destination;
+    }
+
+    #[inline(always)]
+    fn set_key(header: &Ipv4Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
+        Self::set_addresses(translated, lookup);
         lookup.l4_protocol = header.protocol;
         lookup.sport = translated.source_port;
         lookup.dport = translated.destination_port;
         lookup.__bindgen_anon_2.tos = header.service;
-        lookup.__bindgen_anon_3.ipv4_src = translated.source;
-        lookup.__bindgen_anon_4.ipv4_dst = translated.destination;
     }
 }
 
@@ -43,15 +52,20 @@ impl Routed for V6 {
     const HAS_REVERSE_PATH_FILTER: bool = false;
 
     #[inline(always)]
-    fn set_key(header: &Ipv6Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
+    fn set_addresses(translated: &Tuple<Self>, lookup: &mut FibLookup) {
         lookup.family = INET6;
+        lookup.__bindgen_anon_3.ipv6_src = translated.source;
+        lookup.__bindgen_anon_4.ipv6_dst = translated.destination;
+    }
+
+    #[inline(always)]
+    fn set_key(header: &Ipv6Header, translated: &Tuple<Self>, lookup: &mut FibLookup) {
+        Self::set_addresses(translated, lookup);
         lookup.l4_protocol = header.next_header;
         lookup.sport = translated.source_port;
         lookup.dport = translated.destination_port;
         // The traffic class and the flow label (`IPV6_FLOWINFO_MASK` of net/ipv6.h).
         lookup.__bindgen_anon_2.flowinfo = header.version_class_flow & 0x0fff_ffff_u32.to_be();
-        lookup.__bindgen_anon_3.ipv6_src = translated.source;
-        lookup.__bindgen_anon_4.ipv6_dst = translated.destination;
     }
 }
 
@@ -65,17 +79,24 @@ pub(crate) fn look_up<F: Routed>(
     translated: &Tuple<F>,
     length: u16,
 ) -> Result<(u32, &'static FibLookup), AccessError> {
+    let lookup = blank()?;
+    F::set_key(context.at::<F::Header>(network)?, translated, lookup);
+    lookup.__bindgen_anon_1.tot_len = length;
+    lookup.ifindex = context.interface();
+    let result = context.fib_lookup(lookup)?;
+    Ok((result, lookup))
+}
+
+/// What this CPU asks the kernel with, with nothing in it yet.
+#[inline(always)]
+fn blank() -> Result<&'static mut FibLookup, AccessError> {
     // Always there: the table has an entry for each CPU.
     let lookup = LOOKUPS.get_ptr_mut(0).ok_or(AccessError::Refused)?;
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let lookup = unsafe { &mut *lookup };
     // SAFETY: words, bytes and unions of them.
     *lookup = unsafe { core::mem::zeroed() };
-    F::set_key(context.at::<F::Header>(network)?, translated, lookup);
-    lookup.__bindgen_anon_1.tot_len = length;
-    lookup.ifindex = context.interface();
-    let result = context.fib_lookup(lookup)?;
-    Ok((result, lookup))
+    Ok(lookup)
 }
 
 /// The length of the longest packet that this one becomes on the wire, without its link's header:

@@ -8,26 +8,30 @@ use aya_ebpf::{
     bindings::{BPF_FIB_LKUP_RET_NO_NEIGH, BPF_FIB_LKUP_RET_SUCCESS},
     helpers::bpf_ktime_get_coarse_ns,
 };
-use shunt_common::Address as _;
+use shunt_common::{Address as _, Tuple};
 
 use crate::{
     ctx::access::Access,
     forward::fib::{self, Routed},
     maps::tables::ORIGINS,
-    packet::parsed::Packet,
 };
 
 /// For how long the way to a source is taken to be the same.
 const LIFETIME_NS: u64 = 100_000_000;
 
-/// Whether the packet came in by the way to its source.
+/// Whether the packet with its network header at `network`, and with the tuple `came`, came in by the
+/// way to its source.
 #[inline(never)]
-pub(crate) fn is_on_way_back<F: Routed>(context: &impl Access, packet: &Packet<F>) -> bool {
+pub(crate) fn is_on_way_back<F: Routed>(
+    context: &impl Access,
+    network: usize,
+    came: &Tuple<F>,
+) -> bool {
     // IPv6 knows no such filter.
     if !F::HAS_REVERSE_PATH_FILTER {
         return true;
     }
-    let source = packet.tuple.source;
+    let source = came.source;
     let Some(last) = source.words().last() else {
         return true;
     };
@@ -43,7 +47,7 @@ pub(crate) fn is_on_way_back<F: Routed>(context: &impl Access, packet: &Packet<F
         origin.until = now + LIFETIME_NS;
         origin.address = source;
         origin.interface = interface;
-        let found = fib::look_up(context, packet.network.get(), &packet.tuple.reversed(), 1);
+        let found = fib::look_up(context, network, &came.reversed(), 1);
         let is_on_way = matches!(
             found,
             Ok((BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH, way))

@@ -69,7 +69,7 @@ pub(crate) fn find<F: Routed>(
                 && stack::is_translated_behind(route.interface)
                 && (result == BPF_FIB_LKUP_RET_NO_NEIGH
                     || packet.options != Options::Nothing
-                    || !origin::is_on_way_back(context, packet)
+                    || !origin::is_on_way_back(context, network, &packet.tuple)
                         && !stack::has_let_through(packet, translated));
             if goes_by_stack {
                 Err(NoRoute::Stack)

@@ -2,7 +2,7 @@
 
 use shunt_common::{
     TCP, Tuple, V4, V6,
-    connections::{Facts, Key, Memory as _, Meta, Role, Slot as _, place},
+    connections::{Facts, Key, Memory as _, Meta, Role, Signal, Slot as _, place},
 };
 
 use crate::{
@@ -171,6 +171,12 @@ pub(crate) const fn may_be_mistaken(half: &Half) -> bool {
     half.meta.protocol() == TCP && half.meta.seen() & seen == Meta::OPENED
 }
 
+/// Whether a SYN may be answered so at first. Both sides may send a SYN (RFC 9293 section 3.5).
+#[inline(always)]
+pub(crate) const fn is_first_answer(signal: Signal) -> bool {
+    signal.answers() || signal.opens() || signal.resets()
+}
+
 /// Whether this is such a packet, as [`may_be_mistaken`] says. Then the next SYN goes on from
 /// another source port.
 #[inline(always)]
@@ -178,8 +184,7 @@ pub(crate) fn is_mistaken<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
     if !may_be_mistaken(half) || packet.is_error() {
         return false;
     }
-    // Both may send a SYN (RFC 9293 section 3.5).
-    if packet.signal.answers() || packet.signal.opens() || packet.signal.resets() {
+    if is_first_answer(packet.signal) {
         return false;
     }
     F::connections().mistake(*half);

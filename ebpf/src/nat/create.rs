@@ -31,6 +31,18 @@ pub(crate) fn create<F: Open>(
 ) -> Result<(), Counter> {
     let address = source_for(packet, cell, choice.backend)?;
     let avoided = replaced.map_or(Source::<F>::NO_PORT, give_up::<F>);
+    create_from(packet, choice, &address, avoided, translated)
+}
+
+/// As [`create`], of a connection that goes on from `address`, from another port than `avoided`.
+#[inline(always)]
+pub(crate) fn create_from<F: Open>(
+    packet: &Packet<F>,
+    choice: &Choice<F>,
+    address: &F::Address,
+    avoided: u32,
+    translated: &mut Tuple<F>,
+) -> Result<(), Counter> {
     let destination = Destination {
         address: &choice.backend.address,
         port: choice.backend.port,
@@ -40,8 +52,8 @@ pub(crate) fn create<F: Open>(
     };
     let client = packet.tuple;
     let source = Source {
-        address: &address,
-        keeps_port: address == client.source || address == F::hairpin_ip(),
+        address,
+        keeps_port: *address == client.source || *address == F::hairpin_ip(),
         avoided,
     };
     open(packet, &destination, &source, translated)

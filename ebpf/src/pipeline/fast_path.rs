@@ -34,16 +34,12 @@ use crate::{
         offset::Extent,
         segment::{TcpHeader, UdpHeader},
     },
-    pipeline::program::Program,
+    pipeline::{
+        headers::{Headers, headers},
+        program::Program,
+    },
     rewrite::{checksum::adjust_segment, network::HeaderMut as _, transport::SegmentMut},
 };
-
-/// A packet's headers.
-#[repr(C)]
-struct Headers<N, T> {
-    network: N,
-    transport: T,
-}
 
 /// What is to be done with a packet.
 enum Action {
@@ -85,12 +81,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
 ) -> Option<Verdict> {
     let begin = link.header_length();
     let offset = begin + F::HEADER_LENGTH;
-    let Headers { network, transport } = context.at_mut::<Headers<F::Header, T>>(begin).ok()?;
-    // What a frame has behind its packet's end is no header.
-    let length = network.packet_length();
-    if length < size_of::<Headers<F::Header, T>>() || begin + length > context.length() as usize {
-        return None;
-    }
+    let Headers { network, transport } = headers::<F, T>(context, link)?;
     let addresses = F::pack(network.source(), network.destination());
     let ports = transport.ports().word();
     let mut key = Key::of_words(addresses, ports, protocol, Role::Forward);

@@ -5,6 +5,7 @@ pub(crate) mod entry;
 pub(crate) mod fast_path;
 pub(crate) mod forward;
 pub(crate) mod guard;
+pub(crate) mod headers;
 pub(crate) mod ingress;
 pub(crate) mod program;
 pub(crate) mod subprograms;

@@ -1,6 +1,6 @@
 //! Writing transport headers.
 
-use shunt_common::Tuple;
+use shunt_common::{Folded, Tuple};
 
 use crate::{
     ctx::access::{Access, AccessError},
@@ -43,14 +43,27 @@ pub(crate) fn rewrite_segment<F: Rewrite, T: SegmentMut>(
 ) -> Result<(), AccessError> {
     let old = &packet.tuple;
     let addresses = old.address_difference(new).fold();
-    let offset = packet.transport.get();
+    let ports = old.port_difference(new).fold();
+    let places = (packet.network.get(), packet.transport.get());
+    write_segment::<F, T>(context, places, new, addresses, ports)
+}
+
+/// As [`rewrite_segment`], of a packet with its network and its transport header at these places,
+/// whose addresses and ports change by so much.
+#[inline(always)]
+pub(crate) fn write_segment<F: Rewrite, T: SegmentMut>(
+    context: &impl Access,
+    (network, offset): (usize, usize),
+    new: &Tuple<F>,
+    addresses: Folded,
+    ports: Folded,
+) -> Result<(), AccessError> {
     context
-        .at_mut::<F::Header>(packet.network.get())?
+        .at_mut::<F::Header>(network)?
         .set_addresses(new, addresses);
     let segment = context.at_mut::<T>(offset)?;
     *segment.ports_mut() = Ports::of(new);
     let was = segment.checksum();
-    let ports = old.port_difference(new).fold();
     adjust_segment::<F, T>(context, offset, was, addresses, ports)
 }
 
