@@ -78,11 +78,14 @@ pub enum Counter {
     DropLoop,
     /// An echo request for a service's address was answered.
     EchoReply,
+    /// A packet got no further than the driver: the XDP program forwarded, dropped or rejected it.
+    /// It is counted as that, too.
+    Xdp,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -117,6 +120,7 @@ impl Counter {
         Self::DropFreeAddress,
         Self::DropLoop,
         Self::EchoReply,
+        Self::Xdp,
     ];
 
     /// The counter's name as it is shown.
@@ -156,6 +160,7 @@ impl Counter {
             Self::DropFreeAddress => "drop_free_address",
             Self::DropLoop => "drop_loop",
             Self::EchoReply => "echo_reply",
+            Self::Xdp => "xdp",
         }
     }
 }

@@ -34,6 +34,7 @@ mod slot;
 pub mod socket;
 mod source_range;
 mod tuple;
+mod uplink;
 
 pub use affinity::{AffinityEntry, AffinityKey};
 pub use backend::Backend;
@@ -54,3 +55,4 @@ pub use slot::Slot;
 pub use slot::fill_slots;
 pub use source_range::SourceRange;
 pub use tuple::Tuple;
+pub use uplink::Uplink;

@@ -43,6 +43,8 @@ pub enum Size {
     Traffic,
     /// None, but the map is of use only while packets are redirected.
     Redirect,
+    /// None, but the map is of use only while there is an XDP program.
+    Xdp,
     /// None: the programs say it themselves.
     Fixed,
 }
@@ -103,6 +105,8 @@ pub struct FamilyMaps {
     pub arrivals: Map,
     /// The ways to pods of this node.
     pub hops: Map,
+    /// The ways of packets that drivers send on.
+    pub ways: Map,
     /// Where packets came in of late by the way that replies to them take.
     pub origins: Map,
     /// The packets that go through the stack half translated.
@@ -160,6 +164,7 @@ macro_rules! family_maps {
             openings "OPENINGS" "openings" Scratch Fixed,
             arrivals "ARRIVALS" "arrivals" Scratch Fixed,
             hops "HOPS" "hops" Scratch Redirect,
+            ways "WAYS" "ways" Scratch Xdp,
             origins "ORIGINS" "origins" Scratch Fixed,
             halfway "HALFWAY" "halfway" Scratch Fixed,
             addresses "ADDRESSES" "addresses" Setting Fixed,
@@ -178,7 +183,7 @@ impl FamilyMaps {
 
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Map; 18] {
+    pub const fn all(&self) -> [Map; 19] {
         let Self {
             frontends,
             cells,
@@ -192,6 +197,7 @@ impl FamilyMaps {
             openings,
             arrivals,
             hops,
+            ways,
             origins,
             halfway,
             addresses,
@@ -212,6 +218,7 @@ impl FamilyMaps {
             openings,
             arrivals,
             hops,
+            ways,
             origins,
             halfway,
             addresses,
@@ -338,6 +345,8 @@ pub const SOCKETS_ASKED: Map = both("SOCKETS_ASKED", "sockets_asked", Kind::Stat
 pub const PEERS: Map = both("PEERS", "peers", Kind::Setting, Size::Redirect);
 /// The interfaces that have the programs.
 pub const ATTACHED: Map = both("ATTACHED", "attached", Kind::Setting, Size::Fixed);
+/// The interfaces that have the XDP program.
+pub const UPLINKS: Map = both("UPLINKS", "uplinks", Kind::Setting, Size::Fixed);
 /// The interfaces behind which are pods of this node.
 pub const POD_INTERFACES: Map = both(
     "POD_INTERFACES",
@@ -374,6 +383,7 @@ pub const SHARED: &[Map] = &[
     SOCKETS_ASKED,
     PEERS,
     ATTACHED,
+    UPLINKS,
     POD_INTERFACES,
     UNKNOWN_CONNECTIONS,
     REJECTIONS,
@@ -411,6 +421,10 @@ pub const HOST_NETNS: Constant = Constant { name: "HOST_NETNS" };
 pub const SOCKETS_OF_PODS: Constant = Constant {
     name: "SOCKETS_OF_PODS",
 };
+/// Whether a packet says which backend its connection gets, so that each hook chooses the same.
+pub const CHOSEN_BY_PACKET: Constant = Constant {
+    name: "CHOSEN_BY_PACKET",
+};
 /// What the guard does.
 pub const GUARD: Constant = Constant { name: "GUARD" };
 /// Whether packets and bytes are counted for each service port.
@@ -435,7 +449,7 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 16] = [
+pub const CONSTANTS: [Constant; 17] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
@@ -445,6 +459,7 @@ pub const CONSTANTS: [Constant; 16] = [
     MASQUERADE_ALL,
     HOST_NETNS,
     SOCKETS_OF_PODS,
+    CHOSEN_BY_PACKET,
     GUARD,
     COUNT_TRAFFIC,
     CONNTRACK_SEEDS,
@@ -475,6 +490,7 @@ impl Size {
             Self::Fragments => "fragments",
             Self::Services | Self::Traffic => "services",
             Self::Redirect => "redirects",
+            Self::Xdp => "ways",
             Self::Fixed => "entries",
         }
     }

@@ -9,7 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use aya::{Ebpf, programs::SchedClassifier};
+use aya::{
+    Ebpf,
+    programs::{SchedClassifier, Xdp},
+};
 use ipnet::IpNet;
 use shunt_common::{Guarded, V4, V6, registry};
 use tokio::task::JoinHandle;
@@ -19,7 +22,7 @@ use shunt_model::{Changes, Frontend, FrontendKind};
 use crate::{
     attach::{
         attachments::Attachments, cgroup::Cgroup, release::release, selection::Selection,
-        sockets::Sockets,
+        sockets::Sockets, uplinks::Uplinks,
     },
     conntrack::connections::Connections,
     error::{DatapathError, SocketError, TableError},
@@ -31,7 +34,7 @@ use crate::{
         clock::Clock, counters::Counters, families::Families, guard_table::GuardTable,
         interface_set::InterfaceSet, kernel_services::KernelServices, kernel_tables::KernelTables,
         node_table::NodeTable, peers::Peers, table_use::TableUse,
-        unknown_connections::UnknownConnections,
+        unknown_connections::UnknownConnections, uplink_table::UplinkTable,
     },
     object::{
         loaded::Loaded,
@@ -53,6 +56,8 @@ pub struct Datapath {
     object: Loaded,
     selection: Selection,
     attachments: Attachments,
+    uplinks: Uplinks,
+    uplink_table: UplinkTable,
     sockets: Sockets,
     publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
     node_v4: NodeTable<V4>,
@@ -112,6 +117,7 @@ impl Datapath {
             }
             None => None,
         };
+        let uplink_table = UplinkTable::take(&mut ebpf)?;
         let connections = Connections::open(&ebpf, Clock::open()?, takeover.seeds, timeouts)?;
         Ok(Self {
             stale_sockets: Arc::new(StaleSockets::open(&mut ebpf)?),
@@ -155,6 +161,11 @@ impl Datapath {
             object: Loaded::new(ebpf, pins)?,
             selection: Selection::new(options.excluded_interfaces.clone()),
             attachments: Attachments::default(),
+            uplinks: Uplinks::new(
+                options.xdp.clone(),
+                Selection::new(options.excluded_interfaces.clone()),
+            ),
+            uplink_table,
             sockets,
             layout,
             handover,
@@ -168,6 +179,15 @@ impl Datapath {
     /// If there is none, or the kernel does not take it.
     pub fn program(&mut self, name: &'static str) -> Result<&mut SchedClassifier, DatapathError> {
         self.object.program(name)
+    }
+
+    /// The XDP program, loaded.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take it.
+    pub fn xdp_program(&mut self) -> Result<&mut Xdp, DatapathError> {
+        self.object.xdp_program()
     }
 
     /// The loaded object, for what is not wrapped here: the programs' log.

@@ -113,6 +113,14 @@ pub enum DatapathError {
         "loading the kernel programs failed (it needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON): {0}"
     )]
     Load(#[from] aya::EbpfError),
+    /// The interface has an XDP program that is not ours.
+    #[error("another XDP program is attached: {name} (id {id})")]
+    OtherXdp {
+        /// What it is called.
+        name: String,
+        /// The kernel's number of it.
+        id: u32,
+    },
     /// The kernel has not all that the programs call.
     #[error(
         "this kernel, {release}, is too old for the programs or was built without something that \

@@ -24,6 +24,7 @@ pub use self::{
         attachments::{InterfaceState, InterfaceStatus},
         interface_watch::InterfaceWatch,
         sockets::SocketStatus,
+        uplink::{UplinkState, UplinkStatus},
     },
     conntrack::{
         connections::{ConnectionList, Connections, LiveConnection},
@@ -50,6 +51,7 @@ pub use self::{
         reject_limit::RejectLimit,
         sockets::{SocketLb, SocketOptions},
         timeouts::Timeouts,
+        xdp::{XdpMode, XdpOptions},
     },
     pins::{cleanup::Removed, error::PinError},
     publish::{

@@ -5,3 +5,4 @@ pub(crate) mod access;
 pub(crate) mod sock_addr;
 pub(crate) mod tc;
 pub(crate) mod verdict;
+pub(crate) mod xdp;

@@ -1,5 +1,7 @@
 //! What a program decides about a packet.
 
+use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_TX};
+
 /// The end of a packet's way through a program. The numbers are TC's, so that they cost its
 /// programs nothing; another program type gives its own for them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,6 +15,9 @@ impl Verdict {
     pub(crate) const DROP: Self = Self(2);
     /// Sent where a call of the context has directed it. `TC_ACT_REDIRECT`.
     pub(crate) const REDIRECT: Self = Self(7);
+    /// Sent back out of the interface that it came in by, without any call: `XDP_TX`, which TC has
+    /// nothing like.
+    pub(crate) const BACK: Self = Self(3);
 
     /// No verdict, where a BPF subprogram gives one or none: `TC_ACT_OK`.
     const NONE: Self = Self(0);
@@ -33,5 +38,16 @@ impl Verdict {
     #[inline(always)]
     pub(crate) const fn tc_action(self) -> i32 {
         self.0
+    }
+
+    /// The number that an XDP program returns.
+    #[inline(always)]
+    pub(crate) const fn xdp_action(self) -> u32 {
+        match self {
+            Self::DROP => XDP_DROP,
+            Self::BACK => XDP_TX,
+            Self::REDIRECT => XDP_REDIRECT,
+            _ => XDP_PASS,
+        }
     }
 }

@@ -3,3 +3,4 @@
 pub(crate) mod cgroup;
 pub(crate) mod iter;
 pub(crate) mod tc;
+pub(crate) mod xdp;

@@ -88,6 +88,11 @@ pub(crate) static HOST_NETNS: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static SOCKETS_OF_PODS: Global<u32> = Global::new(0);
 
+/// Whether a packet says which backend its connection gets, so that each hook chooses the same; 0: it
+/// is drawn.
+#[unsafe(no_mangle)]
+pub(crate) static CHOSEN_BY_PACKET: Global<u32> = Global::new(0);
+
 /// What becomes of packets for services' addresses that are for no frontend: bits, see
 /// [`crate::maps::guarded`].
 #[unsafe(no_mangle)]
@@ -101,6 +106,12 @@ pub(crate) static COUNT_TRAFFIC: Global<u32> = Global::new(0);
 #[inline(always)]
 pub(crate) fn masquerades_all() -> bool {
     MASQUERADE_ALL.load() != 0
+}
+
+/// Whether a packet says which backend its connection gets, see [`crate::lb::draw`].
+#[inline(always)]
+pub(crate) fn is_chosen_by_packet() -> bool {
+    CHOSEN_BY_PACKET.load() != 0
 }
 
 /// Whether the interface of a packet may tell that its sender is a pod of this node, and the route to

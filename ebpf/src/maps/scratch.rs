@@ -73,6 +73,25 @@ pub(crate) struct Hop<F: Family> {
     pub link: EthernetAddresses,
 }
 
+/// The way of packets that a driver sends on, as a CPU remembers it.
+#[repr(C)]
+pub(crate) struct Way<F: Family> {
+    /// Until when, on the kernel's monotonic clock.
+    pub until: u64,
+    /// The addresses that the packets have on it.
+    pub source: F::Address,
+    pub destination: F::Address,
+    /// The interface that they came in by.
+    pub from: u32,
+    /// The interface that they leave by; 0: not from here.
+    pub interface: u32,
+    /// The longest packet that it takes, from the network header on.
+    pub mtu: u32,
+    /// Whether packets out of the stack are translated behind that interface.
+    pub is_translated_behind: u32,
+    pub link: EthernetAddresses,
+}
+
 /// A source of packets that are forwarded, as a CPU remembers it.
 #[repr(C)]
 pub(crate) struct Origin<F: Family> {

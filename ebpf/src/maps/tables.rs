@@ -7,14 +7,14 @@ use aya_ebpf::{
 };
 use shunt_common::{
     AffinityEntry, AffinityKey, Backend, FilterPlace, FragmentEntry, FragmentKey, FrontendKey,
-    NodeIps, ServiceCidrs, Slot, SourceRange, V4, V6,
+    NodeIps, ServiceCidrs, Slot, SourceRange, Uplink, V4, V6,
 };
 
 use crate::maps::{
     conntrack::Tracked,
     constants::Constants,
     handover::HandsOver,
-    scratch::{Arrival, Halfway, Hop, Opening, Origin},
+    scratch::{Arrival, Halfway, Hop, Opening, Origin, Way},
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -48,6 +48,11 @@ pub(crate) type Arrivals<F> = PerCpuArray<Arrival<F>, 1>;
 pub(crate) const HOPS: u32 = 4096;
 /// The ways to pods of this node, by the last bits of their addresses.
 pub(crate) type Hops<F> = PerCpuArray<Hop<F>, { HOPS as usize }>;
+
+/// How many ways a CPU remembers of packets that its driver sends on.
+pub(crate) const WAYS: u32 = 4096;
+/// Those ways, by the last bits of the addresses that packets have there.
+pub(crate) type Ways<F> = PerCpuArray<Way<F>, { WAYS as usize }>;
 
 /// How many sources of packets a CPU remembers.
 pub(crate) const ORIGINS: u32 = 1024;
@@ -84,6 +89,7 @@ pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn openings() -> &'static Openings<Self>;
     fn arrivals() -> &'static Arrivals<Self>;
     fn hops() -> &'static Hops<Self>;
+    fn ways() -> &'static Ways<Self>;
     fn origins() -> &'static Origins<Self>;
     fn halfway() -> &'static Halves<Self>;
     fn addresses() -> &'static Addresses;
@@ -123,6 +129,7 @@ tables! { V4:
     openings OPENINGS_V4: Openings<V4>,
     arrivals ARRIVALS_V4: Arrivals<V4>,
     hops HOPS_V4: Hops<V4>,
+    ways WAYS_V4: Ways<V4>,
     origins ORIGINS_V4: Origins<V4>,
     halfway HALFWAY_V4: Halves<V4>,
     addresses ADDRESSES_V4: Addresses,
@@ -143,6 +150,7 @@ tables! { V6:
     openings OPENINGS_V6: Openings<V6>,
     arrivals ARRIVALS_V6: Arrivals<V6>,
     hops HOPS_V6: Hops<V6>,
+    ways WAYS_V6: Ways<V6>,
     origins ORIGINS_V6: Origins<V6>,
     halfway HALFWAY_V6: Halves<V6>,
     addresses ADDRESSES_V6: Addresses,
@@ -192,3 +200,8 @@ pub(crate) static POD_INTERFACES: HashMap<u32, u32, 4096> = HashMap::new();
 /// one of them.
 #[btf_map]
 pub(crate) static ATTACHED: HashMap<u32, u32, 4096> = HashMap::new();
+
+/// The interfaces that have the XDP program, and that it may send packets out of, by index: each with
+/// its link address.
+#[btf_map]
+pub(crate) static UPLINKS: HashMap<u32, Uplink, 64> = HashMap::new();

@@ -11,6 +11,7 @@ use crate::{
         icmp_error::send_error,
     },
     lb::{
+        draw,
         frontend::{self, Lookup},
         sender::Sender,
     },
@@ -118,6 +119,7 @@ fn translate_request<F: Program<C>, C: Access>(
         address: source,
         interface: packet.interface,
     };
+    draw::prepare(packet);
     let opened = match frontend::select(key, &sender, &packet.service) {
         Lookup::NotAFrontend => {
             packet.service.set(0);

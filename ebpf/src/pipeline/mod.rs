@@ -9,3 +9,4 @@ pub(crate) mod headers;
 pub(crate) mod ingress;
 pub(crate) mod program;
 pub(crate) mod subprograms;
+pub(crate) mod uplink;

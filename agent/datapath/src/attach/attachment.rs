@@ -21,6 +21,7 @@ use crate::{
         hook::Hook,
         link_layer::LinkLayer,
         release::release,
+        xdp,
     },
     error::DatapathError,
     object::loaded::Loaded,
@@ -157,13 +158,14 @@ pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
 /// The index of an interface of our network namespace, and a hook of it.
 type InterfaceHook = (u32, Hook);
 
-/// The pinned links but those of cgroups, each with the interface's index and the hook if it is one
+/// The pinned links but those of cgroups and of XDP, each with the interface's index and the hook if it is one
 /// of our network namespace.
 fn of_interfaces(pins: &Pins) -> Result<Vec<(PathBuf, Option<InterfaceHook>)>, PinError> {
     let links = pins.links()?.into_iter();
     Ok(links
         .filter_map(|LinkPin { path, place }| match place {
             Some(Place::Cgroup(_)) => None,
+            Some(Place::Interface { hook, .. }) if hook == xdp::HOOK => None,
             Some(Place::Interface {
                 namespace,
                 index,

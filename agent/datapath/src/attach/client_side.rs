@@ -66,6 +66,8 @@ mod tests {
             kind,
             controller: port.as_ref().map(|_| 8),
             port,
+            address: None,
+            xdp: None,
         }
     }
 

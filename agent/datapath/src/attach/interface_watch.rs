@@ -28,6 +28,19 @@ impl InterfaceWatch {
         Self::start(&[MulticastGroup::Link])
     }
 
+    /// Listens to the groups of IPv4 and IPv6 routes besides `RTNLGRP_LINK`.
+    ///
+    /// # Errors
+    ///
+    /// If no netlink socket can be opened.
+    pub fn links_and_routes() -> io::Result<Self> {
+        Self::start(&[
+            MulticastGroup::Link,
+            MulticastGroup::Ipv4Route,
+            MulticastGroup::Ipv6Route,
+        ])
+    }
+
     /// Listens to `RTNLGRP_IPV4_IFADDR` and `RTNLGRP_IPV6_IFADDR`.
     ///
     /// # Errors

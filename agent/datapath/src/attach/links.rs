@@ -2,17 +2,15 @@
 
 use std::io;
 
-use rtnetlink::{
-    packet_core::{
-        NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+use rtnetlink::packet_route::{
+    RouteNetlinkMessage,
+    link::{
+        InfoKind, InfoPortKind, LinkAttribute, LinkExtentMask, LinkInfo, LinkMessage, LinkXdp,
+        XdpAttached,
     },
-    packet_route::{
-        RouteNetlinkMessage,
-        link::{InfoKind, InfoPortKind, LinkAttribute, LinkExtentMask, LinkInfo, LinkMessage},
-    },
-    sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
 };
-use tracing::warn;
+
+use crate::attach::dump::dump;
 
 /// An interface of our network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +25,40 @@ pub(crate) struct Link {
     pub(crate) controller: Option<u32>,
     /// Which kind of interface that is.
     pub(crate) port: Option<InfoPortKind>,
+    /// Its link address, if that is one of Ethernet.
+    pub(crate) address: Option<[u8; 6]>,
+    /// The XDP program that it has.
+    pub(crate) xdp: Option<LinkProgram>,
+}
+
+/// An XDP program on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LinkProgram {
+    /// The kernel's number of it.
+    pub(crate) program: u32,
+    pub(crate) running: Running,
+}
+
+/// Where an XDP program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Running {
+    /// In the driver.
+    Native,
+    /// Before the stack, once the kernel has made a packet of the frame.
+    Generic,
+    /// In the hardware, or in more than one place.
+    Elsewhere,
+}
+
+impl Running {
+    /// As it is called in flags.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
 }
 
 /// Every interface of the calling thread's network namespace.
@@ -35,67 +67,31 @@ pub(crate) struct Link {
 ///
 /// If the kernel does not list them.
 pub(crate) fn list() -> io::Result<Vec<Link>> {
-    let socket = Socket::new(NETLINK_ROUTE)?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(&request(), 0)?;
-    let mut links = Vec::new();
-    loop {
-        let (answer, _) = socket.recv_from_full()?;
-        if !take(&answer, &mut links)? {
-            return Ok(links);
-        }
-    }
-}
-
-fn request() -> Vec<u8> {
     let mut request = LinkMessage::default();
     // Counters are the most of an answer, and nobody looks at them.
     request
         .attributes
         .push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    let payload = NetlinkPayload::from(RouteNetlinkMessage::GetLink(request));
-    let mut message = NetlinkMessage::new(header, payload);
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
-}
-
-/// Takes the interfaces out of one datagram of the answer. Gives whether more is to come.
-fn take(mut answer: &[u8], links: &mut Vec<Link>) -> io::Result<bool> {
-    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-    while !answer.is_empty() {
-        let length = NetlinkBuffer::new_checked(answer)
-            .map_err(invalid)?
-            .length();
-        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(answer);
-        match message.map(|message| message.payload) {
-            Ok(NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link))) => {
-                links.extend(Link::of(link));
-            }
-            Ok(NetlinkPayload::Done(_)) => return Ok(false),
-            Ok(NetlinkPayload::Error(error)) if error.code.is_some() => return Err(error.to_io()),
-            Ok(_) => {}
-            // One that the library cannot read is no reason to know none.
-            Err(error) => warn!(%error, "an interface is not understood"),
+    let mut links = Vec::new();
+    dump(RouteNetlinkMessage::GetLink(request), |message| {
+        if let RouteNetlinkMessage::NewLink(link) = message {
+            links.extend(Link::of(link));
         }
-        // Messages begin at multiples of 4 (netlink(7)).
-        let length = (length as usize).next_multiple_of(4);
-        answer = answer.get(length..).unwrap_or_default();
-    }
-    Ok(true)
+    })?;
+    Ok(links)
 }
 
 impl Link {
     fn of(message: LinkMessage) -> Option<Self> {
         let mut name = None;
         let (mut kind, mut controller, mut port) = (None, None, None);
+        let (mut address, mut xdp) = (None, None);
         for attribute in message.attributes {
             match attribute {
                 LinkAttribute::IfName(text) => name = Some(text),
                 LinkAttribute::Controller(index) => controller = Some(index),
+                LinkAttribute::Address(bytes) => address = bytes.try_into().ok(),
+                LinkAttribute::Xdp(facts) => xdp = LinkProgram::of(&facts),
                 LinkAttribute::LinkInfo(infos) => {
                     for info in infos {
                         match info {
@@ -115,6 +111,31 @@ impl Link {
             kind,
             controller,
             port,
+            address,
+            xdp,
+        })
+    }
+}
+
+impl LinkProgram {
+    fn of(facts: &[LinkXdp]) -> Option<Self> {
+        let (mut program, mut running) = (None, None);
+        for fact in facts {
+            match fact {
+                LinkXdp::Attached(XdpAttached::None) => {}
+                LinkXdp::Attached(XdpAttached::Driver) => running = Some(Running::Native),
+                LinkXdp::Attached(XdpAttached::SocketBuffer) => running = Some(Running::Generic),
+                LinkXdp::Attached(_) => running = Some(Running::Elsewhere),
+                LinkXdp::ProgId(id)
+                | LinkXdp::DrvProgId(id)
+                | LinkXdp::SkbProgId(id)
+                | LinkXdp::HwProgId(id) => program = Some(*id),
+                _ => {}
+            }
+        }
+        Some(Self {
+            program: program?,
+            running: running?,
         })
     }
 }
@@ -131,13 +152,6 @@ mod tests {
         let lo = links.iter().find(|link| link.name == "lo").unwrap();
         assert_eq!((lo.index, lo.layer), (1, ARPHRD_LOOPBACK));
         assert_eq!((&lo.kind, lo.controller), (&None, None));
-    }
-
-    #[test]
-    fn an_answer_that_is_cut_off_is_an_error_and_no_panic() {
-        for bytes in [&[4, 0, 0, 0][..], &[0, 0, 0, 0, 0], &[255; 15]] {
-            take(bytes, &mut Vec::new()).unwrap_err();
-        }
-        assert!(take(&[], &mut Vec::new()).unwrap());
+        assert_eq!((lo.address, lo.xdp), (Some([0; 6]), None));
     }
 }

@@ -46,6 +46,8 @@ mod tests {
             kind,
             controller,
             port: controller.map(|_| InfoPortKind::Bridge),
+            address: None,
+            xdp: None,
         }
     }
 

@@ -61,8 +61,7 @@ impl Selection {
                     .collect(),
             };
             for name in found {
-                let is_excluded = self.excluded.iter().any(|never| never.matches(name));
-                if !is_excluded && !self.chosen.contains_key(name) {
+                if !self.excludes(name) && !self.chosen.contains_key(name) {
                     self.chosen.insert(name.to_owned(), pattern.clone());
                 }
             }
@@ -72,6 +71,11 @@ impl Selection {
             |pattern: &&InterfacePattern| pattern.name().is_none() && !used.contains(pattern);
         self.idle = wanted.iter().filter(idle).cloned().collect();
         self.chosen.keys().cloned().collect()
+    }
+
+    /// Whether the interface never has the programs, whoever names it.
+    pub(crate) fn excludes(&self, name: &str) -> bool {
+        self.excluded.iter().any(|never| never.matches(name))
     }
 
     /// The pattern that the interface was chosen by; `None` if that was its name.
@@ -108,6 +112,8 @@ mod tests {
             kind: None,
             controller: None,
             port: None,
+            address: None,
+            xdp: None,
         };
         names.iter().map(link).collect()
     }

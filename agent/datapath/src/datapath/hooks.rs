@@ -15,9 +15,11 @@ use crate::{
         pod_interfaces::pod_interfaces,
         selection::Selection,
         sockets::SocketStatus,
+        uplink::UplinkStatus,
     },
     error::DatapathError,
     handover::affinity::{self, Replaced},
+    object::xdp::XdpMode,
 };
 
 impl Datapath {
@@ -51,6 +53,7 @@ impl Datapath {
         // The programs are ours from then on.
         self.find_pods(Self::list_links(self.pods.are_known()).as_deref());
         self.attachments = Attachments::adopt(&mut self.object);
+        self.uplinks.adopt(&mut self.object);
         match self.finish_takeover() {
             Ok(0) => {}
             Ok(removed) => info!(removed, "unpinned tables that only an earlier agent had"),
@@ -95,13 +98,42 @@ impl Datapath {
     /// what an earlier agent attached stays. To be called whenever interfaces change. Many
     /// interfaces are left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<InterfacePattern>, all: bool) {
-        let are_asked_for = self.pods.are_known() || Selection::needs_links(wanted);
+        let has_xdp = self.uplinks.mode() != XdpMode::Off;
+        let are_asked_for = has_xdp || self.pods.are_known() || Selection::needs_links(wanted);
         let links = Self::list_links(are_asked_for);
         // Before the first packet of a new pod.
         self.find_pods(links.as_deref());
         let chosen = self.selection.choose(wanted, links.as_deref());
         self.attachments.reconcile(&mut self.object, &chosen, all);
         self.set_attached();
+        // After TC's programs: what the XDP program leaves, they do.
+        if let (true, Some(links)) = (has_xdp, links.as_deref()) {
+            self.reconcile_uplinks(links);
+        }
+    }
+
+    /// Brings the XDP program onto the uplinks.
+    fn reconcile_uplinks(&mut self, links: &[Link]) {
+        self.uplinks.reconcile(&mut self.object, links);
+        let addresses = self.uplinks.addresses(links);
+        if let Err(error) = self.uplink_table.set(&addresses) {
+            warn!(%error, "some packets in transit are left to TC");
+        }
+    }
+
+    /// Where the XDP program is to run.
+    pub const fn xdp_mode(&self) -> XdpMode {
+        self.uplinks.mode()
+    }
+
+    /// Whether it depends on routes on which interfaces it is to run.
+    pub fn xdp_follows_routes(&self) -> bool {
+        self.uplinks.follows_routes()
+    }
+
+    /// Every interface that is to have the XDP program, by name, and then the patterns that mean none.
+    pub fn uplinks(&self) -> impl Iterator<Item = UplinkStatus> {
+        self.uplinks.states()
     }
 
     /// The interfaces that there are; `None` if they are not asked for, or not known.

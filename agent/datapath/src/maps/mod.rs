@@ -20,3 +20,4 @@ pub(crate) mod table_sizes;
 pub(crate) mod table_use;
 pub(crate) mod tables;
 pub(crate) mod unknown_connections;
+pub(crate) mod uplink_table;

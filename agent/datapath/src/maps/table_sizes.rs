@@ -49,6 +49,8 @@ impl Default for TableSizes {
 pub struct Uses {
     /// Packets go to pods of this node in one hop.
     pub redirect: bool,
+    /// Packets in transit go from driver to driver.
+    pub xdp: bool,
     /// Packets and bytes are counted for each service port.
     pub traffic: bool,
 }
@@ -117,7 +119,8 @@ impl TableSizes {
             Size::Services => Some(services + 1),
             Size::Traffic if uses.traffic => Some(services + 1),
             Size::Redirect if uses.redirect => None,
-            Size::Traffic | Size::Redirect => Some(1),
+            Size::Xdp if uses.xdp => None,
+            Size::Traffic | Size::Redirect | Size::Xdp => Some(1),
             Size::Fixed => None,
         }
     }
@@ -139,8 +142,12 @@ mod tests {
             ipv4: true,
             ipv6: false,
         };
-        let uses = |redirect, traffic| Uses { redirect, traffic };
-        let tables = TableSizes::default().tables(families, uses(true, true));
+        let uses = |all| Uses {
+            redirect: all,
+            xdp: all,
+            traffic: all,
+        };
+        let tables = TableSizes::default().tables(families, uses(true));
         let entries = |wanted: Map| {
             let table = tables.iter().find(|table| table.map == wanted);
             table.map(|table| table.entries)
@@ -149,14 +156,16 @@ mod tests {
         assert_eq!(entries(FamilyMaps::V6.slots), Some(1));
         assert_eq!(entries(FamilyMaps::V4.node), None, "as the object says");
         assert_eq!(entries(registry::PEERS), None, "as the object says");
+        assert_eq!(entries(FamilyMaps::V4.ways), None, "as the object says");
         assert_eq!(entries(registry::SERVICE_TRAFFIC), Some((1 << 14) + 1));
-        let tables = TableSizes::default().tables(families, uses(false, false));
-        for map in [registry::PEERS, registry::SERVICE_TRAFFIC] {
-            assert!(
-                tables
-                    .iter()
-                    .any(|table| table.map == map && table.entries == 1)
-            );
+        let tables = TableSizes::default().tables(families, uses(false));
+        for map in [
+            registry::PEERS,
+            FamilyMaps::V4.ways,
+            registry::SERVICE_TRAFFIC,
+        ] {
+            let has_one = |table: &SizedTable| table.map == map && table.entries == 1;
+            assert!(tables.iter().any(has_one), "{}", map.name);
         }
     }
 }

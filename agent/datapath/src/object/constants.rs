@@ -41,6 +41,8 @@ pub(crate) struct Constants {
     host_netns: u64,
     /// Not 0: the sockets of others are too.
     sockets_of_pods: u32,
+    /// Not 0: packets say which backends their connections get.
+    chosen_by_packet: u32,
     /// What the guard does.
     guard: u32,
     /// Not 0: packets and bytes are counted for each service port.
@@ -76,6 +78,7 @@ impl Constants {
             snat_ports,
             packet_log,
             redirect,
+            xdp,
             sockets,
             guard,
             rejects,
@@ -101,6 +104,7 @@ impl Constants {
                 SocketLb::Host | SocketLb::All => netns_cookie().map_err(SocketError::Cookie)?,
             },
             sockets_of_pods: u32::from(sockets.mode == SocketLb::All),
+            chosen_by_packet: xdp.is_on().into(),
             guard: guard.bits(),
             count_traffic: (*count_traffic).into(),
             seeds: Raw(takeover.seeds),
@@ -129,6 +133,7 @@ impl Constants {
             masquerade_all,
             host_netns,
             sockets_of_pods,
+            chosen_by_packet,
             guard,
             count_traffic,
             seeds,
@@ -150,6 +155,7 @@ impl Constants {
             .override_global(registry::MASQUERADE_ALL.name, masquerade_all, true)
             .override_global(registry::HOST_NETNS.name, host_netns, true)
             .override_global(registry::SOCKETS_OF_PODS.name, sockets_of_pods, true)
+            .override_global(registry::CHOSEN_BY_PACKET.name, chosen_by_packet, true)
             .override_global(registry::GUARD.name, guard, true)
             .override_global(registry::COUNT_TRAFFIC.name, count_traffic, true)
             .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)

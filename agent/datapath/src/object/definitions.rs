@@ -136,6 +136,7 @@ mod tests {
             openings: _,
             arrivals: _,
             hops: _,
+            ways: _,
             origins: _,
             halfway: _,
             addresses: _,

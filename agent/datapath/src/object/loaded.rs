@@ -2,13 +2,13 @@
 
 use aya::{
     Ebpf,
-    programs::{CgroupSockAddr, Program, ProgramError, ProgramType, SchedClassifier},
+    programs::{CgroupSockAddr, Program, ProgramError, ProgramType, SchedClassifier, Xdp},
 };
 
 use crate::{
     error::DatapathError,
     object::{
-        programs::{EGRESS, INGRESS},
+        programs::{EGRESS, INGRESS, XDP},
         requirements,
     },
     pins::directory::Pins,
@@ -73,6 +73,22 @@ impl Loaded {
             self.pin(name)?;
         }
         typed(&mut self.ebpf, name)
+    }
+
+    /// The XDP program, loaded and, if things are pinned, pinned.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take it.
+    pub(crate) fn xdp_program(&mut self) -> Result<&mut Xdp, DatapathError> {
+        let program: &mut Xdp = typed(&mut self.ebpf, XDP)?;
+        if program.fd().is_err() {
+            program
+                .load()
+                .map_err(|source| requirements::explain(XDP, ProgramType::Xdp, source))?;
+            self.pin(XDP)?;
+        }
+        typed(&mut self.ebpf, XDP)
     }
 
     fn pin(&mut self, name: &'static str) -> Result<(), DatapathError> {

@@ -16,3 +16,4 @@ pub(crate) mod sockets;
 mod stack;
 pub(crate) mod takeover;
 pub(crate) mod timeouts;
+pub(crate) mod xdp;

@@ -17,7 +17,7 @@ use crate::{
     },
     object::{
         guard::GuardOptions, pods::PodDetection, reject_limit::RejectLimit, sockets::SocketOptions,
-        timeouts::Timeouts,
+        timeouts::Timeouts, xdp::XdpOptions,
     },
 };
 
@@ -59,6 +59,8 @@ pub struct DatapathOptions {
     pub packet_log: PacketLog,
     /// Whether packets to pods of this node go there in one hop, past the stack.
     pub redirect: bool,
+    /// Where packets in transit are forwarded past TC.
+    pub xdp: XdpOptions,
     /// What is translated at the socket.
     pub sockets: SocketOptions,
     /// What becomes of packets for services' addresses that are for none of their frontends.
@@ -98,6 +100,7 @@ impl Default for DatapathOptions {
             snat_ports: const { PortRange::within(1024, 29_999).unwrap() },
             packet_log: PacketLog::Off,
             redirect: false,
+            xdp: XdpOptions::default(),
             sockets: SocketOptions::default(),
             guard: GuardOptions::default(),
             rejects: RejectLimit::default(),
@@ -115,6 +118,7 @@ impl DatapathOptions {
     pub(crate) const fn uses(&self) -> Uses {
         Uses {
             redirect: self.redirect,
+            xdp: self.xdp.is_on(),
             traffic: self.count_traffic,
         }
     }

@@ -11,3 +11,5 @@ pub(crate) const EGRESS: &str = "tc_egress";
 pub(crate) const INGRESS_L3: &str = "tc_ingress_l3";
 /// The program at its egress.
 pub(crate) const EGRESS_L3: &str = "tc_egress_l3";
+/// The program at the drivers of uplinks.
+pub(crate) const XDP: &str = "xdp_uplink";

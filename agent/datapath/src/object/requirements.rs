@@ -32,6 +32,16 @@ const PACKET_HELPERS: [(BpfHelper, &str, &str); 8] = [
     (BPF_FUNC_loop, "bpf_loop", "5.17"),
 ];
 
+/// The same of the XDP program, which calls fewer.
+const XDP_HELPERS: [(BpfHelper, &str, &str); 6] = [
+    PACKET_HELPERS[0],
+    PACKET_HELPERS[1],
+    PACKET_HELPERS[2],
+    PACKET_HELPERS[3],
+    PACKET_HELPERS[6],
+    PACKET_HELPERS[7],
+];
+
 /// The same of the programs at system calls.
 const SOCKET_HELPERS: [(BpfHelper, &str, &str); 2] = [
     (BPF_FUNC_get_netns_cookie, "bpf_get_netns_cookie", "5.7"),
@@ -56,6 +66,7 @@ pub(crate) fn explain(
     let lacks = |helper: BpfHelper| is_helper_supported(kind, helper).is_ok_and(|has| !has);
     let helpers: &[_] = match kind {
         ProgramType::CgroupSockAddr => &SOCKET_HELPERS,
+        ProgramType::Xdp => &XDP_HELPERS,
         _ => &PACKET_HELPERS,
     };
     let missing: Vec<String> = helpers

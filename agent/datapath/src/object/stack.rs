@@ -15,7 +15,7 @@ use aya_obj::{
     },
 };
 
-use crate::object::programs::{EGRESS, EGRESS_L3, INGRESS, INGRESS_L3, OBJECT};
+use crate::object::programs::{EGRESS, EGRESS_L3, INGRESS, INGRESS_L3, OBJECT, XDP};
 
 /// `MAX_BPF_STACK` of `linux/filter.h`.
 const MOST: u32 = 512;
@@ -106,7 +106,7 @@ fn kernels_before_6_8_have_the_stack_that_the_programs_take() {
         .map(|(section, _)| *section)
         .collect();
     object.relocate_calls(&sections).unwrap();
-    for name in [INGRESS, EGRESS, INGRESS_L3, EGRESS_L3] {
+    for name in [INGRESS, EGRESS, INGRESS_L3, EGRESS_L3, XDP] {
         let program = &object.functions[&object.programs[name].function_key()];
         let functions = functions(&program.instructions);
         assert!(functions.len() > 10, "{name} calls functions");

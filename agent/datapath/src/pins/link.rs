@@ -4,27 +4,51 @@ use std::{fs, path::Path};
 
 use aya::programs::{
     ProgramError,
-    links::{FdLink, PinnedLink},
+    links::{FdLink, LinkError, PinnedLink},
     tc::SchedClassifierLink,
+    xdp::XdpLink,
 };
 use nix::errno::Errno;
 
 use crate::pins::{directory::remove, error::PinError};
 
-/// The link that is pinned at `path`.
+/// The link of TC that is pinned at `path`.
 pub(crate) fn open_link(path: &Path) -> Result<SchedClassifierLink, PinError> {
+    open(path)
+}
+
+/// The link of XDP that is pinned at `path`.
+pub(crate) fn open_xdp_link(path: &Path) -> Result<XdpLink, PinError> {
+    open(path)
+}
+
+fn open<L: TryFrom<FdLink, Error = LinkError>>(path: &Path) -> Result<L, PinError> {
     let link = PinnedLink::from_pin(path).map_err(PinError::object("opening the link", path))?;
     FdLink::from(link)
         .try_into()
         .map_err(PinError::object("opening the link", path))
 }
 
-/// Pins a link at `path`, where nothing of ours is.
+/// Pins a link of TC at `path`, where nothing of ours is.
 pub(crate) fn pin_link(
     link: SchedClassifierLink,
     path: &Path,
 ) -> Result<SchedClassifierLink, PinError> {
-    let link = FdLink::try_from(link).map_err(PinError::object("pinning the link", path))?;
+    pin(link, path)
+}
+
+/// Pins a link of XDP at `path`, where nothing of ours is.
+pub(crate) fn pin_xdp_link(link: XdpLink, path: &Path) -> Result<XdpLink, PinError> {
+    pin(link, path)
+}
+
+fn pin<L>(link: L, path: &Path) -> Result<L, PinError>
+where
+    L: TryInto<FdLink, Error = LinkError> + TryFrom<FdLink, Error = LinkError>,
+{
+    let link: FdLink = link
+        .try_into()
+        .map_err(PinError::object("pinning the link", path))?;
     remove(path)?;
     let link = link
         .pin(path)

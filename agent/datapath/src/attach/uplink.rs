@@ -1,0 +1,168 @@
+//! The XDP program on one uplink: what becomes of it as the interface comes and goes.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use tracing::{info, warn};
+
+use crate::{
+    attach::{
+        links::{self, Link, Running},
+        xdp::{self, Attached, XdpAttachment},
+    },
+    object::{loaded::Loaded, xdp::XdpMode},
+};
+
+/// How an uplink is, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UplinkState {
+    /// There is none of this name, or that the pattern means: it is waited for.
+    Absent,
+    /// The XDP program runs on it.
+    Attached {
+        /// The kernel's index of it.
+        index: u32,
+        /// Whether it runs in the driver, and not only before the stack.
+        native: bool,
+        /// Why not, if it was to.
+        note: Option<String>,
+    },
+    /// It has no XDP program, for this reason: TC does all.
+    Failed(String),
+}
+
+/// An uplink, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UplinkStatus {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub state: UplinkState,
+}
+
+/// What became of an interface that is to have the program.
+#[derive(Debug)]
+pub(crate) enum State {
+    Absent,
+    Attached(u32, Attached),
+    Failed(String),
+}
+
+impl State {
+    /// The state of interface `name` after `before`, which is `link` if it exists, on which an earlier
+    /// agent has left what is `adopted`.
+    pub(crate) fn after(
+        before: Option<Self>,
+        object: &mut Loaded,
+        mode: XdpMode,
+        (name, link): (&str, Option<&Link>),
+        adopted: Option<XdpAttachment>,
+    ) -> Self {
+        let mut failure_before = None;
+        match (before, link) {
+            (Some(Self::Attached(index, attached)), Some(link)) if index == link.index => {
+                return Self::Attached(index, attached);
+            }
+            (Some(Self::Attached(_, attached)), _) => attached.attachment.detach(),
+            (Some(Self::Failed(reason)), _) => failure_before = Some(reason),
+            (Some(Self::Absent) | None, _) => {}
+        }
+        let Some(mut link) = link.cloned() else {
+            return Self::Absent;
+        };
+        let mut attached = None;
+        if let Some(attachment) = adopted {
+            attached = keep(attachment, &link, mode);
+            if attached.is_none() {
+                wait_until_free(&mut link);
+            }
+        }
+        let attached = match attached {
+            Some(attached) => Ok(attached),
+            None if link.address.is_none() => Err("it has no Ethernet address".to_owned()),
+            None => xdp::attach(object, &link, mode).map_err(|error| error.to_string()),
+        };
+        match attached {
+            Ok(attached) => {
+                let mode = attached.running.name();
+                match &attached.note {
+                    None => info!(interface = %name, mode, "XDP program attached"),
+                    Some(note) => warn!(interface = %name, mode, %note, "XDP program attached"),
+                }
+                Self::Attached(link.index, attached)
+            }
+            Err(reason) => {
+                if failure_before.as_ref() != Some(&reason) {
+                    warn!(interface = %name, error = %reason, "no XDP program: TC does all");
+                }
+                Self::Failed(reason)
+            }
+        }
+    }
+
+    /// The index of the interface, if the program is on it.
+    pub(crate) const fn index(&self) -> Option<u32> {
+        match self {
+            Self::Attached(index, _) => Some(*index),
+            Self::Absent | Self::Failed(_) => None,
+        }
+    }
+
+    /// As it is shown.
+    pub(crate) fn shown(&self) -> UplinkState {
+        match self {
+            Self::Absent => UplinkState::Absent,
+            Self::Attached(index, attached) => UplinkState::Attached {
+                index: *index,
+                native: attached.running == Running::Native,
+                note: attached.note.clone(),
+            },
+            Self::Failed(reason) => UplinkState::Failed(reason.clone()),
+        }
+    }
+}
+
+/// What an earlier agent attached, if it runs where `mode` wants it; else it is detached.
+fn keep(attachment: XdpAttachment, link: &Link, mode: XdpMode) -> Option<Attached> {
+    let running = link.xdp.map(|xdp| xdp.running);
+    let (running, note) = match (mode, running) {
+        (XdpMode::Auto, Some(Running::Generic)) => {
+            let note = "not in the driver: an earlier agent found that it cannot";
+            (Running::Generic, Some(note.to_owned()))
+        }
+        (XdpMode::Auto | XdpMode::Native, Some(Running::Native)) => (Running::Native, None),
+        (XdpMode::Generic, Some(Running::Generic)) => (Running::Generic, None),
+        _ => {
+            attachment.detach();
+            return None;
+        }
+    };
+    Some(Attached {
+        attachment,
+        running,
+        note,
+    })
+}
+
+/// How long the kernel may take to detach a program of ours, and how often it is looked at.
+const DETACHING: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Waits until the interface has no program any more, which was detached: the kernel frees a link a
+/// moment after its last user is gone. Makes `link` what it is then.
+fn wait_until_free(link: &mut Link) {
+    let end = Instant::now() + DETACHING;
+    loop {
+        let now = links::list().unwrap_or_default();
+        match now.into_iter().find(|now| now.index == link.index) {
+            Some(now) => *link = now,
+            None => return,
+        }
+        if link.xdp.is_none() || Instant::now() >= end {
+            return;
+        }
+        thread::sleep(LOOK);
+    }
+}

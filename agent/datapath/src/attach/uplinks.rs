@@ -1,0 +1,168 @@
+//! The XDP program on the uplinks: on exactly those that are wanted, as they come and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracing::{info, warn};
+
+use crate::{
+    attach::{
+        default_routes,
+        links::Link,
+        selection::Selection,
+        uplink::{State, UplinkState, UplinkStatus},
+        xdp::{self, HOOK, XdpAttachment},
+    },
+    object::{
+        loaded::Loaded,
+        xdp::{XdpMode, XdpOptions},
+    },
+    pins::directory::{LinkPin, Place, remove},
+};
+
+/// Which interfaces have the XDP program.
+#[derive(Debug, Default)]
+pub(crate) struct Uplinks {
+    options: XdpOptions,
+    selection: Selection,
+    interfaces: BTreeMap<String, State>,
+    /// What an earlier agent left attached, by index, until it is known whether that is wanted.
+    adopted: BTreeMap<u32, XdpAttachment>,
+}
+
+impl Uplinks {
+    /// None yet.
+    pub(crate) fn new(options: XdpOptions, selection: Selection) -> Self {
+        Self {
+            options,
+            selection,
+            interfaces: BTreeMap::new(),
+            adopted: BTreeMap::new(),
+        }
+    }
+
+    /// Where the program runs.
+    pub(crate) const fn mode(&self) -> XdpMode {
+        self.options.mode
+    }
+
+    /// Whether it depends on routes which interfaces are meant.
+    pub(crate) fn follows_routes(&self) -> bool {
+        self.options.is_on() && self.options.interfaces.is_empty()
+    }
+
+    /// Takes over what an earlier agent pinned: its links now run our program, each replaced in one
+    /// step. Without XDP they are removed.
+    pub(crate) fn adopt(&mut self, object: &mut Loaded) {
+        let pinned = match object.pins().map(|pins| (pins.links(), pins)) {
+            None => return,
+            Some((Err(error), _)) => return warn!(%error, "XDP links are not taken over"),
+            Some((Ok(links), pins)) => {
+                let ours = |LinkPin { path, place }| match place {
+                    Some(Place::Interface {
+                        namespace,
+                        index,
+                        hook,
+                    }) if hook == HOOK => Some((path, pins.is_ours(namespace).then_some(index))),
+                    _ => None,
+                };
+                links.into_iter().filter_map(ours).collect::<Vec<_>>()
+            }
+        };
+        for (path, index) in pinned {
+            let discard = |reason: &str| match remove(&path) {
+                Ok(()) => info!(path = %path.display(), reason, "removed a pinned XDP link"),
+                Err(error) => warn!(%error, reason, "a pinned XDP link stays"),
+            };
+            match index {
+                None => discard("it is of another network namespace"),
+                Some(_) if !self.options.is_on() => discard("--xdp is off"),
+                Some(index) => match xdp::adopt(object, &path) {
+                    Ok(attachment) => {
+                        info!(index, "XDP program replaced");
+                        self.adopted.insert(index, attachment);
+                    }
+                    Err(error) => discard(&error.to_string()),
+                },
+            }
+        }
+    }
+
+    /// Attaches the program to those interfaces among `links` that are wanted and do not have it, and
+    /// detaches it from every other one. To be called whenever interfaces or routes change.
+    pub(crate) fn reconcile(&mut self, object: &mut Loaded, links: &[Link]) {
+        let Some(wanted) = self.wanted(links) else {
+            return;
+        };
+        let by_name: BTreeMap<&str, &Link> = links
+            .iter()
+            .map(|link| (link.name.as_str(), link))
+            .collect();
+        for (name, state) in self
+            .interfaces
+            .extract_if(.., |name, _| !wanted.contains(name))
+        {
+            if let State::Attached(_, attached) = state {
+                attached.attachment.detach();
+                info!(interface = %name, "XDP program detached");
+            }
+        }
+        for name in wanted {
+            let before = self.interfaces.remove(&name);
+            let link = by_name.get(name.as_str()).copied();
+            let adopted = link.and_then(|link| self.adopted.remove(&link.index));
+            let mode = self.options.mode;
+            let now = State::after(before, object, mode, (&name, link), adopted);
+            self.interfaces.insert(name, now);
+        }
+        for (index, attachment) in std::mem::take(&mut self.adopted) {
+            attachment.detach();
+            info!(
+                index,
+                "detached an XDP program that an earlier agent had attached"
+            );
+        }
+    }
+
+    /// The names of the interfaces that are to have the program; `None` if that cannot be found out
+    /// now, so that all stays as it is.
+    fn wanted(&mut self, links: &[Link]) -> Option<BTreeSet<String>> {
+        if !self.options.is_on() {
+            return Some(BTreeSet::new());
+        }
+        if !self.follows_routes() {
+            return Some(self.selection.choose(&self.options.interfaces, Some(links)));
+        }
+        let indexes = default_routes::interfaces()
+            .map_err(|error| warn!(%error, "the default routes are not known"))
+            .ok()?;
+        let names = links
+            .iter()
+            .filter(|link| indexes.contains(&link.index) && !self.selection.excludes(&link.name));
+        Some(names.map(|link| link.name.clone()).collect())
+    }
+
+    /// The link addresses of the interfaces that have the program, by index.
+    pub(crate) fn addresses(&self, links: &[Link]) -> BTreeMap<u32, [u8; 6]> {
+        let has_program = |index: u32| {
+            let mut indexes = self.interfaces.values().filter_map(State::index);
+            indexes.any(|attached| attached == index)
+        };
+        let uplinks = links.iter().filter(|link| has_program(link.index));
+        uplinks
+            .filter_map(|link| Some((link.index, link.address?)))
+            .collect()
+    }
+
+    /// Every interface that is to have the program, by name, and then the patterns that mean none.
+    pub(crate) fn states(&self) -> impl Iterator<Item = UplinkStatus> {
+        let chosen = self.interfaces.iter().map(|(name, state)| UplinkStatus {
+            name: name.clone(),
+            state: state.shown(),
+        });
+        let idle = self.selection.idle().iter();
+        chosen.chain(idle.map(|pattern| UplinkStatus {
+            name: pattern.to_string(),
+            state: UplinkState::Absent,
+        }))
+    }
+}

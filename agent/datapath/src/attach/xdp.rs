@@ -1,0 +1,131 @@
+//! The XDP program on one interface.
+
+use std::path::{Path, PathBuf};
+
+use aya::programs::{
+    ProgramError, loaded_programs,
+    xdp::{XdpLink, XdpMode as Attach},
+};
+use tracing::warn;
+
+use crate::{
+    attach::links::{Link, Running},
+    error::DatapathError,
+    object::{loaded::Loaded, programs::XDP, xdp::XdpMode},
+    pins::{
+        directory::{Pins, remove},
+        link::{open_xdp_link, pin_xdp_link},
+    },
+};
+
+/// What the hook is called in pins.
+pub(crate) const HOOK: &str = "xdp";
+
+/// The program on an interface. Dropping it detaches the program, unless it is pinned.
+#[derive(Debug)]
+pub(crate) struct XdpAttachment {
+    /// Held: it ends with the agent, or is not looked up again.
+    #[expect(dead_code, reason = "held, not used")]
+    link: XdpLink,
+    /// Where it is pinned, if it is: then it outlives the agent.
+    pin: Option<PathBuf>,
+}
+
+impl XdpAttachment {
+    /// Detaches the program.
+    pub(crate) fn detach(self) {
+        let Self { link: _, pin } = self;
+        if let Some(pin) = pin
+            && let Err(error) = remove(&pin)
+        {
+            warn!(%error, "the XDP program stays attached");
+        }
+    }
+}
+
+/// Where the program runs now, and why it is there if that is not where it was wanted first.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) attachment: XdpAttachment,
+    pub(crate) running: Running,
+    pub(crate) note: Option<String>,
+}
+
+/// Attaches the program to an interface as `mode` says, so that it outlives the agent if there is a
+/// place for what that needs.
+pub(crate) fn attach(
+    object: &mut Loaded,
+    link: &Link,
+    mode: XdpMode,
+) -> Result<Attached, DatapathError> {
+    if let Some(other) = link.xdp {
+        return Err(DatapathError::OtherXdp {
+            name: name_of(other.program),
+            id: other.program,
+        });
+    }
+    let index = link.index;
+    let in_driver = |object: &mut Loaded| attach_as(object, index, Attach::Driver);
+    let before_stack = |object: &mut Loaded| attach_as(object, index, Attach::Skb);
+    let (attachment, running, note) = match mode {
+        XdpMode::Native => (in_driver(object)?, Running::Native, None),
+        XdpMode::Off | XdpMode::Generic => (before_stack(object)?, Running::Generic, None),
+        XdpMode::Auto => match in_driver(object) {
+            Ok(attachment) => (attachment, Running::Native, None),
+            Err(error) => {
+                let note = format!("not in the driver: {error}");
+                (before_stack(object)?, Running::Generic, Some(note))
+            }
+        },
+    };
+    Ok(Attached {
+        attachment,
+        running,
+        note,
+    })
+}
+
+fn attach_as(
+    object: &mut Loaded,
+    index: u32,
+    mode: Attach,
+) -> Result<XdpAttachment, DatapathError> {
+    let pin = object.pins().map(|pins: &Pins| pins.link(index, HOOK));
+    let program = object.xdp_program()?;
+    let link = program
+        .attach_to_if_index(index, mode)
+        .and_then(|link| program.take_link(link))
+        .map_err(failed)?;
+    let link = match &pin {
+        Some(pin) => pin_xdp_link(link, pin)?,
+        None => link,
+    };
+    Ok(XdpAttachment { link, pin })
+}
+
+/// Replaces the program of the link that is pinned at `path` by ours, in one step.
+pub(crate) fn adopt(object: &mut Loaded, path: &Path) -> Result<XdpAttachment, DatapathError> {
+    let link = open_xdp_link(path)?;
+    let program = object.xdp_program()?;
+    let link = program
+        .attach_to_link(link)
+        .and_then(|link| program.take_link(link))
+        .map_err(failed)?;
+    Ok(XdpAttachment {
+        link,
+        pin: Some(path.to_owned()),
+    })
+}
+
+const fn failed(source: ProgramError) -> DatapathError {
+    DatapathError::Program { name: XDP, source }
+}
+
+/// What the program of this number is called.
+fn name_of(id: u32) -> String {
+    let mut programs = loaded_programs().filter_map(Result::ok);
+    let program = programs.find(|program| program.id() == id);
+    program
+        .and_then(|program| program.name_as_str().map(str::to_owned))
+        .unwrap_or_else(|| "without a name".to_owned())
+}

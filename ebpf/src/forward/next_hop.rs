@@ -1,0 +1,140 @@
+//! The next hop of a packet that is forwarded where the driver has it: its interface and its link
+//! addresses, from the kernel's routing and neighbour tables.
+//!
+//! It is remembered for a moment, for all packets from one address to another. What has none, does
+//! not fit, has come too far, or leaves where the driver cannot send from here, the stack's side
+//! takes.
+
+use aya_ebpf::{bindings::BPF_FIB_LKUP_RET_SUCCESS, helpers::bpf_ktime_get_coarse_ns};
+use shunt_common::{Address as _, Tuple};
+
+use crate::{
+    ctx::{
+        access::{Access, AccessError},
+        verdict::Verdict,
+    },
+    forward::{
+        fib::{self, Routed, longest_packet},
+        origin, stack,
+    },
+    maps::{
+        scratch::Way,
+        tables::{UPLINKS, WAYS},
+    },
+    packet::{family::hop_limit, link::EthernetAddresses, offset::Extent},
+    rewrite::network::decrement_hop_limit,
+};
+
+/// For how long the way from an address to another is taken to be the same.
+const LIFETIME_NS: u64 = 100_000_000;
+
+/// Where a CPU remembers a way. Not the way itself: older verifiers do not see that it is there
+/// whenever it was found, after all that is done to the packet in between.
+#[derive(Clone, Copy)]
+pub(crate) struct WayIndex(u32);
+
+/// What a packet's way may depend on besides where it goes.
+pub(crate) struct Origin<'a, F: Routed> {
+    /// The tuple with which it came in.
+    pub(crate) came: &'a Tuple<F>,
+    /// Whether both sides have been heard of, so that nobody has forged where it comes from.
+    pub(crate) is_proven: bool,
+}
+
+/// Finds the way of a packet that came in with the tuple of `origin`, once it has the addresses of
+/// `translated`; `None` if it is not to be sent from here.
+#[inline(always)]
+pub(crate) fn find<F: Routed>(
+    context: &impl Access,
+    extent: Extent,
+    origin: &Origin<'_, F>,
+    translated: &Tuple<F>,
+) -> Option<WayIndex> {
+    let [from, to] = [&translated.source, &translated.destination].map(|address| {
+        let word = address.words().last().copied();
+        u32::from_be(word.unwrap_or_default())
+    });
+    let index = WayIndex((to ^ from.rotate_left(WAYS.trailing_zeros() / 2)) % WAYS);
+    let way = index.way::<F>()?;
+    // SAFETY: the helper has no preconditions.
+    let now = unsafe { bpf_ktime_get_coarse_ns() };
+    let is_known = way.until > now
+        && way.source == translated.source
+        && way.destination == translated.destination
+        && way.from == context.interface();
+    if !is_known {
+        look_up(way, context, translated, now);
+    }
+    let goes = way.interface != 0
+        && u32::from(longest_packet(context, extent)) <= way.mtu
+        && hop_limit::<F>(context, extent.network).ok()? > 1;
+    if !goes {
+        return None;
+    }
+    // Where the stack can send it all the same, it judges where the packet comes from.
+    let is_judged = F::HAS_REVERSE_PATH_FILTER
+        && way.is_translated_behind != 0
+        && !origin.is_proven
+        && !origin::is_on_way_back(context, extent.network, origin.came);
+    (!is_judged).then_some(index)
+}
+
+/// Looks up the way from the source to the destination of `translated`.
+#[inline(never)]
+fn look_up<F: Routed>(way: &mut Way<F>, context: &impl Access, translated: &Tuple<F>, now: u64) {
+    way.interface = 0;
+    // Who has no neighbour entry yet gets one from the stack, with this packet.
+    way.until = 0;
+    let Ok((BPF_FIB_LKUP_RET_SUCCESS, found)) = fib::look_up_for_all(context, translated) else {
+        return;
+    };
+    way.until = now + LIFETIME_NS;
+    way.source = translated.source;
+    way.destination = translated.destination;
+    way.from = context.interface();
+    // SAFETY: the value is not read.
+    if unsafe { UPLINKS.get(found.ifindex) }.is_none() {
+        return;
+    }
+    way.interface = found.ifindex;
+    way.is_translated_behind = stack::is_translated_behind(found.ifindex).into();
+    // SAFETY: the helper has put the MTU where the length was.
+    way.mtu = unsafe { found.__bindgen_anon_1.mtu_result }.into();
+    way.link.destination = found.dmac;
+    way.link.source = found.smac;
+}
+
+impl WayIndex {
+    /// As a BPF subprogram is given it.
+    #[inline(always)]
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The place that has this number.
+    #[inline(always)]
+    pub(crate) const fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    #[inline(always)]
+    fn way<F: Routed>(self) -> Option<&'static mut Way<F>> {
+        let way = F::ways().get_ptr_mut(self.0)?;
+        // SAFETY: this CPU's own, and no other packet is in its programs before this one is
+        // through.
+        Some(unsafe { &mut *way })
+    }
+
+    /// Has the driver send the packet with its network header at `network` this way, one hop older.
+    #[inline(always)]
+    pub(crate) fn take<F: Routed>(
+        self,
+        context: &impl Access,
+        network: usize,
+    ) -> Result<Verdict, AccessError> {
+        decrement_hop_limit::<F>(context, network)?;
+        let way = self.way::<F>().ok_or(AccessError::Refused)?;
+        *context.at_mut::<EthernetAddresses>(0)? = way.link;
+        context.send_out(way.interface)
+    }
+}

@@ -1,0 +1,79 @@
+//! The number by which a connection gets its backend, made of its first packet.
+//!
+//! With XDP two programs see a packet one after the other. If the first leaves it to the second, for
+//! the chosen backend is on this node, the second has to choose the same: drawn twice, backends
+//! elsewhere would get more than their share.
+
+use shunt_common::{
+    V4, V6,
+    connections::{Key, Role},
+};
+
+use crate::{
+    maps::{
+        conntrack::now,
+        constants::{CONNTRACK_SEEDS, is_chosen_by_packet},
+        tables::Tables,
+    },
+    packet::parsed::Packet,
+};
+
+/// A family with the subprogram that makes the number.
+pub(crate) trait Draw: Tables {
+    /// [`draw`].
+    fn draw(packet: &Packet<Self>);
+}
+
+/// Has the next connection that this CPU opens get its backend by the packet, if that is how backends
+/// are chosen.
+#[inline(always)]
+pub(crate) fn prepare<F: Draw>(packet: &Packet<F>) {
+    if is_chosen_by_packet() {
+        F::draw(packet);
+    }
+}
+
+/// Makes a number that nobody foresees who does not know the tables' seeds. With time it becomes
+/// another one: a client that tries again does not find what it found before for ever.
+#[inline(always)]
+fn draw<F: Tables>(packet: &Packet<F>) {
+    // The golden ratio in 32 bits, odd, as `hash_32` of linux/hash.h has it.
+    const RATIO: u32 = 0x61c8_8647;
+    let Packet {
+        tuple, protocol, ..
+    } = packet;
+    let key = Key::new(tuple, *protocol, Role::Forward);
+    let number = CONNTRACK_SEEDS.load().hash(&key) ^ now().wrapping_mul(RATIO);
+    // Always there: the table has an entry for each CPU.
+    let Some(opening) = F::openings().get_ptr_mut(0) else {
+        return;
+    };
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through. 0
+    // would mean that nothing is drawn.
+    unsafe { (*opening).drawn = number.max(1) };
+}
+
+/// Makes a family's subprogram, which the verifier looks at by itself.
+macro_rules! drawing {
+    ($family:ty: $draw:ident) => {
+        impl Draw for $family {
+            #[inline(always)]
+            fn draw(packet: &Packet<Self>) {
+                $draw(packet);
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $draw(packet: *const Packet<$family>) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            if let Some(packet) = unsafe { packet.as_ref() } {
+                draw(packet);
+            }
+            0
+        }
+    };
+}
+
+drawing!(V4: draw_v4);
+drawing!(V6: draw_v6);

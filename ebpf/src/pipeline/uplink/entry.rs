@@ -1,0 +1,110 @@
+//! Where the XDP program begins.
+
+use shunt_common::{Counter, V4, V6};
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict, xdp::Xdp},
+    forward::{fib::Routed, next_hop::WayIndex},
+    lb::draw::Draw,
+    maps::counters::count,
+    nat::open::Open,
+    packet::family::Family as _,
+    pipeline::uplink::{
+        established,
+        opening::{self, Fate},
+    },
+};
+
+/// An address family in programs that have their packets as `C`, where a driver has them.
+pub(crate) trait Uplink<C: Access>: Routed + Open + Draw {
+    /// [`established::handle`].
+    fn established(context: &C) -> Option<Verdict>;
+
+    /// [`opening::judge`].
+    fn judge(context: &C) -> Fate;
+
+    /// [`opening::open`].
+    fn open(context: &C, backend: u32, way: WayIndex) -> Verdict;
+}
+
+/// Handles a packet, by its address family.
+#[inline(always)]
+pub(crate) fn handle<C: Access>(context: &C) -> Verdict
+where
+    V4: Uplink<C>,
+    V6: Uplink<C>,
+{
+    let verdict = match context.ethertype() {
+        V4::ETHERTYPE => handle_family::<V4, C>(context),
+        V6::ETHERTYPE => handle_family::<V6, C>(context),
+        _ => Verdict::PASS,
+    };
+    if verdict != Verdict::PASS {
+        count(Counter::Xdp);
+    }
+    verdict
+}
+
+#[inline(always)]
+fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
+    if let Some(verdict) = F::established(context) {
+        return verdict;
+    }
+    // One after the other, not one by the other: the stack has no room for that before Linux 6.8.
+    match F::judge(context) {
+        Fate::Verdict(verdict) => verdict,
+        Fate::Opens(backend, way) => F::open(context, backend, way),
+    }
+}
+
+/// Makes a family's BPF subprograms for one kind of context; on what they are for see
+/// [`crate::pipeline::subprograms`].
+macro_rules! subprograms {
+    ($family:ty, $context:ty: $established:ident, $judge:ident, $open:ident) => {
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $established(context: *mut <$context as Access>::Raw) -> i32 {
+            Verdict::to_value(established::handle::<$family>(&<$context>::from_raw(
+                context,
+            )))
+        }
+
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $judge(context: *mut <$context as Access>::Raw) -> u64 {
+            opening::judge::<$family>(&<$context>::from_raw(context)).to_value()
+        }
+
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $open(
+            context: *mut <$context as Access>::Raw,
+            backend: u32,
+            way: u32,
+        ) -> i32 {
+            let (context, way) = (<$context>::from_raw(context), WayIndex::of_number(way));
+            Verdict::to_value(Some(opening::open::<$family>(&context, backend, way)))
+        }
+
+        impl Uplink<$context> for $family {
+            #[inline(always)]
+            fn established(context: &$context) -> Option<Verdict> {
+                Verdict::from_value($established(context.raw()))
+            }
+
+            #[inline(always)]
+            fn judge(context: &$context) -> Fate {
+                Fate::from_value($judge(context.raw()))
+            }
+
+            #[inline(always)]
+            fn open(context: &$context, backend: u32, way: WayIndex) -> Verdict {
+                let verdict = $open(context.raw(), backend, way.number());
+                Verdict::from_value(verdict).unwrap_or(Verdict::PASS)
+            }
+        }
+    };
+}
+
+subprograms!(V4, Xdp: uplink_established_v4, uplink_judge_v4, uplink_open_v4);
+subprograms!(V6, Xdp: uplink_established_v6, uplink_judge_v6, uplink_open_v6);

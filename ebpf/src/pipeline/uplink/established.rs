@@ -1,0 +1,166 @@
+//! Packets of connections that go on from this node's address (SNAT), in both directions.
+
+use shunt_common::{
+    Counter, TCP, Tuple, UDP,
+    connections::{Facts, Key, Meta, Role, Slot as _, place},
+};
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict},
+    forward::{
+        fib::Routed,
+        next_hop::{self, Origin},
+    },
+    maps::{
+        addresses::is_of_pod,
+        conntrack::now,
+        constants::REPLY_PORTS,
+        counters::{count, drop_packet},
+        guarded::Filtered,
+        handover,
+        services::{count_packet, counts_traffic},
+    },
+    nat::{
+        conntrack::{self, is_first_answer, may_be_mistaken},
+        mend::{Mend, is_broken},
+        wanted::Half,
+    },
+    packet::{
+        family::Header as _,
+        link::Link,
+        offset::Extent,
+        segment::{TcpHeader, UdpHeader},
+    },
+    pipeline::headers::{Headers, headers},
+    rewrite::transport::{SegmentMut, write_segment},
+};
+
+/// Sends the packet on if it is of such a connection; `None` if it may open one.
+#[inline(always)]
+pub(crate) fn handle<F: Routed + Mend>(context: &impl Access) -> Option<Verdict> {
+    if handover::is_going_on() {
+        return Some(Verdict::PASS);
+    }
+    let protocol = context
+        .at::<F::Header>(Link::Ethernet.header_length())
+        .ok()
+        .and_then(F::Header::protocol_of_whole);
+    match protocol {
+        Some(TCP) => segment::<F, TcpHeader>(context, TCP),
+        Some(UDP) => segment::<F, UdpHeader>(context, UDP),
+        _ => Some(Verdict::PASS),
+    }
+}
+
+#[inline(always)]
+fn segment<F: Routed + Mend, T: SegmentMut>(
+    context: &impl Access,
+    protocol: u8,
+) -> Option<Verdict> {
+    let Some(Headers { network, transport }) = headers::<F, T>(context, Link::Ethernet) else {
+        return Some(Verdict::PASS);
+    };
+    let destination = network.destination();
+    // A packet for a pod of this node, or for a pod that reaches itself.
+    if is_of_pod::<F>(&destination) || destination == F::hairpin_ip() {
+        return Some(Verdict::PASS);
+    }
+    // Nearly everything that is not ours ends here. What is of a connection all the same, to a
+    // frontend that is gone, the TC program finds.
+    let has_frontends = Filtered::of::<F>(&destination).has_frontends();
+    let may_be_reply = REPLY_PORTS.load().contains(transport.ports().destination);
+    if !has_frontends && !may_be_reply {
+        return Some(Verdict::PASS);
+    }
+    let may_open = transport.may_be_first() && has_frontends;
+    let addresses = F::pack(network.source(), destination);
+    let mut own = Key::of_words(addresses, transport.ports().word(), protocol, Role::Reply);
+    let Some(key) = F::sought(&mut own) else {
+        return Some(Verdict::PASS);
+    };
+    let mut found = None;
+    if may_be_reply {
+        found = F::connections().find_half(key);
+    }
+    if found.is_none() && has_frontends {
+        key.set_role(Role::Forward);
+        found = F::connections().find_half(key);
+    }
+    let Some(half) = found else {
+        return if may_open { None } else { Some(Verdict::PASS) };
+    };
+    if !is_plain::<F, T>(&half, transport) {
+        return Some(Verdict::PASS);
+    }
+    let now = now();
+    let hit = match F::connections().read(half) {
+        Some(hit) if !is_broken(&hit, now) => hit,
+        _ => return Some(Verdict::PASS),
+    };
+    let translated = hit.translated();
+    // With its client's address kept, what belongs to a backend here is TC's, even if its port is not.
+    let keeps_address = match hit.meta.role() {
+        Role::Forward => translated.source == network.source(),
+        Role::Reply => translated.destination == destination,
+    };
+    if keeps_address || translated.source == F::hairpin_ip() {
+        return Some(Verdict::PASS);
+    }
+    let begin = Link::Ethernet.header_length();
+    let offset = begin + F::HEADER_LENGTH;
+    let extent = Extent {
+        network: begin,
+        payload: offset + transport.length(),
+    };
+    let came = Tuple {
+        source: network.source(),
+        destination,
+        source_port: transport.ports().source,
+        destination_port: transport.ports().destination,
+    };
+    let origin = Origin {
+        came: &came,
+        is_proven: hit.meta.has(Meta::ASSURED),
+    };
+    let Some(way) = next_hop::find(context, extent, &origin, &translated) else {
+        return Some(Verdict::PASS);
+    };
+    let Some(Headers { network, transport }) = headers::<F, T>(context, Link::Ethernet) else {
+        return Some(Verdict::PASS);
+    };
+    let role = hit.meta.role();
+    F::connections().observe(&hit, transport.signal(), now);
+    if counts_traffic() {
+        let service = Facts(hit.slot.load(place::FACTS)).service();
+        let is_reply = role == Role::Reply;
+        count_packet(service, is_reply.into(), network.packet_length() as u32);
+    }
+    let addresses = bytemuck::cast(hit.times.address_change());
+    let ports = bytemuck::cast(hit.times.port_change());
+    let sent = write_segment::<F, T>(context, (begin, offset), &translated, addresses, ports)
+        .and_then(|()| way.take::<F>(context, begin));
+    let Ok(verdict) = sent else {
+        return Some(drop_packet(context, Counter::DropRewrite));
+    };
+    count(match role {
+        Role::Forward => Counter::Request,
+        Role::Reply => Counter::Reply,
+    });
+    Some(verdict)
+}
+
+/// Whether nothing has to be found out about the connection of this half before the packet is
+/// translated: it does not keep its client's address, its time is not over, and the packet begins no
+/// other one.
+#[inline(always)]
+fn is_plain<F: Routed + Mend, T: SegmentMut>(half: &Half, transport: &T) -> bool {
+    if half.meta.keeps_client() || F::connections().may_have_expired(half, now()) {
+        return false;
+    }
+    if half.meta.role() == Role::Reply {
+        return !may_be_mistaken(half) || is_first_answer(transport.signal());
+    }
+    // A SYN may begin another connection, a datagram may need another backend.
+    let signal = transport.signal();
+    !signal.opens() && (!transport.may_be_first() || conntrack::is_current::<F>(half))
+}
