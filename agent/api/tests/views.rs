@@ -9,7 +9,7 @@ use shunt_api::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
         FrontendKey, Interface, InterfaceState, LastError, Listener, Malformed, ProtocolNumber,
         ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source, SourceNode, StaleSockets,
-        Status, TableUse, TakeOver, Untranslated,
+        Status, TableUse, TakeOver, Untranslated, Uplink, UplinkState,
     },
 };
 use shunt_model::{Protocol, TrafficPolicy};
@@ -127,6 +127,25 @@ fn status() -> Status {
             rules: Some("nftables (ip kube-proxy)".to_owned()),
             connections: Some(21),
         }),
+        uplinks: vec![
+            Uplink {
+                name: "eth0".to_owned(),
+                state: UplinkState::Native { index: 7 },
+            },
+            Uplink {
+                name: "eth1".to_owned(),
+                state: UplinkState::Generic {
+                    index: 8,
+                    reason: Some("not in the driver".to_owned()),
+                },
+            },
+            Uplink {
+                name: "eth2".to_owned(),
+                state: UplinkState::Failed {
+                    reason: "no".to_owned(),
+                },
+            },
+        ],
     }
 }
 
@@ -179,6 +198,11 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             "active": true, "mode": "auto", "reason": "kube-proxy's rules are on this host",
             "rules": "nftables (ip kube-proxy)", "connections": 21,
         },
+        "uplinks": [
+            { "name": "eth0", "state": "native", "index": 7 },
+            { "name": "eth1", "state": "generic", "index": 8, "reason": "not in the driver" },
+            { "name": "eth2", "state": "failed", "reason": "no" },
+        ],
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);
 }

@@ -43,6 +43,7 @@ use crate::cli::{
         switch::Switch,
         take_over::TakeOverArgs,
         timeouts::TimeoutArgs,
+        xdp::XdpArgs,
     },
     log,
     socket_lb::log_socket_lb,
@@ -93,6 +94,9 @@ pub(crate) struct AgentArgs {
     /// host's stack and its netfilter rules; needs --pod-cidr, or interfaces that tell the pods
     #[arg(long)]
     redirect: bool,
+
+    #[command(flatten)]
+    xdp: XdpArgs,
 
     /// Give connections to ClusterIPs this node's address as their source, whoever the client is, and
     /// not only where the replies would not come back otherwise
@@ -178,6 +182,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         snat,
         reject_rate,
         redirect,
+        xdp,
         masquerade_all,
         take_over,
         guard,
@@ -236,6 +241,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         rejects: RejectLimit { rate: reject_rate },
         count_traffic: counted.count_service_traffic.is_on(),
         redirect,
+        xdp: xdp.options(),
         guard: guard.guard(follows_cluster),
         sockets: sockets.sockets(),
         timeouts: conntrack_timeouts,
@@ -249,9 +255,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let (queue, requests) = queue();
     let unknown = datapath.unknown_connections()?;
     start_to_take_over(take_over.mode(), unknown, Arc::clone(queue.reports()));
-    // The watch begins before the first look at the interfaces, so that none is missed.
-    let links = InterfaceWatch::links().context("cannot watch the interfaces")?;
-    let addresses = InterfaceWatch::addresses().context("cannot watch the host's addresses")?;
+    let (links, addresses) = watch(&datapath)?;
     let connections = datapath.connections();
     let counters = Arc::clone(datapath.counters());
     let services = Arc::clone(datapath.services());
@@ -279,4 +283,18 @@ fn set_up(options: &DatapathOptions) -> Result<Datapath> {
     datapath.attach_sockets()?;
     log_socket_lb(&datapath.sockets());
     Ok(datapath)
+}
+
+/// Watches the interfaces, with the routes if it depends on them which are uplinks, and the host's
+/// addresses. Begins before the first look at them, so that none is missed.
+fn watch(datapath: &Datapath) -> Result<(InterfaceWatch, InterfaceWatch)> {
+    let links = if datapath.xdp_follows_routes() {
+        InterfaceWatch::links_and_routes()
+    } else {
+        InterfaceWatch::links()
+    };
+    Ok((
+        links.context("cannot watch the interfaces")?,
+        InterfaceWatch::addresses().context("cannot watch the host's addresses")?,
+    ))
 }

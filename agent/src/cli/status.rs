@@ -11,7 +11,7 @@ use shunt_api::{
     proto::StatusRequest,
     view::{
         Conflict, FrontendDifference, Interface, InterfaceState, Listener, SocketLb, Source,
-        SourceNode, StaleSockets, Status, TableUse, TakeOver, Untranslated,
+        SourceNode, StaleSockets, Status, TableUse, TakeOver, Untranslated, Uplink, UplinkState,
     },
 };
 
@@ -87,6 +87,22 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         ]);
     }
     section(output, &interfaces)?;
+
+    let mut uplinks = Table::new(["UPLINK", "XDP", "INDEX", "REASON"]);
+    for Uplink { name, state } in &status.uplinks {
+        let (state, index, reason) = match state {
+            UplinkState::Native { index } => ("native", index.to_string(), ""),
+            UplinkState::Generic { index, reason } => (
+                "generic",
+                index.to_string(),
+                reason.as_deref().unwrap_or_default(),
+            ),
+            UplinkState::Absent => ("absent", "-".to_owned(), ""),
+            UplinkState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
+        };
+        uplinks.push([name.clone(), state.to_owned(), index, reason.to_owned()]);
+    }
+    section(output, &uplinks)?;
 
     let mut conflicts = Table::new(["CONFLICT", "HELD BY", "WAITING"]);
     for conflict in status.conflicts.iter().take(SHOWN) {

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use shunt_datapath::{Destroyed, InterfaceState, InterfaceStatus, SocketLb, TableUse};
+use shunt_datapath::{
+    Destroyed, InterfaceState, InterfaceStatus, SocketLb, TableUse, UplinkState, UplinkStatus,
+};
 use shunt_model::{FrontendKind, Refusal, TrafficPolicy};
 
 use crate::runtime::{agent::Agent, health::ByFamily, ip_family::IpFamily};
@@ -24,6 +26,8 @@ pub struct Figures {
     pub no_local_endpoints: ByFamily<NoLocalEndpoints>,
     /// How many interfaces are in each state.
     pub interfaces: Interfaces,
+    /// How many uplinks are in each state.
+    pub uplinks: Uplinks,
     /// What is attached for sockets.
     pub sockets: SocketHooks,
     /// How full the tables are.
@@ -54,6 +58,19 @@ pub struct Interfaces {
     pub failed: usize,
 }
 
+/// Interfaces that are to have the XDP program, by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Uplinks {
+    /// It runs in the driver.
+    pub native: usize,
+    /// It runs before the stack.
+    pub generic: usize,
+    /// They do not exist.
+    pub absent: usize,
+    /// It does not run.
+    pub failed: usize,
+}
+
 /// What is translated at the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketHooks {
@@ -80,6 +97,7 @@ impl Figures {
             conflicts: renderer.conflicts().count(),
             no_local_endpoints: no_local_endpoints(agent),
             interfaces: interfaces(datapath.interfaces()),
+            uplinks: uplinks(datapath.uplinks()),
             sockets: SocketHooks {
                 wanted: sockets.mode != SocketLb::Off,
                 attached: sockets.hooks.len(),
@@ -105,6 +123,19 @@ fn interfaces(statuses: impl Iterator<Item = InterfaceStatus>) -> Interfaces {
         } += 1;
     }
     interfaces
+}
+
+fn uplinks(statuses: impl Iterator<Item = UplinkStatus>) -> Uplinks {
+    let mut uplinks = Uplinks::default();
+    for UplinkStatus { state, .. } in statuses {
+        *match state {
+            UplinkState::Attached { native: true, .. } => &mut uplinks.native,
+            UplinkState::Attached { .. } => &mut uplinks.generic,
+            UplinkState::Absent => &mut uplinks.absent,
+            UplinkState::Failed(_) => &mut uplinks.failed,
+        } += 1;
+    }
+    uplinks
 }
 
 fn no_local_endpoints(agent: &Agent) -> ByFamily<NoLocalEndpoints> {

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use shunt_api::view::{
     Conflict, FrontendDifference, Interface, InterfaceState, LastError, SocketLb, SocketLbMode,
-    Source, SourceNode, StaleSockets, Status, TableUse, Untranslated,
+    Source, SourceNode, StaleSockets, Status, TableUse, Untranslated, Uplink, UplinkState,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
@@ -79,6 +79,7 @@ pub(super) fn assemble(
         source: followed.map(|followed| source(followed.snapshot())),
         listeners: Vec::new(),
         take_over: None,
+        uplinks: datapath.uplinks().map(uplink).collect(),
     })
 }
 
@@ -181,6 +182,26 @@ fn interface(interface: datapath::InterfaceStatus) -> Interface {
             datapath::InterfaceState::Attaching => InterfaceState::Attaching,
             datapath::InterfaceState::Attached { index } => InterfaceState::Attached { index },
             datapath::InterfaceState::Failed(reason) => InterfaceState::Failed { reason },
+        },
+    }
+}
+
+fn uplink(uplink: datapath::UplinkStatus) -> Uplink {
+    let datapath::UplinkStatus { name, state } = uplink;
+    Uplink {
+        name,
+        state: match state {
+            datapath::UplinkState::Absent => UplinkState::Absent,
+            datapath::UplinkState::Attached {
+                index,
+                native: true,
+                ..
+            } => UplinkState::Native { index },
+            datapath::UplinkState::Attached { index, note, .. } => UplinkState::Generic {
+                index,
+                reason: note,
+            },
+            datapath::UplinkState::Failed(reason) => UplinkState::Failed { reason },
         },
     }
 }

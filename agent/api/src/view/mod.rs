@@ -13,6 +13,7 @@ mod stale_sockets;
 mod status;
 mod take_over;
 mod text;
+mod uplink;
 
 pub use self::{
     connection::{Connection, ConnectionState, End},
@@ -28,4 +29,5 @@ pub use self::{
         Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
     },
     take_over::TakeOver,
+    uplink::{Uplink, UplinkState},
 };

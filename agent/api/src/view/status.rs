@@ -15,6 +15,7 @@ use crate::{
         stale_sockets::StaleSockets,
         take_over::TakeOver,
         text::shown,
+        uplink::Uplink,
     },
 };
 
@@ -66,6 +67,8 @@ pub struct Status {
     pub listeners: Vec<Listener>,
     /// Whether it takes over from kube-proxy, if it says so.
     pub take_over: Option<TakeOver>,
+    /// Every interface that is to have the XDP program, by name.
+    pub uplinks: Vec<Uplink>,
 }
 
 /// An event that was refused.
@@ -167,6 +170,7 @@ impl From<Status> for StatusResponse {
             source,
             listeners,
             take_over,
+            uplinks,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -196,6 +200,7 @@ impl From<Status> for StatusResponse {
             source: source.map(Into::into),
             listeners: listeners.into_iter().map(Into::into).collect(),
             take_over: take_over.map(Into::into),
+            uplinks: uplinks.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -227,6 +232,7 @@ impl TryFrom<StatusResponse> for Status {
             source,
             listeners,
             take_over,
+            uplinks,
         } = status;
         Ok(Self {
             version,
@@ -255,6 +261,7 @@ impl TryFrom<StatusResponse> for Status {
             source: source.map(Source::try_from).transpose()?,
             listeners: listeners.into_iter().map(Into::into).collect(),
             take_over: take_over.map(Into::into),
+            uplinks: all(uplinks, Uplink::try_from)?,
         })
     }
 }

@@ -35,7 +35,7 @@ impl InterfaceArgs {
 }
 
 /// A pattern that goes by names.
-fn by_name(text: &str) -> Result<InterfacePattern, String> {
+pub(super) fn by_name(text: &str) -> Result<InterfacePattern, String> {
     match text.parse() {
         Ok(InterfacePattern::Auto) => Err("auto is no name: say which ones".to_owned()),
         Ok(pattern) => Ok(pattern),

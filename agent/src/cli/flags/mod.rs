@@ -18,3 +18,4 @@ pub(crate) mod sockets;
 pub(crate) mod switch;
 pub(crate) mod take_over;
 pub(crate) mod timeouts;
+pub(crate) mod xdp;

@@ -11,7 +11,7 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use crate::{
     runtime::{
         contact::Contact,
-        figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks},
+        figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks, Uplinks},
         health::Health,
         ip_family::IpFamily,
         listeners::Listeners,
@@ -135,13 +135,8 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
         frontends,
         conflicts,
         no_local_endpoints,
-        interfaces:
-            Interfaces {
-                attached,
-                attaching,
-                absent,
-                failed,
-            },
+        interfaces,
+        uplinks,
         sockets,
         tables: _,
         destroyed,
@@ -187,18 +182,7 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
             ]
         }),
     )?;
-    let states = [
-        ("attached", attached),
-        ("attaching", attaching),
-        ("absent", absent),
-        ("failed", failed),
-    ];
-    samples.gauge(
-        "shunt_interfaces",
-        "Interfaces that are to have the programs, by what became of them",
-        &["state"],
-        states.map(|(state, count)| of(state, *count as f64)),
-    )?;
+    of_interfaces(samples, interfaces, uplinks)?;
     let SocketHooks { wanted, attached } = *sockets;
     samples.gauge(
         "shunt_socket_hooks_wanted",
@@ -218,6 +202,49 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
         "Sockets of the node's processes that were destroyed because their backend is gone",
         &["protocol"],
         [of("UDP", destroyed.udp), of("TCP", destroyed.tcp)],
+    )
+}
+
+fn of_interfaces(
+    samples: &mut Samples<'_>,
+    interfaces: &Interfaces,
+    uplinks: &Uplinks,
+) -> fmt::Result {
+    let Interfaces {
+        attached,
+        attaching,
+        absent,
+        failed,
+    } = interfaces;
+    let states = [
+        ("attached", attached),
+        ("attaching", attaching),
+        ("absent", absent),
+        ("failed", failed),
+    ];
+    samples.gauge(
+        "shunt_interfaces",
+        "Interfaces that are to have the programs, by what became of them",
+        &["state"],
+        states.map(|(state, count)| of(state, *count as f64)),
+    )?;
+    let Uplinks {
+        native,
+        generic,
+        absent,
+        failed,
+    } = uplinks;
+    let states = [
+        ("native", native),
+        ("generic", generic),
+        ("absent", absent),
+        ("failed", failed),
+    ];
+    samples.gauge(
+        "shunt_xdp_uplinks",
+        "Interfaces that are to have the XDP program, by what became of them",
+        &["state"],
+        states.map(|(state, count)| of(state, *count as f64)),
     )
 }
 
