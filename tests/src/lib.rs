@@ -14,6 +14,7 @@ mod client;
 mod connection_slots;
 mod continuous;
 mod delay_line;
+mod driver;
 mod far_world;
 mod http;
 pub mod interrupt;
@@ -47,6 +48,7 @@ pub use self::{
     connection_slots::ConnectionSlots,
     continuous::{Continuous, Sample},
     delay_line::DelayLine,
+    driver::{NEXT_HOP_TEXT, NO_INTERFACE, Taken, Uplinks, run_driver},
     far_world::{FarWorld, nobody},
     http::{HttpAnswer, http_get},
     length::by_length,

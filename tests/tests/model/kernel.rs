@@ -8,15 +8,16 @@ use std::{
 
 use aya::{TestRun as _, TestRunOptions, maps::Array};
 use shunt::{Agent, ApplyError};
-use shunt_common::{V4, V6, registry::FamilyMaps};
-use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, TableSizes};
-use shunt_model::{self, RenderError, RenderOptions, Renderer};
-use shunt_tests::{ConnectionSlots, passing};
+use shunt_common::{Counter, V4, V6, registry::FamilyMaps};
+use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, TableSizes, XdpMode, XdpOptions};
+use shunt_model::{self, InterfacePattern, RenderError, RenderOptions, Renderer};
+use shunt_tests::{ConnectionSlots, NO_INTERFACE, Taken, Uplinks, passing, run_driver};
 
 use super::{
     addresses,
     contents::Contents,
     model::{Hook, Verdict},
+    packet,
 };
 
 /// How many connections there may be.
@@ -54,9 +55,19 @@ const SIZES: TableSizes = TableSizes {
 /// Longer than any connection is remembered.
 pub(crate) const LONG: u32 = 1_000_000;
 
+/// Which hooks have programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hooks {
+    Tc,
+    /// The driver, too: what it leaves, TC's programs get.
+    XdpAndTc,
+}
+
 /// An agent and its programs.
 pub(crate) struct Kernel {
     agent: Agent,
+    /// If there is the XDP program.
+    uplinks: Option<Uplinks>,
     size: Size,
     tables: (ConnectionSlots<V4>, ConnectionSlots<V6>),
     /// What the counters said when the node was last [cleared](Self::clear).
@@ -65,8 +76,15 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// Loads the object with connection tables of this size.
-    pub(crate) fn load(size: Size) -> Self {
+    pub(crate) fn load(size: Size, hooks: Hooks) -> Self {
         let options = DatapathOptions {
+            xdp: XdpOptions {
+                mode: match hooks {
+                    Hooks::Tc => XdpMode::Off,
+                    Hooks::XdpAndTc => XdpMode::Native,
+                },
+                interfaces: BTreeSet::from([InterfacePattern::Name(NO_INTERFACE.to_owned())]),
+            },
             pod_cidrs: addresses::POD_CIDRS
                 .map(|cidr| cidr.parse().unwrap())
                 .into(),
@@ -92,8 +110,11 @@ impl Kernel {
             ConnectionSlots::map(&open(FamilyMaps::V4.conntrack)).unwrap(),
             ConnectionSlots::map(&open(FamilyMaps::V6.conntrack)).unwrap(),
         );
+        let uplinks = (hooks == Hooks::XdpAndTc)
+            .then(|| Uplinks::of(datapath.xdp_program().unwrap()).unwrap());
         Self {
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
+            uplinks,
             size,
             tables,
             before: BTreeMap::new(),
@@ -150,7 +171,11 @@ impl Kernel {
     /// Applies an event; `false` if its weights are refused.
     pub(crate) fn apply(&mut self, event: &str) -> bool {
         let decoded = shunt_model::decode(event).unwrap_or_else(|error| panic!("{error}: {event}"));
-        match self.agent.apply(decoded) {
+        let applied = self.agent.apply(decoded);
+        if let Some(uplinks) = &mut self.uplinks {
+            uplinks.set_all(packet::TO).unwrap();
+        }
+        match applied {
             Ok(_) => true,
             Err(ApplyError::Render(RenderError::WeightOverflow { .. })) => false,
             Err(error) => panic!("{error}: {event}"),
@@ -182,12 +207,31 @@ impl Kernel {
         let counters = self.agent.datapath().counters().read().unwrap();
         counters
             .into_iter()
+            .filter(|(counter, _)| *counter != Counter::Xdp)
             .map(|(counter, packets)| (counter.name(), packets))
             .collect()
     }
 
-    /// What a program does with a frame; an error if the kernel takes none, or for another verdict.
+    /// How many packets got no further than the driver.
+    pub(crate) fn taken_by_driver(&self) -> u64 {
+        let counters = self.agent.datapath().counters().read().unwrap();
+        let counted = counters.into_iter();
+        counted
+            .filter_map(|(counter, packets)| (counter == Counter::Xdp).then_some(packets))
+            .sum()
+    }
+
+    /// What the programs of a hook do with a frame; an error if the kernel takes none, or for another
+    /// verdict.
     pub(crate) fn run(&mut self, hook: Hook, frame: &[u8]) -> Result<Verdict, String> {
+        if self.uplinks.is_some() && hook == Hook::Ingress {
+            let program = self.agent.datapath_mut().xdp_program().unwrap();
+            match run_driver(program, frame).map_err(|error| format!("{error:#}"))? {
+                None => {}
+                Some(Taken::Dropped) => return Ok(Verdict::Drop),
+                Some(Taken::Sent(frame)) => return Ok(Verdict::Redirect(frame)),
+            }
+        }
         let program = match hook {
             Hook::Ingress => Datapath::INGRESS,
             Hook::Egress => Datapath::EGRESS,

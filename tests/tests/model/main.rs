@@ -43,12 +43,12 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
 
-use shunt_tests::{Namespace, by_length};
+use shunt_tests::{NEXT_HOP_TEXT, Namespace, by_length};
 
 use crate::{
     case::{Case, Compared, Difference},
     cluster::Protocol,
-    kernel::{Kernel, Size},
+    kernel::{Hooks, Kernel, Size},
     operations::Operation,
     wire::Form,
 };
@@ -75,6 +75,9 @@ const COVERED: [&str; 12] = [
     "reply",
     "request",
 ];
+
+/// The hooks by whose programs packets come, in turn.
+const HOOKS: [Hooks; 2] = [Hooks::Tc, Hooks::XdpAndTc];
 
 /// How many cases are made before the packets are counted again.
 const CASES: u32 = 20;
@@ -108,15 +111,17 @@ fn with_routes(role: &str, run: impl FnOnce() + Send) {
     network.set("net/ipv4/ip_forward", "1").unwrap();
     network.set("net/ipv6/conf/all/forwarding", "1").unwrap();
     network
-        .configure(
+        .configure(&format!(
             "link add eth0 mtu 9000 type veth peer name peer\n\
              address add 192.168.16.10/24 dev eth0\n\
              address add fd00:16::10/64 dev eth0 nodad\n\
              link set eth0 up\n\
              link set peer up\n\
              route add default via 192.168.16.1\n\
-             route add ::/0 via fd00:16::1\n",
-        )
+             route add ::/0 via fd00:16::1\n\
+             neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n\
+             neighbour add fd00:16::1 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n",
+        ))
         .unwrap();
     network.enter(run);
 }
@@ -191,7 +196,7 @@ fn compare_at_random<const N: usize>(
         max_shrink_time: SHRINKING,
         ..Config::with_cases(CASES)
     };
-    let kernels = kinds.each_ref().map(|_| RefCell::new(None));
+    let kernels = HOOKS.map(|_| kinds.each_ref().map(|_| RefCell::new(None)));
     let (total, failed) = (RefCell::new(Compared::default()), Cell::new(false));
     let start = Instant::now();
     for round in 0.. {
@@ -199,15 +204,17 @@ fn compare_at_random<const N: usize>(
         if is_over || total.borrow().packets >= wanted {
             break;
         }
-        let which = round as usize % N;
-        let ((size, operations), kernel) = (&kinds[which], &kernels[which]);
+        let (which, way) = (round as usize % N, round as usize / N % HOOKS.len());
+        let ((size, operations), kernel) = (&kinds[which], &kernels[way][which]);
         // A runner makes its number of cases once.
         let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, round));
         let result = runner.run(operations, |operations| {
             // A case that fails may leave anything behind: the next begins with another object.
             let mut kernel = kernel.borrow_mut();
             let mut attempt = || {
-                let mut clean = kernel.take().unwrap_or_else(|| Kernel::load(*size));
+                let mut clean = kernel
+                    .take()
+                    .unwrap_or_else(|| Kernel::load(*size, HOOKS[way]));
                 let compared = Case::new(&mut clean).run(&operations)?;
                 *kernel = Some(clean);
                 Ok(compared)
@@ -230,6 +237,10 @@ fn compare_at_random<const N: usize>(
         }
         result.unwrap();
     }
+    let kernels = kernels.into_iter().flatten();
+    let taken: u64 = kernels
+        .filter_map(|kernel| Some(kernel.into_inner()?.taken_by_driver()))
+        .sum();
     let compared = total.into_inner();
     let Compared {
         packets,
@@ -242,5 +253,7 @@ fn compare_at_random<const N: usize>(
     println!("counted {counters:?}");
     println!("translated {translated:?}");
     println!("refused with room left: {refused_early}");
+    println!("no further than the driver: {taken}");
+    assert!(taken >= packets / 500, "the driver takes too few: {taken}");
     compared
 }

@@ -14,7 +14,7 @@ use super::{
 };
 
 const FROM: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const TO: [u8; 6] = [0; 6];
+pub(crate) const TO: [u8; 6] = [0; 6];
 
 /// Where the first piece of a fragmented datagram ends, and the second: a TCP header is whole.
 const CUTS: [usize; 2] = [24, 40];

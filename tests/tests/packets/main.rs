@@ -15,6 +15,7 @@ mod frame;
 mod full_table;
 mod guard;
 mod headers;
+mod hooks;
 mod icmp_errors;
 mod icmp_untouched;
 mod lifetime;
@@ -40,6 +41,7 @@ mod test_run;
 mod translation;
 mod untouched;
 mod world;
+mod xdp;
 
 /// Leaves the test, and says so, where the kernel's tables cannot be used.
 macro_rules! needs_root {

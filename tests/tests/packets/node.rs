@@ -13,12 +13,14 @@ use nix::libc;
 use shunt::{Agent, ApplyError, Outcome};
 use shunt_common::{Counter, ServiceEntry, registry};
 use shunt_datapath::{
-    CountedService, Datapath, DatapathOptions, LiveConnection, ServiceCounts, TableSizes,
+    CountedService, Datapath, DatapathOptions, LiveConnection, ServiceCounts, TableSizes, XdpMode,
 };
-use shunt_model::{self, RenderOptions, Renderer};
-use shunt_tests::passing;
+use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
+use shunt_tests::{NO_INTERFACE, Taken, Uplinks, passing, run_driver};
 
 use super::{
+    frame::THIS_STATION,
+    hooks::Hooks,
     test_run::{Ran, Sum, test_run},
     world::{Family as _, V6},
 };
@@ -55,6 +57,9 @@ pub(crate) struct Node {
     agent: Agent,
     /// Whether nothing else is refused: no guard is on.
     refuses_for_services: bool,
+    /// If there is the XDP program.
+    uplinks: Option<Uplinks>,
+    taken_by_driver: u64,
 }
 
 impl Node {
@@ -89,15 +94,27 @@ impl Node {
             },
             ..DatapathOptions::default()
         };
+        let hooks = Hooks::of_this_thread();
+        if hooks == Hooks::XdpAndTc {
+            options.xdp.mode = XdpMode::Native;
+            options
+                .xdp
+                .interfaces
+                .insert(InterfacePattern::Name(NO_INTERFACE.to_owned()));
+        }
         change(&mut options);
         let renderer = Renderer::new(RenderOptions {
             node_ips: BTreeSet::from([NODE.into(), NODE_TOO.into(), IpAddr::from(V6::NODE)]),
             ..RenderOptions::default()
         });
-        let datapath = Datapath::load(&options).unwrap();
+        let mut datapath = Datapath::load(&options).unwrap();
+        let uplinks = (hooks == Hooks::XdpAndTc)
+            .then(|| Uplinks::of(datapath.xdp_program().unwrap()).unwrap());
         let mut node = Self {
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
             refuses_for_services: !options.guard.guard && !options.guard.echo,
+            uplinks,
+            taken_by_driver: 0,
         };
         for event in events {
             node.apply(event);
@@ -114,7 +131,11 @@ impl Node {
     /// Applies an event.
     pub(crate) fn try_apply(&mut self, event: &str) -> Result<Outcome, ApplyError> {
         let event = shunt_model::decode(event).unwrap();
-        self.agent.apply(event)
+        let outcome = self.agent.apply(event);
+        if let Some(uplinks) = &mut self.uplinks {
+            uplinks.set_all(THIS_STATION).unwrap();
+        }
+        outcome
     }
 
     /// This host's interfaces have these addresses now.
@@ -122,14 +143,44 @@ impl Node {
         self.agent.set_host_addresses(addresses).unwrap();
     }
 
-    /// What the program at the ingress of a client's interface does with `frame`.
+    /// What the program at the ingress of a client's interface does with `frame`, or the one at its
+    /// driver before that.
     pub(crate) fn ingress(&mut self, frame: &[u8]) -> Verdict {
+        match self.by_driver(frame) {
+            Some(verdict) => verdict,
+            None => self.run(Datapath::INGRESS, frame),
+        }
+    }
+
+    /// What the program at the ingress does with `frame`, which has come by the driver.
+    pub(crate) fn past_driver(&mut self, frame: &[u8]) -> Verdict {
         self.run(Datapath::INGRESS, frame)
+    }
+
+    /// What the XDP program does with `frame`; `None` if it is passed on, as it is, or if there is
+    /// none.
+    pub(crate) fn by_driver(&mut self, frame: &[u8]) -> Option<Verdict> {
+        self.uplinks.as_ref()?;
+        let program = self.agent.datapath_mut().xdp_program().unwrap();
+        let taken = run_driver(program, frame).unwrap()?;
+        self.taken_by_driver += 1;
+        Some(match taken {
+            Taken::Dropped => Verdict::Drop,
+            Taken::Sent(frame) => Verdict::Redirect(frame),
+        })
+    }
+
+    /// How many frames have got no further than the driver.
+    pub(crate) const fn taken_by_driver(&self) -> u64 {
+        self.taken_by_driver
     }
 
     /// As [`Self::ingress`], for a frame that is turned into another: the helpers that do so have
     /// the kernel forget the sum over it, which a run would then look for in vain.
     pub(crate) fn rejecting_ingress(&mut self, frame: &[u8]) -> Verdict {
+        if let Some(verdict) = self.by_driver(frame) {
+            return verdict;
+        }
         let ran = self.run_in(Datapath::INGRESS, frame, &[], Sum::Unknown);
         ran.unwrap().0
     }
@@ -166,7 +217,8 @@ impl Node {
         }
     }
 
-    /// The counters that are not zero.
+    /// The counters that are not zero, but for that of the driver's packets, which is what the test
+    /// has seen: what else is counted must not depend on it.
     #[track_caller]
     pub(crate) fn counters(&self) -> BTreeMap<&'static str, u64> {
         let counters = self.agent.datapath().counters().read().unwrap();
@@ -174,9 +226,12 @@ impl Node {
             self.assert_refused_to_services(&counters);
         }
         let counted = counters.into_iter().filter(|(_, packets)| *packets > 0);
-        counted
+        let mut counted: BTreeMap<_, _> = counted
             .map(|(counter, packets)| (counter.name(), packets))
-            .collect()
+            .collect();
+        let xdp = counted.remove(Counter::Xdp.name());
+        assert_eq!(xdp.unwrap_or_default(), self.taken_by_driver);
+        counted
     }
 
     /// Waits for a grace period and frees what was replaced.

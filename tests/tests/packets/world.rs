@@ -6,11 +6,12 @@ use std::{
 };
 
 use shunt_datapath::DatapathOptions;
-use shunt_tests::Namespace;
+use shunt_tests::{NEXT_HOP_TEXT, Namespace};
 
 use super::{
     address::Address,
     frame::{Packet, SCTP_INIT, Transport, source_of},
+    hooks::Hooks,
     node::{NODE, Node, Verdict},
 };
 
@@ -164,9 +165,15 @@ pub(crate) fn open_transit<A: Family>(node: &mut Node, packet: &Packet<A>) -> Pa
     at_backend
 }
 
-/// Runs a test in a network with routes to backends and clients; the frames come in by its
-/// loopback.
-pub(crate) fn in_network(test: impl FnOnce() + Send) {
+/// Runs a test in a network with routes to backends and clients, once with the programs of TC, once
+/// with the XDP program before them; the frames come in by its loopback.
+pub(crate) fn in_network(test: impl Fn() + Send + Sync) {
+    for hooks in Hooks::ALL {
+        in_one(|| hooks.with(&test));
+    }
+}
+
+fn in_one(test: impl FnOnce() + Send) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let network = Namespace::new(number, "packets").unwrap();
@@ -185,7 +192,11 @@ pub(crate) fn in_network(test: impl FnOnce() + Send) {
              route add fd00:10:1:2::/64 via 2001:db8:16::20 mtu lock {backend_v6}\n\
              route add 2001:db8:51::/48 via 2001:db8:16::1 mtu lock {client_v6}\n\
              route add blackhole 10.1.2.8\n\
-             route add unreachable 10.1.2.9\n"
+             route add unreachable 10.1.2.9\n\
+             neighbour add 192.168.16.20 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n\
+             neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n\
+             neighbour add 2001:db8:16::20 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n\
+             neighbour add 2001:db8:16::1 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n"
         ))
         .unwrap();
     network.enter(test);

@@ -1,0 +1,100 @@
+//! The XDP program, run on single frames.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use aya::{
+    TestRun as _, TestRunOptions,
+    maps::{HashMap, Map, MapData},
+    programs::Xdp,
+};
+use nix::net::if_::if_nameindex;
+use shunt_common::{Uplink, registry};
+
+/// The link address of every next hop in a test's network.
+const NEXT_HOP: [u8; 6] = [2, 0, 0, 0, 0, 9];
+/// The same, as `ip` writes it.
+pub const NEXT_HOP_TEXT: &str = "02:00:00:00:00:09";
+
+/// Which uplinks the agent is told of in tests of single frames: none that is there, for it is the
+/// tests that say which there are.
+pub const NO_INTERFACE: &str = "nowhere0";
+
+/// What became of a frame that got no further than the driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// Nobody gets it.
+    Dropped,
+    /// It was sent, as this frame.
+    Sent(Vec<u8>),
+}
+
+/// Runs the program on a frame. `None`: it is passed on, as it is. The link's header of what is sent
+/// to a next hop is put back: behind TC the kernel writes it later.
+///
+/// # Errors
+///
+/// If the kernel does not run it, or if the program does what it never may.
+pub fn run_driver(program: &Xdp, frame: &[u8]) -> Result<Option<Taken>> {
+    let mut output = vec![0; frame.len() + 256];
+    let ran = program
+        .test_run(TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut output),
+            ..TestRunOptions::new()
+        })
+        .context("running the XDP program")?;
+    output.truncate(ran.data_size_out as usize);
+    // xdp_action of linux/bpf.h.
+    match ran.return_value {
+        1 => Ok(Some(Taken::Dropped)),
+        2 => {
+            ensure!(output == frame, "what is passed on is touched: {output:?}");
+            Ok(None)
+        }
+        3 => Ok(Some(Taken::Sent(output))),
+        4 => {
+            ensure!(output[..6] == NEXT_HOP, "it goes elsewhere: {output:?}");
+            output[..12].copy_from_slice(&frame[..12]);
+            Ok(Some(Taken::Sent(output)))
+        }
+        other => bail!("the XDP program returned {other}"),
+    }
+}
+
+/// The program's table of uplinks, written in the agent's place: nothing is attached in these tests.
+#[derive(Debug)]
+pub struct Uplinks(HashMap<MapData, u32, [u8; size_of::<Uplink>()]>);
+
+impl Uplinks {
+    /// That of a loaded program.
+    ///
+    /// # Errors
+    ///
+    /// If it has no such table, or the kernel refuses.
+    pub fn of(program: &Xdp) -> Result<Self> {
+        let tables = program.info()?.map_ids()?.unwrap_or_default();
+        let tables = tables.into_iter().map(MapData::from_id);
+        let tables = tables.collect::<Result<Vec<_>, _>>()?;
+        let named = |table: &MapData| {
+            let info = table.info();
+            info.is_ok_and(|info| info.name_as_str() == Some(registry::UPLINKS.name))
+        };
+        let table = tables.into_iter().find(named).context("no such table")?;
+        Ok(Self(HashMap::try_from(Map::HashMap(table))?))
+    }
+
+    /// Says that all interfaces of the network namespace have the program, and this address. Whatever
+    /// has the agent look at its interfaces undoes it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn set_all(&mut self, address: [u8; 6]) -> Result<()> {
+        // The address stands first, and zeros behind it.
+        let mut uplink = [0; size_of::<Uplink>()];
+        uplink[..address.len()].copy_from_slice(&address);
+        for interface in &if_nameindex()? {
+            self.0.insert(interface.index(), uplink, 0)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+//! What the XDP program takes, and what it leaves to TC untouched. That both do the same with what
+//! they take, all other tests of transit say: they run on both.
+
+use super::{
+    frame::{OPENING, Packet, Transport},
+    hooks::Hooks,
+    needs_root,
+    node::{Node, Verdict, resync},
+    reports::unreachable,
+    snat::{NODE_PORT, remote},
+    world::{Backends, Family, V4, V6, in_network, node, open_transit, seen},
+};
+
+/// Whether the packet got no further than the driver.
+#[track_caller]
+fn is_taken(node: &mut Node, frame: &[u8]) -> bool {
+    node.by_driver(frame).is_some()
+}
+
+/// Runs a test where there is the program: elsewhere nothing is taken.
+fn with_program(test: impl Fn() + Send + Sync) {
+    in_network(|| {
+        if Hooks::of_this_thread() == Hooks::XdpAndTc {
+            test();
+        }
+    });
+}
+
+#[test]
+fn each_packet_of_a_transit_flow_is_taken_from_its_first_one_on() {
+    needs_root!();
+    with_program(|| {
+        whole_flow::<V4>();
+        whole_flow::<V6>();
+    });
+}
+
+fn whole_flow<A: Family>() {
+    let mut node = node(Backends::Elsewhere);
+    let (mut packets, mut ports) = (0, 40_000..);
+    for transport in [Transport::TcpSyn, Transport::Udp, Transport::UdpUnsummed] {
+        for (frontend, port) in A::frontends().into_iter().zip(&mut ports) {
+            let first = Packet::new(transport, (A::OUTSIDER, port), frontend);
+            let at_backend = open_transit(&mut node, &first);
+            let answer = at_backend.answer();
+            let followers = match transport {
+                Transport::TcpSyn => [Transport::TcpSynAck, Transport::TcpAck],
+                other => [other, other],
+            };
+            let [answers, goes_on] = followers;
+            let answer = answer.with(answers);
+            assert_eq!(
+                node.ingress(&answer.frame()),
+                Verdict::Redirect(answer.from(frontend).to(first.source).forwarded().frame())
+            );
+            let request = first.with(goes_on);
+            assert_eq!(
+                node.ingress(&request.frame()),
+                Verdict::Redirect(at_backend.with(goes_on).frame())
+            );
+            packets += 3;
+            assert_eq!(
+                node.taken_by_driver(),
+                packets,
+                "{transport:?} {frontend:?}"
+            );
+        }
+    }
+    let counters = node.counters();
+    assert_eq!(counters["connection"], 9);
+    assert_eq!((counters["request"], counters["reply"]), (18, 9));
+}
+
+#[test]
+fn what_ends_here_is_dropped_or_rejected_by_the_driver() {
+    needs_root!();
+    with_program(|| {
+        rejected::<V4>();
+        rejected::<V6>();
+    });
+}
+
+fn rejected<A: Family>() {
+    let mut node = node(Backends::Nowhere);
+    let mut taken = 0;
+    for transport in [Transport::TcpSyn, Transport::Udp] {
+        for frontend in A::frontends() {
+            let packet = Packet::new(transport, (A::OUTSIDER, 40_000), frontend);
+            assert_eq!(
+                node.by_driver(&packet.frame()),
+                Some(Verdict::Redirect(unreachable(&packet))),
+            );
+            taken += 1;
+        }
+    }
+    let counters: Vec<_> = node.counters().into_iter().collect();
+    assert_eq!(counters, [("reject_no_backend", taken)]);
+}
+
+#[test]
+fn everything_else_passes_to_tc_and_nothing_is_learned_of_it() {
+    needs_root!();
+    with_program(|| {
+        left::<V4>();
+        left::<V6>();
+    });
+}
+
+fn left<A: Family>() {
+    for backends in [Backends::Here, Backends::Elsewhere] {
+        let mut node = node(backends);
+        let outside = (A::OUTSIDER, 40_000);
+        let mut leave = |what: &str, packet: Packet<A>| {
+            assert!(
+                !is_taken(&mut node, &packet.frame()),
+                "{backends:?}: {what}"
+            );
+        };
+        for transport in OPENING {
+            let [cluster_ip, node_port, external_ip] = A::frontends();
+            let to = |frontend| Packet::new(transport, outside, frontend);
+            leave("no port of a frontend", to((A::NODE, 22)));
+            leave("no frontend", to((A::ROUTER, 80)));
+            leave("a pod", to((A::LOCAL, 8080)));
+            leave(
+                "of a pod",
+                Packet::new(transport, (A::POD, 40_000), cluster_ip),
+            );
+            leave(
+                "of this node",
+                Packet::new(transport, (A::NODE, 40_000), external_ip),
+            );
+            let expired = Packet {
+                time_to_live: 1,
+                ..to(node_port)
+            };
+            leave("come too far", expired);
+            if backends == Backends::Here {
+                leave("to a backend here", to(node_port));
+            }
+        }
+        leave(
+            "of no connection",
+            Packet::new(Transport::TcpAck, outside, (A::NODE, 30080)),
+        );
+        assert!(node.connections().is_empty());
+        assert!(node.counters().is_empty(), "{:?}", node.counters());
+    }
+}
+
+#[test]
+fn a_flow_goes_on_at_whichever_hook_its_packets_come_by() {
+    needs_root!();
+    with_program(|| {
+        changing::<V4>();
+        changing::<V6>();
+    });
+}
+
+fn changing<A: Family>() {
+    let mut node = node(Backends::Elsewhere);
+    for (port, opens_at_driver) in [(40_000, true), (40_001, false)] {
+        let first = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), (A::NODE, 30080));
+        let at_backend = if opens_at_driver {
+            open_transit(&mut node, &first)
+        } else {
+            let sent = node.past_driver(&first.frame());
+            let at_backend = first.from(seen(&sent)).to((A::REMOTE, 8080)).forwarded();
+            assert_eq!(sent, Verdict::Redirect(at_backend.frame()));
+            at_backend
+        };
+        let answer = at_backend.answer();
+        let restored = answer.from(first.destination).to(first.source).forwarded();
+        let request = first.with(Transport::TcpAck);
+        let translated = at_backend.with(Transport::TcpAck);
+        for _ in 0..3 {
+            for (packet, expected) in [(&answer, &restored), (&request, &translated)] {
+                let expected = Verdict::Redirect(expected.frame());
+                assert_eq!(node.by_driver(&packet.frame()).as_ref(), Some(&expected));
+                assert_eq!(node.past_driver(&packet.frame()), expected);
+            }
+        }
+    }
+    assert_eq!(node.connections().len(), 2);
+}
+
+#[test]
+fn backends_get_their_shares_whichever_hook_chooses() {
+    needs_root!();
+    with_program(|| {
+        // Half of the backends are here: what the driver leaves to TC, TC gives to the same one.
+        let services = remote(&[3]).replace(
+            r#"[{"ip":"10.1.2.3""#,
+            r#"[{"ip":"10.1.1.3","port":8080,"local":true},{"ip":"10.1.2.3""#,
+        );
+        let mut node = Node::new([resync(&[&services]).as_str()]);
+        let (mut here, count) = (0_i32, 4000_i32);
+        for port in 10_000..10_000 + count as u16 {
+            let syn = Packet::new(Transport::TcpSyn, (V4::OUTSIDER, port), NODE_PORT);
+            match node.ingress(&syn.frame()) {
+                Verdict::Pass(_) => here += 1,
+                Verdict::Redirect(_) => {}
+                Verdict::Drop => panic!("dropped"),
+            }
+        }
+        // Six standard deviations of a fair coin.
+        assert!((here - count / 2).abs() < 190, "{here} of {count}");
+        let taken = node.taken_by_driver();
+        assert_eq!(
+            taken,
+            u64::from((count - here).unsigned_abs()),
+            "all to the other node"
+        );
+    });
+}
+
+#[test]
+fn a_frame_for_another_station_is_left_alone() {
+    needs_root!();
+    with_program(|| {
+        let mut node = node(Backends::Elsewhere);
+        let packet = Packet::new(Transport::TcpSyn, (V4::OUTSIDER, 40_000), (V4::NODE, 30080));
+        let mut frame = packet.frame();
+        frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 7]);
+        assert_eq!(node.by_driver(&frame), None);
+        assert!(node.by_driver(&packet.frame()).is_some());
+    });
+}
