@@ -16,6 +16,7 @@ mod continuous;
 mod delay_line;
 mod driver;
 mod far_world;
+mod foreign_xdp;
 mod http;
 pub mod interrupt;
 mod leftovers;
@@ -50,6 +51,7 @@ pub use self::{
     delay_line::DelayLine,
     driver::{NEXT_HOP_TEXT, NO_INTERFACE, Taken, Uplinks, run_driver},
     far_world::{FarWorld, nobody},
+    foreign_xdp::ForeignXdp,
     http::{HttpAnswer, http_get},
     length::by_length,
     namespace::{Namespace, is_root},

@@ -73,3 +73,5 @@ mod tun;
 mod upgrade;
 mod weights;
 mod world;
+mod xdp;
+mod xdp_uplinks;

@@ -35,6 +35,13 @@ const RULES: [Tool; 2] = [
     },
 ];
 
+/// With this, what a network card would do for a sender is left to the sender.
+const OFFLOADS: [Tool; 1] = [Tool {
+    program: "ethtool",
+    version: "--version",
+    package: "ethtool",
+}];
+
 /// With these, a container of the image is run as the manifests say.
 const CONTAINERS: [Tool; 2] = [
     Tool {
@@ -57,7 +64,7 @@ pub(super) fn ensure(needs: Needs) -> Result<()> {
         Needs::Network => require(&[IP]),
         Needs::Test => {
             require(&[IP])?;
-            for tools in [&RULES, &CONTAINERS] {
+            for tools in [&RULES[..], &CONTAINERS, &OFFLOADS] {
                 if let Err(error) = require(tools) {
                     eprintln!("setup: {error:#}: some tests will be skipped");
                 }
