@@ -131,7 +131,7 @@ fn packets_and_bytes_are_counted_both_ways() {
     is_counted_by_the_byte::<V6>();
 }
 
-/// Packets that the programs forward themselves, on the general path.
+/// Packets that the programs forward themselves: the first of a flow and those that follow.
 fn transit_is_counted<A: Family>() {
     in_network(|| {
         let mut node = node_with(|options| options.count_traffic = true, Backends::Elsewhere);
@@ -142,9 +142,12 @@ fn transit_is_counted<A: Family>() {
                 Packet::new(Transport::Udp, client, (A::EXTERNAL_IP, 80)).of_payload(payload);
             let at_backend = open_transit(&mut node, &request);
             let reply = at_backend.answer();
-            assert!(matches!(node.ingress(&reply.frame()), Verdict::Redirect(_)));
-            expected.request_packets += 1;
-            expected.request_bytes += length(&request);
+            let follower = request.of_payload(2 * payload);
+            for frame in [&reply, &follower].map(Packet::frame) {
+                assert!(matches!(node.ingress(&frame), Verdict::Redirect(_)));
+            }
+            expected.request_packets += 2;
+            expected.request_bytes += length(&request) + length(&follower);
             expected.reply_packets += 1;
             expected.reply_bytes += length(&reply);
         }
@@ -159,6 +162,33 @@ fn packets_that_are_forwarded_past_the_stack_are_counted() {
     needs_root!();
     transit_is_counted::<V4>();
     transit_is_counted::<V6>();
+}
+
+/// Packets that more than one program may look at, for whom only the last one does anything.
+fn passed_on_is_counted_once<A: Family>() {
+    in_network(|| {
+        let mut node = node_with(|options| options.count_traffic = true, Backends::Here);
+        let client = (A::OUTSIDER, 40_000);
+        let request = Packet::new(Transport::Udp, client, (A::NODE, 30080)).of_payload(100);
+        for packets in 1..=3 {
+            node.ingress(&request.frame()).passed();
+            let counted = node.counted("UDP");
+            let expected = TrafficCounts {
+                request_packets: packets,
+                request_bytes: packets * length(&request),
+                ..TrafficCounts::default()
+            };
+            assert_eq!(counted.traffic, Some(expected));
+            assert_eq!(counted.connections, 1);
+        }
+    });
+}
+
+#[test]
+fn what_the_driver_leaves_to_tc_is_counted_once() {
+    needs_root!();
+    passed_on_is_counted_once::<V4>();
+    passed_on_is_counted_once::<V6>();
 }
 
 #[test]

@@ -1,14 +1,22 @@
 //! What the XDP program takes, and what it leaves to TC untouched. That both do the same with what
 //! they take, all other tests of transit say: they run on both.
 
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    thread,
+    time::Duration,
+};
+
+use shunt_tests::run;
+
 use super::{
     frame::{OPENING, Packet, Transport},
     hooks::Hooks,
     needs_root,
-    node::{Node, Verdict, resync},
+    node::{Node, Verdict, resync, update},
     reports::unreachable,
     snat::{NODE_PORT, remote},
-    world::{Backends, Family, V4, V6, in_network, node, open_transit, seen},
+    world::{Backends, Family, V4, V6, cluster, in_network, node, open_transit, seen},
 };
 
 /// Whether the packet got no further than the driver.
@@ -95,6 +103,69 @@ fn rejected<A: Family>() {
     }
     let counters: Vec<_> = node.counters().into_iter().collect();
     assert_eq!(counters, [("reject_no_backend", taken)]);
+}
+
+/// default/web of policy Local, with its only backend elsewhere; at the load balancer's address for
+/// nobody whom the tests know.
+fn local_policy<A: Family + Into<IpAddr>>(balanced: A, ranges: &str) -> String {
+    let [balanced, external, backend] =
+        [balanced, A::EXTERNAL_IP, A::REMOTE].map(Into::<IpAddr>::into);
+    format!(
+        r#"{{"id":{{"namespace":"default","name":"web"}},"external_ips":["{external}"],"load_balancer_ips":["{balanced}"],"load_balancer_source_ranges":["{ranges}"],"traffic_policy":"Local","ports":{{"http":{{"protocol":"TCP","port":80,"node_port":30080}}}},"backends":{{"http":[{{"ip":"{backend}","port":8080}}]}}}}"#
+    )
+}
+
+fn dropped<A: Family + Into<IpAddr>>(balanced: A, ranges: &str) {
+    let mut node = Node::new([cluster(Backends::Nowhere).as_str()]);
+    node.apply(&update(&local_policy(balanced, ranges)));
+    let targets = [(A::EXTERNAL_IP, 80), (A::NODE, 30080), (balanced, 80)];
+    for frontend in targets {
+        let syn = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 40_000), frontend);
+        assert_eq!(
+            node.by_driver(&syn.frame()),
+            Some(Verdict::Drop),
+            "{frontend:?}"
+        );
+    }
+    let counters: Vec<_> = node.counters().into_iter().collect();
+    assert_eq!(
+        counters,
+        [("drop_no_backend", 2), ("drop_source_range", 1)],
+        "by reason, and for the service port each"
+    );
+    let refused = node.counted("http").refused;
+    let of_port: u64 = refused.iter().map(|(_, packets)| packets).sum();
+    assert_eq!(of_port, 3);
+    assert!(node.connections().is_empty());
+}
+
+#[test]
+fn the_driver_drops_who_is_shut_out_and_what_no_backend_here_takes() {
+    needs_root!();
+    with_program(|| {
+        dropped::<V4>([203, 0, 113, 9], "192.0.2.0/24");
+        let balanced = Ipv6Addr::new(0x2001, 0xdb8, 0x113, 0, 0, 0, 0, 9);
+        dropped::<V6>(balanced.octets(), "2001:db8:192::/48");
+    });
+}
+
+#[test]
+fn a_way_is_remembered_for_a_tenth_of_a_second_at_most() {
+    needs_root!();
+    with_program(|| {
+        let mut node = node(Backends::Elsewhere);
+        let request = Packet::new(Transport::Udp, (V4::OUTSIDER, 40_000), (V4::NODE, 30080));
+        open_transit(&mut node, &request);
+        assert!(is_taken(&mut node, &request.frame()));
+        let route = ["route", "replace", "blackhole", "10.1.2.0/24"];
+        run("ip", &route).unwrap();
+        // The coarse clock is late by a tick, which is 10 ms at most.
+        thread::sleep(Duration::from_millis(110));
+        assert!(
+            !is_taken(&mut node, &request.frame()),
+            "the way is another one by now"
+        );
+    });
 }
 
 #[test]
