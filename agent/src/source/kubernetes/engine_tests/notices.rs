@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use serde_json::json;
 use shunt_model::{Conflict, FrontendKey, Protocol, ServiceId};
 
-use super::{World, service, slice};
+use super::world::{World, service, slice};
 use crate::{
     runtime::{
         listeners::{Listener, ListenerState, Listeners},

@@ -1,0 +1,80 @@
+//! The first event, which has everything in it.
+
+use serde_json::json;
+
+use super::world::{World, service};
+use crate::source::kubernetes::{
+    engine::{About, Change, Work},
+    watch::step::Step,
+};
+
+#[test]
+fn nothing_is_told_before_all_first_lists_are_there() {
+    let mut world = World::new();
+    world.engine.take(Change::Service(service(
+        "late",
+        "2026-01-02T00:00:00Z",
+        json!({}),
+    )));
+    world.engine.take(Change::Service(service(
+        "early",
+        "2026-01-01T00:00:00Z",
+        json!({}),
+    )));
+    for change in [
+        Change::EndpointSlice(Step::Listed(Vec::new())),
+        Change::Node(Step::Listed(Vec::new())),
+        Change::ServiceCidr(Step::Lost("away".into())),
+        Change::Service(Step::Lost("away".into())),
+    ] {
+        world.engine.take(change);
+        assert_eq!(world.events(), [] as [&str; 0]);
+    }
+    assert!(!world.state().connected);
+    let list = ["late", "early"].map(|name| {
+        let created = if name == "late" {
+            "2026-01-02T00:00:00Z"
+        } else {
+            "2026-01-01T00:00:00Z"
+        };
+        match service(name, created, json!({})) {
+            Step::Applied(service) => service,
+            other => panic!("{other:?}"),
+        }
+    });
+    world
+        .engine
+        .take(Change::Service(Step::Listed(list.into())));
+    assert_eq!(
+        world.events(),
+        [] as [&str; 0],
+        "the ranges are not there yet"
+    );
+    world
+        .engine
+        .take(Change::ServiceCidr(Step::Absent("404".into())));
+    // The older first, so that it has what both want. A node of which nothing is known is open.
+    let expected = ["Resync default/early default/late {192.0.2.1, 192.0.2.9}"];
+    assert_eq!(world.events(), expected);
+    let state = world.state();
+    assert!(state.connected && state.synced && !state.node.found);
+    assert_eq!((state.services, state.service_cidrs), (2, None));
+}
+
+#[test]
+fn a_resync_that_fails_is_tried_again_with_what_is_known_then() {
+    let mut world = World::new();
+    world.list_nothing();
+    let Work { about, .. } = world.engine.next().unwrap();
+    assert!(matches!(about, About::All { .. }));
+    world.engine.take(Change::Service(service(
+        "web",
+        "2026-01-01T00:00:00Z",
+        json!({}),
+    )));
+    world.engine.done(about, Err("no room".into()));
+    assert_eq!(
+        world.events(),
+        ["Resync default/web {192.0.2.1, 192.0.2.9}"]
+    );
+}

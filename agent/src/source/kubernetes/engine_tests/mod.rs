@@ -1,0 +1,8 @@
+//! What the renderer is told, for what the watches tell.
+
+mod beginning;
+mod changes;
+mod circumstances;
+mod node;
+mod notices;
+mod world;

@@ -1,0 +1,103 @@
+//! What the node, its interfaces and the cluster's ranges lead to.
+
+use serde_json::json;
+
+use super::world::{World, node, service};
+use crate::source::kubernetes::{engine::Change, watch::step::Step};
+
+#[test]
+fn another_zone_of_this_node_chooses_other_endpoints() {
+    let mut world = World::synced();
+    world.engine.take(Change::Service(service(
+        "web",
+        "2026-01-01T00:00:00Z",
+        json!({}),
+    )));
+    let hinted = serde_json::from_value(json!({
+        "metadata": {
+            "namespace": "default", "name": "web-1",
+            "labels": { "kubernetes.io/service-name": "web" },
+        },
+        "addressType": "IPv4",
+        "ports": [{ "name": "http", "port": 8080 }],
+        "endpoints": [
+            { "addresses": ["10.0.0.1"], "hints": { "forZones": [{ "name": "a" }] } },
+            { "addresses": ["10.0.0.2"], "hints": { "forZones": [{ "name": "b" }] } },
+        ],
+    }));
+    world
+        .engine
+        .take(Change::EndpointSlice(Step::Applied(hinted.unwrap())));
+    assert_eq!(world.events().len(), 1);
+    world
+        .engine
+        .take(Change::Node(node("there", "b", "192.0.2.2")));
+    assert_eq!(
+        world.events(),
+        ["UpdateNodePortServices {192.0.2.1, 192.0.2.2}"]
+    );
+    world
+        .engine
+        .take(Change::Node(node("here", "b", "192.0.2.1")));
+    assert_eq!(
+        world.events(),
+        ["UpdateService default/web 10.0.0.1 10.0.0.2"]
+    );
+}
+
+#[test]
+fn node_ports_follow_the_node_and_its_interfaces() {
+    let mut world = World::synced();
+    world
+        .engine
+        .take(Change::Node(node("here", "a", "192.0.2.9")));
+    assert_eq!(world.events(), ["UpdateNodePortServices {192.0.2.9}"]);
+    world
+        .engine
+        .set_host_addresses([[192, 0, 2, 1].into()].into());
+    assert_eq!(world.events(), ["UpdateNodePortServices {}"]);
+    world
+        .engine
+        .set_host_addresses([[192, 0, 2, 9].into()].into());
+    assert_eq!(world.events(), ["UpdateNodePortServices {192.0.2.9}"]);
+    // A Node that is removed takes nothing away.
+    let Step::Applied(here) = node("here", "a", "192.0.2.9") else {
+        unreachable!("it was applied");
+    };
+    world.engine.take(Change::Node(Step::Deleted(here)));
+    assert_eq!(world.events(), [] as [&str; 0]);
+    assert!(!world.state().node.found);
+}
+
+#[test]
+fn the_ranges_of_cluster_ips_are_united() {
+    let mut world = World::synced();
+    let cidr = |name: &str, cidrs: &[&str]| {
+        let value = json!({ "metadata": { "name": name }, "spec": { "cidrs": cidrs } });
+        Change::ServiceCidr(Step::Applied(serde_json::from_value(value).unwrap()))
+    };
+    let known = |world: &World| -> Vec<String> {
+        let known = world.state().service_cidrs.unwrap();
+        known.iter().map(ToString::to_string).collect()
+    };
+    world
+        .engine
+        .take(cidr("one", &["10.96.0.0/16", "fd00:96::/112"]));
+    world
+        .engine
+        .take(cidr("two", &["10.96.0.0/16", "10.97.0.0/16"]));
+    assert_eq!(
+        known(&world),
+        ["10.96.0.0/16", "10.97.0.0/16", "fd00:96::/112"]
+    );
+    let value = json!({ "metadata": { "name": "one" }, "spec": {} });
+    let one = serde_json::from_value(value).unwrap();
+    world.engine.take(Change::ServiceCidr(Step::Deleted(one)));
+    assert_eq!(
+        known(&world),
+        ["10.96.0.0/16", "10.97.0.0/16"],
+        "the other still has it"
+    );
+    assert_eq!(world.events(), ["UpdateServiceCidrs"]);
+    assert_eq!(world.events(), [] as [&str; 0]);
+}
