@@ -6,19 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
-use shunt_tests::{Agent, PinDir, interrupt, run, wait_until};
+use anyhow::{Context as _, Result};
+use shunt_tests::{Agent, PinDir, interrupt};
 
 use super::{
     kernel::Kernel,
     world::{ALL_ENDPOINTS, World, node},
 };
-use crate::machine::process;
-
-/// How long the agent may take to free what was replaced: it waits until no event has come for a
-/// while.
-const FREED: Duration = Duration::from_secs(10);
+use crate::machine::{backends, process};
 
 /// An agent in a cluster's namespace. All of it goes when it is dropped.
 pub(super) struct Follower {
@@ -91,36 +86,7 @@ impl Follower {
     ///
     /// If they do not.
     pub(super) fn check(&self) -> Result<()> {
-        let mut last = None;
-        let found = wait_until("the tables hold all endpoints", FREED, || {
-            let used = self.used_backends();
-            let is_right = matches!(used, Ok(used) if used == u64::from(ALL_ENDPOINTS));
-            last = Some(used);
-            // A question is a disturbance, too.
-            std::thread::sleep(Duration::from_millis(200));
-            is_right.then_some(())
-        });
-        found.with_context(|| format!("they hold {last:?}"))
-    }
-
-    fn used_backends(&self) -> Result<u64> {
-        let socket = self.agent.socket().to_string_lossy().into_owned();
-        let binary = self.binary.to_string_lossy();
-        let status = run(&binary, &["status", "-o", "json", "--socket", &socket])?;
-        let status: Value = serde_json::from_str(&status).context("cannot read the status")?;
-        let differences = status["differences"].as_array().map_or(1, Vec::len);
-        ensure!(
-            differences == 0,
-            "{differences} frontends differ from the API"
-        );
-        let tables = status["tables"].as_array().context("no tables")?;
-        let backends = tables.iter().filter(|table| {
-            table["name"]
-                .as_str()
-                .unwrap_or_default()
-                .contains("backends")
-        });
-        Ok(backends.filter_map(|table| table["used"].as_u64()).sum())
+        backends::await_count(&self.agent, &self.binary, ALL_ENDPOINTS)
     }
 }
 

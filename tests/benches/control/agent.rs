@@ -4,22 +4,13 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::Value;
-use shunt_tests::{Ack, Agent, Namespace, PinDir, interrupt, run};
+use shunt_tests::{Ack, Agent, Namespace, PinDir, interrupt};
 
-use crate::machine::process;
-
-/// How long the agent may take to free what was replaced: it waits until no event has come for a
-/// while.
-const FREED: Duration = Duration::from_secs(5);
-
-/// Longer than that while.
-const QUIET: Duration = Duration::from_millis(200);
+use crate::machine::{backends, process};
 
 /// An agent in a namespace of its own. All of it goes when it is dropped.
 pub(super) struct Subject {
@@ -84,41 +75,7 @@ impl Subject {
     ///
     /// If they do not.
     pub(super) fn check(&self, backends: u32) -> Result<()> {
-        let deadline = Instant::now() + FREED;
-        loop {
-            let used = self.used_backends()?;
-            if used == u64::from(backends) {
-                return Ok(());
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "{used} backends in the tables, not {backends}"
-            );
-            // A question is a disturbance, too.
-            thread::sleep(QUIET);
-        }
-    }
-
-    /// How many backends the tables hold, which are what the events say.
-    fn used_backends(&self) -> Result<u64> {
-        let socket = self.agent.socket().to_string_lossy().into_owned();
-        let binary = self.binary.to_string_lossy();
-        let status = run(&binary, &["status", "-o", "json", "--socket", &socket])?;
-        let status: Value = serde_json::from_str(&status).context("cannot read the status")?;
-        let differences = status["differences"].as_array().map_or(1, Vec::len);
-        ensure!(
-            differences == 0,
-            "{differences} frontends differ from the events"
-        );
-        let tables = status["tables"].as_array().context("no tables")?;
-        Ok(tables
-            .iter()
-            .filter(|table| {
-                let name = table["name"].as_str().unwrap_or_default();
-                name.to_lowercase().contains("backends")
-            })
-            .filter_map(|table| table["used"].as_u64())
-            .sum())
+        backends::await_count(&self.agent, &self.binary, backends)
     }
 
     /// A line of its `/proc/PID/status`, in bytes.

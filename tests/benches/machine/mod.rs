@@ -1,4 +1,5 @@
-//! What processes have of the machine.
+//! What processes have of the machine, and agents of their tables.
 
+pub(crate) mod backends;
 pub(crate) mod priority;
 pub(crate) mod process;

@@ -1,0 +1,60 @@
+//! The backends that an agent's tables hold.
+
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use shunt_tests::{Agent, interrupt, run};
+
+/// How long an agent may take to free what was replaced: it waits until no event has come for a
+/// while.
+const FREED: Duration = Duration::from_secs(10);
+
+/// Longer than that while: a question is a disturbance, too.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Makes sure that the kernel's tables, read back, are what `agent` was told, and hold so many
+/// backends once what was replaced is free. `binary` asks it.
+///
+/// # Errors
+///
+/// If they do not.
+pub(crate) fn await_count(agent: &Agent, binary: &Path, expected: u32) -> Result<()> {
+    let deadline = Instant::now() + FREED;
+    loop {
+        interrupt::check()?;
+        let used = used(agent, binary)?;
+        if used == u64::from(expected) {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "{used} backends in the tables, not {expected}"
+        );
+        thread::sleep(QUIET);
+    }
+}
+
+/// How many backends the tables hold, which are what the agent was told.
+fn used(agent: &Agent, binary: &Path) -> Result<u64> {
+    let socket = agent.socket().to_string_lossy();
+    let binary = binary.to_string_lossy();
+    let status = run(&binary, &["status", "-o", "json", "--socket", &*socket])?;
+    let status: Value = serde_json::from_str(&status).context("cannot read the status")?;
+    let differences = status["differences"].as_array().context("no differences")?;
+    ensure!(
+        differences.is_empty(),
+        "{} frontends differ from what the agent was told",
+        differences.len()
+    );
+    let tables = status["tables"].as_array().context("no tables")?;
+    let backends = tables.iter().filter(|table| {
+        let name = table["name"].as_str().unwrap_or_default();
+        name.to_lowercase().contains("backends")
+    });
+    Ok(backends.filter_map(|table| table["used"].as_u64()).sum())
+}
