@@ -35,8 +35,10 @@ pub(crate) enum Heard {
 impl Bell {
     /// Rings.
     pub(crate) fn ring(&self) {
-        self.state().is_rung = true;
-        self.changed.notify_one();
+        // Whoever was told of a ring before has not heard it yet, and hears this one with it.
+        if !mem::replace(&mut self.state().is_rung, true) {
+            self.changed.notify_one();
+        }
     }
 
     /// Says that whoever listens need not any more.
