@@ -9,6 +9,7 @@ use std::{
     net::IpAddr,
     path::PathBuf,
     pin::pin,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -79,13 +80,16 @@ impl EventLoop {
         stop: impl Future<Output = ()>,
     ) -> Agent {
         let mut stop = pin!(stop);
+        let reports = Arc::clone(requests.reports());
         loop {
             tokio::select! {
-                Some(request) = requests.next() => self.handle(request),
-                () = links.changed() => self.agent.reconcile_interfaces(),
+                Some(request) = requests.next() => reports.while_busy(|| self.handle(request)),
+                () = links.changed() => reports.while_busy(|| self.agent.reconcile_interfaces()),
                 // In pieces, in turn with whatever else is to be done.
-                () = yield_now(), if self.agent.is_attaching() => self.agent.attach_more(),
-                () = sleep(IDLE), if self.has_to_tidy() => self.tidy(),
+                () = yield_now(), if self.agent.is_attaching() => {
+                    reports.while_busy(|| self.agent.attach_more());
+                }
+                () = sleep(IDLE), if self.has_to_tidy() => reports.while_busy(|| self.tidy()),
                 () = &mut stop => return self.agent,
             }
         }
@@ -174,7 +178,13 @@ impl EventLoop {
             error
         })?;
         let synced = self.agent.renderer().is_synced();
-        let (kind, subject) = (event.kind(), event.subject());
+        let kind = event.kind();
+        // What is not held is named where it is applied.
+        let subject = if synced {
+            String::new()
+        } else {
+            event.subject()
+        };
         let admitted = self.held.admit(synced, origin, event, circumstances);
         let Some((event, circumstances)) = admitted else {
             reports.meters().count(Some(kind), Fate::Held);

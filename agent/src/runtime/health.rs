@@ -55,6 +55,8 @@ pub struct Health {
     pub pending: Pending,
     /// Since when the oldest event in the queue has waited, and how many there are.
     pub queued: Option<(Instant, u64)>,
+    /// Since when the event loop is at what it does now, whatever that is; `None`: it waits.
+    pub busy: Option<Instant>,
     /// When an event was last applied that concerned the family.
     pub updated: ByFamily<Option<SystemTime>>,
 }
@@ -72,7 +74,8 @@ impl Health {
     /// How `family` is at `now`.
     pub fn family(&self, family: IpFamily, now: Instant) -> FamilyHealth {
         let queued = self.queued.map(|(since, _)| since);
-        let waiting = [*self.pending.oldest.of(family), queued];
+        // Whoever is to hear of the next change may be in the same thread.
+        let waiting = [*self.pending.oldest.of(family), queued, self.busy];
         let late = |since: &Instant| now.saturating_duration_since(*since) >= PATIENCE;
         FamilyHealth {
             healthy: !waiting.iter().flatten().any(late),
@@ -159,6 +162,17 @@ mod tests {
         );
         health.unqueue(after(121));
         assert!(health.is_healthy(after(10_000)));
+    }
+
+    #[test]
+    fn an_event_loop_that_is_stuck_is_unhealthy_though_no_change_is_known_to_wait() {
+        let start = Instant::now();
+        let health = Health {
+            busy: Some(start),
+            ..Health::default()
+        };
+        assert!(health.is_healthy(start + Duration::from_secs(59)));
+        assert!(!health.is_healthy(start + PATIENCE));
     }
 
     #[test]

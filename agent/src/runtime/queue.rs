@@ -26,13 +26,20 @@ pub struct EventQueue {
 
 /// The end of the queue that the event loop reads.
 #[derive(Debug)]
-pub struct Requests(mpsc::Receiver<Request>);
+pub struct Requests {
+    receiver: mpsc::Receiver<Request>,
+    reports: Arc<Reports>,
+}
 
 /// A queue, both of its ends.
 pub fn queue() -> (EventQueue, Requests) {
     let (requests, receiver) = mpsc::channel(AHEAD);
-    let reports = Arc::default();
-    (EventQueue { requests, reports }, Requests(receiver))
+    let reports = Arc::<Reports>::default();
+    let queue = EventQueue {
+        requests,
+        reports: Arc::clone(&reports),
+    };
+    (queue, Requests { receiver, reports })
 }
 
 impl EventQueue {
@@ -146,7 +153,12 @@ impl EventQueue {
 impl Requests {
     /// The next request; `None` when nobody can ask any more.
     pub(super) async fn next(&mut self) -> Option<Request> {
-        self.0.recv().await
+        self.receiver.recv().await
+    }
+
+    /// What is reported beside the queue.
+    pub(super) const fn reports(&self) -> &Arc<Reports> {
+        &self.reports
     }
 }
 

@@ -126,6 +126,14 @@ impl Reports {
         lock(&self.health).unqueue(Instant::now());
     }
 
+    /// Does what keeps the event loop from everything else, which is seen meanwhile.
+    pub(super) fn while_busy<T>(&self, work: impl FnOnce() -> T) -> T {
+        lock(&self.health).busy = Some(Instant::now());
+        let result = work();
+        lock(&self.health).busy = None;
+        result
+    }
+
     /// An event was applied.
     pub(super) fn updated(&self, at: SystemTime) {
         let updated = &mut lock(&self.health).updated;
