@@ -1,25 +1,18 @@
-//! The source: watches and engine in a thread of their own.
+//! The source: watches and engine, tasks of the runtime that starts it.
+//!
+//! That is the event loop's. What one change needs, from its bytes to its event's answer, then is
+//! done by one thread: at a thousand changes a second, waking another one, and being woken by it,
+//! costs more than either does.
 
 use std::{
-    collections::BTreeSet,
-    convert::Infallible,
-    fmt,
-    future::pending,
-    io,
-    net::IpAddr,
-    panic::{self, AssertUnwindSafe},
-    pin::Pin,
-    process,
-    sync::Arc,
-    thread,
-    time::Duration,
+    collections::BTreeSet, convert::Infallible, fmt, future::pending, io, net::IpAddr, panic,
+    pin::Pin, process, sync::Arc, time::Duration,
 };
 
 use ipnet::IpNet;
 use kube::Config;
 use shunt_model::Conflict;
 use tokio::{
-    runtime::Builder,
     sync::{mpsc, watch},
     task::JoinSet,
     time::{Instant, sleep_until},
@@ -125,53 +118,40 @@ impl EventSource for KubernetesSource {
             host_addresses,
             monitor,
         } = self;
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let access = {
-            let _inside = runtime.enter();
-            Access::new(config, Arc::clone(queue.reports()))
-        };
-        let access = match access {
-            Ok(access) => access,
-            Err(error) => {
-                // Whoever calls this may be a runtime itself, where none may be waited for.
-                runtime.shutdown_background();
-                return Err(io::Error::other(error));
-            }
-        };
-        // A thread, so that objects are decoded while the event loop is busy with others.
-        thread::Builder::new()
-            .name("kubernetes".to_owned())
-            .spawn(move || {
-                let reports = queue.reports();
-                let (outbox, notices) = Outbox::new(Arc::clone(reports));
-                let engine = Engine::new(
-                    &options.node_name,
-                    options.node_port_addresses.clone(),
-                    monitor,
-                    Arc::clone(reports),
-                    outbox,
-                );
-                let node = options.node_name.clone();
-                let recorder = record(access.client().clone(), node, notices, Arc::clone(reports));
-                // What becomes of it is nothing that translation depends on.
-                runtime.spawn(recorder);
-                let ended = panic::catch_unwind(AssertUnwindSafe(|| {
-                    runtime.block_on(async {
-                        let mut watchers = JoinSet::new();
-                        let changes = watch_all(&mut watchers, &access, &options);
-                        tokio::select! {
-                            Err(Ending) = deliver(engine, changes, host_addresses, queue) => {}
-                            Some(Err(panicked)) = watchers.join_next() => {
-                                panic::resume_unwind(panicked.into_panic())
-                            }
-                        }
-                    });
-                }));
-                if ended.is_err() {
-                    error!("following Kubernetes has failed: the agent ends, to be started anew");
-                    process::exit(EXIT_PANICKED);
+        let reports = queue.reports();
+        let access = Access::new(config, Arc::clone(reports)).map_err(io::Error::other)?;
+        let (outbox, notices) = Outbox::new(Arc::clone(reports));
+        let node = options.node_name.clone();
+        // What becomes of it is nothing that translation depends on.
+        tokio::spawn(record(
+            access.client().clone(),
+            node,
+            notices,
+            Arc::clone(reports),
+        ));
+        let engine = Engine::new(
+            &options.node_name,
+            options.node_port_addresses.clone(),
+            monitor,
+            Arc::clone(reports),
+            outbox,
+        );
+        let followed = tokio::spawn(async move {
+            let mut watchers = JoinSet::new();
+            let changes = watch_all(&mut watchers, &access, &options);
+            tokio::select! {
+                Err(Ending) = deliver(engine, changes, host_addresses, queue) => {}
+                Some(Err(panicked)) = watchers.join_next() => {
+                    panic::resume_unwind(panicked.into_panic())
                 }
-            })?;
+            }
+        });
+        tokio::spawn(async move {
+            if followed.await.is_err_and(|error| error.is_panic()) {
+                error!("following Kubernetes has failed: the agent ends, to be started anew");
+                process::exit(EXIT_PANICKED);
+            }
+        });
         Ok(())
     }
 }
@@ -206,7 +186,7 @@ fn watch_all(
 }
 
 /// An event on its way.
-type InFlight = Pin<Box<dyn Future<Output = Result<(About, Fate), Ending>>>>;
+type InFlight = Pin<Box<dyn Future<Output = Result<(About, Fate), Ending>> + Send>>;
 
 /// What became of it: who waits for whom now, or why it had no effect.
 type Fate = Result<Vec<Conflict>, String>;
