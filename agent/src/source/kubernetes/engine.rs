@@ -8,12 +8,12 @@ mod tell;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    hash::RandomState,
     net::IpAddr,
     sync::Arc,
     time::{Instant, SystemTime},
 };
 
+use foldhash::quality::RandomState;
 use ipnet::IpNet;
 use shunt_model::{Conflict, RendererEvent, ServiceId};
 
@@ -148,7 +148,7 @@ impl Engine {
             told_service_cidrs: BTreeSet::new(),
             failed: HashSet::new(),
             is_synced: false,
-            marks: RandomState::new(),
+            marks: RandomState::default(),
             began: SystemTime::now(),
             conflicts: BTreeSet::new(),
             failing_checks: BTreeMap::new(),

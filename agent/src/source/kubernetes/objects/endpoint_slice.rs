@@ -115,8 +115,9 @@ struct RawEndpoint {
     conditions: Option<RawConditions>,
     #[serde(default)]
     node_name: Option<NodeName>,
+    /// Few have any, and all are moved while a list of them grows.
     #[serde(default)]
-    hints: Option<RawHints>,
+    hints: Option<Box<RawHints>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -188,7 +189,7 @@ impl From<RawSlice> for EndpointSlice {
                     ip,
                     conditions: conditions.unwrap_or_default().into(),
                     node: node_name.map(|NodeName(name)| name),
-                    hints: hints.and_then(RawHints::shared),
+                    hints: hints.and_then(|hints| hints.shared()),
                 }),
                 Some(Address::Bad(text)) if address_type.starts_with("IPv") => {
                     bad_addresses.push(text);

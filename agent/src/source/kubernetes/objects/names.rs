@@ -2,11 +2,12 @@
 
 use std::{cell::RefCell, collections::HashSet, fmt, sync::Arc};
 
+use foldhash::fast::RandomState;
 use serde::{Deserialize, Deserializer, de};
 
 thread_local! {
     /// All names that this thread has read. Objects are read in one thread.
-    static NAMES: RefCell<HashSet<Arc<str>>> = RefCell::default();
+    static NAMES: RefCell<HashSet<Arc<str>, RandomState>> = RefCell::default();
 }
 
 /// The name of a node. Of equal ones that a thread reads there is one, which is found while it is

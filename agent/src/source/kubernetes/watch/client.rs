@@ -3,16 +3,21 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use hyper::http::uri::Authority;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::{client::legacy, rt::TokioExecutor};
 use kube::{
     Client, Config,
-    client::ClientBuilder,
+    client::{ClientBuilder, ConfigExt as _},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use thiserror::Error;
-use tower::layer::layer_fn;
+use tower::{BoxError, ServiceBuilder, layer::layer_fn};
 use tracing::warn;
 
-use crate::{runtime::reports::Reports, source::kubernetes::watch::measured::Measured};
+use crate::{
+    runtime::reports::Reports,
+    source::kubernetes::watch::{connector::Connector, measured::Measured},
+};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -93,15 +98,31 @@ impl ApiServer {
     }
 }
 
-/// As [`client`], with its requests measured.
+/// As [`client`], with its requests measured, and its connections read in large pieces: the layers
+/// and time limits of kube's own client, upon our connector.
 fn measured_client(config: Config, reports: &Arc<Reports>) -> Result<Client, ApiServerError> {
+    if let Some(proxy_url) = config.proxy_url.clone() {
+        let proxy_url = Box::new(proxy_url);
+        return Err(kube::Error::ProxyProtocolUnsupported { proxy_url }.into());
+    }
+    let connector = config.rustls_https_connector_with_connector(Connector::new())?;
+    let mut connector = TimeoutConnector::new(connector);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    let requests = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
     let host: Arc<str> = config
         .cluster_url
         .authority()
         .map_or("", Authority::as_str)
         .into();
-    let layer = layer_fn(|inner| Measured::new(inner, Arc::clone(&host), Arc::clone(reports)));
-    Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
+    let measured = layer_fn(|inner| Measured::new(inner, Arc::clone(&host), Arc::clone(reports)));
+    let client = ClientBuilder::new(requests, config.default_namespace);
+    Ok(client.with_layer(&measured).build())
 }
 
 /// A client that talks to the server of `config`. It reads a token's file anew every minute.

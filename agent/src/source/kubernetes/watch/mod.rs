@@ -2,6 +2,7 @@
 
 pub(super) mod backoff;
 pub(super) mod client;
+pub(super) mod connector;
 pub(super) mod error;
 pub(super) mod kind;
 pub(super) mod measured;
