@@ -12,6 +12,7 @@ mod event;
 mod interface_pattern;
 mod json;
 mod kind;
+pub mod maglev;
 mod named;
 mod path;
 mod policy;

@@ -91,6 +91,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "event",
             "interface_pattern",
             "kind",
+            "maglev",
             "named",
             "path",
             "policy",
