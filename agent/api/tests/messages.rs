@@ -21,7 +21,7 @@ fn json_service() -> Value {
         "load_balancer_source_ranges": ["192.0.2.0/24"],
         "traffic_policy": "Local",
         "internal_traffic_policy": "Cluster",
-        "session_affinity_timeout": 60,
+        "session_affinity_timeout": 60, "selection": "maglev",
         "ports": { "http": { "protocol": "TCP", "port": 80, "node_port": 30080 } },
         "backends": { "http": [
             { "ip": "10.1.1.3", "port": 8080, "local": true, "weight": 3, "state": "Terminating",
@@ -45,6 +45,7 @@ fn message_service() -> proto::Service {
         traffic_policy: proto::TrafficPolicy::Local.into(),
         internal_traffic_policy: proto::TrafficPolicy::Cluster.into(),
         session_affinity_timeout: 60,
+        selection: proto::Selection::Maglev.into(),
         ports: [("http".into(), port(80, 30080))].into(),
         backends: [("http".into(), backends())].into(),
     }

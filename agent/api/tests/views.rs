@@ -12,7 +12,7 @@ use shunt_api::{
         Status, TableUse, TakeOver, Untranslated, Uplink, UplinkState,
     },
 };
-use shunt_model::{Protocol, TrafficPolicy};
+use shunt_model::{Protocol, Selection, TrafficPolicy};
 
 fn key(address: &str, protocol: u8) -> FrontendKey {
     FrontendKey {
@@ -215,6 +215,7 @@ fn a_frontend_is_the_same_after_its_message() {
         service: None,
         service_port: Some("dns".into()),
         policy: Some(TrafficPolicy::Local),
+        selection: Some(Selection::Maglev),
         affinity_timeout: 3,
         backends: vec![Backend {
             ip: "10.1.1.3".parse().unwrap(),
@@ -242,7 +243,8 @@ fn a_frontend_is_the_same_after_its_message() {
         json,
         json!({
             "address": "10.96.0.1", "port": 80, "protocol": "SCTP", "kind": "ClusterIP",
-            "service": null, "service_port": "dns", "policy": "Local", "affinity_timeout": 3,
+            "service": null, "service_port": "dns", "policy": "Local", "selection": "maglev",
+            "affinity_timeout": 3,
             "backends": [{ "ip": "10.1.1.3", "port": 8080, "weight": 2, "local": true }],
             "difference": "changed",
             "counters": {

@@ -18,6 +18,7 @@ mod path;
 mod policy;
 mod protocol;
 mod render;
+mod selection;
 mod service;
 mod service_id;
 pub mod unchecked;
@@ -44,11 +45,12 @@ pub use self::{
         error::RenderError,
         frontend::{Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind, Refusal},
         nodes::NodeAddresses,
-        options::RenderOptions,
+        options::{Balancing, RenderOptions},
         plan::{Changes, Plan},
         renderer::Renderer,
         rendering::render,
     },
+    selection::Selection,
     service::{Service, ServicePort},
     service_id::ServiceId,
     unusable::unusable,

@@ -4,7 +4,10 @@ use std::{net::IpAddr, num::NonZeroU16, sync::Arc};
 
 use ipnet::IpNet;
 
-use crate::{endpoint::Endpoint, policy::TrafficPolicy, protocol::Protocol, service_id::ServiceId};
+use crate::{
+    endpoint::Endpoint, policy::TrafficPolicy, protocol::Protocol, selection::Selection,
+    service_id::ServiceId,
+};
 
 /// A service: addresses, ports, and the endpoints behind them.
 ///
@@ -28,6 +31,8 @@ pub struct Service {
     pub internal_traffic_policy: TrafficPolicy,
     /// Session affinity in seconds since last use; 0 is off.
     pub session_affinity_timeout: u32,
+    /// How its frontends select a backend; `None`: as the agent's default is.
+    pub selection: Option<Selection>,
     /// Its ports, sorted by name, each name once.
     pub ports: Vec<ServicePort>,
 }

@@ -13,7 +13,15 @@ use crate::cli::table::Table;
 /// Writes the frontends as a table, a line for each backend.
 pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new([
-        "FRONTEND", "KIND", "SERVICE", "POLICY", "CLIENTS", "AFFINITY", "BACKEND", "WEIGHT",
+        "FRONTEND",
+        "KIND",
+        "SERVICE",
+        "POLICY",
+        "CLIENTS",
+        "SELECTION",
+        "AFFINITY",
+        "BACKEND",
+        "WEIGHT",
         "LOCAL",
     ]);
     for frontend in frontends {
@@ -23,6 +31,7 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
             service,
             service_port: _,
             policy,
+            selection,
             affinity_timeout,
             backends,
             difference: _,
@@ -45,6 +54,7 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
             known(service),
             policy.map_or_else(|| "-".to_owned(), |policy| policy.to_string()),
             clients.into(),
+            selection.map_or_else(|| "-".to_owned(), |selection| selection.to_string()),
             affinity,
         ];
         let mut left = Some(first);
@@ -75,7 +85,7 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
 }
 
 /// Adds a row; a backend after the first has nothing on its left.
-fn push(table: &mut Table<9>, left: Option<[String; 6]>, right: [String; 3]) {
+fn push(table: &mut Table<10>, left: Option<[String; 7]>, right: [String; 3]) {
     let mut cells = left.unwrap_or_default().into_iter().chain(right);
     table.push(array::from_fn(|_| cells.next().unwrap_or_default()));
 }

@@ -50,6 +50,7 @@ impl InspectedFrontend {
             service: wanted.map(|wanted| wanted.backends.service.to_string()),
             service_port: wanted.map(|wanted| wanted.backends.port.to_string()),
             policy: wanted.map(|wanted| wanted.policy),
+            selection: wanted.map(|wanted| wanted.backends.selection()),
             affinity_timeout: live.affinity_timeout,
             backends: live.backends.iter().map(Into::into).collect(),
             difference: self.difference(),

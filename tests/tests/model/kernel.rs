@@ -10,7 +10,7 @@ use aya::{TestRun as _, TestRunOptions, maps::Array};
 use shunt::{Agent, ApplyError};
 use shunt_common::{Counter, V4, V6, registry::FamilyMaps};
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, TableSizes, XdpMode, XdpOptions};
-use shunt_model::{self, InterfacePattern, RenderError, RenderOptions, Renderer};
+use shunt_model::{self, Balancing, InterfacePattern, RenderError, RenderOptions, Renderer};
 use shunt_tests::{ConnectionSlots, NO_INTERFACE, Taken, Uplinks, passing, run_driver};
 
 use super::{
@@ -42,7 +42,8 @@ impl Size {
 /// What every event of a case fits into.
 const SIZES: TableSizes = TableSizes {
     frontends: 1024,
-    slots: 8192,
+    // A Maglev table takes 257.
+    slots: 65_536,
     backends: 2048,
     conntrack: Size::Roomy.entries(),
     affinity: 1024,
@@ -100,7 +101,10 @@ impl Kernel {
         };
         let renderer = Renderer::new(RenderOptions {
             node_ips: BTreeSet::from(addresses::NODE.both()),
-            local_backend_weight: NonZeroU32::new(addresses::LOCAL_BACKEND_WEIGHT).unwrap(),
+            balancing: Balancing {
+                local_backend_weight: NonZeroU32::new(addresses::LOCAL_BACKEND_WEIGHT).unwrap(),
+                ..Balancing::default()
+            },
             ..RenderOptions::default()
         });
         let mut datapath = Datapath::load(&options).unwrap();

@@ -96,6 +96,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "path",
             "policy",
             "protocol",
+            "selection",
             "service",
             "service_id",
             "unusable",

@@ -11,5 +11,9 @@ mod service;
 mod unchecked;
 
 pub use self::{
-    assembler::Assembler, decode::decode, encode::encode, pieces::pieces, service::policy,
+    assembler::Assembler,
+    decode::decode,
+    encode::encode,
+    pieces::pieces,
+    service::{policy, selection},
 };

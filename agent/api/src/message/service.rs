@@ -1,7 +1,8 @@
 //! A service as a message.
 
 use shunt_model::{
-    Endpoint, EndpointState, Protocol, Scopes, Service, ServiceId, ServicePort, TrafficPolicy,
+    Endpoint, EndpointState, Protocol, Scopes, Selection, Service, ServiceId, ServicePort,
+    TrafficPolicy,
 };
 
 use crate::proto;
@@ -26,6 +27,7 @@ pub(super) fn service(service: &Service) -> proto::Service {
         traffic_policy,
         internal_traffic_policy,
         session_affinity_timeout,
+        selection: chosen,
         ports,
     } = service;
     let backends = ports.iter().filter(|port| !port.endpoints.is_empty());
@@ -38,6 +40,9 @@ pub(super) fn service(service: &Service) -> proto::Service {
         traffic_policy: policy(*traffic_policy).into(),
         internal_traffic_policy: policy(*internal_traffic_policy).into(),
         session_affinity_timeout: *session_affinity_timeout,
+        selection: chosen
+            .map_or(proto::Selection::Unspecified, selection)
+            .into(),
         ports: ports
             .iter()
             .map(|own| (own.name.to_string(), port(own)))
@@ -121,6 +126,14 @@ pub const fn policy(policy: TrafficPolicy) -> proto::TrafficPolicy {
     match policy {
         TrafficPolicy::Cluster => proto::TrafficPolicy::Cluster,
         TrafficPolicy::Local => proto::TrafficPolicy::Local,
+    }
+}
+
+/// How a frontend selects.
+pub const fn selection(selection: Selection) -> proto::Selection {
+    match selection {
+        Selection::Weighted => proto::Selection::Weighted,
+        Selection::Maglev => proto::Selection::Maglev,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fmt::Display};
 
 use shunt_model::{
-    EndpointState, EventError, Fault, Protocol, Scope, TrafficPolicy, path_segment,
+    EndpointState, EventError, Fault, Protocol, Scope, Selection, TrafficPolicy, path_segment,
     unchecked::{Backend, Choice, Entries, Id, Port, Service, Snapshot, Text},
 };
 
@@ -72,6 +72,7 @@ pub(super) fn service(
         session_affinity_timeout,
         ports,
         backends,
+        selection,
     } = message;
     let identity = identity
         .as_ref()
@@ -89,6 +90,7 @@ pub(super) fn service(
         traffic_policy: policy(*traffic_policy),
         internal_traffic_policy: policy(*internal_traffic_policy),
         session_affinity_timeout: *session_affinity_timeout,
+        selection: chosen(*selection),
         ports: entries(ports, |name, message| {
             let path = format!("ports.{}", path_segment(name));
             port(message).map_err(|error| of_service(error.within(path)))
@@ -183,6 +185,15 @@ fn policy<'a>(policy: i32) -> Option<Choice<'a, TrafficPolicy>> {
         Ok(proto::TrafficPolicy::Cluster) => Some(Choice::Known(TrafficPolicy::Cluster)),
         Ok(proto::TrafficPolicy::Local) => Some(Choice::Known(TrafficPolicy::Local)),
         Err(_) => Some(unknown(policy)),
+    }
+}
+
+fn chosen<'a>(selection: i32) -> Option<Choice<'a, Selection>> {
+    match proto::Selection::try_from(selection) {
+        Ok(proto::Selection::Unspecified) => None,
+        Ok(proto::Selection::Weighted) => Some(Choice::Known(Selection::Weighted)),
+        Ok(proto::Selection::Maglev) => Some(Choice::Known(Selection::Maglev)),
+        Err(_) => Some(unknown(selection)),
     }
 }
 

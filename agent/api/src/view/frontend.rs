@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use shunt_model::{Clients, TrafficPolicy};
+use shunt_model::{Clients, Selection, TrafficPolicy};
 
 use crate::{
     message, proto,
@@ -45,6 +45,9 @@ pub struct Frontend {
     /// Which backends it may use.
     #[serde(serialize_with = "shown_or_null")]
     pub policy: Option<TrafficPolicy>,
+    /// How it selects a backend.
+    #[serde(serialize_with = "shown_or_null")]
+    pub selection: Option<Selection>,
     /// Session affinity in seconds; 0 is off.
     pub affinity_timeout: u32,
     /// In the order of the kernel's table.
@@ -200,6 +203,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             service: Some(backends.service.to_string()),
             service_port: Some(backends.port.to_string()),
             policy: Some(*policy),
+            selection: Some(backends.selection()),
             affinity_timeout: backends.affinity_timeout,
             backends: backends.backends.iter().map(Into::into).collect(),
             difference: None,
@@ -217,6 +221,7 @@ impl From<Frontend> for proto::Frontend {
             service,
             service_port,
             policy,
+            selection,
             affinity_timeout,
             backends,
             difference,
@@ -231,6 +236,9 @@ impl From<Frontend> for proto::Frontend {
             counters: counters.map(Into::into),
             policy: policy
                 .map_or(proto::TrafficPolicy::Unspecified, message::policy)
+                .into(),
+            selection: selection
+                .map_or(proto::Selection::Unspecified, message::selection)
                 .into(),
             affinity_timeout,
             this_node_only,
@@ -257,6 +265,7 @@ impl TryFrom<proto::Frontend> for Frontend {
             difference,
             service_port,
             counters,
+            selection,
         } = frontend;
         Ok(Self {
             key: key(at)?,
@@ -269,6 +278,12 @@ impl TryFrom<proto::Frontend> for Frontend {
                 Ok(proto::TrafficPolicy::Cluster) => Some(TrafficPolicy::Cluster),
                 Ok(proto::TrafficPolicy::Local) => Some(TrafficPolicy::Local),
                 Err(_) => return Err(Malformed::Value(policy, "traffic policy")),
+            },
+            selection: match proto::Selection::try_from(selection) {
+                Ok(proto::Selection::Unspecified) => None,
+                Ok(proto::Selection::Weighted) => Some(Selection::Weighted),
+                Ok(proto::Selection::Maglev) => Some(Selection::Maglev),
+                Err(_) => return Err(Malformed::Value(selection, "selection")),
             },
             affinity_timeout,
             backends: backends

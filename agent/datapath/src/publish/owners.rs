@@ -68,6 +68,7 @@ mod tests {
             service: Arc::new(ServiceId::new("default", name)),
             port: "http".into(),
             affinity_timeout: 0,
+            maglev: None,
             backends: Vec::new(),
         })
     }

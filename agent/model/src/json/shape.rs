@@ -15,6 +15,7 @@ use crate::{
     named::FromName,
     policy::TrafficPolicy,
     protocol::Protocol,
+    selection::Selection,
     unchecked::{
         choice::Choice,
         service::{Backend, Entries, Id, Port, Service},
@@ -68,6 +69,7 @@ struct ServiceShape<'a> {
     internal_traffic_policy: Option<Choice<'a, TrafficPolicy>>,
     #[serde(default)]
     session_affinity_timeout: u32,
+    selection: Option<Choice<'a, Selection>>,
     #[serde(default, deserialize_with = "named_objects")]
     ports: Entries<'a, Port<'a>>,
     #[serde(default, deserialize_with = "named_lists")]

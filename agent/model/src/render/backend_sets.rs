@@ -1,14 +1,17 @@
-//! The backend sets of one service port: one for each address family and traffic policy.
+//! The backend sets of one service port: one for each address family, traffic policy and selection.
 
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{
     endpoint::{Endpoint, EndpointState, Scopes},
+    maglev::EntriesPerBackend,
     policy::TrafficPolicy,
     render::{
         error::RenderError,
-        frontend::{Backend, BackendSet, Refusal},
+        frontend::{Backend, BackendSet, FrontendKind, Refusal},
+        options::Balancing,
     },
+    selection::Selection,
     service::{Service, ServicePort},
     service_id::ServiceId,
 };
@@ -18,6 +21,7 @@ pub(super) struct BackendSets<'a> {
     service: &'a Arc<ServiceId>,
     port: &'a ServicePort,
     affinity_timeout: u32,
+    maglev_entries: EntriesPerBackend,
     local_backend_weight: u32,
     v4: FamilySets,
     v6: FamilySets,
@@ -26,8 +30,7 @@ pub(super) struct BackendSets<'a> {
 /// The sets of one address family.
 #[derive(Default)]
 struct FamilySets {
-    cluster: Option<Arc<BackendSet>>,
-    local: Option<Arc<BackendSet>>,
+    made: Vec<((TrafficPolicy, Selection), Arc<BackendSet>)>,
     /// Which kind of endpoint takes new connections in each set.
     taking: Taking,
 }
@@ -51,15 +54,21 @@ impl<'a> BackendSets<'a> {
     pub(super) fn new(
         service: &'a Service,
         port: &'a ServicePort,
-        local_backend_weight: u32,
+        balancing: &Balancing,
     ) -> Result<Self, RenderError> {
         let affinity_timeout = service.session_affinity_timeout;
         let has_local_frontends = selects_locally(service, port);
+        let local_backend_weight = if has_maglev_frontends(service, port, balancing) {
+            1
+        } else {
+            balancing.local_backend_weight.get()
+        };
         let service = &service.id;
         let mut sets = Self {
             service,
             port,
             affinity_timeout,
+            maglev_entries: balancing.maglev_entries,
             local_backend_weight,
             v4: FamilySets::default(),
             v6: FamilySets::default(),
@@ -108,31 +117,28 @@ impl<'a> BackendSets<'a> {
         }
     }
 
-    /// The set that a frontend on `address` selects from under `policy`.
-    pub(super) fn of(&mut self, address: IpAddr, policy: TrafficPolicy) -> Arc<BackendSet> {
+    /// The set that a frontend on `address` selects from under `policy`, in this way.
+    pub(super) fn of(
+        &mut self,
+        address: IpAddr,
+        policy: TrafficPolicy,
+        selection: Selection,
+    ) -> Arc<BackendSet> {
         let ipv4 = address.is_ipv4();
-        let sets = self.family(ipv4);
-        let (wanted, other) = match policy {
-            TrafficPolicy::Cluster => (&sets.cluster, &sets.local),
-            TrafficPolicy::Local => (&sets.local, &sets.cluster),
-        };
-        if let Some(set) = wanted {
+        let wanted = (policy, selection);
+        let mut made = self.family(ipv4).made.iter();
+        if let Some((_, set)) = made.find(|(what, _)| *what == wanted) {
             return Arc::clone(set);
         }
-        let set = self.build(ipv4, policy);
-        let set = match other {
-            Some(other) if **other == set => Arc::clone(other),
-            _ => Arc::new(set),
-        };
-        let sets = self.family_mut(ipv4);
-        match policy {
-            TrafficPolicy::Cluster => sets.cluster = Some(Arc::clone(&set)),
-            TrafficPolicy::Local => sets.local = Some(Arc::clone(&set)),
-        }
+        let set = self.build(ipv4, policy, selection);
+        let FamilySets { made, .. } = self.family_mut(ipv4);
+        let equal = made.iter().find(|(_, other)| **other == set);
+        let set = equal.map_or_else(|| Arc::new(set), |(_, other)| Arc::clone(other));
+        made.push((wanted, Arc::clone(&set)));
         set
     }
 
-    fn build(&self, ipv4: bool, policy: TrafficPolicy) -> BackendSet {
+    fn build(&self, ipv4: bool, policy: TrafficPolicy, selection: Selection) -> BackendSet {
         let backend = |endpoint: &'a Endpoint| {
             let &Endpoint {
                 ip, port, local, ..
@@ -152,10 +158,18 @@ impl<'a> BackendSets<'a> {
         };
         let mut backends = Vec::with_capacity(self.listed(ipv4).filter_map(backend).count());
         backends.extend(self.listed(ipv4).filter_map(backend));
+        let maglev = match selection {
+            Selection::Weighted => None,
+            Selection::Maglev => {
+                let usable = backends.iter().filter(|backend| backend.weight > 0);
+                Some(self.maglev_entries.table_size(usable.count()))
+            }
+        };
         BackendSet {
             service: Arc::clone(self.service),
             port: Arc::clone(&self.port.name),
             affinity_timeout: self.affinity_timeout,
+            maglev,
             backends,
         }
     }
@@ -242,4 +256,23 @@ fn selects_locally(service: &Service, port: &ServicePort) -> bool {
         !external_ips.is_empty() || !load_balancer_ips.is_empty() || port.node_port.is_some();
     *traffic_policy == TrafficPolicy::Local && has_external
         || *internal_traffic_policy == TrafficPolicy::Local && !cluster_ips.is_empty()
+}
+
+/// Whether any frontend of the port has a Maglev table.
+fn has_maglev_frontends(service: &Service, port: &ServicePort, balancing: &Balancing) -> bool {
+    let Service {
+        cluster_ips,
+        external_ips,
+        load_balancer_ips,
+        ..
+    } = service;
+    let kinds = [
+        (FrontendKind::ClusterIp, !cluster_ips.is_empty()),
+        (FrontendKind::NodePort, port.node_port.is_some()),
+        (FrontendKind::ExternalIp, !external_ips.is_empty()),
+        (FrontendKind::LoadBalancerIp, !load_balancer_ips.is_empty()),
+    ];
+    kinds
+        .into_iter()
+        .any(|(kind, has)| has && balancing.selection(service, kind) == Selection::Maglev)
 }

@@ -62,7 +62,7 @@ impl<'a> Draft<'a> {
             service,
             self.state.services.get(&id),
             self.nodes.as_ref().unwrap_or(&self.state.nodes),
-            self.state.options.local_backend_weight,
+            &self.state.options.balancing,
             &mut self.last_age,
         )?;
         self.services.insert(id, Some(entry));

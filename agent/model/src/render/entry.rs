@@ -1,6 +1,6 @@
 //! A service with what was rendered from it.
 
-use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     render::{
@@ -8,6 +8,7 @@ use crate::{
         error::RenderError,
         frontend::{BackendSet, Frontend, FrontendKey},
         nodes::NodeAddresses,
+        options::Balancing,
         rendering::render,
     },
     service::Service,
@@ -30,10 +31,10 @@ impl Entry {
         service: Arc<Service>,
         old: Option<&Self>,
         nodes: &NodeAddresses,
-        local_backend_weight: NonZeroU32,
+        balancing: &Balancing,
         next_age: &mut Age,
     ) -> Result<Self, RenderError> {
-        let mut frontends = render(&service, nodes, local_backend_weight)?;
+        let mut frontends = render(&service, nodes, balancing)?;
         if let Some(old) = old {
             share_sets(&mut frontends, old);
         }

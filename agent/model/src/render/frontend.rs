@@ -1,10 +1,13 @@
 //! What the renderer computes and the datapath installs: frontends and their backend sets.
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{fmt, net::IpAddr, num::NonZeroU32, sync::Arc};
 
 use ipnet::IpNet;
 
-use crate::{endpoint::Scopes, policy::TrafficPolicy, protocol::Protocol, service_id::ServiceId};
+use crate::{
+    endpoint::Scopes, policy::TrafficPolicy, protocol::Protocol, selection::Selection,
+    service_id::ServiceId,
+};
 
 /// The identity of a frontend: what a client connects to.
 ///
@@ -108,8 +111,20 @@ pub struct BackendSet {
     /// Session affinity: for how many seconds since its last connection a client stays with its
     /// backend; 0 is off.
     pub affinity_timeout: u32,
+    /// The size of the Maglev table by which they are selected; `None`: at random, by weight.
+    pub maglev: Option<NonZeroU32>,
     /// Sorted by address and port, each (address, port) once, all of one address family.
     pub backends: Vec<Backend>,
+}
+
+impl BackendSet {
+    /// How its frontends select from it.
+    pub const fn selection(&self) -> Selection {
+        match self.maglev {
+            Some(_) => Selection::Maglev,
+            None => Selection::Weighted,
+        }
+    }
 }
 
 /// One backend with its share of new connections.

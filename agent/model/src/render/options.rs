@@ -2,24 +2,55 @@
 
 use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU32};
 
+use crate::{
+    maglev::EntriesPerBackend, render::frontend::FrontendKind, selection::Selection,
+    service::Service,
+};
+
 /// The renderer's settings.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RenderOptions {
     /// This node's own addresses. Empty: those node addresses of the events that are among
     /// `host_addresses`.
     pub node_ips: BTreeSet<IpAddr>,
     /// The addresses of this host's interfaces, as they are at the start.
     pub host_addresses: BTreeSet<IpAddr>,
-    /// Multiplies the weight of local backends.
-    pub local_backend_weight: NonZeroU32,
+    /// How connections are shared out.
+    pub balancing: Balancing,
 }
 
-impl Default for RenderOptions {
+/// How connections are shared out where a service does not say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Balancing {
+    /// Multiplies the weight of local backends, unless frontends of their port have a Maglev table:
+    /// that has to be the same on all nodes.
+    pub local_backend_weight: NonZeroU32,
+    /// How frontends select that are reached from outside: NodePort, ExternalIP, load balancer.
+    pub external_selection: Selection,
+    /// The size of Maglev tables.
+    pub maglev_entries: EntriesPerBackend,
+}
+
+impl Balancing {
+    /// How a frontend of this kind selects: as the service says, and otherwise by the default of
+    /// external ones, or at random.
+    pub(super) fn selection(&self, service: &Service, kind: FrontendKind) -> Selection {
+        let default = match kind {
+            FrontendKind::ClusterIp => Selection::default(),
+            FrontendKind::NodePort | FrontendKind::ExternalIp | FrontendKind::LoadBalancerIp => {
+                self.external_selection
+            }
+        };
+        service.selection.unwrap_or(default)
+    }
+}
+
+impl Default for Balancing {
     fn default() -> Self {
         Self {
-            node_ips: BTreeSet::new(),
-            host_addresses: BTreeSet::new(),
             local_backend_weight: NonZeroU32::MIN,
+            external_selection: Selection::default(),
+            maglev_entries: EntriesPerBackend::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From a service to its frontends.
 
-use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU32, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
 
@@ -11,6 +11,7 @@ use crate::{
         error::RenderError,
         frontend::{Clients, Frontend, FrontendKey, FrontendKind},
         nodes::NodeAddresses,
+        options::Balancing,
     },
     service::{Service, ServicePort},
 };
@@ -31,7 +32,7 @@ use crate::{
 pub fn render(
     service: &Service,
     nodes: &NodeAddresses,
-    local_backend_weight: NonZeroU32,
+    balancing: &Balancing,
 ) -> Result<Vec<(FrontendKey, Frontend)>, RenderError> {
     let mut frontends = Vec::new();
     for port in &service.ports {
@@ -42,7 +43,7 @@ pub fn render(
             node_port,
             endpoints: _,
         } = *port;
-        let mut sets = BackendSets::new(service, port, local_backend_weight.get())?;
+        let mut sets = BackendSets::new(service, port, balancing)?;
         let mut add = |kind, policy, clients, address, port| {
             let key = FrontendKey {
                 address,
@@ -50,17 +51,18 @@ pub fn render(
                 protocol,
             };
             let refusal = sets.refusal(address);
+            let selection = balancing.selection(service, kind);
             let mut frontend = Frontend {
                 kind,
                 policy,
                 clients,
                 refusal,
-                backends: sets.of(address, policy),
+                backends: sets.of(address, policy, selection),
                 this_node: None,
                 sources: Arc::default(),
             };
             if policy == TrafficPolicy::Local && kind != FrontendKind::ClusterIp {
-                let cluster = sets.of(address, TrafficPolicy::Cluster);
+                let cluster = sets.of(address, TrafficPolicy::Cluster, selection);
                 if cluster != frontend.backends {
                     frontend.this_node = Some(Arc::new(Frontend {
                         policy: TrafficPolicy::Cluster,

@@ -4,6 +4,7 @@ use crate::{
     endpoint::{EndpointState, Scope},
     policy::TrafficPolicy,
     protocol::Protocol,
+    selection::Selection,
     unchecked::{choice::Choice, text::Text},
 };
 
@@ -38,6 +39,8 @@ pub struct Service<'a> {
     pub internal_traffic_policy: Option<Choice<'a, TrafficPolicy>>,
     /// Session affinity in seconds since last use; 0 is off.
     pub session_affinity_timeout: u32,
+    /// How its frontends select a backend; `None`: as the agent's default is.
+    pub selection: Option<Choice<'a, Selection>>,
     /// Ports by name.
     pub ports: Entries<'a, Port<'a>>,
     /// Backends by the name of their port.

@@ -60,6 +60,7 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
         traffic_policy,
         internal_traffic_policy,
         session_affinity_timeout,
+        selection,
         ports,
         backends,
     } = service;
@@ -76,6 +77,10 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
         traffic_policy: policy(traffic_policy, "traffic_policy")?,
         internal_traffic_policy: policy(internal_traffic_policy, "internal_traffic_policy")?,
         session_affinity_timeout,
+        selection: selection
+            .map(Choice::known)
+            .transpose()
+            .map_err(|fault| EventError::new(fault).within("selection"))?,
         ports: service_ports(ports)?,
     };
     add_endpoints(&mut service, backends)?;

@@ -6,4 +6,5 @@ mod endpoints;
 mod events;
 mod properties;
 mod rules;
+mod selection;
 mod world;

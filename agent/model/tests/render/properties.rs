@@ -3,15 +3,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr},
-    num::{NonZeroU16, NonZeroU32},
+    num::NonZeroU16,
     sync::Arc,
 };
 
-use proptest::{collection::vec, option, prelude::*, sample::subsequence};
+use proptest::{collection::vec, option, prelude::*, sample, sample::subsequence};
 use shunt_model::{
-    Endpoint, EndpointState, Frontend, FrontendKey, FrontendKind, NodeAddresses, NodePortUpdate,
-    Protocol, RenderOptions, Renderer, RendererEvent, Scopes, Service, ServiceId, ServicePort,
-    Snapshot, TrafficPolicy, render,
+    Balancing, Endpoint, EndpointState, Frontend, FrontendKey, FrontendKind, NodeAddresses,
+    NodePortUpdate, Protocol, RenderOptions, Renderer, RendererEvent, Scopes, Selection, Service,
+    ServiceId, ServicePort, Snapshot, TrafficPolicy, render,
 };
 
 use crate::world::World;
@@ -69,12 +69,14 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
     let policy = || prop_oneof![Just(TrafficPolicy::Cluster), Just(TrafficPolicy::Local)];
     let addresses = subsequence(vec![1u8, 2, 3], 0..=3);
     let ports = vec((0..2u16, option::of(0..3u16), endpoints()), 0..3);
-    (0..SERVICES, addresses, policy(), policy(), 0..2u32, ports).prop_map(
+    let selections = [None, Some(Selection::Weighted), Some(Selection::Maglev)];
+    let selection = sample::select(selections.to_vec());
+    let policies = (policy(), policy(), selection);
+    (0..SERVICES, addresses, policies, 0..2u32, ports).prop_map(
         move |(
             number,
             hosts,
-            traffic_policy,
-            internal_traffic_policy,
+            (traffic_policy, internal_traffic_policy, selection),
             session_affinity_timeout,
             ports,
         )| {
@@ -111,6 +113,7 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
                 traffic_policy,
                 internal_traffic_policy,
                 session_affinity_timeout,
+                selection,
                 ports,
             }
         },
@@ -213,7 +216,7 @@ impl Told {
         let nodes = NodeAddresses::new(self.node_ips.clone(), &options());
         let mut expected = BTreeMap::<FrontendKey, (usize, Frontend)>::new();
         for service in self.services.values() {
-            for (key, frontend) in render(service, &nodes, NonZeroU32::MIN).unwrap() {
+            for (key, frontend) in render(service, &nodes, &Balancing::default()).unwrap() {
                 let claim = match frontend.kind {
                     FrontendKind::NodePort => Claim::NodePort(key.port),
                     _ => Claim::Address(key.address, key.port),
@@ -313,7 +316,7 @@ proptest! {
         let conflicts: BTreeSet<_> =
             world.renderer.conflicts().map(|conflict| (conflict.key, conflict.waiting)).collect();
         for service in told.services.values() {
-            for (key, frontend) in render(service, &nodes, NonZeroU32::MIN).unwrap() {
+            for (key, frontend) in render(service, &nodes, &Balancing::default()).unwrap() {
                 let served = world.renderer.frontend(key) == Some(&frontend);
                 let waits = conflicts.contains(&(key, Arc::clone(&service.id)));
                 prop_assert!(served != waits, "{} of {}: served {}, waits {}", key, service.id, served, waits);

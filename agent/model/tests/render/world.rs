@@ -7,8 +7,8 @@ use std::{
 };
 
 use shunt_model::{
-    Backend, BackendSet, Changes, Clients, Frontend, FrontendKey, Plan, RenderError, RenderOptions,
-    Renderer, RendererEvent, decode,
+    Backend, BackendSet, Balancing, Changes, Clients, Frontend, FrontendKey, Plan, RenderError,
+    RenderOptions, Renderer, RendererEvent, Selection, decode, maglev::EntriesPerBackend,
 };
 
 /// A renderer, and the frontends that its changes add up to.
@@ -28,7 +28,24 @@ impl World {
         Self::with_options(RenderOptions {
             node_ips: addresses(&["192.168.16.10", "2001:db8:16::10"]),
             host_addresses: addresses(&["192.168.16.20"]),
-            local_backend_weight: NonZeroU32::new(weight).unwrap(),
+            balancing: Balancing {
+                local_backend_weight: NonZeroU32::new(weight).unwrap(),
+                ..Balancing::default()
+            },
+        })
+    }
+
+    /// The same node, where frontends that are reached from outside select by Maglev, and local backends
+    /// count twice.
+    pub(crate) fn with_maglev() -> Self {
+        Self::with_options(RenderOptions {
+            node_ips: addresses(&["192.168.16.10"]),
+            host_addresses: addresses(&[]),
+            balancing: Balancing {
+                local_backend_weight: NonZeroU32::new(2).unwrap(),
+                external_selection: Selection::Maglev,
+                maglev_entries: EntriesPerBackend::new(1000).unwrap(),
+            },
         })
     }
 
@@ -194,6 +211,9 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
     } else {
         format!(" affinity={}", backends.affinity_timeout)
     };
+    let maglev = backends
+        .maglev
+        .map_or_else(String::new, |size| format!(" maglev={size}"));
     let mut from = String::new();
     for range in sources.iter() {
         from += &format!(" from {range}");
@@ -202,7 +222,7 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         format!("; here {}", list(&here.backends))
     });
     format!(
-        "{key} {} {policy}{clients}{affinity}{from} {}: {}{here}",
+        "{key} {} {policy}{clients}{affinity}{maglev}{from} {}: {}{here}",
         kind.name(),
         backends.service,
         list(backends),

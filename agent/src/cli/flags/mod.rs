@@ -11,6 +11,7 @@ pub(crate) mod kubernetes;
 pub(crate) mod node;
 pub(crate) mod packet_log;
 pub(crate) mod paths;
+pub(crate) mod selection;
 pub(crate) mod services;
 pub(crate) mod sizes;
 pub(crate) mod snat;

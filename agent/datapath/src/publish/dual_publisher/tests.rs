@@ -67,6 +67,7 @@ fn frontend(address: IpAddr, backends: &[IpAddr]) -> (Key, Frontend) {
             service: Arc::new(ServiceId::new("default", address.to_string().as_str())),
             port: "http".into(),
             affinity_timeout: 0,
+            maglev: None,
             backends: backends.iter().map(backend).collect(),
         }),
     };

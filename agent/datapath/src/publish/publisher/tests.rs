@@ -220,6 +220,7 @@ fn set(name: &str, backends: &[(u8, u32)]) -> Arc<BackendSet> {
         }),
         port: "http".into(),
         affinity_timeout: 0,
+        maglev: None,
         backends: backends
             .iter()
             .map(|(last, weight)| shunt_model::Backend {

@@ -32,6 +32,7 @@ fn frontend() -> Frontend {
         sources: Arc::default(),
         backends: Arc::new(BackendSet {
             affinity_timeout: 0,
+            maglev: None,
             service: Arc::new(ServiceId::new("default", "web")),
             port: "http".into(),
             backends: vec![backend(3, 1), backend(4, 3)],

@@ -9,6 +9,7 @@ fn key(name: &str) -> GroupKey {
         service: Arc::new(ServiceId::new("default", name)),
         port: "http".into(),
         affinity_timeout: 0,
+        maglev: None,
         backends: Vec::new(),
     })
 }

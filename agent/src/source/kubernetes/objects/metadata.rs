@@ -34,6 +34,8 @@ pub(crate) struct Labels {
 pub(crate) struct Annotations {
     #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
     pub(super) last_change_trigger_time: Option<Box<str>>,
+    #[serde(rename = "service.shunt.io/selection")]
+    pub(super) selection: Option<Box<str>>,
 }
 
 impl Metadata {

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU16, sync::Arc, time::SystemTime};
 
 use serde::Deserialize;
-use shunt_model::{Protocol, ServiceId, TrafficPolicy};
+use shunt_model::{Protocol, Selection, ServiceId, TrafficPolicy};
 
 use super::{
     address::{Address, Range},
@@ -40,6 +40,8 @@ pub struct Service {
     pub internal_policy: TrafficPolicy,
     /// In seconds; `None`: there is none.
     pub affinity: Option<u32>,
+    /// The annotation `service.shunt.io/selection`; `Err`: what stands there, which is none.
+    pub selection: Result<Option<Selection>, Box<str>>,
     /// `spec.healthCheckNodePort`.
     pub health_check_node_port: Option<NonZeroU16>,
     /// Its ports, in their order.
@@ -170,6 +172,11 @@ impl From<RawService> for Service {
             status,
         } = raw;
         let created = metadata.created();
+        let selection = metadata
+            .annotations
+            .and_then(|annotations| annotations.selection)
+            .map(|name| Selection::of_name(&name).ok_or(name))
+            .transpose();
         let cluster_ips = spec.cluster_ips();
         let RawSpec {
             r#type,
@@ -218,6 +225,7 @@ impl From<RawService> for Service {
             external_policy: policy(external_traffic_policy),
             internal_policy: policy(internal_traffic_policy),
             affinity: affinity.then_some(timeout),
+            selection,
             health_check_node_port: health_check_node_port.and_then(port_number),
             ports: ports.into_iter().map(Into::into).collect(),
         }

@@ -31,6 +31,12 @@ pub enum Problem {
          addresses are not translated"
     )]
     NotARange(Box<str>),
+    /// An annotation that says none of the ways to select a backend.
+    #[error(
+        "metadata.annotations[service.shunt.io/selection]: `{0}` is neither `weighted` nor \
+         `maglev`: the agent's default holds"
+    )]
+    Selection(Box<str>),
     /// A port of which the protocol is not known.
     #[error("port `{0}`: the protocol is none of TCP, UDP and SCTP")]
     Protocol(Box<str>),
@@ -56,6 +62,7 @@ impl Problem {
                 *field == Self::ENDPOINT
             }
             Self::NotARange(_)
+            | Self::Selection(_)
             | Self::Protocol(_)
             | Self::ZeroPort(_)
             | Self::DuplicatePort(_)

@@ -50,6 +50,10 @@ pub fn translate<'a>(
             ..Translation::default()
         };
     }
+    let selection = service.selection.clone().unwrap_or_else(|text| {
+        problems.push(Problem::Selection(text));
+        None
+    });
     endpoint_problems(&slices, &mut problems);
     let ports: Vec<ServicePort> = ports(service, &mut problems)
         .into_iter()
@@ -87,6 +91,7 @@ pub fn translate<'a>(
             traffic_policy,
             internal_traffic_policy: service.internal_policy,
             session_affinity_timeout: service.affinity.unwrap_or(0),
+            selection,
             ports,
         }),
         health_check,

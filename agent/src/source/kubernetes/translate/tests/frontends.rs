@@ -1,7 +1,7 @@
 //! Rules 9 to 21: which Services count, and where they are reached.
 
 use serde_json::{Value, json};
-use shunt_model::{Protocol, TrafficPolicy};
+use shunt_model::{Protocol, Selection, TrafficPolicy};
 
 use super::world::World;
 use crate::runtime::health_checks::HealthCheck;
@@ -216,6 +216,29 @@ fn affinity_lasts_three_hours_unless_it_says_otherwise() {
         let model = World::new().spec(spec.clone()).model();
         assert_eq!(model.session_affinity_timeout, expected, "{spec}");
     }
+}
+
+#[test]
+fn an_annotation_says_how_frontends_select() {
+    let annotated = |value: &str| {
+        let mut world = World::new();
+        world.service["metadata"]["annotations"] = json!({ "service.shunt.io/selection": value });
+        world
+    };
+    assert_eq!(World::new().model().selection, None);
+    for selection in [Selection::Weighted, Selection::Maglev] {
+        let model = annotated(selection.name()).model();
+        assert_eq!(model.selection, Some(selection));
+    }
+    let translation = annotated("Maglev").translate();
+    assert_eq!(
+        texts(&translation.problems),
+        [
+            "metadata.annotations[service.shunt.io/selection]: `Maglev` is neither `weighted` nor \
+             `maglev`: the agent's default holds"
+        ]
+    );
+    assert_eq!(translation.service.unwrap().selection, None);
 }
 
 #[test]
