@@ -108,6 +108,10 @@ impl Cell {
     /// A service's address inside the cluster.
     pub const CLUSTER_IP: u16 = 256;
 
+    /// It selects by a Maglev table, of which what stands behind its slots says where it is
+    /// ([`crate::maglev`]). Versions that do not know this flag select by the slots, by weight.
+    pub const MAGLEV: u16 = 512;
+
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;
     const FLAGS_SHIFT: u32 = Self::OFFSET_BITS + Self::COUNT_BITS;

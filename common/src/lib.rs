@@ -25,6 +25,7 @@ pub mod feeder;
 mod fragment;
 mod frontend;
 mod guard;
+pub mod maglev;
 mod node;
 mod ports;
 mod protocol;

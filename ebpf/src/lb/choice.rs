@@ -17,6 +17,16 @@ pub(crate) enum Chosen<F: Tables> {
     Corrupt,
 }
 
+/// The slot of the cell's slice that is the client's, and its backend there.
+#[inline(always)]
+fn slot_for<F: Tables>(cell: Cell, client: &impl Client<F>) -> Option<(&'static Slot, Choice<F>)> {
+    if cell.has(Cell::MAGLEV) {
+        let slot = F::slots().get(client.maglev_slot(cell)?)?;
+        return Some((slot, Choice::at(slot.backend)?));
+    }
+    at_random(cell, client.draw())
+}
+
 /// The slot of the cell's slice that the number falls into, and its backend there.
 #[inline(always)]
 pub(crate) fn at_random<F: Tables>(cell: Cell, random: u32) -> Option<(&'static Slot, Choice<F>)> {
@@ -27,10 +37,11 @@ pub(crate) fn at_random<F: Tables>(cell: Cell, random: u32) -> Option<(&'static 
 }
 
 /// Selects a backend of the cell's slice, which is not empty: the one that the client had last,
-/// through any frontend of the service port, if the service has session affinity, or one by weight.
+/// through any frontend of the service port, if the service has session affinity, or one by its Maglev
+/// table or by weight.
 #[inline(always)]
 pub(crate) fn choose<F: Tables>(cell: Cell, client: &impl Client<F>) -> Chosen<F> {
-    let Some((slot, choice)) = at_random(cell, client.draw()) else {
+    let Some((slot, choice)) = slot_for(cell, client) else {
         return Chosen::Corrupt;
     };
     if slot.affinity == 0 {

@@ -2,6 +2,8 @@
 
 use aya_ebpf::helpers::bpf_get_prandom_u32;
 
+use shunt_common::Cell;
+
 use crate::maps::tables::Tables;
 
 /// What load balancing has to know of a client.
@@ -12,6 +14,9 @@ pub(crate) trait Client<F: Tables> {
 
     /// Whether it is on this node: one of its pods, or the node itself.
     fn is_on_this_node(&self) -> bool;
+
+    /// The slot that it has by the Maglev table of the cell's slice.
+    fn maglev_slot(&self, cell: Cell) -> Option<u32>;
 
     /// The random number by which it gets a backend.
     #[inline(always)]

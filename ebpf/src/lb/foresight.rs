@@ -1,19 +1,24 @@
 //! The backend that a packet which is likely to be the first of a connection is going to get.
 
-use shunt_common::Backend;
+use shunt_common::{Backend, Cell, connections::Key};
 
 use crate::{
-    lb::{choice::at_random, client::draw, frontend::cell_at},
-    maps::tables::Tables,
+    lb::{choice::at_random, client::draw, frontend::cell_at, maglev::Maglev},
+    maps::{backends::Choice, tables::Tables},
 };
 
-/// Foresees that the packet's client asks the frontend with this index. Gives the backend that it is
-/// likely to get.
+/// Foresees that the client of a packet with this key asks the frontend with this index. Gives the
+/// backend that it is likely to get.
 #[inline(always)]
-pub(crate) fn foresee<F: Tables>(frontend: u32) -> Option<&'static Backend<F>> {
+pub(crate) fn foresee<F: Maglev>(frontend: u32, key: &Key<F>) -> Option<&'static Backend<F>> {
     let cell = cell_at::<F>(frontend)?;
     if cell.count() == 0 {
         return None;
+    }
+    if cell.has(Cell::MAGLEV) {
+        let slot = F::slots().get(F::slot_of(key, cell)?)?;
+        let choice = Choice::at(slot.backend)?;
+        return (slot.affinity == 0).then_some(choice.backend);
     }
     let opening = F::openings().get_ptr_mut(0)?;
     let drawn = draw();

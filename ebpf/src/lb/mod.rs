@@ -6,4 +6,5 @@ pub(crate) mod client;
 pub(crate) mod draw;
 pub(crate) mod foresight;
 pub(crate) mod frontend;
+pub(crate) mod maglev;
 pub(crate) mod sender;

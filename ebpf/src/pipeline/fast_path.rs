@@ -14,7 +14,7 @@ use shunt_common::{
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{own, redirect, stack},
-    lb::{foresight, frontend},
+    lb::{foresight, frontend, maglev::Maglev},
     maps::{
         addresses::{
             are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod, is_snat_ip,
@@ -166,7 +166,7 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
 }
 
 /// What is read of a packet.
-struct Flow<'a, F: Tables> {
+struct Flow<'a, F: Maglev> {
     /// What its connection is looked for by.
     key: &'a mut Key<F>,
     destination: F::Address,
@@ -177,7 +177,7 @@ struct Flow<'a, F: Tables> {
     now: u32,
 }
 
-impl<F: Tables> Flow<'_, F> {
+impl<F: Maglev> Flow<'_, F> {
     /// The half of a connection that the packet is of, in this direction, whether its time is over or
     /// not.
     #[inline(always)]
@@ -301,8 +301,8 @@ impl<F: Tables> Flow<'_, F> {
         let Some(frontend) = self.frontend(filtered) else {
             return false;
         };
-        if let Some(backend) = foresight::foresee::<F>(frontend) {
-            self.key.set_role(Role::Forward);
+        self.key.set_role(Role::Forward);
+        if let Some(backend) = foresight::foresee::<F>(frontend, self.key) {
             approach::approach(self.key, backend);
         }
         true

@@ -9,13 +9,13 @@ use crate::{
         verdict::Verdict,
     },
     forward::fib::Routed,
-    lb::draw::Draw,
+    lb::{draw::Draw, maglev::Maglev},
     nat::open::Open,
     packet::{link::Link, parsed::Packet},
 };
 
 /// An address family in programs that have their packets as `C`.
-pub(crate) trait Program<C: Access>: Routed + Open + Draw {
+pub(crate) trait Program<C: Access>: Routed + Open + Draw + Maglev {
     /// [`crate::pipeline::fast_path::handle`].
     fn fast_path(context: &C, link: Link, hook: Hook) -> Option<Verdict>;
 

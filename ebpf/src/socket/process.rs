@@ -1,13 +1,17 @@
 //! Whose socket it is, and its addresses by family.
 
 use shunt_common::{
-    Address as _, Family, NodeIps, V4, V6,
+    Address as _, Cell, Family, NodeIps, V4, V6,
+    maglev::client_number,
     socket::{Endpoint, Mapped},
 };
 
 use crate::{
     ctx::sock_addr::{GOES_ON, SockAddr},
-    lb::client::Client,
+    lb::{
+        client::{Client, draw},
+        maglev::slot_by,
+    },
     maps::{
         constants::{HOST_NETNS, SOCKETS_OF_PODS},
         sockets::asked,
@@ -157,5 +161,16 @@ impl<F: Addresses, const SIX: bool> Client<F> for Process<'_, SIX> {
     #[inline(always)]
     fn is_on_this_node(&self) -> bool {
         true
+    }
+
+    /// A socket has no source port yet. So it draws its entry, as nobody else ever has to find it: its
+    /// packets go to the backend itself. Only of a client that stays with its backend all nodes say the
+    /// same.
+    #[inline(always)]
+    fn maglev_slot(&self, cell: Cell) -> Option<u32> {
+        slot_by::<F>(cell, |stays| match Client::<F>::address(self) {
+            Some(address) if stays => client_number::<F>(address),
+            _ => draw(),
+        })
     }
 }

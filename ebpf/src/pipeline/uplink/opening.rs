@@ -14,6 +14,7 @@ use crate::{
     lb::{
         draw::{self, Draw},
         frontend::{self, Lookup},
+        maglev::Maglev,
         sender::Sender,
     },
     maps::{
@@ -77,7 +78,7 @@ impl Fate {
 /// Reads the packet into this CPU's arrival and decides about it. If it opens a connection, its
 /// addresses on the way to the backend are there too.
 #[inline(always)]
-pub(crate) fn judge<F: Routed + Open + Draw>(context: &impl Access) -> Fate {
+pub(crate) fn judge<F: Routed + Open + Draw + Maglev>(context: &impl Access) -> Fate {
     let passes = Fate::Verdict(Verdict::PASS);
     let protocol = context
         .at::<F::Header>(Link::Ethernet.header_length())
