@@ -7,9 +7,9 @@ use shunt_api::{
     proto,
     view::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
-        FrontendKey, Interface, InterfaceState, LastError, Listener, Malformed, ProtocolNumber,
-        ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source, SourceNode, StaleSockets,
-        Status, TableUse, TakeOver, Untranslated, Uplink, UplinkState,
+        FrontendKey, Interface, InterfaceState, LastError, Listener, MaglevTables, Malformed,
+        ProtocolNumber, ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source,
+        SourceNode, StaleSockets, Status, TableUse, TakeOver, Untranslated, Uplink, UplinkState,
     },
 };
 use shunt_model::{Protocol, Selection, TrafficPolicy};
@@ -100,6 +100,11 @@ fn status() -> Status {
             used: 6,
             capacity: 7,
         }],
+        maglev: MaglevTables {
+            tables: 22,
+            slots: 23,
+            without_room: vec!["default/web:http".into()],
+        },
         counters: [("connection".to_owned(), 8)].into(),
         conntrack_early_drop: 9,
         socket_lb: SocketLb {
@@ -181,6 +186,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "differences": [{ "frontend": "[fd00::96]:80/99", "difference": "unknown" }],
         "untranslated": 5,
         "tables": [{ "name": "slots_v4", "used": 6, "capacity": 7 }],
+        "maglev": { "tables": 22, "slots": 23, "without_room": ["default/web:http"] },
         "counters": { "connection": 8 },
         "conntrack_early_drop": 9,
         "socket_lb": {

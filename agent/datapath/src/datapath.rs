@@ -45,7 +45,10 @@ use crate::{
         programs,
     },
     pins::{self, cleanup::Removed, error::PinError, layout::Layout},
-    publish::{dual_publisher::DualPublisher, read_back::LiveFrontend, services::Services},
+    publish::{
+        dual_publisher::DualPublisher, maglev::MaglevUse, read_back::LiveFrontend,
+        services::Services,
+    },
     sweep::stale::StaleSockets,
     sys::grace,
 };
@@ -252,6 +255,11 @@ impl Datapath {
         let mut tables = self.publisher.table_use();
         tables.push(self.services().table_use());
         tables
+    }
+
+    /// The Maglev tables, and whose do not fit.
+    pub fn maglev_use(&self) -> MaglevUse {
+        self.publisher.maglev_use()
     }
 
     /// What is counted of each service port.

@@ -56,6 +56,7 @@ pub use self::{
     pins::{cleanup::Removed, error::PinError},
     publish::{
         dual_publisher::DualPublisher,
+        maglev::MaglevUse,
         read_back::{LiveFrontend, key::LiveKey},
         services::{CountedService, Services},
     },

@@ -10,8 +10,9 @@ use clap::Args;
 use shunt_api::{
     proto::StatusRequest,
     view::{
-        Conflict, FrontendDifference, Interface, InterfaceState, Listener, SocketLb, Source,
-        SourceNode, StaleSockets, Status, TableUse, TakeOver, Untranslated, Uplink, UplinkState,
+        Conflict, FrontendDifference, Interface, InterfaceState, Listener, MaglevTables, SocketLb,
+        Source, SourceNode, StaleSockets, Status, TableUse, TakeOver, Untranslated, Uplink,
+        UplinkState,
     },
 };
 
@@ -24,6 +25,9 @@ use crate::cli::{
 
 /// So many conflicts and differences are enough for a person.
 const SHOWN: usize = 20;
+
+/// What is wrong with a service port without one.
+const NO_MAGLEV_TABLE: &str = "its Maglev table does not fit: it selects at random (--max-slots)";
 
 /// Show how the agent is: events, interfaces, conflicts, tables, counters
 ///
@@ -160,6 +164,14 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         tables.push([name.clone(), used.to_string(), capacity.to_string()]);
     }
     section(output, &tables)?;
+
+    let MaglevTables { without_room, .. } = &status.maglev;
+    let mut small = Table::new(["SERVICE PORT", "PROBLEM"]);
+    for port in without_room.iter().take(SHOWN) {
+        small.push([port.clone(), NO_MAGLEV_TABLE.to_owned()]);
+    }
+    section(output, &small)?;
+    more(output, without_room.len(), "service ports")?;
 
     let mut counters = Table::new(["COUNTER", "PACKETS"]);
     for (name, packets) in &status.counters {

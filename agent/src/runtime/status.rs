@@ -3,8 +3,9 @@
 use std::time::SystemTime;
 
 use shunt_api::view::{
-    Conflict, FrontendDifference, Interface, InterfaceState, LastError, SocketLb, SocketLbMode,
-    Source, SourceNode, StaleSockets, Status, TableUse, Untranslated, Uplink, UplinkState,
+    Conflict, FrontendDifference, Interface, InterfaceState, LastError, MaglevTables, SocketLb,
+    SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Untranslated, Uplink,
+    UplinkState,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
@@ -69,6 +70,7 @@ pub(super) fn assemble(
             Vec::new()
         },
         tables: tables.map(table_use).collect(),
+        maglev: maglev(datapath.maglev_use()),
         counters: counters
             .into_iter()
             .map(|(counter, packets)| (counter.name().to_owned(), packets))
@@ -229,6 +231,19 @@ fn table_use(table: datapath::TableUse) -> TableUse {
         name: name.to_owned(),
         used: used.into(),
         capacity: capacity.into(),
+    }
+}
+
+fn maglev(tables: datapath::MaglevUse) -> MaglevTables {
+    let datapath::MaglevUse {
+        tables,
+        slots,
+        without_room,
+    } = tables;
+    MaglevTables {
+        tables,
+        slots,
+        without_room: without_room.into_iter().collect(),
     }
 }
 

@@ -5,6 +5,7 @@ mod connection;
 mod error;
 mod frontend;
 mod listener;
+mod maglev;
 mod protocol;
 mod service_counters;
 mod socket_lb;
@@ -20,6 +21,7 @@ pub use self::{
     error::Malformed,
     frontend::{Backend, Difference, Frontend, FrontendKey},
     listener::Listener,
+    maglev::MaglevTables,
     protocol::ProtocolNumber,
     service_counters::{ServiceCounters, ServiceTraffic},
     socket_lb::{SocketLb, SocketLbMode},

@@ -10,6 +10,7 @@ use crate::{
         error::{Malformed, address},
         frontend::{Difference, FrontendKey, key},
         listener::Listener,
+        maglev::MaglevTables,
         socket_lb::SocketLb,
         source::Source,
         stale_sockets::StaleSockets,
@@ -52,6 +53,8 @@ pub struct Status {
     pub untranslated: u64,
     /// How full the tables are.
     pub tables: Vec<TableUse>,
+    /// The tables of frontends that select by Maglev.
+    pub maglev: MaglevTables,
     /// What the programs counted since they were loaded: packets, by the counter's name.
     pub counters: BTreeMap<String, u64>,
     /// Connections that were removed before their time since the agent's start, because the
@@ -163,6 +166,7 @@ impl From<Status> for StatusResponse {
             differences,
             untranslated,
             tables,
+            maglev,
             counters,
             conntrack_early_drop,
             socket_lb,
@@ -201,6 +205,7 @@ impl From<Status> for StatusResponse {
             listeners: listeners.into_iter().map(Into::into).collect(),
             take_over: take_over.map(Into::into),
             uplinks: uplinks.into_iter().map(Into::into).collect(),
+            maglev: Some(maglev.into()),
         }
     }
 }
@@ -233,6 +238,7 @@ impl TryFrom<StatusResponse> for Status {
             listeners,
             take_over,
             uplinks,
+            maglev,
         } = status;
         Ok(Self {
             version,
@@ -262,6 +268,7 @@ impl TryFrom<StatusResponse> for Status {
             listeners: listeners.into_iter().map(Into::into).collect(),
             take_over: take_over.map(Into::into),
             uplinks: all(uplinks, Uplink::try_from)?,
+            maglev: maglev.unwrap_or_default().into(),
         })
     }
 }

@@ -17,6 +17,7 @@ use crate::{
         tables::Tables,
     },
     publish::{
+        maglev::MaglevUse,
         publisher::{Publisher, change::Change},
         read_back::{self, LiveFrontend},
         services::Services,
@@ -118,13 +119,26 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
             entries(snapshot.iter(), self.families),
             entries(snapshot.iter(), self.families),
         );
-        let v4 = self.v4.stage_resync(&v4)?;
-        let v6 = self.v6.stage_resync(&v6)?;
-        carry_out(v4, v6)?;
+        self.resync_once(&v4, &v6)?;
+        let has_freed = self.has_retired();
         if let Err(error) = self.reclaim() {
             warn!(%error, "replaced table space stays in use");
         }
+        // What stood in the way of a Maglev table may be gone now.
+        if has_freed && !self.maglev_use().without_room.is_empty() {
+            self.resync_once(&v4, &v6)?;
+        }
         Ok(self.writes() - before)
+    }
+
+    fn resync_once(
+        &mut self,
+        v4: &[(FrontendKey<V4>, &Frontend)],
+        v6: &[(FrontendKey<V6>, &Frontend)],
+    ) -> Result<(), TableError> {
+        let v4 = self.v4.stage_resync(v4)?;
+        let v6 = self.v6.stage_resync(v6)?;
+        carry_out(v4, v6)
     }
 
     /// A number that grows whenever connections have to be told that their backend is gone.
@@ -182,6 +196,11 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
     /// How full the tables of frontends, slots and backends are.
     pub fn table_use(&self) -> Vec<TableUse> {
         [self.v4.table_use(), self.v6.table_use()].concat()
+    }
+
+    /// The Maglev tables of both families, and whose do not fit.
+    pub fn maglev_use(&self) -> MaglevUse {
+        self.v4.maglev_use().and(self.v6.maglev_use())
     }
 
     const fn writes(&self) -> u64 {

@@ -6,7 +6,7 @@ use shunt_common::{Backend, Cell};
 
 use shunt_model::{BackendSet, Clients, Frontend, FrontendKind, Refusal, ServiceId, TrafficPolicy};
 
-use crate::maps::family::FromIp;
+use crate::{maps::family::FromIp, publish::maglev::MaglevTable};
 
 /// Which service port.
 ///
@@ -63,9 +63,45 @@ pub(crate) struct Slice {
     pub offset: u32,
     /// How many they are.
     pub count: u32,
+    /// The Maglev table by which they are selected, of which the slot behind them tells.
+    pub table: Option<Arc<MaglevTable>>,
+}
+
+/// Where the slots of a slice are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Extent {
+    pub offset: u32,
+    pub count: u32,
+    /// Whether the slot behind them is theirs, too.
+    pub has_table: bool,
+}
+
+impl Extent {
+    /// Where a cell says that they are.
+    pub(crate) const fn of(cell: Cell) -> Self {
+        Self {
+            offset: cell.offset(),
+            count: cell.count(),
+            has_table: cell.has(Cell::MAGLEV),
+        }
+    }
+
+    /// All of them: (offset, count).
+    pub(crate) const fn range(self) -> (u32, u32) {
+        (self.offset, self.count + self.has_table as u32)
+    }
 }
 
 impl Slice {
+    /// Where its slots are.
+    pub(crate) const fn extent(&self) -> Extent {
+        Extent {
+            offset: self.offset,
+            count: self.count,
+            has_table: self.table.is_some(),
+        }
+    }
+
     /// The cell of `frontend`, which selects from this slice, but for its source ranges.
     pub(crate) fn cell(&self, frontend: &Frontend) -> Cell {
         let mut flags = 0;
@@ -86,6 +122,9 @@ impl Slice {
         }
         if frontend.kind == FrontendKind::NodePort {
             flags |= Cell::NODE_PORT;
+        }
+        if self.table.is_some() {
+            flags |= Cell::MAGLEV;
         }
         if frontend.kind == FrontendKind::ClusterIp {
             flags |= Cell::CLUSTER_IP;
@@ -162,10 +201,12 @@ impl<A> Group<A> {
         }
     }
 
-    /// The slice that selects from exactly `set`.
+    /// The slice that selects from exactly `set`; one with a table before one for which there was no
+    /// room.
     pub(crate) fn slice_of(&self, set: &Arc<BackendSet>) -> Option<&Arc<Slice>> {
         self.slices
             .iter()
-            .find(|slice| Arc::ptr_eq(&slice.set, set) || slice.set == *set)
+            .filter(|slice| Arc::ptr_eq(&slice.set, set) || slice.set == *set)
+            .max_by_key(|slice| slice.table.is_some())
     }
 }

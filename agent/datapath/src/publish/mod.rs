@@ -3,6 +3,7 @@
 pub(crate) mod allocator;
 pub(crate) mod dual_publisher;
 pub(crate) mod group;
+pub(crate) mod maglev;
 pub(crate) mod owners;
 pub(crate) mod publisher;
 pub(crate) mod read_back;

@@ -31,6 +31,7 @@ use crate::{
     publish::{
         allocator::{IndexAllocator, RangeAllocator},
         group::{Group, GroupKey, Slice},
+        maglev::{MaglevTable, MaglevUse, Recipe},
         owners::Owners,
         services::FamilyServices,
     },
@@ -42,6 +43,7 @@ mod adoption;
 pub(crate) mod change;
 pub(crate) mod claims;
 mod ledger;
+mod reserved;
 pub(crate) mod resync;
 pub(crate) mod source_ranges;
 #[cfg(test)]
@@ -55,6 +57,7 @@ pub(crate) struct Publisher<F: Family, T> {
     frontends: HashMap<FrontendKey<F>, Published>,
     groups: HashMap<GroupKey, Group<F::Address>>,
     owners: Owners,
+    maglev: HashMap<Recipe, Arc<MaglevTable>>,
     indexes: IndexAllocator,
     slots: RangeAllocator,
     backends: IndexAllocator,
@@ -97,6 +100,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             frontends: HashMap::new(),
             groups: HashMap::new(),
             owners: Owners::default(),
+            maglev: HashMap::new(),
             indexes: IndexAllocator::new(capacity.frontends),
             slots: RangeAllocator::new(capacity.slots.min(Cell::MAX_OFFSET)),
             backends: IndexAllocator::new(capacity.backends),
@@ -175,6 +179,27 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             self.remove_source_range(bits, range);
         }
         self.services.free_retired();
+    }
+
+    /// The Maglev tables, and whose do not fit.
+    pub(crate) fn maglev_use(&self) -> MaglevUse {
+        let groups = self.groups.iter();
+        let is_without = |group: &Group<F::Address>| {
+            let mut slices = group.slices.iter();
+            slices.any(|slice| slice.table.is_none() && Recipe::of(&slice.set).is_some())
+        };
+        MaglevUse {
+            tables: self.maglev.len() as u64,
+            slots: self
+                .maglev
+                .values()
+                .map(|table| u64::from(table.count()))
+                .sum(),
+            without_room: groups
+                .filter(|(_, group)| is_without(group))
+                .map(|(key, _)| format!("{}:{}", key.service(), key.port()))
+                .collect(),
+        }
     }
 
     /// The use of the tables of frontends, slots and backends.

@@ -3,17 +3,20 @@
 //! Nothing that is read is believed. Where an index lies outside its table, the frontend is shown
 //! with the backends that can be read, and equals nothing that anyone wanted.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
 
 use ipnet::IpNet;
-use shunt_common::{Cell, FrontendKey as TableKey, SourceRange, fill_slots};
+use shunt_common::{Cell, FrontendKey as TableKey, SourceRange, fill_slots, maglev::Header};
 
 use shunt_model::{Backend, Frontend, Scopes};
 
 use crate::{
     error::TableError,
     maps::{family::FromIp, tables::Tables},
-    publish::group::Slice,
+    publish::{
+        group::{Extent, Slice},
+        maglev::Recipe,
+    },
 };
 
 pub(crate) mod key;
@@ -35,7 +38,10 @@ pub struct LiveFrontend {
     pub this_node: Option<Box<LiveFrontend>>,
     cell: Cell,
     scope: u8,
-    /// Everything that it refers to exists, and its slots select by its backends' weights.
+    /// The size of its Maglev table, if it has one.
+    maglev: Option<NonZeroU32>,
+    /// Everything that it refers to exists, and its slots select by its backends' weights, as its table
+    /// does.
     sound: bool,
 }
 
@@ -51,8 +57,11 @@ impl LiveFrontend {
             set: Arc::clone(&wanted.backends),
             offset: self.cell.offset(),
             count: self.cell.count(),
+            table: None,
         };
-        let flags = self.cell.flags() & (Cell::RANGES | Cell::SECOND_RANGES);
+        let flags = self.cell.flags() & (Cell::RANGES | Cell::SECOND_RANGES | Cell::MAGLEV);
+        // One that selects by weight may be one whose table does not fit.
+        let is_selected_so = self.maglev.is_none() || self.maglev == wanted.backends.maglev;
         let here = match (&self.this_node, &wanted.this_node) {
             (Some(live), Some(wanted)) => live.is(wanted),
             (None, None) => true,
@@ -60,6 +69,7 @@ impl LiveFrontend {
         };
         self.sound
             && here
+            && is_selected_so
             && *self.backends == *wanted.backends.backends
             && self.affinity_timeout == wanted.backends.affinity_timeout
             && *self.sources == *wanted.sources
@@ -86,10 +96,11 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
             } else {
                 Cell::default()
             };
-            let slice = (cell.offset(), cell.count());
+            let slice = Extent::of(cell);
             let LiveSlice {
                 backends,
                 affinity_timeout,
+                maglev,
                 sound,
             } = slices
                 .entry(slice)
@@ -111,6 +122,7 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
                 this_node: None,
                 cell,
                 scope: key.scope,
+                maglev: *maglev,
                 sound: known && *sound,
             }
         })
@@ -150,12 +162,19 @@ fn read_sources<F: FromIp, T: Tables<F>>(
 struct LiveSlice {
     backends: Arc<[Backend]>,
     affinity_timeout: u32,
-    /// All of them exist, and the slots select by their weights.
+    /// The size of the table, if there is one.
+    maglev: Option<NonZeroU32>,
+    /// All of them exist, and the slots and the table select by their weights.
     sound: bool,
 }
 
-/// Reads a slice (offset, count).
-fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, (offset, count): (u32, u32)) -> LiveSlice {
+/// Reads a slice.
+fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, extent: Extent) -> LiveSlice {
+    let Extent {
+        offset,
+        count,
+        has_table,
+    } = extent;
     let capacity = tables.capacity();
     // An offset is below 2^28 and a count below 2^20.
     let end = (offset + count).min(capacity.slots);
@@ -170,6 +189,9 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, (offset, count): (u32, u32)) 
     let affinity_timeout = slots.first().map_or(0, |slot| slot.affinity);
     let sound = indexes.len() == count as usize
         && fill_slots(&indexes, &weights, affinity_timeout) == slots;
+    let header = (has_table && offset + count < capacity.slots)
+        .then(|| Header::of(&tables.slot(offset + count)));
+    let maglev = header.and_then(|header| NonZeroU32::new(header.size));
     let backends = entries.iter().map(|entry| Backend {
         ip: F::ip(entry.address),
         port: u16::from_be(entry.port),
@@ -180,10 +202,19 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, (offset, count): (u32, u32)) 
             local: entry.flags & shunt_common::Backend::<F>::IN_LOCAL_SET != 0,
         },
     });
+    let backends: Arc<[Backend]> = backends.collect();
+    let has_sound_table = header.is_some_and(|header| {
+        let offset = header.entries.checked_sub(1);
+        let recipe = maglev.and_then(|size| Recipe::of_backends(&backends, size));
+        recipe.zip(offset).is_some_and(|(recipe, offset)| {
+            recipe.has_header(header, affinity_timeout) && recipe.is_at(tables, offset)
+        })
+    });
     LiveSlice {
-        backends: backends.collect(),
+        backends,
         affinity_timeout,
-        sound,
+        maglev,
+        sound: sound && has_table == has_sound_table,
     }
 }
 

@@ -21,9 +21,14 @@ use crate::{
     maps::{family::FromIp, tables::Tables},
     publish::{
         allocator::{IndexAllocator, RangeAllocator},
-        group::{GroupKey, Slice},
+        group::{Extent, GroupKey, Slice},
         owners::Owners,
-        publisher::{Published, Publisher, Retired, claims::Claims, ledger::Ledger},
+        publisher::{
+            Published, Publisher, Retired,
+            claims::{Claims, Given},
+            ledger::Ledger,
+            reserved::Reserved,
+        },
     },
 };
 
@@ -41,15 +46,6 @@ pub(super) struct Adoption<F: Family> {
     pub leftovers: Vec<u32>,
 }
 
-/// What must not be given away before it is retired.
-#[derive(Debug)]
-struct Reserved {
-    frontends: FixedBitSet,
-    /// (offset, count), all inside the table.
-    slices: BTreeSet<(u32, u32)>,
-    backends: FixedBitSet,
-}
-
 /// Sorts out what `publisher`'s tables hold, for a snapshot of `wanted` frontends.
 pub(super) fn adopt<F: FromIp, T: Tables<F>>(
     publisher: &Publisher<F, T>,
@@ -65,18 +61,14 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
         .filter(|(_, index)| *index < capacity.frontends)
         .collect();
 
-    let mut reserved = reserve_known(publisher);
+    let mut reserved = Reserved::known(publisher);
     for index in entries.values() {
         reserved.frontends.insert(*index as usize);
-        let cell = tables.cell(*index);
-        let end = (cell.offset() + cell.count()).min(slot_count);
-        if cell.offset() < end {
-            let range = (cell.offset(), end - cell.offset());
-            reserved.slices.insert(range);
-        }
+        reserved.add(tables, Extent::of(tables.cell(*index)), slot_count);
     }
     let ranges = union(&reserved.slices);
-    for slot in ranges
+    let lists = union(&reserved.lists);
+    for slot in lists
         .iter()
         .flat_map(|(offset, count)| *offset..offset + count)
     {
@@ -89,31 +81,7 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
     }
 
     let frontends = own_entries(publisher, &entries, wanted);
-    let groups: HashSet<GroupKey> = wanted
-        .iter()
-        .map(|(_, frontend)| GroupKey::of(&frontend.backends))
-        .collect();
-    let owners = owners(tables, &reserved);
-    let mut claims = Claims::new(tables, disjoint(&reserved.slices), owners);
-    for (key, group) in publisher
-        .groups
-        .iter()
-        .filter(|(key, _)| groups.contains(key))
-    {
-        for slice in &group.slices {
-            claims.claim_slice(&slice.set, (slice.offset, slice.count));
-        }
-        claims.claim_known(key, group);
-    }
-    let slices = || frontends.values().map(|published| &published.slice);
-    for slice in slices() {
-        claims.claim_slice(&slice.set, (slice.offset, slice.count));
-    }
-    for slice in slices() {
-        claims.claim_backends(&slice.set, (slice.offset, slice.count));
-    }
-    let given = claims.finish();
-
+    let given = give(publisher, &frontends, wanted, &reserved);
     let kept: FixedBitSet = frontends
         .values()
         .map(|published| published.index as usize)
@@ -122,7 +90,13 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
         .groups
         .values()
         .flat_map(|group| &group.slices)
-        .map(|slice| (slice.offset, slice.count))
+        .map(|slice| slice.extent().range())
+        .chain(
+            given
+                .maglev
+                .values()
+                .map(|table| (table.offset, table.count())),
+        )
         .collect();
     let wanted: HashSet<FrontendKey<F>> = wanted.iter().map(|(key, _)| *key).collect();
     let clear = |backend: Backend<F>| {
@@ -152,11 +126,50 @@ pub(super) fn adopt<F: FromIp, T: Tables<F>>(
             frontends,
             groups: given.groups,
             owners: given.owners,
+            maglev: given.maglev,
             indexes: IndexAllocator::with_used(capacity.frontends, &reserved.frontends),
             slots: RangeAllocator::with_used(slot_count, &ranges),
             backends: IndexAllocator::with_used(capacity.backends, &reserved.backends),
         },
     })
+}
+
+/// Gives the wanted service ports what is theirs in the tables: what we know to be, and what the cells of
+/// their `frontends` point at.
+fn give<F: FromIp, T: Tables<F>>(
+    publisher: &Publisher<F, T>,
+    frontends: &HashMap<FrontendKey<F>, Published>,
+    wanted: &[(FrontendKey<F>, &Frontend)],
+    reserved: &Reserved,
+) -> Given<F> {
+    let tables = &publisher.tables;
+    let groups: HashSet<GroupKey> = wanted
+        .iter()
+        .map(|(_, frontend)| GroupKey::of(&frontend.backends))
+        .collect();
+    let owners = owners(tables, reserved);
+    let mut claims = Claims::new(tables, disjoint(&reserved.slices), owners);
+    for (key, group) in publisher
+        .groups
+        .iter()
+        .filter(|(key, _)| groups.contains(key))
+    {
+        for slice in &group.slices {
+            claims.claim_slice(&slice.set, slice.extent());
+        }
+        claims.claim_known(key, group);
+    }
+    let cells = || {
+        let found = frontends.values();
+        found.map(|found| (&found.slice.set, Extent::of(found.cell)))
+    };
+    for (set, extent) in cells() {
+        claims.claim_slice(set, extent);
+    }
+    for (set, extent) in cells() {
+        claims.claim_backends(set, extent);
+    }
+    claims.finish()
 }
 
 /// The numbers of service ports that stand beside the backends.
@@ -167,36 +180,6 @@ fn owners<F: FromIp>(tables: &impl Tables<F>, reserved: &Reserved) -> Owners {
             .map(|index| tables.backend(index as u32).owner())
             .collect(),
     )
-}
-
-/// What the publisher holds, whether the tables still say so or not: if the Resync fails, it goes
-/// on from there.
-fn reserve_known<F: FromIp, T: Tables<F>>(publisher: &Publisher<F, T>) -> Reserved {
-    let capacity = publisher.tables.capacity();
-    let set = |capacity: u32, indexes: &mut dyn Iterator<Item = u32>| {
-        let mut set = FixedBitSet::with_capacity(capacity as usize);
-        set.extend(indexes.map(|index| index as usize));
-        set
-    };
-    let groups = publisher.groups.values();
-    let slices = groups.clone().flat_map(|group| &group.slices);
-    Reserved {
-        frontends: set(
-            capacity.frontends,
-            &mut publisher
-                .frontends
-                .values()
-                .map(|published| published.index),
-        ),
-        slices: slices
-            .map(|slice| (slice.offset, slice.count))
-            .filter(|(_, count)| *count > 0)
-            .collect(),
-        backends: set(
-            capacity.backends,
-            &mut groups.flat_map(|group| group.backends.values().copied()),
-        ),
-    }
 }
 
 /// The numbers of a set of indexes, which are all below 2^32.
@@ -230,6 +213,7 @@ fn own_entries<F: FromIp, T: Tables<F>>(
                 set: Arc::clone(&frontend.backends),
                 offset: cell.offset(),
                 count: cell.count(),
+                table: None,
             });
             (key, Published { index, cell, slice })
         })

@@ -6,14 +6,15 @@ use std::{
 };
 
 use fixedbitset::FixedBitSet;
-use shunt_common::fill_slots;
+use shunt_common::{fill_slots, maglev::Header};
 
 use shunt_model::BackendSet;
 
 use crate::{
     maps::{family::FromIp, tables::Tables},
     publish::{
-        group::{Endpoint, Group, GroupKey, Slice},
+        group::{Endpoint, Extent, Group, GroupKey, Slice},
+        maglev::{MaglevTable, Recipe},
         owners::Owners,
     },
 };
@@ -26,6 +27,8 @@ pub(super) struct Claims<'a, F: FromIp, T> {
     groups: HashMap<GroupKey, Group<F::Address>>,
     /// The numbers that these have.
     owners: Owners,
+    /// The Maglev tables that are given.
+    maglev: HashMap<Recipe, Arc<MaglevTable>>,
     /// The backends that are given.
     owned: FixedBitSet,
 }
@@ -34,6 +37,7 @@ pub(super) struct Claims<'a, F: FromIp, T> {
 pub(super) struct Given<F: FromIp> {
     pub(super) groups: HashMap<GroupKey, Group<F::Address>>,
     pub(super) owners: Owners,
+    pub(super) maglev: HashMap<Recipe, Arc<MaglevTable>>,
     /// All of their backends' indexes.
     pub(super) owned: FixedBitSet,
 }
@@ -46,17 +50,23 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
             free: slices,
             groups: HashMap::new(),
             owners,
+            maglev: HashMap::new(),
             owned: FixedBitSet::with_capacity(tables.capacity().backends as usize),
         }
     }
 
     /// Gives the slice to the set's service port if it is, slot by slot and backend by backend,
     /// what would be written for the set.
-    pub(super) fn claim_slice(&mut self, set: &Arc<BackendSet>, (offset, count): (u32, u32)) {
+    pub(super) fn claim_slice(&mut self, set: &Arc<BackendSet>, extent: Extent) {
+        let Extent {
+            offset,
+            count,
+            has_table,
+        } = extent;
         let key = GroupKey::of(set);
         let group = self.groups.get(&key);
         if set.backends.len() != count as usize
-            || !self.free.contains(&(offset, count))
+            || !self.free.contains(&extent.range())
             || group.is_some_and(|group| group.slice_of(set).is_some())
         {
             return;
@@ -84,7 +94,15 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
         if distinct.len() < backends.len() {
             return;
         }
-        self.free.remove(&(offset, count));
+        let table = if has_table {
+            let Some(table) = self.claim_table(set, offset + count) else {
+                return;
+            };
+            Some(table)
+        } else {
+            None
+        };
+        self.free.remove(&extent.range());
         for index in distinct {
             self.owned.insert(index as usize);
         }
@@ -94,7 +112,33 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
             set: Arc::clone(set),
             offset,
             count,
+            table,
         }));
+    }
+
+    /// The Maglev table of the set, if the slot behind the set's slice refers to it, and nobody else has
+    /// its place.
+    fn claim_table(&mut self, set: &BackendSet, header: u32) -> Option<Arc<MaglevTable>> {
+        let recipe = Recipe::of(set)?;
+        let header = Header::of(&self.tables.slot(header));
+        if !recipe.has_header(header, set.affinity_timeout) {
+            return None;
+        }
+        let offset = header.entries.checked_sub(1)?;
+        if let Some(table) = self.maglev.get(&recipe) {
+            return (table.offset == offset).then(|| Arc::clone(table));
+        }
+        let range = (offset, recipe.slots()?);
+        if !self.free.contains(&range) || !recipe.is_at(self.tables, offset) {
+            return None;
+        }
+        self.free.remove(&range);
+        let table = Arc::new(MaglevTable {
+            recipe: recipe.clone(),
+            offset,
+        });
+        self.maglev.insert(recipe, Arc::clone(&table));
+        Some(table)
     }
 
     /// Gives a service port the backends that we know to be its own, as far as the table agrees.
@@ -110,14 +154,14 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
 
     /// Gives the set's service port those of its backends that a slice names which is otherwise
     /// wrong: connections remember them by their indexes.
-    pub(super) fn claim_backends(&mut self, set: &Arc<BackendSet>, slice: (u32, u32)) {
+    pub(super) fn claim_backends(&mut self, set: &Arc<BackendSet>, extent: Extent) {
         // Once for all frontends that have the slice.
-        if !self.free.remove(&slice) {
+        if !self.free.remove(&extent.range()) {
             return;
         }
         let key = GroupKey::of(set);
         let wanted: BTreeSet<_> = set.backends.iter().filter_map(Endpoint::of::<F>).collect();
-        let (offset, count) = slice;
+        let Extent { offset, count, .. } = extent;
         for slot in offset..offset + count {
             let index = self.tables.slot(slot).backend;
             if index < self.tables.capacity().backends {
@@ -136,11 +180,13 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
             free: _,
             groups,
             owners,
+            maglev,
             owned,
         } = self;
         Given {
             groups,
             owners,
+            maglev,
             owned,
         }
     }

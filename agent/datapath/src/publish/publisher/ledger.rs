@@ -1,12 +1,13 @@
 //! Who has what in the tables.
 
-use std::{collections::HashMap, mem};
+use std::{collections::HashMap, mem, sync::Arc};
 
 use shunt_common::{Family, FrontendKey};
 
 use crate::publish::{
     allocator::{IndexAllocator, RangeAllocator},
     group::{Group, GroupKey},
+    maglev::{MaglevTable, Recipe},
     owners::Owners,
     publisher::{Published, Publisher},
 };
@@ -17,6 +18,7 @@ pub(super) struct Ledger<F: Family> {
     pub frontends: HashMap<FrontendKey<F>, Published>,
     pub groups: HashMap<GroupKey, Group<F::Address>>,
     pub owners: Owners,
+    pub maglev: HashMap<Recipe, Arc<MaglevTable>>,
     pub indexes: IndexAllocator,
     pub slots: RangeAllocator,
     pub backends: IndexAllocator,
@@ -29,6 +31,7 @@ impl<F: Family, T> Publisher<F, T> {
             frontends,
             groups,
             owners,
+            maglev,
             indexes,
             slots,
             backends,
@@ -37,6 +40,7 @@ impl<F: Family, T> Publisher<F, T> {
             frontends: mem::replace(&mut self.frontends, frontends),
             groups: mem::replace(&mut self.groups, groups),
             owners: mem::replace(&mut self.owners, owners),
+            maglev: mem::replace(&mut self.maglev, maglev),
             indexes: mem::replace(&mut self.indexes, indexes),
             slots: mem::replace(&mut self.slots, slots),
             backends: mem::replace(&mut self.backends, backends),

@@ -24,6 +24,7 @@ use crate::{
     publish::publisher::Publisher,
 };
 
+mod maglev;
 mod owners;
 mod resync;
 mod source_ranges;

@@ -14,13 +14,41 @@ use crate::{
     maps::{family::FromIp, tables::Tables},
     publish::{
         group::{Endpoint, Group, GroupKey, Slice, table_entry},
+        maglev::{MaglevTable, RESERVE, Recipe},
         publisher::{Publisher, next_generation},
     },
 };
 
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
-    /// The slice that selects from `set`: the one that its group has, or a new one in free space.
+    /// The slice that selects from `set`: the one that its group has, or a new one in free space. One
+    /// without the table that the set is to have is replaced if there is room now.
     pub(super) fn slice_of(&mut self, set: &Arc<BackendSet>) -> Result<Arc<Slice>, TableError> {
+        let group = self.groups.get(&GroupKey::of(set));
+        let known = group.and_then(|group| group.slice_of(set)).cloned();
+        if let Some(slice) = &known
+            && slice.table.is_some()
+        {
+            return Ok(Arc::clone(slice));
+        }
+        let table = self.table_of(set)?;
+        match (known, table) {
+            (Some(slice), None) => Ok(slice),
+            (_, table) => {
+                let slice = self.new_slice(set, table.as_ref());
+                if let (Err(_), Some(table)) = (&slice, &table) {
+                    self.release(table);
+                }
+                slice
+            }
+        }
+    }
+
+    /// A new slice in free space.
+    fn new_slice(
+        &mut self,
+        set: &Arc<BackendSet>,
+        table: Option<&Arc<MaglevTable>>,
+    ) -> Result<Arc<Slice>, TableError> {
         let Self {
             tables,
             groups,
@@ -36,9 +64,6 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 new.insert(Group::new(owner))
             }
         };
-        if let Some(slice) = group.slice_of(set) {
-            return Ok(Arc::clone(slice));
-        }
         let mut indexes = Vec::with_capacity(set.backends.len());
         let mut weights = Vec::with_capacity(set.backends.len());
         for backend in &set.backends {
@@ -75,24 +100,79 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 backends: indexes.len(),
                 limit: Cell::MAX_COUNT,
             })?;
-        let offset = slots.allocate(count).ok_or_else(|| TableError::Full {
+        let mut new = fill_slots(&indexes, &weights, set.affinity_timeout);
+        new.extend(table.map(|table| table.header(set.affinity_timeout)));
+        let needed = count + u32::from(table.is_some());
+        let offset = slots.allocate(needed).ok_or_else(|| TableError::Full {
             table: Size::Slots,
             family: F::NAME,
-            needed: count,
+            needed,
             free: slots.free_count(),
             capacity: tables.capacity().slots,
         })?;
-        tables.write_slots(
-            offset,
-            &fill_slots(&indexes, &weights, set.affinity_timeout),
-        );
+        tables.write_slots(offset, &new);
         let slice = Arc::new(Slice {
             set: Arc::clone(set),
             offset,
             count,
+            table: table.cloned(),
         });
         group.slices.push(Arc::clone(&slice));
         Ok(slice)
+    }
+
+    /// The Maglev table of `set`: the one that there is, or a new one. `None` if it needs none, or if
+    /// there is no room for it: the set is selected from by weight then.
+    ///
+    /// # Errors
+    ///
+    /// If there may be room when what was retired is free.
+    fn table_of(&mut self, set: &BackendSet) -> Result<Option<Arc<MaglevTable>>, TableError> {
+        let Some(recipe) = Recipe::of(set) else {
+            return Ok(None);
+        };
+        if let Some(table) = self.maglev.get(&recipe) {
+            return Ok(Some(Arc::clone(table)));
+        }
+        let Some(needed) = recipe.slots() else {
+            return Ok(None);
+        };
+        let (free, capacity) = (self.slots.free_count(), self.tables.capacity().slots);
+        let kept = capacity / RESERVE;
+        let is_room = free.checked_sub(kept).is_some_and(|free| free >= needed);
+        let Some(offset) = is_room.then(|| self.slots.allocate(needed)).flatten() else {
+            return if self.retired.is_empty() {
+                Ok(None)
+            } else {
+                Err(TableError::Full {
+                    table: Size::Slots,
+                    family: F::NAME,
+                    needed,
+                    free,
+                    capacity,
+                })
+            };
+        };
+        let Some(slots) = recipe.fill() else {
+            self.slots.free(offset, needed);
+            return Ok(None);
+        };
+        self.tables.write_slots(offset, &slots);
+        let table = Arc::new(MaglevTable {
+            recipe: recipe.clone(),
+            offset,
+        });
+        self.maglev.insert(recipe, Arc::clone(&table));
+        Ok(Some(table))
+    }
+
+    /// A slice does without this table from now on.
+    fn release(&mut self, table: &Arc<MaglevTable>) {
+        // One owner is the list of tables, one the caller.
+        if Arc::strong_count(table) <= 2 {
+            self.maglev.remove(&table.recipe);
+            self.retired.slices.push((table.offset, table.count()));
+        }
     }
 
     /// Step 5: what no frontend of this group uses any more.
@@ -108,12 +188,18 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             return;
         };
         // One owner is the group itself; more are frontends.
-        let unused = group
+        let unused: Vec<_> = group
             .slices
-            .extract_if(.., |slice| Arc::strong_count(slice) == 1);
-        self.retired
-            .slices
-            .extend(unused.map(|slice| (slice.offset, slice.count)));
+            .extract_if(.., |slice| Arc::strong_count(slice) == 1)
+            .collect();
+        for slice in unused {
+            self.retired.slices.push(slice.extent().range());
+            let table = slice.table.clone();
+            drop(slice);
+            if let Some(table) = &table {
+                self.release(table);
+            }
+        }
 
         let sets = group.slices.iter().flat_map(|slice| &slice.set.backends);
         let used: BTreeMap<_, _> = sets
