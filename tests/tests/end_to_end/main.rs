@@ -37,6 +37,7 @@ mod interface_patterns;
 mod interfaces;
 mod links;
 mod local_pods;
+mod maglev;
 mod many_interfaces;
 mod masquerade;
 mod metrics;

@@ -7,6 +7,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+use super::addresses::LOCAL_BACKEND_WEIGHT;
+
 /// An address and a port, in host byte order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Endpoint {
@@ -144,6 +146,21 @@ pub(crate) struct Port {
 }
 
 impl Service {
+    /// How many times a local backend of the port counts: where a Maglev table selects, as others.
+    pub(crate) fn local_backend_weight(&self, port: &Port) -> u32 {
+        let lists = [
+            &self.cluster_ips,
+            &self.external_ips,
+            &self.load_balancer_ips,
+        ];
+        let has_frontends = port.node_port > 0 || lists.iter().any(|list| !list.is_empty());
+        if self.maglev && has_frontends {
+            1
+        } else {
+            LOCAL_BACKEND_WEIGHT
+        }
+    }
+
     /// Whether any frontend of the port selects from the Local set, whoever holds it.
     pub(crate) fn selects_locally(&self, port: &Port) -> bool {
         let has_external = !self.external_ips.is_empty()
@@ -172,6 +189,8 @@ pub(crate) struct Service {
     pub internal_policy: Policy,
     /// Seconds; 0: off.
     pub affinity: u32,
+    /// Whether all its frontends select by a Maglev table.
+    pub maglev: bool,
     pub ports: Vec<Port>,
 }
 
@@ -209,6 +228,7 @@ impl Service {
             external_policy,
             internal_policy,
             affinity,
+            maglev,
             ports,
         } = self;
         let mut value = json!({
@@ -222,6 +242,9 @@ impl Service {
             "ports": {},
             "backends": {},
         });
+        if *maglev {
+            value["selection"] = "maglev".into();
+        }
         let ranges = source_ranges.iter();
         value["load_balancer_source_ranges"] = ranges
             .map(|(ip, length)| format!("{ip}/{length}"))

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    addresses::{self, LOCAL_BACKEND_WEIGHT},
+    addresses,
     cluster::{Backend, Endpoint, Event, Policy, Port, PortName, Protocol, Service, ServiceId},
 };
 
@@ -293,9 +293,9 @@ fn claims(service: &Service) -> impl Iterator<Item = Claim> {
 
 /// Whether the weights of a port's usable backends of one family do not fit into a `u32` together.
 fn overflows(service: &Service) -> bool {
-    let factor = |backend: &Backend| {
+    let factor = |port: &Port, backend: &Backend| {
         if backend.local {
-            LOCAL_BACKEND_WEIGHT
+            service.local_backend_weight(port)
         } else {
             1
         }
@@ -304,7 +304,7 @@ fn overflows(service: &Service) -> bool {
         let usable = port.backends.iter().filter(|backend| is_usable(backend));
         let of_family = usable.filter(|backend| backend.at.ip.is_ipv4() == is_ipv4);
         let weights =
-            of_family.map(|backend| u64::from(backend.weight) * u64::from(factor(backend)));
+            of_family.map(|backend| u64::from(backend.weight) * u64::from(factor(port, backend)));
         weights.sum()
     };
     service.ports.iter().any(|port| {

@@ -2,9 +2,16 @@
 
 use std::net::IpAddr;
 
+use shunt_common::{
+    Tuple, V4, V6,
+    connections::{Key, Role, Wide},
+    maglev::client_number,
+};
+use shunt_model::maglev;
+
 use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS},
-    cluster::{Backend, Endpoint, PortName, ServiceId},
+    cluster::{Backend, Endpoint, PortName, Protocol, ServiceId},
     flow::SECOND,
     frontends::{Frontend, Kind, Member},
     model::Model,
@@ -54,6 +61,8 @@ impl Model {
             && candidates.contains(&bound)
         {
             candidates = vec![bound];
+        } else if self.cluster.services[&frontend.service].maglev {
+            candidates = self.by_table(frontend, packet, candidates);
         }
         if !candidates.is_empty() {
             return Service::Backends(candidates);
@@ -100,6 +109,39 @@ impl Model {
                 at: backend.at,
             })
             .collect()
+    }
+
+    /// The one of these that the Maglev table of them names for the packet; with session affinity for
+    /// all packets of its client.
+    fn by_table(
+        &self,
+        frontend: &Frontend,
+        packet: &Packet<'_>,
+        mut candidates: Vec<Member>,
+    ) -> Vec<Member> {
+        candidates.sort_by_key(|member| member.at);
+        let service = &self.cluster.services[&frontend.service];
+        let backends = &service.ports[frontend.port].backends;
+        let weight = |member: &Member| {
+            let mut backends = backends.iter();
+            let found = backends.find(|backend| backend.at == member.at);
+            found.map_or(0, |backend| backend.weight)
+        };
+        let members: Vec<_> = candidates
+            .iter()
+            .map(|member| maglev::Member {
+                ip: member.at.ip,
+                port: member.at.port,
+                weight: weight(member),
+            })
+            .collect();
+        let size = maglev::EntriesPerBackend::default().table_size(members.len());
+        let Some(table) = maglev::table(&members, size) else {
+            return candidates;
+        };
+        let number = packet_number(packet, service.affinity > 0);
+        let entry = (u64::from(number) * table.len() as u64) >> 32;
+        vec![candidates[usize::from(table[entry as usize])]]
     }
 
     fn is_local(&self, member: Member) -> bool {
@@ -174,6 +216,48 @@ impl Model {
             self.bonds.insert(bound, bond);
         }
     }
+}
+
+/// The number by which a table names a backend for the packet.
+fn packet_number(packet: &Packet<'_>, stays: bool) -> u32 {
+    let ends = &packet.ends;
+    match (ends.source.ip, ends.destination.ip) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let word = |ip: std::net::Ipv4Addr| u32::from_ne_bytes(ip.octets());
+            number::<V4>(packet, word(source), word(destination), stays)
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let words = |ip: std::net::Ipv6Addr| {
+                let octets = ip.octets();
+                let word = |place: usize| {
+                    let [a, b, c, d] = std::array::from_fn(|byte| octets[4 * place + byte]);
+                    u32::from_ne_bytes([a, b, c, d])
+                };
+                std::array::from_fn(word)
+            };
+            number::<V6>(packet, words(source), words(destination), stays)
+        }
+        _ => unreachable!("a packet is of one family"),
+    }
+}
+
+fn number<F: Wide>(
+    packet: &Packet<'_>,
+    source: F::Address,
+    destination: F::Address,
+    stays: bool,
+) -> u32 {
+    if stays {
+        return client_number::<F>(source);
+    }
+    let tuple = Tuple::<F> {
+        source,
+        destination,
+        source_port: packet.ends.source.port.to_be(),
+        destination_port: packet.ends.destination.port.to_be(),
+    };
+    let Protocol(protocol) = packet.ends.protocol;
+    shunt_common::maglev::number(&Key::new(&tuple, protocol, Role::Forward))
 }
 
 fn is_in(ip: IpAddr, (range, length): (IpAddr, u8)) -> bool {

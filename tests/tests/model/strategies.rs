@@ -206,44 +206,49 @@ fn service() -> impl Strategy<Value = Service> {
         1 => Just(vec![([0, 0, 0, 0].into(), 0), ([0; 8].into(), 0)]),
     ];
     let affinity = prop_oneof![4 => Just(0u32), 1 => Just(10)];
+    let maglev = prop_oneof![2 => Just(false), 1 => Just(true)];
     (
         0..4u8,
         (ips(), ips(), ips()),
         ranges,
         (policy(), policy()),
-        affinity,
+        (affinity, maglev),
         vec(port(), 1..4),
     )
-        .prop_map(|(id, ips, source_ranges, policies, affinity, mut ports)| {
-            let (mut cluster_ips, mut external_ips, mut load_balancer_ips) = ips;
-            // One of each family is all that a service may have.
-            for is_ipv4 in [true, false] {
-                let mut seen = false;
-                cluster_ips
-                    .retain(|ip| ip.is_ipv4() != is_ipv4 || !std::mem::replace(&mut seen, true));
-            }
-            let mut taken = Vec::new();
-            for list in [&mut cluster_ips, &mut external_ips, &mut load_balancer_ips] {
-                list.retain(|ip| {
-                    let new = !taken.contains(ip);
-                    taken.push(*ip);
-                    new
-                });
-            }
-            distinct(&mut ports);
-            Service {
-                id,
-                cluster_ips,
-                external_ips,
-                load_balancer_ips,
-                source_ranges,
-                external_policy: policies.0,
-                internal_policy: policies.1,
-                affinity,
-                ports,
-            }
-            .without_foreign_backends()
-        })
+        .prop_map(
+            |(id, ips, source_ranges, policies, (affinity, maglev), mut ports)| {
+                let (mut cluster_ips, mut external_ips, mut load_balancer_ips) = ips;
+                // One of each family is all that a service may have.
+                for is_ipv4 in [true, false] {
+                    let mut seen = false;
+                    cluster_ips.retain(|ip| {
+                        ip.is_ipv4() != is_ipv4 || !std::mem::replace(&mut seen, true)
+                    });
+                }
+                let mut taken = Vec::new();
+                for list in [&mut cluster_ips, &mut external_ips, &mut load_balancer_ips] {
+                    list.retain(|ip| {
+                        let new = !taken.contains(ip);
+                        taken.push(*ip);
+                        new
+                    });
+                }
+                distinct(&mut ports);
+                Service {
+                    id,
+                    cluster_ips,
+                    external_ips,
+                    load_balancer_ips,
+                    source_ranges,
+                    external_policy: policies.0,
+                    internal_policy: policies.1,
+                    affinity,
+                    maglev,
+                    ports,
+                }
+                .without_foreign_backends()
+            },
+        )
 }
 
 /// Leaves out what two ports of a service may not share.

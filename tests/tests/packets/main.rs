@@ -23,6 +23,7 @@ mod links;
 mod listing;
 mod loading;
 mod local_pods;
+mod maglev;
 mod masquerade;
 mod masquerade_all;
 mod mend;

@@ -1,0 +1,214 @@
+//! Two nodes that were told the same in another order, and a client whose packets come now by the one
+//! and now by the other.
+
+use std::{collections::BTreeSet, net::SocketAddr};
+
+use serde_json::{Value, json};
+use shunt_tests::{
+    Ack, Agent, Answer, Namespace, PinDir, Sandbox, Target, Transport, addresses, is_root,
+};
+
+use crate::{
+    service::Service,
+    world::{self, REQUEST, SERVED, binary},
+};
+
+/// The other end of a link from outside to the second node, and this end.
+const NODE2_OUTSIDE: &str = "198.51.101.1";
+const OUTSIDE_TOO: &str = "198.51.101.50";
+
+/// The ports that the client asks from.
+const PORTS: std::ops::Range<u16> = 20_000..20_060;
+
+/// Both nodes with an agent each.
+struct World {
+    agents: [(Agent, PinDir); 2],
+    sandbox: Sandbox,
+}
+
+impl World {
+    fn new() -> Option<Self> {
+        if !is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let mut sandbox = Sandbox::new().unwrap();
+        for pod in ["pod-a", "pod-b", "pod-d"] {
+            sandbox.serve(pod, &[SERVED]).unwrap();
+        }
+        let (outside, node2) = (sandbox.outside(), sandbox.node2());
+        outside
+            .configure(&format!(
+                "link add eth1 type veth peer name eth1 netns {}\n\
+                 address add {OUTSIDE_TOO}/24 dev eth1\n\
+                 link set eth1 up\n",
+                node2.name(),
+            ))
+            .unwrap();
+        node2
+            .configure(&format!(
+                "address add {NODE2_OUTSIDE}/24 dev eth1\n\
+                 link set eth1 up\n\
+                 route add {} via {OUTSIDE_TOO}\n",
+                addresses::OUTSIDE,
+            ))
+            .unwrap();
+        let agents = [
+            start(
+                sandbox.node(),
+                addresses::POD_CIDR,
+                &["eth0", "eth1", "pod-a", "pod-b"],
+            ),
+            start(node2, "10.1.2.0/24", &["eth0", "eth1", "pod-d"]),
+        ];
+        Some(Self { agents, sandbox })
+    }
+
+    fn apply(&mut self, node: usize, event: &str) {
+        if let Ack::Refused(reason) = self.agents[node].0.apply(event).unwrap() {
+            panic!("the agent refuses {event}\nbecause {reason}");
+        }
+    }
+
+    /// Sends the client's packets to the service by this node.
+    fn go_by(&self, node: usize) {
+        let by = match node {
+            0 => "198.51.100.1 dev eth0",
+            _ => "198.51.101.1 dev eth1",
+        };
+        let outside = self.sandbox.outside();
+        let source = addresses::OUTSIDE;
+        let route = format!("route replace 203.0.113.7 via {by} src {source}\n");
+        outside.configure(&route).unwrap();
+    }
+
+    /// Who answers the client at each of its ports.
+    fn answers(&self, service: &Service, transport: Transport) -> Vec<Answer> {
+        self.sandbox.outside().enter(|| {
+            PORTS
+                .map(|port| ask(service.external_ip().from_port(port), transport))
+                .collect()
+        })
+    }
+}
+
+fn start(node: &Namespace, pods: &str, interfaces: &[&str]) -> (Agent, PinDir) {
+    let pins = PinDir::new();
+    let flags = [
+        ["--pod-cidr", pods],
+        ["--max-frontends", "64"],
+        ["--max-slots", "16384"],
+        ["--max-backends", "256"],
+        ["--max-conntrack", "65536"],
+        ["--external-selection", "maglev"],
+    ];
+    let mut agent = Agent::start(&binary(), node, &pins, flags.as_flattened()).unwrap();
+    let resync = json!({
+        "event": "Resync",
+        "node_ips": [addresses::NODE, addresses::NODE2],
+        "services": [],
+        "frontend_ifs": interfaces,
+        "backend_ifs": [],
+    });
+    let ack = agent.apply(&resync.to_string()).unwrap();
+    assert!(matches!(ack, Ack::Applied { .. }), "{ack:?}");
+    (agent, pins)
+}
+
+/// Asks once. A TCP connection ends with a reset, so that the next one may have its port.
+fn ask(target: Target, transport: Transport) -> Answer {
+    match transport {
+        Transport::Udp => target.ask(REQUEST).unwrap(),
+        Transport::Tcp => {
+            let mut connection = target.connect().unwrap();
+            let answer = connection.echo(REQUEST).unwrap();
+            connection.reset().unwrap();
+            answer
+        }
+    }
+}
+
+/// The service as the second node knows it: its backends in another order, and others local.
+fn as_seen_there(service: &Service) -> Value {
+    let mut seen = service.json();
+    let backends = seen["backends"]["main"].as_array_mut().unwrap();
+    backends.reverse();
+    for backend in backends {
+        let local = backend["local"].as_bool().unwrap();
+        backend["local"] = (!local).into();
+    }
+    seen
+}
+
+fn of(name: &str, service: &Value) -> String {
+    json!({ "event": name, "service": service }).to_string()
+}
+
+#[test]
+fn nodes_that_were_told_the_same_in_another_order_choose_alike() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        let at = |pod: &str| -> SocketAddr { world.sandbox.pod(pod).at(SERVED) };
+        let (a, b, d) = (at("pod-a"), at("pod-b"), at("pod-d"));
+        let two = Service::new(transport).backend(b).weighted(d, 3);
+        let all = Service::new(transport).backend(a).backend(b).weighted(d, 2);
+        world.apply(0, &all.event("AddService"));
+        world.apply(1, &of("AddService", &as_seen_there(&two)));
+        world.apply(1, &of("UpdateService", &as_seen_there(&all)));
+
+        world.go_by(0);
+        let by_first = world.answers(&all, transport);
+        world.go_by(1);
+        let by_second = world.answers(&all, transport);
+        for (first, second) in by_first.iter().zip(&by_second) {
+            assert_eq!(first.client, second.client);
+            assert_eq!(
+                first.backend, second.backend,
+                "{transport} {first:?}, {second:?}"
+            );
+        }
+        let backends: BTreeSet<_> = by_first.iter().map(|answer| answer.backend).collect();
+        assert_eq!(backends, BTreeSet::from([a, b, d]));
+        // A backend sees the node that the packets came by, unless it is that node's own.
+        for (answers, node, own) in [
+            (&by_first, addresses::NODE, vec![a, b]),
+            (&by_second, addresses::NODE2, vec![d]),
+        ] {
+            for answer in answers {
+                let seen = if own.contains(&answer.backend) {
+                    addresses::OUTSIDE
+                } else {
+                    node
+                };
+                assert_eq!(answer.peer.ip(), seen, "{answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_of_the_node_draws_its_backend_or_has_that_of_the_nodes_address() {
+    for (affinity, different) in [(0, 2), (60, 1)] {
+        let Some(mut world) = world::World::new() else {
+            return;
+        };
+        let (a, b) = (world.backend("pod-a"), world.backend("pod-b"));
+        let service = Service::new(Transport::Tcp).backend(a).backend(b);
+        let mut told = service.json();
+        told["selection"] = "maglev".into();
+        told["session_affinity_timeout"] = affinity.into();
+        world.apply(&of("AddService", &told));
+        let target = service.cluster_ip();
+        let tally = world
+            .sandbox
+            .node()
+            .enter(|| target.ask_times(100, REQUEST));
+        assert!(tally.failures.is_empty(), "{tally:#?}");
+        assert_eq!(tally.backends().len(), different, "{tally:#?}");
+        let status = world.shunt(&["status", "-o", "json"]).json();
+        assert_eq!(status["maglev"]["tables"], 1);
+        assert_eq!(status["maglev"]["without_room"], json!([]));
+    }
+}
