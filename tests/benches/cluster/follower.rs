@@ -13,7 +13,7 @@ use super::{
     kernel::Kernel,
     world::{ALL_ENDPOINTS, World, node},
 };
-use crate::machine::{backends, process};
+use crate::machine::{process, tables};
 
 /// An agent in a cluster's namespace. All of it goes when it is dropped.
 pub(super) struct Follower {
@@ -86,7 +86,7 @@ impl Follower {
     ///
     /// If they do not.
     pub(super) fn check(&self) -> Result<()> {
-        backends::await_count(&self.agent, &self.binary, ALL_ENDPOINTS)
+        tables::await_backends(&self.agent, &self.binary, ALL_ENDPOINTS)
     }
 }
 

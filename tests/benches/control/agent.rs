@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use shunt_tests::{Ack, Agent, Namespace, PinDir, interrupt};
 
-use crate::machine::{backends, process};
+use crate::machine::{process, tables};
 
 /// An agent in a namespace of its own. All of it goes when it is dropped.
 pub(super) struct Subject {
@@ -75,7 +75,16 @@ impl Subject {
     ///
     /// If they do not.
     pub(super) fn check(&self, backends: u32) -> Result<()> {
-        backends::await_count(&self.agent, &self.binary, backends)
+        tables::await_backends(&self.agent, &self.binary, backends)
+    }
+
+    /// How many entries the tables of this name hold in both families, which are what the events say.
+    ///
+    /// # Errors
+    ///
+    /// If they are not.
+    pub(super) fn used(&self, name: &str) -> Result<u64> {
+        tables::used(&self.agent, &self.binary, name)
     }
 
     /// A line of its `/proc/PID/status`, in bytes.

@@ -7,6 +7,7 @@
 mod agent;
 mod change;
 mod cold;
+mod maglev;
 mod memory;
 mod node;
 mod resync;
@@ -34,6 +35,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     resync::run(bench)?;
     node::run(bench)?;
     memory::run(bench)?;
+    maglev::run(bench)?;
     stale_sockets::run(bench)?;
     rules::run(bench)
 }

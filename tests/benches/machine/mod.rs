@@ -1,5 +1,5 @@
 //! What processes have of the machine, and agents of their tables.
 
-pub(crate) mod backends;
 pub(crate) mod priority;
 pub(crate) mod process;
+pub(crate) mod tables;

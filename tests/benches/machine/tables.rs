@@ -1,4 +1,4 @@
-//! The backends that an agent's tables hold.
+//! What an agent's tables hold.
 
 use std::{
     path::Path,
@@ -23,11 +23,11 @@ const QUIET: Duration = Duration::from_millis(200);
 /// # Errors
 ///
 /// If they do not.
-pub(crate) fn await_count(agent: &Agent, binary: &Path, expected: u32) -> Result<()> {
+pub(crate) fn await_backends(agent: &Agent, binary: &Path, expected: u32) -> Result<()> {
     let deadline = Instant::now() + FREED;
     loop {
         interrupt::check()?;
-        let used = used(agent, binary)?;
+        let used = used(agent, binary, "backends")?;
         if used == u64::from(expected) {
             return Ok(());
         }
@@ -39,8 +39,12 @@ pub(crate) fn await_count(agent: &Agent, binary: &Path, expected: u32) -> Result
     }
 }
 
-/// How many backends the tables hold, which are what the agent was told.
-fn used(agent: &Agent, binary: &Path) -> Result<u64> {
+/// How many entries the tables of this name hold in both families, which are what the agent was told.
+///
+/// # Errors
+///
+/// If they are not.
+pub(crate) fn used(agent: &Agent, binary: &Path, name: &str) -> Result<u64> {
     let socket = agent.socket().to_string_lossy();
     let binary = binary.to_string_lossy();
     let status = run(&binary, &["status", "-o", "json", "--socket", &*socket])?;
@@ -52,9 +56,9 @@ fn used(agent: &Agent, binary: &Path) -> Result<u64> {
         differences.len()
     );
     let tables = status["tables"].as_array().context("no tables")?;
-    let backends = tables.iter().filter(|table| {
-        let name = table["name"].as_str().unwrap_or_default();
-        name.to_lowercase().contains("backends")
+    let named = tables.iter().filter(|table| {
+        let table = table["name"].as_str().unwrap_or_default();
+        table.to_lowercase().contains(name)
     });
-    Ok(backends.filter_map(|table| table["used"].as_u64()).sum())
+    Ok(named.filter_map(|table| table["used"].as_u64()).sum())
 }

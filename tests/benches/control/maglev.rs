@@ -1,0 +1,95 @@
+//! What Maglev tables take: time when a service with many backends changes, and memory with many
+//! services.
+
+use std::cell::RefCell;
+
+use anyhow::Result;
+
+use super::{
+    agent::{Subject, milliseconds},
+    world::{LARGE, World},
+};
+use crate::{
+    bench::Bench,
+    measure::{Better, Bound, Limit, Study, sample},
+};
+
+const NAME: &str = "control/maglev";
+
+/// One service that is wide.
+const ONE: World = World {
+    services: 1,
+    backends: 10_000,
+    node_ports: false,
+};
+
+/// How long a change of it may take, in milliseconds.
+const LIMIT: f64 = 300.0;
+
+/// How many bytes a slot has.
+const SLOT: f64 = 16.0;
+
+/// Room for all tables twice over, of one family.
+const FLAGS: [&str; 4] = ["--ip-families", "ipv4", "--max-slots", "16000000"];
+
+/// Runs the study.
+///
+/// # Errors
+///
+/// If an agent does not do as it should.
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
+    if !bench.wants(NAME) {
+        return Ok(());
+    }
+    let binary = bench.options().agent.clone();
+    let mut subject = Subject::start(&binary, &FLAGS)?;
+    subject.apply(&selecting(&ONE.resync()))?;
+    let changing = RefCell::new((subject, 0));
+    let one = ONE.name();
+    bench.study(
+        Study::new(NAME, "services that select by Maglev", Better::Lower)
+            .rounds(bench.rounds(9, 3))
+            .slow()
+            .subject(one.clone(), || {
+                let (subject, change) = &mut *changing.borrow_mut();
+                *change += 1;
+                let taken = subject.apply(&selecting(&ONE.change(*change)))?;
+                subject.check(ONE.all_backends())?;
+                Ok(sample([("a change, ms", milliseconds(taken.time))]))
+            })
+            .subject(LARGE.name(), || {
+                let mut subject = Subject::start(&binary, &FLAGS)?;
+                let event = selecting(&LARGE.resync());
+                let first = subject.apply(&event)?;
+                let again = subject.apply(&event)?;
+                subject.check(LARGE.all_backends())?;
+                Ok(sample([
+                    ("first Resync, ms", milliseconds(first.time)),
+                    ("the same again, ms", milliseconds(again.time)),
+                    ("writes then", again.writes as f64),
+                    ("slots, MB", subject.used("slots")? as f64 * SLOT / 1e6),
+                ]))
+            })
+            .bound(Bound::figure(
+                "a change of 10,000 backends, ms",
+                &one,
+                "a change, ms",
+                Limit::AtMost(LIMIT),
+            ))
+            .bound(Bound::figure(
+                "5,000 x 50, the same again, writes",
+                &LARGE.name(),
+                "writes then",
+                Limit::AtMost(0.0),
+            )),
+    )?;
+    Ok(())
+}
+
+/// The event, with services that say so.
+fn selecting(event: &str) -> String {
+    event.replace(
+        r#""session_affinity_timeout":0"#,
+        r#""selection":"maglev","session_affinity_timeout":0"#,
+    )
+}
