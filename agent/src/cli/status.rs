@@ -68,45 +68,8 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
 
 fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
     write!(output, "{}", summary(status))?;
-    let mut interfaces = Table::new(["INTERFACE", "CHOSEN BY", "STATE", "INDEX", "REASON"]);
-    for interface in &status.interfaces {
-        let Interface {
-            name,
-            pattern,
-            state,
-        } = interface;
-        let (state, index, reason) = match state {
-            InterfaceState::Attached { index } => ("attached", index.to_string(), ""),
-            InterfaceState::Attaching => ("attaching", "-".to_owned(), ""),
-            InterfaceState::Absent => ("absent", "-".to_owned(), ""),
-            InterfaceState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
-        };
-        let pattern = pattern.as_deref().unwrap_or("name");
-        interfaces.push([
-            name.clone(),
-            pattern.to_owned(),
-            state.to_owned(),
-            index,
-            reason.to_owned(),
-        ]);
-    }
-    section(output, &interfaces)?;
-
-    let mut uplinks = Table::new(["UPLINK", "XDP", "INDEX", "REASON"]);
-    for Uplink { name, state } in &status.uplinks {
-        let (state, index, reason) = match state {
-            UplinkState::Native { index } => ("native", index.to_string(), ""),
-            UplinkState::Generic { index, reason } => (
-                "generic",
-                index.to_string(),
-                reason.as_deref().unwrap_or_default(),
-            ),
-            UplinkState::Absent => ("absent", "-".to_owned(), ""),
-            UplinkState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
-        };
-        uplinks.push([name.clone(), state.to_owned(), index, reason.to_owned()]);
-    }
-    section(output, &uplinks)?;
+    section(output, &interfaces(status))?;
+    section(output, &uplinks(status))?;
 
     let mut conflicts = Table::new(["CONFLICT", "HELD BY", "WAITING"]);
     for conflict in status.conflicts.iter().take(SHOWN) {
@@ -178,6 +141,52 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         counters.push([name.clone(), packets.to_string()]);
     }
     section(output, &counters)
+}
+
+/// Where the TC programs are to be.
+fn interfaces(status: &Status) -> Table<5> {
+    let mut table = Table::new(["INTERFACE", "CHOSEN BY", "STATE", "INDEX", "REASON"]);
+    for interface in &status.interfaces {
+        let Interface {
+            name,
+            pattern,
+            state,
+        } = interface;
+        let (state, index, reason) = match state {
+            InterfaceState::Attached { index } => ("attached", index.to_string(), ""),
+            InterfaceState::Attaching => ("attaching", "-".to_owned(), ""),
+            InterfaceState::Absent => ("absent", "-".to_owned(), ""),
+            InterfaceState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
+        };
+        let pattern = pattern.as_deref().unwrap_or("name");
+        table.push([
+            name.clone(),
+            pattern.to_owned(),
+            state.to_owned(),
+            index,
+            reason.to_owned(),
+        ]);
+    }
+    table
+}
+
+/// Where the XDP program is to be.
+fn uplinks(status: &Status) -> Table<4> {
+    let mut table = Table::new(["UPLINK", "XDP", "INDEX", "REASON"]);
+    for Uplink { name, state } in &status.uplinks {
+        let (state, index, reason) = match state {
+            UplinkState::Native { index } => ("native", index.to_string(), ""),
+            UplinkState::Generic { index, reason } => (
+                "generic",
+                index.to_string(),
+                reason.as_deref().unwrap_or_default(),
+            ),
+            UplinkState::Absent => ("absent", "-".to_owned(), ""),
+            UplinkState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
+        };
+        table.push([name.clone(), state.to_owned(), index, reason.to_owned()]);
+    }
+    table
 }
 
 /// What is one line each.

@@ -25,7 +25,6 @@ use crate::{
         guarded::{Filtered, guards, is_cluster_range},
         handover,
         services::{count_packet, counts_traffic},
-        tables::Tables,
     },
     nat::{approach, conntrack, masquerade, mend::is_broken, wanted::Half},
     packet::{
