@@ -10,7 +10,7 @@ use shunt_tests::{
 
 use crate::{
     service::Service,
-    world::{self, REQUEST, SERVED, binary},
+    world::{REQUEST, SERVED, binary},
 };
 
 /// The other end of a link from outside to the second node, and this end.
@@ -185,30 +185,5 @@ fn nodes_that_were_told_the_same_in_another_order_choose_alike() {
                 assert_eq!(answer.peer.ip(), seen, "{answer:?}");
             }
         }
-    }
-}
-
-#[test]
-fn a_process_of_the_node_draws_its_backend_or_has_that_of_the_nodes_address() {
-    for (affinity, different) in [(0, 2), (60, 1)] {
-        let Some(mut world) = world::World::new() else {
-            return;
-        };
-        let (a, b) = (world.backend("pod-a"), world.backend("pod-b"));
-        let service = Service::new(Transport::Tcp).backend(a).backend(b);
-        let mut told = service.json();
-        told["selection"] = "maglev".into();
-        told["session_affinity_timeout"] = affinity.into();
-        world.apply(&of("AddService", &told));
-        let target = service.cluster_ip();
-        let tally = world
-            .sandbox
-            .node()
-            .enter(|| target.ask_times(100, REQUEST));
-        assert!(tally.failures.is_empty(), "{tally:#?}");
-        assert_eq!(tally.backends().len(), different, "{tally:#?}");
-        let status = world.shunt(&["status", "-o", "json"]).json();
-        assert_eq!(status["maglev"]["tables"], 1);
-        assert_eq!(status["maglev"]["without_room"], json!([]));
     }
 }

@@ -37,13 +37,23 @@ fn sender(said: &[String]) -> String {
 const TCP: &str = "open s tcp4; connect s 10.96.0.10:80 -> ok";
 const UDP: &str = "open s udp4; connect s 10.96.0.10:80 -> ok";
 
+/// Both ways to select; by a Maglev table, of which a socket draws an entry.
+const SELECTIONS: [&str; 2] = ["weighted", "maglev"];
+
 #[test]
 fn backends_get_shares_by_their_weights() {
+    for selection in SELECTIONS {
+        shares_are_weights(selection);
+    }
+}
+
+fn shares_are_weights(selection: &str) {
     let Some(mut host) = HostWorld::new("host") else {
         return;
     };
     let backends = ["pod-a", "pod-b"].map(|pod| host.world.backend(pod));
     let mut weighted = service("web", "10.96.0.10", &backends);
+    weighted["selection"] = selection.into();
     for protocol in ["tcp", "udp"] {
         weighted["backends"][protocol][0]["weight"] = 3.into();
     }
@@ -59,6 +69,12 @@ fn backends_get_shares_by_their_weights() {
 
 #[test]
 fn session_affinity_is_to_the_process_address() {
+    for selection in SELECTIONS {
+        clients_stay(selection);
+    }
+}
+
+fn clients_stay(selection: &str) {
     let Some(mut host) = HostWorld::new("host") else {
         return;
     };
@@ -67,9 +83,13 @@ fn session_affinity_is_to_the_process_address() {
     let affine = |backends: &[_]| {
         let mut affine = service("web", "10.96.0.10", backends);
         affine["session_affinity_timeout"] = 100.into();
+        affine["selection"] = selection.into();
         affine
     };
     host.update(&[affine(&backends)]);
+    let status = host.world.shunt(&["status", "-o", "json"]).json();
+    let tables = u64::from(selection == "maglev");
+    assert_eq!(status["maglev"]["tables"], tables, "TCP and UDP share one");
     let mut caller = host.caller();
     let sendto = "open s udp4; sendto s 10.96.0.10:80 text; recvfrom s -> 10.96.0.10:80";
     let of_udp = names(who(&mut caller, 20, UDP));
