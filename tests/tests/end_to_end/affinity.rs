@@ -7,7 +7,7 @@ use shunt_tests::{PinDir, Transport};
 use crate::{
     pinned,
     service::Service,
-    world::{World, binary, resync_with, start_agent_of},
+    world::{World, resync_with},
 };
 
 /// Client, nobody, service port; of an earlier version client, and the frontend's address, port and
@@ -56,13 +56,8 @@ fn a_client_that_an_earlier_version_remembered_keeps_its_backend() {
     let (service, snapshot) = affine(&world);
     world.apply(&snapshot);
     let before = world.ask_from_pod(service.cluster_ip(), 1).backends();
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
-    let mut known = table(&pins);
+    let unattended = world.killed();
+    let mut known = table(&unattended.pins);
     let entries: Vec<(Key, Entry)> = known.iter().collect::<Result<_, _>>().unwrap();
     assert_eq!(entries.len(), 1, "one client of one service port");
     for (key, entry) in entries {
@@ -71,12 +66,7 @@ fn a_client_that_an_earlier_version_remembered_keeps_its_backend() {
         earlier[4..].copy_from_slice(&[10, 96, 0, 10, 0, 80, 6, 0]);
         known.insert(earlier, entry, 0).unwrap();
     }
-    let agent = start_agent_of(&binary(), sandbox.node(), &pins);
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+    let mut world = unattended.start(&[]);
     let keys: Vec<Key> = known.keys().collect::<Result<_, _>>().unwrap();
     assert_eq!(keys.len(), 1, "the old entry is gone: {keys:?}");
     assert_eq!(keys[0][4..8], [0; 4], "of no frontend");

@@ -7,7 +7,7 @@ use shunt_tests::{Target, Transport, by_length, passing};
 use crate::{
     attack::{both, listed, snapshot},
     dual_stack::{Family, service, world_with_flags},
-    world::{REQUEST, World, binary, try_start_agent_with},
+    world::REQUEST,
 };
 
 /// Entries: few enough that they are used up some times over, and so many that none is used up while
@@ -67,13 +67,11 @@ fn connections_begin_and_end_without_an_agent() {
     for client in [world.client_pod(), world.sandbox.outside()] {
         client.set("net/ipv4/tcp_tw_reuse", "1").unwrap();
     }
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
-    let clients = [sandbox.pod("pod-c").namespace(), sandbox.outside()];
+    let unattended = world.killed();
+    let clients = [
+        unattended.sandbox.pod("pod-c").namespace(),
+        unattended.sandbox.outside(),
+    ];
     thread::scope(|scope| {
         for service in &services {
             let targets = [service.cluster_ip(), service.node_port()];
@@ -84,12 +82,7 @@ fn connections_begin_and_end_without_an_agent() {
             }
         }
     });
-    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &flags()).unwrap();
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+    let mut world = unattended.start(&flags());
     for connection in &mut open {
         connection.echo(REQUEST).unwrap();
     }
@@ -112,14 +105,10 @@ fn affinity_expires_without_an_agent() {
     json["session_affinity_timeout"] = AFFINITY.into();
     world.apply(&snapshot(&[json]));
     let mut backends = Vec::new();
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
+    let unattended = world.killed();
     let ask = |target: Target| {
-        let answer = sandbox
+        let answer = unattended
+            .sandbox
             .pod("pod-c")
             .namespace()
             .enter(|| target.ask(REQUEST));
@@ -132,11 +121,13 @@ fn affinity_expires_without_an_agent() {
         for _ in 0..30 {
             let first = ask(target);
             for _ in 0..5 {
-                passing::let_pass(|map| passing::of_pins(&pins, map), AFFINITY - 30).unwrap();
+                passing::let_pass(|map| passing::of_pins(&unattended.pins, map), AFFINITY - 30)
+                    .unwrap();
                 assert_eq!(ask(target), first, "each connection renews it");
             }
             backends.push(first);
-            passing::let_pass(|map| passing::of_pins(&pins, map), AFFINITY + 30).unwrap();
+            passing::let_pass(|map| passing::of_pins(&unattended.pins, map), AFFINITY + 30)
+                .unwrap();
         }
         backends.sort();
         backends.dedup();

@@ -8,7 +8,7 @@ use shunt_tests::{Ack, Agent, PinDir, Sandbox, Transport, is_root};
 use crate::{
     command::{shunt, shunt_at},
     service::Service,
-    world::{World, binary, resync, start_agent},
+    world::{World, binary, resync},
 };
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/example-events.jsonl");
@@ -127,18 +127,7 @@ fn events_before_the_first_resync_are_said_to_be_held() {
         return;
     };
     let backend = world.backend("pod-a");
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.stop().unwrap();
-    let agent = start_agent(sandbox.node(), &pins);
-    let world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+    let world = world.stopped().start(&[]);
     let service = Service::new(Transport::Tcp).backend(backend);
     let held = world.apply_lines(&[&service.event("AddService")]).clean();
     assert_eq!(

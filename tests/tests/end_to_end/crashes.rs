@@ -16,7 +16,7 @@ use shunt_tests::{Transport, by_length};
 use crate::{
     pinned::{Key, Tables},
     service::Service,
-    world::{REQUEST, World, resync_with, start_agent},
+    world::{REQUEST, World, resync_with},
 };
 
 /// How often an agent is killed, unless told otherwise.
@@ -142,12 +142,7 @@ fn an_agent_may_be_killed_at_any_instant() {
         }
         world.agent.send(&events).unwrap();
         thread::sleep(Duration::from_micros(random.below(LONGEST)));
-        let World {
-            agent,
-            pins,
-            sandbox,
-        } = world;
-        agent.kill().unwrap();
+        let unattended = world.killed();
 
         let seen = changing(&tables);
         let views: Vec<View> = states.iter().map(view).collect();
@@ -163,11 +158,7 @@ fn an_agent_may_be_killed_at_any_instant() {
         applied += found.unwrap_or_default();
         open.echo(REQUEST).unwrap();
 
-        world = World {
-            agent: start_agent(sandbox.node(), &pins),
-            pins,
-            sandbox,
-        };
+        world = unattended.start(&[]);
         world.apply(&snapshot(&services));
         assert_eq!(changing(&tables), view(&services), "after kill {kill}");
         assert_eq!(world.writes(&snapshot(&services)), 0, "after kill {kill}");

@@ -13,9 +13,7 @@ use shunt_tests::{
 
 use crate::{
     service::Service,
-    world::{
-        REQUEST, SERVED, World, all_answered, all_answered_outside, binary, resync, start_agent,
-    },
+    world::{REQUEST, SERVED, World, all_answered, all_answered_outside, binary, resync},
 };
 
 /// How long the log may take.
@@ -235,13 +233,7 @@ fn open_connections_of_both_families_survive_a_restart_of_the_agent() {
     let first = connections
         .each_mut()
         .map(|connection| connection.echo(REQUEST).unwrap().backend);
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    assert!(agent.stop().unwrap().success());
-    let _agent = start_agent(sandbox.node(), &pins);
+    let _world = world.stopped().start(&[]);
     let second = connections
         .each_mut()
         .map(|connection| connection.echo(REQUEST).unwrap().backend);

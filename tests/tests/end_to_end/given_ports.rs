@@ -8,8 +8,7 @@ use crate::{
     attack::{ask, both, snapshot},
     dual_stack::{service, world_with_flags},
     service::Service,
-    upgrade::hand_over_with,
-    world::{REQUEST, World, binary},
+    world::{REQUEST, World},
 };
 
 /// Ranges that have no port in common, the first once more.
@@ -74,7 +73,7 @@ fn snat_connections_go_on_with_another_range_of_ports() {
     world.apply(&snapshot);
     let mut open = vec![(Open::new(&world, &services), RANGES[0].clone())];
     for range in &RANGES[1..] {
-        world = hand_over_with(world, &binary(), &[&flag(range)]);
+        world = world.killed().start(&[&flag(range)]);
         for (open, ports) in &mut open {
             open.check(ports);
         }

@@ -17,10 +17,9 @@ use shunt_tests::{Connection, Namespace, PinDir, Target};
 use crate::{
     flows::Flows,
     upgrade::{
-        KEPT, end, hand_over, hand_over_with, layout, other_version, services, snapshot, some,
-        tables, traffic, unmarked,
+        KEPT, end, layout, other_version, services, snapshot, some, tables, traffic, unmarked,
     },
-    world::{REQUEST, World, binary, try_start_agent_with},
+    world::{REQUEST, World, binary},
 };
 
 /// Room for fewer connections than [`MANY`].
@@ -91,7 +90,7 @@ fn takes_over(first: &Path, flags: &[&str]) -> Option<World> {
     let traffic = traffic(&world, &services);
     some(&traffic);
     let before = tables(&world.pins);
-    let mut world = hand_over_with(world, &binary(), flags);
+    let mut world = world.killed().start(flags);
     flows.check();
     some(&traffic);
     assert_handed_over(&world.pins);
@@ -110,7 +109,7 @@ fn takes_over(first: &Path, flags: &[&str]) -> Option<World> {
     flows.check_listed(&world);
 
     // And the same once more.
-    let world = hand_over_with(world, &binary(), flags);
+    let world = world.killed().start(flags);
     assert_eq!(tables(&world.pins), after);
     flows.check();
     some(&traffic);
@@ -134,7 +133,7 @@ fn a_table_of_another_size_takes_over_under_traffic() {
     };
     assert_eq!(capacity(&world), 100_000);
     // And a smaller one.
-    let world = hand_over_with(world, &binary(), &["--max-conntrack", "20000"]);
+    let world = world.killed().start(&["--max-conntrack", "20000"]);
     assert_eq!(capacity(&world), 20_000);
 }
 
@@ -146,7 +145,7 @@ fn a_table_that_would_be_too_small_keeps_its_size() {
     let services = services(&world);
     world.apply(&snapshot(&services));
     let mut flows = Flows::open(&world.sandbox, &services);
-    let world = hand_over_with(world, &binary(), &["--max-conntrack", "4"]);
+    let world = world.killed().start(&["--max-conntrack", "4"]);
     flows.check();
     flows.check_listed(&world);
     assert_eq!(capacity(&world), 65_536);
@@ -165,23 +164,18 @@ fn interrupted(first: &Path, flags: &[&str], step: &str, then: &[(&Path, bool)])
     let mut flows = Flows::open(&world.sandbox, &services);
     let traffic = traffic(&world, &services);
     some(&traffic);
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
+    let unattended = world.killed();
     let dying = Dying::after(step, &binary());
-    let died = try_start_agent_with(&dying.0, sandbox.node(), &pins, flags);
+    let died = unattended.try_start_of(&dying.0, flags);
     assert!(died.is_err(), "it dies after {step}");
     // The programs go on without it, in whatever phase they are, and take new connections.
     flows.check();
-    let mut later = Flows::open(&sandbox, &services);
+    let mut later = Flows::open(&unattended.sandbox, &services);
     some(&traffic);
     let mut last = None;
     for (agent, takes_over) in then {
         drop(last.take());
-        let started = try_start_agent_with(agent, sandbox.node(), &pins, flags);
+        let started = unattended.try_start_of(agent, flags);
         if *takes_over {
             last = Some(started.unwrap());
         } else {
@@ -192,17 +186,13 @@ fn interrupted(first: &Path, flags: &[&str], step: &str, then: &[(&Path, bool)])
         later.check();
         some(&traffic);
     }
-    assert_handed_over(&pins);
-    let world = World {
-        agent: last.unwrap(),
-        pins,
-        sandbox,
-    };
+    assert_handed_over(&unattended.pins);
+    let world = unattended.attended_by(last.unwrap());
     end(traffic);
     flows.check_listed(&world);
     later.check_listed(&world);
     // Nothing is to be done any more.
-    let world = hand_over(world, &binary());
+    let world = world.killed().start(&[]);
     flows.check();
     later.check_listed(&world);
 }
@@ -268,16 +258,11 @@ fn has_room(first: &Path) {
     world.apply(&snapshot(&services));
     let target = services[0].cluster_ip();
     let mut open = fill(world.client_pod(), target);
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
+    let unattended = world.killed();
     let dying = Dying::after("stamp", &binary());
-    let died = try_start_agent_with(&dying.0, sandbox.node(), &pins, &OTHER_SIZE);
+    let died = unattended.try_start_of(&dying.0, &OTHER_SIZE);
     assert!(died.is_err(), "it dies");
-    let pod = sandbox.pod("pod-c").namespace();
+    let pod = unattended.sandbox.pod("pod-c").namespace();
     pod.enter(|| open.extend((0..MANY).map(|_| target.connect().unwrap())));
     let mut check = || {
         for connection in &mut open {
@@ -285,7 +270,7 @@ fn has_room(first: &Path) {
         }
     };
     check();
-    let _agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &OTHER_SIZE).unwrap();
+    let _agent = unattended.try_start_of(&binary(), &OTHER_SIZE).unwrap();
     check();
 }
 

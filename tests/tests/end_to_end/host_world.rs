@@ -8,7 +8,7 @@ use shunt_tests::{Cgroup, Namespace, Transport, addresses, is_root};
 use crate::{
     service::Service,
     syscalls::Caller,
-    world::{World, binary, resync, try_start_agent_with},
+    world::{Unattended, World, resync},
 };
 
 /// A world, and a cgroup of its own for those of its clients that are to be translated.
@@ -84,20 +84,9 @@ impl HostWorld {
     }
 
     /// The agent is replaced by the next one, with further flags.
-    pub(crate) fn restart(self, how: impl FnOnce(shunt_tests::Agent), flags: &[&str]) -> Self {
+    pub(crate) fn restart(self, end: impl FnOnce(World) -> Unattended, flags: &[&str]) -> Self {
         let Self { world, cgroup } = self;
-        let World {
-            agent,
-            pins,
-            sandbox,
-        } = world;
-        how(agent);
-        let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, flags).unwrap();
-        let world = World {
-            agent,
-            pins,
-            sandbox,
-        };
+        let world = end(world).start(flags);
         Self { world, cgroup }
     }
 }

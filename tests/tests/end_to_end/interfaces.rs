@@ -11,7 +11,7 @@ use crate::{
     pinned,
     service::Service,
     tun::Tun,
-    world::{REQUEST, World, all_answered, resync_with, start_agent},
+    world::{REQUEST, World, all_answered, resync_with},
 };
 
 const POD_E: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 1, 6));
@@ -136,18 +136,7 @@ fn an_interface_has_the_programs_for_what_its_packets_begin_with() {
         assert_eq!(attached(&world), expected, "after {add}");
 
         // The next agent gives each link the right program, too.
-        let World {
-            agent,
-            pins,
-            sandbox,
-        } = world;
-        assert!(agent.stop().unwrap().success());
-        let agent = start_agent(sandbox.node(), &pins);
-        world = World {
-            agent,
-            pins,
-            sandbox,
-        };
+        world = world.stopped().start(&[]);
         assert_eq!(attached(&world), expected, "after {add} and a restart");
         world.apply(&resync_with(&[service.json()]));
         world.apply(&frontend_interfaces(&["eth0", "changing"]));

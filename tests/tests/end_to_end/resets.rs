@@ -11,8 +11,7 @@ use crate::{
     attack::listed,
     dual_stack::{Family, service, world_with_flags},
     service::Service,
-    upgrade::hand_over_with,
-    world::{REQUEST, World, binary},
+    world::{REQUEST, World},
 };
 
 /// How long a connection that was reset is remembered.
@@ -94,7 +93,7 @@ fn a_reset_that_the_backend_ignores_ends_nothing_in_a_table_of_another_size() {
     let mut all = attacked(&world, &tcp, &mut Random::new(5, 6));
     thread::sleep(SILENCE);
     let flags = [&flags[..], &["--max-conntrack", "100000"]].concat();
-    let _world = hand_over_with(world, &binary(), &flags);
+    let _world = world.killed().start(&flags);
     go_on(&mut all);
 }
 

@@ -9,7 +9,7 @@ use shunt_tests::{Continuous, Transport};
 use crate::{
     pinned::{self, Tables},
     service::Service,
-    world::{REQUEST, World, resync, resync_with, start_agent, try_start_agent},
+    world::{REQUEST, World, binary, resync, resync_with, try_start_agent_with},
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -40,22 +40,17 @@ fn no_packet_is_lost_while_agents_are_killed_and_take_over() {
     };
     for round in 0..4 {
         some_traffic();
-        let World {
-            agent,
-            pins,
-            sandbox,
-        } = world;
-        let before = pinned::links(&pins);
+        let before = pinned::links(&world.pins);
         assert_eq!(before.len(), 10, "two hooks of five interfaces");
-        if round % 2 == 0 {
-            agent.kill().unwrap();
+        let unattended = if round % 2 == 0 {
+            world.killed()
         } else {
-            assert!(agent.stop().unwrap().success());
-        }
+            world.stopped()
+        };
         some_traffic();
         open.echo(REQUEST).unwrap();
-        let agent = start_agent(sandbox.node(), &pins);
-        let after = pinned::links(&pins);
+        world = unattended.start(&[]);
+        let after = pinned::links(&world.pins);
         assert!(before.keys().eq(after.keys()), "{before:?}, then {after:?}");
         for (name, (link, program)) in &before {
             let (link_after, program_after) = &after[name];
@@ -63,11 +58,6 @@ fn no_packet_is_lost_while_agents_are_killed_and_take_over() {
             assert_ne!(program, program_after, "the program of {name} is replaced");
         }
         some_traffic();
-        world = World {
-            agent,
-            pins,
-            sandbox,
-        };
         let snapshot = resync_with(&[service.json()]);
         for _ in 0..2 {
             assert_eq!(world.writes(&snapshot), 0, "everything was right already");
@@ -96,18 +86,7 @@ fn a_udp_flow_keeps_its_backend_over_a_restart() {
         .client_pod()
         .enter(|| service.cluster_ip().flow().unwrap());
     let first = flow.ask(REQUEST).unwrap().backend;
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
-    let agent = start_agent(sandbox.node(), &pins);
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+    let mut world = world.killed().start(&[]);
     let heavier = Service::new(Transport::Udp)
         .weighted(a, 5)
         .backend(b)
@@ -172,7 +151,8 @@ fn a_resync_repairs_what_someone_else_changed() {
 #[test]
 fn a_pin_directory_is_for_one_agent() {
     let Some(world) = World::new() else { return };
-    let refused = try_start_agent(world.sandbox.node(), &world.pins).unwrap_err();
+    let refused =
+        try_start_agent_with(&binary(), world.sandbox.node(), &world.pins, &[]).unwrap_err();
     let expected = format!("in use by process {}", world.agent.pid());
     assert!(refused.to_string().contains(&expected), "{refused}");
 }
@@ -185,33 +165,39 @@ fn tables_of_another_layout_are_refused() {
     // Something to keep up, so that the agent leaves its tables behind.
     let backend = world.backend("pod-a");
     world.add(&Service::new(Transport::Tcp).backend(backend));
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.stop().unwrap();
+    let unattended = world.stopped();
     let mut layout: Array<_, [u64; 2]> =
-        Array::try_from(Map::Array(pinned::map(&pins, "LAYOUT"))).unwrap();
+        Array::try_from(Map::Array(pinned::map(&unattended.pins, "LAYOUT"))).unwrap();
     let ours = layout.get(&0, 0).unwrap();
     layout.set(0, [ours[0] + 1, ours[1]], 0).unwrap();
-    let before = pinned::links(&pins);
-    let refused = try_start_agent(sandbox.node(), &pins)
+    let before = pinned::links(&unattended.pins);
+    let refused = unattended
+        .try_start_of(&binary(), &[])
         .unwrap_err()
         .to_string();
-    let advice = format!("`shunt cleanup --pin-dir {}`", pins.path().display());
+    let advice = format!(
+        "`shunt cleanup --pin-dir {}`",
+        unattended.pins.path().display()
+    );
     assert!(
         refused.contains(&format!("have layout {}, not {}", ours[0] + 1, ours[0]))
             && refused.contains(&advice),
         "{refused}"
     );
-    assert_eq!(pinned::links(&pins), before, "nothing is touched");
+    assert_eq!(
+        pinned::links(&unattended.pins),
+        before,
+        "nothing is touched"
+    );
 
     layout.set(0, ours, 0).unwrap();
-    let cells = pins.path().join("maps/CELLS_V4");
+    let cells = unattended.pins.path().join("maps/CELLS_V4");
     fs::remove_file(&cells).unwrap();
-    pinned::map(&pins, "FRONTENDS_V4").pin(&cells).unwrap();
-    let refused = try_start_agent(sandbox.node(), &pins)
+    pinned::map(&unattended.pins, "FRONTENDS_V4")
+        .pin(&cells)
+        .unwrap();
+    let refused = unattended
+        .try_start_of(&binary(), &[])
         .unwrap_err()
         .to_string();
     assert!(refused.contains("have another CELLS_V4"), "{refused}");
@@ -225,33 +211,24 @@ fn links_follow_their_interfaces() {
     let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
     let snapshot = resync_with(&[service.json()]);
     world.apply(&snapshot);
-    let World {
-        agent,
-        pins,
-        mut sandbox,
-    } = world;
-    agent.kill().unwrap();
-    let before = pinned::links(&pins);
-    sandbox.remove_pod("pod-c").unwrap();
-    sandbox
+    let mut unattended = world.killed();
+    let before = pinned::links(&unattended.pins);
+    unattended.sandbox.remove_pod("pod-c").unwrap();
+    unattended
+        .sandbox
         .add_pod("pod-c", shunt_tests::addresses::POD_C)
         .unwrap();
-    let mut agent = start_agent(sandbox.node(), &pins);
+    let mut world = unattended.start(&[]);
     assert_eq!(
-        pinned::links(&pins).len(),
+        pinned::links(&world.pins).len(),
         8,
         "the links of the interface that is gone are removed"
     );
-    agent.apply_all(&[snapshot]).unwrap();
-    let after = pinned::links(&pins);
+    world.agent.apply_all(&[snapshot]).unwrap();
+    let after = pinned::links(&world.pins);
     assert_eq!(after.len(), 10, "and the new interface is attached");
     let same = after.keys().filter(|name| before.contains_key(*name));
     assert_eq!(same.count(), 8);
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
     world.ask_from_pod(service.cluster_ip(), 20);
 
     let mut one: Value = serde_json::from_str(&resync()).unwrap();

@@ -6,13 +6,13 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Agent, Transport, http_get};
+use shunt_tests::{Transport, http_get};
 
 use crate::{
     host_world::HostWorld,
     http::ASKED,
     service::Service,
-    world::{World, binary, resync_with, try_start_agent_with},
+    world::{Unattended, World, resync_with},
 };
 
 /// The flag that has packets counted, and those that have all shown.
@@ -42,25 +42,9 @@ fn counters(world: &World) -> Value {
     services[0]["counters"].clone()
 }
 
-/// The agent is replaced by the next one, with these flags; what was known is said again.
-fn replace<T>(
-    world: World,
-    end: impl FnOnce(Agent) -> anyhow::Result<T>,
-    flags: &[&str],
-    services: &[Value],
-) -> World {
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    end(agent).unwrap();
-    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, flags).unwrap();
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+/// The next agent takes the world over, with these flags, and is told what was known.
+fn start(unattended: Unattended, flags: &[&str], services: &[Value]) -> World {
+    let mut world = unattended.start(flags);
     world.apply(&resync_with(services));
     world
 }
@@ -103,10 +87,10 @@ fn connections_and_rejections_are_those_that_clients_made() {
 
     // The counts survive agents, however they end.
     let known = [service.json()];
-    let world = replace(world, Agent::kill, &ASKED, &known);
+    let world = start(world.killed(), &ASKED, &known);
     assert_eq!((connections(&world), rejected(&world)), (Some(27), Some(5)));
     world.ask_from_pod(service.cluster_ip(), 3);
-    let mut world = replace(world, Agent::stop, &ASKED, &known);
+    let mut world = start(world.stopped(), &ASKED, &known);
     assert_eq!(connections(&world), Some(30));
 
     // They go with the service.
@@ -118,7 +102,7 @@ fn connections_and_rejections_are_those_that_clients_made() {
     assert_eq!(connections(&world), Some(2));
 
     // What is gone when the next agent comes does not come back.
-    let world = replace(world, Agent::kill, &ASKED, &[]);
+    let world = start(world.killed(), &ASKED, &[]);
     assert_eq!(connections(&world), None);
     let mut world = world;
     world.add(&service);
@@ -187,7 +171,7 @@ fn packets_and_bytes_are_those_that_were_sent() {
 
     // The next agent goes on.
     let known = [service.json()];
-    let world = replace(world, Agent::kill, &flags, &known);
+    let world = start(world.killed(), &flags, &known);
     let [more, more_back] = exchange(&world);
     assert_eq!(
         shown(&world),
@@ -198,11 +182,11 @@ fn packets_and_bytes_are_those_that_were_sent() {
     );
 
     // One that does not count forgets them, and whoever counts again begins anew.
-    let world = replace(world, Agent::kill, &ASKED, &known);
+    let world = start(world.killed(), &ASKED, &known);
     assert_eq!(shown(&world), [[None; 2]; 2]);
     exchange(&world);
     assert_eq!(connections(&world), Some(6));
-    let world = replace(world, Agent::kill, &flags, &known);
+    let world = start(world.killed(), &flags, &known);
     assert_eq!(shown(&world), [[Some(0); 2]; 2]);
     let [there, back] = exchange(&world);
     assert_eq!(

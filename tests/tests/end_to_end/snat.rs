@@ -5,7 +5,7 @@ use shunt_tests::{Answer, Connection, Flow, Target, Transport, addresses, run};
 
 use crate::{
     service::Service,
-    world::{REQUEST, World, all_answered_outside, start_agent},
+    world::{REQUEST, World, all_answered_outside},
 };
 
 const TIMES: u32 = 50;
@@ -80,21 +80,11 @@ fn a_flow_to_a_remote_backend_survives_agents() {
         let mut open = outside.enter(|| Open::new(service.node_port(), transport));
         let first = open.ask();
         assert_from_this_node(&first);
-        let World {
-            agent,
-            pins,
-            sandbox,
-        } = world;
-        agent.kill().unwrap();
+        let unattended = world.killed();
         assert_eq!(open.ask().peer, first.peer, "without an agent");
-        all_answered_outside(sandbox.outside(), service.node_port(), TIMES);
-        let agent = start_agent(sandbox.node(), &pins);
+        all_answered_outside(unattended.sandbox.outside(), service.node_port(), TIMES);
+        let mut world = unattended.start(&[]);
         assert_eq!(open.ask().peer, first.peer, "before its first event");
-        let mut world = World {
-            agent,
-            pins,
-            sandbox,
-        };
         world.apply(&crate::world::resync_with(&[service.json()]));
         assert_eq!(open.ask().peer, first.peer, "after it");
         all_answered_outside(world.sandbox.outside(), service.node_port(), TIMES);

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use serde_json::{Value, json};
-use shunt_tests::{Agent, Cgroup, PinDir, Sandbox, Transport, is_root, run, wait_until};
+use shunt_tests::{Cgroup, PinDir, Sandbox, Transport, is_root, run, wait_until};
 
 use crate::{
     host_world::{HostWorld, ask, mapped},
@@ -117,10 +117,7 @@ fn the_next_agent_replaces_the_programs_of_the_cgroup() {
     assert_eq!(before.len(), 8, "{before:?}");
     let cgroup = host.cgroup.path().to_str().unwrap().to_owned();
     let same = ["--socket-lb", "host", "--cgroup", &cgroup];
-    let kill = |agent: Agent| {
-        agent.kill().unwrap();
-    };
-    let host = host.restart(kill, &same);
+    let host = host.restart(World::killed, &same);
     let after = cgroup_links(&host.world.pins);
     for ((name, (link, program)), (name_after, (link_after, program_after))) in
         before.iter().zip(&after)
@@ -137,7 +134,7 @@ fn the_next_agent_replaces_the_programs_of_the_cgroup() {
         &[other.path().to_str().unwrap()],
     ]
     .concat();
-    let host = host.restart(kill, &moved);
+    let host = host.restart(World::killed, &moved);
     let moved = cgroup_links(&host.world.pins);
     assert_eq!(moved.len(), 10, "{moved:?}");
     assert!(
@@ -149,16 +146,17 @@ fn the_next_agent_replaces_the_programs_of_the_cgroup() {
 
     // That cgroup goes, and with it what was attached.
     let host = host.restart(
-        |agent| {
-            kill(agent);
+        |world| {
+            let unattended = world.killed();
             drop(other);
+            unattended
         },
         &same,
     );
     assert_eq!(cgroup_links(&host.world.pins).len(), 8);
     host.ask("sendto", target).unwrap();
 
-    let host = host.restart(kill, &["--socket-lb", "off"]);
+    let host = host.restart(World::killed, &["--socket-lb", "off"]);
     assert_eq!(cgroup_links(&host.world.pins), []);
     let programs = host.world.pins.path().join("programs");
     assert!(!programs.join("sock_connect4").exists());
@@ -173,19 +171,14 @@ fn processes_of_the_node_stay_clients_without_an_agent_until_a_cleanup() {
     let service = host.serve(Transport::Tcp);
     let target = service.cluster_ip().address();
     let HostWorld { world, cgroup } = host;
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
-    ask(&cgroup, sandbox.node(), "tcp", target).unwrap();
-    let path = pins.path().to_str().unwrap();
+    let unattended = world.killed();
+    ask(&cgroup, unattended.sandbox.node(), "tcp", target).unwrap();
+    let path = unattended.pins.path().to_str().unwrap();
     let removed = run(binary().to_str().unwrap(), &["cleanup", "--pin-dir", path]).unwrap();
     assert!(removed.contains(&format!("{LINKS} links")), "{removed}");
     // The kernel detaches a link a little after its pin is removed (`bpf_link_put`).
     wait_until("a process of the node is no client", SOON, || {
-        ask(&cgroup, sandbox.node(), "tcp", target).err()
+        ask(&cgroup, unattended.sandbox.node(), "tcp", target).err()
     })
     .unwrap();
 }

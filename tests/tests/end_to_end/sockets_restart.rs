@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
-use shunt_tests::{Agent, wait_until};
+use shunt_tests::wait_until;
 
 use crate::{
     host_world::{HostWorld, service},
-    world::resync_with,
+    world::{Unattended, World, resync_with},
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -87,16 +87,17 @@ fn no_process_of_the_node_fails_while_agents_are_killed_and_take_over() {
     let target: SocketAddr = "10.96.0.10:80".parse().unwrap();
     let asking = ["tcp", "udp", "sendto"].map(|way| Asking::start(&host, way, target));
     let all = |more| asking.iter().for_each(|asking| asking.wait_for(more));
-    let kill: fn(Agent) = |agent| assert!(!agent.kill().unwrap().success());
-    let stop: fn(Agent) = |agent| assert!(agent.stop().unwrap().success());
+    let ends: [fn(World) -> Unattended; 4] =
+        [World::killed, World::stopped, World::killed, World::killed];
     let cgroup = host.cgroup.path().to_str().unwrap().to_owned();
     let flags = ["--socket-lb", "host", "--cgroup", &cgroup];
-    for how in [kill, stop, kill, kill] {
+    for end in ends {
         all(30);
         host = host.restart(
-            |agent| {
-                how(agent);
+            |world| {
+                let unattended = end(world);
                 all(30);
+                unattended
             },
             &flags,
         );

@@ -16,7 +16,7 @@ use shunt_tests::{Connection, Failure, Target, Transport, is_root, own_cgroup, w
 use crate::{
     dual_stack::{Family, service, world_with_flags},
     service::Service,
-    world::{REQUEST, World, binary, resync_with, try_start_agent_with},
+    world::{REQUEST, World, resync_with},
 };
 
 /// How soon a socket is off a backend that is gone.
@@ -258,24 +258,14 @@ fn an_agent_destroys_at_its_start_what_became_stale_without_one() {
     asked
         .iter()
         .for_each(|client| client.is_answered_by("pod-a"));
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
+    let unattended = world.killed();
     // Nobody knows of a change yet.
     asked
         .iter()
         .for_each(|client| client.is_answered_by("pod-a"));
     let flags = flags();
     let flags = flags.each_ref().map(String::as_str);
-    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &flags).unwrap();
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+    let mut world = unattended.start(&flags);
     asked
         .iter()
         .for_each(|client| client.is_answered_by("pod-a"));

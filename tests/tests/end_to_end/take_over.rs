@@ -15,7 +15,7 @@ use shunt_tests::{
 
 use crate::{
     service::Service,
-    world::{REQUEST, SERVED, World, binary, resync_with, try_start_agent_with},
+    world::{REQUEST, SERVED, Unattended, World, binary, resync_with},
 };
 
 /// Writes rules that are not nftables'.
@@ -99,12 +99,7 @@ impl Before {
     fn world(self, flags: &[&str]) -> (World, Service) {
         let Self { sandbox, service } = self;
         let pins = PinDir::new();
-        let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, flags).unwrap();
-        let mut world = World {
-            agent,
-            pins,
-            sandbox,
-        };
+        let mut world = Unattended { pins, sandbox }.start(flags);
         world.apply(&resync_with(&[service.json()]));
         (world, service)
     }
@@ -211,20 +206,10 @@ fn is_taken_over(tool: &str) {
         "new connections are Shunt's"
     );
     // A later agent takes the same ones over.
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    assert!(agent.stop().unwrap().success());
+    let unattended = world.stopped();
     open.check();
-    let agent = try_start_agent_with(&binary(), sandbox.node(), &pins, &[]).unwrap();
+    let mut world = unattended.start(&[]);
     open.check();
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
     world.apply(&resync_with(&[service.json()]));
     open.check();
     assert_eq!(counted(&world, "drop_conntrack_full"), 0);

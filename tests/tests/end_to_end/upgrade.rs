@@ -3,12 +3,7 @@
 //! `cargo xtask test` builds the agent of an earlier revision and says where it is:
 //! `SHUNT_EARLIER_BIN`.
 
-use std::{
-    collections::BTreeMap,
-    env, fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, env, fs, path::PathBuf, time::Duration};
 
 use aya::maps::{Array, Map, MapData, MapInfo, PerCpuArray};
 use shunt_common::{Counter, registry::STATE_LAYOUT};
@@ -18,10 +13,7 @@ use crate::{
     flows::Flows,
     pinned,
     service::Service,
-    world::{
-        REQUEST, World, binary, resync_with, start_agent_of, try_start_agent_of,
-        try_start_agent_with,
-    },
+    world::{REQUEST, World, resync_with},
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -67,29 +59,6 @@ pub(crate) fn snapshot([tcp, udp]: &[Service; 2]) -> String {
     udp["id"]["name"] = "dns".into();
     udp["session_affinity_timeout"] = 600.into();
     resync_with(&[tcp.json(), udp])
-}
-
-/// The same world with another agent in the place of the one that is killed.
-#[must_use]
-pub(crate) fn hand_over(world: World, to: &Path) -> World {
-    hand_over_with(world, to, &[])
-}
-
-/// As [`hand_over`], to an agent with further flags.
-#[must_use]
-pub(crate) fn hand_over_with(world: World, to: &Path, flags: &[&str]) -> World {
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
-    let agent = try_start_agent_with(to, sandbox.node(), &pins, flags).unwrap();
-    World {
-        agent,
-        pins,
-        sandbox,
-    }
 }
 
 /// What is pinned of tables: value sizes and ids, by name.
@@ -169,7 +138,7 @@ fn the_earlier_version_hands_over() {
         assert!(before.contains_key(name), "{name} of the earlier version");
     }
 
-    let mut world = hand_over(world, &binary());
+    let mut world = world.killed().start(&[]);
     flows.check();
     let after = tables(&world.pins);
     for name in SCRATCH {
@@ -193,7 +162,7 @@ fn the_earlier_version_hands_over() {
     some(&traffic);
 
     // And the same layout after that.
-    let world = hand_over(world, &binary());
+    let world = world.killed().start(&[]);
     flows.check();
     some(&traffic);
     end(traffic);
@@ -221,7 +190,7 @@ fn scratch_of_another_size_is_nobodys_business() {
             .pin(path)
             .unwrap();
     }
-    let mut world = hand_over(world, &binary());
+    let mut world = world.killed().start(&[]);
     flows.check();
     for path in &pinned {
         assert!(!path.exists(), "{} is nobody's any more", path.display());
@@ -242,27 +211,17 @@ fn counters_that_do_not_fit_are_copied() {
     world.ask_from_pod(services[0].cluster_ip(), 20);
     let packets = requests(&world);
     assert!(packets > 0);
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
+    let unattended = world.killed();
     // An earlier version had fewer counters.
-    let path = pins.path().join("maps/COUNTERS");
-    let all = counters(&pins);
+    let path = unattended.pins.path().join("maps/COUNTERS");
+    let all = counters(&unattended.pins);
     let mut fewer = PerCpuArray::<_, u64>::create(3, 0).unwrap();
     for index in 0..3 {
         fewer.set(index, all.get(&index, 0).unwrap(), 0).unwrap();
     }
     fs::remove_file(&path).unwrap();
     fewer.pin(&path).unwrap();
-    let agent = start_agent_of(&binary(), sandbox.node(), &pins);
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+    let mut world = unattended.start(&[]);
     // The last packets of a connection may come after its client has gone.
     let copied = requests(&world);
     assert!((packets..packets + 20).contains(&copied), "{copied}");
@@ -271,7 +230,7 @@ fn counters_that_do_not_fit_are_copied() {
     let later = requests(&world);
     assert!(later >= packets + 20, "{later}");
     let table = tables(&world.pins)["COUNTERS"];
-    let world = hand_over(world, &binary());
+    let world = world.killed().start(&[]);
     assert!(requests(&world) >= later);
     assert_eq!(tables(&world.pins)["COUNTERS"], table, "they fit now");
 }
@@ -286,20 +245,23 @@ fn an_earlier_version_refuses_tables_that_it_did_not_begin() {
     };
     let services = services(&world);
     world.apply(&snapshot(&services));
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
-    let before = pinned::links(&pins);
-    let refused = try_start_agent_of(&earlier, sandbox.node(), &pins)
+    let unattended = world.killed();
+    let before = pinned::links(&unattended.pins);
+    let refused = unattended
+        .try_start_of(&earlier, &[])
         .unwrap_err()
         .to_string();
-    let advice = format!("`shunt cleanup --pin-dir {}`", pins.path().display());
+    let advice = format!(
+        "`shunt cleanup --pin-dir {}`",
+        unattended.pins.path().display()
+    );
     assert!(
         refused.contains("have layout 4/0000000000000000, not 3/") && refused.contains(&advice),
         "{refused}"
     );
-    assert_eq!(pinned::links(&pins), before, "nothing is touched");
+    assert_eq!(
+        pinned::links(&unattended.pins),
+        before,
+        "nothing is touched"
+    );
 }

@@ -59,14 +59,33 @@ impl World {
             sandbox.serve(pod, &[SERVED]).unwrap();
         }
         let pins = PinDir::new();
-        let agent = try_start_agent_with(binary, sandbox.node(), &pins, flags).unwrap();
-        let mut world = Self {
+        let mut world = Unattended { pins, sandbox }.start_of(binary, flags);
+        world.apply(&resync());
+        Some(world)
+    }
+
+    /// Kills the agent.
+    #[must_use]
+    pub(crate) fn killed(self) -> Unattended {
+        let Self {
             agent,
             pins,
             sandbox,
-        };
-        world.apply(&resync());
-        Some(world)
+        } = self;
+        agent.kill().unwrap();
+        Unattended { pins, sandbox }
+    }
+
+    /// Ends the agent, with success.
+    #[must_use]
+    pub(crate) fn stopped(self) -> Unattended {
+        let Self {
+            agent,
+            pins,
+            sandbox,
+        } = self;
+        assert!(agent.stop().unwrap().success());
+        Unattended { pins, sandbox }
     }
 
     /// Applies an event that the agent must accept.
@@ -115,6 +134,43 @@ impl World {
     }
 }
 
+/// A world whose agent has ended: what that pinned is there.
+pub(crate) struct Unattended {
+    pub(crate) pins: PinDir,
+    pub(crate) sandbox: Sandbox,
+}
+
+impl Unattended {
+    /// Starts the next agent, with further flags.
+    #[must_use]
+    pub(crate) fn start(self, flags: &[&str]) -> World {
+        self.start_of(&binary(), flags)
+    }
+
+    /// As [`Self::start`], with the agent of another version.
+    #[must_use]
+    pub(crate) fn start_of(self, binary: &Path, flags: &[&str]) -> World {
+        let agent = self.try_start_of(binary, flags).unwrap();
+        self.attended_by(agent)
+    }
+
+    /// Starts an agent where it may refuse to.
+    pub(crate) fn try_start_of(&self, binary: &Path, flags: &[&str]) -> Result<Agent> {
+        try_start_agent_with(binary, self.sandbox.node(), &self.pins, flags)
+    }
+
+    /// The world with an agent that was started for it.
+    #[must_use]
+    pub(crate) fn attended_by(self, agent: Agent) -> World {
+        let Self { pins, sandbox } = self;
+        World {
+            agent,
+            pins,
+            sandbox,
+        }
+    }
+}
+
 /// Opens connections from a namespace; every one must be answered, and the backend must see the
 /// client's own address.
 pub(crate) fn all_answered(from: &Namespace, target: Target, times: u32) -> Tally {
@@ -148,27 +204,7 @@ fn answered(from: &Namespace, target: Target, times: u32) -> Tally {
     tally
 }
 
-/// Starts the agent in a namespace.
-pub(crate) fn start_agent(node: &Namespace, pins: &PinDir) -> Agent {
-    try_start_agent(node, pins).unwrap()
-}
-
-/// Starts the agent where it may refuse to.
-pub(crate) fn try_start_agent(node: &Namespace, pins: &PinDir) -> Result<Agent> {
-    try_start_agent_of(&binary(), node, pins)
-}
-
-/// Starts the agent of another version.
-pub(crate) fn start_agent_of(binary: &Path, node: &Namespace, pins: &PinDir) -> Agent {
-    try_start_agent_of(binary, node, pins).unwrap()
-}
-
-/// Starts the agent of another version where it may refuse to.
-pub(crate) fn try_start_agent_of(binary: &Path, node: &Namespace, pins: &PinDir) -> Result<Agent> {
-    try_start_agent_with(binary, node, pins, &[])
-}
-
-/// As [`try_start_agent_of`], with further flags.
+/// Starts the agent of this version in a namespace, with further flags, where it may refuse to.
 pub(crate) fn try_start_agent_with(
     binary: &Path,
     node: &Namespace,

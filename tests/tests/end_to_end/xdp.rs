@@ -2,13 +2,13 @@
 //! ends checksums are whole and packets come one by one, as they do from a wire.
 
 use serde_json::Value;
-use shunt_tests::{Agent, Namespace, PinDir, Transport, run};
+use shunt_tests::{Agent, Namespace, Transport, run};
 
 use crate::{
     command::shunt_at,
     service::Service,
     snat::Open,
-    world::{World, all_answered_outside, binary, resync_with, try_start_agent_with},
+    world::{World, all_answered_outside, resync_with},
 };
 
 pub(crate) const TIMES: u32 = 30;
@@ -16,11 +16,6 @@ pub(crate) const TIMES: u32 = 30;
 /// The flags of an agent with XDP.
 pub(crate) fn flags(mode: &str) -> [String; 2] {
     [format!("--xdp={mode}"), "--xdp-interface=eth*".to_owned()]
-}
-
-/// Starts the agent with further flags.
-pub(crate) fn start_agent_with(node: &Namespace, pins: &PinDir, flags: &[&str]) -> Agent {
-    try_start_agent_with(&binary(), node, pins, flags).unwrap()
 }
 
 /// A world with XDP, whose service has its only backend on the other node, which knows no way to
@@ -128,23 +123,13 @@ fn drivers_go_on_without_an_agent_and_the_next_one_takes_them_over() {
         let outside = world.sandbox.outside();
         let mut open = outside.enter(|| Open::new(service.node_port(), Transport::Tcp));
         let first = open.ask();
-        let World {
-            agent,
-            pins,
-            sandbox,
-        } = world;
-        agent.kill().unwrap();
+        let unattended = world.killed();
         assert_eq!(open.ask().peer, first.peer, "without an agent");
-        all_answered_outside(sandbox.outside(), service.node_port(), TIMES);
+        all_answered_outside(unattended.sandbox.outside(), service.node_port(), TIMES);
         let flags = flags(mode);
         let flags = flags.each_ref().map(String::as_str);
-        let agent = start_agent_with(sandbox.node(), &pins, &flags);
+        let mut world = unattended.start(&flags);
         assert_eq!(open.ask().peer, first.peer, "before its first event");
-        let mut world = World {
-            agent,
-            pins,
-            sandbox,
-        };
         world.apply(&resync_with(&[service.json()]));
         assert!(world.agent.log().contains("XDP program replaced"));
         assert_eq!(uplink(&world.agent, "eth0").0, mode);

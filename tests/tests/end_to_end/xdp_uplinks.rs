@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
-use shunt_tests::{ForeignXdp, PinDir, Transport, addresses, run, wait_until};
+use shunt_tests::{ForeignXdp, Sandbox, Transport, addresses, run, wait_until};
 
 use crate::{
-    world::{World, all_answered_outside, binary, resync_with},
-    xdp::{TIMES, flags, start_agent_with, status, taken, uplink, world},
+    world::{Unattended, World, all_answered_outside, binary, resync_with},
+    xdp::{TIMES, flags, status, taken, uplink, world},
 };
 
 const SOON: Duration = Duration::from_secs(5);
@@ -18,26 +18,12 @@ fn another_program_keeps_its_driver_and_tc_does_all() {
     let Some((world, service)) = world("off", Transport::Tcp) else {
         return;
     };
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    assert!(agent.stop().unwrap().success());
-    let other = sandbox.node().enter(|| {
+    let unattended = world.stopped();
+    let other = unattended.sandbox.node().enter(|| {
         let index = if_nametoindex("eth0").unwrap();
         ForeignXdp::attach(index).unwrap()
     });
-    let agent = start_agent_with(
-        sandbox.node(),
-        &pins,
-        &["--xdp=auto", "--xdp-interface=eth0"],
-    );
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+    let mut world = unattended.start(&["--xdp=auto", "--xdp-interface=eth0"]);
     world.apply(&resync_with(&[service.json()]));
     let (state, reason) = uplink(&world.agent, "eth0");
     assert_eq!(state, "failed");
@@ -65,27 +51,17 @@ fn a_driver_that_cannot_leaves_it_to_the_kernel_and_the_status_says_so() {
     let Some((world, _)) = world("off", Transport::Tcp) else {
         return;
     };
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    assert!(agent.stop().unwrap().success());
+    let unattended = world.stopped();
     // Longer than the page that a frame has to fit into.
-    for end in [sandbox.node(), sandbox.outside()] {
+    for end in [unattended.sandbox.node(), unattended.sandbox.outside()] {
         end.configure("link set eth0 mtu 9000\n").unwrap();
     }
-    let start = |pins: &PinDir, mode: &str| {
-        let mode = format!("--xdp={mode}");
-        let flags = [mode.as_str(), "--xdp-interface=eth0"];
-        start_agent_with(sandbox.node(), pins, &flags)
-    };
-    let agent = start(&pins, "native");
-    let (state, reason) = uplink(&agent, "eth0");
+    let world = unattended.start(&["--xdp=native", "--xdp-interface=eth0"]);
+    let (state, reason) = uplink(&world.agent, "eth0");
     assert_eq!(state, "failed", "{reason}");
-    assert!(agent.stop().unwrap().success());
-    let agent = start(&pins, "auto");
-    let (state, reason) = uplink(&agent, "eth0");
+    let flags = ["--xdp=auto", "--xdp-interface=eth0"];
+    let world = world.stopped().start(&flags);
+    let (state, reason) = uplink(&world.agent, "eth0");
     assert_eq!(state, "generic");
     assert!(reason.starts_with("not in the driver: "), "{reason}");
 }
@@ -95,18 +71,13 @@ fn cleanup_leaves_no_driver_with_the_program() {
     let Some((world, _)) = world("native", Transport::Tcp) else {
         return;
     };
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    let has_program = || {
+    let has_program = |sandbox: &Sandbox| {
         let shown = sandbox.node().query("link show eth0\n").unwrap();
         shown.contains("xdp")
     };
-    assert!(has_program());
-    assert!(agent.stop().unwrap().success());
-    assert!(has_program(), "it outlives the agent");
+    assert!(has_program(&world.sandbox));
+    let Unattended { pins, sandbox } = world.stopped();
+    assert!(has_program(&sandbox), "it outlives the agent");
     let path = pins.path().to_str().unwrap();
     let removed = run(binary().to_str().unwrap(), &["cleanup", "--pin-dir", path]).unwrap();
     assert!(
@@ -114,7 +85,7 @@ fn cleanup_leaves_no_driver_with_the_program() {
         "two hooks of five interfaces, and two drivers: {removed}"
     );
     wait_until("the program is detached", SOON, || {
-        (!has_program()).then_some(())
+        (!has_program(&sandbox)).then_some(())
     })
     .unwrap();
 }
@@ -124,23 +95,12 @@ fn an_agent_without_xdp_detaches_what_the_one_before_had_attached() {
     let Some((world, service)) = world("native", Transport::Tcp) else {
         return;
     };
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
-    let agent = start_agent_with(sandbox.node(), &pins, &[]);
+    let mut world = world.killed().start(&[]);
     wait_until("the program is detached", SOON, || {
-        let shown = sandbox.node().query("link show eth0\n").unwrap();
+        let shown = world.sandbox.node().query("link show eth0\n").unwrap();
         (!shown.contains("xdp")).then_some(())
     })
     .unwrap();
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
     world.apply(&resync_with(&[service.json()]));
     all_answered_outside(world.sandbox.outside(), service.node_port(), TIMES);
     let counters = &status(&world.agent)["counters"];
@@ -152,21 +112,11 @@ fn the_next_agent_may_have_the_program_run_elsewhere() {
     let Some((world, service)) = world("generic", Transport::Tcp) else {
         return;
     };
-    let World {
-        agent,
-        pins,
-        sandbox,
-    } = world;
-    agent.kill().unwrap();
+    let unattended = world.killed();
     let flags = flags("native");
     let flags = flags.each_ref().map(String::as_str);
-    let agent = start_agent_with(sandbox.node(), &pins, &flags);
-    assert_eq!(uplink(&agent, "eth0").0, "native");
-    let mut world = World {
-        agent,
-        pins,
-        sandbox,
-    };
+    let mut world = unattended.start(&flags);
+    assert_eq!(uplink(&world.agent, "eth0").0, "native");
     world.apply(&resync_with(&[service.json()]));
     all_answered_outside(world.sandbox.outside(), service.node_port(), TIMES);
 }
