@@ -88,7 +88,9 @@ pub(crate) fn create_direct<F: Open>(
     if table.may_have_begun_with(&pair, packet.signal.number()) {
         return false;
     }
-    if table.has_ended(&pair, now()) {
+    // A frontend's connection to a backend at the frontend's own address has but this one tuple.
+    let is_own = replaced.is_some_and(|replaced| replaced.index == pair.forward.index);
+    if is_own || table.has_ended(&pair, now()) {
         conntrack::forget::<F>(&half);
         return false;
     }

@@ -235,6 +235,27 @@ fn a_connection_outlives_its_service_and_new_ones_do_not_start() {
 }
 
 #[test]
+fn a_connection_to_a_backend_at_the_frontends_own_address_ends_with_the_next_after_its_service() {
+    needs_root!();
+    let same = r#"{"id":{"namespace":"default","name":"web"},"cluster_ips":[],"external_ips":["10.1.1.3"],"ports":{"tcp":{"protocol":"TCP","port":8080}},"backends":{"tcp":[{"ip":"10.1.1.3","port":8080,"local":true}]}}"#;
+    let mut node = Node::new([resync(&[same]).as_str()]);
+    let syn = Packet::new(Transport::TcpSyn, client(1000), backend(3));
+    let ack = syn.with(Transport::TcpAck).frame();
+    let (syn, answer) = (syn.frame(), syn.answer().frame());
+    assert_eq!(node.ingress(&syn), Verdict::Pass(syn.clone()));
+    assert_eq!(node.egress(&answer), Verdict::Pass(answer));
+    assert_eq!(node.ingress(&ack), Verdict::Pass(ack));
+    assert_eq!(node.connections().len(), 1);
+    node.apply(r#"{"event":"DeleteService","id":{"namespace":"default","name":"web"}}"#);
+    node.reclaim();
+    assert_eq!(node.ingress(&syn), Verdict::Pass(syn.clone()));
+    assert!(
+        node.connections().is_empty(),
+        "that one is the client's own"
+    );
+}
+
+#[test]
 fn changes_of_others_move_no_connection() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1), (4, 1)])]).as_str()]);
