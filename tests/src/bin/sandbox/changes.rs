@@ -161,10 +161,10 @@ fn start_traffic(
 ) -> Vec<(Client, Frontend, Continuous)> {
     let mut busy = BTreeSet::new();
     let mut traffic = Vec::new();
-    for client in [Client::Pod, Client::Outside] {
+    for client in cluster.clients() {
         for frontend in cluster.model().frontends(client) {
             let spared = without.is_some_and(|service| service.spec.id == frontend.service);
-            let inside = client == Client::Pod;
+            let inside = client.is_here();
             if spared || inside != (frontend.kind == Kind::ClusterIp) {
                 continue;
             }
@@ -172,7 +172,7 @@ fn start_traffic(
             // addresses to it. Where both lead to one backend that would be one connection, so
             // only one frontend is asked from each client.
             let backends: Vec<_> = frontend.weights.keys().copied().collect();
-            if !busy.insert((inside, frontend.transport, backends)) {
+            if !busy.insert((client.to_string(), frontend.transport, backends)) {
                 continue;
             }
             let target = Target::new(frontend.transport, frontend.address);
@@ -189,7 +189,7 @@ fn frontends_of(cluster: &Cluster, service: &Service) -> Vec<(Client, Frontend)>
         all.filter(|found| found.service == service.spec.id)
             .map(move |found| (client, found))
     };
-    of(Client::Pod).chain(of(Client::Outside)).collect()
+    cluster.clients().flat_map(of).collect()
 }
 
 fn check_gone(cluster: &Cluster, frontends: &[(Client, Frontend)], report: &mut Report) {

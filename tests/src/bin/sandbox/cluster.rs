@@ -2,12 +2,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     net::IpAddr,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Result, bail};
-use shunt_tests::{Ack, Agent, Namespace, PinDir, Sandbox, addresses, duration_text, interrupt};
+use shunt_tests::{
+    Ack, Agent, Namespace, PinDir, Sandbox, addresses, duration_text, interrupt, own_cgroup,
+};
 
 use crate::{
     event::{Event, EventLine, Service},
@@ -20,6 +23,8 @@ use crate::{
 pub(crate) struct Cluster {
     binary: PathBuf,
     agent: Agent,
+    /// Whether processes of this node are clients.
+    has_sockets: bool,
     _pins: PinDir,
     sandbox: Sandbox,
     model: Model,
@@ -46,12 +51,24 @@ impl Cluster {
             sandbox.serve(&pod, &ports)?;
         }
         let pins = PinDir::new().with_mount();
-        let flags = ["--pod-cidr", addresses::POD_CIDR];
+        let mut flags = vec![OsString::from("--pod-cidr"), addresses::POD_CIDR.into()];
+        // Of this process, which is the node's where it is in the node's network namespace.
+        let cgroup = own_cgroup();
+        match &cgroup {
+            Ok(path) => flags.extend([
+                "--socket-lb".into(),
+                "host".into(),
+                "--cgroup".into(),
+                path.into(),
+            ]),
+            Err(error) => progress.say("sockets", format_args!("left out: {error:#}")),
+        }
         let agent = Agent::start(binary, sandbox.node(), &pins, &flags)?;
         progress.say("agent", format_args!("ready, process {}", agent.pid()));
         let mut cluster = Self {
             binary: binary.to_owned(),
             agent,
+            has_sockets: cgroup.is_ok(),
             _pins: pins,
             sandbox,
             model: Model::default(),
@@ -109,10 +126,19 @@ impl Cluster {
         &self.model
     }
 
+    /// Who asks.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = Client> + use<> {
+        let has_sockets = self.has_sockets;
+        [Client::Pod, Client::Node, Client::Outside]
+            .into_iter()
+            .filter(move |client| *client != Client::Node || has_sockets)
+    }
+
     /// Where a client runs.
     pub(crate) fn namespace(&self, client: Client) -> &Namespace {
         match client {
             Client::Pod => self.sandbox.pod("pod-c").namespace(),
+            Client::Node => self.sandbox.node(),
             Client::Outside => self.sandbox.outside(),
         }
     }

@@ -21,8 +21,8 @@ use shunt_tests::{interrupt, is_root};
 
 use self::{cluster::Cluster, event::read_events, progress::Progress, report::Report};
 
-/// Tries Shunt in a sandbox of network namespaces: this node with two backend pods and a client
-/// pod, a second node with a backend pod, and a client outside.
+/// Tries Shunt in a sandbox of network namespaces: this node, which is a client too, with two backend
+/// pods and a client pod, a second node with a backend pod, and a client outside.
 #[derive(Debug, Parser)]
 #[command(name = "sandbox", version)]
 struct Options {

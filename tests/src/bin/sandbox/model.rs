@@ -15,14 +15,24 @@ use crate::event::{Backend, Event, Protocol, Service, ServiceId, TrafficPolicy};
 pub(crate) enum Client {
     /// The client pod on this node.
     Pod,
+    /// A process of this node's own.
+    Node,
     /// The client outside the cluster.
     Outside,
+}
+
+impl Client {
+    /// Whether it is on this node.
+    pub(crate) const fn is_here(self) -> bool {
+        matches!(self, Self::Pod | Self::Node)
+    }
 }
 
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Pod => "pod-c",
+            Self::Node => "node",
             Self::Outside => "outside",
         })
     }
@@ -157,8 +167,7 @@ impl Known {
             };
             let backends = spec.backends.get(name).map_or(&[][..], Vec::as_slice);
             // A client on this node is served as under policy Cluster.
-            let only_local =
-                client == Client::Outside && spec.traffic_policy == TrafficPolicy::Local;
+            let only_local = !client.is_here() && spec.traffic_policy == TrafficPolicy::Local;
             let mut add = |kind, ip, port| {
                 frontends.push(Frontend {
                     address: SocketAddr::new(ip, port),
@@ -168,14 +177,14 @@ impl Known {
                     weights: weights(backends, only_local && kind != Kind::ClusterIp),
                 });
             };
-            if client == Client::Pod {
+            if client.is_here() {
                 spec.cluster_ips
                     .iter()
                     .for_each(|ip| add(Kind::ClusterIp, *ip, port.port));
             }
             for ip in &self.node_ips {
                 // Another node's port is for clients on this node; others go to that node itself.
-                let open = client == Client::Pod || *ip == addresses::NODE;
+                let open = client.is_here() || *ip == addresses::NODE;
                 if open && port.node_port != 0 {
                     add(Kind::NodePort, *ip, port.node_port);
                 }

@@ -57,7 +57,7 @@ impl Report {
             self.problem(format!("{client} to {frontend}: {failure}, {times} times"));
         }
         let expected = match client {
-            Client::Pod => ForeignSources::new(),
+            Client::Pod | Client::Node => ForeignSources::new(),
             Client::Outside => tally.sources_from_outside(),
         };
         if tally.foreign_sources != expected {

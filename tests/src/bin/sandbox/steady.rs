@@ -13,14 +13,14 @@ use crate::{
 /// The length of a request. The answer over TCP has the same; over UDP a line.
 pub(crate) const REQUEST: usize = 200;
 
-/// Both clients open connections to every frontend that they can use.
+/// All clients open connections to every frontend that they can use.
 pub(crate) fn ask_every_frontend(
     progress: &Progress,
     cluster: &Cluster,
     connections: u32,
     report: &mut Report,
 ) -> Result<()> {
-    for client in [Client::Pod, Client::Outside] {
+    for client in cluster.clients() {
         for frontend in cluster.model().frontends(client) {
             interrupt::check()?;
             let target = Target::new(frontend.transport, frontend.address);
