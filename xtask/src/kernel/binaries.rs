@@ -15,6 +15,9 @@ use crate::{process, revision, workspace};
 /// them; an emulated machine would take too long for that.
 const PROPERTY_CASES: u32 = 16;
 
+/// How many packets the model test compares there, for the same reason.
+const MODEL_PACKETS: u32 = 20_000;
+
 /// The programs that the tests run beside the agent.
 const HELPERS: [&str; 3] = ["client", "siege", "syscalls"];
 
@@ -112,7 +115,8 @@ impl Binaries {
         } = self;
         let mut job = format!(
             "export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n\
-             export RUST_BACKTRACE=0 SHUNT_BIN={} PROPTEST_CASES={PROPERTY_CASES}\n\
+             export RUST_BACKTRACE=0 SHUNT_BIN={}\n\
+             export PROPTEST_CASES={PROPERTY_CASES} SHUNT_MODEL_PACKETS={MODEL_PACKETS}\n\
              cd {}\nstatus=0\n",
             agent.display(),
             root.join("tests").display(),
