@@ -2,8 +2,8 @@
 //! addresses, from the kernel's routing and neighbour tables.
 //!
 //! It is remembered for a moment, for all packets from one address to another. What has none, does
-//! not fit, has come too far, or leaves where the driver cannot send from here, the stack's side
-//! takes.
+//! not fit, has come too far, is for another station, or leaves where the driver cannot send from here,
+//! the stack's side takes.
 
 use aya_ebpf::{bindings::BPF_FIB_LKUP_RET_SUCCESS, helpers::bpf_ktime_get_coarse_ns};
 use shunt_common::{Address as _, Tuple};
@@ -66,6 +66,7 @@ pub(crate) fn find<F: Routed>(
         look_up(way, context, translated, now);
     }
     let goes = way.interface != 0
+        && context.at::<EthernetAddresses>(0).ok()?.destination == way.own
         && u32::from(longest_packet(context, extent)) <= way.mtu
         && hop_limit::<F>(context, extent.network).ok()? > 1;
     if !goes {
@@ -92,10 +93,12 @@ fn look_up<F: Routed>(way: &mut Way<F>, context: &impl Access, translated: &Tupl
     way.source = translated.source;
     way.destination = translated.destination;
     way.from = context.interface();
-    // SAFETY: the value is not read.
-    if unsafe { UPLINKS.get(found.ifindex) }.is_none() {
+    // SAFETY: an entry is replaced whole, and of the second nothing is read.
+    let uplinks = unsafe { (UPLINKS.get(way.from), UPLINKS.get(found.ifindex)) };
+    let (Some(own), Some(_)) = uplinks else {
         return;
-    }
+    };
+    way.own = own.address;
     way.interface = found.ifindex;
     way.is_translated_behind = stack::is_translated_behind(found.ifindex).into();
     // SAFETY: the helper has put the MTU where the length was.

@@ -90,6 +90,8 @@ pub(crate) struct Way<F: Family> {
     /// Whether packets out of the stack are translated behind that interface.
     pub is_translated_behind: u32,
     pub link: EthernetAddresses,
+    /// The link address of the interface that they came in by.
+    pub own: [u8; 6],
 }
 
 /// A source of packets that are forwarded, as a CPU remembers it.

@@ -291,9 +291,15 @@ fn a_frame_for_another_station_is_left_alone() {
     with_program(|| {
         let mut node = node(Backends::Elsewhere);
         let packet = Packet::new(Transport::TcpSyn, (V4::OUTSIDER, 40_000), (V4::NODE, 30080));
-        let mut frame = packet.frame();
-        frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 7]);
-        assert_eq!(node.by_driver(&frame), None);
+        let others = |packet: &Packet| {
+            let mut frame = packet.frame();
+            frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 7]);
+            frame
+        };
+        assert_eq!(node.by_driver(&others(&packet)), None);
         assert!(node.by_driver(&packet.frame()).is_some());
+        let following = packet.with(Transport::TcpAck);
+        assert_eq!(node.by_driver(&others(&following)), None);
+        assert!(node.by_driver(&following.frame()).is_some());
     });
 }
