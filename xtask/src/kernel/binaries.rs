@@ -16,7 +16,7 @@ use crate::{process, revision, workspace};
 const PROPERTY_CASES: u32 = 16;
 
 /// How many packets the model test compares there, for the same reason.
-const MODEL_PACKETS: u32 = 20_000;
+const MODEL_PACKETS: u32 = 60_000;
 
 /// The programs that the tests run beside the agent.
 const HELPERS: [&str; 3] = ["client", "siege", "syscalls"];
