@@ -46,7 +46,7 @@ impl Accelerator {
     fn patience(self) -> u32 {
         match self {
             Self::Kvm => 1,
-            Self::Emulation => 10,
+            Self::Emulation => 30,
         }
     }
 }
