@@ -45,8 +45,14 @@ pub(crate) fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
+        .filter(|message| message["target"]["name"] == name && is_of_tests(message))
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+/// Whether the message is of a test or bench, and not of a program of the same name.
+fn is_of_tests(message: &Value) -> bool {
+    let kinds = message["target"]["kind"].as_array();
+    kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "test" || kind == "bench"))
 }
 
 /// Whether this process is root's: the kernel gives its folder below `/proc` to the effective user.

@@ -11,7 +11,9 @@ use std::{
 
 use nix::errno::Errno;
 use serde_json::{Value, json};
-use shunt_tests::{Connection, Failure, Target, Transport, is_root, own_cgroup, wait_until};
+use shunt_tests::{
+    Connection, Failure, Target, Transport, is_root, own_cgroup, patience, wait_until,
+};
 
 use crate::{
     dual_stack::{Family, service, world_with_flags},
@@ -72,7 +74,7 @@ impl Client {
             .sandbox
             .node()
             .enter(|| UdpSocket::bind((any, 0)).unwrap());
-        socket.set_read_timeout(Some(SOON)).unwrap();
+        socket.set_read_timeout(Some(patience(SOON))).unwrap();
         socket.connect(address).unwrap();
         Self(socket)
     }
@@ -418,7 +420,7 @@ fn connect_until(frontend: SocketAddr, is_over: &AtomicBool) -> VecDeque<Client>
     let mut clients = VecDeque::new();
     while !is_over.load(Ordering::Relaxed) {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-        socket.set_read_timeout(Some(SOON)).unwrap();
+        socket.set_read_timeout(Some(patience(SOON))).unwrap();
         socket.connect(frontend).unwrap();
         clients.push_back(Client(socket));
         if clients.len() > LAST {
