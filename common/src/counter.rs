@@ -81,11 +81,15 @@ pub enum Counter {
     /// A packet got no further than the driver: the XDP program forwarded, dropped or rejected it.
     /// It is counted as that, too.
     Xdp,
+    /// A packet was handed to its backend's node in an envelope.
+    Wrapped,
+    /// A packet came in an envelope of another node's, and was taken out.
+    Unwrapped,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 37] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -121,6 +125,8 @@ impl Counter {
         Self::DropLoop,
         Self::EchoReply,
         Self::Xdp,
+        Self::Wrapped,
+        Self::Unwrapped,
     ];
 
     /// The counter's name as it is shown.
@@ -161,6 +167,8 @@ impl Counter {
             Self::DropLoop => "drop_loop",
             Self::EchoReply => "echo_reply",
             Self::Xdp => "xdp",
+            Self::Wrapped => "wrapped",
+            Self::Unwrapped => "unwrapped",
         }
     }
 }

@@ -38,7 +38,8 @@ impl<F: Family> FrontendKey<F> {
 
     /// The frontend itself.
     pub const EVERYONE: u8 = 0;
-    /// What clients on this node have in its place, if its cell says so ([`Cell::TWO_SETS`]).
+    /// What clients on this node have in its place, if its cell says so ([`Cell::TWO_SETS`]), or what
+    /// packets that came in an envelope have ([`Cell::DSR`]).
     pub const THIS_NODE: u8 = 1;
 
     /// A key of `address` and `port` in network order.
@@ -111,6 +112,11 @@ impl Cell {
     /// It selects by a Maglev table, of which what stands behind its slots says where it is
     /// ([`crate::maglev`]). Versions that do not know this flag select by the slots, by weight.
     pub const MAGLEV: u16 = 512;
+
+    /// Clients elsewhere get their replies straight from the backend's node: their packets go there in
+    /// an envelope. Those that came in one have another entry of the frontend table in this one's place,
+    /// of the backends here.
+    pub const DSR: u16 = 1024;
 
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;

@@ -120,6 +120,8 @@ pub struct FamilyMaps {
     /// Frontend index to the number of the service port. State: until the first Resync, connections
     /// begin that belong to one.
     pub frontend_services: Map,
+    /// On which nodes addresses are, by the address. State: until the first Resync, packets go there.
+    pub locations: Map,
 }
 
 /// The constants of one address family.
@@ -171,6 +173,7 @@ macro_rules! family_maps {
             guarded "GUARDED" "guarded" Setting Frontends,
             service_cidrs "SERVICE_CIDRS" "service_cidrs" Setting Fixed,
             frontend_services "FRONTEND_SERVICES" "frontend_services" State Frontends,
+            locations "LOCATIONS" "locations" State Frontends,
         }
     };
 }
@@ -183,7 +186,7 @@ impl FamilyMaps {
 
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Map; 19] {
+    pub const fn all(&self) -> [Map; 20] {
         let Self {
             frontends,
             cells,
@@ -204,6 +207,7 @@ impl FamilyMaps {
             guarded,
             service_cidrs,
             frontend_services,
+            locations,
         } = *self;
         [
             frontends,
@@ -225,6 +229,7 @@ impl FamilyMaps {
             guarded,
             service_cidrs,
             frontend_services,
+            locations,
         ]
     }
 }

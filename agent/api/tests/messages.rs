@@ -21,7 +21,7 @@ fn json_service() -> Value {
         "load_balancer_source_ranges": ["192.0.2.0/24"],
         "traffic_policy": "Local",
         "internal_traffic_policy": "Cluster",
-        "session_affinity_timeout": 60, "selection": "maglev",
+        "session_affinity_timeout": 60, "selection": "maglev", "forwarding": "dsr",
         "ports": { "http": { "protocol": "TCP", "port": 80, "node_port": 30080 } },
         "backends": { "http": [
             { "ip": "10.1.1.3", "port": 8080, "local": true, "weight": 3, "state": "Terminating",
@@ -46,6 +46,7 @@ fn message_service() -> proto::Service {
         internal_traffic_policy: proto::TrafficPolicy::Cluster.into(),
         session_affinity_timeout: 60,
         selection: proto::Selection::Maglev.into(),
+        forwarding: proto::Forwarding::Dsr.into(),
         ports: [("http".into(), port(80, 30080))].into(),
         backends: [("http".into(), backends())].into(),
     }
@@ -172,7 +173,8 @@ fn every_event_survives_its_way_through_messages() {
     for line in [
         json!({ "event": "Resync", "node_ips": ["192.168.16.10", "fd00::1"],
                 "services": [service], "frontend_ifs": ["eth0"], "backend_ifs": ["pod-a"],
-                "service_cidrs": ["10.96.0.0/12", "fd00:10:96::/112"] }),
+                "service_cidrs": ["10.96.0.0/12", "fd00:10:96::/112"],
+                "nodes": { "a": ["192.168.16.10"] } }),
         json!({ "event": "Resync", "node_ips": [], "services": [] }),
         json!({ "event": "AddService", "service": service }),
         json!({ "event": "UpdateService", "service": service }),
@@ -182,6 +184,7 @@ fn every_event_survives_its_way_through_messages() {
         json!({ "event": "UpdateLocalFrontendIfs", "new": ["eth0", "eth1"] }),
         json!({ "event": "UpdateLocalBackendIfs", "new": [] }),
         json!({ "event": "UpdateServiceCidrs", "new": ["10.96.0.0/12", "fd00:10:96::/112"] }),
+        json!({ "event": "UpdateNodes", "nodes": { "a": ["192.168.16.10", "fd00::1"], "b": [] } }),
     ] {
         let event = of_line(&line).unwrap();
         kinds.push(event.kind());

@@ -33,7 +33,7 @@ use crate::{
     maps::{
         clock::Clock, counters::Counters, families::Families, guard_table::GuardTable,
         interface_set::InterfaceSet, kernel_services::KernelServices, kernel_tables::KernelTables,
-        node_table::NodeTable, peers::Peers, table_use::TableUse,
+        location_table::LocationTable, node_table::NodeTable, peers::Peers, table_use::TableUse,
         unknown_connections::UnknownConnections, uplink_table::UplinkTable,
     },
     object::{
@@ -63,6 +63,8 @@ pub struct Datapath {
     uplink_table: UplinkTable,
     sockets: Sockets,
     publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
+    locations_v4: LocationTable<V4>,
+    locations_v6: LocationTable<V6>,
     node_v4: NodeTable<V4>,
     node_v6: NodeTable<V6>,
     /// `None` if nothing is done about other packets for services' addresses.
@@ -130,6 +132,8 @@ impl Datapath {
                 options.families,
                 Services::of(KernelServices::take(&mut ebpf, options.count_traffic)?),
             ),
+            locations_v4: LocationTable::take(&mut ebpf)?,
+            locations_v6: LocationTable::take(&mut ebpf)?,
             node_v4: NodeTable::open(
                 &ebpf,
                 options.snat_v4,
@@ -276,6 +280,12 @@ impl Datapath {
     /// takes one that the host has, if there is one. Gives the number of writes.
     pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>, host: &BTreeSet<IpAddr>) -> u64 {
         self.node_v4.set(own, host) + self.node_v6.set(own, host)
+    }
+
+    /// Makes these the nodes where addresses are: of a node's own addresses itself, of a backend's elsewhere
+    /// the one that packets for it are handed to, where its service is in mode dsr. Gives the number of writes.
+    pub fn set_locations(&mut self, locations: &BTreeMap<IpAddr, IpAddr>) -> u64 {
+        self.locations_v4.set(locations) + self.locations_v6.set(locations)
     }
 
     /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from,

@@ -22,8 +22,7 @@ pub struct Endpoint {
     pub serving: bool,
     /// Which sets it belongs to.
     pub scopes: Scopes,
-    /// The node that it runs on. Nothing is decided by it yet: direct server return, which hands a
-    /// packet to the backend's node, will need it.
+    /// The node that it runs on, to which direct server return hands packets.
     pub node: Option<Arc<str>>,
 }
 

@@ -126,6 +126,17 @@ pub enum Fault {
         /// The values that there are.
         expected: &'static str,
     },
+    /// Two nodes of one name.
+    #[error("the node is listed twice")]
+    DuplicateNode,
+    /// An address leads to one node.
+    #[error("{address} is an address of the node `{other}` too")]
+    AddressOfNode {
+        /// The address.
+        address: IpAddr,
+        /// The node that was listed before.
+        other: String,
+    },
     /// The text is not an address.
     #[error("`{0}` is not an IP address")]
     NotAnAddress(String),

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr};
 use ipnet::IpNet;
 
 use crate::{
-    escaped::Escaped, interface_pattern::InterfacePattern, kind::EventKind, service::Service,
-    service_id::ServiceId,
+    cluster_nodes::ClusterNodes, escaped::Escaped, interface_pattern::InterfacePattern,
+    kind::EventKind, service::Service, service_id::ServiceId,
 };
 
 /// One thing that the renderer is told.
@@ -28,6 +28,8 @@ pub enum RendererEvent {
     UpdateLocalBackendIfs(BTreeSet<InterfacePattern>),
     /// All ranges of addresses that ClusterIPs are taken from, as in [`Snapshot::service_cidrs`].
     UpdateServiceCidrs(BTreeSet<IpNet>),
+    /// The nodes of the cluster, by name: all that there are.
+    UpdateNodes(ClusterNodes),
 }
 
 /// A complete description of what is to be translated.
@@ -46,6 +48,8 @@ pub struct Snapshot {
     /// that they leave open: whatever is in them is a service's address, or nobody's. They may
     /// overlap. None has a length of 0.
     pub service_cidrs: BTreeSet<IpNet>,
+    /// The nodes of the cluster, by name.
+    pub nodes: ClusterNodes,
 }
 
 /// A change of the cluster's nodes.
@@ -71,7 +75,8 @@ impl RendererEvent {
             | Self::UpdateNodePortServices(_)
             | Self::UpdateLocalFrontendIfs(_)
             | Self::UpdateLocalBackendIfs(_)
-            | Self::UpdateServiceCidrs(_) => name.to_owned(),
+            | Self::UpdateServiceCidrs(_)
+            | Self::UpdateNodes(_) => name.to_owned(),
         }
     }
 
@@ -86,6 +91,7 @@ impl RendererEvent {
             Self::UpdateLocalFrontendIfs(_) => EventKind::UpdateLocalFrontendIfs,
             Self::UpdateLocalBackendIfs(_) => EventKind::UpdateLocalBackendIfs,
             Self::UpdateServiceCidrs(_) => EventKind::UpdateServiceCidrs,
+            Self::UpdateNodes(_) => EventKind::UpdateNodes,
         }
     }
 }

@@ -21,11 +21,13 @@ pub enum EventKind {
     UpdateLocalBackendIfs,
     /// All ranges of addresses that services get theirs of.
     UpdateServiceCidrs,
+    /// The nodes of the cluster, by name.
+    UpdateNodes,
 }
 
 impl EventKind {
     /// Every kind, in the order in which they are listed.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Resync,
         Self::AddService,
         Self::UpdateService,
@@ -34,6 +36,7 @@ impl EventKind {
         Self::UpdateLocalFrontendIfs,
         Self::UpdateLocalBackendIfs,
         Self::UpdateServiceCidrs,
+        Self::UpdateNodes,
     ];
 
     /// The name as it is written and shown.
@@ -47,6 +50,7 @@ impl EventKind {
             Self::UpdateLocalFrontendIfs => "UpdateLocalFrontendIfs",
             Self::UpdateLocalBackendIfs => "UpdateLocalBackendIfs",
             Self::UpdateServiceCidrs => "UpdateServiceCidrs",
+            Self::UpdateNodes => "UpdateNodes",
         }
     }
 
@@ -60,6 +64,7 @@ impl EventKind {
                 "frontend_ifs",
                 "backend_ifs",
                 "service_cidrs",
+                "nodes",
             ],
             Self::AddService => &["service"],
             Self::UpdateService => &["service", "old"],
@@ -67,6 +72,7 @@ impl EventKind {
             Self::UpdateNodePortServices => &["node_ips", "services"],
             Self::UpdateLocalFrontendIfs | Self::UpdateLocalBackendIfs => &["old", "new"],
             Self::UpdateServiceCidrs => &["new"],
+            Self::UpdateNodes => &["nodes"],
         }
     }
 }
@@ -74,7 +80,8 @@ impl EventKind {
 impl FromName for EventKind {
     const EXPECTED: &'static str = "one of `Resync`, `AddService`, `UpdateService`, \
         `DeleteService`, `UpdateNodePortServices`, `UpdateLocalFrontendIfs`, \
-        `UpdateLocalBackendIfs`, `UpdateServiceCidrs`";
+        `UpdateLocalBackendIfs`, `UpdateServiceCidrs`, \
+        `UpdateNodes`";
 
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)

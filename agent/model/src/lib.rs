@@ -5,10 +5,12 @@
 
 #![forbid(unsafe_code)]
 
+mod cluster_nodes;
 mod endpoint;
 mod error;
 mod escaped;
 mod event;
+mod forwarding;
 mod interface_pattern;
 mod json;
 mod kind;
@@ -26,10 +28,12 @@ mod unusable;
 mod validate;
 
 pub use self::{
+    cluster_nodes::ClusterNodes,
     endpoint::{Endpoint, EndpointState, Scope, Scopes},
     error::{EventError, Fault},
     escaped::{Escaped, must_be_escaped},
     event::{NodePortUpdate, RendererEvent, Snapshot},
+    forwarding::Forwarding,
     interface_pattern::InterfacePattern,
     json::{
         decode::decode,

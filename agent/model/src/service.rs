@@ -5,8 +5,8 @@ use std::{net::IpAddr, num::NonZeroU16, sync::Arc};
 use ipnet::IpNet;
 
 use crate::{
-    endpoint::Endpoint, policy::TrafficPolicy, protocol::Protocol, selection::Selection,
-    service_id::ServiceId,
+    endpoint::Endpoint, forwarding::Forwarding, policy::TrafficPolicy, protocol::Protocol,
+    selection::Selection, service_id::ServiceId,
 };
 
 /// A service: addresses, ports, and the endpoints behind them.
@@ -33,6 +33,8 @@ pub struct Service {
     pub session_affinity_timeout: u32,
     /// How its frontends select a backend; `None`: as the agent's default is.
     pub selection: Option<Selection>,
+    /// How packets from outside get to its backends on other nodes; `None`: as the agent's default is.
+    pub forwarding: Option<Forwarding>,
     /// Its ports, sorted by name, each name once.
     pub ports: Vec<ServicePort>,
 }

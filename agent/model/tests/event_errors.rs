@@ -84,12 +84,12 @@ fn events_and_fields_that_do_not_exist_or_do_not_belong_together() {
             r#"{"event":"AddServices"}"#,
             "unknown event `AddServices`, expected one of `Resync`, `AddService`, `UpdateService`, `DeleteService`, \
              `UpdateNodePortServices`, `UpdateLocalFrontendIfs`, `UpdateLocalBackendIfs`, \
-             `UpdateServiceCidrs`",
+             `UpdateServiceCidrs`, `UpdateNodes`",
         ),
         (
             r#"{"event":"AddService","srv":1}"#,
             "srv: unknown field `srv`, expected one of `event`, `node_ips`, `services`, `frontend_ifs`, \
-             `backend_ifs`, `service_cidrs`, `service`, `id`, `old`, `new`",
+             `backend_ifs`, `service_cidrs`, `nodes`, `service`, `id`, `old`, `new`",
         ),
         (
             r#"{"event":"AddService","event":"AddService"}"#,
@@ -255,7 +255,7 @@ fn fields_of_a_service() {
                 r#""cluster_ip":"10.96.0.1""#,
                 "cluster_ip: unknown field `cluster_ip`, expected one of `id`, `cluster_ips`, `external_ips`, \
              `load_balancer_ips`, `load_balancer_source_ranges`, `traffic_policy`, `internal_traffic_policy`, \
-             `session_affinity_timeout`, `selection`, `ports`, `backends`",
+             `session_affinity_timeout`, `selection`, `forwarding`, `ports`, `backends`",
             ),
             (
                 r#""cluster_ips":["10.96.0.1/32"]"#,

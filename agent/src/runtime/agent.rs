@@ -91,9 +91,13 @@ impl Agent {
         };
         let all_addresses = plan.snapshot.is_some() || plan.service_cidrs.is_some();
         let addresses = addresses_of(&plan.changes);
+        let relocates = plan.relocates;
         let interfaces_changed =
             plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
         self.renderer.commit(plan);
+        if relocates {
+            self.datapath.set_locations(&self.renderer.locations());
+        }
         self.say_service_addresses(all_addresses, &addresses);
         if interfaces_changed {
             self.reconcile_interfaces();

@@ -86,6 +86,13 @@ pub(crate) trait Access {
     /// Makes room for `length` bytes between the link's header and what follows it.
     fn insert_after_link(&self, length: u32) -> Result<(), AccessError>;
 
+    /// Makes room for the network header of `length` bytes of an envelope, behind the link's header. The
+    /// packet stays of the same family.
+    fn wrap(&self, length: u32) -> Result<(), AccessError>;
+
+    /// Takes the `length` bytes behind the link's header away, the network header of an envelope.
+    fn unwrap(&self, length: u32) -> Result<(), AccessError>;
+
     /// Makes room for a link header of `length` bytes in front of a packet that has none.
     fn insert_link(&self, length: u32) -> Result<(), AccessError>;
 

@@ -2,7 +2,8 @@
 
 use aya_ebpf::{
     bindings::{
-        __sk_buff, BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR, TC_ACT_REDIRECT,
+        __sk_buff, BPF_F_ADJ_ROOM_ENCAP_L3_IPV4, BPF_F_ADJ_ROOM_ENCAP_L3_IPV6,
+        BPF_F_ADJ_ROOM_FIXED_GSO, BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR, TC_ACT_REDIRECT,
         bpf_adj_room_mode::BPF_ADJ_ROOM_MAC, bpf_fib_lookup as FibLookup,
         bpf_redir_neigh as NextHop,
     },
@@ -25,6 +26,9 @@ use crate::ctx::{
 const PACKET_BROADCAST: u32 = 1;
 const PACKET_MULTICAST: u32 = 2;
 const PACKET_OTHERHOST: u32 = 3;
+
+/// How long an IPv4 header without options is, RFC 791 section 3.1.
+const IPV4_HEADER: u32 = 20;
 
 /// A packet at a TC hook. Helpers with `skb` in their names are there for no other program type.
 pub(crate) struct Tc(*mut __sk_buff);
@@ -155,6 +159,29 @@ impl Access for Tc {
     fn insert_after_link(&self, length: u32) -> Result<(), AccessError> {
         // SAFETY: the context is the kernel's, and no reference into the packet outlives this.
         done(unsafe { bpf_skb_adjust_room(self.0, length as i32, BPF_ADJ_ROOM_MAC, 0) })
+    }
+
+    /// The kernel has to know that it is an envelope: it cuts the inner packet into segments, each with a
+    /// copy of the header. They stay as long as they are, since an envelope holds what was sent.
+    #[inline(always)]
+    fn wrap(&self, length: u32) -> Result<(), AccessError> {
+        let encapsulation = if length == IPV4_HEADER {
+            BPF_F_ADJ_ROOM_ENCAP_L3_IPV4
+        } else {
+            BPF_F_ADJ_ROOM_ENCAP_L3_IPV6
+        };
+        let flags = encapsulation | BPF_F_ADJ_ROOM_FIXED_GSO;
+        // SAFETY: the context is the kernel's, and no reference into the packet outlives this.
+        done(unsafe {
+            bpf_skb_adjust_room(self.0, length as i32, BPF_ADJ_ROOM_MAC, u64::from(flags))
+        })
+    }
+
+    #[inline(always)]
+    fn unwrap(&self, length: u32) -> Result<(), AccessError> {
+        let flags = u64::from(BPF_F_ADJ_ROOM_FIXED_GSO);
+        // SAFETY: the context is the kernel's, and no reference into the packet outlives this.
+        done(unsafe { bpf_skb_adjust_room(self.0, -(length as i32), BPF_ADJ_ROOM_MAC, flags) })
     }
 
     #[inline(always)]

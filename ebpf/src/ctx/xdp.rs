@@ -130,6 +130,19 @@ impl Access for Xdp {
     }
 
     #[inline(always)]
+    fn wrap(&self, length: u32) -> Result<(), AccessError> {
+        self.insert_after_link(length)
+    }
+
+    #[inline(always)]
+    fn unwrap(&self, length: u32) -> Result<(), AccessError> {
+        let link = *self.at::<[u8; LINK]>(0)?;
+        *self.at_mut::<[u8; LINK]>(length as usize)? = link;
+        // SAFETY: the context is the kernel's, and no reference into the packet outlives this.
+        done(unsafe { bpf_xdp_adjust_head(self.0, length.cast_signed()) })
+    }
+
+    #[inline(always)]
     fn insert_link(&self, length: u32) -> Result<(), AccessError> {
         // SAFETY: the context is the kernel's, and no reference into the packet outlives this.
         done(unsafe { bpf_xdp_adjust_head(self.0, -length.cast_signed()) })

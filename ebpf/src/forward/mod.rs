@@ -1,6 +1,7 @@
 //! Sending a packet on past the stack or through it, and telling its sender why it goes no further.
 
 pub(crate) mod admission;
+pub(crate) mod envelope;
 pub(crate) mod fib;
 pub(crate) mod hairpin;
 pub(crate) mod icmp_error;

@@ -135,13 +135,23 @@ impl Route {
     /// Has the kernel send the packet this way, one hop older.
     #[inline(always)]
     pub(crate) fn take<F: Routed>(
-        mut self,
+        self,
         context: &impl Access,
         packet: &Packet<F>,
     ) -> Result<Verdict, AccessError> {
         decrement_hop_limit::<F>(context, packet.network.get())?;
+        self.send(context, packet.link)
+    }
+
+    /// Has the kernel send the packet this way as it is.
+    #[inline(always)]
+    pub(crate) fn send(
+        mut self,
+        context: &impl Access,
+        link: Link,
+    ) -> Result<Verdict, AccessError> {
         own::mark(context);
-        if packet.link == Link::None {
+        if link == Link::None {
             // The helper that sends the packet removes an Ethernet header, whatever stands there.
             context.insert_link(Link::Ethernet.header_length() as u32)?;
         }

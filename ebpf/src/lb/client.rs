@@ -18,6 +18,13 @@ pub(crate) trait Client<F: Tables> {
     /// The slot that it has by the Maglev table of the cell's slice.
     fn maglev_slot(&self, cell: Cell) -> Option<u32>;
 
+    /// Whether it is to have one of this node's own backends, if there are any: of a frontend whose other
+    /// clients get theirs from each backend's node.
+    #[inline(always)]
+    fn is_for_own(&self) -> bool {
+        false
+    }
+
     /// The random number by which it gets a backend.
     #[inline(always)]
     fn draw(&self) -> u32 {

@@ -25,19 +25,12 @@ pub(crate) enum Lookup<F: Tables> {
     Dropped(Counter),
 }
 
-/// Looks up the frontend with this key, and selects one of its backends for the client. Leaves the
-/// number of its service port in `service`.
+/// The cell of the frontend with this key. Leaves the number of its service port in `service`.
 #[inline(always)]
-pub(crate) fn select<F: Tables>(
-    key: FrontendKey<F>,
-    client: &impl Client<F>,
-    service: &cell::Cell<u32>,
-) -> Lookup<F> {
-    let Some((index, cell)) = find(key) else {
-        return Lookup::NotAFrontend;
-    };
+pub(crate) fn find_for<F: Tables>(key: FrontendKey<F>, service: &cell::Cell<u32>) -> Option<Cell> {
+    let (index, cell) = find(key)?;
     service.set(service_of::<F>(index));
-    select_in(key, cell, client)
+    Some(cell)
 }
 
 /// Selects one of the backends of a frontend, whose cell this is, for the client.
@@ -64,7 +57,15 @@ pub(crate) fn select_in<F: Tables>(
             cell = other;
         }
     }
-    if cell.count() == 0 || cell.has(Cell::UNUSABLE) {
+    if cell.has(Cell::DSR) && client.is_for_own() {
+        key.scope = FrontendKey::<F>::THIS_NODE;
+        if let Some(own) = cell_of(key)
+            && has_backends(own)
+        {
+            cell = own;
+        }
+    }
+    if !has_backends(cell) {
         return if cell.has(Cell::DROPS) {
             Lookup::Dropped(Counter::DropNoBackend)
         } else {
@@ -76,6 +77,12 @@ pub(crate) fn select_in<F: Tables>(
         Chosen::Elsewhere => Lookup::NotAFrontend,
         Chosen::Corrupt => Lookup::Dropped(Counter::DropCorrupt),
     }
+}
+
+/// Whether there is a backend to select with this cell.
+#[inline(always)]
+pub(crate) const fn has_backends(cell: Cell) -> bool {
+    cell.count() > 0 && !cell.has(Cell::UNUSABLE)
 }
 
 /// The index of the frontend with this key.
@@ -109,7 +116,7 @@ pub(crate) fn cell_at<F: Tables>(frontend: u32) -> Option<Cell> {
 
 /// Whether the client is in one of the frontend's source ranges.
 #[inline(always)]
-fn in_ranges<F: Tables>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> bool {
+pub(crate) fn in_ranges<F: Tables>(key: FrontendKey<F>, cell: Cell, client: F::Address) -> bool {
     let range = SourceRange {
         frontend: key.scoped(u8::from(cell.has(Cell::SECOND_RANGES))),
         client,

@@ -2,17 +2,28 @@
 
 use shunt_common::{
     Cell, V4, V6,
-    connections::Key,
+    connections::{Key, Role},
     maglev::{Header, client_number, number},
 };
 
-use crate::maps::tables::Tables;
+use crate::{maps::tables::Tables, packet::parsed::Packet};
 
 /// A family with the subprogram that looks a connection up in a table.
 pub(crate) trait Maglev: Tables {
     /// The slot of the backend that the client's packets with this key get, through a frontend with
     /// this cell.
     fn slot_of(key: &Key<Self>, cell: Cell) -> Option<u32>;
+}
+
+/// The slot of the backend that the packet gets, in its original direction, through a frontend with this
+/// cell. Its key is made where it goes if the connection is opened: on the stack is no room for it.
+#[inline(always)]
+pub(crate) fn slot_for<F: Maglev>(packet: &Packet<F>, cell: Cell) -> Option<u32> {
+    let opening = F::openings().get_ptr_mut(0)?;
+    // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
+    let key = unsafe { &mut (*opening).connection.forward };
+    *key = Key::new(&packet.tuple, packet.protocol, Role::Forward);
+    F::slot_of(key, cell)
 }
 
 /// The slot of the backend that the number stands for in the table of the cell's slice. The number

@@ -4,6 +4,7 @@ pub(crate) mod affinity;
 pub(crate) mod choice;
 pub(crate) mod client;
 pub(crate) mod draw;
+pub(crate) mod flow;
 pub(crate) mod foresight;
 pub(crate) mod frontend;
 pub(crate) mod maglev;

@@ -1,12 +1,13 @@
 //! Whoever sent a packet, as a client.
 
-use shunt_common::{
-    Cell,
-    connections::{Key, Role},
-};
+use shunt_common::Cell;
 
 use crate::{
-    lb::{client::Client, foresight::drawn, maglev::Maglev},
+    lb::{
+        client::Client,
+        foresight::drawn,
+        maglev::{Maglev, slot_for},
+    },
     maps::{
         addresses::{is_client_here, is_of_cluster_pod},
         tables::Tables,
@@ -18,6 +19,8 @@ pub(crate) struct Sender<F: Tables> {
     pub(crate) address: F::Address,
     /// The index of the interface that the packet came in by.
     pub(crate) interface: u32,
+    /// [`Client::is_for_own`].
+    pub(crate) is_for_own: bool,
 }
 
 impl<F: Maglev> Client<F> for Sender<F> {
@@ -30,20 +33,23 @@ impl<F: Maglev> Client<F> for Sender<F> {
     /// `ClusterCIDR`.
     #[inline(always)]
     fn is_on_this_node(&self) -> bool {
-        let Self { address, interface } = self;
+        let Self {
+            address, interface, ..
+        } = self;
         is_client_here::<F>(address, *interface) || is_of_cluster_pod::<F>(address)
     }
 
-    /// By the packet that this CPU is at. Its key is made where it goes if the connection is opened: on
-    /// the stack is no room for it.
+    /// By the packet that this CPU is at.
     #[inline(always)]
     fn maglev_slot(&self, cell: Cell) -> Option<u32> {
         let arrival = F::arrivals().get_ptr(0)?;
-        let opening = F::openings().get_ptr_mut(0)?;
         // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
-        let (packet, key) = unsafe { (&(*arrival).packet, &mut (*opening).connection.forward) };
-        *key = Key::new(&packet.tuple, packet.protocol, Role::Forward);
-        F::slot_of(key, cell)
+        slot_for(unsafe { &(*arrival).packet }, cell)
+    }
+
+    #[inline(always)]
+    fn is_for_own(&self) -> bool {
+        self.is_for_own
     }
 
     #[inline(always)]

@@ -73,6 +73,15 @@ pub(crate) type GuardedAddresses<F> =
 /// The ranges of ClusterIPs, one entry.
 pub(crate) type ClusterRanges<F> = Array<ServiceCidrs<F>, 1, MMAPABLE>;
 
+/// On which node an address is: of a node's own address itself, of a backend's the node's that it runs on.
+/// They take memory as they come: most clusters have none.
+pub(crate) type Locations<F> = HashMap<
+    <F as shunt_common::Family>::Address,
+    <F as shunt_common::Family>::Address,
+    65_536,
+    NO_PREALLOC,
+>;
+
 /// Frontend index to the number of its service port.
 pub(crate) type FrontendServices = Array<u32, 65_536, MMAPABLE>;
 
@@ -96,6 +105,7 @@ pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn guarded() -> &'static GuardedAddresses<Self>;
     fn service_cidrs() -> &'static ClusterRanges<Self>;
     fn frontend_services() -> &'static FrontendServices;
+    fn locations() -> &'static Locations<Self>;
 }
 
 /// Declares a family's tables, by the names that the kernel shows.
@@ -136,6 +146,7 @@ tables! { V4:
     guarded GUARDED_V4: GuardedAddresses<V4>,
     service_cidrs SERVICE_CIDRS_V4: ClusterRanges<V4>,
     frontend_services FRONTEND_SERVICES_V4: FrontendServices,
+    locations LOCATIONS_V4: Locations<V4>,
 }
 
 tables! { V6:
@@ -157,6 +168,7 @@ tables! { V6:
     guarded GUARDED_V6: GuardedAddresses<V6>,
     service_cidrs SERVICE_CIDRS_V6: ClusterRanges<V6>,
     frontend_services FRONTEND_SERVICES_V6: FrontendServices,
+    locations LOCATIONS_V6: Locations<V6>,
 }
 
 /// For how many backends a CPU remembers that all source ports to them are taken.

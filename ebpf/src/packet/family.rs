@@ -21,6 +21,9 @@ pub(crate) trait Family: shunt_common::Family {
     /// What [`Access::ethertype`] gives for packets of this family.
     const ETHERTYPE: u32;
 
+    /// The protocol number of a packet of the same family inside one (RFC 2003, RFC 2473).
+    const ENVELOPE: u8;
+
     /// The protocol number of the family's ICMP.
     const ICMP: u8;
     /// Whether the checksum of ICMP covers the addresses.

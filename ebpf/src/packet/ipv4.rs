@@ -94,6 +94,8 @@ impl Family for V4 {
     /// `ETH_P_IP` of `linux/if_ether.h`.
     const ETHERTYPE: u32 = 0x0800_u16.to_be() as u32;
 
+    const ENVELOPE: u8 = 4;
+
     const ICMP: u8 = 1;
     const ICMP_COVERS_ADDRESSES: bool = false;
 

@@ -91,6 +91,8 @@ impl Family for V6 {
     /// `ETH_P_IPV6` of `linux/if_ether.h`.
     const ETHERTYPE: u32 = 0x86dd_u16.to_be() as u32;
 
+    const ENVELOPE: u8 = 41;
+
     const ICMP: u8 = 58;
     const ICMP_COVERS_ADDRESSES: bool = true;
 

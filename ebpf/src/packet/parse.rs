@@ -14,7 +14,7 @@ use crate::packet::{
 
 /// What has to be in the linear part: the headers of an ICMP error and of its inner packet, in the
 /// longer of the families, with as many extension headers as are walked.
-const LONGEST_HEADERS: u32 = 14 + 2 * (40 + 256 + 20);
+pub(crate) const LONGEST_HEADERS: u32 = 14 + 2 * (40 + 256 + 20);
 
 /// Reads the packet into `packet`. If its headers are not in the linear part, they are pulled there
 /// and it is read again.
@@ -41,18 +41,29 @@ fn read<F: Family, C: WalkExtensions>(
     link: Link,
     packet: &mut Packet<F>,
 ) -> Result<(), ParseError> {
-    let network = F::read(context, link.header_length())?;
+    read_at(context, link, link.header_length(), packet)
+}
+
+/// As [`parse`], of a packet whose network header begins at `begin` and that is all there.
+#[inline(always)]
+pub(crate) fn read_at<F: Family, C: WalkExtensions>(
+    context: &C,
+    link: Link,
+    begin: usize,
+    packet: &mut Packet<F>,
+) -> Result<(), ParseError> {
+    let network = F::read(context, begin)?;
     // What the frame has behind the packet's end is no header either.
     if network.end > context.length() as usize || network.transport > network.end {
         return Err(ParseError::Truncated);
     }
     packet.link = link;
     packet.interface = context.interface();
-    packet.network = Offset::new(link.header_length());
+    packet.network = Offset::new(begin);
     packet.transport = Offset::new(network.transport);
     packet.end = network.end as u32;
     packet.fragment = network.fragment;
-    packet.options = F::options(context, link.header_length(), network.transport);
+    packet.options = F::options(context, begin, network.transport);
     packet.form = match network.part {
         Part::Whole if network.protocol == F::ICMP => {
             return inner::read(context, &network, packet);

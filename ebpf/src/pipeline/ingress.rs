@@ -2,7 +2,7 @@
 //! address that stands for a client's, or, with `--redirect`, to any client.
 
 use aya_log_ebpf::debug;
-use shunt_common::{Counter, FrontendKey, Hook, Tuple};
+use shunt_common::{Cell, Counter, FrontendKey, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
@@ -31,7 +31,7 @@ use crate::{
         link::Link,
         parsed::{Form, Packet},
     },
-    pipeline::{forward::forward, guard, program::Program},
+    pipeline::{dsr, forward::forward, guard, program::Program},
     rewrite::icmp_error::IcmpError,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let Arrival { packet, translated } = unsafe { &mut *arrival };
     *packet = Packet::none();
-    if !F::parse(context, link, packet) {
+    if !F::parse(context, link, packet) && !parse_inside(context, link, packet) {
         return if guard::is_on() && F::read_foreign(context, link, packet) {
             F::guard(context, packet)
         } else {
@@ -59,16 +59,29 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     }
 }
 
+/// Reads the packet inside an envelope for us, which is open then.
+#[inline(always)]
+fn parse_inside<F: Program<C>, C: Access>(context: &C, link: Link, packet: &mut Packet<F>) -> bool {
+    if !F::open_envelope(context, link, packet) || !F::parse(context, link, packet) {
+        return false;
+    }
+    packet.is_for_own = true;
+    true
+}
+
 /// Puts the tuple with which the packet goes on into `translated`, and gives what it is if it is a
 /// connection's own; `Err` if it does not go on as another.
 #[inline(always)]
 fn translate<F: Program<C>, C: Access>(
     context: &C,
-    packet: &Packet<F>,
+    packet: &mut Packet<F>,
     translated: &mut Tuple<F>,
 ) -> Result<Counter, Verdict> {
     if packet.form == Form::LaterFragment {
         if fragments::recall(packet, Hook::Ingress, translated) {
+            if dsr::is_outer(translated) {
+                return Err(F::dispatch(context, packet, Cell::default()).unwrap_or(Verdict::PASS));
+            }
             return Ok(Counter::Fragment);
         }
         let verdict = nobodys(context, packet);
@@ -89,7 +102,7 @@ fn translate<F: Program<C>, C: Access>(
 #[inline(always)]
 fn translate_request<F: Program<C>, C: Access>(
     context: &C,
-    packet: &Packet<F>,
+    packet: &mut Packet<F>,
     translated: &mut Tuple<F>,
 ) -> Result<(), Verdict> {
     // A connection keeps its backend, whatever becomes of it. But a packet that may begin another,
@@ -102,25 +115,37 @@ fn translate_request<F: Program<C>, C: Access>(
     {
         return Ok(());
     }
-    if packet.is_error()
-        || is_overheard(context, packet)
-        || known.is_none() && netfilter::may_know(packet)
-    {
+    let key = FrontendKey::new(
+        packet.tuple.destination,
+        packet.tuple.destination_port,
+        packet.protocol,
+    );
+    let found = frontend::find_for(key, &packet.service);
+    if is_overheard(context, packet) {
         return Err(Verdict::PASS);
     }
-    let Tuple {
-        source,
-        destination,
-        destination_port,
-        ..
-    } = packet.tuple;
-    let key = FrontendKey::new(destination, destination_port, packet.protocol);
+    // The first node knows none of these connections, and the backend's may have forgotten them.
+    let is_dsr = found.is_some_and(|cell| cell.has(Cell::DSR));
+    if is_dsr
+        && !packet.is_for_own
+        && let Some(verdict) = F::dispatch(context, packet, found.unwrap_or_default())
+    {
+        return Err(verdict);
+    }
+    if packet.is_error() || !is_dsr && known.is_none() && netfilter::may_know(packet) {
+        return Err(Verdict::PASS);
+    }
     let sender = Sender::<F> {
-        address: source,
+        address: packet.tuple.source,
         interface: packet.interface,
+        is_for_own: packet.is_for_own,
     };
     draw::prepare(packet);
-    let opened = match frontend::select(key, &sender, &packet.service) {
+    let selected = match found {
+        Some(cell) => frontend::select_in(key, cell, &sender),
+        None => Lookup::NotAFrontend,
+    };
+    let opened = match selected {
         Lookup::NotAFrontend => {
             packet.service.set(0);
             if !create_direct(packet, known.as_ref(), translated) {

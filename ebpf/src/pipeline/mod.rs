@@ -1,5 +1,6 @@
 //! A packet's way through a program: the fast path, or else parsing, NAT, and on.
 
+pub(crate) mod dsr;
 pub(crate) mod egress;
 pub(crate) mod entry;
 pub(crate) mod fast_path;

@@ -1,7 +1,7 @@
 //! What a program needs of an address family: its headers, tables and constants, and its BPF
 //! subprograms.
 
-use shunt_common::{Hook, Tuple};
+use shunt_common::{Cell, Hook, Tuple};
 
 use crate::{
     ctx::{
@@ -29,6 +29,12 @@ pub(crate) trait Program<C: Access>: Routed + Open + Draw + Maglev {
 
     /// [`crate::pipeline::guard::judge`].
     fn guard(context: &C, packet: &Packet<Self>) -> Verdict;
+
+    /// [`crate::pipeline::dsr::dispatch`].
+    fn dispatch(context: &C, packet: &mut Packet<Self>, cell: Cell) -> Option<Verdict>;
+
+    /// [`crate::pipeline::dsr::open`].
+    fn open_envelope(context: &C, link: Link, packet: &mut Packet<Self>) -> bool;
 
     /// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
     fn rewrite(context: &C, packet: &Packet<Self>, new: &Tuple<Self>) -> Result<(), AccessError>;

@@ -6,7 +6,7 @@
 //! each way to read a packet, beyond the limit of a million instructions. Each function has a
 //! stack frame of its own besides; a chain of them has 512 bytes.
 
-use shunt_common::{Counter, Hook, Tuple, V4, V6};
+use shunt_common::{Cell, Counter, Hook, Tuple, V4, V6};
 
 use crate::{
     ctx::{
@@ -24,14 +24,14 @@ use crate::{
         parse::parse,
         parsed::Packet,
     },
-    pipeline::{fast_path, guard, program::Program},
+    pipeline::{dsr, fast_path, guard, program::Program},
     rewrite::tuple::rewrite,
 };
 
 /// Makes the subprograms of a family and of one kind of context. They are given references; the
 /// verifier does not know, and wants the null pointer looked for.
 macro_rules! subprograms {
-    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $fast_path:ident) => {
+    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $dispatch:ident, $envelope:ident, $fast_path:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $parse(
@@ -93,6 +93,35 @@ macro_rules! subprograms {
                 .into()
         }
 
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $dispatch(
+            context: *mut <$context as Access>::Raw,
+            packet: *mut Packet<$family>,
+            cell: u64,
+        ) -> i32 {
+            // SAFETY: null, or the reference that the only caller has.
+            let Some(packet) = (unsafe { packet.as_mut() }) else {
+                return Verdict::to_value(None);
+            };
+            let (context, cell) = (<$context>::from_raw(context), Cell::from_word(cell));
+            Verdict::to_value(dsr::dispatch(&context, packet, cell))
+        }
+
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $envelope(
+            context: *mut <$context as Access>::Raw,
+            link: u32,
+            packet: *mut Packet<$family>,
+        ) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            let Some(packet) = (unsafe { packet.as_mut() }) else {
+                return 0;
+            };
+            dsr::open(&<$context>::from_raw(context), of_number(link), packet).into()
+        }
+
         impl Program<$context> for $family {
             #[inline(always)]
             fn fast_path(context: &$context, link: Link, hook: Hook) -> Option<Verdict> {
@@ -115,6 +144,20 @@ macro_rules! subprograms {
             }
 
             #[inline(always)]
+            fn dispatch(
+                context: &$context,
+                packet: &mut Packet<Self>,
+                cell: Cell,
+            ) -> Option<Verdict> {
+                Verdict::from_value($dispatch(context.raw(), packet, cell.word()))
+            }
+
+            #[inline(always)]
+            fn open_envelope(context: &$context, link: Link, packet: &mut Packet<Self>) -> bool {
+                $envelope(context.raw(), link as u32, packet) != 0
+            }
+
+            #[inline(always)]
             fn rewrite(
                 context: &$context,
                 packet: &Packet<Self>,
@@ -129,8 +172,8 @@ macro_rules! subprograms {
     };
 }
 
-subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, fast_path_v4);
-subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, fast_path_v6);
+subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, dispatch_v4, envelope_v4, fast_path_v4);
+subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, dispatch_v6, envelope_v6, fast_path_v6);
 
 /// The kind of link that a caller gave as its number.
 #[inline(always)]

@@ -46,6 +46,13 @@ pub(crate) trait HeaderMut<F: Family>: Header<F> {
     /// packet with this tuple to its source. Gives the sum over what ICMP's checksum covers of it.
     fn set_icmp(&mut self, length: usize, tuple: &Tuple<F>) -> Sum;
 
+    /// What it says of how routers are to treat the packet, for [`Self::set_envelope`].
+    fn class(&self) -> u32;
+
+    /// Makes this the header of an envelope around a packet of `length` bytes and of this class, with
+    /// the addresses of `outer`. Both headers say the same of congestion (RFC 6040 section 4.1).
+    fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<F>);
+
     /// Writes the addresses of `new`, which differ by `change` from what there is.
     #[inline(always)]
     fn set_addresses(&mut self, new: &Tuple<F>, change: Folded) {
@@ -91,15 +98,45 @@ impl HeaderMut<V4> for Ipv4Header {
             source: tuple.destination,
             destination: tuple.source,
         };
-        let words = (&raw const *self).cast::<[u32; 5]>();
-        let mut sum = Sum::default();
-        // SAFETY: the header is five words; on their alignment see `Access::at`.
-        for word in unsafe { &*words } {
-            sum = sum.with(*word);
-        }
-        self.checksum = sum.apply(!0);
+        set_checksum(self);
         Sum::default()
     }
+
+    #[inline(always)]
+    fn class(&self) -> u32 {
+        self.service.into()
+    }
+
+    #[inline(always)]
+    fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<V4>) {
+        let total = size_of::<Self>() as u32 + length;
+        *self = Self {
+            version_and_length: 0x45,
+            service: class as u8,
+            // Of what the kernel is still to cut, 0 says that it is longer than can be said.
+            total_length: u16::try_from(total).unwrap_or(0).to_be(),
+            identification: 0,
+            fragment: DONT_FRAGMENT.to_be(),
+            time_to_live: 64,
+            protocol: V4::ENVELOPE,
+            checksum: 0,
+            source: outer.source,
+            destination: outer.destination,
+        };
+        set_checksum(self);
+    }
+}
+
+/// Writes the checksum of a header that has none yet.
+#[inline(always)]
+fn set_checksum(header: &mut Ipv4Header) {
+    let words = (&raw const *header).cast::<[u32; 5]>();
+    let mut sum = Sum::default();
+    // SAFETY: the header is five words; on their alignment see `Access::at`.
+    for word in unsafe { &*words } {
+        sum = sum.with(*word);
+    }
+    header.checksum = sum.apply(!0);
 }
 
 impl HeaderMut<V6> for Ipv6Header {
@@ -141,6 +178,24 @@ impl HeaderMut<V6> for Ipv6Header {
             }
         }
         sum
+    }
+
+    #[inline(always)]
+    fn class(&self) -> u32 {
+        self.version_class_flow
+    }
+
+    /// With the flow label of the packet inside, by which routers tell flows (RFC 6438).
+    #[inline(always)]
+    fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<V6>) {
+        *self = Self {
+            version_class_flow: class,
+            payload_length: u16::try_from(length).unwrap_or(0).to_be(),
+            next_header: V6::ENVELOPE,
+            hop_limit: 64,
+            source: outer.source,
+            destination: outer.destination,
+        };
     }
 }
 

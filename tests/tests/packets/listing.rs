@@ -34,9 +34,24 @@ struct Info {
     symbol_count: u32,
     length_count: u32,
     symbols: u64,
+    lengths: u64,
+    types: u32,
+    function_size: u32,
+    functions: u64,
+    function_count: u32,
+    line_count: u32,
 }
 
 const _: () = assert!(core::mem::offset_of!(Info, symbol_count) == 104);
+const _: () = assert!(core::mem::offset_of!(Info, function_count) == 144);
+
+/// `struct bpf_func_info` of `linux/bpf.h`.
+#[repr(C)]
+#[derive(Clone, Default)]
+struct Function {
+    begin: u32,
+    kind: u32,
+}
 
 /// `union bpf_attr` for this call.
 #[repr(C)]
@@ -81,11 +96,15 @@ impl Listing {
         ask(program, &mut sizes);
         let mut code = vec![[0_u8; 8]; sizes.translated_size as usize / 8];
         let mut symbols = vec![0_u64; sizes.symbol_count as usize];
+        let mut functions = vec![Function::default(); sizes.function_count as usize];
         let mut info = Info {
             translated_size: sizes.translated_size,
             translated: code.as_mut_ptr().expose_provenance() as u64,
             symbol_count: sizes.symbol_count,
             symbols: symbols.as_mut_ptr().expose_provenance() as u64,
+            function_size: size_of::<Function>() as u32,
+            functions: functions.as_mut_ptr().expose_provenance() as u64,
+            function_count: sizes.function_count,
             ..Info::default()
         };
         ask(program, &mut info);
@@ -102,7 +121,18 @@ impl Listing {
             .map(name_of)
             .map(|name| name.splitn(4, '_').last().unwrap_or_default().to_owned());
 
-        let mut begins = vec![0; symbols.len()];
+        let begins: Vec<usize> = functions.iter().map(|one| one.begin as usize).collect();
+        assert_eq!(begins.len(), symbols.len(), "each function has both");
+        // What the kernel says of a call's distance has 16 bits, which a long program exceeds.
+        let at = |place: usize, offset: isize| {
+            let is_there =
+                |begin: usize| (place as isize + 1 + offset - begin as isize) % 0x1_0000 == 0;
+            let found: Vec<usize> = (0..begins.len())
+                .filter(|one| is_there(begins[*one]))
+                .collect();
+            assert_eq!(found.len(), 1, "a call at {place} is of one function");
+            found[0]
+        };
         let mut steps = Vec::with_capacity(code.len());
         let mut is_second = false;
         for (place, instruction) in code.iter().enumerate() {
@@ -112,11 +142,7 @@ impl Listing {
             let target = |by: isize| (place + 1).checked_add_signed(by).unwrap();
             let step = match operation {
                 _ if is_second => Step::Next,
-                CALL if registers >> 4 == PSEUDO_CALL => {
-                    let function = immediate as usize;
-                    begins[function] = target(offset);
-                    Step::Function(function)
-                }
+                CALL if registers >> 4 == PSEUDO_CALL => Step::Function(at(place, offset)),
                 CALL => Step::Kernel(name_of(&base.wrapping_add_signed(immediate.into()))),
                 EXIT => Step::Exit,
                 JUMP => Step::Jump(target(offset)),

@@ -9,6 +9,7 @@ mod any_packet;
 mod budget;
 mod clients;
 mod connections;
+mod dsr;
 mod families;
 mod fragments;
 mod frame;

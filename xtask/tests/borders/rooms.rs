@@ -85,10 +85,12 @@ pub(crate) const CRATES: &[Crate] = &[
             room("unchecked", &[]),
         ],
         values: &[
+            "cluster_nodes",
             "endpoint",
             "error",
             "escaped",
             "event",
+            "forwarding",
             "interface_pattern",
             "kind",
             "maglev",

@@ -6,11 +6,11 @@ use shunt_model::{
 };
 
 use crate::{
-    message::unchecked::{id, service, services, snapshot, texts},
+    message::unchecked::{id, nodes, service, services, snapshot, texts},
     proto::{
         AddServiceRequest, DeleteServiceRequest, SnapshotPiece, UpdateLocalBackendIfsRequest,
-        UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, UpdateServiceCidrsRequest,
-        UpdateServiceRequest, stream_request::Event,
+        UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, UpdateNodesRequest,
+        UpdateServiceCidrsRequest, UpdateServiceRequest, stream_request::Event,
     },
 };
 
@@ -54,6 +54,9 @@ fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
         }
         Event::UpdateServiceCidrs(UpdateServiceCidrsRequest { new }) => {
             unchecked::Event::UpdateServiceCidrs(texts(new))
+        }
+        Event::UpdateNodes(UpdateNodesRequest { nodes: new }) => {
+            unchecked::Event::UpdateNodes(nodes(new))
         }
     })
 }

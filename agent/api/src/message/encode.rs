@@ -5,12 +5,12 @@ use shunt_model::{NodePortUpdate, RendererEvent};
 use crate::{
     message::{
         pieces::pieces,
-        service::{service, service_id, texts},
+        service::{nodes, service, service_id, texts},
     },
     proto::{
         AddServiceRequest, DeleteServiceRequest, SnapshotPiece, StreamRequest,
         UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest,
-        UpdateServiceCidrsRequest, UpdateServiceRequest, stream_request,
+        UpdateNodesRequest, UpdateServiceCidrsRequest, UpdateServiceRequest, stream_request,
     },
 };
 
@@ -59,5 +59,8 @@ pub fn encode(event: RendererEvent) -> Box<dyn Iterator<Item = StreamRequest> + 
                 new: texts(new),
             }))
         }
+        RendererEvent::UpdateNodes(new) => one(Event::UpdateNodes(UpdateNodesRequest {
+            nodes: nodes(&new),
+        })),
     }
 }

@@ -4,7 +4,10 @@ use prost::Message as _;
 
 use shunt_model::Snapshot;
 
-use crate::{message::service::service, proto};
+use crate::{
+    message::service::{nodes, service},
+    proto,
+};
 
 /// A piece is not much larger, unless a single service is.
 const PIECE_BYTES: usize = 1 << 20;
@@ -18,6 +21,7 @@ pub fn pieces(snapshot: Snapshot) -> impl Iterator<Item = proto::Snapshot> {
         frontend_ifs,
         backend_ifs,
         service_cidrs,
+        nodes: of_cluster,
     } = snapshot;
     let mut first = Some(proto::Snapshot {
         node_ips: node_ips.iter().map(ToString::to_string).collect(),
@@ -25,6 +29,7 @@ pub fn pieces(snapshot: Snapshot) -> impl Iterator<Item = proto::Snapshot> {
         frontend_ifs: frontend_ifs.iter().map(ToString::to_string).collect(),
         backend_ifs: backend_ifs.iter().map(ToString::to_string).collect(),
         service_cidrs: service_cidrs.iter().map(ToString::to_string).collect(),
+        nodes: nodes(&of_cluster),
     });
     let mut services = services.into_iter().peekable();
     std::iter::from_fn(move || {

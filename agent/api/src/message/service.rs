@@ -1,8 +1,10 @@
 //! A service as a message.
 
+use std::{collections::BTreeMap, net::IpAddr};
+
 use shunt_model::{
-    Endpoint, EndpointState, Protocol, Scopes, Selection, Service, ServiceId, ServicePort,
-    TrafficPolicy,
+    ClusterNodes, Endpoint, EndpointState, Forwarding, Protocol, Scopes, Selection, Service,
+    ServiceId, ServicePort, TrafficPolicy,
 };
 
 use crate::proto;
@@ -27,7 +29,8 @@ pub(super) fn service(service: &Service) -> proto::Service {
         traffic_policy,
         internal_traffic_policy,
         session_affinity_timeout,
-        selection: chosen,
+        selection: selected,
+        forwarding: forwarded,
         ports,
     } = service;
     let backends = ports.iter().filter(|port| !port.endpoints.is_empty());
@@ -40,8 +43,11 @@ pub(super) fn service(service: &Service) -> proto::Service {
         traffic_policy: policy(*traffic_policy).into(),
         internal_traffic_policy: policy(*internal_traffic_policy).into(),
         session_affinity_timeout: *session_affinity_timeout,
-        selection: chosen
+        selection: selected
             .map_or(proto::Selection::Unspecified, selection)
+            .into(),
+        forwarding: forwarded
+            .map_or(proto::Forwarding::Unspecified, forwarding)
             .into(),
         ports: ports
             .iter()
@@ -135,6 +141,23 @@ pub const fn selection(selection: Selection) -> proto::Selection {
         Selection::Weighted => proto::Selection::Weighted,
         Selection::Maglev => proto::Selection::Maglev,
     }
+}
+
+/// How packets from outside get to backends on other nodes.
+const fn forwarding(forwarding: Forwarding) -> proto::Forwarding {
+    match forwarding {
+        Forwarding::Snat => proto::Forwarding::Snat,
+        Forwarding::Dsr => proto::Forwarding::Dsr,
+    }
+}
+
+/// The nodes of the cluster.
+pub(super) fn nodes(ClusterNodes(nodes): &ClusterNodes) -> BTreeMap<String, proto::NodeAddresses> {
+    let addresses = |list: &[IpAddr]| proto::NodeAddresses { list: texts(list) };
+    nodes
+        .iter()
+        .map(|(name, list)| (name.to_string(), addresses(list)))
+        .collect()
 }
 
 /// Each item as text.

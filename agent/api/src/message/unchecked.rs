@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, fmt::Display};
 
 use shunt_model::{
-    EndpointState, EventError, Fault, Protocol, Scope, Selection, TrafficPolicy, path_segment,
+    EndpointState, EventError, Fault, Forwarding, Protocol, Scope, Selection, TrafficPolicy,
+    path_segment,
     unchecked::{Backend, Choice, Entries, Id, Port, Service, Snapshot, Text},
 };
 
@@ -13,6 +14,14 @@ use crate::proto;
 /// A list of texts.
 pub(super) fn texts(list: &[String]) -> Vec<Text<'_>> {
     list.iter().map(|text| text.as_str().into()).collect()
+}
+
+/// The nodes of the cluster.
+pub(super) fn nodes(nodes: &BTreeMap<String, proto::NodeAddresses>) -> Entries<'_, Vec<Text<'_>>> {
+    nodes
+        .iter()
+        .map(|(name, proto::NodeAddresses { list })| (name.as_str().into(), texts(list)))
+        .collect()
 }
 
 /// A snapshot, or a piece of one before which there were `known` services.
@@ -26,6 +35,7 @@ pub(super) fn snapshot(
         frontend_ifs,
         backend_ifs,
         service_cidrs,
+        nodes: of_cluster,
     } = message;
     Ok(Snapshot {
         node_ips: texts(node_ips),
@@ -33,6 +43,7 @@ pub(super) fn snapshot(
         frontend_ifs: texts(frontend_ifs),
         backend_ifs: texts(backend_ifs),
         service_cidrs: texts(service_cidrs),
+        nodes: nodes(of_cluster),
     })
 }
 
@@ -73,6 +84,7 @@ pub(super) fn service(
         ports,
         backends,
         selection,
+        forwarding,
     } = message;
     let identity = identity
         .as_ref()
@@ -90,7 +102,8 @@ pub(super) fn service(
         traffic_policy: policy(*traffic_policy),
         internal_traffic_policy: policy(*internal_traffic_policy),
         session_affinity_timeout: *session_affinity_timeout,
-        selection: chosen(*selection),
+        selection: selected(*selection),
+        forwarding: forwarded(*forwarding),
         ports: entries(ports, |name, message| {
             let path = format!("ports.{}", path_segment(name));
             port(message).map_err(|error| of_service(error.within(path)))
@@ -188,12 +201,21 @@ fn policy<'a>(policy: i32) -> Option<Choice<'a, TrafficPolicy>> {
     }
 }
 
-fn chosen<'a>(selection: i32) -> Option<Choice<'a, Selection>> {
+fn selected<'a>(selection: i32) -> Option<Choice<'a, Selection>> {
     match proto::Selection::try_from(selection) {
         Ok(proto::Selection::Unspecified) => None,
         Ok(proto::Selection::Weighted) => Some(Choice::Known(Selection::Weighted)),
         Ok(proto::Selection::Maglev) => Some(Choice::Known(Selection::Maglev)),
         Err(_) => Some(unknown(selection)),
+    }
+}
+
+fn forwarded<'a>(forwarding: i32) -> Option<Choice<'a, Forwarding>> {
+    match proto::Forwarding::try_from(forwarding) {
+        Ok(proto::Forwarding::Unspecified) => None,
+        Ok(proto::Forwarding::Snat) => Some(Choice::Known(Forwarding::Snat)),
+        Ok(proto::Forwarding::Dsr) => Some(Choice::Known(Forwarding::Dsr)),
+        Err(_) => Some(unknown(forwarding)),
     }
 }
 

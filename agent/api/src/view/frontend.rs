@@ -192,6 +192,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             kind,
             policy,
             clients,
+            forwarding: _,
             refusal: _,
             backends,
             this_node: _,

@@ -11,6 +11,7 @@ pub(crate) mod guard_table;
 pub(crate) mod interface_set;
 pub(crate) mod kernel_services;
 pub(crate) mod kernel_tables;
+pub(crate) mod location_table;
 pub(crate) mod memory_services;
 pub(crate) mod memory_tables;
 pub(crate) mod node_table;

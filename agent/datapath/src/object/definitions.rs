@@ -143,6 +143,7 @@ mod tests {
             guarded: _,
             service_cidrs: _,
             frontend_services,
+            locations,
         } = F::MAPS;
         let index = size_of::<u32>();
         // A key of a prefix table begins with the length of the prefix.
@@ -166,6 +167,7 @@ mod tests {
             (node, index, size_of::<NodeIps<F>>()),
             (conntrack, index, F::SLOT_WORDS * size_of::<u64>()),
             (frontend_services, index, size_of::<ServiceNumber>()),
+            (locations, size_of::<F::Address>(), size_of::<F::Address>()),
         ];
         for (Map { name, .. }, key, value) in of_family {
             sizes.insert(name, (key, value));

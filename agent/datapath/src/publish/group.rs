@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use shunt_common::{Backend, Cell};
 
-use shunt_model::{BackendSet, Clients, Frontend, FrontendKind, Refusal, ServiceId, TrafficPolicy};
+use shunt_model::{
+    BackendSet, Clients, Forwarding, Frontend, FrontendKind, Refusal, ServiceId, TrafficPolicy,
+};
 
 use crate::{maps::family::FromIp, publish::maglev::MaglevTable};
 
@@ -114,7 +116,9 @@ impl Slice {
         if frontend.refusal == Refusal::Drop {
             flags |= Cell::DROPS;
         }
-        if frontend.this_node.is_some() {
+        if frontend.forwarding == Forwarding::Dsr {
+            flags |= Cell::DSR;
+        } else if frontend.this_node.is_some() {
             flags |= Cell::TWO_SETS;
         }
         if frontend.policy == TrafficPolicy::Local {

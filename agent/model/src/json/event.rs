@@ -40,6 +40,7 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
             frontend_ifs,
             backend_ifs,
             service_cidrs,
+            nodes,
             service,
             id,
             old: _,
@@ -52,6 +53,7 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
                 frontend_ifs: frontend_ifs.unwrap_or_default(),
                 backend_ifs: backend_ifs.unwrap_or_default(),
                 service_cidrs: service_cidrs.unwrap_or_default(),
+                nodes: nodes.unwrap_or_default(),
             }),
             EventKind::AddService => Self::AddService(given(service, "service")?),
             EventKind::UpdateService => Self::UpdateService(given(service, "service")?),
@@ -63,6 +65,7 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
             EventKind::UpdateLocalFrontendIfs => Self::UpdateLocalFrontendIfs(given(new, "new")?),
             EventKind::UpdateLocalBackendIfs => Self::UpdateLocalBackendIfs(given(new, "new")?),
             EventKind::UpdateServiceCidrs => Self::UpdateServiceCidrs(given(new, "new")?),
+            EventKind::UpdateNodes => Self::UpdateNodes(given(nodes, "nodes")?),
         })
     }
 }
@@ -80,6 +83,7 @@ fn given_fields(line: &LineShape<'_>) -> impl Iterator<Item = &'static str> + us
         frontend_ifs,
         backend_ifs,
         service_cidrs,
+        nodes,
         service,
         id,
         old,
@@ -91,6 +95,7 @@ fn given_fields(line: &LineShape<'_>) -> impl Iterator<Item = &'static str> + us
         frontend_ifs.as_ref().map(|_| "frontend_ifs"),
         backend_ifs.as_ref().map(|_| "backend_ifs"),
         service_cidrs.as_ref().map(|_| "service_cidrs"),
+        nodes.as_ref().map(|_| "nodes"),
         service.as_ref().map(|_| "service"),
         id.as_ref().map(|_| "id"),
         old.as_ref().map(|_| "old"),

@@ -11,6 +11,7 @@ use serde::{
 
 use crate::{
     endpoint::{EndpointState, Scope},
+    forwarding::Forwarding,
     kind::EventKind,
     named::FromName,
     policy::TrafficPolicy,
@@ -36,6 +37,8 @@ pub(super) struct LineShape<'a> {
     pub(super) frontend_ifs: Option<Vec<Text<'a>>>,
     pub(super) backend_ifs: Option<Vec<Text<'a>>>,
     pub(super) service_cidrs: Option<Vec<Text<'a>>>,
+    #[serde(default, deserialize_with = "optional_entries")]
+    pub(super) nodes: Option<Entries<'a, Vec<Text<'a>>>>,
     #[serde(default, deserialize_with = "optional_object")]
     pub(super) service: Option<Service<'a>>,
     #[serde(default, deserialize_with = "optional_object")]
@@ -70,6 +73,7 @@ struct ServiceShape<'a> {
     #[serde(default)]
     session_affinity_timeout: u32,
     selection: Option<Choice<'a, Selection>>,
+    forwarding: Option<Choice<'a, Forwarding>>,
     #[serde(default, deserialize_with = "named_objects")]
     ports: Entries<'a, Port<'a>>,
     #[serde(default, deserialize_with = "named_lists")]
@@ -264,6 +268,23 @@ fn named_objects<'de, D: Deserializer<'de>, T: FromFields<'de>>(
     deserializer.deserialize_map(EntriesVisitor {
         into: |Object(object)| object,
     })
+}
+
+/// An object of lists of texts; what is null was not given.
+fn optional_entries<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Entries<'de, Vec<Text<'de>>>>, D::Error> {
+    struct Lists<'a>(Entries<'a, Vec<Text<'a>>>);
+
+    impl<'de> Deserialize<'de> for Lists<'de> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let visitor = EntriesVisitor { into: |list| list };
+            deserializer.deserialize_map(visitor).map(Self)
+        }
+    }
+
+    let lists = Option::deserialize(deserializer)?;
+    Ok(lists.map(|Lists(entries)| entries))
 }
 
 fn named_lists<'de, D: Deserializer<'de>, T: FromFields<'de>>(

@@ -4,6 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use crate::{
     endpoint::{Endpoint, EndpointState, Scopes},
+    forwarding::Forwarding,
     maglev::EntriesPerBackend,
     policy::TrafficPolicy,
     render::{
@@ -57,7 +58,7 @@ impl<'a> BackendSets<'a> {
         balancing: &Balancing,
     ) -> Result<Self, RenderError> {
         let affinity_timeout = service.session_affinity_timeout;
-        let has_local_frontends = selects_locally(service, port);
+        let has_local_frontends = selects_locally(service, port, balancing);
         let local_backend_weight = if has_maglev_frontends(service, port, balancing) {
             1
         } else {
@@ -243,18 +244,20 @@ impl<'a> BackendSets<'a> {
 }
 
 /// Whether any frontend of the port selects from the Local set.
-fn selects_locally(service: &Service, port: &ServicePort) -> bool {
+fn selects_locally(service: &Service, port: &ServicePort, balancing: &Balancing) -> bool {
     let Service {
         cluster_ips,
         external_ips,
         load_balancer_ips,
         traffic_policy,
         internal_traffic_policy,
+        forwarding,
         ..
     } = service;
+    let is_dsr = forwarding.unwrap_or(balancing.forwarding) == Forwarding::Dsr;
     let has_external =
         !external_ips.is_empty() || !load_balancer_ips.is_empty() || port.node_port.is_some();
-    *traffic_policy == TrafficPolicy::Local && has_external
+    (*traffic_policy == TrafficPolicy::Local || is_dsr) && has_external
         || *internal_traffic_policy == TrafficPolicy::Local && !cluster_ips.is_empty()
 }
 

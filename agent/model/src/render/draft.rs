@@ -129,6 +129,11 @@ impl<'a> Draft<'a> {
             }
         }
 
+        let concerned = self.services.iter();
+        let relocates = concerned.into_iter().any(|(id, new)| {
+            let old = self.state.services.get(id);
+            new.iter().chain(old).any(Entry::has_dsr)
+        });
         let Self {
             state,
             nodes,
@@ -142,6 +147,8 @@ impl<'a> Draft<'a> {
             frontend_ifs: None,
             backend_ifs: None,
             service_cidrs: None,
+            cluster_nodes: None,
+            relocates,
             conflicts,
             services,
             nodes,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
+    forwarding::Forwarding,
     render::{
         claims::{Age, Claim},
         error::RenderError,
@@ -62,6 +63,12 @@ impl Entry {
             let age = self.ages.get(&Claim::of_frontend(key, frontend)).copied();
             (*key, age.unwrap_or(Age::MAX), frontend)
         })
+    }
+
+    /// Whether any of its frontends is in mode dsr.
+    pub(super) fn has_dsr(&self) -> bool {
+        let mut frontends = self.frontends.iter();
+        frontends.any(|(_, frontend)| frontend.forwarding == Forwarding::Dsr)
     }
 
     /// One of the frontends that the service claims.

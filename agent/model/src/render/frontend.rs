@@ -5,8 +5,8 @@ use std::{fmt, net::IpAddr, num::NonZeroU32, sync::Arc};
 use ipnet::IpNet;
 
 use crate::{
-    endpoint::Scopes, policy::TrafficPolicy, protocol::Protocol, selection::Selection,
-    service_id::ServiceId,
+    endpoint::Scopes, forwarding::Forwarding, policy::TrafficPolicy, protocol::Protocol,
+    selection::Selection, service_id::ServiceId,
 };
 
 /// The identity of a frontend: what a client connects to.
@@ -90,12 +90,15 @@ pub struct Frontend {
     pub policy: TrafficPolicy,
     /// Whose connections it takes.
     pub clients: Clients,
+    /// How clients elsewhere get to its backends on other nodes.
+    pub forwarding: Forwarding,
     /// What becomes of its connections while its set has no usable backend.
     pub refusal: Refusal,
     /// Where its connections go. Frontends of one service port share one set.
     pub backends: Arc<BackendSet>,
     /// What clients on this node have in its place, if that is something else: an external
-    /// address of policy Local serves them as under policy Cluster.
+    /// address of policy Local serves them as under policy Cluster. In mode dsr, what packets have
+    /// instead that another node has handed over: the backends here.
     pub this_node: Option<Arc<Frontend>>,
     /// Who may use it, of its own address family, sorted; empty: everyone.
     pub sources: Arc<[IpNet]>,

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, net::IpAddr, num::NonZeroU32};
 
 use crate::{
-    maglev::EntriesPerBackend, render::frontend::FrontendKind, selection::Selection,
-    service::Service,
+    forwarding::Forwarding, maglev::EntriesPerBackend, render::frontend::FrontendKind,
+    selection::Selection, service::Service,
 };
 
 /// The renderer's settings.
@@ -19,7 +19,7 @@ pub struct RenderOptions {
     pub balancing: Balancing,
 }
 
-/// How connections are shared out where a service does not say it.
+/// How connections are shared out and forwarded where a service does not say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Balancing {
     /// Multiplies the weight of local backends, unless frontends of their port have a Maglev table:
@@ -29,6 +29,8 @@ pub struct Balancing {
     pub external_selection: Selection,
     /// The size of Maglev tables.
     pub maglev_entries: EntriesPerBackend,
+    /// How packets from outside get to backends on other nodes.
+    pub forwarding: Forwarding,
 }
 
 impl Balancing {
@@ -51,6 +53,7 @@ impl Default for Balancing {
             local_backend_weight: NonZeroU32::MIN,
             external_selection: Selection::default(),
             maglev_entries: EntriesPerBackend::default(),
+            forwarding: Forwarding::default(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{
 use ipnet::IpNet;
 
 use crate::{
+    cluster_nodes::ClusterNodes,
     interface_pattern::InterfacePattern,
     render::{
         claims::Age,
@@ -34,6 +35,10 @@ pub struct Plan {
     pub backend_ifs: Option<BTreeSet<InterfacePattern>>,
     /// The ranges of addresses that ClusterIPs are taken from, if they change.
     pub service_cidrs: Option<BTreeSet<IpNet>>,
+    /// The nodes of the cluster, by name, if they change.
+    pub cluster_nodes: Option<ClusterNodes>,
+    /// Whether [`Renderer::locations`](super::Renderer::locations) may change.
+    pub relocates: bool,
     /// Who waits for whom on the frontends of the services that the event concerns.
     pub conflicts: Vec<Conflict>,
     /// The services that the event concerns, in their new form; `None` if they are gone.

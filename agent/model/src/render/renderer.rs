@@ -1,7 +1,7 @@
 //! The renderer: from events to changes of frontends.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -9,6 +9,7 @@ use std::{
 use ipnet::IpNet;
 
 use crate::{
+    cluster_nodes::ClusterNodes,
     event::{NodePortUpdate, RendererEvent, Snapshot},
     interface_pattern::InterfacePattern,
     render::{
@@ -85,6 +86,14 @@ impl Renderer {
                     ..draft.finish()
                 });
             }
+            RendererEvent::UpdateNodes(new) => {
+                let cluster_nodes = (new != self.state.cluster_nodes).then_some(new);
+                return Ok(Plan {
+                    relocates: cluster_nodes.is_some(),
+                    cluster_nodes,
+                    ..draft.finish()
+                });
+            }
         }
         Ok(draft.finish())
     }
@@ -135,6 +144,7 @@ impl Renderer {
             frontend_ifs,
             backend_ifs,
             service_cidrs,
+            nodes: cluster_nodes,
         } = snapshot;
         let mut draft = Draft::new(&self.state);
         draft.set_nodes(node_ips);
@@ -146,6 +156,8 @@ impl Renderer {
             frontend_ifs: (frontend_ifs != self.state.frontend_ifs).then_some(frontend_ifs),
             backend_ifs: (backend_ifs != self.state.backend_ifs).then_some(backend_ifs),
             service_cidrs: (service_cidrs != self.state.service_cidrs).then_some(service_cidrs),
+            cluster_nodes: (cluster_nodes != self.state.cluster_nodes).then_some(cluster_nodes),
+            relocates: true,
             ..draft.finish()
         })
     }
@@ -218,6 +230,17 @@ impl Renderer {
     /// All ranges of addresses that ClusterIPs are taken from.
     pub const fn service_cidrs(&self) -> &BTreeSet<IpNet> {
         &self.state.service_cidrs
+    }
+
+    /// The nodes of the cluster, by name.
+    pub const fn cluster_nodes(&self) -> &ClusterNodes {
+        &self.state.cluster_nodes
+    }
+
+    /// On which nodes addresses are, as direct server return has to know it: of each node's own addresses
+    /// itself, of each endpoint elsewhere the address of its node. Nothing while no service needs it.
+    pub fn locations(&self) -> BTreeMap<IpAddr, IpAddr> {
+        self.state.locations()
     }
 
     /// Whether a Resync was committed.

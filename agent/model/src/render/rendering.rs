@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 use ipnet::IpNet;
 
 use crate::{
+    forwarding::Forwarding,
     policy::TrafficPolicy,
     render::{
         backend_sets::BackendSets,
@@ -26,6 +27,9 @@ use crate::{
 /// policy Cluster. Where a NodePort coincides with an address and port of the service
 /// itself, the service's own address is meant.
 ///
+/// In mode dsr, if the service or the default says so, is an external address that everyone uses, and
+/// of policy Cluster: under policy Local no packet goes to another node.
+///
 /// # Errors
 ///
 /// The weights of a port's backends have too large a sum.
@@ -34,6 +38,7 @@ pub fn render(
     nodes: &NodeAddresses,
     balancing: &Balancing,
 ) -> Result<Vec<(FrontendKey, Frontend)>, RenderError> {
+    let forwarding = service.forwarding.unwrap_or(balancing.forwarding);
     let mut frontends = Vec::new();
     for port in &service.ports {
         let ServicePort {
@@ -56,6 +61,7 @@ pub fn render(
                 kind,
                 policy,
                 clients,
+                forwarding: Forwarding::Snat,
                 refusal,
                 backends: sets.of(address, policy, selection),
                 this_node: None,
@@ -70,6 +76,18 @@ pub fn render(
                         ..frontend.clone()
                     }));
                 }
+            }
+            let has_dsr = forwarding == Forwarding::Dsr
+                && policy == TrafficPolicy::Cluster
+                && clients == Clients::Everyone
+                && kind != FrontendKind::ClusterIp;
+            if has_dsr {
+                frontend.this_node = Some(Arc::new(Frontend {
+                    policy: TrafficPolicy::Local,
+                    backends: sets.of(address, TrafficPolicy::Local, selection),
+                    ..frontend.clone()
+                }));
+                frontend.forwarding = Forwarding::Dsr;
             }
             if kind == FrontendKind::LoadBalancerIp {
                 frontend.sources = sources(service, address);

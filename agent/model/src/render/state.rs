@@ -1,7 +1,7 @@
 //! What the renderer knows.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -9,6 +9,7 @@ use std::{
 use ipnet::IpNet;
 
 use crate::{
+    cluster_nodes::ClusterNodes,
     endpoint::Endpoint,
     interface_pattern::InterfacePattern,
     render::{
@@ -38,6 +39,8 @@ pub(super) struct State {
     pub(super) backend_ifs: BTreeSet<InterfacePattern>,
     /// All ranges of addresses that ClusterIPs are taken from.
     pub(super) service_cidrs: BTreeSet<IpNet>,
+    /// The nodes of the cluster, by name.
+    pub(super) cluster_nodes: ClusterNodes,
     /// Whether a Resync was committed.
     pub(super) synced: bool,
 }
@@ -55,6 +58,7 @@ impl State {
             frontend_ifs: BTreeSet::new(),
             backend_ifs: BTreeSet::new(),
             service_cidrs: BTreeSet::new(),
+            cluster_nodes: ClusterNodes::default(),
             synced: false,
         }
     }
@@ -68,6 +72,8 @@ impl State {
             frontend_ifs,
             backend_ifs,
             service_cidrs,
+            cluster_nodes,
+            relocates: _,
             conflicts: _,
             services,
             nodes,
@@ -99,6 +105,9 @@ impl State {
         }
         if let Some(service_cidrs) = service_cidrs {
             self.service_cidrs = service_cidrs;
+        }
+        if let Some(cluster_nodes) = cluster_nodes {
+            self.cluster_nodes = cluster_nodes;
         }
         self.synced |= snapshot.is_some();
         self.last_age = last_age;
@@ -138,6 +147,33 @@ impl State {
             (kind != FrontendKind::NodePort).then_some(kind)
         });
         kinds.min_by_key(|kind| *kind != FrontendKind::ClusterIp)
+    }
+
+    /// On which nodes addresses are: of each node's own addresses itself, and of each endpoint of a service
+    /// in mode dsr the node's that it names. Nothing while there is no such service.
+    pub(super) fn locations(&self) -> BTreeMap<IpAddr, IpAddr> {
+        let services = || self.services.values().filter(|entry| entry.has_dsr());
+        if services().next().is_none() {
+            return BTreeMap::new();
+        }
+        let endpoints = services()
+            .flat_map(|entry| &entry.service.ports)
+            .flat_map(|port| &port.endpoints);
+        let of_endpoints = endpoints
+            .filter(|endpoint| !endpoint.local)
+            .filter_map(|endpoint| {
+                let node = endpoint.node.as_deref()?;
+                Some((
+                    endpoint.ip,
+                    self.cluster_nodes.address_of(node, endpoint.ip)?,
+                ))
+            });
+        // A node's address is its own, whatever an endpoint says.
+        let own = self
+            .cluster_nodes
+            .addresses()
+            .map(|address| (address, address));
+        of_endpoints.chain(own).collect()
     }
 
     /// One frontend.

@@ -1,7 +1,7 @@
 //! An event as it comes in.
 
 use crate::unchecked::{
-    service::{Id, Service},
+    service::{Entries, Id, Service},
     text::Text,
 };
 
@@ -24,6 +24,8 @@ pub enum Event<'a> {
     UpdateLocalBackendIfs(Vec<Text<'a>>),
     /// All ranges of addresses that ClusterIPs are taken from.
     UpdateServiceCidrs(Vec<Text<'a>>),
+    /// The addresses of the cluster's nodes, by the node's name.
+    UpdateNodes(Entries<'a, Vec<Text<'a>>>),
 }
 
 /// A snapshot, or a piece of one.
@@ -39,6 +41,8 @@ pub struct Snapshot<'a> {
     pub backend_ifs: Vec<Text<'a>>,
     /// All ranges of addresses that ClusterIPs are taken from.
     pub service_cidrs: Vec<Text<'a>>,
+    /// The addresses of the cluster's nodes, by the node's name.
+    pub nodes: Entries<'a, Vec<Text<'a>>>,
 }
 
 /// A change of the cluster's nodes.

@@ -2,6 +2,7 @@
 
 use crate::{
     endpoint::{EndpointState, Scope},
+    forwarding::Forwarding,
     policy::TrafficPolicy,
     protocol::Protocol,
     selection::Selection,
@@ -41,6 +42,8 @@ pub struct Service<'a> {
     pub session_affinity_timeout: u32,
     /// How its frontends select a backend; `None`: as the agent's default is.
     pub selection: Option<Choice<'a, Selection>>,
+    /// How packets from outside get to a backend on another node; `None`: as the agent's default is.
+    pub forwarding: Option<Choice<'a, Forwarding>>,
     /// Ports by name.
     pub ports: Entries<'a, Port<'a>>,
     /// Backends by the name of their port.

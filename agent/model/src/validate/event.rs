@@ -1,6 +1,7 @@
 //! The one check of an event, whatever way it came.
 
 use crate::{
+    cluster_nodes::ClusterNodes,
     error::EventError,
     event::{NodePortUpdate, RendererEvent},
     service_id::ServiceId,
@@ -8,6 +9,7 @@ use crate::{
     validate::{
         address,
         name::interfaces,
+        nodes,
         snapshot::{ServiceList, SnapshotBuilder},
     },
 };
@@ -44,6 +46,11 @@ impl TryFrom<Event<'_>> for RendererEvent {
             }
             Event::UpdateServiceCidrs(new) => {
                 Self::UpdateServiceCidrs(address::service_cidrs(&new, "new", 0)?)
+            }
+            Event::UpdateNodes(entries) => {
+                let mut known = ClusterNodes::default();
+                nodes::add(&mut known, &entries)?;
+                Self::UpdateNodes(known)
             }
         })
     }

@@ -4,5 +4,6 @@ pub(crate) mod address;
 pub(crate) mod backends;
 pub(crate) mod event;
 pub(crate) mod name;
+pub(crate) mod nodes;
 pub(crate) mod service;
 pub(crate) mod snapshot;

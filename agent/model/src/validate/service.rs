@@ -61,6 +61,7 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
         internal_traffic_policy,
         session_affinity_timeout,
         selection,
+        forwarding,
         ports,
         backends,
     } = service;
@@ -81,6 +82,10 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
             .map(Choice::known)
             .transpose()
             .map_err(|fault| EventError::new(fault).within("selection"))?,
+        forwarding: forwarding
+            .map(Choice::known)
+            .transpose()
+            .map_err(|fault| EventError::new(fault).within("forwarding"))?,
         ports: service_ports(ports)?,
     };
     add_endpoints(&mut service, backends)?;

@@ -8,7 +8,7 @@ use crate::{
     service::Service,
     service_id::ServiceId,
     unchecked,
-    validate::{address, name::interfaces},
+    validate::{address, name::interfaces, nodes},
 };
 
 /// Puts a snapshot together. The pieces are concatenated, and an error's path is one through the
@@ -42,6 +42,7 @@ impl SnapshotBuilder {
             frontend_ifs,
             backend_ifs,
             service_cidrs,
+            nodes: entries,
         } = piece;
         let found = address::node_set(&node_ips, "node_ips", self.node_ips)?;
         self.node_ips += node_ips.len();
@@ -56,7 +57,7 @@ impl SnapshotBuilder {
         let found = address::service_cidrs(&service_cidrs, "service_cidrs", self.service_cidrs)?;
         self.service_cidrs += service_cidrs.len();
         self.snapshot.service_cidrs.extend(found);
-        Ok(())
+        nodes::add(&mut self.snapshot.nodes, &entries)
     }
 
     /// The snapshot, when all pieces were added.

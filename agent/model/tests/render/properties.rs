@@ -191,7 +191,8 @@ impl Told {
             }
             RendererEvent::UpdateLocalFrontendIfs(_)
             | RendererEvent::UpdateLocalBackendIfs(_)
-            | RendererEvent::UpdateServiceCidrs(_) => {}
+            | RendererEvent::UpdateServiceCidrs(_)
+            | RendererEvent::UpdateNodes(_) => {}
         }
         let services = &self.services;
         self.claims.retain(|(id, claim)| {

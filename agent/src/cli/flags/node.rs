@@ -3,12 +3,22 @@
 use std::{net::IpAddr, num::NonZeroU32};
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use shunt::host_addresses;
-use shunt_model::{Balancing, RenderOptions};
+use shunt_model::{Balancing, Forwarding, RenderOptions};
 
 use crate::cli::flags::selection::SelectionArgs;
+
+/// How packets from outside get to backends on other nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Way {
+    /// From this node's address: replies come back through this node
+    #[default]
+    Snat,
+    /// Unchanged, in an envelope to the backend's node, which answers the client itself
+    Dsr,
+}
 
 /// What the renderer has to know of this node.
 #[derive(Debug, Clone, Args)]
@@ -26,6 +36,10 @@ pub(crate) struct NodeArgs {
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
 
+    /// How packets from outside get to backends on other nodes, where the service does not say it
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    forwarding: Way,
+
     /// A range of addresses of this node's pods; may be given several times, for both families
     #[arg(long = "pod-cidr", value_name = "CIDR")]
     pub(crate) pod_cidrs: Vec<IpNet>,
@@ -38,6 +52,7 @@ impl NodeArgs {
             node_ips,
             local_backend_weight,
             selection,
+            forwarding,
             pod_cidrs: _,
         } = self;
         Ok(RenderOptions {
@@ -47,6 +62,10 @@ impl NodeArgs {
                 local_backend_weight: *local_backend_weight,
                 external_selection: selection.external(),
                 maglev_entries: selection.maglev_entries(),
+                forwarding: match forwarding {
+                    Way::Snat => Forwarding::Snat,
+                    Way::Dsr => Forwarding::Dsr,
+                },
             },
         })
     }

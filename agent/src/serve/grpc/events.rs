@@ -9,8 +9,9 @@ use shunt_api::{
     proto::{
         AddServiceRequest, Applied, DeleteServiceRequest, Refused, SnapshotPiece, StreamRequest,
         StreamResponse, UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest,
-        UpdateNodePortServicesRequest, UpdateServiceCidrsRequest, UpdateServiceRequest,
-        events_server::Events, stream_request::Event, stream_response::Result as Answer,
+        UpdateNodePortServicesRequest, UpdateNodesRequest, UpdateServiceCidrsRequest,
+        UpdateServiceRequest, events_server::Events, stream_request::Event,
+        stream_response::Result as Answer,
     },
 };
 use shunt_model::{EventError, Fault, RendererEvent};
@@ -159,6 +160,14 @@ impl Events for EventsService {
         request: Request<UpdateServiceCidrsRequest>,
     ) -> Result<Response<Applied>, Status> {
         self.call(decode(&Event::UpdateServiceCidrs(request.into_inner())))
+            .await
+    }
+
+    async fn update_nodes(
+        &self,
+        request: Request<UpdateNodesRequest>,
+    ) -> Result<Response<Applied>, Status> {
+        self.call(decode(&Event::UpdateNodes(request.into_inner())))
             .await
     }
 

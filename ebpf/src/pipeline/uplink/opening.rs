@@ -104,9 +104,17 @@ pub(crate) fn judge<F: Routed + Open + Draw + Maglev>(context: &impl Access) -> 
     let sender = Sender::<F> {
         address: packet.tuple.source,
         interface: packet.interface,
+        is_for_own: false,
     };
+    let Some(cell) = frontend::find_for(key, &packet.service) else {
+        return passes;
+    };
+    // The TC program makes envelopes.
+    if cell.has(Cell::DSR) {
+        return passes;
+    }
     draw::prepare(packet);
-    match frontend::select(key, &sender, &packet.service) {
+    match frontend::select_in(key, cell, &sender) {
         Lookup::NotAFrontend => passes,
         Lookup::Dropped(reason) => Fate::Verdict(drop_refused(context, packet, reason)),
         Lookup::Rejected => Fate::Verdict(match check_source(context, packet) {

@@ -6,8 +6,8 @@ use shunt_common::Family;
 
 use super::*;
 use shunt_model::{
-    Backend, BackendSet, Clients, FrontendKey as Key, FrontendKind, Protocol, Refusal, Scopes,
-    ServiceId, TrafficPolicy,
+    Backend, BackendSet, Clients, Forwarding, FrontendKey as Key, FrontendKind, Protocol, Refusal,
+    Scopes, ServiceId, TrafficPolicy,
 };
 
 use crate::maps::{memory_tables::MemoryTables, tables::Capacity};
@@ -60,6 +60,7 @@ fn frontend(address: IpAddr, backends: &[IpAddr]) -> (Key, Frontend) {
         kind: FrontendKind::ClusterIp,
         policy: TrafficPolicy::Cluster,
         clients: Clients::Everyone,
+        forwarding: Forwarding::Snat,
         refusal: Refusal::Reject,
         this_node: None,
         sources: Arc::default(),

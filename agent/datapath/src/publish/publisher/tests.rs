@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use shunt_common::{Cell, FrontendKey, SourceRange, TCP, V4, registry::Size};
 
 use shunt_model::{
-    BackendSet, Clients, Frontend, FrontendKind, Refusal, Scopes, ServiceId, TrafficPolicy,
+    BackendSet, Clients, Forwarding, Frontend, FrontendKind, Refusal, Scopes, ServiceId,
+    TrafficPolicy,
 };
 
 use crate::{
@@ -113,6 +114,7 @@ fn frontend(backends: &Arc<BackendSet>) -> Frontend {
         kind: FrontendKind::ClusterIp,
         policy: TrafficPolicy::Cluster,
         clients: Clients::Everyone,
+        forwarding: Forwarding::Snat,
         refusal: Refusal::Reject,
         this_node: None,
         sources: Arc::default(),

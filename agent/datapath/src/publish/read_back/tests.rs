@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 use shunt_common::{Slot, TCP, V4};
 
 use super::*;
-use shunt_model::{BackendSet, Clients, FrontendKind, Refusal, ServiceId, TrafficPolicy};
+use shunt_model::{
+    BackendSet, Clients, Forwarding, FrontendKind, Refusal, ServiceId, TrafficPolicy,
+};
 
 use crate::{
     maps::{memory_tables::MemoryTables, tables::Capacity},
@@ -27,6 +29,7 @@ fn frontend() -> Frontend {
         kind: FrontendKind::NodePort,
         policy: TrafficPolicy::Cluster,
         clients: Clients::ThisNode,
+        forwarding: Forwarding::Snat,
         refusal: Refusal::Drop,
         this_node: None,
         sources: Arc::default(),

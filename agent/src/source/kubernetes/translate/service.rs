@@ -92,6 +92,7 @@ pub fn translate<'a>(
             internal_traffic_policy: service.internal_policy,
             session_affinity_timeout: service.affinity.unwrap_or(0),
             selection,
+            forwarding: None,
             ports,
         }),
         health_check,

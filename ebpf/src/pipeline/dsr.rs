@@ -1,0 +1,180 @@
+//! Direct server return (DSR): a client's packet goes to its backend's node in an envelope, and that node
+//! answers the client itself.
+//!
+//! The first node sees one direction only and remembers nothing: each packet says by itself where it goes.
+//! So a connection survives it, if another node gets its packets and has the same backends.
+
+use shunt_common::{Address as _, Backend, Cell, Counter, FrontendKey, Hook, Tuple};
+
+use crate::{
+    ctx::{access::Access, verdict::Verdict},
+    forward::{
+        admission::{check_hops, check_source},
+        envelope,
+        fib::Routed,
+        icmp_error::send_error,
+        transit::NoRoute,
+    },
+    lb::{flow, frontend, maglev::Maglev},
+    maps::{
+        addresses::{is_client_here, is_of_cluster_pod, is_own},
+        counters::count,
+        services::{count_translated, drop_refused},
+        tables::Tables,
+    },
+    nat::fragments,
+    packet::{
+        extensions::WalkExtensions,
+        family::Header as _,
+        link::Link,
+        parse::{LONGEST_HEADERS, read_at},
+        parsed::{Form, Packet},
+    },
+};
+
+/// Sends the packet to its backend's node, if it is one of a client's elsewhere for a backend elsewhere;
+/// `None` if it is served here, by this node's own backends if [`Packet::is_for_own`] is set then. `cell`
+/// is that of its frontend, which is in mode dsr; of a later fragment, nothing.
+#[inline(always)]
+pub(crate) fn dispatch<F: Routed + Maglev>(
+    context: &impl Access,
+    packet: &mut Packet<F>,
+    cell: Cell,
+) -> Option<Verdict> {
+    let destination = if packet.form == Form::LaterFragment {
+        packet.tuple.destination
+    } else {
+        find_node(packet, cell)?
+    };
+    let mut outer = Tuple {
+        source: F::node().get(0)?.snat,
+        destination,
+        source_port: 0,
+        destination_port: 0,
+    };
+    if packet.form == Form::LaterFragment {
+        let source = outer.source;
+        if !fragments::recall(packet, Hook::Ingress, &mut outer) {
+            return None;
+        }
+        outer.source = source;
+    }
+    if outer.source.is_unspecified() {
+        return None;
+    }
+    if let Err(verdict) = check_source(context, packet).and_then(|()| check_hops(context, packet)) {
+        return Some(verdict);
+    }
+    let route = match envelope::find(context, packet, &outer) {
+        Ok(route) => route,
+        Err(NoRoute::Told(error, reason)) => {
+            return Some(send_error(error, context, packet, reason));
+        }
+        Err(_) => return Some(drop_refused(context, packet, Counter::DropNoRoute)),
+    };
+    fragments::remember(packet, Hook::Ingress, &outer);
+    let Ok(verdict) = envelope::send(context, packet, &outer, route) else {
+        return Some(drop_refused(context, packet, Counter::DropRewrite));
+    };
+    count_translated(packet, Counter::Wrapped);
+    Some(verdict)
+}
+
+/// The address of the node to which the packet goes, which is not this one.
+#[inline(always)]
+fn find_node<F: Routed + Maglev>(packet: &mut Packet<F>, cell: Cell) -> Option<F::Address> {
+    let client = packet.tuple.source;
+    if cell.has(Cell::THIS_NODE_ONLY)
+        || !frontend::has_backends(cell)
+        || is_client_here::<F>(&client, packet.interface)
+        || is_of_cluster_pod::<F>(&client)
+    {
+        return None;
+    }
+    let key: FrontendKey<F> = FrontendKey::new(
+        packet.tuple.destination,
+        packet.tuple.destination_port,
+        packet.protocol,
+    );
+    // Refused as any other.
+    if cell.has(Cell::RANGES) && !frontend::in_ranges(key, cell, client) {
+        return None;
+    }
+    let backend = flow::choose(cell, packet)?.backend;
+    if backend.flags & Backend::<F>::LOCAL != 0 {
+        packet.is_for_own = true;
+        return None;
+    }
+    let node = location::<F>(&backend.address)?;
+    (!is_own::<F>(&node)).then_some(node)
+}
+
+/// The node where an address is.
+#[inline(always)]
+fn location<F: Tables>(address: &F::Address) -> Option<F::Address> {
+    // SAFETY: an entry is replaced whole.
+    unsafe { F::locations().get(address) }.copied()
+}
+
+/// Whether the tuple that a first fragment left with says that it left in an envelope.
+#[inline(always)]
+pub(crate) const fn is_outer<F: Tables>(left: &Tuple<F>) -> bool {
+    left.destination_port == 0
+}
+
+/// Takes the packet out of its envelope, if it is one that another node of the cluster has sent to this
+/// one, with a packet for a frontend in mode dsr. `packet` is for reading it.
+#[inline(always)]
+pub(crate) fn open<F: Routed, C: WalkExtensions>(
+    context: &C,
+    link: Link,
+    packet: &mut Packet<F>,
+) -> bool {
+    let is_open = is_for_us::<F>(context, link)
+        && is_wanted(context, link, packet)
+        && context.unwrap(F::HEADER_LENGTH as u32).is_ok();
+    *packet = Packet::none();
+    if is_open {
+        count(Counter::Unwrapped);
+    }
+    is_open
+}
+
+/// Whether the packet is an envelope from another node to this one.
+#[inline(always)]
+fn is_for_us<F: Routed>(context: &impl Access, link: Link) -> bool {
+    let begin = link.header_length();
+    let Ok(header) = context.at::<F::Header>(begin) else {
+        return false;
+    };
+    let (source, destination) = (header.source(), header.destination());
+    header.protocol_of_whole() == Some(F::ENVELOPE)
+        && is_own::<F>(&destination)
+        && location::<F>(&source) == Some(source)
+        && !context.is_for_other_station()
+        && F::is_intact(context, begin, begin + F::HEADER_LENGTH)
+}
+
+/// Whether the packet inside is one for a frontend in mode dsr.
+#[inline(always)]
+fn is_wanted<F: Routed, C: WalkExtensions>(
+    context: &C,
+    link: Link,
+    packet: &mut Packet<F>,
+) -> bool {
+    context.pull(LONGEST_HEADERS);
+    let begin = link.header_length() + F::HEADER_LENGTH;
+    if read_at(context, link, begin, packet).is_err() {
+        return false;
+    }
+    if packet.form == Form::LaterFragment {
+        let mut left = packet.tuple;
+        return fragments::recall(packet, Hook::Ingress, &mut left) && !is_outer(&left);
+    }
+    let key: FrontendKey<F> = FrontendKey::new(
+        packet.tuple.destination,
+        packet.tuple.destination_port,
+        packet.protocol,
+    );
+    frontend::cell_of(key).is_some_and(|cell| cell.has(Cell::DSR))
+}

@@ -1,0 +1,317 @@
+//! Direct server return: the first node hands a client's packets to the backend's node in envelopes,
+//! and that node answers the client itself.
+
+use std::net::IpAddr;
+
+use etherparse::{IpNumber, Ipv4Header};
+
+use super::{
+    frame::{Packet, Transport, framed},
+    needs_root,
+    node::{Node, Verdict},
+    world::{Backends, Family, SERVED, V4, V6, cluster, in_network, open_transit},
+};
+
+/// The other node, which has the backends that are not here.
+const OTHER_V4: V4 = [192, 168, 16, 20];
+const OTHER_V6: V6 = [0x20, 1, 0xd, 0xb8, 0, 0x16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x20];
+
+/// The longest packet on the way to the other node.
+const MTU: usize = 1500;
+
+/// The cluster with its service in mode dsr, as a node is told of it that knows the nodes.
+fn dsr(backends: Backends) -> String {
+    let nodes = r#""nodes":{"a":["192.168.16.10","2001:db8:16::10"],"b":["192.168.16.20","2001:db8:16::20"]}"#;
+    cluster(backends)
+        .replacen(
+            r#""frontend_ifs""#,
+            &format!(r#"{nodes},"frontend_ifs""#),
+            1,
+        )
+        .replacen(r#""ports""#, r#""forwarding":"dsr","ports""#, 1)
+        .replace(r#""local":false"#, r#""local":false,"node":"b""#)
+}
+
+fn node(backends: Backends) -> Node {
+    Node::new([dsr(backends).as_str()])
+}
+
+/// The packet in an envelope from one node to another.
+fn envelope<A: Family>(from: A, to: A, packet: &[u8]) -> Vec<u8>
+where
+    IpAddr: From<A>,
+{
+    let mut bytes = match (IpAddr::from(from), IpAddr::from(to)) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let length = packet.len().try_into().unwrap();
+            let number = IpNumber::IPV4;
+            let mut header =
+                Ipv4Header::new(length, 64, number, from.octets(), to.octets()).unwrap();
+            header.dont_fragment = true;
+            header.header_checksum = header.calc_header_checksum();
+            header.to_bytes().to_vec()
+        }
+        (from, to) => {
+            let [IpAddr::V6(from), IpAddr::V6(to)] = [from, to] else {
+                panic!("two families");
+            };
+            let mut header = packet[..4].to_vec();
+            header.extend(u16::try_from(packet.len()).unwrap().to_be_bytes());
+            header.extend([41, 64]);
+            header.extend(from.octets());
+            header.extend(to.octets());
+            header
+        }
+    };
+    bytes.extend(packet);
+    framed::<A>(&bytes)
+}
+
+fn counted(node: &Node, counter: &str) -> u64 {
+    node.counters().get(counter).copied().unwrap_or_default()
+}
+
+/// Runs a test of both families.
+fn in_both(test: impl Fn() + Send + Sync) {
+    needs_root!();
+    in_network(test);
+}
+
+#[test]
+fn each_packet_of_a_client_goes_to_its_backends_node_unchanged() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let mut node = node(Backends::Elsewhere);
+        for (port, transport) in (40_000..).zip(SERVED.into_iter().chain([Transport::TcpAck])) {
+            let packet = Packet::new(transport, (A::OUTSIDER, port), (A::EXTERNAL_IP, 80));
+            let wrapped = envelope(A::NODE, other, &packet.forwarded().packet());
+            for leaves_unknown in [false, true] {
+                node.leave_unknown(leaves_unknown);
+                let sent = node.ingress(&packet.frame());
+                assert_eq!(sent, Verdict::Redirect(wrapped.clone()), "{transport:?}");
+            }
+        }
+        assert_eq!(node.connections().len(), 0, "it sees one direction");
+        assert_eq!(counted(&node, "wrapped"), 2 * (SERVED.len() as u64 + 1));
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
+
+#[test]
+fn the_backends_node_takes_packets_out_and_answers_from_the_frontend() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let mut node = node(Backends::Here);
+        for (port, transport) in (40_000..).zip(SERVED) {
+            let client = (A::OUTSIDER, port);
+            for frontend in [(A::EXTERNAL_IP, 80), (A::NODE, 30080)] {
+                let packet = Packet::new(transport, client, frontend);
+                let frame = envelope(other, A::NODE, &packet.packet());
+                let at_backend = packet.to((A::LOCAL, 8080));
+                // As a segment behind the first, too.
+                for _ in 0..2 {
+                    let passed = node.ingress(&frame);
+                    assert_eq!(passed, Verdict::Pass(at_backend.frame()), "{transport:?}");
+                }
+                let reply = at_backend.answer();
+                let restored = reply.from(frontend).frame();
+                assert_eq!(node.egress(&reply.frame()), Verdict::Pass(restored));
+                // Another node's address may lead here to another frontend of the same tuple.
+                node.pass(1_000_000);
+            }
+        }
+        assert_eq!(counted(&node, "unwrapped"), 4 * SERVED.len() as u64);
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
+
+#[test]
+fn any_other_envelope_passes_untouched() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let mut node = node(Backends::Here);
+        let client = (A::OUTSIDER, 40_000);
+        let wanted = Packet::new(Transport::TcpSyn, client, (A::EXTERNAL_IP, 80)).packet();
+        let elsewhere = Packet::new(Transport::TcpSyn, client, (A::EXTERNAL_IP, 81)).packet();
+        let inside = Packet::new(Transport::TcpSyn, client, (A::CLUSTER_IP, 80)).packet();
+        for frame in [
+            envelope(A::OUTSIDER, A::NODE, &wanted),
+            envelope(A::LOCAL, A::NODE, &wanted),
+            envelope(other, A::EXTERNAL_IP, &wanted),
+            envelope(other, A::OUTSIDER, &wanted),
+            envelope(other, A::NODE, &elsewhere),
+            envelope(other, A::NODE, &inside),
+            envelope(other, A::NODE, &wanted[..wanted.len() - 30]),
+        ] {
+            assert_eq!(node.ingress(&frame), Verdict::Pass(frame));
+        }
+        assert_eq!(counted(&node, "unwrapped"), 0);
+        // The mode alone makes it one.
+        node.apply(&dsr(Backends::Here).replace(r#""dsr""#, r#""snat""#));
+        let frame = envelope(other, A::NODE, &wanted);
+        assert_eq!(node.ingress(&frame), Verdict::Pass(frame));
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
+
+#[test]
+fn a_packet_from_an_envelope_is_never_in_another_one() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let mut node = node(Backends::Elsewhere);
+        let packet = Packet::new(
+            Transport::TcpSyn,
+            (A::OUTSIDER, 40_000),
+            (A::EXTERNAL_IP, 80),
+        );
+        let frame = envelope(other, A::NODE, &packet.packet());
+        let Verdict::Redirect(sent) = node.ingress(&frame) else {
+            panic!("not forwarded");
+        };
+        let seen_as = super::frame::source_of::<A>(&sent);
+        assert_eq!(seen_as.0, A::NODE, "by SNAT");
+        let at_backend = packet.from(seen_as).to((A::REMOTE, 8080)).forwarded();
+        assert_eq!(sent, at_backend.frame());
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
+
+#[test]
+fn where_the_node_of_a_backend_is_unknown_its_packets_go_on_by_snat() {
+    fn check<A: Family>() {
+        let resync = dsr(Backends::Elsewhere).replace(r#""node":"b""#, r#""node":"c""#);
+        let mut node = Node::new([resync.as_str()]);
+        let packet = Packet::new(
+            Transport::TcpSyn,
+            (A::OUTSIDER, 40_000),
+            (A::EXTERNAL_IP, 80),
+        );
+        open_transit(&mut node, &packet);
+        // As soon as it is known, what begins goes the other way, and what there is stays.
+        let known = r#"{"event":"UpdateNodes","nodes":{"c":["192.168.16.20","2001:db8:16::20"]}}"#;
+        node.apply(known);
+        let other = Packet::new(
+            Transport::TcpSyn,
+            (A::OUTSIDER, 40_001),
+            (A::EXTERNAL_IP, 80),
+        );
+        node.ingress(&other.frame());
+        assert_eq!(counted(&node, "wrapped"), 1);
+        let next = packet.with(Transport::TcpAck);
+        node.ingress(&next.frame());
+        assert_eq!(counted(&node, "wrapped"), 1);
+    }
+    in_both(|| {
+        check::<V4>();
+        check::<V6>();
+    });
+}
+
+#[test]
+fn a_client_of_this_node_and_a_cluster_ip_are_served_as_ever() {
+    fn check<A: Family>() {
+        let mut node = node(Backends::Elsewhere);
+        let pod = Packet::new(Transport::TcpSyn, (A::POD, 40_000), (A::EXTERNAL_IP, 80));
+        let at_backend = pod.to((A::REMOTE, 8080));
+        assert_eq!(
+            node.ingress(&pod.frame()),
+            Verdict::Pass(at_backend.frame())
+        );
+        let inside = Packet::new(
+            Transport::TcpSyn,
+            (A::OUTSIDER, 40_000),
+            (A::CLUSTER_IP, 80),
+        );
+        open_transit(&mut node, &inside);
+        assert_eq!(counted(&node, "wrapped"), 0);
+    }
+    in_both(|| {
+        check::<V4>();
+        check::<V6>();
+    });
+}
+
+#[test]
+fn a_client_is_told_how_much_fits_into_an_envelope() {
+    fn check<A: Family>(headers: usize) {
+        let mut node = node(Backends::Elsewhere);
+        let udp = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
+        let longest = udp.of_payload(MTU - headers - headers - 8);
+        assert!(matches!(
+            node.ingress(&longest.frame()),
+            Verdict::Redirect(_)
+        ));
+        assert_eq!(counted(&node, "wrapped"), 1);
+        let longer = udp.of_payload(MTU - headers - headers - 7);
+        let Verdict::Redirect(told) = node.rejecting_ingress(&longer.frame()) else {
+            panic!("not told");
+        };
+        assert_eq!(counted(&node, "reject_too_long"), 1);
+        let error = &told[14 + headers..];
+        let (kind, mtu) = if headers == 20 {
+            ([3, 4], 1480)
+        } else {
+            ([2, 0], 1460)
+        };
+        assert_eq!(error[..2], kind);
+        assert_eq!(u32::from_be_bytes(error[4..8].try_into().unwrap()), mtu);
+        // And who has come too far is told that.
+        let spent = Packet {
+            time_to_live: 1,
+            ..udp
+        };
+        node.rejecting_ingress(&spent.frame());
+        assert_eq!(counted(&node, "reject_expired"), 1);
+    }
+    in_both(|| {
+        check::<V4>(20);
+        check::<V6>(40);
+    });
+}
+
+#[test]
+fn fragments_go_where_the_first_one_went() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let (mut first, mut second) = (node(Backends::Elsewhere), node(Backends::Here));
+        let packet = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80))
+            .of_payload(200);
+        let came = packet.fragments(7, 48);
+        let went = packet.to((A::LOCAL, 8080)).fragments(7, 48);
+        let on_the_way = packet.forwarded().fragments(7, 48);
+        for place in [0, 3, 1, 2, 4] {
+            let wrapped = envelope(A::NODE, other, &on_the_way[place]);
+            let sent = first.past_driver(&framed::<A>(&came[place]));
+            assert_eq!(sent, Verdict::Redirect(wrapped), "{place}");
+            let frame = envelope(other, A::NODE, &came[place]);
+            let passed = Verdict::Pass(framed::<A>(&went[place]));
+            assert_eq!(second.past_driver(&frame), passed, "{place}");
+        }
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
