@@ -54,7 +54,7 @@ fn json_has_every_frontend_with_its_fields_in_order() {
     );
     let backends = r#""backends":[{"ip":"10.1.1.3","port":8080,"weight":2,"local":true},{"ip":"10.1.2.3","port":8080,"weight":1,"local":false}]"#;
     let json = format!(
-        r#"[{{"address":"10.96.0.1","port":80,"protocol":"TCP","kind":"ClusterIP","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","affinity_timeout":0,{backends}}},{{"address":"192.168.16.10","port":30080,"protocol":"TCP","kind":"NodePort","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","affinity_timeout":0,{backends}}}]"#
+        r#"[{{"address":"10.96.0.1","port":80,"protocol":"TCP","kind":"ClusterIP","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","forwarding":"snat","affinity_timeout":0,{backends}}},{{"address":"192.168.16.10","port":30080,"protocol":"TCP","kind":"NodePort","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","forwarding":"snat","affinity_timeout":0,{backends}}}]"#
     );
     assert_eq!(found, (0, json + "\n", String::new()));
 }
@@ -66,11 +66,11 @@ fn people_get_a_table_with_a_line_for_each_backend() {
     assert_eq!(
         table,
         "\
-FRONTEND                 KIND       SERVICE      POLICY   CLIENTS   SELECTION  AFFINITY  BACKEND        WEIGHT  LOCAL
-10.96.0.1:80/TCP         ClusterIP  default/web  Cluster  everyone  weighted   -         10.1.1.3:8080  1       yes
-                                                                                         10.1.2.3:8080  1       no
-192.168.16.10:30080/TCP  NodePort   default/web  Cluster  everyone  weighted   -         10.1.1.3:8080  1       yes
-                                                                                         10.1.2.3:8080  1       no
+FRONTEND                 KIND       SERVICE      POLICY   CLIENTS   SELECTION  FORWARDING  AFFINITY  BACKEND        WEIGHT  LOCAL
+10.96.0.1:80/TCP         ClusterIP  default/web  Cluster  everyone  weighted   snat        -         10.1.1.3:8080  1       yes
+                                                                                                     10.1.2.3:8080  1       no
+192.168.16.10:30080/TCP  NodePort   default/web  Cluster  everyone  weighted   snat        -         10.1.1.3:8080  1       yes
+                                                                                                     10.1.2.3:8080  1       no
 "
     );
 }

@@ -436,6 +436,8 @@ pub const GUARD: Constant = Constant { name: "GUARD" };
 pub const COUNT_TRAFFIC: Constant = Constant {
     name: "COUNT_TRAFFIC",
 };
+/// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
+pub const LOWER_MSS: Constant = Constant { name: "LOWER_MSS" };
 /// The words of [`SEEDS`].
 pub const CONNTRACK_SEEDS: Constant = Constant {
     name: "CONNTRACK_SEEDS",
@@ -454,7 +456,7 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 17] = [
+pub const CONSTANTS: [Constant; 18] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
@@ -467,6 +469,7 @@ pub const CONSTANTS: [Constant; 17] = [
     CHOSEN_BY_PACKET,
     GUARD,
     COUNT_TRAFFIC,
+    LOWER_MSS,
     CONNTRACK_SEEDS,
     CONNTRACK_TIMEOUTS,
     CLOCK_HZ,

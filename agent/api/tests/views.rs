@@ -9,10 +9,11 @@ use shunt_api::{
         Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
         FrontendKey, Interface, InterfaceState, LastError, Listener, MaglevTables, Malformed,
         ProtocolNumber, ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source,
-        SourceNode, StaleSockets, Status, TableUse, TakeOver, Untranslated, Uplink, UplinkState,
+        SourceNode, StaleSockets, Status, TableUse, TakeOver, Unlocated, Untranslated, Uplink,
+        UplinkState,
     },
 };
-use shunt_model::{Protocol, Selection, TrafficPolicy};
+use shunt_model::{Forwarding, Protocol, Selection, TrafficPolicy};
 
 fn key(address: &str, protocol: u8) -> FrontendKey {
     FrontendKey {
@@ -105,6 +106,10 @@ fn status() -> Status {
             slots: 23,
             without_room: vec!["default/web:http".into()],
         },
+        unlocated: vec![Unlocated {
+            service: "default/web".into(),
+            address: "10.1.2.3".parse().unwrap(),
+        }],
         counters: [("connection".to_owned(), 8)].into(),
         conntrack_early_drop: 9,
         socket_lb: SocketLb {
@@ -187,6 +192,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "untranslated": 5,
         "tables": [{ "name": "slots_v4", "used": 6, "capacity": 7 }],
         "maglev": { "tables": 22, "slots": 23, "without_room": ["default/web:http"] },
+        "unlocated": [{ "service": "default/web", "address": "10.1.2.3" }],
         "counters": { "connection": 8 },
         "conntrack_early_drop": 9,
         "socket_lb": {
@@ -222,6 +228,7 @@ fn a_frontend_is_the_same_after_its_message() {
         service_port: Some("dns".into()),
         policy: Some(TrafficPolicy::Local),
         selection: Some(Selection::Maglev),
+        forwarding: Some(Forwarding::Dsr),
         affinity_timeout: 3,
         backends: vec![Backend {
             ip: "10.1.1.3".parse().unwrap(),
@@ -250,6 +257,7 @@ fn a_frontend_is_the_same_after_its_message() {
         json!({
             "address": "10.96.0.1", "port": 80, "protocol": "SCTP", "kind": "ClusterIP",
             "service": null, "service_port": "dns", "policy": "Local", "selection": "maglev",
+            "forwarding": "dsr",
             "affinity_timeout": 3,
             "backends": [{ "ip": "10.1.1.3", "port": 8080, "weight": 2, "local": true }],
             "difference": "changed",

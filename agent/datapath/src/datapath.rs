@@ -17,7 +17,7 @@ use ipnet::IpNet;
 use shunt_common::{Guarded, V4, V6, registry};
 use tokio::task::JoinHandle;
 
-use shunt_model::{Changes, Frontend, FrontendKind};
+use shunt_model::{Changes, Frontend, FrontendKind, Locations};
 
 use crate::{
     attach::{
@@ -31,10 +31,19 @@ use crate::{
         steps::{Handover, Terms},
     },
     maps::{
-        clock::Clock, counters::Counters, families::Families, guard_table::GuardTable,
-        interface_set::InterfaceSet, kernel_services::KernelServices, kernel_tables::KernelTables,
-        location_table::LocationTable, node_table::NodeTable, peers::Peers, table_use::TableUse,
-        unknown_connections::UnknownConnections, uplink_table::UplinkTable,
+        clock::Clock,
+        counters::Counters,
+        families::Families,
+        guard_table::GuardTable,
+        interface_set::InterfaceSet,
+        kernel_services::KernelServices,
+        kernel_tables::KernelTables,
+        location_table::{LocationTable, LocationsBefore},
+        node_table::NodeTable,
+        peers::Peers,
+        table_use::TableUse,
+        unknown_connections::UnknownConnections,
+        uplink_table::UplinkTable,
     },
     object::{
         loaded::Loaded,
@@ -282,10 +291,27 @@ impl Datapath {
         self.node_v4.set(own, host) + self.node_v6.set(own, host)
     }
 
-    /// Makes these the nodes where addresses are: of a node's own addresses itself, of a backend's elsewhere
-    /// the one that packets for it are handed to, where its service is in mode dsr. Gives the number of writes.
-    pub fn set_locations(&mut self, locations: &BTreeMap<IpAddr, IpAddr>) -> u64 {
-        self.locations_v4.set(locations) + self.locations_v6.set(locations)
+    /// Has the programs know the nodes where addresses are, those that have none left out. Gives what was
+    /// known of these addresses.
+    pub fn add_locations(&mut self, locations: &Locations) -> LocationsBefore {
+        LocationsBefore {
+            v4: self.locations_v4.add(locations),
+            v6: self.locations_v6.add(locations),
+        }
+    }
+
+    /// Has the programs forget the nodes of addresses that have none, also of those that are not named if
+    /// the others are all.
+    pub fn remove_locations(&mut self, locations: &Locations) {
+        self.locations_v4.remove(locations);
+        self.locations_v6.remove(locations);
+    }
+
+    /// Takes back what was added.
+    pub fn restore_locations(&mut self, before: LocationsBefore) {
+        let LocationsBefore { v4, v6 } = before;
+        self.locations_v4.restore(v4);
+        self.locations_v6.restore(v6);
     }
 
     /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from,

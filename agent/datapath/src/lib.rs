@@ -36,6 +36,7 @@ pub use self::{
     maps::{
         counters::Counters,
         families::Families,
+        location_table::LocationsBefore,
         memory_tables::MemoryTables,
         service_table::{ServiceCounts, TrafficCounts},
         table_sizes::{TableSizes, Uses},

@@ -48,6 +48,7 @@ pub use self::{
         conflict::Conflict,
         error::RenderError,
         frontend::{Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind, Refusal},
+        locations::Locations,
         nodes::NodeAddresses,
         options::{Balancing, RenderOptions},
         plan::{Changes, Plan},

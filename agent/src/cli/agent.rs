@@ -199,10 +199,9 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     } = args;
     check_in(kube_proxy)?;
     let pin_dir = (!no_pin).then_some(pin_dir);
-    let packet_log = packet_log.packet_log();
     let stop = Stop::listen()?;
     let follows_cluster = kubernetes.is_on();
-    let sources = Sources::open(events, kube_proxy.kubernetes(kubernetes)?).await?;
+    let sources = Sources::open(events, kube_proxy.kubernetes(kubernetes)?, &node).await?;
     // Before anything is touched: another agent may be at work here.
     let socket_file = SocketFile::listen(&socket)?;
     let families = families.families();
@@ -240,13 +239,14 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         snat_ports: snat.snat_ports,
         rejects: RejectLimit { rate: reject_rate },
         count_traffic: counted.count_service_traffic.is_on(),
+        lower_mss: node.dsr.dsr_lower_mss.is_on(),
         redirect,
         xdp: xdp.options(),
         guard: guard.guard(follows_cluster),
         sockets: sockets.sockets(),
         timeouts: conntrack_timeouts,
         families,
-        packet_log,
+        packet_log: packet_log.packet_log(),
         sizes: sizes.table_sizes(),
         pin_dir: pin_dir.clone(),
     })

@@ -19,6 +19,7 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
         "POLICY",
         "CLIENTS",
         "SELECTION",
+        "FORWARDING",
         "AFFINITY",
         "BACKEND",
         "WEIGHT",
@@ -32,6 +33,7 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
             service_port: _,
             policy,
             selection,
+            forwarding,
             affinity_timeout,
             backends,
             difference: _,
@@ -55,6 +57,7 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
             policy.map_or_else(|| "-".to_owned(), |policy| policy.to_string()),
             clients.into(),
             selection.map_or_else(|| "-".to_owned(), |selection| selection.to_string()),
+            forwarding.map_or_else(|| "-".to_owned(), |forwarding| forwarding.to_string()),
             affinity,
         ];
         let mut left = Some(first);
@@ -85,7 +88,7 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
 }
 
 /// Adds a row; a backend after the first has nothing on its left.
-fn push(table: &mut Table<10>, left: Option<[String; 7]>, right: [String; 3]) {
+fn push(table: &mut Table<11>, left: Option<[String; 8]>, right: [String; 3]) {
     let mut cells = left.unwrap_or_default().into_iter().chain(right);
     table.push(array::from_fn(|_| cells.next().unwrap_or_default()));
 }

@@ -11,8 +11,8 @@ use shunt_api::{
     proto::StatusRequest,
     view::{
         Conflict, FrontendDifference, Interface, InterfaceState, Listener, MaglevTables, SocketLb,
-        Source, SourceNode, StaleSockets, Status, TableUse, TakeOver, Untranslated, Uplink,
-        UplinkState,
+        Source, SourceNode, StaleSockets, Status, TableUse, TakeOver, Unlocated, Untranslated,
+        Uplink, UplinkState,
     },
 };
 
@@ -28,6 +28,9 @@ const SHOWN: usize = 20;
 
 /// What is wrong with a service port without one.
 const NO_MAGLEV_TABLE: &str = "its Maglev table does not fit: it selects at random (--max-slots)";
+
+/// What is wrong with a backend of a service in mode dsr without a node.
+const UNLOCATED: &str = "its node is unknown: packets for it go on by SNAT";
 
 /// Show how the agent is: events, interfaces, conflicts, tables, counters
 ///
@@ -127,6 +130,14 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         tables.push([name.clone(), used.to_string(), capacity.to_string()]);
     }
     section(output, &tables)?;
+
+    let mut unlocated = Table::new(["SERVICE", "BACKEND", "PROBLEM"]);
+    for Unlocated { service, address } in status.unlocated.iter().take(SHOWN) {
+        let address = address.to_string();
+        unlocated.push([service.clone(), address, UNLOCATED.to_owned()]);
+    }
+    section(output, &unlocated)?;
+    more(output, status.unlocated.len(), "backends")?;
 
     let MaglevTables { without_room, .. } = &status.maglev;
     let mut small = Table::new(["SERVICE PORT", "PROBLEM"]);

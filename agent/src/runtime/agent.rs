@@ -66,11 +66,22 @@ impl Agent {
 
     /// Publishes what a plan changes, and commits it.
     fn install(&mut self, plan: Plan) -> Result<Outcome, ApplyError> {
-        let writes = match &plan.snapshot {
-            Some(snapshot) => self.datapath.resync(snapshot)?,
-            None => self.datapath.publish(&plan.changes)?,
+        // The nodes first: a frontend that the programs find in mode dsr asks for them.
+        let located = self.datapath.add_locations(&plan.locations);
+        let published = match &plan.snapshot {
+            Some(snapshot) => self.datapath.resync(snapshot),
+            None => self.datapath.publish(&plan.changes),
         };
+        let writes = match published {
+            Ok(writes) => writes,
+            Err(error) => {
+                self.datapath.restore_locations(located);
+                return Err(error.into());
+            }
+        };
+        self.datapath.remove_locations(&plan.locations);
         let writes = writes
+            + located.writes()
             + match plan.nodes() {
                 Some(nodes) => self
                     .datapath
@@ -91,13 +102,9 @@ impl Agent {
         };
         let all_addresses = plan.snapshot.is_some() || plan.service_cidrs.is_some();
         let addresses = addresses_of(&plan.changes);
-        let relocates = plan.relocates;
         let interfaces_changed =
             plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
         self.renderer.commit(plan);
-        if relocates {
-            self.datapath.set_locations(&self.renderer.locations());
-        }
         self.say_service_addresses(all_addresses, &addresses);
         if interfaces_changed {
             self.reconcile_interfaces();

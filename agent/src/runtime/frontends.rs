@@ -51,6 +51,7 @@ impl InspectedFrontend {
             service_port: wanted.map(|wanted| wanted.backends.port.to_string()),
             policy: wanted.map(|wanted| wanted.policy),
             selection: wanted.map(|wanted| wanted.backends.selection()),
+            forwarding: wanted.map(|wanted| wanted.forwarding),
             affinity_timeout: live.affinity_timeout,
             backends: live.backends.iter().map(Into::into).collect(),
             difference: self.difference(),

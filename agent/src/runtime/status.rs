@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use shunt_api::view::{
     Conflict, FrontendDifference, Interface, InterfaceState, LastError, MaglevTables, SocketLb,
-    SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Untranslated, Uplink,
-    UplinkState,
+    SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Unlocated, Untranslated,
+    Uplink, UplinkState,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
@@ -71,6 +71,7 @@ pub(super) fn assemble(
         },
         tables: tables.map(table_use).collect(),
         maglev: maglev(datapath.maglev_use()),
+        unlocated: unlocated(agent),
         counters: counters
             .into_iter()
             .map(|(counter, packets)| (counter.name().to_owned(), packets))
@@ -83,6 +84,17 @@ pub(super) fn assemble(
         take_over: None,
         uplinks: datapath.uplinks().map(uplink).collect(),
     })
+}
+
+/// The endpoints elsewhere of services in mode dsr whose node is not known.
+fn unlocated(agent: &Agent) -> Vec<Unlocated> {
+    let endpoints = agent.renderer().unlocated().into_iter();
+    endpoints
+        .map(|(service, address)| Unlocated {
+            service: service.to_string(),
+            address,
+        })
+        .collect()
 }
 
 /// Every frontend that is not as it should be, sorted.

@@ -1,6 +1,8 @@
 //! Envelopes: an unchanged packet inside another one of its family, from node to node (RFC 2003, RFC 2473).
 
-use aya_ebpf::bindings::{BPF_FIB_LKUP_RET_NO_NEIGH, BPF_FIB_LKUP_RET_SUCCESS};
+use aya_ebpf::bindings::{
+    BPF_FIB_LKUP_RET_FRAG_NEEDED, BPF_FIB_LKUP_RET_NO_NEIGH, BPF_FIB_LKUP_RET_SUCCESS,
+};
 use shunt_common::{Counter, Sum, Tuple};
 
 use crate::{
@@ -26,21 +28,23 @@ pub(crate) fn find<F: Routed>(
     packet: &Packet<F>,
     outer: &Tuple<F>,
 ) -> Result<Route, NoRoute> {
-    let Ok((BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH, lookup)) =
-        fib::look_up_for_all(context, outer)
-    else {
+    let header = F::HEADER_LENGTH as u16;
+    let length = longest_packet(context, packet.extent()).saturating_add(header);
+    let Ok((result, lookup)) = fib::look_up_for_all(context, outer, length) else {
         return Err(NoRoute::Dropped);
     };
-    // SAFETY: the helper has put the MTU where the length was.
-    let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result };
-    let room = mtu.saturating_sub(F::HEADER_LENGTH as u16);
-    if longest_packet(context, packet.extent()) > room {
-        return Err(NoRoute::Told(
-            IcmpError::TooLong(room),
-            Counter::RejectTooLong,
-        ));
+    match result {
+        BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH => Ok(Route::from(lookup)),
+        BPF_FIB_LKUP_RET_FRAG_NEEDED => {
+            // SAFETY: the helper has put the MTU where the length was.
+            let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result };
+            Err(NoRoute::Told(
+                IcmpError::TooLong(mtu.saturating_sub(header)),
+                Counter::RejectTooLong,
+            ))
+        }
+        _ => Err(NoRoute::Dropped),
     }
-    Ok(Route::from(lookup))
 }
 
 /// Puts the packet, one hop older, into an envelope with the addresses of `outer`, and sends it this way.

@@ -87,17 +87,17 @@ pub(crate) fn look_up<F: Routed>(
     Ok((result, lookup))
 }
 
-/// As [`look_up`], for every packet with the addresses of `translated`, whatever its ports and its
-/// service are: so of several next hops all packets from one address to another have the same.
+/// As [`look_up`], for every packet with the addresses of `translated` that is not longer, whatever its
+/// ports and its service are: so of several next hops all packets from one address to another have the same.
 #[inline(always)]
 pub(crate) fn look_up_for_all<F: Routed>(
     context: &impl Access,
     translated: &Tuple<F>,
+    length: u16,
 ) -> Result<(u32, &'static FibLookup), AccessError> {
     let lookup = blank()?;
     F::set_addresses(translated, lookup);
-    // A packet that fits any interface, so that the result is the way's MTU.
-    lookup.__bindgen_anon_1.tot_len = 1;
+    lookup.__bindgen_anon_1.tot_len = length;
     lookup.ifindex = context.interface();
     let result = context.fib_lookup(lookup)?;
     Ok((result, lookup))

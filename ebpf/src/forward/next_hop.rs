@@ -86,7 +86,8 @@ fn look_up<F: Routed>(way: &mut Way<F>, context: &impl Access, translated: &Tupl
     way.interface = 0;
     // Who has no neighbour entry yet gets one from the stack, with this packet.
     way.until = 0;
-    let Ok((BPF_FIB_LKUP_RET_SUCCESS, found)) = fib::look_up_for_all(context, translated) else {
+    // A packet that fits any interface, so that the result is the way's MTU.
+    let Ok((BPF_FIB_LKUP_RET_SUCCESS, found)) = fib::look_up_for_all(context, translated, 1) else {
         return;
     };
     way.until = now + LIFETIME_NS;

@@ -102,6 +102,17 @@ pub(crate) static GUARD: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static COUNT_TRAFFIC: Global<u32> = Global::new(0);
 
+/// Whether backends behind frontends in mode dsr announce how much fits into an envelope; 0: what they say
+/// themselves.
+#[unsafe(no_mangle)]
+pub(crate) static LOWER_MSS: Global<u32> = Global::new(0);
+
+/// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
+#[inline(always)]
+pub(crate) fn lowers_mss() -> bool {
+    LOWER_MSS.load() != 0
+}
+
 /// Whether connections to ClusterIPs go on from this node's address, whoever the client is.
 #[inline(always)]
 pub(crate) fn masquerades_all() -> bool {

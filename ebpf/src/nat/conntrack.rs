@@ -171,6 +171,13 @@ pub(crate) const fn may_be_mistaken(half: &Half) -> bool {
     half.meta.protocol() == TCP && half.meta.seen() & seen == Meta::OPENED
 }
 
+/// Whether the client has sent a SYN and nothing yet that acknowledges an answer to it: what the backend
+/// sends may be [mistaken](may_be_mistaken), or be its SYN-ACK once more.
+#[inline(always)]
+pub(crate) const fn is_opening(half: &Half) -> bool {
+    half.meta.protocol() == TCP && half.meta.seen() & (Meta::OPENED | Meta::ASSURED) == Meta::OPENED
+}
+
 /// Whether a SYN may be answered so at first. Both sides may send a SYN (RFC 9293 section 3.5).
 #[inline(always)]
 pub(crate) const fn is_first_answer(signal: Signal) -> bool {

@@ -51,6 +51,9 @@ pub(crate) struct Packet<F: Family> {
     /// Whether only this node's own backends are asked for it, as far as there are any: another node has
     /// sent it here for them, or would be sent it by the same choice.
     pub is_for_own: bool,
+    /// Whether it is for a NodePort of the node that has sent it here: this node's own of the same number
+    /// stands for that one.
+    pub is_for_other_node: bool,
 }
 
 /// What a packet is to its connection.

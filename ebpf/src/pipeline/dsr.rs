@@ -4,10 +4,13 @@
 //! The first node sees one direction only and remembers nothing: each packet says by itself where it goes.
 //! So a connection survives it, if another node gets its packets and has the same backends.
 
-use shunt_common::{Address as _, Backend, Cell, Counter, FrontendKey, Hook, Tuple};
+use shunt_common::{Address as _, Backend, Cell, Counter, FrontendKey, Hook, TCP, Tuple};
 
 use crate::{
-    ctx::{access::Access, verdict::Verdict},
+    ctx::{
+        access::{Access, AccessError},
+        verdict::Verdict,
+    },
     forward::{
         admission::{check_hops, check_source},
         envelope,
@@ -18,6 +21,7 @@ use crate::{
     lb::{flow, frontend, maglev::Maglev},
     maps::{
         addresses::{is_client_here, is_of_cluster_pod, is_own},
+        constants::lowers_mss,
         counters::count,
         services::{count_translated, drop_refused},
         tables::Tables,
@@ -30,6 +34,8 @@ use crate::{
         parse::{LONGEST_HEADERS, read_at},
         parsed::{Form, Packet},
     },
+    pipeline::{opened::Opened, program::Program},
+    rewrite::mss,
 };
 
 /// Sends the packet to its backend's node, if it is one of a client's elsewhere for a backend elsewhere;
@@ -116,6 +122,41 @@ fn location<F: Tables>(address: &F::Address) -> Option<F::Address> {
     unsafe { F::locations().get(address) }.copied()
 }
 
+/// As [`lower_mss`], of any reply that was translated.
+#[inline(always)]
+pub(crate) fn adapt<F: Program<C>, C: Access>(
+    context: &C,
+    packet: &Packet<F>,
+    translated: &Tuple<F>,
+) -> Result<(), AccessError> {
+    let is_concerned = lowers_mss() && packet.signal.answers() && packet.protocol == TCP;
+    if is_concerned && !F::lower_mss(context, packet, translated) {
+        return Err(AccessError::Refused);
+    }
+    Ok(())
+}
+
+/// Has a backend's answer to a SYN, which has gone back to its frontend, announce how much of a segment fits
+/// into an envelope, if the frontend is in mode dsr. Packets to the client wear none.
+#[inline(always)]
+pub(crate) fn lower_mss<F: Routed>(
+    context: &impl Access,
+    packet: &Packet<F>,
+    translated: &Tuple<F>,
+) -> Result<(), AccessError> {
+    let mut address = translated.source;
+    if is_other_node::<F>(&address)
+        && let Some(node) = F::node().get(0)
+    {
+        address = node.snat;
+    }
+    let key: FrontendKey<F> = FrontendKey::new(address, translated.source_port, packet.protocol);
+    if !frontend::cell_of(key).is_some_and(|cell| cell.has(Cell::DSR)) {
+        return Ok(());
+    }
+    mss::lower::<F>(context, packet.transport.get(), F::HEADER_LENGTH as u16)
+}
+
 /// Whether the tuple that a first fragment left with says that it left in an envelope.
 #[inline(always)]
 pub(crate) const fn is_outer<F: Tables>(left: &Tuple<F>) -> bool {
@@ -129,15 +170,17 @@ pub(crate) fn open<F: Routed, C: WalkExtensions>(
     context: &C,
     link: Link,
     packet: &mut Packet<F>,
-) -> bool {
-    let is_open = is_for_us::<F>(context, link)
-        && is_wanted(context, link, packet)
-        && context.unwrap(F::HEADER_LENGTH as u32).is_ok();
-    *packet = Packet::none();
-    if is_open {
-        count(Counter::Unwrapped);
+) -> Opened {
+    let mut opened = Opened::Not;
+    if is_for_us::<F>(context, link) {
+        opened = inside(context, link, packet);
     }
-    is_open
+    *packet = Packet::none();
+    if opened == Opened::Not || context.unwrap(F::HEADER_LENGTH as u32).is_err() {
+        return Opened::Not;
+    }
+    count(Counter::Unwrapped);
+    opened
 }
 
 /// Whether the packet is an envelope from another node to this one.
@@ -155,26 +198,52 @@ fn is_for_us<F: Routed>(context: &impl Access, link: Link) -> bool {
         && F::is_intact(context, begin, begin + F::HEADER_LENGTH)
 }
 
-/// Whether the packet inside is one for a frontend in mode dsr.
+/// Whether the packet inside is one for a frontend in mode dsr, and whose that is.
 #[inline(always)]
-fn is_wanted<F: Routed, C: WalkExtensions>(
-    context: &C,
-    link: Link,
-    packet: &mut Packet<F>,
-) -> bool {
+fn inside<F: Routed, C: WalkExtensions>(context: &C, link: Link, packet: &mut Packet<F>) -> Opened {
     context.pull(LONGEST_HEADERS);
     let begin = link.header_length() + F::HEADER_LENGTH;
     if read_at(context, link, begin, packet).is_err() {
-        return false;
+        return Opened::Not;
     }
     if packet.form == Form::LaterFragment {
         let mut left = packet.tuple;
-        return fragments::recall(packet, Hook::Ingress, &mut left) && !is_outer(&left);
+        let is_known = fragments::recall(packet, Hook::Ingress, &mut left) && !is_outer(&left);
+        return if is_known {
+            Opened::ForAll
+        } else {
+            Opened::Not
+        };
     }
+    let destination = packet.tuple.destination;
+    let is_other = is_other_node::<F>(&destination);
+    packet.is_for_other_node = is_other;
     let key: FrontendKey<F> = FrontendKey::new(
-        packet.tuple.destination,
+        frontend_address(packet),
         packet.tuple.destination_port,
         packet.protocol,
     );
-    frontend::cell_of(key).is_some_and(|cell| cell.has(Cell::DSR))
+    let is_wanted = frontend::cell_of(key).is_some_and(|cell| cell.has(Cell::DSR));
+    match (is_wanted, is_other) {
+        (false, _) => Opened::Not,
+        (true, false) => Opened::ForAll,
+        (true, true) => Opened::ForOtherNode,
+    }
+}
+
+/// Whether the address is that of another node of the cluster.
+#[inline(always)]
+fn is_other_node<F: Tables>(address: &F::Address) -> bool {
+    location::<F>(address) == Some(*address) && !is_own::<F>(address)
+}
+
+/// The address of the frontend that the packet is for, as this node knows it.
+#[inline(always)]
+pub(crate) fn frontend_address<F: Tables>(packet: &Packet<F>) -> F::Address {
+    if packet.is_for_other_node
+        && let Some(node) = F::node().get(0)
+    {
+        return node.snat;
+    }
+    packet.tuple.destination
 }

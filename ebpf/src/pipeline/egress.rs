@@ -17,7 +17,7 @@ use crate::{
         link::Link,
         parsed::{Form, Packet},
     },
-    pipeline::{forward::counter_of, program::Program},
+    pipeline::{dsr, forward::counter_of, program::Program},
 };
 
 /// Gives a reply of a translated connection its frontend's address, and a packet of the host's a source of its
@@ -55,7 +55,9 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
         usually = Counter::Request;
     }
     fragments::remember(packet, Hook::Egress, translated);
-    if F::rewrite(context, packet, translated).is_err() {
+    if F::rewrite(context, packet, translated).is_err()
+        || dsr::adapt(context, packet, translated).is_err()
+    {
         return drop_refused(context, packet, Counter::DropRewrite);
     }
     count_translated(packet, counter_of(packet.form, usually));

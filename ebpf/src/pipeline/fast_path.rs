@@ -203,7 +203,7 @@ impl<F: Maglev> Flow<'_, F> {
             None => Action::Pass,
             Some(half)
                 if half.meta.keeps_client()
-                    && !conntrack::may_be_mistaken(&half)
+                    && !conntrack::is_opening(&half)
                     && !self.may_have_expired(&half) =>
             {
                 Action::Translate(half)

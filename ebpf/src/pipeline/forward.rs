@@ -26,7 +26,7 @@ use crate::{
     },
     nat::fragments,
     packet::parsed::{Form, Packet},
-    pipeline::program::Program,
+    pipeline::{dsr, program::Program},
     rewrite::network::decrement_hop_limit,
 };
 
@@ -88,7 +88,9 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         }
     };
     fragments::remember(packet, Hook::Ingress, translated);
-    if F::rewrite(context, packet, translated).is_err() {
+    if F::rewrite(context, packet, translated).is_err()
+        || dsr::adapt(context, packet, translated).is_err()
+    {
         return drop_refused(context, packet, Counter::DropRewrite);
     }
     let sent = match way {

@@ -31,7 +31,7 @@ use crate::{
         link::Link,
         parsed::{Form, Packet},
     },
-    pipeline::{dsr, forward::forward, guard, program::Program},
+    pipeline::{dsr, forward::forward, guard, opened::Opened, program::Program},
     rewrite::icmp_error::IcmpError,
 };
 
@@ -62,10 +62,12 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
 /// Reads the packet inside an envelope for us, which is open then.
 #[inline(always)]
 fn parse_inside<F: Program<C>, C: Access>(context: &C, link: Link, packet: &mut Packet<F>) -> bool {
-    if !F::open_envelope(context, link, packet) || !F::parse(context, link, packet) {
+    let opened = F::open_envelope(context, link, packet);
+    if opened == Opened::Not || !F::parse(context, link, packet) {
         return false;
     }
     packet.is_for_own = true;
+    packet.is_for_other_node = opened == Opened::ForOtherNode;
     true
 }
 
@@ -116,7 +118,7 @@ fn translate_request<F: Program<C>, C: Access>(
         return Ok(());
     }
     let key = FrontendKey::new(
-        packet.tuple.destination,
+        dsr::frontend_address(packet),
         packet.tuple.destination_port,
         packet.protocol,
     );

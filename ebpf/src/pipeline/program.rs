@@ -12,6 +12,7 @@ use crate::{
     lb::{draw::Draw, maglev::Maglev},
     nat::open::Open,
     packet::{link::Link, parsed::Packet},
+    pipeline::opened::Opened,
 };
 
 /// An address family in programs that have their packets as `C`.
@@ -34,7 +35,10 @@ pub(crate) trait Program<C: Access>: Routed + Open + Draw + Maglev {
     fn dispatch(context: &C, packet: &mut Packet<Self>, cell: Cell) -> Option<Verdict>;
 
     /// [`crate::pipeline::dsr::open`].
-    fn open_envelope(context: &C, link: Link, packet: &mut Packet<Self>) -> bool;
+    fn open_envelope(context: &C, link: Link, packet: &mut Packet<Self>) -> Opened;
+
+    /// [`crate::pipeline::dsr::lower_mss`]; gives whether that could be done.
+    fn lower_mss(context: &C, packet: &Packet<Self>, translated: &Tuple<Self>) -> bool;
 
     /// Gives the packet the tuple `new`. `Err` leaves a packet that must be dropped.
     fn rewrite(context: &C, packet: &Packet<Self>, new: &Tuple<Self>) -> Result<(), AccessError>;

@@ -24,14 +24,14 @@ use crate::{
         parse::parse,
         parsed::Packet,
     },
-    pipeline::{dsr, fast_path, guard, program::Program},
+    pipeline::{dsr, fast_path, guard, opened::Opened, program::Program},
     rewrite::tuple::rewrite,
 };
 
 /// Makes the subprograms of a family and of one kind of context. They are given references; the
 /// verifier does not know, and wants the null pointer looked for.
 macro_rules! subprograms {
-    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $dispatch:ident, $envelope:ident, $fast_path:ident) => {
+    ($family:ty, $context:ty: $parse:ident, $foreign:ident, $guard:ident, $rewrite:ident, $dispatch:ident, $envelope:ident, $mss:ident, $fast_path:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $parse(
@@ -119,7 +119,23 @@ macro_rules! subprograms {
             let Some(packet) = (unsafe { packet.as_mut() }) else {
                 return 0;
             };
-            dsr::open(&<$context>::from_raw(context), of_number(link), packet).into()
+            dsr::open(&<$context>::from_raw(context), of_number(link), packet) as u32
+        }
+
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $mss(
+            context: *mut <$context as Access>::Raw,
+            packet: *const Packet<$family>,
+            translated: *const Tuple<$family>,
+        ) -> u32 {
+            // SAFETY: null, or the references that the only caller has.
+            let (packet, translated) = unsafe { (packet.as_ref(), translated.as_ref()) };
+            let (Some(packet), Some(translated)) = (packet, translated) else {
+                return 0;
+            };
+            let context = <$context>::from_raw(context);
+            dsr::lower_mss(&context, packet, translated).is_ok().into()
         }
 
         impl Program<$context> for $family {
@@ -153,8 +169,17 @@ macro_rules! subprograms {
             }
 
             #[inline(always)]
-            fn open_envelope(context: &$context, link: Link, packet: &mut Packet<Self>) -> bool {
-                $envelope(context.raw(), link as u32, packet) != 0
+            fn open_envelope(context: &$context, link: Link, packet: &mut Packet<Self>) -> Opened {
+                Opened::of_number($envelope(context.raw(), link as u32, packet))
+            }
+
+            #[inline(always)]
+            fn lower_mss(
+                context: &$context,
+                packet: &Packet<Self>,
+                translated: &Tuple<Self>,
+            ) -> bool {
+                $mss(context.raw(), packet, translated) != 0
             }
 
             #[inline(always)]
@@ -172,8 +197,8 @@ macro_rules! subprograms {
     };
 }
 
-subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, dispatch_v4, envelope_v4, fast_path_v4);
-subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, dispatch_v6, envelope_v6, fast_path_v6);
+subprograms!(V4, Tc: parse_v4, foreign_v4, guard_v4, rewrite_v4, dispatch_v4, envelope_v4, mss_v4, fast_path_v4);
+subprograms!(V6, Tc: parse_v6, foreign_v6, guard_v6, rewrite_v6, dispatch_v6, envelope_v6, mss_v6, fast_path_v6);
 
 /// The kind of link that a caller gave as its number.
 #[inline(always)]

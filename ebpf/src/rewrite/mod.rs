@@ -5,6 +5,7 @@ pub(crate) mod checksum;
 pub(crate) mod echo;
 pub(crate) mod icmp_error;
 pub(crate) mod inner;
+pub(crate) mod mss;
 pub(crate) mod network;
 pub(crate) mod sctp;
 pub(crate) mod transport;

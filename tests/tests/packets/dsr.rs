@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use etherparse::{IpNumber, Ipv4Header};
 
 use super::{
+    address::PROBLEMS,
     frame::{Packet, Transport, framed},
     needs_root,
     node::{Node, Verdict},
+    reports::report,
     world::{Backends, Family, SERVED, V4, V6, cluster, in_network, open_transit},
 };
 
@@ -111,7 +113,8 @@ fn the_backends_node_takes_packets_out_and_answers_from_the_frontend() {
         let mut node = node(Backends::Here);
         for (port, transport) in (40_000..).zip(SERVED) {
             let client = (A::OUTSIDER, port);
-            for frontend in [(A::EXTERNAL_IP, 80), (A::NODE, 30080)] {
+            // The NodePort of the first node is this node's too.
+            for frontend in [(A::EXTERNAL_IP, 80), (A::NODE, 30080), (other, 30080)] {
                 let packet = Packet::new(transport, client, frontend);
                 let frame = envelope(other, A::NODE, &packet.packet());
                 let at_backend = packet.to((A::LOCAL, 8080));
@@ -127,7 +130,7 @@ fn the_backends_node_takes_packets_out_and_answers_from_the_frontend() {
                 node.pass(1_000_000);
             }
         }
-        assert_eq!(counted(&node, "unwrapped"), 4 * SERVED.len() as u64);
+        assert_eq!(counted(&node, "unwrapped"), 6 * SERVED.len() as u64);
     }
     in_both(|| {
         check::<V4>(OTHER_V4);
@@ -313,5 +316,215 @@ fn fragments_go_where_the_first_one_went() {
     in_both(|| {
         check::<V4>(OTHER_V4);
         check::<V6>(OTHER_V6);
+    });
+}
+
+/// The cluster with another backend elsewhere, at another node.
+fn two_nodes(fields: &str) -> String {
+    let more = |ip: &str, other: &str| {
+        let backend = |ip: &str, node: &str| {
+            format!(r#"{{"ip":"{ip}","port":8080,"local":false,"node":"{node}"}}"#)
+        };
+        (
+            backend(ip, "b"),
+            [backend(ip, "b"), backend(other, "c")].join(","),
+        )
+    };
+    let (v4, v4_too) = more("10.1.2.3", "10.1.2.4");
+    let (v6, v6_too) = more("fd00:10:1:2::3", "fd00:10:1:2::4");
+    dsr(Backends::Elsewhere)
+        .replace(&v4, &v4_too)
+        .replace(&v6, &v6_too)
+        .replacen(
+            r#""b":["#,
+            r#""c":["192.168.16.30","2001:db8:16::30"],"b":["#,
+            1,
+        )
+        .replacen(r#""ports""#, &format!(r#"{fields}"ports""#), 1)
+}
+
+/// The nodes to which the client's packets from these ports go.
+fn nodes_of<A: Family>(node: &mut Node, client: A, ports: std::ops::Range<u16>) -> Vec<A> {
+    let mut nodes: Vec<A> = ports
+        .map(|port| {
+            let packet = Packet::new(Transport::Udp, (client, port), (A::EXTERNAL_IP, 80));
+            let Verdict::Redirect(sent) = node.ingress(&packet.frame()) else {
+                panic!("not in an envelope");
+            };
+            super::frame::destination_of::<A>(&sent).0
+        })
+        .collect();
+    nodes.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
+    nodes.dedup();
+    nodes
+}
+
+#[test]
+fn a_client_with_session_affinity_has_one_node() {
+    fn check<A: Family>() {
+        for selection in ["weighted", "maglev"] {
+            let fields = format!(r#""selection":"{selection}","#);
+            let mut spread = Node::new([two_nodes(&fields).as_str()]);
+            let all = nodes_of(&mut spread, A::OUTSIDER, 40_000..40_040);
+            assert_eq!(all.len(), 2, "{selection}: {all:?}");
+            let fields = format!(r#"{fields}"session_affinity_timeout":60,"#);
+            let mut stays = Node::new([two_nodes(&fields).as_str()]);
+            let one = nodes_of(&mut stays, A::OUTSIDER, 40_000..40_040);
+            assert_eq!(one.len(), 1, "{selection}: {one:?}");
+        }
+    }
+    in_both(|| {
+        check::<V4>();
+        check::<V6>();
+    });
+}
+
+#[test]
+fn a_client_outside_the_source_ranges_is_dropped_at_either_node() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let ranges = r#""load_balancer_source_ranges":["198.51.100.0/24","2001:db8:51::/48"],"load_balancer_ips""#;
+        let [mut first, mut second] = [Backends::Elsewhere, Backends::Here].map(|backends| {
+            Node::new([dsr(backends)
+                .replacen(r#""external_ips""#, ranges, 1)
+                .as_str()])
+        });
+        let packet = |client| Packet::new(Transport::Udp, (client, 40_000), (A::EXTERNAL_IP, 80));
+        let (welcome, stranger) = (packet(A::OUTSIDER), packet(A::ROUTER));
+        assert!(matches!(
+            first.ingress(&welcome.frame()),
+            Verdict::Redirect(_)
+        ));
+        assert_eq!(first.ingress(&stranger.frame()), Verdict::Drop);
+        assert_eq!(counted(&first, "drop_source_range"), 1);
+        let frame = |packet: &Packet<A>| envelope(other, A::NODE, &packet.packet());
+        let at_backend = welcome.to((A::LOCAL, 8080)).frame();
+        assert_eq!(second.ingress(&frame(&welcome)), Verdict::Pass(at_backend));
+        assert_eq!(second.ingress(&frame(&stranger)), Verdict::Drop);
+        assert_eq!(counted(&second, "drop_source_range"), 1);
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
+
+#[test]
+fn an_error_about_a_reply_goes_to_the_backends_node_as_packets_do() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let (mut first, mut second) = (node(Backends::Elsewhere), node(Backends::Here));
+        let client = (A::OUTSIDER, 40_000);
+        let packet = Packet::new(Transport::Udp, client, (A::EXTERNAL_IP, 80));
+        let at_backend = packet.to((A::LOCAL, 8080));
+        let opened = second.ingress(&envelope(other, A::NODE, &packet.packet()));
+        assert_eq!(opened, Verdict::Pass(at_backend.frame()));
+        for problem in PROBLEMS {
+            let error = |to, hops: u8, about: &Packet<A>| {
+                report(problem, A::ROUTER, to, 64 - hops, &about.packet())
+            };
+            let reply = packet.answer();
+            let came = error(A::EXTERNAL_IP, 0, &reply);
+            let wrapped = envelope(A::NODE, other, &error(A::EXTERNAL_IP, 1, &reply));
+            let sent = first.ingress(&framed::<A>(&came));
+            assert_eq!(sent, Verdict::Redirect(wrapped), "{problem:?}");
+            let frame = envelope(other, A::NODE, &came);
+            let told = framed::<A>(&error(A::LOCAL, 0, &at_backend.answer()));
+            assert_eq!(second.ingress(&frame), Verdict::Pass(told), "{problem:?}");
+        }
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
+
+/// The TCP packet with the options that are its payload.
+fn with_options<A: Family>(packet: &Packet<A>) -> Vec<u8> {
+    let mut frame = packet.frame();
+    let header = frame.len() - packet.payload.len() - 20;
+    let words = (20 + packet.payload.len()) / 4;
+    let word = |frame: &[u8], place: usize| u16::from_be_bytes([frame[place], frame[place + 1]]);
+    let (place, checksum) = (header + 12, header + 16);
+    let was = word(&frame, place);
+    frame[place] = (words as u8) << 4;
+    // RFC 1624.
+    let sum = [!word(&frame, checksum), !was, word(&frame, place)];
+    let mut sum: u32 = sum.map(u32::from).iter().sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    frame[checksum..checksum + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    frame
+}
+
+/// What a peer announces, before and after, and where.
+fn announcing(place: usize, mss: u16) -> Vec<u8> {
+    let [high, low] = mss.to_be_bytes();
+    let mut options = vec![1; place];
+    options.extend([2, 4, high, low]);
+    options.extend([8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
+    options.resize(options.len().next_multiple_of(4), 0);
+    options
+}
+
+#[test]
+fn a_backend_announces_what_fits_into_an_envelope() {
+    fn check<A: Family>(other: A, envelope_length: u16)
+    where
+        IpAddr: From<A>,
+    {
+        let resync = dsr(Backends::Here);
+        let is_on = |is_on| Node::with(|options| options.lower_mss = is_on, [resync.as_str()]);
+        let (mut lowering, mut leaving) = (is_on(true), is_on(false));
+        let envelopes = [(A::EXTERNAL_IP, 80), (A::NODE, 30080), (other, 30080)];
+        for (port, place) in (40_000..).zip([0, 1, 2, 3, 5]) {
+            for (frontend, lowered) in envelopes
+                .map(|frontend| (frontend, envelope_length))
+                .into_iter()
+                .chain([((A::CLUSTER_IP, 80), 0)])
+            {
+                let syn = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), frontend);
+                let frame = if lowered > 0 {
+                    envelope(other, A::NODE, &syn.packet())
+                } else {
+                    syn.frame()
+                };
+                for (node, lowered) in [(&mut lowering, lowered), (&mut leaving, 0)] {
+                    let passed = node.ingress(&frame);
+                    let at_backend = syn.to((A::LOCAL, 8080));
+                    assert_eq!(passed, Verdict::Pass(at_backend.frame()));
+                    let answer = |mss| Packet {
+                        payload: announcing(place, mss),
+                        ..at_backend.answer()
+                    };
+                    let came = with_options(&answer(1460));
+                    let went = with_options(&answer(1460 - lowered).from(frontend));
+                    // Also when it is sent again.
+                    for _ in 0..2 {
+                        let sent = node.egress(&came);
+                        assert_eq!(sent, Verdict::Pass(went.clone()), "{frontend:?} {place}");
+                    }
+                    // One without any, and with so little that nothing is left.
+                    for options in [vec![], announcing(0, envelope_length)] {
+                        let answer = Packet {
+                            payload: options,
+                            ..at_backend.answer()
+                        };
+                        let went = with_options(&answer.from(frontend));
+                        assert_eq!(node.egress(&with_options(&answer)), Verdict::Pass(went));
+                    }
+                    node.pass(1_000_000);
+                }
+            }
+        }
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4, 20);
+        check::<V6>(OTHER_V6, 40);
     });
 }

@@ -15,5 +15,5 @@ pub use self::{
     decode::decode,
     encode::encode,
     pieces::pieces,
-    service::{policy, selection},
+    service::{forwarding, policy, selection},
 };

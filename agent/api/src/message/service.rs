@@ -144,7 +144,7 @@ pub const fn selection(selection: Selection) -> proto::Selection {
 }
 
 /// How packets from outside get to backends on other nodes.
-const fn forwarding(forwarding: Forwarding) -> proto::Forwarding {
+pub const fn forwarding(forwarding: Forwarding) -> proto::Forwarding {
     match forwarding {
         Forwarding::Snat => proto::Forwarding::Snat,
         Forwarding::Dsr => proto::Forwarding::Dsr,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use shunt_model::{Clients, Selection, TrafficPolicy};
+use shunt_model::{Clients, Forwarding, Selection, TrafficPolicy};
 
 use crate::{
     message, proto,
@@ -48,6 +48,9 @@ pub struct Frontend {
     /// How it selects a backend.
     #[serde(serialize_with = "shown_or_null")]
     pub selection: Option<Selection>,
+    /// How packets from outside get to its backends on other nodes.
+    #[serde(serialize_with = "shown_or_null")]
+    pub forwarding: Option<Forwarding>,
     /// Session affinity in seconds; 0 is off.
     pub affinity_timeout: u32,
     /// In the order of the kernel's table.
@@ -192,7 +195,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             kind,
             policy,
             clients,
-            forwarding: _,
+            forwarding,
             refusal: _,
             backends,
             this_node: _,
@@ -205,6 +208,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             service_port: Some(backends.port.to_string()),
             policy: Some(*policy),
             selection: Some(backends.selection()),
+            forwarding: Some(*forwarding),
             affinity_timeout: backends.affinity_timeout,
             backends: backends.backends.iter().map(Into::into).collect(),
             difference: None,
@@ -223,6 +227,7 @@ impl From<Frontend> for proto::Frontend {
             service_port,
             policy,
             selection,
+            forwarding,
             affinity_timeout,
             backends,
             difference,
@@ -240,6 +245,9 @@ impl From<Frontend> for proto::Frontend {
                 .into(),
             selection: selection
                 .map_or(proto::Selection::Unspecified, message::selection)
+                .into(),
+            forwarding: forwarding
+                .map_or(proto::Forwarding::Unspecified, message::forwarding)
                 .into(),
             affinity_timeout,
             this_node_only,
@@ -267,6 +275,7 @@ impl TryFrom<proto::Frontend> for Frontend {
             service_port,
             counters,
             selection,
+            forwarding,
         } = frontend;
         Ok(Self {
             key: key(at)?,
@@ -285,6 +294,12 @@ impl TryFrom<proto::Frontend> for Frontend {
                 Ok(proto::Selection::Weighted) => Some(Selection::Weighted),
                 Ok(proto::Selection::Maglev) => Some(Selection::Maglev),
                 Err(_) => return Err(Malformed::Value(selection, "selection")),
+            },
+            forwarding: match proto::Forwarding::try_from(forwarding) {
+                Ok(proto::Forwarding::Unspecified) => None,
+                Ok(proto::Forwarding::Snat) => Some(Forwarding::Snat),
+                Ok(proto::Forwarding::Dsr) => Some(Forwarding::Dsr),
+                Err(_) => return Err(Malformed::Value(forwarding, "forwarding")),
             },
             affinity_timeout,
             backends: backends

@@ -14,6 +14,7 @@ mod stale_sockets;
 mod status;
 mod take_over;
 mod text;
+mod unlocated;
 mod uplink;
 
 pub use self::{
@@ -31,5 +32,6 @@ pub use self::{
         Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
     },
     take_over::TakeOver,
+    unlocated::Unlocated,
     uplink::{Uplink, UplinkState},
 };

@@ -16,6 +16,7 @@ use crate::{
         stale_sockets::StaleSockets,
         take_over::TakeOver,
         text::shown,
+        unlocated::Unlocated,
         uplink::Uplink,
     },
 };
@@ -55,6 +56,8 @@ pub struct Status {
     pub tables: Vec<TableUse>,
     /// The tables of frontends that select by Maglev.
     pub maglev: MaglevTables,
+    /// The endpoints elsewhere of services in mode dsr whose node is not known, sorted.
+    pub unlocated: Vec<Unlocated>,
     /// What the programs counted since they were loaded: packets, by the counter's name.
     pub counters: BTreeMap<String, u64>,
     /// Connections that were removed before their time since the agent's start, because the
@@ -167,6 +170,7 @@ impl From<Status> for StatusResponse {
             untranslated,
             tables,
             maglev,
+            unlocated,
             counters,
             conntrack_early_drop,
             socket_lb,
@@ -206,6 +210,7 @@ impl From<Status> for StatusResponse {
             take_over: take_over.map(Into::into),
             uplinks: uplinks.into_iter().map(Into::into).collect(),
             maglev: Some(maglev.into()),
+            unlocated: unlocated.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -239,6 +244,7 @@ impl TryFrom<StatusResponse> for Status {
             take_over,
             uplinks,
             maglev,
+            unlocated,
         } = status;
         Ok(Self {
             version,
@@ -269,6 +275,10 @@ impl TryFrom<StatusResponse> for Status {
             take_over: take_over.map(Into::into),
             uplinks: all(uplinks, Uplink::try_from)?,
             maglev: maglev.unwrap_or_default().into(),
+            unlocated: unlocated
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
         })
     }
 }

@@ -1,11 +1,13 @@
 //! On which nodes addresses are, for direct server return.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use aya::{
     Ebpf,
     maps::{HashMap, MapData},
 };
+use shunt_common::{Family, V4, V6};
+use shunt_model::Locations;
 use tracing::warn;
 
 use crate::{
@@ -20,6 +22,24 @@ pub(crate) struct LocationTable<F: FromIp> {
     table: HashMap<MapData, Raw<F::Address>, Raw<F::Address>>,
     /// What is in it.
     known: BTreeMap<F::Address, F::Address>,
+}
+
+/// What was known of addresses before it changed, of one family.
+pub(crate) type Before<F> = Vec<(<F as Family>::Address, Option<<F as Family>::Address>)>;
+
+/// What was known of addresses before it changed.
+#[derive(Debug)]
+#[must_use = "a change that fails is taken back with it"]
+pub struct LocationsBefore {
+    pub(crate) v4: Before<V4>,
+    pub(crate) v6: Before<V6>,
+}
+
+impl LocationsBefore {
+    /// How many writes the change took.
+    pub const fn writes(&self) -> u64 {
+        (self.v4.len() + self.v6.len()) as u64
+    }
 }
 
 impl<F: FromIp> LocationTable<F> {
@@ -37,32 +57,23 @@ impl<F: FromIp> LocationTable<F> {
         Ok(Self { table, known })
     }
 
-    /// Makes these all that are known; those of the other family are left out. What does not fit is as if its
-    /// node were unknown. Gives the number of writes.
-    pub(crate) fn set(&mut self, locations: &BTreeMap<IpAddr, IpAddr>) -> u64 {
-        let wanted: BTreeMap<F::Address, F::Address> = locations
-            .iter()
-            .filter_map(|(at, node)| Some((F::address(*at)?, F::address(*node)?)))
-            .collect();
-        let Self { table, known } = self;
-        let mut writes = 0;
-        known.retain(|at, _| {
-            let stays = wanted.contains_key(at);
-            let removed = !stays && kernel_tables::removed(table.remove(&Raw(*at))).is_ok();
-            writes += u64::from(removed);
-            !removed
-        });
-        let mut left_out = 0;
-        for (at, node) in wanted {
-            if known.get(&at) == Some(&node) {
+    /// Writes the nodes of addresses; those of the other family are left out. What does not fit is as if
+    /// its node were unknown. Gives what was there of the addresses that were written.
+    pub(crate) fn add(&mut self, locations: &Locations) -> Before<F> {
+        let (mut before, mut left_out) = (Vec::new(), 0);
+        for (at, node) in &locations.nodes {
+            let node = node.and_then(F::address);
+            let (Some(at), Some(node)) = (F::address(*at), node) else {
+                continue;
+            };
+            let was = self.known.get(&at).copied();
+            if was == Some(node) {
                 continue;
             }
-            match table.insert(Raw(at), Raw(node), 0) {
-                Ok(()) => {
-                    writes += 1;
-                    known.insert(at, node);
-                }
-                Err(_) => left_out += 1,
+            if self.put(at, Some(node)) {
+                before.push((at, was));
+            } else {
+                left_out += 1;
             }
         }
         if left_out > 0 {
@@ -71,6 +82,45 @@ impl<F: FromIp> LocationTable<F> {
                 F::NAME
             );
         }
-        writes
+        before
+    }
+
+    /// Removes the addresses that have no node, and every one that is not named if these are all.
+    pub(crate) fn remove(&mut self, locations: &Locations) {
+        let Locations { nodes, are_all } = locations;
+        let gone: Vec<F::Address> = if *are_all {
+            let stays = |at: &&F::Address| !nodes.contains_key(&F::ip(**at));
+            self.known.keys().filter(stays).copied().collect()
+        } else {
+            let gone = nodes.iter().filter(|(_, node)| node.is_none());
+            gone.filter_map(|(at, _)| F::address(*at)).collect()
+        };
+        for at in gone {
+            self.put(at, None);
+        }
+    }
+
+    /// Writes what was there.
+    pub(crate) fn restore(&mut self, before: Before<F>) {
+        for (at, node) in before {
+            self.put(at, node);
+        }
+    }
+
+    /// Makes this the node of an address, or none. Gives whether that is so.
+    fn put(&mut self, at: F::Address, node: Option<F::Address>) -> bool {
+        let Self { table, known } = self;
+        let Some(node) = node else {
+            let is_gone = kernel_tables::removed(table.remove(&Raw(at))).is_ok();
+            if is_gone {
+                known.remove(&at);
+            }
+            return is_gone;
+        };
+        let is_written = table.insert(Raw(at), Raw(node), 0).is_ok();
+        if is_written {
+            known.insert(at, node);
+        }
+        is_written
     }
 }

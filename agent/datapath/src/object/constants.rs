@@ -47,6 +47,7 @@ pub(crate) struct Constants {
     guard: u32,
     /// Not 0: packets and bytes are counted for each service port.
     count_traffic: u32,
+    lower_mss: u32,
     seeds: Raw<Seeds>,
     timeouts: Raw<Timeouts>,
     clock_hz: u32,
@@ -83,6 +84,7 @@ impl Constants {
             guard,
             rejects,
             count_traffic,
+            lower_mss,
             timeouts,
             families: _,
             sizes: _,
@@ -107,6 +109,7 @@ impl Constants {
             chosen_by_packet: xdp.is_on().into(),
             guard: guard.bits(),
             count_traffic: (*count_traffic).into(),
+            lower_mss: (*lower_mss).into(),
             seeds: Raw(takeover.seeds),
             timeouts: Raw(timeouts.in_ticks(rate)),
             clock_hz: rate.hz,
@@ -136,6 +139,7 @@ impl Constants {
             chosen_by_packet,
             guard,
             count_traffic,
+            lower_mss,
             seeds,
             timeouts,
             clock_hz,
@@ -158,6 +162,7 @@ impl Constants {
             .override_global(registry::CHOSEN_BY_PACKET.name, chosen_by_packet, true)
             .override_global(registry::GUARD.name, guard, true)
             .override_global(registry::COUNT_TRAFFIC.name, count_traffic, true)
+            .override_global(registry::LOWER_MSS.name, lower_mss, true)
             .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)
             .override_global(registry::CONNTRACK_TIMEOUTS.name, timeouts, true)
             .override_global(registry::CLOCK_HZ.name, clock_hz, true)

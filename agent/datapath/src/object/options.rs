@@ -69,6 +69,8 @@ pub struct DatapathOptions {
     pub rejects: RejectLimit,
     /// Whether packets and bytes are counted for each service port; connections and refusals always are.
     pub count_traffic: bool,
+    /// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
+    pub lower_mss: bool,
     /// How long connections are remembered.
     pub timeouts: Timeouts,
     /// The families that are translated.
@@ -105,6 +107,7 @@ impl Default for DatapathOptions {
             guard: GuardOptions::default(),
             rejects: RejectLimit::default(),
             count_traffic: false,
+            lower_mss: true,
             timeouts: Timeouts::default(),
             families: Families::default(),
             sizes: TableSizes::default(),

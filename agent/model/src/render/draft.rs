@@ -7,12 +7,14 @@ use std::{
 };
 
 use crate::{
+    cluster_nodes::ClusterNodes,
     render::{
         claims::Age,
         conflict::Conflict,
         entry::Entry,
         error::RenderError,
         frontend::{Frontend, FrontendKey},
+        locations::{self, Locations},
         nodes::NodeAddresses,
         plan::{Changes, Plan},
         state::State,
@@ -25,6 +27,7 @@ use crate::{
 pub(super) struct Draft<'a> {
     state: &'a State,
     nodes: Option<NodeAddresses>,
+    cluster_nodes: Option<ClusterNodes>,
     services: HashMap<Arc<ServiceId>, Option<Entry>>,
     last_age: Age,
     /// All there is, not only what differs.
@@ -40,6 +43,7 @@ impl<'a> Draft<'a> {
         Self {
             state,
             nodes: None,
+            cluster_nodes: None,
             services: HashMap::new(),
             last_age: state.last_age,
             complete: false,
@@ -53,6 +57,11 @@ impl<'a> Draft<'a> {
         let changed = nodes != self.state.nodes;
         self.nodes = Some(nodes);
         changed
+    }
+
+    /// Replaces the nodes of the cluster by name, if these are others.
+    pub(super) fn set_cluster_nodes(&mut self, nodes: ClusterNodes) {
+        self.cluster_nodes = (nodes != self.state.cluster_nodes).then_some(nodes);
     }
 
     /// Renders a service that is new or replaced.
@@ -129,14 +138,11 @@ impl<'a> Draft<'a> {
             }
         }
 
-        let concerned = self.services.iter();
-        let relocates = concerned.into_iter().any(|(id, new)| {
-            let old = self.state.services.get(id);
-            new.iter().chain(old).any(Entry::has_dsr)
-        });
+        let locations = self.locations();
         let Self {
             state,
             nodes,
+            cluster_nodes,
             services,
             last_age,
             complete,
@@ -147,14 +153,29 @@ impl<'a> Draft<'a> {
             frontend_ifs: None,
             backend_ifs: None,
             service_cidrs: None,
-            cluster_nodes: None,
-            relocates,
+            cluster_nodes,
+            locations,
             conflicts,
             services,
             nodes,
             last_age,
             revision: state.revision,
         }
+    }
+
+    /// Where addresses are after the event: all of them if that is simpler.
+    fn locations(&self) -> Locations {
+        let known = &self.state.cluster_nodes;
+        let nodes = self.cluster_nodes.as_ref().unwrap_or(known);
+        if self.complete || self.cluster_nodes.is_some() {
+            let others = self.state.services.iter();
+            let others = others.filter(|(id, _)| !self.concerns(id));
+            let entries = others.map(|(_, entry)| entry);
+            return locations::all(entries.chain(self.services.values().flatten()), nodes);
+        }
+        let concerned = self.services.iter();
+        let concerned = concerned.map(|(id, new)| (id, self.state.services.get(id), new.as_ref()));
+        self.state.atlas.after(concerned, nodes)
     }
 
     /// What the concerned services claim after the event.

@@ -12,6 +12,7 @@ pub(crate) mod draft;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod frontend;
+pub(crate) mod locations;
 pub(crate) mod nodes;
 pub(crate) mod options;
 pub(crate) mod plan;

@@ -15,6 +15,7 @@ use crate::{
         conflict::Conflict,
         entry::Entry,
         frontend::{Frontend, FrontendKey},
+        locations::Locations,
         nodes::NodeAddresses,
     },
     service_id::ServiceId,
@@ -37,8 +38,8 @@ pub struct Plan {
     pub service_cidrs: Option<BTreeSet<IpNet>>,
     /// The nodes of the cluster, by name, if they change.
     pub cluster_nodes: Option<ClusterNodes>,
-    /// Whether [`Renderer::locations`](super::Renderer::locations) may change.
-    pub relocates: bool,
+    /// Where addresses are then, as far as that changes.
+    pub locations: Locations,
     /// Who waits for whom on the frontends of the services that the event concerns.
     pub conflicts: Vec<Conflict>,
     /// The services that the event concerns, in their new form; `None` if they are gone.

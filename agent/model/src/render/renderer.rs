@@ -1,7 +1,7 @@
 //! The renderer: from events to changes of frontends.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -22,6 +22,7 @@ use crate::{
         plan::Plan,
         state::State,
     },
+    service_id::ServiceId,
 };
 
 /// Turns events into changes of frontends.
@@ -87,12 +88,7 @@ impl Renderer {
                 });
             }
             RendererEvent::UpdateNodes(new) => {
-                let cluster_nodes = (new != self.state.cluster_nodes).then_some(new);
-                return Ok(Plan {
-                    relocates: cluster_nodes.is_some(),
-                    cluster_nodes,
-                    ..draft.finish()
-                });
+                draft.set_cluster_nodes(new);
             }
         }
         Ok(draft.finish())
@@ -148,6 +144,7 @@ impl Renderer {
         } = snapshot;
         let mut draft = Draft::new(&self.state);
         draft.set_nodes(node_ips);
+        draft.set_cluster_nodes(cluster_nodes);
         draft.clear();
         for service in services {
             draft.put(Arc::new(service))?;
@@ -156,8 +153,6 @@ impl Renderer {
             frontend_ifs: (frontend_ifs != self.state.frontend_ifs).then_some(frontend_ifs),
             backend_ifs: (backend_ifs != self.state.backend_ifs).then_some(backend_ifs),
             service_cidrs: (service_cidrs != self.state.service_cidrs).then_some(service_cidrs),
-            cluster_nodes: (cluster_nodes != self.state.cluster_nodes).then_some(cluster_nodes),
-            relocates: true,
             ..draft.finish()
         })
     }
@@ -237,10 +232,10 @@ impl Renderer {
         &self.state.cluster_nodes
     }
 
-    /// On which nodes addresses are, as direct server return has to know it: of each node's own addresses
-    /// itself, of each endpoint elsewhere the address of its node. Nothing while no service needs it.
-    pub fn locations(&self) -> BTreeMap<IpAddr, IpAddr> {
-        self.state.locations()
+    /// The endpoints elsewhere of services in mode dsr whose node is not known, with their services,
+    /// sorted: packets for these go on by SNAT.
+    pub fn unlocated(&self) -> BTreeSet<(Arc<ServiceId>, IpAddr)> {
+        self.state.unlocated().collect()
     }
 
     /// Whether a Resync was committed.

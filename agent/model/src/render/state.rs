@@ -1,7 +1,7 @@
 //! What the renderer knows.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -16,6 +16,7 @@ use crate::{
         claims::{Age, Claims},
         entry::Entry,
         frontend::{Frontend, FrontendKey, FrontendKind},
+        locations::Atlas,
         nodes::NodeAddresses,
         options::RenderOptions,
         plan::Plan,
@@ -41,6 +42,8 @@ pub(super) struct State {
     pub(super) service_cidrs: BTreeSet<IpNet>,
     /// The nodes of the cluster, by name.
     pub(super) cluster_nodes: ClusterNodes,
+    /// Where addresses are.
+    pub(super) atlas: Atlas,
     /// Whether a Resync was committed.
     pub(super) synced: bool,
 }
@@ -59,6 +62,7 @@ impl State {
             backend_ifs: BTreeSet::new(),
             service_cidrs: BTreeSet::new(),
             cluster_nodes: ClusterNodes::default(),
+            atlas: Atlas::default(),
             synced: false,
         }
     }
@@ -73,7 +77,7 @@ impl State {
             backend_ifs,
             service_cidrs,
             cluster_nodes,
-            relocates: _,
+            locations: _,
             conflicts: _,
             services,
             nodes,
@@ -82,7 +86,9 @@ impl State {
         } = plan;
         debug_assert_eq!(revision, self.revision, "the plan stems from another state");
         for (id, new) in services {
-            if let Some(old) = self.services.remove(&id) {
+            let old = self.services.remove(&id);
+            self.atlas.replace(old.as_ref(), new.as_ref());
+            if let Some(old) = old {
                 for (key, age, _) in old.claimed() {
                     self.claims.remove(key, age);
                 }
@@ -107,6 +113,7 @@ impl State {
             self.service_cidrs = service_cidrs;
         }
         if let Some(cluster_nodes) = cluster_nodes {
+            self.atlas.set_nodes(&cluster_nodes);
             self.cluster_nodes = cluster_nodes;
         }
         self.synced |= snapshot.is_some();
@@ -149,31 +156,23 @@ impl State {
         kinds.min_by_key(|kind| *kind != FrontendKind::ClusterIp)
     }
 
-    /// On which nodes addresses are: of each node's own addresses itself, and of each endpoint of a service
-    /// in mode dsr the node's that it names. Nothing while there is no such service.
-    pub(super) fn locations(&self) -> BTreeMap<IpAddr, IpAddr> {
-        let services = || self.services.values().filter(|entry| entry.has_dsr());
-        if services().next().is_none() {
-            return BTreeMap::new();
-        }
-        let endpoints = services()
-            .flat_map(|entry| &entry.service.ports)
-            .flat_map(|port| &port.endpoints);
-        let of_endpoints = endpoints
-            .filter(|endpoint| !endpoint.local)
-            .filter_map(|endpoint| {
-                let node = endpoint.node.as_deref()?;
-                Some((
-                    endpoint.ip,
-                    self.cluster_nodes.address_of(node, endpoint.ip)?,
-                ))
-            });
-        // A node's address is its own, whatever an endpoint says.
-        let own = self
-            .cluster_nodes
-            .addresses()
-            .map(|address| (address, address));
-        of_endpoints.chain(own).collect()
+    /// The endpoints elsewhere of services in mode dsr whose node is not known.
+    pub(super) fn unlocated(&self) -> impl Iterator<Item = (Arc<ServiceId>, IpAddr)> {
+        let services = self.services.values().filter(|entry| entry.has_dsr());
+        let endpoints = services.flat_map(|entry| {
+            let ports = entry.service.ports.iter();
+            let endpoints = ports.flat_map(|port| &port.endpoints);
+            endpoints.map(move |endpoint| (&entry.service.id, endpoint))
+        });
+        endpoints
+            .filter(|(_, endpoint)| {
+                !endpoint.local
+                    && self
+                        .atlas
+                        .node_of(endpoint.ip, &self.cluster_nodes)
+                        .is_none()
+            })
+            .map(|(id, endpoint)| (Arc::clone(id), endpoint.ip))
     }
 
     /// One frontend.

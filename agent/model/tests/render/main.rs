@@ -4,6 +4,7 @@ mod conflicts;
 mod dual_stack;
 mod endpoints;
 mod events;
+mod forwarding;
 mod properties;
 mod rules;
 mod selection;

@@ -9,9 +9,9 @@ use std::{
 
 use proptest::{collection::vec, option, prelude::*, sample, sample::subsequence};
 use shunt_model::{
-    Balancing, Endpoint, EndpointState, Frontend, FrontendKey, FrontendKind, NodeAddresses,
-    NodePortUpdate, Protocol, RenderOptions, Renderer, RendererEvent, Scopes, Selection, Service,
-    ServiceId, ServicePort, Snapshot, TrafficPolicy, render,
+    Balancing, Endpoint, EndpointState, Forwarding, Frontend, FrontendKey, FrontendKind,
+    NodeAddresses, NodePortUpdate, Protocol, RenderOptions, Renderer, RendererEvent, Scopes,
+    Selection, Service, ServiceId, ServicePort, Snapshot, TrafficPolicy, render,
 };
 
 use crate::world::World;
@@ -71,12 +71,14 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
     let ports = vec((0..2u16, option::of(0..3u16), endpoints()), 0..3);
     let selections = [None, Some(Selection::Weighted), Some(Selection::Maglev)];
     let selection = sample::select(selections.to_vec());
-    let policies = (policy(), policy(), selection);
+    let forwardings = [None, Some(Forwarding::Snat), Some(Forwarding::Dsr)];
+    let forwarding = sample::select(forwardings.to_vec());
+    let policies = (policy(), policy(), selection, forwarding);
     (0..SERVICES, addresses, policies, 0..2u32, ports).prop_map(
         move |(
             number,
             hosts,
-            (traffic_policy, internal_traffic_policy, selection),
+            (traffic_policy, internal_traffic_policy, selection, forwarding),
             session_affinity_timeout,
             ports,
         )| {
@@ -114,6 +116,7 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
                 internal_traffic_policy,
                 session_affinity_timeout,
                 selection,
+                forwarding,
                 ports,
             }
         },

@@ -7,14 +7,16 @@ use std::{
 };
 
 use shunt_model::{
-    Backend, BackendSet, Balancing, Changes, Clients, Frontend, FrontendKey, Plan, RenderError,
-    RenderOptions, Renderer, RendererEvent, Selection, decode, maglev::EntriesPerBackend,
+    Backend, BackendSet, Balancing, Changes, Clients, Forwarding, Frontend, FrontendKey, Locations,
+    Plan, RenderError, RenderOptions, Renderer, RendererEvent, Selection, decode,
+    maglev::EntriesPerBackend,
 };
 
 /// A renderer, and the frontends that its changes add up to.
 pub(crate) struct World {
     pub(crate) renderer: Renderer,
     installed: BTreeMap<FrontendKey, Frontend>,
+    located: BTreeMap<IpAddr, IpAddr>,
 }
 
 impl World {
@@ -45,6 +47,7 @@ impl World {
                 local_backend_weight: NonZeroU32::new(2).unwrap(),
                 external_selection: Selection::Maglev,
                 maglev_entries: EntriesPerBackend::new(1000).unwrap(),
+                ..Balancing::default()
             },
         })
     }
@@ -53,6 +56,7 @@ impl World {
         Self {
             renderer: Renderer::new(options),
             installed: BTreeMap::new(),
+            located: BTreeMap::new(),
         }
     }
 
@@ -113,6 +117,17 @@ impl World {
                 "{key} was removed but did not exist"
             );
         }
+        let Locations { nodes, are_all } = &plan.locations;
+        if *are_all {
+            self.located.clear();
+        }
+        for (at, node) in nodes {
+            let before = match node {
+                Some(node) => self.located.insert(*at, *node),
+                None => self.located.remove(at),
+            };
+            assert!(*are_all || before != *node, "{at} was where it is");
+        }
         if let Some(snapshot) = &plan.snapshot {
             let installed: Vec<_> = self
                 .installed
@@ -124,6 +139,14 @@ impl World {
                 "the snapshot of a Resync is all there is"
             );
         }
+    }
+
+    /// Where addresses are: `10.1.2.3 at 192.168.16.20`.
+    pub(crate) fn located(&self) -> Vec<String> {
+        let located = self.located.iter();
+        located
+            .map(|(at, node)| format!("{at} at {node}"))
+            .collect()
     }
 
     /// All frontends, one text each.
@@ -197,6 +220,7 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         kind,
         policy,
         clients,
+        forwarding,
         refusal: _,
         backends,
         this_node,
@@ -214,6 +238,10 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
     let maglev = backends
         .maglev
         .map_or_else(String::new, |size| format!(" maglev={size}"));
+    let forwarding = match forwarding {
+        Forwarding::Snat => "",
+        Forwarding::Dsr => " dsr",
+    };
     let mut from = String::new();
     for range in sources.iter() {
         from += &format!(" from {range}");
@@ -222,7 +250,7 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         format!("; here {}", list(&here.backends))
     });
     format!(
-        "{key} {} {policy}{clients}{affinity}{maglev}{from} {}: {}{here}",
+        "{key} {} {policy}{clients}{affinity}{maglev}{forwarding}{from} {}: {}{here}",
         kind.name(),
         backends.service,
         list(backends),

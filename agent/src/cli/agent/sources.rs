@@ -12,7 +12,7 @@ use shunt_datapath::InterfaceWatch;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::cli::flags::kubernetes::KubernetesArgs;
+use crate::cli::flags::{kubernetes::KubernetesArgs, node::NodeArgs};
 
 /// The sources, opened and not started.
 #[derive(Debug)]
@@ -29,7 +29,11 @@ impl Sources {
     /// # Errors
     ///
     /// One cannot be opened.
-    pub(super) async fn open(events: Option<Input>, kubernetes: KubernetesArgs) -> Result<Self> {
+    pub(super) async fn open(
+        events: Option<Input>,
+        kubernetes: KubernetesArgs,
+        node: &NodeArgs,
+    ) -> Result<Self> {
         let (host, changes) = watch::channel(BTreeSet::new());
         let file = events.map(|events| {
             let failed = format!("cannot open the events in {events}");
@@ -37,7 +41,7 @@ impl Sources {
         });
         Ok(Self {
             file: file.transpose()?,
-            cluster: match kubernetes.options()? {
+            cluster: match kubernetes.options(node.forwarding())? {
                 Some(options) => Some(KubernetesSource::new(options, changes).await?),
                 None => None,
             },

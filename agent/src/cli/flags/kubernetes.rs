@@ -5,6 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context as _, Error, Result};
 use clap::Args;
 use shunt::kubernetes::{ApiServer, KubernetesOptions, NodePortAddresses, node_name};
+use shunt_model::Forwarding;
 
 /// Where the host's name is, as gethostname(2) has it.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
@@ -87,8 +88,8 @@ impl KubernetesArgs {
         })
     }
 
-    /// The source's settings, if there is to be one.
-    pub(crate) fn options(self) -> Result<Option<KubernetesOptions>> {
+    /// The source's settings, if there is to be one; `forwarding` is the default.
+    pub(crate) fn options(self, forwarding: Forwarding) -> Result<Option<KubernetesOptions>> {
         let Self {
             kubernetes,
             kubeconfig,
@@ -114,6 +115,7 @@ impl KubernetesArgs {
             proxy_name: service_proxy_name,
             node_port_addresses,
             remote_node_ports,
+            forwarding,
         }))
     }
 }

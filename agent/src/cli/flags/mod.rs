@@ -2,6 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod detect_local;
+pub(crate) mod dsr;
 pub(crate) mod duration;
 pub(crate) mod families;
 pub(crate) mod guard;

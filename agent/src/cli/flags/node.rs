@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use shunt::host_addresses;
 use shunt_model::{Balancing, Forwarding, RenderOptions};
 
-use crate::cli::flags::selection::SelectionArgs;
+use crate::cli::flags::{dsr::DsrArgs, selection::SelectionArgs};
 
 /// How packets from outside get to backends on other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -40,19 +40,31 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     forwarding: Way,
 
+    #[command(flatten)]
+    pub(crate) dsr: DsrArgs,
+
     /// A range of addresses of this node's pods; may be given several times, for both families
     #[arg(long = "pod-cidr", value_name = "CIDR")]
     pub(crate) pod_cidrs: Vec<IpNet>,
 }
 
 impl NodeArgs {
+    /// How packets from outside get to backends on other nodes, where the service does not say it.
+    pub(crate) const fn forwarding(&self) -> Forwarding {
+        match self.forwarding {
+            Way::Snat => Forwarding::Snat,
+            Way::Dsr => Forwarding::Dsr,
+        }
+    }
+
     /// The renderer's settings.
     pub(crate) fn render_options(&self) -> anyhow::Result<RenderOptions> {
         let Self {
             node_ips,
             local_backend_weight,
             selection,
-            forwarding,
+            forwarding: _,
+            dsr: _,
             pod_cidrs: _,
         } = self;
         Ok(RenderOptions {
@@ -62,10 +74,7 @@ impl NodeArgs {
                 local_backend_weight: *local_backend_weight,
                 external_selection: selection.external(),
                 maglev_entries: selection.maglev_entries(),
-                forwarding: match forwarding {
-                    Way::Snat => Forwarding::Snat,
-                    Way::Dsr => Forwarding::Dsr,
-                },
+                forwarding: self.forwarding(),
             },
         })
     }

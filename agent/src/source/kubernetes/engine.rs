@@ -3,6 +3,7 @@
 
 mod node;
 mod notify;
+mod peers;
 mod take;
 mod tell;
 
@@ -15,7 +16,7 @@ use std::{
 
 use foldhash::quality::RandomState;
 use ipnet::IpNet;
-use shunt_model::{Conflict, RendererEvent, ServiceId};
+use shunt_model::{ClusterNodes, Conflict, Forwarding, RendererEvent, ServiceId};
 
 use crate::{
     runtime::{
@@ -49,6 +50,8 @@ pub(super) enum Change {
     EndpointSlice(Step<EndpointSlice>),
     ServiceCidr(Step<ServiceCidr>),
     Node(Step<Node>),
+    /// One of all nodes, which are watched as soon as they are wanted.
+    Peer(Step<Node>),
 }
 
 /// An event for the renderer, and what to remember when it took effect.
@@ -67,9 +70,12 @@ pub(super) enum About {
         marks: HashMap<Arc<ServiceId>, Mark>,
         node_ips: BTreeSet<IpAddr>,
         service_cidrs: BTreeSet<IpNet>,
+        nodes: ClusterNodes,
     },
     /// The nodes' addresses.
     NodeIps(BTreeSet<IpAddr>),
+    /// The nodes by name.
+    Nodes(ClusterNodes),
     /// The ranges that cluster IPs are taken from.
     ServiceCidrs(BTreeSet<IpNet>),
     /// A service, with its mark if there is one now.
@@ -105,6 +111,9 @@ pub(super) struct Engine {
     told_node_ips: BTreeSet<IpAddr>,
     service_cidrs: BTreeSet<IpNet>,
     told_service_cidrs: BTreeSet<IpNet>,
+    forwarding: Forwarding,
+    peers: ClusterNodes,
+    told_peers: ClusterNodes,
     /// Services whose last event failed.
     failed: HashSet<Arc<ServiceId>>,
     is_synced: bool,
@@ -124,6 +133,7 @@ impl Engine {
     pub(super) fn new(
         node: &str,
         addresses: NodePortAddresses,
+        forwarding: Forwarding,
         monitor: ClusterMonitor,
         reports: Arc<Reports>,
         outbox: Outbox,
@@ -146,6 +156,9 @@ impl Engine {
             told_node_ips: BTreeSet::new(),
             service_cidrs: BTreeSet::new(),
             told_service_cidrs: BTreeSet::new(),
+            forwarding,
+            peers: ClusterNodes::default(),
+            told_peers: ClusterNodes::default(),
             failed: HashSet::new(),
             is_synced: false,
             marks: RandomState::default(),
@@ -173,17 +186,23 @@ impl Engine {
                     marks,
                     node_ips,
                     service_cidrs,
+                    nodes,
                 },
                 Ok(()),
             ) => {
                 self.told = marks;
                 self.told_node_ips = node_ips;
                 self.told_service_cidrs = service_cidrs;
+                self.told_peers = nodes;
                 self.is_synced = true;
                 self.monitor.update(|state| state.synced = true);
             }
             // Tried again with what is known then.
-            (About::All { .. } | About::NodeIps(_) | About::ServiceCidrs(_), Err(_)) => {}
+            (
+                About::All { .. } | About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_),
+                Err(_),
+            ) => {}
+            (About::Nodes(nodes), Ok(())) => self.told_peers = nodes,
             (About::NodeIps(node_ips), Ok(())) => self.told_node_ips = node_ips,
             (About::ServiceCidrs(cidrs), Ok(())) => self.told_service_cidrs = cidrs,
             (About::Service { id, mark }, Ok(())) => {

@@ -45,31 +45,35 @@ pub(super) struct Links {
     pub(super) endpoint_slices: Link,
     pub(super) service_cidrs: Link,
     pub(super) nodes: Link,
+    /// That of all nodes, if they are wanted.
+    pub(super) peers: Option<Link>,
 }
 
 impl Links {
-    fn all(&self) -> [&Link; 4] {
+    fn all(&self) -> impl Iterator<Item = &Link> {
         let Self {
             services,
             endpoint_slices,
             service_cidrs,
             nodes,
+            peers,
         } = self;
-        [services, endpoint_slices, service_cidrs, nodes]
+        let four = [services, endpoint_slices, service_cidrs, nodes];
+        four.into_iter().chain(peers)
     }
 
     /// Whether the first lists are there.
     pub(super) fn are_complete(&self) -> bool {
-        self.all().iter().all(|link| link.is_complete)
+        self.all().all(|link| link.is_complete)
     }
 
     /// Whether what is known is up to date.
     pub(super) fn are_up(&self) -> bool {
-        self.all().iter().all(|link| link.is_up())
+        self.all().all(Link::is_up)
     }
 
     /// Why it is not.
     pub(super) fn trouble(&self) -> Option<&str> {
-        self.all().iter().find_map(|link| link.trouble.as_deref())
+        self.all().find_map(|link| link.trouble.as_deref())
     }
 }

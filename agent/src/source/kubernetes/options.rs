@@ -1,5 +1,7 @@
 //! The source's settings.
 
+use shunt_model::Forwarding;
+
 use crate::source::kubernetes::{node_ports::NodePortAddresses, watch::client::ApiServer};
 
 /// What the source has to be told.
@@ -16,6 +18,8 @@ pub struct KubernetesOptions {
     pub node_port_addresses: NodePortAddresses,
     /// Whether the NodePorts of other nodes are translated, too, for clients of this node.
     pub remote_node_ports: bool,
+    /// How packets from outside get to backends on other nodes, where a Service does not say it.
+    pub forwarding: Forwarding,
 }
 
 /// The name of this node's Node: what is given, or the host's own name. As Kubernetes does with it,

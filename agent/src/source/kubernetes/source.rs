@@ -132,15 +132,17 @@ impl EventSource for KubernetesSource {
         let engine = Engine::new(
             &options.node_name,
             options.node_port_addresses.clone(),
+            options.forwarding,
             monitor,
             Arc::clone(reports),
             outbox,
         );
         let followed = tokio::spawn(async move {
             let mut watchers = JoinSet::new();
-            let changes = watch_all(&mut watchers, &access, &options);
+            let (wants_peers, wanted) = watch::channel(false);
+            let changes = watch_all(&mut watchers, &access, &options, wanted);
             tokio::select! {
-                Err(Ending) = deliver(engine, changes, host_addresses, queue) => {}
+                Err(Ending) = deliver(engine, changes, host_addresses, queue, wants_peers) => {}
                 Some(Err(panicked)) = watchers.join_next() => {
                     panic::resume_unwind(panicked.into_panic())
                 }
@@ -156,11 +158,12 @@ impl EventSource for KubernetesSource {
     }
 }
 
-/// Begins to watch everything that is read.
+/// Begins to watch everything that is read; all nodes as soon as they are wanted.
 fn watch_all(
     watchers: &mut JoinSet<()>,
     access: &Access,
     options: &KubernetesOptions,
+    mut wants_peers: watch::Receiver<bool>,
 ) -> mpsc::Receiver<Change> {
     let (steps, changes) = mpsc::channel(AHEAD);
     let proxy = options.proxy_name.as_deref();
@@ -182,6 +185,13 @@ fn watch_all(
     watchers.spawn(slices.run());
     watchers.spawn(cidrs.run());
     watchers.spawn(nodes.run());
+    let peers = Selectors::default();
+    let peers = Watcher::<Nodes, _>::new(access(), peers, steps(), Change::Peer);
+    watchers.spawn(async move {
+        if wants_peers.wait_for(|wants| *wants).await.is_ok() {
+            peers.run().await;
+        }
+    });
     changes
 }
 
@@ -198,6 +208,7 @@ async fn deliver(
     mut changes: mpsc::Receiver<Change>,
     mut host: watch::Receiver<BTreeSet<IpAddr>>,
     queue: EventQueue,
+    wants_peers: watch::Sender<bool>,
 ) -> Result<Infallible, Ending> {
     engine.set_host_addresses(host.borrow_and_update().clone());
     let mut listeners = queue.reports().listeners();
@@ -249,6 +260,11 @@ async fn deliver(
                     let Ok(change) = changes.try_recv() else { break };
                     engine.take(change);
                 }
+                wants_peers.send_if_modified(|wants| {
+                    let is_new = engine.wants_peers() && !*wants;
+                    *wants |= is_new;
+                    is_new
+                });
             }
             // It does not end before the queue does.
             Ok(()) = listeners.changed() => {

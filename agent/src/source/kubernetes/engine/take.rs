@@ -19,7 +19,7 @@ impl Engine {
     /// Takes note of what is new.
     pub(in super::super) fn take(&mut self, change: Change) {
         let now = Instant::now();
-        let is_first = !self.links.are_complete();
+        let is_first = !self.is_synced && !self.links.are_complete();
         let mut concerned = match change {
             Change::Service(step) => self.service(step),
             Change::EndpointSlice(step) => self.endpoint_slice(step),
@@ -28,6 +28,10 @@ impl Engine {
                 Vec::new()
             }
             Change::Node(step) => self.node(step, is_first),
+            Change::Peer(step) => {
+                self.peer(step);
+                Vec::new()
+            }
         };
         if concerned.len() > 1 {
             self.store.sort_by_age(&mut concerned);
@@ -50,6 +54,7 @@ impl Engine {
 
     fn service(&mut self, step: Step<Service>) -> Vec<Concerned> {
         follow("Services", &mut self.links.services, &self.monitor, &step);
+        self.look_for_dsr(&step);
         let store = &mut self.store;
         match step {
             Step::Listed(list) => store.list_services(list),

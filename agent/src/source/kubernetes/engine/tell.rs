@@ -24,11 +24,17 @@ use crate::{
 impl Engine {
     /// What the renderer is to be told next.
     pub(in super::super) fn next(&mut self) -> Option<Work> {
-        if !self.links.are_complete() {
-            return None;
-        }
         if !self.is_synced {
-            return Some(self.everything());
+            return self.links.are_complete().then(|| self.everything());
+        }
+        // Before a service that needs them.
+        if self.peers != self.told_peers {
+            let nodes = self.peers.clone();
+            return Some(Work {
+                event: RendererEvent::UpdateNodes(nodes.clone()),
+                circumstances: Circumstances::default(),
+                about: About::Nodes(nodes),
+            });
         }
         if self.node_ips != self.told_node_ips {
             let node_ips = self.node_ips.clone();
@@ -95,10 +101,12 @@ impl Engine {
         }
         let node_ips = self.node_ips.clone();
         let service_cidrs = self.service_cidrs.clone();
+        let nodes = self.peers.clone();
         let snapshot = Snapshot {
             node_ips: node_ips.clone(),
             services,
             service_cidrs: service_cidrs.clone(),
+            nodes: nodes.clone(),
             ..Snapshot::default()
         };
         Work {
@@ -112,6 +120,7 @@ impl Engine {
                 marks,
                 node_ips,
                 service_cidrs,
+                nodes,
             },
         }
     }

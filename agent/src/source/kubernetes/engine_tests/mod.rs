@@ -5,4 +5,5 @@ mod changes;
 mod circumstances;
 mod node;
 mod notices;
+mod peers;
 mod world;

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
-use shunt_model::{RendererEvent, Snapshot};
+use shunt_model::{Forwarding, RendererEvent, Snapshot};
 use tokio::sync::mpsc::Receiver;
 
 use crate::{
@@ -100,6 +100,7 @@ pub(super) fn word(event: &RendererEvent) -> String {
                 .collect();
             format!("{subject} {} {node_ips:?}", services.join(" "))
         }
+        RendererEvent::UpdateNodes(nodes) => format!("{subject} {:?}", nodes.0),
         RendererEvent::UpdateNodePortServices(update) => format!("{subject} {:?}", update.node_ips),
         _ => subject,
     }
@@ -113,6 +114,7 @@ impl World {
         let mut engine = Engine::new(
             "here",
             NodePortAddresses::Primary,
+            Forwarding::Snat,
             monitor.clone(),
             Arc::clone(&reports),
             outbox,

@@ -36,6 +36,8 @@ pub(crate) struct Annotations {
     pub(super) last_change_trigger_time: Option<Box<str>>,
     #[serde(rename = "service.shunt.io/selection")]
     pub(super) selection: Option<Box<str>>,
+    #[serde(rename = "service.shunt.io/forwarding")]
+    pub(super) forwarding: Option<Box<str>>,
 }
 
 impl Metadata {

@@ -19,6 +19,8 @@ pub struct Node {
     pub zone: Option<Box<str>>,
     /// Its primary address of each family.
     pub addresses: PrimaryAddresses,
+    /// All of its addresses, internal ones first.
+    pub all_addresses: Vec<IpAddr>,
     /// Whether load balancers may send it new connections: it is neither being deleted nor about
     /// to be.
     pub eligible: bool,
@@ -108,6 +110,7 @@ impl From<RawNode> for Node {
                 v4: first(true),
                 v6: first(false),
             },
+            all_addresses: of_type("InternalIP").chain(of_type("ExternalIP")).collect(),
             eligible: metadata.deletion_timestamp.is_none()
                 && !spec.taints.iter().any(|taint| &*taint.key == TO_BE_DELETED),
         }

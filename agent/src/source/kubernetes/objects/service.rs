@@ -3,7 +3,7 @@
 use std::{num::NonZeroU16, sync::Arc, time::SystemTime};
 
 use serde::Deserialize;
-use shunt_model::{Protocol, Selection, ServiceId, TrafficPolicy};
+use shunt_model::{Forwarding, Protocol, Selection, ServiceId, TrafficPolicy};
 
 use super::{
     address::{Address, Range},
@@ -42,6 +42,8 @@ pub struct Service {
     pub affinity: Option<u32>,
     /// The annotation `service.shunt.io/selection`; `Err`: what stands there, which is none.
     pub selection: Result<Option<Selection>, Box<str>>,
+    /// The annotation `service.shunt.io/forwarding`; `Err`: what stands there, which is none.
+    pub forwarding: Result<Option<Forwarding>, Box<str>>,
     /// `spec.healthCheckNodePort`.
     pub health_check_node_port: Option<NonZeroU16>,
     /// Its ports, in their order.
@@ -172,9 +174,13 @@ impl From<RawService> for Service {
             status,
         } = raw;
         let created = metadata.created();
-        let selection = metadata
-            .annotations
-            .and_then(|annotations| annotations.selection)
+        let annotations = metadata.annotations.unwrap_or_default();
+        let forwarding = annotations
+            .forwarding
+            .map(|name| Forwarding::of_name(&name).ok_or(name))
+            .transpose();
+        let selection = annotations
+            .selection
             .map(|name| Selection::of_name(&name).ok_or(name))
             .transpose();
         let cluster_ips = spec.cluster_ips();
@@ -226,6 +232,7 @@ impl From<RawService> for Service {
             internal_policy: policy(internal_traffic_policy),
             affinity: affinity.then_some(timeout),
             selection,
+            forwarding,
             health_check_node_port: health_check_node_port.and_then(port_number),
             ports: ports.into_iter().map(Into::into).collect(),
         }

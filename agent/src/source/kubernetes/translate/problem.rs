@@ -37,6 +37,12 @@ pub enum Problem {
          `maglev`: the agent's default holds"
     )]
     Selection(Box<str>),
+    /// An annotation that says none of the ways to forward.
+    #[error(
+        "metadata.annotations[service.shunt.io/forwarding]: `{0}` is neither `snat` nor `dsr`: the \
+         agent's default holds"
+    )]
+    Forwarding(Box<str>),
     /// A port of which the protocol is not known.
     #[error("port `{0}`: the protocol is none of TCP, UDP and SCTP")]
     Protocol(Box<str>),
@@ -63,6 +69,7 @@ impl Problem {
             }
             Self::NotARange(_)
             | Self::Selection(_)
+            | Self::Forwarding(_)
             | Self::Protocol(_)
             | Self::ZeroPort(_)
             | Self::DuplicatePort(_)

@@ -50,6 +50,10 @@ pub fn translate<'a>(
             ..Translation::default()
         };
     }
+    let forwarding = service.forwarding.clone().unwrap_or_else(|text| {
+        problems.push(Problem::Forwarding(text));
+        None
+    });
     let selection = service.selection.clone().unwrap_or_else(|text| {
         problems.push(Problem::Selection(text));
         None
@@ -92,7 +96,7 @@ pub fn translate<'a>(
             internal_traffic_policy: service.internal_policy,
             session_affinity_timeout: service.affinity.unwrap_or(0),
             selection,
-            forwarding: None,
+            forwarding,
             ports,
         }),
         health_check,

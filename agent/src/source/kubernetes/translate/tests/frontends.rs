@@ -1,7 +1,7 @@
 //! Rules 9 to 21: which Services count, and where they are reached.
 
 use serde_json::{Value, json};
-use shunt_model::{Protocol, Selection, TrafficPolicy};
+use shunt_model::{Forwarding, Protocol, Selection, TrafficPolicy};
 
 use super::world::World;
 use crate::runtime::health_checks::HealthCheck;
@@ -239,6 +239,29 @@ fn an_annotation_says_how_frontends_select() {
         ]
     );
     assert_eq!(translation.service.unwrap().selection, None);
+}
+
+#[test]
+fn an_annotation_says_how_packets_get_to_other_nodes() {
+    let annotated = |value: &str| {
+        let mut world = World::new();
+        world.service["metadata"]["annotations"] = json!({ "service.shunt.io/forwarding": value });
+        world
+    };
+    assert_eq!(World::new().model().forwarding, None);
+    for forwarding in [Forwarding::Snat, Forwarding::Dsr] {
+        let model = annotated(forwarding.name()).model();
+        assert_eq!(model.forwarding, Some(forwarding));
+    }
+    let translation = annotated("DSR").translate();
+    assert_eq!(
+        texts(&translation.problems),
+        [
+            "metadata.annotations[service.shunt.io/forwarding]: `DSR` is neither `snat` nor `dsr`: the \
+             agent's default holds"
+        ]
+    );
+    assert_eq!(translation.service.unwrap().forwarding, None);
 }
 
 #[test]

@@ -1,0 +1,142 @@
+//! On which nodes addresses are, as direct server return has to know it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use crate::{cluster_nodes::ClusterNodes, render::entry::Entry, service_id::ServiceId};
+
+/// The nodes of addresses after an event: of a node's own address the address itself, of an endpoint's
+/// elsewhere, if its service is in mode dsr, the address at which its node is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Locations {
+    /// By the address; `None`: its node is not known any more, or nobody needs it.
+    pub nodes: BTreeMap<IpAddr, Option<IpAddr>>,
+    /// Whether these are all there are. Otherwise every other one stays as it is.
+    pub are_all: bool,
+}
+
+/// Which services in mode dsr name which node for an address elsewhere.
+type Named = BTreeMap<IpAddr, BTreeSet<(Arc<ServiceId>, Arc<str>)>>;
+
+/// What is known of where addresses are.
+#[derive(Debug, Default)]
+pub(super) struct Atlas {
+    named: Named,
+    /// The addresses of all nodes.
+    own: BTreeSet<IpAddr>,
+}
+
+impl Atlas {
+    /// Replaces what a service says.
+    pub(super) fn replace(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
+        for (address, id, node) in old.into_iter().flat_map(claims) {
+            if let Some(claims) = self.named.get_mut(&address) {
+                claims.remove(&(id, node));
+                if claims.is_empty() {
+                    self.named.remove(&address);
+                }
+            }
+        }
+        add(&mut self.named, new);
+    }
+
+    /// Takes note of who the nodes are.
+    pub(super) fn set_nodes(&mut self, nodes: &ClusterNodes) {
+        self.own = nodes.addresses().collect();
+    }
+
+    /// The address of the node where this address is.
+    pub(super) fn node_of(&self, address: IpAddr, nodes: &ClusterNodes) -> Option<IpAddr> {
+        self.resolve(address, nodes, |_| true, &Named::new())
+    }
+
+    /// Where the addresses are that the `concerned` services have, or had, once they have become these.
+    pub(super) fn after<'a>(
+        &self,
+        concerned: impl Iterator<Item = (&'a Arc<ServiceId>, Option<&'a Entry>, Option<&'a Entry>)>,
+        nodes: &ClusterNodes,
+    ) -> Locations {
+        let (mut addresses, mut ids) = (BTreeSet::new(), BTreeSet::new());
+        let mut named = Named::new();
+        for (id, old, new) in concerned {
+            ids.insert(id);
+            addresses.extend(
+                old.into_iter()
+                    .flat_map(claims)
+                    .map(|(address, ..)| address),
+            );
+            add(&mut named, new);
+        }
+        addresses.extend(named.keys());
+        let stays = |id: &Arc<ServiceId>| !ids.contains(id);
+        let changes = addresses.into_iter().filter_map(|address| {
+            let after = self.resolve(address, nodes, stays, &named);
+            (after != self.node_of(address, nodes)).then_some((address, after))
+        });
+        Locations {
+            nodes: changes.collect(),
+            are_all: false,
+        }
+    }
+
+    /// The node's address as the claims say of services that stay, and `more` do. A node's own address is
+    /// its, whatever an endpoint says; of several services, the first whose node is known is believed.
+    fn resolve(
+        &self,
+        address: IpAddr,
+        nodes: &ClusterNodes,
+        stays: impl Fn(&Arc<ServiceId>) -> bool,
+        more: &Named,
+    ) -> Option<IpAddr> {
+        if self.own.contains(&address) {
+            return Some(address);
+        }
+        let of = |named: &'_ Named| named.get(&address).into_iter().flatten().cloned().collect();
+        let (kept, new): (Vec<_>, Vec<_>) = (of(&self.named), of(more));
+        let kept = kept.into_iter().filter(|(id, _)| stays(id));
+        kept.chain(new)
+            .filter_map(|(id, node)| Some((id, nodes.address_of(&node, address)?)))
+            .min()
+            .map(|(_, node)| node)
+    }
+}
+
+/// All there are, if these are the services and the nodes.
+pub(super) fn all<'a>(entries: impl Iterator<Item = &'a Entry>, nodes: &ClusterNodes) -> Locations {
+    let mut atlas = Atlas::default();
+    atlas.set_nodes(nodes);
+    for entry in entries {
+        add(&mut atlas.named, Some(entry));
+    }
+    let addresses: BTreeSet<&IpAddr> = atlas.named.keys().chain(&atlas.own).collect();
+    let located = addresses
+        .into_iter()
+        .filter_map(|address| Some((*address, Some(atlas.node_of(*address, nodes)?))));
+    Locations {
+        nodes: located.collect(),
+        are_all: true,
+    }
+}
+
+/// Adds what a service says.
+fn add(named: &mut Named, entry: Option<&Entry>) {
+    for (address, id, node) in entry.into_iter().flat_map(claims) {
+        named.entry(address).or_default().insert((id, node));
+    }
+}
+
+/// Which nodes a service names for its endpoints elsewhere, if it is in mode dsr.
+fn claims(entry: &Entry) -> impl Iterator<Item = (IpAddr, Arc<ServiceId>, Arc<str>)> {
+    let ports = entry.has_dsr().then_some(&entry.service.ports);
+    let endpoints = ports.into_iter().flatten().flat_map(|port| &port.endpoints);
+    endpoints
+        .filter(|endpoint| !endpoint.local)
+        .filter_map(|endpoint| {
+            let node = endpoint.node.as_ref()?;
+            let id = &entry.service.id;
+            Some((endpoint.ip, Arc::clone(id), Arc::clone(node)))
+        })
+}
