@@ -19,6 +19,8 @@ mod command;
 mod config;
 mod crashes;
 mod direct;
+mod dsr;
+mod dsr_world;
 mod dual_stack;
 mod errors;
 mod floods;

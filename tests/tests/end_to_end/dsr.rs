@@ -1,0 +1,196 @@
+//! Direct server return over three nodes: a connection survives its first node.
+
+use std::{
+    net::IpAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use shunt_tests::{Answer, Connection, Failure, Transport, by_length, patience};
+
+use crate::{
+    dsr_world::{A, B, C, CLIENT, World},
+    dual_stack::Family,
+    world::REQUEST,
+};
+
+/// How many bytes a transfer has, and no multiple of anything.
+const BYTES: (u64, u64) = ((48 << 20) + 12_345, (1 << 30) + 12_345);
+
+/// How long the client's packets come by one node.
+const STAY: Duration = Duration::from_millis(20);
+
+/// The ports that clients ask from: enough for both backends to get some.
+const PORTS: std::ops::Range<u16> = 21_000..21_012;
+
+fn client(family: Family) -> IpAddr {
+    family.of(CLIENT.parse().unwrap())
+}
+
+/// Opens a connection that the backend of this node serves.
+fn connection_to(world: &World, family: Family, wanted: &str) -> (Connection, Answer) {
+    world.client.enter(|| {
+        for port in PORTS {
+            let target = world.target(family).from_port(port);
+            let mut connection = target.connect().unwrap();
+            let answer = connection.echo(REQUEST).unwrap();
+            if answer.name == wanted {
+                return (connection, answer);
+            }
+            connection.reset().unwrap();
+        }
+        panic!("no port leads to {wanted}");
+    })
+}
+
+#[test]
+fn a_transfer_survives_its_first_node() {
+    let Some(world) = World::new(Transport::Tcp, "dsr") else {
+        return;
+    };
+    let bytes = by_length(BYTES.0, BYTES.1);
+    for family in Family::BOTH {
+        let (mut connection, first) = connection_to(&world, family, "node-b");
+        assert_eq!(
+            first.peer.ip(),
+            client(family),
+            "the backend sees the client"
+        );
+        let wrapped = || [A, C].map(|node| world.counted(node, "wrapped"));
+        let before = wrapped();
+        thread::scope(|scope| {
+            let transfer = scope.spawn(|| {
+                let sent = connection.send(bytes)?;
+                let fetched = connection.fetch(bytes)?;
+                Ok::<_, Failure>([sent, fetched])
+            });
+            for node in [C, A, B].into_iter().cycle() {
+                if transfer.is_finished() {
+                    break;
+                }
+                world.go_by(node);
+                thread::sleep(STAY);
+            }
+            for answer in transfer.join().unwrap().unwrap() {
+                assert_eq!((answer.backend, answer.peer), (first.backend, first.peer));
+            }
+        });
+        for (before, after) in before.into_iter().zip(wrapped()) {
+            assert!(after > before + 100, "{family:?}: {before}, {after}");
+        }
+        world.go_by(A);
+        connection.reset().unwrap();
+    }
+    // The first nodes have nothing of it, and nobody else has answered.
+    assert_eq!(world.counted(A, "connection"), 0);
+    assert!(world.counted(B, "unwrapped") > 0);
+}
+
+#[test]
+fn a_udp_flow_survives_its_first_node() {
+    let Some(world) = World::new(Transport::Udp, "dsr") else {
+        return;
+    };
+    for family in Family::BOTH {
+        let mut backends = Vec::new();
+        for port in PORTS {
+            let flow = world
+                .client
+                .enter(|| world.target(family).from_port(port).flow().unwrap());
+            let mut seen = None;
+            for node in [A, C, B, A] {
+                world.go_by(node);
+                // Also one that its sender, who knows how much fits by then, has to fragment.
+                for length in [REQUEST, 1_472, 4_000] {
+                    let answer = ask(&flow, length);
+                    assert_eq!(answer.peer.ip(), client(family));
+                    let end = (answer.backend, answer.peer);
+                    assert_eq!(*seen.get_or_insert(end), end, "{family:?}, {length}");
+                }
+            }
+            backends.extend(seen.map(|(backend, _)| backend));
+        }
+        backends.sort_unstable();
+        backends.dedup();
+        assert_eq!(backends.len(), 2, "{backends:?}");
+    }
+    assert_eq!(world.counted(A, "connection"), 0);
+}
+
+/// Asks, and once more if the first packet was only answered with how much fits.
+fn ask(flow: &shunt_tests::Flow, length: usize) -> Answer {
+    let end = Instant::now() + patience(Duration::from_secs(4));
+    loop {
+        match flow.ask(length) {
+            Ok(answer) => return answer,
+            Err(failure) => assert!(Instant::now() < end, "{length} bytes: {failure}"),
+        }
+    }
+}
+
+#[test]
+fn a_node_port_is_answered_from_the_node_that_was_asked() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let Some(world) = World::new(transport, "dsr") else {
+            return;
+        };
+        for family in Family::BOTH {
+            let wrapped = world.counted(A, "wrapped");
+            let mut names = Vec::new();
+            world.client.enter(|| {
+                for port in PORTS {
+                    let target = world.node_port(family, A).from_port(port);
+                    let answer = target.ask(REQUEST).unwrap();
+                    assert_eq!(answer.peer.ip(), client(family));
+                    names.push(answer.name);
+                }
+            });
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names, ["node-b", "node-c"], "{transport} {family:?}");
+            assert!(world.counted(A, "wrapped") > wrapped);
+        }
+        assert_eq!(world.counted(A, "connection"), 0);
+    }
+}
+
+#[test]
+fn with_snat_a_connection_ends_with_its_first_node() {
+    let Some(world) = World::new(Transport::Tcp, "snat") else {
+        return;
+    };
+    for family in Family::BOTH {
+        let (mut connection, first) = connection_to(&world, family, "node-b");
+        assert_eq!(first.peer.ip(), family.of(A.address()));
+        world.go_by(C);
+        let outcome = connection.send(1 << 20);
+        assert!(matches!(outcome, Err(Failure::Reset)), "{outcome:?}");
+        world.go_by(A);
+    }
+    assert_eq!(world.counted(A, "wrapped"), 0);
+}
+
+#[test]
+fn a_node_without_a_backend_sends_on_by_snat_and_never_in_an_envelope() {
+    let Some(mut world) = World::new(Transport::Tcp, "dsr") else {
+        return;
+    };
+    // The other nodes still believe that the backend is there.
+    world.remove_pod_at(B, "dsr");
+    for family in Family::BOTH {
+        let (unwrapped, wrapped) = (world.counted(B, "unwrapped"), world.counted(B, "wrapped"));
+        world.client.enter(|| {
+            for port in PORTS {
+                let target = world.target(family).from_port(port);
+                let mut connection = target.connect().unwrap();
+                let answer = connection.echo(REQUEST).unwrap();
+                assert_eq!(answer.name, "node-c");
+                let seen = [client(family), family.of(B.address())];
+                assert!(seen.contains(&answer.peer.ip()), "{answer:?}");
+                connection.reset().unwrap();
+            }
+        });
+        assert!(world.counted(B, "unwrapped") > unwrapped);
+        assert_eq!(world.counted(B, "wrapped"), wrapped);
+    }
+}

@@ -1,0 +1,325 @@
+//! Three nodes behind a router, which says by which of them a client's packets come.
+//!
+//! ```text
+//!   client ---- router ---- node-a   (no pods)
+//!                 | `------ node-b ---- pod-b
+//!                 `-------- node-c ---- pod-c
+//! ```
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use serde_json::{Value, json};
+use shunt_tests::{
+    Ack, Agent, Namespace, PinDir, Server, Target, Transport, addresses::v6, is_root,
+};
+
+use crate::{
+    command::shunt_at,
+    dual_stack::Family,
+    world::{SERVED, binary},
+};
+
+/// The client outside.
+pub(crate) const CLIENT: &str = "198.51.100.50";
+/// The router's end of its link.
+const ROUTER: &str = "198.51.100.1";
+/// Where the client finds the service.
+const EXTERNAL_IP: &str = "203.0.113.7";
+const PORT: u16 = 80;
+const NODE_PORT: u16 = 30080;
+
+/// A node, by the numbers in its addresses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    name: &'static str,
+    number: u8,
+    has_pod: bool,
+}
+
+/// The nodes.
+pub(crate) const A: Place = Place::new("node-a", 1, false);
+pub(crate) const B: Place = Place::new("node-b", 2, true);
+pub(crate) const C: Place = Place::new("node-c", 3, true);
+const ALL: [Place; 3] = [A, B, C];
+
+impl Place {
+    const fn new(name: &'static str, number: u8, has_pod: bool) -> Self {
+        Self {
+            name,
+            number,
+            has_pod,
+        }
+    }
+
+    /// The node's own address.
+    pub(crate) fn address(self) -> IpAddr {
+        ip(&format!("192.168.{}.10", self.number))
+    }
+
+    fn router(self) -> IpAddr {
+        ip(&format!("192.168.{}.1", self.number))
+    }
+
+    /// Where its pod serves.
+    pub(crate) fn pod(self) -> SocketAddr {
+        SocketAddr::new(ip(&format!("10.1.{}.3", self.number)), SERVED)
+    }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// A node with its agent and its pod; what ends first comes first.
+struct Node {
+    agent: Agent,
+    _pins: PinDir,
+    _server: Option<Server>,
+    _pod: Option<Namespace>,
+    _namespace: Namespace,
+}
+
+/// All of it, with one service whose backends are the pods.
+pub(crate) struct World {
+    nodes: Vec<Node>,
+    pub(crate) client: Namespace,
+    router: Namespace,
+    transport: Transport,
+}
+
+impl World {
+    /// With the service in this mode; its tables are Maglev's. `None` without root.
+    pub(crate) fn new(transport: Transport, forwarding: &str) -> Option<Self> {
+        // Beside the sandboxes' own, which count from 0.
+        static NEXT: AtomicU32 = AtomicU32::new(2_000_000);
+        if !is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let client = Namespace::new(number, "client").unwrap();
+        let router = Namespace::new(number, "router").unwrap();
+        connect(&router, "client", ip(ROUTER), &client, ip(CLIENT));
+        for setting in ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] {
+            router.set(setting, "1").unwrap();
+        }
+        let nodes = ALL.map(|place| node(number, place, &router));
+        // Replies come from another node than requests go to.
+        for interface in ["all", "client", A.name, B.name, C.name] {
+            let setting = format!("net/ipv4/conf/{interface}/rp_filter");
+            router.set(&setting, "0").unwrap();
+        }
+        let mut world = Self {
+            nodes: nodes.into(),
+            client,
+            router,
+            transport,
+        };
+        for place in ALL {
+            world.apply(
+                place,
+                &resync(place, &service(place, transport, forwarding)),
+            );
+        }
+        world.go_by(A);
+        Some(world)
+    }
+
+    fn apply(&mut self, place: Place, event: &str) {
+        let node = &mut self.nodes[usize::from(place.number) - 1];
+        if let Ack::Refused(reason) = node.agent.apply(event).unwrap() {
+            panic!("{} refuses {event}\nbecause {reason}", place.name);
+        }
+    }
+
+    /// Has the router send the client's packets by this node from now on.
+    pub(crate) fn go_by(&self, place: Place) {
+        let via = place.address();
+        let routes = Family::BOTH.map(|family| {
+            let (to, via) = (family.of(ip(EXTERNAL_IP)), family.of(via));
+            format!("route replace {to} via {via}\n")
+        });
+        self.router.configure(&routes.concat()).unwrap();
+    }
+
+    /// A client of the service's NodePort at a node.
+    pub(crate) fn node_port(&self, family: Family, place: Place) -> Target {
+        let address = SocketAddr::new(family.of(place.address()), NODE_PORT);
+        Target::new(self.transport, address)
+    }
+
+    /// A client of the service.
+    pub(crate) fn target(&self, family: Family) -> Target {
+        let address = SocketAddr::new(family.of(ip(EXTERNAL_IP)), PORT);
+        Target::new(self.transport, address)
+    }
+
+    /// What a node has counted.
+    pub(crate) fn counted(&self, place: Place, counter: &str) -> u64 {
+        let node = &self.nodes[usize::from(place.number) - 1];
+        let ran = shunt_at(node.agent.socket(), &["status", "-o", "json"], "");
+        ran.json()["counters"][counter].as_u64().unwrap()
+    }
+
+    /// A node learns that its own pod is gone, and the others do not.
+    pub(crate) fn remove_pod_at(&mut self, place: Place, forwarding: &str) {
+        let mut service = service(place, self.transport, forwarding);
+        let backends = service["backends"]["main"].as_array_mut().unwrap();
+        backends.retain(|backend| backend["node"] != place.name);
+        let event = json!({ "event": "UpdateService", "service": service });
+        self.apply(place, &event.to_string());
+    }
+}
+
+/// Connects `there`'s `eth0` to the router's interface of this name.
+fn connect(router: &Namespace, name: &str, at: IpAddr, there: &Namespace, address: IpAddr) {
+    let [at_v6, address_v6] = [at, address].map(v6);
+    router
+        .configure(&format!(
+            "link add {name} type veth peer name eth0 netns {}\n\
+             address add {at}/24 dev {name}\n\
+             address add {at_v6}/64 dev {name} nodad\n\
+             link set {name} up\n",
+            there.name(),
+        ))
+        .unwrap();
+    there
+        .configure(&format!(
+            "address add {address}/24 dev eth0\n\
+             address add {address_v6}/64 dev eth0 nodad\n\
+             link set eth0 up\n\
+             route add default via {at}\n\
+             route add ::/0 via {at_v6}\n"
+        ))
+        .unwrap();
+}
+
+/// A node behind the router, with its pod and its agent.
+fn node(number: u32, place: Place, router: &Namespace) -> Node {
+    let namespace = Namespace::new(number, place.name).unwrap();
+    connect(
+        router,
+        place.name,
+        place.router(),
+        &namespace,
+        place.address(),
+    );
+    namespace.set("net/ipv4/ip_forward", "1").unwrap();
+    namespace.set("net/ipv6/conf/all/forwarding", "1").unwrap();
+    let (pod, server) = place
+        .has_pod
+        .then(|| {
+            let pod = make_pod(number, place, &namespace);
+            let address = place.pod().ip();
+            let both = [address, v6(address)];
+            let server = Server::start(&pod, place.name, &both, &[SERVED]).unwrap();
+            let routes = Family::BOTH.map(|family| {
+                let (to, via) = (family.of(address), family.of(place.address()));
+                format!("route add {to} via {via}\n")
+            });
+            router.configure(&routes.concat()).unwrap();
+            (pod, server)
+        })
+        .unzip();
+    let pins = PinDir::new();
+    let pods = format!("10.1.{}.0/24", place.number);
+    let pods_v6 = format!("{}/64", v6(ip(&format!("10.1.{}.0", place.number))));
+    let flags = [
+        ["--pod-cidr", &pods],
+        ["--pod-cidr", &pods_v6],
+        ["--max-frontends", "64"],
+        ["--max-slots", "16384"],
+        ["--max-backends", "256"],
+        ["--max-conntrack", "65536"],
+        ["--external-selection", "maglev"],
+    ];
+    let agent = Agent::start(&binary(), &namespace, &pins, flags.as_flattened()).unwrap();
+    Node {
+        agent,
+        _pins: pins,
+        _server: server,
+        _pod: pod,
+        _namespace: namespace,
+    }
+}
+
+fn make_pod(number: u32, place: Place, node: &Namespace) -> Namespace {
+    let pod = Namespace::new(number, &format!("pod-{}", place.number)).unwrap();
+    let address = place.pod().ip();
+    let gateway = ip(&format!("10.1.{}.254", place.number));
+    let [address_v6, gateway_v6] = [address, gateway].map(v6);
+    node.configure(&format!(
+        "link add pod type veth peer name eth0 netns {}\n\
+         address add {gateway}/32 dev pod\n\
+         address add {gateway_v6}/128 dev pod nodad\n\
+         link set pod up\n\
+         route add {address}/32 dev pod\n\
+         route add {address_v6}/128 dev pod\n",
+        pod.name(),
+    ))
+    .unwrap();
+    pod.configure(&format!(
+        "address add {address}/32 dev eth0\n\
+         address add {address_v6}/128 dev eth0 nodad\n\
+         link set eth0 up\n\
+         route add {gateway}/32 dev eth0\n\
+         route add default via {gateway} dev eth0\n\
+         route add {gateway_v6}/128 dev eth0\n\
+         route add ::/0 via {gateway_v6} dev eth0\n"
+    ))
+    .unwrap();
+    pod
+}
+
+/// What a node is told of the cluster.
+fn resync(place: Place, service: &Value) -> String {
+    let both = |place: Place| [place.address(), v6(place.address())];
+    let nodes: serde_json::Map<_, _> = ALL
+        .map(|place| (place.name.to_owned(), json!(both(place))))
+        .into_iter()
+        .collect();
+    let interfaces = if place.has_pod {
+        vec!["eth0", "pod"]
+    } else {
+        vec!["eth0"]
+    };
+    json!({
+        "event": "Resync",
+        "node_ips": ALL.map(both).concat(),
+        "services": [service],
+        "frontend_ifs": interfaces,
+        "backend_ifs": [],
+        "nodes": nodes,
+    })
+    .to_string()
+}
+
+/// The service as a node is told of it.
+fn service(at: Place, transport: Transport, forwarding: &str) -> Value {
+    let backends: Vec<Value> = ALL
+        .into_iter()
+        .filter(|place| place.has_pod)
+        .flat_map(|place| {
+            let pod = place.pod();
+            [pod.ip(), v6(pod.ip())].map(|ip| {
+                json!({
+                    "ip": ip, "port": pod.port(), "local": place.number == at.number,
+                    "node": place.name,
+                })
+            })
+        })
+        .collect();
+    json!({
+        "id": { "namespace": "default", "name": "web" },
+        "cluster_ips": ["10.96.0.10", v6(ip("10.96.0.10"))],
+        "external_ips": [EXTERNAL_IP, v6(ip(EXTERNAL_IP)).to_string()],
+        "traffic_policy": "Cluster",
+        "session_affinity_timeout": 0,
+        "forwarding": forwarding,
+        "ports": { "main": { "protocol": transport.to_string(), "port": PORT, "node_port": NODE_PORT } },
+        "backends": { "main": backends },
+    })
+}
