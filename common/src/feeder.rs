@@ -37,8 +37,9 @@ pub struct Plan {
     pub sum: u32,
     /// The length of each frame.
     pub length: u32,
-    /// Zero.
-    pub padding: u32,
+    /// The address that replies go to, in network order, if the clients' own are hidden: each to the
+    /// port that a table has for its flow. 0 if they are not.
+    pub hidden: u32,
     /// The first 8 bytes of the network header.
     pub network: u64,
     /// The 16 bytes that follow the ports.
@@ -72,6 +73,39 @@ pub struct Floor {
     /// Its port; the upper half is 0.
     pub port: u32,
 }
+
+/// What the floor at the driver makes of a flow's packets.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Translation {
+    /// Source and destination address.
+    pub addresses: u64,
+    /// Source and destination port.
+    pub ports: u32,
+    /// What the network header's checksum changes by, one hop later too: a sum in one's complement.
+    pub network_change: u16,
+    /// What the transport header's changes by.
+    pub transport_change: u16,
+}
+
+/// Where the bare redirect sends what comes in by an interface.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// The interface.
+    pub interface: u32,
+    /// The link addresses, that of the next hop first.
+    pub link: [u8; 12],
+}
+
+/// For whom frames at the driver are: the link address of the interface.
+pub const STATION: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+/// The interface that the floor at the driver sends all packets to, whether there is one or not.
+pub const FLOOR_EXIT: u32 = 2;
+
+/// How many flows have a port in the table of those whose clients are hidden.
+pub const HIDDEN_FLOWS: u32 = 1 << 16;
 
 /// Ethernet, IPv4, TCP; or another transport header with as many bytes of its payload.
 pub const LENGTH_V4: usize = 14 + 20 + 20;

@@ -84,7 +84,7 @@ pub(crate) fn lines_v6(context: TcContext) -> i32 {
 
 /// The slot of a flow: `SplitMix64`'s last steps, so that neighbours do not lie side by side.
 #[inline(always)]
-const fn slot((addresses, ports): (u64, u32)) -> u32 {
+pub(crate) const fn slot((addresses, ports): (u64, u32)) -> u32 {
     let sum = addresses ^ (ports as u64).rotate_left(20);
     let sum = (sum ^ sum >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let sum = (sum ^ sum >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -11,6 +11,8 @@
 mod floor;
 mod lines;
 mod socket_floor;
+mod xdp;
+mod xdp_floor;
 
 use aya_ebpf::{
     bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC, bpf_adj_room_mode::BPF_ADJ_ROOM_MAC},
@@ -38,7 +40,7 @@ pub static FED: ProgramArray<1> = ProgramArray::new();
 )]
 pub(crate) fn feed_v4(context: TcContext) -> i32 {
     if let Some(plan) = next(&context) {
-        write_v4(&context, plan);
+        write_v4(context.data(), context.data_end(), plan, &ends(plan));
         // SAFETY: nothing here is to be dropped.
         unsafe { FED.tail_call(&context, 0) };
     }
@@ -117,9 +119,9 @@ pub(crate) fn trivial(context: TcContext) -> i32 {
     TC_ACT_UNSPEC
 }
 
-/// The plan, moved on to the next packet, and room for that.
+/// The plan, moved on to the next packet.
 #[inline(always)]
-fn next(context: &TcContext) -> Option<&'static Plan> {
+fn advance() -> Option<&'static Plan> {
     let plan = PLAN.get_ptr_mut(0)?;
     // SAFETY: one CPU runs this at a time.
     let plan = unsafe { &mut *plan };
@@ -131,6 +133,13 @@ fn next(context: &TcContext) -> Option<&'static Plan> {
     if plan.service >= plan.services {
         plan.service -= plan.services;
     }
+    Some(plan)
+}
+
+/// The plan, moved on to the next packet, and room for that.
+#[inline(always)]
+fn next(context: &TcContext) -> Option<&'static Plan> {
+    let plan = advance()?;
     // A program may have made an ICMP error of the packet before: with room for more headers.
     let length = context.len();
     if length > plan.length {
@@ -147,14 +156,21 @@ fn next(context: &TcContext) -> Option<&'static Plan> {
     Some(plan)
 }
 
-/// The last words of the client's address and the peer's, and the ports; in network order.
+/// Who the packet is between: the last words of two addresses, and the client's port; in network order.
+struct Ends {
+    client: u32,
+    peer: u32,
+    port: u32,
+}
+
 #[inline(always)]
-fn ends(plan: &Plan) -> (u32, u32, u32) {
-    let client = (plan.client + plan.flow / FLOWS_PER_CLIENT).to_be();
-    let peer = (plan.peer + plan.service).to_be();
+fn ends(plan: &Plan) -> Ends {
     let port = FIRST_PORT + plan.flow % FLOWS_PER_CLIENT;
-    let port = u32::from((port as u16).to_be());
-    (client, peer, port)
+    Ends {
+        client: (plan.client + plan.flow / FLOWS_PER_CLIENT).to_be(),
+        peer: (plan.peer + plan.service).to_be(),
+        port: u32::from((port as u16).to_be()),
+    }
 }
 
 /// Two words as they are to stand in memory, one after the other.
@@ -164,12 +180,11 @@ fn pair(first: u32, second: u32) -> u64 {
 }
 
 #[inline(always)]
-fn write_v4(context: &TcContext, plan: &Plan) {
-    let start = context.data();
-    if start + LENGTH_V4 > context.data_end() {
+fn write_v4(start: usize, end: usize, plan: &Plan, ends: &Ends) {
+    if start + LENGTH_V4 > end {
         return;
     }
-    let (client, peer, port) = ends(plan);
+    let &Ends { client, peer, port } = ends;
     // What the sum does not depend on the order of.
     let mut sum = plan.sum + (client & 0xffff) + (client >> 16) + (peer & 0xffff) + (peer >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
@@ -198,7 +213,7 @@ fn write_v6(context: &TcContext, plan: &Plan) {
     if start + LENGTH_V6 > context.data_end() {
         return;
     }
-    let (client, peer, port) = ends(plan);
+    let Ends { client, peer, port } = ends(plan);
     let address = |[first, second, third]: [u32; 3], last| [pair(first, second), pair(third, last)];
     let client = address(plan.client_prefix, client);
     let peer = address(plan.peer_prefix, peer);

@@ -11,7 +11,7 @@ use crate::{
     measure::Study,
     packets,
     report::{Facts, Report},
-    sockets, traffic,
+    sockets, traffic, xdp,
 };
 
 /// Measures Shunt. `cargo xtask bench` builds what it needs and runs it.
@@ -61,6 +61,8 @@ enum Suite {
     Packets,
     /// Requests and connections in network namespaces
     Traffic,
+    /// Packets in transit where the driver has them
+    Xdp,
     /// Exchanges and system calls of processes whose sockets are translated
     Sockets,
     /// Events, from their arrival to the kernel's tables
@@ -74,6 +76,7 @@ impl Suite {
         match self {
             Self::Packets => packets::run(bench),
             Self::Traffic => traffic::run(bench),
+            Self::Xdp => xdp::run(bench),
             Self::Sockets => sockets::run(bench),
             Self::Control => control::run(bench),
             Self::Cluster => cluster::run(bench),

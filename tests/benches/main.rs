@@ -14,6 +14,7 @@ mod packets;
 mod report;
 mod sockets;
 mod traffic;
+mod xdp;
 
 use std::process::ExitCode;
 

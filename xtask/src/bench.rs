@@ -15,6 +15,8 @@ enum Suite {
     Packets,
     /// Requests and connections in network namespaces
     Traffic,
+    /// Packets in transit where the driver has them
+    Xdp,
     /// Exchanges and system calls of processes whose sockets are translated
     Sockets,
     /// Events, from their arrival to the kernel's tables
@@ -103,6 +105,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         let name = match suite {
             Suite::Packets => "packets",
             Suite::Traffic => "traffic",
+            Suite::Xdp => "xdp",
             Suite::Sockets => "sockets",
             Suite::Control => "control",
             Suite::Cluster => "cluster",

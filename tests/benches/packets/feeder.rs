@@ -28,7 +28,7 @@ const TRIED: u32 = 20_000;
 
 /// The programs that feed others, those that others are compared with, and how many nanoseconds
 /// all of that takes.
-pub(super) struct Feeder {
+pub(crate) struct Feeder {
     ebpf: Ebpf,
     plan: Array<MapData, SharedPlan>,
     fed: ProgramArray<MapData>,
@@ -42,7 +42,7 @@ pub(super) struct Feeder {
 /// The plan, as aya takes values.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct SharedPlan(Plan);
+pub(crate) struct SharedPlan(pub(crate) Plan);
 
 // SAFETY: words without padding.
 unsafe impl aya::Pod for SharedPlan {}
@@ -50,7 +50,7 @@ unsafe impl aya::Pod for SharedPlan {}
 /// A flow, as aya takes keys.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct SharedFlow(Flow);
+pub(crate) struct SharedFlow(pub(crate) Flow);
 
 // SAFETY: words without padding.
 unsafe impl aya::Pod for SharedFlow {}
@@ -69,7 +69,7 @@ impl Feeder {
     /// # Errors
     ///
     /// If it cannot be read, or the kernel does not take it.
-    pub(super) fn load(path: &Path) -> Result<Self> {
+    pub(crate) fn load(path: &Path) -> Result<Self> {
         let object = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut ebpf = Ebpf::load(&object).context("cannot load the feeder")?;
         let mut load = |name: &str| {
@@ -181,7 +181,7 @@ impl Feeder {
     /// # Errors
     ///
     /// If the kernel does not run it.
-    pub(super) fn cost_of_each(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
+    pub(crate) fn cost_of_each(&mut self, traffic: &Traffic, program: &ProgramFd) -> Result<f64> {
         let empty = self.empty.try_clone().context("cannot keep a program")?;
         let flows = traffic.flows();
         let idle = self.feed(traffic, &empty, flows)?;
@@ -218,7 +218,7 @@ impl Feeder {
 ///
 /// As many are tried before: what is measured is not the first packet of a flow since the run before,
 /// some seconds ago, which is looked at more closely.
-fn measured(least: u32, mut run: impl FnMut(u32) -> Result<Duration>) -> Result<f64> {
+pub(crate) fn measured(least: u32, mut run: impl FnMut(u32) -> Result<Duration>) -> Result<f64> {
     let first = TRIED.max(least);
     let tried = run(first)?.max(Duration::from_nanos(1));
     let packets = f64::from(first) * (RUN.as_secs_f64() / tried.as_secs_f64());

@@ -9,15 +9,15 @@
 mod against;
 pub(crate) mod clock;
 mod established;
-mod feeder;
+pub(crate) mod feeder;
 mod flows;
-mod node;
+pub(crate) mod node;
 mod opened;
 mod other;
 pub(crate) mod programs;
 mod revision;
 mod services;
-mod traffic;
+pub(crate) mod traffic;
 
 use std::cell::RefCell;
 

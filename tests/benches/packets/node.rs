@@ -20,15 +20,15 @@ use super::{
 };
 
 /// The services' port, for TCP and UDP.
-pub(super) const SERVICE_PORT: u16 = 80;
+pub(crate) const SERVICE_PORT: u16 = 80;
 /// The backends'.
-pub(super) const BACKEND_PORT: u16 = 8080;
+pub(crate) const BACKEND_PORT: u16 = 8080;
 
 /// Where the clients are.
 pub(super) const POD_CIDRS: [&str; 2] = ["10.64.0.0/12", "fd00:64::/64"];
 
 /// The first client. All of them are pods of this node, so that no packet leaves it.
-pub(super) fn client(family: Family) -> IpAddr {
+pub(crate) fn client(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(10, 64, 1, 0).into(),
         Family::V6 => Ipv6Addr::new(0xfd00, 0x64, 0, 0, 0, 0, 0, 0x100).into(),
@@ -36,7 +36,7 @@ pub(super) fn client(family: Family) -> IpAddr {
 }
 
 /// The first of those at the other end.
-pub(super) fn peer(family: Family, peer: Peer) -> IpAddr {
+pub(crate) fn peer(family: Family, peer: Peer) -> IpAddr {
     let second = match peer {
         Peer::Services => 96,
         Peer::Backends => 128,

@@ -8,14 +8,14 @@ use super::node::{self, BACKEND_PORT, SERVICE_PORT};
 
 /// An address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
 
 /// What follows the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     /// A segment that opens a connection.
     TcpSyn,
     /// The answer to it.
@@ -28,7 +28,7 @@ pub(super) enum Transport {
 
 /// Who is at the other end of the clients' flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     /// The services, which the clients' packets go to.
     Services,
     /// Their backends, which the packets come from.
@@ -41,7 +41,7 @@ pub(super) enum Peer {
 
 /// Packets, one of each flow in turn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     pub family: Family,
     pub transport: Transport,
     pub peer: Peer,
@@ -53,7 +53,7 @@ pub(super) struct Traffic {
 
 impl Traffic {
     /// Packets of one flow, to one service.
-    pub(super) const fn new(family: Family, transport: Transport, peer: Peer) -> Self {
+    pub(crate) const fn new(family: Family, transport: Transport, peer: Peer) -> Self {
         Self {
             family,
             transport,
@@ -67,7 +67,7 @@ impl Traffic {
 
     /// The same with so many flows, each to one of so many services in turn.
     #[must_use]
-    pub(super) fn spread(self, flows: u32, services: u32) -> Self {
+    pub(crate) fn spread(self, flows: u32, services: u32) -> Self {
         assert_eq!(flows % services, 0, "each service has as many flows");
         Self {
             flows,
@@ -78,7 +78,7 @@ impl Traffic {
 
     /// As many others: those of clients that come so much later.
     #[must_use]
-    pub(super) const fn after(self, clients: u32) -> Self {
+    pub(crate) const fn after(self, clients: u32) -> Self {
         Self {
             first_client: clients,
             ..self
@@ -87,7 +87,7 @@ impl Traffic {
 
     /// The same flows from the other end, or with other packets.
     #[must_use]
-    pub(super) const fn with(self, transport: Transport, peer: Peer) -> Self {
+    pub(crate) const fn with(self, transport: Transport, peer: Peer) -> Self {
         Self {
             transport,
             peer,
@@ -97,7 +97,7 @@ impl Traffic {
 
     /// The same, each flow after its neighbour.
     #[must_use]
-    pub(super) const fn in_order(self) -> Self {
+    pub(crate) const fn in_order(self) -> Self {
         Self {
             in_order: true,
             ..self
@@ -105,12 +105,12 @@ impl Traffic {
     }
 
     /// How many flows there are.
-    pub(super) const fn flows(&self) -> u32 {
+    pub(crate) const fn flows(&self) -> u32 {
         self.flows
     }
 
     /// The program that makes these packets.
-    pub(super) const fn feeder(&self) -> &'static str {
+    pub(crate) const fn feeder(&self) -> &'static str {
         match self.family {
             Family::V4 => "feed_v4",
             Family::V6 => "feed_v6",
@@ -118,7 +118,7 @@ impl Traffic {
     }
 
     /// A frame to begin with: as long as the packets, and of their family.
-    pub(super) fn frame(&self) -> Vec<u8> {
+    pub(crate) fn frame(&self) -> Vec<u8> {
         let (length, ether_type): (usize, u16) = match self.family {
             Family::V4 => (LENGTH_V4, 0x0800),
             Family::V6 => (LENGTH_V6, 0x86dd),
@@ -129,7 +129,7 @@ impl Traffic {
     }
 
     /// The plan for the feeder.
-    pub(super) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         let &Self {
             family,
             transport,
@@ -189,7 +189,7 @@ impl Traffic {
             hops: u32::from_ne_bytes(hops),
             sum,
             length: length as u32,
-            padding: 0,
+            hidden: 0,
             network: u64::from_ne_bytes(network),
             transport: [first, rest],
         }

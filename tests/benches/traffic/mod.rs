@@ -10,12 +10,17 @@ pub(crate) mod services;
 mod studies;
 mod subject;
 
-use std::{path::Path, thread};
+use std::thread;
 
 use anyhow::{Result, anyhow};
 use shunt_tests::interrupt;
 
-pub(crate) use self::subject::{Kind, Proxy, Subject};
+pub(crate) use self::{
+    path::Path,
+    raw::hardware_address,
+    studies::measure,
+    subject::{Kind, Proxy, Subject},
+};
 use crate::bench::Bench;
 
 /// Runs the suite.
@@ -91,7 +96,7 @@ const fn instances(kind: Kind) -> usize {
 }
 
 /// Whether this agent can hand packets straight to pods.
-fn has_redirect(agent: &Path) -> Result<bool> {
+fn has_redirect(agent: &std::path::Path) -> Result<bool> {
     Ok(shunt_tests::run(&agent.to_string_lossy(), &["agent", "--help"])?.contains("--redirect"))
 }
 

@@ -12,7 +12,7 @@ use crate::load::Exchange;
 
 /// A way that packets go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Path {
+pub(crate) enum Path {
     /// From a pod through a ClusterIP to a pod of the same node.
     SameNode,
     /// From a pod through a ClusterIP to a pod of the second node.

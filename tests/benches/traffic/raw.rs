@@ -222,7 +222,7 @@ fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
 }
 
 /// The Ethernet address of an interface.
-fn hardware_address(namespace: &Namespace, interface: &str) -> Result<[u8; 6]> {
+pub(crate) fn hardware_address(namespace: &Namespace, interface: &str) -> Result<[u8; 6]> {
     let shown = namespace.query(&format!("link show dev {interface}\n"))?;
     let mut words = shown.split_whitespace();
     words.find(|word| *word == "link/ether");

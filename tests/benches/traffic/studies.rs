@@ -74,7 +74,7 @@ fn study<'a>(
     study
 }
 
-fn measure(subject: &Subject, path: Path, exchange: Exchange) -> Result<Sample> {
+pub(crate) fn measure(subject: &Subject, path: Path, exchange: Exchange) -> Result<Sample> {
     let load::Exchanged { times, .. } = load::run(
         exchange,
         exchange.times(),

@@ -1,0 +1,113 @@
+//! Feeding programs at the driver, and the least that they can be.
+
+use aya_ebpf::{
+    bindings::xdp_action::{XDP_ABORTED, XDP_PASS},
+    btf_maps::{Array, HashMap, ProgramArray},
+    helpers::bpf_redirect,
+    macros::{btf_map, xdp},
+    programs::XdpContext,
+};
+use shunt_common::feeder::{Exit, HIDDEN_FLOWS, STATION};
+
+use crate::{Ends, advance, ends, read, write, write_v4};
+
+/// The EtherType of IPv4, in network order.
+const IPV4: u16 = 0x0800_u16.to_be();
+
+/// Where the EtherType is.
+const ETHERTYPE: usize = 12;
+
+/// The first bytes of a frame for the station, from somebody; and those that follow, up to the EtherType.
+const TO_STATION: u64 = {
+    let mut bytes = [0; 8];
+    let mut place = 0;
+    while place < STATION.len() {
+        bytes[place] = STATION[place];
+        place += 1;
+    }
+    u64::from_ne_bytes(bytes)
+};
+const FROM_NEXT: u32 = u32::from_ne_bytes([0, 0, 0, 2]);
+
+/// Who is fed at the driver, one entry: a table has programs of one kind.
+#[btf_map]
+pub(crate) static FED_XDP: ProgramArray<1> = ProgramArray::new();
+
+/// The ports, in network order, by which flows are known whose clients are hidden.
+#[btf_map]
+pub(crate) static HIDDEN_PORTS: Array<u32, { HIDDEN_FLOWS as usize }> = Array::new();
+
+/// Where the bare redirect sends what comes in by an interface.
+#[btf_map]
+pub(crate) static EXITS: HashMap<u32, Exit, 16> = HashMap::new();
+
+/// Feeds IPv4 packets. Returns by itself, `XDP_ABORTED`, only if it cannot.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn feed_xdp_v4(context: XdpContext) -> u32 {
+    let Some(plan) = advance() else {
+        return XDP_ABORTED;
+    };
+    let mut between = ends(plan);
+    if plan.hidden != 0 {
+        let Some(port) = HIDDEN_PORTS.get(plan.flow) else {
+            return XDP_ABORTED;
+        };
+        between = Ends {
+            client: plan.hidden,
+            port: *port,
+            ..between
+        };
+    }
+    let (start, end) = (context.data(), context.data_end());
+    if start + ETHERTYPE > end {
+        return XDP_ABORTED;
+    }
+    // Whoever had the packet before has given it other link addresses.
+    // SAFETY: the comparison above.
+    unsafe {
+        write(start, TO_STATION);
+        write(start + 8, FROM_NEXT);
+    }
+    write_v4(start, end, plan, &between);
+    // SAFETY: nothing here is to be dropped.
+    unsafe { FED_XDP.tail_call(&context, 0) };
+    XDP_ABORTED
+}
+
+/// The least that a program can be.
+#[xdp]
+pub(crate) fn empty_xdp(_context: XdpContext) -> u32 {
+    XDP_PASS
+}
+
+/// Sends each IPv4 packet out by the interface and to the next hop that belong to the one by which
+/// it came, and leaves it as it is otherwise.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn bare_redirect(context: XdpContext) -> u32 {
+    let start = context.data();
+    if start + ETHERTYPE + 2 > context.data_end() {
+        return XDP_PASS;
+    }
+    // SAFETY: the comparison above.
+    if unsafe { read::<u16>(start + ETHERTYPE) } != IPV4 {
+        return XDP_PASS;
+    }
+    // SAFETY: the context is the kernel's.
+    let interface = unsafe { (*context.ctx).ingress_ifindex };
+    // SAFETY: an entry is written before anything comes.
+    let Some(exit) = (unsafe { EXITS.get(interface) }) else {
+        return XDP_PASS;
+    };
+    // SAFETY: the comparison above.
+    unsafe { write(start, exit.link) };
+    // SAFETY: the helper takes any interface index.
+    unsafe { bpf_redirect(exit.interface, 0) as u32 }
+}

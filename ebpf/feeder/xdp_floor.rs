@@ -1,0 +1,186 @@
+//! What transit costs at least at the driver, written by hand. A packet's flow is looked up in one
+//! kernel hash, and the packet gets other addresses and ports, right checksums, one hop less and the
+//! link addresses of a next hop that is always the same. Nothing is checked but the frame's length;
+//! what the checksums change by stands in the entry.
+
+use aya_ebpf::{
+    bindings::xdp_action::{XDP_ABORTED, XDP_PASS},
+    btf_maps::{Array, HashMap, LruHashMap},
+    helpers::bpf_redirect,
+    macros::{btf_map, xdp},
+    programs::XdpContext,
+};
+use shunt_common::{
+    FilterPlace,
+    feeder::{FLOOR_EXIT, Flow, LENGTH_V4, Translation},
+};
+
+use crate::{
+    lines::{LINES_V4, slot},
+    read, write,
+};
+
+const HOPS: usize = 14 + 8;
+const PROTOCOL: usize = HOPS + 1;
+const NETWORK_CHECKSUM: usize = HOPS + 2;
+const ADDRESSES: usize = HOPS + 4;
+const PORTS: usize = ADDRESSES + 8;
+const TRANSPORT_CHECKSUM: usize = PORTS + 16;
+
+/// Flows, and what becomes of them.
+#[btf_map]
+pub(crate) static TRANSLATIONS: HashMap<Flow, Translation, 1024> = HashMap::new();
+
+/// As many as are loaded for, of which the ones that were not used for the longest give way.
+#[btf_map]
+pub(crate) static RECENT_TRANSLATIONS: LruHashMap<Flow, Translation, 1024> = LruHashMap::new();
+
+/// The filter of addresses that are somebody's here: of nobody.
+#[btf_map]
+pub(crate) static FILTER: Array<u64, { FilterPlace::WORDS }> = Array::new();
+
+/// The services of another node, none of which is asked for.
+#[btf_map]
+pub(crate) static FRONTENDS: HashMap<u64, u32, 1024> = HashMap::new();
+
+/// Translates TCP over IPv4 without options. A packet of an unknown flow is `XDP_ABORTED`, so that a
+/// bench sees it.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn floor_xdp(context: XdpContext) -> u32 {
+    let Some(flow) = flow(&context) else {
+        return XDP_ABORTED;
+    };
+    // SAFETY: the value is read before anybody can replace it, and a bench replaces none.
+    match unsafe { TRANSLATIONS.get(flow) } {
+        Some(translation) => send(&context, translation),
+        None => XDP_ABORTED,
+    }
+}
+
+/// The same, with the table that flows are usually kept in by other load balancers.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn floor_xdp_lru(context: XdpContext) -> u32 {
+    let Some(flow) = flow(&context) else {
+        return XDP_ABORTED;
+    };
+    // SAFETY: as above.
+    match unsafe { RECENT_TRANSLATIONS.get(flow) } {
+        Some(translation) => send(&context, translation),
+        None => XDP_ABORTED,
+    }
+}
+
+/// Finds out that a packet is for nobody here: no frontend's address by a word of a filter, and of no
+/// connection by a slot of a table.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn stranger_xdp(context: XdpContext) -> u32 {
+    let Some(Flow { addresses, rest }) = flow(&context) else {
+        return XDP_ABORTED;
+    };
+    let destination = (addresses >> 32) as u32;
+    let place = FilterPlace::of(&destination);
+    let Some(word) = FILTER.get(place.word) else {
+        return XDP_ABORTED;
+    };
+    let Some(slot) = LINES_V4.get(slot((addresses, rest as u32))) else {
+        return XDP_ABORTED;
+    };
+    if place.has_frontends(*word) || slot[0] == addresses && slot[1] == rest {
+        return XDP_ABORTED;
+    }
+    XDP_PASS
+}
+
+/// The same by two kernel hashes: of frontends and of flows.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn stranger_xdp_hashes(context: XdpContext) -> u32 {
+    let Some(flow) = flow(&context) else {
+        return XDP_ABORTED;
+    };
+    let Flow { addresses, rest } = flow;
+    let frontend = addresses >> 32 | (rest >> 16) << 32;
+    // SAFETY: the values are not read.
+    let is_known = unsafe { FRONTENDS.get(frontend).is_some() || TRANSLATIONS.get(flow).is_some() };
+    if is_known { XDP_ABORTED } else { XDP_PASS }
+}
+
+/// The flow of a packet that is long enough.
+#[inline(always)]
+fn flow(context: &XdpContext) -> Option<Flow> {
+    let start = context.data();
+    if start + LENGTH_V4 > context.data_end() {
+        return None;
+    }
+    // SAFETY: the comparison above.
+    let (addresses, ports, protocol) = unsafe {
+        (
+            read::<u64>(start + ADDRESSES),
+            read::<u32>(start + PORTS),
+            read::<u8>(start + PROTOCOL),
+        )
+    };
+    Some(Flow {
+        addresses,
+        rest: u64::from(ports) | u64::from(protocol) << 32,
+    })
+}
+
+/// Translates the packet, and sends it on.
+#[inline(always)]
+fn send(context: &XdpContext, translation: &Translation) -> u32 {
+    let start = context.data();
+    if start + LENGTH_V4 > context.data_end() {
+        return XDP_ABORTED;
+    }
+    let &Translation {
+        addresses,
+        ports,
+        network_change,
+        transport_change,
+    } = translation;
+    // SAFETY: the comparison above.
+    unsafe {
+        let hops: u8 = read(start + HOPS);
+        write(start + HOPS, hops - 1);
+        change(start + NETWORK_CHECKSUM, network_change);
+        write(start + ADDRESSES, addresses);
+        write(start + PORTS, ports);
+        change(start + TRANSPORT_CHECKSUM, transport_change);
+        // Two link addresses.
+        write(start, 0x0002_0900_0000_0002_u64);
+        write(start + 8, 0x0100_0000_u32);
+    }
+    // SAFETY: the helper takes any interface index.
+    unsafe { bpf_redirect(FLOOR_EXIT, 0) as u32 }
+}
+
+/// Changes a checksum field: RFC 1624, equation 3.
+///
+/// # Safety
+///
+/// It lies within the packet.
+#[inline(always)]
+unsafe fn change(field: usize, by: u16) {
+    // SAFETY: the caller's word.
+    unsafe {
+        let checksum: u16 = read(field);
+        let sum = u32::from(!checksum) + u32::from(by);
+        write(field, !((sum & 0xffff) + (sum >> 16)) as u16);
+    }
+}

@@ -1,0 +1,163 @@
+//! Packets of open connections: of one, and of many in turn.
+
+use std::cell::RefCell;
+
+use anyhow::{Result, ensure};
+use shunt_common::{Counter, feeder::HIDDEN_FLOWS};
+
+use super::{
+    UNIT,
+    feeder::{Fed, Feeder, Said, Table},
+    flows::{Flows, Way},
+    node::{Node, Services},
+};
+use crate::{
+    bench::Bench,
+    measure::{Better, Bound, Limit, Study, sample},
+};
+
+const ONE: &str = "xdp/established";
+const MANY: &str = "xdp/flows";
+const RATE: &str = "xdp/rate";
+
+const EMPTY: &str = "empty, bare";
+const REQUEST: &str = "request";
+const REPLY: &str = "reply";
+const FLOOR_REQUEST: &str = "floor, request";
+const FLOOR_REPLY: &str = "floor, reply";
+
+/// How much more than the floor one connection's packets may cost.
+const LIMIT: f64 = 1.6;
+
+/// How much more than the floor with the usual table those of many.
+const MANY_LIMIT: f64 = 1.0;
+
+/// How many services those of many go to, each of which has its own ports to give.
+const SERVICES: u32 = 16;
+
+/// A node with open connections, and programs that are to do the same with them.
+struct World {
+    flows: Flows,
+    ours: Fed,
+    floor: Fed,
+    node: Node,
+}
+
+impl World {
+    fn new(feeder: &mut Feeder, flows: u32, services: u32, table: Table) -> Result<Self> {
+        let mut node = Node::new(Services {
+            count: services,
+            backends: 1,
+            by_maglev: false,
+        })?;
+        let flows = Flows::open(&mut node, flows, services)?;
+        flows.teach(feeder, &mut node, table)?;
+        let world = Self {
+            flows,
+            ours: Fed {
+                program: node.at_driver()?,
+                says: Said::Redirect,
+            },
+            floor: feeder.keep(table.program(), Said::Redirect)?,
+            node,
+        };
+        for (way, counter) in [
+            (Way::Request, Counter::Request),
+            (Way::Reply, Counter::Reply),
+        ] {
+            world.all_count(feeder, way, counter)?;
+        }
+        Ok(world)
+    }
+
+    /// Makes sure that a packet of each connection is sent on.
+    fn all_count(&self, feeder: &mut Feeder, way: Way, counter: Counter) -> Result<()> {
+        let before = self.node.count(counter)?;
+        let plan = self.flows.plan(way);
+        feeder.feed(&plan, &self.ours, plan.flows)?;
+        let counted = self.node.count(counter)? - before;
+        let flows = u64::from(plan.flows);
+        ensure!(
+            counted == flows,
+            "of {flows} packets {counted} were counted as {counter:?}"
+        );
+        Ok(())
+    }
+
+    /// The four subjects of a study.
+    fn subjects<'a>(&'a self, study: Study<'a>, feeder: &'a RefCell<Feeder>) -> Study<'a> {
+        [
+            (FLOOR_REQUEST, Way::Request, &self.floor),
+            (FLOOR_REPLY, Way::Reply, &self.floor),
+            (REQUEST, Way::Request, &self.ours),
+            (REPLY, Way::Reply, &self.ours),
+        ]
+        .into_iter()
+        .fold(study, |study, (name, way, fed)| {
+            let plan = self.flows.plan(way);
+            study.subject(name, move || {
+                Ok(sample([("", feeder.borrow_mut().cost(&plan, fed)?)]))
+            })
+        })
+    }
+}
+
+/// Runs the studies.
+///
+/// # Errors
+///
+/// If the kernel does not run the programs, or they do not send packets on.
+pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
+    if bench.wants(ONE) {
+        let world = World::new(&mut feeder.borrow_mut(), 1, 1, Table::Hash)?;
+        let study = Study::new(ONE, UNIT, Better::Lower)
+            .rounds(bench.rounds(15, 7))
+            .subject(EMPTY, || Ok(sample([("", feeder.borrow_mut().bare()?)])));
+        bench.study(over_floor(world.subjects(study, feeder), LIMIT))?;
+    }
+    if !bench.wants(MANY) && !bench.wants(RATE) {
+        return Ok(());
+    }
+    let world = World::new(&mut feeder.borrow_mut(), HIDDEN_FLOWS, SERVICES, Table::Lru)?;
+    let study = Study::new(MANY, format!("{UNIT}, 64k flows in turn"), Better::Lower)
+        .rounds(bench.rounds(15, 7));
+    bench.study(over_floor(world.subjects(study, feeder), MANY_LIMIT))?;
+    let unit = "million packets a second on one CPU, 64k flows in turn";
+    let study = Study::new(RATE, unit, Better::Higher).rounds(bench.rounds(15, 7));
+    bench.study(rates(&world, study, feeder))
+}
+
+fn over_floor(study: Study<'_>, limit: f64) -> Study<'_> {
+    [
+        ("request over the floor", REQUEST, FLOOR_REQUEST),
+        ("reply over the floor", REPLY, FLOOR_REPLY),
+    ]
+    .into_iter()
+    .fold(study, |study, (label, subject, floor)| {
+        study.bound(Bound::ratio(
+            label,
+            subject,
+            floor,
+            "",
+            Limit::AtMost(limit),
+        ))
+    })
+}
+
+/// How many packets a second a processor sends on that does nothing but call the programs.
+fn rates<'a>(world: &'a World, study: Study<'a>, feeder: &'a RefCell<Feeder>) -> Study<'a> {
+    [
+        (FLOOR_REQUEST, Way::Request, &world.floor),
+        (REQUEST, Way::Request, &world.ours),
+        (REPLY, Way::Reply, &world.ours),
+    ]
+    .into_iter()
+    .fold(study, |study, (name, way, fed)| {
+        let plan = world.flows.plan(way);
+        study.subject(name, move || {
+            let feeder = &mut feeder.borrow_mut();
+            let time = feeder.bare()? + feeder.cost(&plan, fed)?;
+            Ok(sample([("", 1e3 / time)]))
+        })
+    })
+}

@@ -1,0 +1,268 @@
+//! Runs a program at the driver on one packet after the other, as a plan says.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Array, HashMap, MapData, ProgramArray},
+    programs::{ProgramFd, TestRun as _, TestRunOptions, Xdp},
+};
+use shunt_common::feeder::{Flow, LENGTH_V4, Plan, Translation};
+use shunt_datapath::TableSizes;
+
+use crate::packets::{
+    clock::thread_time,
+    feeder::{SharedFlow, SharedPlan, measured},
+};
+
+/// Verdicts, the kernel's `xdp_action` of linux/bpf.h.
+const ABORTED: u32 = 0;
+const PASS: u32 = 2;
+const REDIRECT: u32 = 4;
+
+/// The feeding program.
+const FEED: &str = "feed_xdp_v4";
+
+/// Which table a program written by hand has its flows in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Table {
+    Hash,
+    /// As large as the connection table.
+    Lru,
+}
+
+impl Table {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Hash => "TRANSLATIONS",
+            Self::Lru => "RECENT_TRANSLATIONS",
+        }
+    }
+
+    /// The program that has it.
+    pub(super) const fn program(self) -> &'static str {
+        match self {
+            Self::Hash => "floor_xdp",
+            Self::Lru => "floor_xdp_lru",
+        }
+    }
+}
+
+/// A translation, as aya takes values.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct SharedTranslation(Translation);
+
+// SAFETY: words without padding.
+unsafe impl aya::Pod for SharedTranslation {}
+
+/// What a program says of every packet that it is fed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// It is passed on.
+    Pass,
+    /// It is sent by another interface.
+    Redirect,
+    /// One thing of one, another of another.
+    Various,
+}
+
+impl Said {
+    const fn is(self, verdict: u32) -> bool {
+        match self {
+            Self::Pass => verdict == PASS,
+            Self::Redirect => verdict == REDIRECT,
+            Self::Various => verdict != ABORTED,
+        }
+    }
+}
+
+/// A program and what it is to say.
+#[derive(Debug)]
+pub(super) struct Fed {
+    pub program: ProgramFd,
+    pub says: Said,
+}
+
+/// The programs that feed others, and those that others are compared with.
+pub(super) struct Feeder {
+    ebpf: Ebpf,
+    plan: Array<MapData, SharedPlan>,
+    ports: Array<MapData, u32>,
+    fed: ProgramArray<MapData>,
+    empty: Fed,
+}
+
+impl Feeder {
+    /// Loads the object at `path`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or the kernel does not take it.
+    pub(super) fn load(path: &Path) -> Result<Self> {
+        let object = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut ebpf = EbpfLoader::new()
+            .map_max_entries(Table::Lru.name(), TableSizes::default().conntrack)
+            .load(&object)
+            .context("cannot load the feeder")?;
+        for name in [
+            FEED,
+            "empty_xdp",
+            "floor_xdp",
+            "floor_xdp_lru",
+            "stranger_xdp",
+            "stranger_xdp_hashes",
+        ] {
+            driver(&mut ebpf, name)?
+                .load()
+                .with_context(|| format!("the kernel does not take {name}"))?;
+        }
+        let empty = Fed {
+            program: driver(&mut ebpf, "empty_xdp")?.fd()?.try_clone()?,
+            says: Said::Pass,
+        };
+        let mut take = |name| ebpf.take_map(name).context("the feeder lacks a table");
+        Ok(Self {
+            plan: take("PLAN")?.try_into()?,
+            ports: take("HIDDEN_PORTS")?.try_into()?,
+            fed: take("FED_XDP")?.try_into()?,
+            empty,
+            ebpf,
+        })
+    }
+
+    /// A program of the object.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name.
+    pub(super) fn program(&mut self, name: &str) -> Result<&Xdp> {
+        Ok(driver(&mut self.ebpf, name)?)
+    }
+
+    /// The same, for others to call.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name.
+    pub(super) fn keep(&mut self, name: &str, says: Said) -> Result<Fed> {
+        let program = self.program(name)?.fd()?.try_clone();
+        let program = program.context("cannot keep a program")?;
+        Ok(Fed { program, says })
+    }
+
+    /// Tells the programs written by hand what becomes of flows.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(super) fn learn(
+        &mut self,
+        table: Table,
+        flows: impl IntoIterator<Item = (Flow, Translation)>,
+    ) -> Result<()> {
+        let map = self.ebpf.map_mut(table.name());
+        let mut map = HashMap::<_, SharedFlow, SharedTranslation>::try_from(
+            map.context("the floor has no table")?,
+        )?;
+        for (flow, translation) in flows {
+            map.insert(SharedFlow(flow), SharedTranslation(translation), 0)
+                .context("the floor takes no flow")?;
+        }
+        Ok(())
+    }
+
+    /// Tells the feeder by which ports the flows are known whose clients are hidden.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(super) fn hide(&mut self, ports: &[u16]) -> Result<()> {
+        for (flow, port) in (0..).zip(ports) {
+            self.ports.set(flow, u32::from(port.to_be()), 0)?;
+        }
+        Ok(())
+    }
+
+    /// What a run of the empty program takes, without a feeder, in nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not run it.
+    pub(super) fn bare(&mut self) -> Result<f64> {
+        let program = driver(&mut self.ebpf, "empty_xdp")?;
+        measured(1, |packets| Ok(timed(program, packets)?.0))
+    }
+
+    /// What a program takes for a packet of this plan, over what the empty one does, in nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not run it, or it says something else of a packet.
+    pub(super) fn cost(&mut self, plan: &Plan, fed: &Fed) -> Result<f64> {
+        let least = plan.flows;
+        let idle = measured(least, |packets| self.feed_empty(plan, packets))?;
+        let busy = measured(least, |packets| self.feed(plan, fed, packets))?;
+        Ok(busy - idle)
+    }
+
+    /// As [`Self::cost`], for exactly one packet of each flow.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::cost`].
+    pub(super) fn cost_of_each(&mut self, plan: &Plan, fed: &Fed) -> Result<f64> {
+        let idle = self.feed_empty(plan, plan.flows)?;
+        let busy = self.feed(plan, fed, plan.flows)?;
+        Ok((busy.as_nanos() as f64 - idle.as_nanos() as f64) / f64::from(plan.flows))
+    }
+
+    fn feed_empty(&mut self, plan: &Plan, packets: u32) -> Result<Duration> {
+        let empty = self.empty.program.try_clone();
+        let empty = Fed {
+            program: empty.context("cannot keep a program")?,
+            says: self.empty.says,
+        };
+        self.feed(plan, &empty, packets)
+    }
+
+    /// Feeds the program so many packets. Gives the time that it took.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not run it, or it says something else of the last packet.
+    pub(super) fn feed(&mut self, plan: &Plan, fed: &Fed, packets: u32) -> Result<Duration> {
+        let Fed { program, says } = fed;
+        self.fed.set(0, program, 0).context(
+            "the program cannot be called by the feeder: it is of another kind, or not compiled",
+        )?;
+        self.plan
+            .set(0, SharedPlan(*plan), 0)
+            .context("cannot write the plan")?;
+        let (time, verdict) = timed(driver(&mut self.ebpf, FEED)?, packets)?;
+        ensure!(says.is(verdict), "the program says {verdict}, not {says:?}");
+        Ok(time)
+    }
+}
+
+/// Runs a program so many times. Gives the time and its last verdict.
+fn timed(program: &Xdp, packets: u32) -> Result<(Duration, u32)> {
+    let mut frame = [0; LENGTH_V4];
+    frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+    let begin = thread_time();
+    let ran = program
+        .test_run(TestRunOptions {
+            data_in: Some(&frame),
+            repeat: packets,
+            ..TestRunOptions::default()
+        })
+        .context("the kernel does not run the program")?;
+    Ok((thread_time().saturating_sub(begin), ran.return_value))
+}
+
+fn driver<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
+    let program = ebpf.program_mut(name);
+    let program = program.with_context(|| format!("the feeder has no program {name}"))?;
+    Ok(program.try_into()?)
+}

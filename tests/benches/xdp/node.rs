@@ -1,0 +1,195 @@
+//! A node between clients outside and backends elsewhere, with the XDP program loaded and attached
+//! to nothing.
+
+use std::{collections::BTreeSet, net::Ipv4Addr};
+
+use anyhow::{Context as _, Result, ensure};
+use aya::programs::{ProgramFd, Xdp};
+use serde_json::json;
+use shunt::Agent;
+use shunt_common::{Counter, feeder::STATION};
+use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, XdpMode, XdpOptions};
+use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
+use shunt_tests::{NEXT_HOP_TEXT, NO_INTERFACE, Namespace, Uplinks, passing};
+
+use crate::packets::{
+    node::{BACKEND_PORT, SERVICE_PORT},
+    traffic::{Family, Peer},
+};
+
+/// This node's address, by which backends know all clients.
+pub(super) const NODE: Ipv4Addr = Ipv4Addr::new(192, 168, 16, 10);
+
+/// How far apart the backends of a service are.
+const APART: u32 = 256;
+
+/// A network namespace in which everybody but this node is behind one router.
+pub(super) struct Network(Namespace);
+
+impl Network {
+    /// Sets it up.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(super) fn new() -> Result<Self> {
+        let namespace = Namespace::new(0, "uplink")?;
+        namespace.set("net/ipv4/ip_forward", "1")?;
+        namespace.configure(&format!(
+            "link add eth0 type veth peer name peer\n\
+             address add {NODE}/24 dev eth0\n\
+             link set eth0 up\n\
+             link set peer up\n\
+             route add default via 192.168.16.1\n\
+             neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n"
+        ))?;
+        Ok(Self(namespace))
+    }
+
+    /// Does something in it.
+    pub(super) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.0.enter(work)
+    }
+}
+
+/// What a node has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Services {
+    pub count: u32,
+    /// Of each service.
+    pub backends: u32,
+    /// Whether they select by Maglev.
+    pub by_maglev: bool,
+}
+
+/// An agent and its programs.
+pub(super) struct Node {
+    agent: Agent,
+}
+
+impl Node {
+    /// A node with these services, in the namespace of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take it.
+    pub(super) fn new(services: Services) -> Result<Self> {
+        let options = DatapathOptions {
+            xdp: XdpOptions {
+                mode: XdpMode::Native,
+                interfaces: BTreeSet::from([InterfacePattern::Name(NO_INTERFACE.to_owned())]),
+            },
+            pod_cidrs: vec!["10.1.1.0/24".parse()?],
+            rejects: RejectLimit { rate: 0 },
+            ..DatapathOptions::default()
+        };
+        let mut datapath = Datapath::load(&options).context("cannot load the datapath")?;
+        let mut uplinks = Uplinks::of(datapath.xdp_program()?)?;
+        let renderer = Renderer::new(RenderOptions {
+            node_ips: BTreeSet::from([NODE.into()]),
+            ..RenderOptions::default()
+        });
+        let mut agent = Agent::new(renderer, datapath, BTreeSet::new());
+        let outcome = agent.apply(shunt_model::decode(&resync(services))?)?;
+        ensure!(
+            outcome.conflicts.is_empty(),
+            "the services are in each other's way"
+        );
+        // Applying an event has the agent look at its interfaces, none of which is an uplink.
+        uplinks.set_all(STATION)?;
+        Ok(Self { agent })
+    }
+
+    /// The program at the driver.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub(super) fn driver(&mut self) -> Result<&Xdp> {
+        Ok(self.agent.datapath_mut().xdp_program()?)
+    }
+
+    /// The same, for others to call.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub(super) fn at_driver(&mut self) -> Result<ProgramFd> {
+        let program = self.driver()?.fd()?.try_clone();
+        program.context("cannot keep a program")
+    }
+
+    /// The program at TC's ingress.
+    ///
+    /// # Errors
+    ///
+    /// If it is not loaded.
+    pub(super) fn at_tc(&mut self) -> Result<ProgramFd> {
+        let program = self.agent.datapath_mut().program(Datapath::INGRESS)?;
+        program.fd()?.try_clone().context("cannot keep a program")
+    }
+
+    /// How many packets were counted so.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be read.
+    pub(super) fn count(&self, counter: Counter) -> Result<u64> {
+        Ok(self.agent.datapath().counters().get(counter)?)
+    }
+
+    /// Forgets all connections: lets a time pass that is longer than any of them lasts.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to change them.
+    pub(super) fn forget(&mut self) -> Result<()> {
+        let ebpf = self.agent.datapath_mut().ebpf_mut();
+        passing::let_pass(|map| passing::of_object(ebpf, map), 100_000)?;
+        let connections = self.agent.datapath().connections();
+        ensure!(connections.is_empty()?, "connections stay");
+        Ok(())
+    }
+}
+
+/// The address of this number among those at the other end.
+pub(super) fn nth(peer: Peer, number: u32) -> Ipv4Addr {
+    let std::net::IpAddr::V4(first) = crate::packets::node::peer(Family::V4, peer) else {
+        unreachable!("an IPv4 address is none")
+    };
+    Ipv4Addr::from_bits(first.to_bits() + number)
+}
+
+/// The Resync of these services, at external IPs and with their backends elsewhere.
+fn resync(services: Services) -> String {
+    let Services {
+        count,
+        backends,
+        by_maglev,
+    } = services;
+    let service = |number: u32| {
+        let backends: Vec<_> = (0..backends)
+            .map(|place| nth(Peer::Backends, number + place * APART))
+            .map(|ip| json!({"ip": ip, "port": BACKEND_PORT, "local": false}))
+            .collect();
+        let mut service = json!({
+            "id": {"namespace": "bench", "name": format!("service-{number}")},
+            "external_ips": [nth(Peer::Services, number)],
+            "ports": {"tcp": {"protocol": "TCP", "port": SERVICE_PORT}},
+            "backends": {"tcp": backends},
+        });
+        if by_maglev {
+            service["selection"] = "maglev".into();
+        }
+        service
+    };
+    let services: Vec<_> = (0..count).map(service).collect();
+    json!({
+        "event": "Resync",
+        "node_ips": [NODE],
+        "services": services,
+        "frontend_ifs": [],
+        "backend_ifs": [],
+    })
+    .to_string()
+}
