@@ -43,8 +43,9 @@ pub(crate) fn lower<F: Family>(
         }
         let [kind, its_length, high, low] = *context.at::<[u8; MSS_LENGTH]>(transport + option)?;
         match (kind, its_length) {
-            (END, _) => return Ok(()),
             (NOTHING, _) => option += 1,
+            // The end, or no length that an option can have.
+            (END, _) | (_, 0 | 1) => return Ok(()),
             (MSS, 4) => {
                 let announced = u16::from_be_bytes([high, low]);
                 if announced <= by {
@@ -68,7 +69,6 @@ pub(crate) fn lower<F: Family>(
                     change.fold(),
                 );
             }
-            (_, 0 | 1) => return Ok(()),
             _ => option += usize::from(its_length),
         }
     }
