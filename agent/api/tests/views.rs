@@ -53,6 +53,28 @@ fn source() -> Source {
     }
 }
 
+fn uplinks() -> Vec<Uplink> {
+    vec![
+        Uplink {
+            name: "eth0".to_owned(),
+            state: UplinkState::Native { index: 7 },
+        },
+        Uplink {
+            name: "eth1".to_owned(),
+            state: UplinkState::Generic {
+                index: 8,
+                reason: Some("not in the driver".to_owned()),
+            },
+        },
+        Uplink {
+            name: "eth2".to_owned(),
+            state: UplinkState::Failed {
+                reason: "no".to_owned(),
+            },
+        },
+    ]
+}
+
 fn status() -> Status {
     let interface = |name: &str, state| Interface {
         name: name.into(),
@@ -137,25 +159,7 @@ fn status() -> Status {
             rules: Some("nftables (ip kube-proxy)".to_owned()),
             connections: Some(21),
         }),
-        uplinks: vec![
-            Uplink {
-                name: "eth0".to_owned(),
-                state: UplinkState::Native { index: 7 },
-            },
-            Uplink {
-                name: "eth1".to_owned(),
-                state: UplinkState::Generic {
-                    index: 8,
-                    reason: Some("not in the driver".to_owned()),
-                },
-            },
-            Uplink {
-                name: "eth2".to_owned(),
-                state: UplinkState::Failed {
-                    reason: "no".to_owned(),
-                },
-            },
-        ],
+        uplinks: uplinks(),
     }
 }
 
