@@ -129,17 +129,27 @@ impl Node {
     ///
     /// If the kernel refuses to change them.
     pub(super) fn forget(&mut self) -> Result<()> {
-        let ebpf = self.agent.datapath_mut().ebpf_mut();
-        passing::let_pass(|map| passing::of_object(ebpf, map), 100_000)?;
-        let connections = self.agent.datapath().connections();
-        ensure!(connections.is_empty()?, "connections stay");
-        Ok(())
+        forget(&mut self.agent)
     }
 
     fn program(&mut self, name: &'static str) -> Result<ProgramFd> {
         let program = self.agent.datapath_mut().program(name)?;
         program.fd()?.try_clone().context("cannot keep a program")
     }
+}
+
+/// Has an agent's programs forget all connections: lets a time pass that is longer than any of them
+/// lasts.
+///
+/// # Errors
+///
+/// If the kernel refuses to change them.
+pub(crate) fn forget(agent: &mut Agent) -> Result<()> {
+    let ebpf = agent.datapath_mut().ebpf_mut();
+    passing::let_pass(|map| passing::of_object(ebpf, map), 100_000)?;
+    let connections = agent.datapath().connections();
+    ensure!(connections.is_empty()?, "connections stay");
+    Ok(())
 }
 
 impl Programs for Node {

@@ -10,7 +10,7 @@ use shunt::Agent;
 use shunt_common::{Counter, feeder::STATION};
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, XdpMode, XdpOptions};
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
-use shunt_tests::{NEXT_HOP_TEXT, NO_INTERFACE, Namespace, Uplinks, passing};
+use shunt_tests::{NEXT_HOP_TEXT, NO_INTERFACE, Namespace, Uplinks};
 
 use crate::packets::{
     node::{BACKEND_PORT, SERVICE_PORT},
@@ -144,11 +144,7 @@ impl Node {
     ///
     /// If the kernel refuses to change them.
     pub(super) fn forget(&mut self) -> Result<()> {
-        let ebpf = self.agent.datapath_mut().ebpf_mut();
-        passing::let_pass(|map| passing::of_object(ebpf, map), 100_000)?;
-        let connections = self.agent.datapath().connections();
-        ensure!(connections.is_empty()?, "connections stay");
-        Ok(())
+        crate::packets::node::forget(&mut self.agent)
     }
 }
 
