@@ -59,7 +59,7 @@ pub use self::{
     pin_dir::PinDir,
     process::run,
     random::Random,
-    sandbox::{Pod, Sandbox, addresses},
+    sandbox::{Pod, Sandbox, addresses, connect_pod},
     server::Server,
     socket_path::SocketPath,
     table::{Table, bytes_text, duration_text},

@@ -110,6 +110,40 @@ impl Pod {
     }
 }
 
+/// Connects a pod to its node: the pod's `eth0` is the other end of the node's `device`. It has this IPv4
+/// address and the IPv6 address of the same digits, and so has its gateway, which is the node.
+///
+/// # Errors
+///
+/// If `gateway` is no address, or the `ip` command refuses.
+pub fn connect_pod(
+    node: &Namespace,
+    device: &str,
+    pod: &Namespace,
+    address: IpAddr,
+    gateway: &str,
+) -> Result<()> {
+    let (address_v6, gateway_v6) = (addresses::v6(address), addresses::v6(gateway.parse()?));
+    node.configure(&format!(
+        "link add {device} type veth peer name eth0 netns {}\n\
+         address add {gateway}/32 dev {device}\n\
+         address add {gateway_v6}/128 dev {device} nodad\n\
+         link set {device} up\n\
+         route add {address}/32 dev {device}\n\
+         route add {address_v6}/128 dev {device}\n",
+        pod.name(),
+    ))?;
+    pod.configure(&format!(
+        "address add {address}/32 dev eth0\n\
+         address add {address_v6}/128 dev eth0 nodad\n\
+         link set eth0 up\n\
+         route add {gateway}/32 dev eth0\n\
+         route add default via {gateway} dev eth0\n\
+         route add {gateway_v6}/128 dev eth0\n\
+         route add ::/0 via {gateway_v6} dev eth0\n"
+    ))
+}
+
 /// Two nodes, their pods and a client outside. Dropping it removes all of it.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -284,25 +318,7 @@ impl Sandbox {
         gateway: &str,
     ) -> Result<Pod> {
         let namespace = Namespace::new(number, name)?;
-        let (address_v6, gateway_v6) = (addresses::v6(address), addresses::v6(gateway.parse()?));
-        node.configure(&format!(
-            "link add {name} type veth peer name eth0 netns {}\n\
-             address add {gateway}/32 dev {name}\n\
-             address add {gateway_v6}/128 dev {name} nodad\n\
-             link set {name} up\n\
-             route add {address}/32 dev {name}\n\
-             route add {address_v6}/128 dev {name}\n",
-            namespace.name(),
-        ))?;
-        namespace.configure(&format!(
-            "address add {address}/32 dev eth0\n\
-             address add {address_v6}/128 dev eth0 nodad\n\
-             link set eth0 up\n\
-             route add {gateway}/32 dev eth0\n\
-             route add default via {gateway} dev eth0\n\
-             route add {gateway_v6}/128 dev eth0\n\
-             route add ::/0 via {gateway_v6} dev eth0\n"
-        ))?;
+        connect_pod(node, name, &namespace, address, gateway)?;
         Ok(Pod {
             address,
             server: None,

@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 use shunt_tests::{
-    Ack, Agent, Namespace, PinDir, Server, Target, Transport, addresses::v6, is_root,
+    Ack, Agent, Namespace, PinDir, Server, Target, Transport, addresses::v6, connect_pod, is_root,
 };
 
 use crate::{
@@ -248,29 +248,8 @@ fn node(number: u32, place: Place, router: &Namespace) -> Node {
 
 fn make_pod(number: u32, place: Place, node: &Namespace) -> Namespace {
     let pod = Namespace::new(number, &format!("pod-{}", place.number)).unwrap();
-    let address = place.pod().ip();
-    let gateway = ip(&format!("10.1.{}.254", place.number));
-    let [address_v6, gateway_v6] = [address, gateway].map(v6);
-    node.configure(&format!(
-        "link add pod type veth peer name eth0 netns {}\n\
-         address add {gateway}/32 dev pod\n\
-         address add {gateway_v6}/128 dev pod nodad\n\
-         link set pod up\n\
-         route add {address}/32 dev pod\n\
-         route add {address_v6}/128 dev pod\n",
-        pod.name(),
-    ))
-    .unwrap();
-    pod.configure(&format!(
-        "address add {address}/32 dev eth0\n\
-         address add {address_v6}/128 dev eth0 nodad\n\
-         link set eth0 up\n\
-         route add {gateway}/32 dev eth0\n\
-         route add default via {gateway} dev eth0\n\
-         route add {gateway_v6}/128 dev eth0\n\
-         route add ::/0 via {gateway_v6} dev eth0\n"
-    ))
-    .unwrap();
+    let gateway = format!("10.1.{}.254", place.number);
+    connect_pod(node, "pod", &pod, place.pod().ip(), &gateway).unwrap();
     pod
 }
 
