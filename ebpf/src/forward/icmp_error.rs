@@ -66,7 +66,7 @@ fn is_from_group(context: &impl Access, link: Link) -> bool {
     link == Link::Ethernet
         && !context
             .at::<EthernetAddresses>(0)
-            .is_ok_and(|ethernet| ethernet.source[0] & 1 == 0)
+            .is_ok_and(|ethernet| ethernet.source[0].to_ne_bytes()[0] & 1 == 0)
 }
 
 /// Whether another rejection may be sent now: an error about each packet would let whoever can

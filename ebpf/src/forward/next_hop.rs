@@ -5,7 +5,7 @@
 //! not fit, has come too far, is for another station, or leaves where the driver cannot send from here,
 //! the stack's side takes.
 
-use aya_ebpf::{bindings::BPF_FIB_LKUP_RET_SUCCESS, helpers::bpf_ktime_get_coarse_ns};
+use aya_ebpf::bindings::BPF_FIB_LKUP_RET_SUCCESS;
 use shunt_common::{Address as _, Tuple};
 
 use crate::{
@@ -18,15 +18,12 @@ use crate::{
         origin, stack,
     },
     maps::{
+        clock,
         scratch::Way,
         tables::{UPLINKS, WAYS},
     },
     packet::{family::hop_limit, link::EthernetAddresses, offset::Extent},
-    rewrite::network::decrement_hop_limit,
 };
-
-/// For how long the way from an address to another is taken to be the same.
-const LIFETIME_NS: u64 = 100_000_000;
 
 /// Where a CPU remembers a way. Not the way itself: older verifiers do not see that it is there
 /// whenever it was found, after all that is done to the packet in between.
@@ -56,8 +53,7 @@ pub(crate) fn find<F: Routed>(
     });
     let index = WayIndex((to ^ from.rotate_left(WAYS.trailing_zeros() / 2)) % WAYS);
     let way = index.way::<F>()?;
-    // SAFETY: the helper has no preconditions.
-    let now = unsafe { bpf_ktime_get_coarse_ns() };
+    let now = clock::kernel_ticks();
     let is_known = way.until > now
         && way.source == translated.source
         && way.destination == translated.destination
@@ -90,7 +86,7 @@ fn look_up<F: Routed>(way: &mut Way<F>, context: &impl Access, translated: &Tupl
     let Ok((BPF_FIB_LKUP_RET_SUCCESS, found)) = fib::look_up_for_all(context, translated, 1) else {
         return;
     };
-    way.until = now + LIFETIME_NS;
+    way.until = now + clock::way_lifetime();
     way.source = translated.source;
     way.destination = translated.destination;
     way.from = context.interface();
@@ -99,13 +95,13 @@ fn look_up<F: Routed>(way: &mut Way<F>, context: &impl Access, translated: &Tupl
     let (Some(own), Some(_)) = uplinks else {
         return;
     };
-    way.own = own.address;
+    way.own = bytemuck::cast(own.address);
     way.interface = found.ifindex;
     way.is_translated_behind = stack::is_translated_behind(found.ifindex).into();
     // SAFETY: the helper has put the MTU where the length was.
     way.mtu = unsafe { found.__bindgen_anon_1.mtu_result }.into();
-    way.link.destination = found.dmac;
-    way.link.source = found.smac;
+    way.link.destination = bytemuck::cast(found.dmac);
+    way.link.source = bytemuck::cast(found.smac);
 }
 
 impl WayIndex {
@@ -129,14 +125,9 @@ impl WayIndex {
         Some(unsafe { &mut *way })
     }
 
-    /// Has the driver send the packet with its network header at `network` this way, one hop older.
+    /// Has the driver send the packet, which is one hop older already, this way.
     #[inline(always)]
-    pub(crate) fn take<F: Routed>(
-        self,
-        context: &impl Access,
-        network: usize,
-    ) -> Result<Verdict, AccessError> {
-        decrement_hop_limit::<F>(context, network)?;
+    pub(crate) fn take<F: Routed>(self, context: &impl Access) -> Result<Verdict, AccessError> {
         let way = self.way::<F>().ok_or(AccessError::Refused)?;
         *context.at_mut::<EthernetAddresses>(0)? = way.link;
         context.send_out(way.interface)

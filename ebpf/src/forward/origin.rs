@@ -4,20 +4,14 @@
 //! the stack, which knows the setting, and the other routes that there are if the right one has
 //! several next hops.
 
-use aya_ebpf::{
-    bindings::{BPF_FIB_LKUP_RET_NO_NEIGH, BPF_FIB_LKUP_RET_SUCCESS},
-    helpers::bpf_ktime_get_coarse_ns,
-};
+use aya_ebpf::bindings::{BPF_FIB_LKUP_RET_NO_NEIGH, BPF_FIB_LKUP_RET_SUCCESS};
 use shunt_common::{Address as _, Tuple};
 
 use crate::{
     ctx::access::Access,
     forward::fib::{self, Routed},
-    maps::tables::ORIGINS,
+    maps::{clock, tables::ORIGINS},
 };
-
-/// For how long the way to a source is taken to be the same.
-const LIFETIME_NS: u64 = 100_000_000;
 
 /// Whether the packet with its network header at `network`, and with the tuple `came`, came in by the
 /// way to its source.
@@ -40,11 +34,10 @@ pub(crate) fn is_on_way_back<F: Routed>(
     };
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let origin = unsafe { &mut *origin };
-    // SAFETY: the helper has no preconditions.
-    let now = unsafe { bpf_ktime_get_coarse_ns() };
+    let now = clock::kernel_ticks();
     let interface = context.interface();
     if origin.until <= now || origin.address != source || origin.interface != interface {
-        origin.until = now + LIFETIME_NS;
+        origin.until = now + clock::way_lifetime();
         origin.address = source;
         origin.interface = interface;
         let found = fib::look_up(context, network, &came.reversed(), 1);

@@ -8,7 +8,7 @@
 //! The way to a pod is remembered for a moment only: a pod that comes back with its address on
 //! another device is found there, whoever is told of it or not.
 
-use aya_ebpf::{bindings::BPF_FIB_LKUP_RET_SUCCESS, helpers::bpf_ktime_get_coarse_ns};
+use aya_ebpf::bindings::BPF_FIB_LKUP_RET_SUCCESS;
 use shunt_common::{Address as _, Tuple};
 
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     forward::fib::{self, Routed, longest_packet},
     maps::{
         addresses::{is_of_pod, is_pod_interface},
+        clock,
         constants::{are_pods_told_by_interface, redirects},
         scratch::Hop,
         tables::{HOPS, PEERS},
@@ -30,9 +31,6 @@ use crate::{
     },
     rewrite::network::decrement_hop_limit,
 };
-
-/// For how long the way to a pod is taken to be the same.
-const LIFETIME_NS: u64 = 100_000_000;
 
 /// Where a CPU remembers a hop. Not the hop itself: older verifiers do not see that it is there
 /// whenever it was found, after all that is done to the packet in between.
@@ -58,8 +56,7 @@ pub(crate) fn find<F: Routed>(
     }
     let index = HopIndex(u32::from_be(*to.destination.words().last()?) % HOPS);
     let hop = index.hop::<F>()?;
-    // SAFETY: the helper has no preconditions.
-    let now = unsafe { bpf_ktime_get_coarse_ns() };
+    let now = clock::kernel_ticks();
     if afresh || hop.until <= now || hop.address != to.destination {
         hop.look_up(context, extent.network, to, now);
     }
@@ -81,7 +78,7 @@ impl<F: Routed> Hop<F> {
         let Ok((BPF_FIB_LKUP_RET_SUCCESS, found)) = fib::look_up(context, network, to, 1) else {
             return;
         };
-        self.until = now + LIFETIME_NS;
+        self.until = now + clock::way_lifetime();
         // SAFETY: the value is not read.
         let is_pair = unsafe { PEERS.get(found.ifindex) }.is_some();
         if !is_pair || !is_of_pod::<F>(&to.destination) && !is_pod_interface(found.ifindex) {
@@ -90,8 +87,8 @@ impl<F: Routed> Hop<F> {
         self.interface = found.ifindex;
         // SAFETY: the helper has put the MTU where the length was.
         self.mtu = unsafe { found.__bindgen_anon_1.mtu_result }.into();
-        self.link.destination = found.dmac;
-        self.link.source = found.smac;
+        self.link.destination = bytemuck::cast(found.dmac);
+        self.link.source = bytemuck::cast(found.smac);
     }
 }
 

@@ -3,7 +3,7 @@
 use aya_ebpf::bindings::BPF_ANY;
 use shunt_common::{AffinityEntry, AffinityKey, Backend};
 
-use crate::maps::{backends::Choice, conntrack::seconds, tables::Tables};
+use crate::maps::{backends::Choice, clock::seconds, tables::Tables};
 
 /// The backend that the client had last, if that was no longer than `timeout` seconds ago, it has
 /// not left its service since, and it is `usable`.

@@ -11,7 +11,7 @@ use shunt_common::{
 
 use crate::{
     maps::{
-        conntrack::now,
+        clock::now,
         constants::{CONNTRACK_SEEDS, is_chosen_by_packet},
         tables::Tables,
     },

@@ -7,7 +7,7 @@ use aya_ebpf::{
     bindings::BPF_F_MMAPABLE,
     btf_maps::{Array, PerCpuArray},
     cty::{c_long, c_void},
-    helpers::{bpf_jiffies64, bpf_loop},
+    helpers::bpf_loop,
     macros::btf_map,
 };
 use shunt_common::{
@@ -18,9 +18,8 @@ use shunt_common::{
 };
 
 use crate::maps::{
-    constants::{
-        CLOCK_HZ, CONNTRACK_HOMES_V4, CONNTRACK_HOMES_V6, CONNTRACK_SEEDS, CONNTRACK_TIMEOUTS,
-    },
+    clock::now,
+    constants::{CONNTRACK_HOMES_V4, CONNTRACK_HOMES_V6, CONNTRACK_SEEDS, CONNTRACK_TIMEOUTS},
     counters::count,
     handover::{PREVIOUS_HOMES_V4, PREVIOUS_HOMES_V6},
 };
@@ -47,24 +46,6 @@ pub(crate) static RESIZED_CONNTRACK_V4: Array<[u64; V4::SLOT_WORDS], 1, MMAPABLE
 /// The same for IPv6.
 #[btf_map]
 pub(crate) static RESIZED_CONNTRACK_V6: Array<[u64; V6::SLOT_WORDS], 1, MMAPABLE> = Array::new();
-
-/// The time by which connections are dated, in ticks: 64 of the kernel's own, some 0.06 to 0.6 s.
-/// Reading it costs a packet next to nothing, where a clock helper would cost more than its
-/// translation.
-#[inline(always)]
-pub(crate) fn now() -> u32 {
-    // SAFETY: the helper has no preconditions.
-    (unsafe { bpf_jiffies64() } >> 6) as u32
-}
-
-/// The time in seconds, for what is looked at rarely.
-#[inline(always)]
-pub(crate) fn seconds() -> u32 {
-    // No division by 0 is left in the programs.
-    let hz = u64::from(CLOCK_HZ.load().max(1));
-    // SAFETY: the helper has no preconditions.
-    (unsafe { bpf_jiffies64() } / hz) as u32
-}
 
 /// A family whose connections are tracked.
 pub(crate) trait Tracked: Wide {

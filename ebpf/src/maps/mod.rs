@@ -3,6 +3,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod backends;
+pub(crate) mod clock;
 pub(crate) mod conntrack;
 pub(crate) mod constants;
 pub(crate) mod counters;

@@ -7,7 +7,10 @@ use shunt_common::{
     connections::{Connection, Wide},
 };
 
-use crate::packet::{link::EthernetAddresses, parsed::Packet};
+use crate::packet::{
+    link::{EthernetAddresses, LinkAddress},
+    parsed::Packet,
+};
 
 /// A packet that came in, and the tuple that it goes on with.
 #[repr(C)]
@@ -62,7 +65,7 @@ pub(crate) struct Holder {
 /// The way to a pod, as a CPU remembers it.
 #[repr(C)]
 pub(crate) struct Hop<F: Family> {
-    /// Until when, on the kernel's monotonic clock.
+    /// Until when, in the kernel's ticks.
     pub until: u64,
     /// Whose.
     pub address: F::Address,
@@ -76,7 +79,7 @@ pub(crate) struct Hop<F: Family> {
 /// The way of packets that a driver sends on, as a CPU remembers it.
 #[repr(C)]
 pub(crate) struct Way<F: Family> {
-    /// Until when, on the kernel's monotonic clock.
+    /// Until when, in the kernel's ticks.
     pub until: u64,
     /// The addresses that the packets have on it.
     pub source: F::Address,
@@ -91,13 +94,13 @@ pub(crate) struct Way<F: Family> {
     pub is_translated_behind: u32,
     pub link: EthernetAddresses,
     /// The link address of the interface that they came in by.
-    pub own: [u8; 6],
+    pub own: LinkAddress,
 }
 
 /// A source of packets that are forwarded, as a CPU remembers it.
 #[repr(C)]
 pub(crate) struct Origin<F: Family> {
-    /// Until when, on the kernel's monotonic clock.
+    /// Until when, in the kernel's ticks.
     pub until: u64,
     pub address: F::Address,
     /// Where its packet came in.

@@ -6,7 +6,7 @@ use shunt_common::{
 };
 
 use crate::{
-    maps::{backends, conntrack::now, tables::Tables},
+    maps::{backends, clock::now, tables::Tables},
     nat::{
         handover::{self, Handover},
         mend::{Mend, mend},

@@ -6,7 +6,7 @@ use crate::{
     maps::{
         addresses::{is_client_here, is_of_cluster_pod, is_on_this_node},
         backends::Choice,
-        conntrack::now,
+        clock::now,
         constants::masquerades_all,
         tables::{DIRECT, Tables},
     },

@@ -7,7 +7,7 @@ use aya_ebpf::bindings::BPF_ANY;
 use shunt_common::{FragmentEntry, FragmentKey, Hook, Tuple};
 
 use crate::{
-    maps::{conntrack::seconds, tables::Tables},
+    maps::{clock::seconds, tables::Tables},
     packet::parsed::{Form, Packet},
 };
 

@@ -21,7 +21,7 @@ use shunt_common::{
 
 use crate::{
     maps::{
-        conntrack::now,
+        clock::now,
         handover::{Carrier, PREVIOUS_CLOCK, is_any, is_going_on, is_of_hashes, phase},
         tables::Tables,
     },

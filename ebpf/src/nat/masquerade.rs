@@ -15,7 +15,7 @@ use shunt_common::{Counter, TCP, Tuple, connections::Room};
 use crate::{
     maps::{
         addresses::is_snat_ip,
-        conntrack::now,
+        clock::now,
         constants::REPLY_PORTS,
         counters::count,
         tables::{DIRECT, Tables},

@@ -7,7 +7,7 @@ use shunt_common::{
 };
 
 use crate::{
-    maps::{conntrack::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
+    maps::{clock::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
     nat::{
         conntrack::{self, Find},
         handover,

@@ -11,7 +11,7 @@ use shunt_common::{
 
 use crate::{
     maps::{
-        conntrack::now,
+        clock::now,
         scratch::{Holder, Opening},
         tables::{EXHAUSTED, EXHAUSTIONS, Tables},
     },

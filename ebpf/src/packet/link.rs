@@ -21,10 +21,14 @@ impl Link {
     }
 }
 
-/// The addresses of an Ethernet header.
-#[repr(C)]
+/// A link address, as it stands in a frame.
+pub(crate) type LinkAddress = [u16; 3];
+
+/// The addresses of an Ethernet header. In words, and aligned as the headers behind it are: byte by
+/// byte, a copy would be 24 instructions.
+#[repr(C, align(4))]
 #[derive(Clone, Copy)]
 pub(crate) struct EthernetAddresses {
-    pub destination: [u8; 6],
-    pub source: [u8; 6],
+    pub destination: LinkAddress,
+    pub source: LinkAddress,
 }

@@ -19,7 +19,7 @@ use crate::{
         addresses::{
             are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod, is_snat_ip,
         },
-        conntrack::now,
+        clock::now,
         constants::{REPLY_PORTS, are_pods_told_by_interface, redirects},
         counters::{count, drop_packet},
         guarded::{Filtered, guards, is_cluster_range},

@@ -228,9 +228,15 @@ pub(crate) fn decrement_hop_limit<F: Rewrite>(
     network: usize,
 ) -> Result<(), AccessError> {
     let header = context.at_mut::<F::Header>(network)?;
+    decrement_hop_limit_of::<F>(context, header);
+    Ok(())
+}
+
+/// As [`decrement_hop_limit`], of the packet with this header.
+#[inline(always)]
+pub(crate) fn decrement_hop_limit_of<F: Rewrite>(context: &impl Access, header: &mut F::Header) {
     header.set_hop_limit(header.hop_limit() - 1);
     let change = Sum::default().replace(F::ONE_HOP.into(), 0).fold();
     header.adjust_checksum(change);
     adjust_frame_sum::<F>(context, change);
-    Ok(())
 }

@@ -5,9 +5,9 @@ use aya::{
     sys::{BpfHelper, is_helper_supported, is_program_supported},
 };
 use aya_obj::generated::bpf_func_id::{
-    BPF_FUNC_get_netns_cookie, BPF_FUNC_jiffies64, BPF_FUNC_ktime_get_coarse_ns, BPF_FUNC_loop,
-    BPF_FUNC_redirect_neigh, BPF_FUNC_redirect_peer, BPF_FUNC_ringbuf_discard,
-    BPF_FUNC_ringbuf_reserve, BPF_FUNC_ringbuf_submit, BPF_FUNC_set_retval,
+    BPF_FUNC_get_netns_cookie, BPF_FUNC_jiffies64, BPF_FUNC_loop, BPF_FUNC_redirect_neigh,
+    BPF_FUNC_redirect_peer, BPF_FUNC_ringbuf_discard, BPF_FUNC_ringbuf_reserve,
+    BPF_FUNC_ringbuf_submit, BPF_FUNC_set_retval,
 };
 use nix::sys::utsname::uname;
 
@@ -17,29 +17,23 @@ use crate::error::{DatapathError, SocketError};
 /// Linux 5.5 and before are left out, since older kernels have no tables like ours
 /// (`BPF_F_MMAPABLE`). Distributions bring some to older kernels, so it is the kernel that is
 /// asked, not its version.
-const PACKET_HELPERS: [(BpfHelper, &str, &str); 8] = [
+const PACKET_HELPERS: [(BpfHelper, &str, &str); 7] = [
     (BPF_FUNC_jiffies64, "bpf_jiffies64", "5.6"),
     (BPF_FUNC_ringbuf_reserve, "bpf_ringbuf_reserve", "5.8"),
     (BPF_FUNC_ringbuf_submit, "bpf_ringbuf_submit", "5.8"),
     (BPF_FUNC_ringbuf_discard, "bpf_ringbuf_discard", "5.8"),
     (BPF_FUNC_redirect_neigh, "bpf_redirect_neigh", "5.10"),
     (BPF_FUNC_redirect_peer, "bpf_redirect_peer", "5.10"),
-    (
-        BPF_FUNC_ktime_get_coarse_ns,
-        "bpf_ktime_get_coarse_ns",
-        "5.11",
-    ),
     (BPF_FUNC_loop, "bpf_loop", "5.17"),
 ];
 
 /// The same of the XDP program, which calls fewer.
-const XDP_HELPERS: [(BpfHelper, &str, &str); 6] = [
+const XDP_HELPERS: [(BpfHelper, &str, &str); 5] = [
     PACKET_HELPERS[0],
     PACKET_HELPERS[1],
     PACKET_HELPERS[2],
     PACKET_HELPERS[3],
     PACKET_HELPERS[6],
-    PACKET_HELPERS[7],
 ];
 
 /// The same of the programs at system calls.

@@ -6,9 +6,12 @@ use crate::{
     ctx::{access::Access, verdict::Verdict, xdp::Xdp},
     forward::{fib::Routed, next_hop::WayIndex},
     lb::draw::Draw,
-    maps::counters::count,
+    maps::{addresses::is_snat_ip, counters::count, guarded::Filtered},
     nat::open::Open,
-    packet::family::Family as _,
+    packet::{
+        family::{Family as _, Header as _},
+        link::Link,
+    },
     pipeline::uplink::{
         established,
         opening::{self, Fate},
@@ -18,7 +21,7 @@ use crate::{
 /// An address family in programs that have their packets as `C`, where a driver has them.
 pub(crate) trait Uplink<C: Access>: Routed + Open + Draw {
     /// [`established::handle`].
-    fn established(context: &C) -> Option<Verdict>;
+    fn established(context: &C, has_frontends: bool) -> Option<Verdict>;
 
     /// [`opening::judge`].
     fn judge(context: &C) -> Fate;
@@ -47,7 +50,17 @@ where
 
 #[inline(always)]
 fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
-    if let Some(verdict) = F::established(context) {
+    let Ok(header) = context.at::<F::Header>(Link::Ethernet.header_length()) else {
+        return Verdict::PASS;
+    };
+    // Nearly everything that is not ours ends here, before any call. What is of a connection all the
+    // same, to a frontend that is gone or from an address that SNAT gave before, the TC program finds.
+    let destination = header.destination();
+    let has_frontends = Filtered::of::<F>(&destination).has_frontends();
+    if !has_frontends && !is_snat_ip::<F>(&destination) {
+        return Verdict::PASS;
+    }
+    if let Some(verdict) = F::established(context, has_frontends) {
         return verdict;
     }
     // One after the other, not one by the other: the stack has no room for that before Linux 6.8.
@@ -63,10 +76,12 @@ macro_rules! subprograms {
     ($family:ty, $context:ty: $established:ident, $judge:ident, $open:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $established(context: *mut <$context as Access>::Raw) -> i32 {
-            Verdict::to_value(established::handle::<$family>(&<$context>::from_raw(
-                context,
-            )))
+        pub(crate) extern "C" fn $established(
+            context: *mut <$context as Access>::Raw,
+            has_frontends: u32,
+        ) -> i32 {
+            let context = <$context>::from_raw(context);
+            Verdict::to_value(established::handle::<$family>(&context, has_frontends != 0))
         }
 
         #[inline(never)]
@@ -88,8 +103,8 @@ macro_rules! subprograms {
 
         impl Uplink<$context> for $family {
             #[inline(always)]
-            fn established(context: &$context) -> Option<Verdict> {
-                Verdict::from_value($established(context.raw()))
+            fn established(context: &$context, has_frontends: bool) -> Option<Verdict> {
+                Verdict::from_value($established(context.raw(), has_frontends.into()))
             }
 
             #[inline(always)]

@@ -13,10 +13,9 @@ use crate::{
     },
     maps::{
         addresses::is_of_pod,
-        conntrack::now,
+        clock::now,
         constants::REPLY_PORTS,
         counters::{count, drop_packet},
-        guarded::Filtered,
         handover,
         services::{count_packet, counts_traffic},
     },
@@ -29,15 +28,23 @@ use crate::{
         family::Header as _,
         link::Link,
         offset::Extent,
-        segment::{TcpHeader, UdpHeader},
+        segment::{Ports, TcpHeader, UdpHeader},
     },
     pipeline::headers::{Headers, headers},
-    rewrite::transport::{SegmentMut, write_segment},
+    rewrite::{
+        checksum::adjust_segment,
+        network::{HeaderMut as _, decrement_hop_limit_of},
+        transport::SegmentMut,
+    },
 };
 
-/// Sends the packet on if it is of such a connection; `None` if it may open one.
+/// Sends the packet on if it is of such a connection; `None` if it may open one. `has_frontends`:
+/// whether frontends may have its destination.
 #[inline(always)]
-pub(crate) fn handle<F: Routed + Mend>(context: &impl Access) -> Option<Verdict> {
+pub(crate) fn handle<F: Routed + Mend>(
+    context: &impl Access,
+    has_frontends: bool,
+) -> Option<Verdict> {
     if handover::is_going_on() {
         return Some(Verdict::PASS);
     }
@@ -46,8 +53,8 @@ pub(crate) fn handle<F: Routed + Mend>(context: &impl Access) -> Option<Verdict>
         .ok()
         .and_then(F::Header::protocol_of_whole);
     match protocol {
-        Some(TCP) => segment::<F, TcpHeader>(context, TCP),
-        Some(UDP) => segment::<F, UdpHeader>(context, UDP),
+        Some(TCP) => segment::<F, TcpHeader>(context, TCP, has_frontends),
+        Some(UDP) => segment::<F, UdpHeader>(context, UDP, has_frontends),
         _ => Some(Verdict::PASS),
     }
 }
@@ -56,6 +63,7 @@ pub(crate) fn handle<F: Routed + Mend>(context: &impl Access) -> Option<Verdict>
 fn segment<F: Routed + Mend, T: SegmentMut>(
     context: &impl Access,
     protocol: u8,
+    has_frontends: bool,
 ) -> Option<Verdict> {
     let Some(Headers { network, transport }) = headers::<F, T>(context, Link::Ethernet) else {
         return Some(Verdict::PASS);
@@ -65,13 +73,7 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
     if is_of_pod::<F>(&destination) || destination == F::hairpin_ip() {
         return Some(Verdict::PASS);
     }
-    // Nearly everything that is not ours ends here. What is of a connection all the same, to a
-    // frontend that is gone, the TC program finds.
-    let has_frontends = Filtered::of::<F>(&destination).has_frontends();
     let may_be_reply = REPLY_PORTS.load().contains(transport.ports().destination);
-    if !has_frontends && !may_be_reply {
-        return Some(Verdict::PASS);
-    }
     let may_open = transport.may_be_first() && has_frontends;
     let addresses = F::pack(network.source(), destination);
     let mut own = Key::of_words(addresses, transport.ports().word(), protocol, Role::Reply);
@@ -137,8 +139,12 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
     }
     let addresses = bytemuck::cast(hit.times.address_change());
     let ports = bytemuck::cast(hit.times.port_change());
-    let sent = write_segment::<F, T>(context, (begin, offset), &translated, addresses, ports)
-        .and_then(|()| way.take::<F>(context, begin));
+    let was = transport.checksum();
+    network.set_addresses(&translated, addresses);
+    decrement_hop_limit_of::<F>(context, network);
+    *transport.ports_mut() = Ports::of(&translated);
+    let sent = adjust_segment::<F, T>(context, offset, was, addresses, ports)
+        .and_then(|()| way.take::<F>(context));
     let Ok(verdict) = sent else {
         return Some(drop_packet(context, Counter::DropRewrite));
     };

@@ -31,7 +31,7 @@ use crate::{
     },
     packet::{
         family::Header as _,
-        link::{EthernetAddresses, Link},
+        link::{EthernetAddresses, Link, LinkAddress},
         offset::Offset,
         parsed::{Form, Packet},
         segment::{TcpHeader, UdpHeader},
@@ -39,6 +39,7 @@ use crate::{
     pipeline::headers::{Headers, headers},
     rewrite::{
         icmp_error::IcmpError,
+        network::decrement_hop_limit,
         transport::{SegmentMut, rewrite_segment},
     },
 };
@@ -190,7 +191,9 @@ pub(crate) fn open<F: Routed + Open>(
         TCP => rewrite_segment::<F, TcpHeader>(context, packet, translated),
         _ => rewrite_segment::<F, UdpHeader>(context, packet, translated),
     };
-    let sent = rewritten.and_then(|()| way.take::<F>(context, packet.network.get()));
+    let sent = rewritten
+        .and_then(|()| decrement_hop_limit::<F>(context, packet.network.get()))
+        .and_then(|()| way.take::<F>(context));
     let Ok(verdict) = sent else {
         return drop_refused(context, packet, Counter::DropRewrite);
     };
@@ -243,7 +246,7 @@ fn is_for_us(context: &impl Access) -> bool {
     let Some(uplink) = (unsafe { UPLINKS.get(context.interface()) }) else {
         return false;
     };
-    let address = uplink.address;
+    let address: LinkAddress = bytemuck::cast(uplink.address);
     context.is_for_group()
         || context
             .at::<EthernetAddresses>(0)
