@@ -1,7 +1,7 @@
 //! Feeding programs at the driver, and the least that they can be.
 
 use aya_ebpf::{
-    bindings::xdp_action::{XDP_ABORTED, XDP_PASS},
+    bindings::xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS},
     btf_maps::{Array, HashMap, ProgramArray},
     helpers::bpf_redirect,
     macros::{btf_map, xdp},
@@ -82,6 +82,12 @@ pub(crate) fn feed_xdp_v4(context: XdpContext) -> u32 {
 #[xdp]
 pub(crate) fn empty_xdp(_context: XdpContext) -> u32 {
     XDP_PASS
+}
+
+/// Takes whatever comes.
+#[xdp]
+pub(crate) fn drop_xdp(_context: XdpContext) -> u32 {
+    XDP_DROP
 }
 
 /// Sends each IPv4 packet out by the interface and to the next hop that belong to the one by which

@@ -49,6 +49,7 @@ impl World {
             count: services,
             backends: 1,
             by_maglev: false,
+            attached: false,
         })?;
         let flows = Flows::open(&mut node, flows, services)?;
         flows.teach(feeder, &mut node, table)?;

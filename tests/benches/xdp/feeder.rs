@@ -1,12 +1,16 @@
 //! Runs a program at the driver on one packet after the other, as a plan says.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, MapData, ProgramArray},
-    programs::{ProgramFd, TestRun as _, TestRunOptions, Xdp},
+    programs::{ProgramFd, TestRun as _, TestRunAttrs, TestRunOptions, Xdp},
 };
 use shunt_common::feeder::{Flow, LENGTH_V4, Plan, Translation};
 use shunt_datapath::TableSizes;
@@ -20,6 +24,9 @@ use crate::packets::{
 const ABORTED: u32 = 0;
 const PASS: u32 = 2;
 const REDIRECT: u32 = 4;
+
+/// How many frames a driver hands on at once: the budget of NAPI.
+const BATCH: u32 = 64;
 
 /// The feeding program.
 const FEED: &str = "feed_xdp_v4";
@@ -109,6 +116,7 @@ impl Feeder {
         for name in [
             FEED,
             "empty_xdp",
+            "drop_xdp",
             "floor_xdp",
             "floor_xdp_lru",
             "stranger_xdp",
@@ -139,6 +147,15 @@ impl Feeder {
     /// If there is none of this name.
     pub(super) fn program(&mut self, name: &str) -> Result<&Xdp> {
         Ok(driver(&mut self.ebpf, name)?)
+    }
+
+    /// The same, to be attached.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name.
+    pub(super) fn program_mut(&mut self, name: &str) -> Result<&mut Xdp> {
+        driver(&mut self.ebpf, name)
     }
 
     /// The same, for others to call.
@@ -218,6 +235,37 @@ impl Feeder {
         Ok((busy.as_nanos() as f64 - idle.as_nanos() as f64) / f64::from(plan.flows))
     }
 
+    /// Feeds the program a frame of each flow as the driver of an interface would, by its index, and has
+    /// the kernel do with it what the program says. Gives the time that this took.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not run it.
+    pub(super) fn feed_live(
+        &mut self,
+        plan: &Plan,
+        program: &ProgramFd,
+        interface: u32,
+    ) -> Result<Duration> {
+        self.prepare(plan, program)?;
+        let feeder = driver(&mut self.ebpf, FEED)?;
+        let length = u32::try_from(LENGTH_V4).context("a frame is too long")?;
+        // The kernel's `xdp_md` of linux/bpf.h: where the packet begins and ends, where metadata begins,
+        // the interface and the queue that it came by, and the one that it leaves by.
+        let context = [0, length, 0, interface, 0, 0].map(u32::to_ne_bytes);
+        let begin = Instant::now();
+        feeder
+            .test_run(TestRunOptions {
+                data_in: Some(&frame()),
+                ctx_in: Some(context.as_flattened()),
+                repeat: plan.flows,
+                attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
+                ..TestRunOptions::default()
+            })
+            .context("the kernel sends no frames through the program")?;
+        Ok(begin.elapsed())
+    }
+
     fn feed_empty(&mut self, plan: &Plan, packets: u32) -> Result<Duration> {
         let empty = self.empty.program.try_clone();
         let empty = Fed {
@@ -234,26 +282,36 @@ impl Feeder {
     /// If the kernel does not run it, or it says something else of the last packet.
     pub(super) fn feed(&mut self, plan: &Plan, fed: &Fed, packets: u32) -> Result<Duration> {
         let Fed { program, says } = fed;
+        self.prepare(plan, program)?;
+        let (time, verdict) = timed(driver(&mut self.ebpf, FEED)?, packets)?;
+        ensure!(says.is(verdict), "the program says {verdict}, not {says:?}");
+        Ok(time)
+    }
+
+    /// Has the feeder feed the program as the plan says.
+    fn prepare(&mut self, plan: &Plan, program: &ProgramFd) -> Result<()> {
         self.fed.set(0, program, 0).context(
             "the program cannot be called by the feeder: it is of another kind, or not compiled",
         )?;
         self.plan
             .set(0, SharedPlan(*plan), 0)
-            .context("cannot write the plan")?;
-        let (time, verdict) = timed(driver(&mut self.ebpf, FEED)?, packets)?;
-        ensure!(says.is(verdict), "the program says {verdict}, not {says:?}");
-        Ok(time)
+            .context("cannot write the plan")
     }
+}
+
+/// A frame for the feeder to fill.
+fn frame() -> [u8; LENGTH_V4] {
+    let mut frame = [0; LENGTH_V4];
+    frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+    frame
 }
 
 /// Runs a program so many times. Gives the time and its last verdict.
 fn timed(program: &Xdp, packets: u32) -> Result<(Duration, u32)> {
-    let mut frame = [0; LENGTH_V4];
-    frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
     let begin = thread_time();
     let ran = program
         .test_run(TestRunOptions {
-            data_in: Some(&frame),
+            data_in: Some(&frame()),
             repeat: packets,
             ..TestRunOptions::default()
         })

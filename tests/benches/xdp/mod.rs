@@ -2,11 +2,13 @@
 //! `BPF_PROG_TEST_RUN` runs it, beside programs written by hand; and requests over veth pairs.
 //!
 //! As for TC, a [`Feeder`] writes the headers of each packet and tail-calls the program, and what
-//! that takes with an empty program is subtracted. The routes are real, in a network namespace.
+//! that takes with an empty program is subtracted. The routes are real, in a network namespace. What TC
+//! needs before it sees a packet is in none of that: one study has frames go on as a driver's do.
 
 mod established;
 mod feeder;
 mod flows;
+mod live;
 mod new;
 mod node;
 mod path;
@@ -40,6 +42,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         established::run(bench, &feeder)?;
         stranger::run(bench, &feeder)?;
         new::run(bench, &feeder)?;
+        live::run(bench, &feeder)?;
         ports::run(bench, &feeder)
     })?;
     published::run(bench);

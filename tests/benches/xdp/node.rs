@@ -20,6 +20,13 @@ use crate::packets::{
 /// This node's address, by which backends know all clients.
 pub(super) const NODE: Ipv4Addr = Ipv4Addr::new(192, 168, 16, 10);
 
+/// The interface towards all others, and what is behind it.
+pub(super) const UPLINK: &str = "eth0";
+pub(super) const FAR_END: &str = "peer";
+
+/// [`STATION`] as text.
+const STATION_TEXT: &str = "02:00:00:00:00:01";
+
 /// How far apart the backends of a service are.
 const APART: u32 = 256;
 
@@ -36,12 +43,12 @@ impl Network {
         let namespace = Namespace::new(0, "uplink")?;
         namespace.set("net/ipv4/ip_forward", "1")?;
         namespace.configure(&format!(
-            "link add eth0 type veth peer name peer\n\
-             address add {NODE}/24 dev eth0\n\
-             link set eth0 up\n\
-             link set peer up\n\
+            "link add {UPLINK} type veth peer name {FAR_END}\n\
+             address add {NODE}/24 dev {UPLINK}\n\
+             link set {UPLINK} address {STATION_TEXT} up\n\
+             link set {FAR_END} up\n\
              route add default via 192.168.16.1\n\
-             neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n"
+             neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev {UPLINK} nud permanent\n"
         ))?;
         Ok(Self(namespace))
     }
@@ -60,6 +67,8 @@ pub(super) struct Services {
     pub backends: u32,
     /// Whether they select by Maglev.
     pub by_maglev: bool,
+    /// Whether the program at TC is attached to [`UPLINK`].
+    pub attached: bool,
 }
 
 /// An agent and its programs.
@@ -162,7 +171,9 @@ fn resync(services: Services) -> String {
         count,
         backends,
         by_maglev,
+        attached,
     } = services;
+    let interfaces: &[&str] = if attached { &[UPLINK] } else { &[] };
     let service = |number: u32| {
         let backends: Vec<_> = (0..backends)
             .map(|place| nth(Peer::Backends, number + place * APART))
@@ -184,7 +195,7 @@ fn resync(services: Services) -> String {
         "event": "Resync",
         "node_ips": [NODE],
         "services": services,
-        "frontend_ifs": [],
+        "frontend_ifs": interfaces,
         "backend_ifs": [],
     })
     .to_string()

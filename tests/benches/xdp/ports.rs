@@ -43,6 +43,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         count: SERVICES,
         backends: 1,
         by_maglev: false,
+        attached: false,
     })?;
     let ports = u32::from(DatapathOptions::default().snat_ports.count);
     // Rounded up.

@@ -43,6 +43,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         count: 1,
         backends: 1,
         by_maglev: false,
+        attached: false,
     })?;
     let floor = feeder.borrow_mut().keep("stranger_xdp", Said::Pass)?;
     let hashes = feeder
