@@ -140,10 +140,13 @@ impl Machine<'_> {
             .arg(&kernel.image)
             .arg("-initrd")
             .arg(initramfs)
-            // A parameter that the kernel does not know is a variable of the first process'.
+            // A parameter that the kernel does not know is a variable of the first process'. The
+            // kernel gives way in all that it does: the only emulated CPU would be with a program
+            // that it verifies for half a minute, and clients wait.
             .arg("-append")
             .arg(format!(
-                "console=ttyS0 quiet panic=-1 mitigations=off SHUNT_PATIENCE={}",
+                "console=ttyS0 quiet panic=-1 mitigations=off preempt=full \
+                 SHUNT_PATIENCE={}",
                 accelerator.patience()
             ));
         for (tag, path) in [("host", Path::new("/")), ("modules", &kernel.modules)] {
