@@ -2,11 +2,17 @@
 //! it: `$OUT_DIR/shunt.o`.
 
 use std::{
-    env, fs,
+    env,
+    fmt::Display,
+    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
+use object::{
+    build::elf::{Builder, SectionData},
+    elf::SHT_STRTAB,
+};
 use shunt_toolchain::{FOLDER, RECORD, RecordError, Toolchain};
 
 /// What the object depends on, relative to the workspace.
@@ -44,9 +50,29 @@ fn build() -> Result<(), String> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let target_dir = target_dir(&out).join("bpf");
     let object = toolchain.build_object(&root, &target_dir, "shunt-ebpf")?;
-    fs::copy(&object, out.join("shunt.o"))
-        .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
-    Ok(())
+    let failed = |error: &dyn Display| format!("cannot copy {}: {error}", object.display());
+    let whole = fs::read(&object).map_err(|error| failed(&error))?;
+    let lean = without_debug_information(&whole).map_err(|error| failed(&error))?;
+    fs::write(out.join("shunt.o"), lean).map_err(|error| failed(&error))
+}
+
+/// The object without its DWARF sections, which are three quarters of it. The linker has made BTF of
+/// them, and that is what a kernel reads.
+fn without_debug_information(object: &[u8]) -> Result<Vec<u8>, object::build::Error> {
+    let mut object = Builder::read(object)?;
+    for section in &mut object.sections {
+        let name = &section.name;
+        section.delete = name.starts_with(b".debug_") || name.starts_with(b".rel.debug_");
+    }
+    object.delete_orphans();
+    // The linker has one table for all names, and the builder keeps those of sections apart.
+    let names = object.sections.add();
+    names.name = b".shstrtab"[..].into();
+    names.sh_type = SHT_STRTAB;
+    names.data = SectionData::SectionString;
+    let mut lean = Vec::new();
+    object.write(&mut lean)?;
+    Ok(lean)
 }
 
 /// The workspace, two folders above this package.
