@@ -19,9 +19,11 @@ use crate::ctx::{
     verdict::Verdict,
 };
 
-/// Where the EtherType is in a frame, and where what it says begins.
+/// Where the EtherType is in a frame.
 const ETHERTYPE: usize = 12;
-const LINK: usize = 14;
+
+/// What precedes the network header, to be copied by halves of words rather than byte by byte.
+type LinkHeader = [u16; 7];
 
 /// A packet at an XDP hook, with an Ethernet header.
 pub(crate) struct Xdp(*mut xdp_md);
@@ -124,8 +126,8 @@ impl Access for Xdp {
     #[inline(always)]
     fn insert_after_link(&self, length: u32) -> Result<(), AccessError> {
         self.insert_link(length)?;
-        let link = *self.at::<[u8; LINK]>(length as usize)?;
-        *self.at_mut::<[u8; LINK]>(0)? = link;
+        let link = *self.at::<LinkHeader>(length as usize)?;
+        *self.at_mut::<LinkHeader>(0)? = link;
         Ok(())
     }
 
@@ -136,8 +138,8 @@ impl Access for Xdp {
 
     #[inline(always)]
     fn unwrap(&self, length: u32) -> Result<(), AccessError> {
-        let link = *self.at::<[u8; LINK]>(0)?;
-        *self.at_mut::<[u8; LINK]>(length as usize)? = link;
+        let link = *self.at::<LinkHeader>(0)?;
+        *self.at_mut::<LinkHeader>(length as usize)? = link;
         // SAFETY: the context is the kernel's, and no reference into the packet outlives this.
         done(unsafe { bpf_xdp_adjust_head(self.0, length.cast_signed()) })
     }

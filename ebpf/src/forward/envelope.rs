@@ -57,14 +57,7 @@ pub(crate) fn send<F: Routed>(
     route: Route,
 ) -> Result<Verdict, AccessError> {
     let network = packet.network.get();
-    decrement_hop_limit::<F>(context, network)?;
-    let class = context.at::<F::Header>(network)?.class();
-    // What the frame has behind the packet's end goes along, and is nobody's.
-    let length = packet.end.saturating_sub(network as u32);
-    context.wrap(F::HEADER_LENGTH as u32)?;
-    context
-        .at_mut::<F::Header>(network)?
-        .set_envelope(class, length, outer);
+    wrap(context, network, packet.end, outer)?;
     if !F::HAS_HEADER_CHECKSUM {
         let mut sum = Sum::default();
         for place in (0..F::HEADER_LENGTH).step_by(4) {
@@ -73,4 +66,24 @@ pub(crate) fn send<F: Routed>(
         context.adjust_frame_sum(sum.fold());
     }
     route.send(context, packet.link)
+}
+
+/// Puts the packet from `network` to `end`, one hop older, into an envelope with the addresses of `outer`. A
+/// sum over the frame, if there is one, does not follow. `Err` leaves a packet that must be dropped.
+#[inline(always)]
+pub(crate) fn wrap<F: Routed>(
+    context: &impl Access,
+    network: usize,
+    end: u32,
+    outer: &Tuple<F>,
+) -> Result<(), AccessError> {
+    decrement_hop_limit::<F>(context, network)?;
+    let class = context.at::<F::Header>(network)?.class();
+    // What the frame has behind the packet's end goes along, and is nobody's.
+    let length = end.saturating_sub(network as u32);
+    context.wrap(F::HEADER_LENGTH as u32)?;
+    context
+        .at_mut::<F::Header>(network)?
+        .set_envelope(class, length, outer);
+    Ok(())
 }

@@ -47,6 +47,35 @@ pub(crate) fn find<F: Routed>(
     origin: &Origin<'_, F>,
     translated: &Tuple<F>,
 ) -> Option<WayIndex> {
+    let (index, way) = find_way(context, extent, 0, translated)?;
+    // Where the stack can send it all the same, it judges where the packet comes from.
+    let is_judged = F::HAS_REVERSE_PATH_FILTER
+        && way.is_translated_behind != 0
+        && !origin.is_proven
+        && !origin::is_on_way_back(context, extent.network, origin.came);
+    (!is_judged).then_some(index)
+}
+
+/// Finds the way of a packet in an envelope with the addresses of `outer`; `None` if it is not to be sent
+/// from here. Where it comes from, only its receiver can judge.
+#[inline(always)]
+pub(crate) fn find_for_envelope<F: Routed>(
+    context: &impl Access,
+    extent: Extent,
+    outer: &Tuple<F>,
+) -> Option<WayIndex> {
+    let (index, _) = find_way(context, extent, F::HEADER_LENGTH as u32, outer)?;
+    Some(index)
+}
+
+/// The way of a packet that will be `more` bytes longer, once it has the addresses of `translated`.
+#[inline(always)]
+fn find_way<F: Routed>(
+    context: &impl Access,
+    extent: Extent,
+    more: u32,
+    translated: &Tuple<F>,
+) -> Option<(WayIndex, &'static Way<F>)> {
     let [from, to] = [&translated.source, &translated.destination].map(|address| {
         let word = address.words().last().copied();
         u32::from_be(word.unwrap_or_default())
@@ -63,17 +92,9 @@ pub(crate) fn find<F: Routed>(
     }
     let goes = way.interface != 0
         && context.at::<EthernetAddresses>(0).ok()?.destination == way.own
-        && u32::from(longest_packet(context, extent)) <= way.mtu
+        && u32::from(longest_packet(context, extent)) + more <= way.mtu
         && hop_limit::<F>(context, extent.network).ok()? > 1;
-    if !goes {
-        return None;
-    }
-    // Where the stack can send it all the same, it judges where the packet comes from.
-    let is_judged = F::HAS_REVERSE_PATH_FILTER
-        && way.is_translated_behind != 0
-        && !origin.is_proven
-        && !origin::is_on_way_back(context, extent.network, origin.came);
-    (!is_judged).then_some(index)
+    goes.then_some((index, way))
 }
 
 /// Looks up the way from the source to the destination of `translated`.

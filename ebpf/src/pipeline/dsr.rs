@@ -86,9 +86,13 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     Some(verdict)
 }
 
-/// The address of the node to which the packet goes, which is not this one.
+/// The address of the node to which the packet goes, which is not this one. `None` if it is served here, by
+/// this node's own backends if [`Packet::is_for_own`] is set then.
 #[inline(always)]
-fn find_node<F: Routed + Maglev>(packet: &mut Packet<F>, cell: Cell) -> Option<F::Address> {
+pub(crate) fn find_node<F: Routed + Maglev>(
+    packet: &mut Packet<F>,
+    cell: Cell,
+) -> Option<F::Address> {
     let client = packet.tuple.source;
     if cell.has(Cell::THIS_NODE_ONLY)
         || !frontend::has_backends(cell)

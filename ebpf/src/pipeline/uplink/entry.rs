@@ -13,7 +13,7 @@ use crate::{
         link::Link,
     },
     pipeline::uplink::{
-        established,
+        dsr, established,
         opening::{self, Fate},
     },
 };
@@ -28,6 +28,9 @@ pub(crate) trait Uplink<C: Access>: Routed + Open + Draw {
 
     /// [`opening::open`].
     fn open(context: &C, backend: u32, way: WayIndex) -> Verdict;
+
+    /// [`dsr::wrap`].
+    fn wrap(context: &C, way: WayIndex) -> Verdict;
 }
 
 /// Handles a packet, by its address family.
@@ -67,13 +70,14 @@ fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
     match F::judge(context) {
         Fate::Verdict(verdict) => verdict,
         Fate::Opens(backend, way) => F::open(context, backend, way),
+        Fate::Wraps(way) => F::wrap(context, way),
     }
 }
 
 /// Makes a family's BPF subprograms for one kind of context; on what they are for see
 /// [`crate::pipeline::subprograms`].
 macro_rules! subprograms {
-    ($family:ty, $context:ty: $established:ident, $judge:ident, $open:ident) => {
+    ($family:ty, $context:ty: $established:ident, $judge:ident, $open:ident, $wrap:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $established(
@@ -101,6 +105,17 @@ macro_rules! subprograms {
             Verdict::to_value(Some(opening::open::<$family>(&context, backend, way)))
         }
 
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $wrap(context: *mut <$context as Access>::Raw, way: u32) -> i32 {
+            let (context, way) = (<$context>::from_raw(context), WayIndex::of_number(way));
+            let verdict = match opening::arrival::<$family>() {
+                Some(arrival) => dsr::wrap(&context, arrival, way),
+                None => Verdict::PASS,
+            };
+            Verdict::to_value(Some(verdict))
+        }
+
         impl Uplink<$context> for $family {
             #[inline(always)]
             fn established(context: &$context, has_frontends: bool) -> Option<Verdict> {
@@ -117,9 +132,15 @@ macro_rules! subprograms {
                 let verdict = $open(context.raw(), backend, way.number());
                 Verdict::from_value(verdict).unwrap_or(Verdict::PASS)
             }
+
+            #[inline(always)]
+            fn wrap(context: &$context, way: WayIndex) -> Verdict {
+                let verdict = $wrap(context.raw(), way.number());
+                Verdict::from_value(verdict).unwrap_or(Verdict::PASS)
+            }
         }
     };
 }
 
-subprograms!(V4, Xdp: uplink_established_v4, uplink_judge_v4, uplink_open_v4);
-subprograms!(V6, Xdp: uplink_established_v6, uplink_judge_v6, uplink_open_v6);
+subprograms!(V4, Xdp: uplink_established_v4, uplink_judge_v4, uplink_open_v4, uplink_wrap_v4);
+subprograms!(V6, Xdp: uplink_established_v6, uplink_judge_v6, uplink_open_v6, uplink_wrap_v6);

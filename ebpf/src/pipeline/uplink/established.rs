@@ -38,7 +38,7 @@ use crate::{
     },
 };
 
-/// Sends the packet on if it is of such a connection; `None` if it may open one. `has_frontends`:
+/// Sends the packet on if it is of such a connection; `None` if it is of none, and may be for a frontend. `has_frontends`:
 /// whether frontends may have its destination.
 #[inline(always)]
 pub(crate) fn handle<F: Routed + Mend>(
@@ -74,7 +74,6 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
         return Some(Verdict::PASS);
     }
     let may_be_reply = REPLY_PORTS.load().contains(transport.ports().destination);
-    let may_open = transport.may_be_first() && has_frontends;
     let addresses = F::pack(network.source(), destination);
     let mut own = Key::of_words(addresses, transport.ports().word(), protocol, Role::Reply);
     let Some(key) = F::sought(&mut own) else {
@@ -89,7 +88,11 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
         found = F::connections().find_half(key);
     }
     let Some(half) = found else {
-        return if may_open { None } else { Some(Verdict::PASS) };
+        return if has_frontends {
+            None
+        } else {
+            Some(Verdict::PASS)
+        };
     };
     if !is_plain::<F, T>(&half, transport) {
         return Some(Verdict::PASS);

@@ -1,5 +1,5 @@
-//! Packets of no connection that we know, and that may begin one: to a backend elsewhere they go on
-//! from here, and nobody else sees those that are dropped or rejected.
+//! Packets of no connection that we know, and that may begin one or are for a frontend in mode dsr: to a
+//! backend elsewhere they go on from here, and nobody else sees those that are dropped or rejected.
 
 use shunt_common::{Address as _, Backend, Cell, Counter, FrontendKey, TCP, Tuple, UDP};
 
@@ -36,7 +36,10 @@ use crate::{
         parsed::{Form, Packet},
         segment::{TcpHeader, UdpHeader},
     },
-    pipeline::headers::{Headers, headers},
+    pipeline::{
+        headers::{Headers, headers},
+        uplink::dsr::{self, Dispatch},
+    },
     rewrite::{
         icmp_error::IcmpError,
         network::decrement_hop_limit,
@@ -44,21 +47,27 @@ use crate::{
     },
 };
 
-/// What becomes of a packet that may open a connection.
+/// What becomes of a packet of no connection that we know.
 #[derive(Clone, Copy)]
 pub(crate) enum Fate {
     Verdict(Verdict),
     /// It opens one to the backend of this index, and goes this way.
     Opens(u32, WayIndex),
+    /// It goes this way, in an envelope.
+    Wraps(WayIndex),
 }
 
 impl Fate {
+    /// What tells in its number's upper half that a packet goes on in an envelope.
+    const WRAPS: u32 = 1 << 31;
+
     /// As a BPF subprogram returns it.
     #[inline(always)]
     pub(crate) fn to_value(self) -> u64 {
         match self {
             Self::Verdict(verdict) => u64::from(Verdict::to_value(Some(verdict)).cast_unsigned()),
             Self::Opens(backend, way) => u64::from(backend) | u64::from(way.number() + 1) << 32,
+            Self::Wraps(way) => u64::from(way.number() | Self::WRAPS) << 32,
         }
     }
 
@@ -71,13 +80,14 @@ impl Fate {
                 let verdict = Verdict::from_value(low.cast_signed());
                 Self::Verdict(verdict.unwrap_or(Verdict::PASS))
             }
+            way if way & Self::WRAPS != 0 => Self::Wraps(WayIndex::of_number(way & !Self::WRAPS)),
             way => Self::Opens(low, WayIndex::of_number(way - 1)),
         }
     }
 }
 
-/// Reads the packet into this CPU's arrival and decides about it. If it opens a connection, its
-/// addresses on the way to the backend are there too.
+/// Reads the packet into this CPU's arrival and decides about it. If it goes on, its addresses on the
+/// way to the backend, or to the backend's node, are there too.
 #[inline(always)]
 pub(crate) fn judge<F: Routed + Open + Draw + Maglev>(context: &impl Access) -> Fate {
     let passes = Fate::Verdict(Verdict::PASS);
@@ -110,8 +120,13 @@ pub(crate) fn judge<F: Routed + Open + Draw + Maglev>(context: &impl Access) -> 
     let Some(cell) = frontend::find_for(key, &packet.service) else {
         return passes;
     };
-    // The TC program makes envelopes.
     if cell.has(Cell::DSR) {
+        match dsr::judge(context, packet, cell, translated) {
+            Dispatch::Verdict(verdict) => return Fate::Verdict(verdict),
+            Dispatch::Wraps(way) => return Fate::Wraps(way),
+            Dispatch::AsEver => {}
+        }
+    } else if !packet.may_be_first {
         return passes;
     }
     draw::prepare(packet);
@@ -202,7 +217,7 @@ pub(crate) fn open<F: Routed + Open>(
 }
 
 #[inline(always)]
-fn arrival<F: Routed>() -> Option<&'static mut Arrival<F>> {
+pub(crate) fn arrival<F: Routed>() -> Option<&'static mut Arrival<F>> {
     // Always there: the table has an entry for each CPU.
     let arrival = F::arrivals().get_ptr_mut(0)?;
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.

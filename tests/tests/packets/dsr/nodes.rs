@@ -1,83 +1,18 @@
-//! Direct server return: the first node hands a client's packets to the backend's node in envelopes,
-//! and that node answers the client itself.
+//! What becomes of packets at the first node, and at the backend's.
 
 use std::net::IpAddr;
 
-use etherparse::{IpNumber, Ipv4Header};
-
-use super::{
+use super::world::{OTHER_V4, OTHER_V6, counted, dsr, envelope, in_both, node};
+use crate::{
     address::PROBLEMS,
-    frame::{Packet, Transport, framed},
-    needs_root,
+    frame::{Packet, Transport, destination_of, framed, source_of},
     node::{Node, Verdict},
     reports::report,
-    world::{Backends, Family, SERVED, V4, V6, cluster, in_network, open_transit},
+    world::{Backends, Family, SERVED, V4, V6, open_transit},
 };
-
-/// The other node, which has the backends that are not here.
-const OTHER_V4: V4 = [192, 168, 16, 20];
-const OTHER_V6: V6 = [0x20, 1, 0xd, 0xb8, 0, 0x16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x20];
 
 /// The longest packet on the way to the other node.
 const MTU: usize = 1500;
-
-/// The cluster with its service in mode dsr, as a node is told of it that knows the nodes.
-fn dsr(backends: Backends) -> String {
-    let nodes = r#""nodes":{"a":["192.168.16.10","2001:db8:16::10"],"b":["192.168.16.20","2001:db8:16::20"]}"#;
-    cluster(backends)
-        .replacen(
-            r#""frontend_ifs""#,
-            &format!(r#"{nodes},"frontend_ifs""#),
-            1,
-        )
-        .replacen(r#""ports""#, r#""forwarding":"dsr","ports""#, 1)
-        .replace(r#""local":false"#, r#""local":false,"node":"b""#)
-}
-
-fn node(backends: Backends) -> Node {
-    Node::new([dsr(backends).as_str()])
-}
-
-/// The packet in an envelope from one node to another.
-fn envelope<A: Family>(from: A, to: A, packet: &[u8]) -> Vec<u8>
-where
-    IpAddr: From<A>,
-{
-    let mut bytes = match (IpAddr::from(from), IpAddr::from(to)) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let length = packet.len().try_into().unwrap();
-            let number = IpNumber::IPV4;
-            let mut header =
-                Ipv4Header::new(length, 64, number, from.octets(), to.octets()).unwrap();
-            header.dont_fragment = true;
-            header.header_checksum = header.calc_header_checksum();
-            header.to_bytes().to_vec()
-        }
-        (from, to) => {
-            let [IpAddr::V6(from), IpAddr::V6(to)] = [from, to] else {
-                panic!("two families");
-            };
-            let mut header = packet[..4].to_vec();
-            header.extend(u16::try_from(packet.len()).unwrap().to_be_bytes());
-            header.extend([41, 64]);
-            header.extend(from.octets());
-            header.extend(to.octets());
-            header
-        }
-    };
-    bytes.extend(packet);
-    framed::<A>(&bytes)
-}
-
-fn counted(node: &Node, counter: &str) -> u64 {
-    node.counters().get(counter).copied().unwrap_or_default()
-}
-
-/// Runs a test of both families.
-fn in_both(test: impl Fn() + Send + Sync) {
-    needs_root!();
-    in_network(test);
-}
 
 #[test]
 fn each_packet_of_a_client_goes_to_its_backends_node_unchanged() {
@@ -188,7 +123,7 @@ fn a_packet_from_an_envelope_is_never_in_another_one() {
         let Verdict::Redirect(sent) = node.ingress(&frame) else {
             panic!("not forwarded");
         };
-        let seen_as = super::frame::source_of::<A>(&sent);
+        let seen_as = source_of::<A>(&sent);
         assert_eq!(seen_as.0, A::NODE, "by SNAT");
         let at_backend = packet.from(seen_as).to((A::REMOTE, 8080)).forwarded();
         assert_eq!(sent, at_backend.frame());
@@ -351,7 +286,7 @@ fn nodes_of<A: Family>(node: &mut Node, client: A, ports: std::ops::Range<u16>) 
             let Verdict::Redirect(sent) = node.ingress(&packet.frame()) else {
                 panic!("not in an envelope");
             };
-            super::frame::destination_of::<A>(&sent).0
+            destination_of::<A>(&sent).0
         })
         .collect();
     nodes.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
@@ -440,91 +375,5 @@ fn an_error_about_a_reply_goes_to_the_backends_node_as_packets_do() {
     in_both(|| {
         check::<V4>(OTHER_V4);
         check::<V6>(OTHER_V6);
-    });
-}
-
-/// The TCP packet with the options that are its payload.
-fn with_options<A: Family>(packet: &Packet<A>) -> Vec<u8> {
-    let mut frame = packet.frame();
-    let header = frame.len() - packet.payload.len() - 20;
-    let words = (20 + packet.payload.len()) / 4;
-    let word = |frame: &[u8], place: usize| u16::from_be_bytes([frame[place], frame[place + 1]]);
-    let (place, checksum) = (header + 12, header + 16);
-    let was = word(&frame, place);
-    frame[place] = (words as u8) << 4;
-    // RFC 1624.
-    let sum = [!word(&frame, checksum), !was, word(&frame, place)];
-    let mut sum: u32 = sum.map(u32::from).iter().sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    frame[checksum..checksum + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-    frame
-}
-
-/// What a peer announces, before and after, and where.
-fn announcing(place: usize, mss: u16) -> Vec<u8> {
-    let [high, low] = mss.to_be_bytes();
-    let mut options = vec![1; place];
-    options.extend([2, 4, high, low]);
-    options.extend([8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
-    options.resize(options.len().next_multiple_of(4), 0);
-    options
-}
-
-#[test]
-fn a_backend_announces_what_fits_into_an_envelope() {
-    fn check<A: Family>(other: A, envelope_length: u16)
-    where
-        IpAddr: From<A>,
-    {
-        let resync = dsr(Backends::Here);
-        let is_on = |is_on| Node::with(|options| options.lower_mss = is_on, [resync.as_str()]);
-        let (mut lowering, mut leaving) = (is_on(true), is_on(false));
-        let envelopes = [(A::EXTERNAL_IP, 80), (A::NODE, 30080), (other, 30080)];
-        for (port, place) in (40_000..).zip([0, 1, 2, 3, 5]) {
-            for (frontend, lowered) in envelopes
-                .map(|frontend| (frontend, envelope_length))
-                .into_iter()
-                .chain([((A::CLUSTER_IP, 80), 0)])
-            {
-                let syn = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), frontend);
-                let frame = if lowered > 0 {
-                    envelope(other, A::NODE, &syn.packet())
-                } else {
-                    syn.frame()
-                };
-                for (node, lowered) in [(&mut lowering, lowered), (&mut leaving, 0)] {
-                    let passed = node.ingress(&frame);
-                    let at_backend = syn.to((A::LOCAL, 8080));
-                    assert_eq!(passed, Verdict::Pass(at_backend.frame()));
-                    let answer = |mss| Packet {
-                        payload: announcing(place, mss),
-                        ..at_backend.answer()
-                    };
-                    let came = with_options(&answer(1460));
-                    let went = with_options(&answer(1460 - lowered).from(frontend));
-                    // Also when it is sent again.
-                    for _ in 0..2 {
-                        let sent = node.egress(&came);
-                        assert_eq!(sent, Verdict::Pass(went.clone()), "{frontend:?} {place}");
-                    }
-                    // One without any, and with so little that nothing is left.
-                    for options in [vec![], announcing(0, envelope_length)] {
-                        let answer = Packet {
-                            payload: options,
-                            ..at_backend.answer()
-                        };
-                        let went = with_options(&answer.from(frontend));
-                        assert_eq!(node.egress(&with_options(&answer)), Verdict::Pass(went));
-                    }
-                    node.pass(1_000_000);
-                }
-            }
-        }
-    }
-    in_both(|| {
-        check::<V4>(OTHER_V4, 20);
-        check::<V6>(OTHER_V6, 40);
     });
 }

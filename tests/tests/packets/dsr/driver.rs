@@ -1,0 +1,132 @@
+//! What of it the XDP program does. That it is the same as at TC, the tests of both hooks say.
+
+use std::net::IpAddr;
+
+use super::world::{OTHER_V4, OTHER_V6, envelope, in_both, node};
+use crate::{
+    address::PROBLEMS,
+    frame::{Packet, SCTP_INIT, Transport, framed},
+    hooks::Hooks,
+    node::{Node, Verdict},
+    reports::report,
+    world::{Backends, Family, V4, V6},
+};
+
+/// Runs a test where there is the program.
+fn with_program(test: impl Fn() + Send + Sync) {
+    in_both(|| {
+        if Hooks::of_this_thread() == Hooks::XdpAndTc {
+            test();
+        }
+    });
+}
+
+#[test]
+fn whole_packets_leave_from_the_driver_in_their_envelope() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let mut node = node(Backends::Elsewhere);
+        let mut sent = 0;
+        for transport in [
+            Transport::TcpSyn,
+            Transport::TcpAck,
+            Transport::Udp,
+            Transport::UdpUnsummed,
+        ] {
+            for frontend in [(A::EXTERNAL_IP, 80), (A::NODE, 30080)] {
+                let packet = Packet::new(transport, (A::OUTSIDER, 40_000), frontend);
+                let wrapped = envelope(A::NODE, other, &packet.forwarded().packet());
+                // What a link puts behind a short packet goes along, and the packet ends where it did.
+                for trailer in [0, 6] {
+                    let [came, went] = [packet.frame(), wrapped.clone()].map(|mut frame| {
+                        frame.resize(frame.len() + trailer, 0);
+                        frame
+                    });
+                    assert_eq!(node.by_driver(&came), Some(Verdict::Redirect(went)));
+                    sent += 1;
+                }
+            }
+        }
+        let counters: Vec<_> = node.counters().into_iter().collect();
+        assert_eq!(counters, [("wrapped", sent)]);
+        assert!(node.connections().is_empty(), "it sees one direction");
+    }
+    with_program(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
+
+/// Frames that pass the driver, and what of them TC counts.
+fn left_to_tc<A: Family>() -> Vec<(Vec<u8>, &'static str)> {
+    let packet = |transport| Packet::new(transport, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
+    let udp = packet(Transport::Udp);
+    let spent = Packet {
+        time_to_live: 1,
+        ..udp.clone()
+    };
+    let about = report(
+        PROBLEMS[0],
+        A::ROUTER,
+        A::EXTERNAL_IP,
+        64,
+        &udp.answer().packet(),
+    );
+    let in_parts = udp.of_payload(200).fragments(7, 48);
+    let mut frames: Vec<_> = in_parts
+        .iter()
+        .map(|part| (framed::<A>(part), "wrapped"))
+        .collect();
+    frames.extend([
+        (packet(Transport::Sctp(SCTP_INIT)).frame(), "wrapped"),
+        (framed::<A>(&about), "wrapped"),
+        (udp.of_payload(1460).frame(), "reject_too_long"),
+        (spent.frame(), "reject_expired"),
+    ]);
+    frames
+}
+
+#[test]
+fn what_needs_more_than_an_envelope_is_left_to_tc() {
+    fn check<A: Family>() {
+        let mut node = node(Backends::Elsewhere);
+        for (frame, counted) in left_to_tc::<A>() {
+            let before = node.counters().get(counted).copied();
+            // Past the driver, which would have sent it on.
+            node.rejecting_ingress(&frame);
+            assert_eq!(node.taken_by_driver(), 0, "{counted}");
+            let after = node.counters().get(counted).copied();
+            assert_eq!(after, Some(before.unwrap_or_default() + 1), "{counted}");
+        }
+    }
+    with_program(|| {
+        check::<V4>();
+        check::<V6>();
+    });
+}
+
+/// Makes sure that the driver passes the packet, and counts nothing.
+#[track_caller]
+fn passes<A: Family>(node: &mut Node, packet: &Packet<A>) {
+    assert_eq!(node.by_driver(&packet.frame()), None);
+    assert!(node.counters().is_empty());
+}
+
+#[test]
+fn packets_for_backends_here_and_of_clients_here_are_left_to_tc() {
+    fn check<A: Family>() {
+        let (mut here, mut elsewhere) = (node(Backends::Here), node(Backends::Elsewhere));
+        for transport in [Transport::TcpSyn, Transport::TcpAck, Transport::Udp] {
+            let [outsider, pod] = [A::OUTSIDER, A::POD]
+                .map(|client| Packet::new(transport, (client, 40_000), (A::EXTERNAL_IP, 80)));
+            passes(&mut here, &outsider);
+            passes(&mut elsewhere, &pod);
+        }
+    }
+    with_program(|| {
+        check::<V4>();
+        check::<V6>();
+    });
+}
