@@ -85,11 +85,13 @@ pub enum Counter {
     Wrapped,
     /// A packet came in an envelope of another node's, and was taken out.
     Unwrapped,
+    /// Packet dropped: its envelope met congestion, and its sender would heed no mark (RFC 6040).
+    DropCongestion,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -127,6 +129,7 @@ impl Counter {
         Self::Xdp,
         Self::Wrapped,
         Self::Unwrapped,
+        Self::DropCongestion,
     ];
 
     /// The counter's name as it is shown.
@@ -169,6 +172,7 @@ impl Counter {
             Self::Xdp => "xdp",
             Self::Wrapped => "wrapped",
             Self::Unwrapped => "unwrapped",
+            Self::DropCongestion => "drop_congestion",
         }
     }
 }

@@ -84,6 +84,9 @@ pub(crate) trait Header<F: Family> {
     /// How many more hops the packet may make.
     fn hop_limit(&self) -> u8;
 
+    /// What the packet says of congestion: the two bits of RFC 3168 section 5.
+    fn congestion(&self) -> u32;
+
     /// Whether a router may cut the packet into fragments.
     fn may_be_fragmented(&self) -> bool;
 }

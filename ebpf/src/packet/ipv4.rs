@@ -80,6 +80,11 @@ impl Header<V4> for Ipv4Header {
     }
 
     #[inline(always)]
+    fn congestion(&self) -> u32 {
+        u32::from(self.service & 3)
+    }
+
+    #[inline(always)]
     fn may_be_fragmented(&self) -> bool {
         self.fragment & DONT_FRAGMENT.to_be() == 0
     }

@@ -23,6 +23,11 @@ pub(crate) struct Ipv6Header {
     pub destination: [u32; 4],
 }
 
+impl Ipv6Header {
+    /// Where the first word says something of congestion (RFC 3168 section 5).
+    pub(crate) const CONGESTION: u32 = 0x0030_0000_u32.to_be();
+}
+
 const _: () = assert!(size_of::<Ipv6Header>() == 40, "RFC 8200: ten words");
 
 const DESTINATION_UNREACHABLE: u8 = 1;
@@ -73,6 +78,11 @@ impl Header<V6> for Ipv6Header {
     #[inline(always)]
     fn hop_limit(&self) -> u8 {
         self.hop_limit
+    }
+
+    #[inline(always)]
+    fn congestion(&self) -> u32 {
+        u32::from_be(self.version_class_flow & Self::CONGESTION) >> 20
     }
 
     /// Only its sender does that (RFC 8200 section 5).

@@ -22,7 +22,7 @@ use crate::{
     maps::{
         addresses::{is_client_here, is_of_cluster_pod, is_own},
         constants::lowers_mss,
-        counters::count,
+        counters::{count, drop_packet},
         services::{count_translated, drop_refused},
         tables::Tables,
     },
@@ -35,7 +35,7 @@ use crate::{
         parsed::{Form, Packet},
     },
     pipeline::{opened::Opened, program::Program},
-    rewrite::mss,
+    rewrite::{congestion, mss},
 };
 
 /// Sends the packet to its backend's node, if it is one of a client's elsewhere for a backend elsewhere;
@@ -180,7 +180,15 @@ pub(crate) fn open<F: Routed, C: WalkExtensions>(
         opened = inside(context, link, packet);
     }
     *packet = Packet::none();
-    if opened == Opened::Not || context.unwrap(F::HEADER_LENGTH as u32).is_err() {
+    if opened == Opened::Not {
+        return opened;
+    }
+    let outer = link.header_length();
+    if !congestion::hand_on::<F>(context, outer, outer + F::HEADER_LENGTH) {
+        let _ = drop_packet(context, Counter::DropCongestion);
+        return Opened::Dropped;
+    }
+    if context.unwrap(F::HEADER_LENGTH as u32).is_err() {
         return Opened::Not;
     }
     count(Counter::Unwrapped);

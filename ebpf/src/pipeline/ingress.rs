@@ -46,12 +46,15 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let Arrival { packet, translated } = unsafe { &mut *arrival };
     *packet = Packet::none();
-    if !F::parse(context, link, packet) && !parse_inside(context, link, packet) {
-        return if guard::is_on() && F::read_foreign(context, link, packet) {
-            F::guard(context, packet)
-        } else {
-            Verdict::PASS
-        };
+    if !F::parse(context, link, packet) {
+        match parse_inside(context, link, packet) {
+            Opened::Dropped => return Verdict::DROP,
+            Opened::Not if guard::is_on() && F::read_foreign(context, link, packet) => {
+                return F::guard(context, packet);
+            }
+            Opened::Not => return Verdict::PASS,
+            Opened::ForAll | Opened::ForOtherNode => {}
+        }
     }
     match translate(context, packet, translated) {
         Ok(usually) => forward(context, packet, translated, usually),
@@ -61,14 +64,21 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
 
 /// Reads the packet inside an envelope for us, which is open then.
 #[inline(always)]
-fn parse_inside<F: Program<C>, C: Access>(context: &C, link: Link, packet: &mut Packet<F>) -> bool {
+fn parse_inside<F: Program<C>, C: Access>(
+    context: &C,
+    link: Link,
+    packet: &mut Packet<F>,
+) -> Opened {
     let opened = F::open_envelope(context, link, packet);
+    if opened == Opened::Dropped {
+        return opened;
+    }
     if opened == Opened::Not || !F::parse(context, link, packet) {
-        return false;
+        return Opened::Not;
     }
     packet.is_for_own = true;
     packet.is_for_other_node = opened == Opened::ForOtherNode;
-    true
+    opened
 }
 
 /// Puts the tuple with which the packet goes on into `translated`, and gives what it is if it is a

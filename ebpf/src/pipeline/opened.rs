@@ -10,6 +10,8 @@ pub(crate) enum Opened {
     ForAll,
     /// It is open, with a packet for a NodePort of another node.
     ForOtherNode,
+    /// It was dropped with what was in it.
+    Dropped,
 }
 
 impl Opened {
@@ -19,6 +21,7 @@ impl Opened {
         match number {
             1 => Self::ForAll,
             2 => Self::ForOtherNode,
+            3 => Self::Dropped,
             _ => Self::Not,
         }
     }

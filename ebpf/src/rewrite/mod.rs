@@ -2,6 +2,7 @@
 //! checksums that cover them.
 
 pub(crate) mod checksum;
+pub(crate) mod congestion;
 pub(crate) mod echo;
 pub(crate) mod icmp_error;
 pub(crate) mod inner;

@@ -53,6 +53,9 @@ pub(crate) trait HeaderMut<F: Family>: Header<F> {
     /// the addresses of `outer`. Both headers say the same of congestion (RFC 6040 section 4.1).
     fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<F>);
 
+    /// Writes what the packet says of congestion. Gives what that changes in a sum over the header.
+    fn set_congestion(&mut self, mark: u32) -> Folded;
+
     /// Writes the addresses of `new`, which differ by `change` from what there is.
     #[inline(always)]
     fn set_addresses(&mut self, new: &Tuple<F>, change: Folded) {
@@ -125,6 +128,17 @@ impl HeaderMut<V4> for Ipv4Header {
         };
         set_checksum(self);
     }
+
+    #[inline(always)]
+    fn set_congestion(&mut self, mark: u32) -> Folded {
+        let was = self.service;
+        self.service = was & !3 | mark as u8;
+        // The field is the second of its word.
+        let [was, is] = [was, self.service].map(|service| u16::from_ne_bytes([0, service]));
+        let change = Sum::default().replace(was.into(), is.into()).fold();
+        self.adjust_checksum(change);
+        change
+    }
 }
 
 /// Writes the checksum of a header that has none yet.
@@ -196,6 +210,14 @@ impl HeaderMut<V6> for Ipv6Header {
             source: outer.source,
             destination: outer.destination,
         };
+    }
+
+    #[inline(always)]
+    fn set_congestion(&mut self, mark: u32) -> Folded {
+        let was = self.version_class_flow;
+        self.version_class_flow = was & !Self::CONGESTION | (mark << 20).to_be();
+        let is = self.version_class_flow;
+        Sum::default().replace(was, is).fold()
     }
 }
 
