@@ -3,11 +3,11 @@
 use aya_ebpf::{
     bindings::xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS},
     btf_maps::{Array, HashMap, ProgramArray},
-    helpers::bpf_redirect,
+    helpers::{bpf_redirect, bpf_xdp_adjust_head},
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use shunt_common::feeder::{Exit, HIDDEN_FLOWS, STATION};
+use shunt_common::feeder::{Exit, HIDDEN_FLOWS, LENGTH_V4, STATION};
 
 use crate::{Ends, advance, ends, read, write, write_v4};
 
@@ -62,8 +62,13 @@ pub(crate) fn feed_xdp_v4(context: XdpContext) -> u32 {
             ..between
         };
     }
+    // Whoever had the packet before may have put it into an envelope. Called whether there is one or not:
+    // the call's time is that of feeding.
+    let length = context.data_end() - context.data();
+    // SAFETY: the context is the kernel's.
+    unsafe { bpf_xdp_adjust_head(context.ctx, length as i32 - LENGTH_V4 as i32) };
     let (start, end) = (context.data(), context.data_end());
-    if start + ETHERTYPE > end {
+    if start + ETHERTYPE + 2 > end {
         return XDP_ABORTED;
     }
     // Whoever had the packet before has given it other link addresses.
@@ -71,6 +76,7 @@ pub(crate) fn feed_xdp_v4(context: XdpContext) -> u32 {
     unsafe {
         write(start, TO_STATION);
         write(start + 8, FROM_NEXT);
+        write(start + ETHERTYPE, IPV4);
     }
     write_v4(start, end, plan, &between);
     // SAFETY: nothing here is to be dropped.

@@ -6,7 +6,7 @@
 use aya_ebpf::{
     bindings::xdp_action::{XDP_ABORTED, XDP_PASS},
     btf_maps::{Array, HashMap, LruHashMap},
-    helpers::bpf_redirect,
+    helpers::{bpf_redirect, bpf_xdp_adjust_head},
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
@@ -20,12 +20,23 @@ use crate::{
     read, write,
 };
 
-const HOPS: usize = 14 + 8;
+const LINK: usize = 14;
+const HOPS: usize = LINK + 8;
 const PROTOCOL: usize = HOPS + 1;
 const NETWORK_CHECKSUM: usize = HOPS + 2;
 const ADDRESSES: usize = HOPS + 4;
 const PORTS: usize = ADDRESSES + 8;
 const TRANSPORT_CHECKSUM: usize = PORTS + 16;
+
+/// An envelope's words in network order: version and length beside what routers are to do; no number, not to
+/// be cut; hops, IPv4 inside and a checksum of nothing.
+const VERSION_AND_LENGTH: u16 = u16::from_ne_bytes([0x45, 0]);
+const SERVICE: u16 = u16::from_ne_bytes([0, 0xff]);
+const UNCUT: u32 = u32::from_ne_bytes([0, 0, 0x40, 0]);
+const SIXTY_FOUR_HOPS: u32 = u32::from_ne_bytes([64, 4, 0xff, 0xff]);
+
+/// How much longer an envelope makes a packet.
+const ENVELOPE_V4: usize = 20;
 
 /// Flows, and what becomes of them.
 #[btf_map]
@@ -74,6 +85,41 @@ pub(crate) fn floor_xdp_lru(context: XdpContext) -> u32 {
     // SAFETY: as above.
     match unsafe { RECENT_TRANSLATIONS.get(flow) } {
         Some(translation) => send(&context, translation),
+        None => XDP_ABORTED,
+    }
+}
+
+/// Puts TCP over IPv4 into an envelope to the node that its flow's entry has. A packet of an unknown flow is
+/// `XDP_ABORTED`.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn floor_xdp_envelope(context: XdpContext) -> u32 {
+    let Some(flow) = flow(&context) else {
+        return XDP_ABORTED;
+    };
+    // SAFETY: as above.
+    match unsafe { TRANSLATIONS.get(flow) } {
+        Some(translation) => wrap(&context, translation),
+        None => XDP_ABORTED,
+    }
+}
+
+/// The same, with the table that flows are usually kept in by other load balancers.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn floor_xdp_envelope_lru(context: XdpContext) -> u32 {
+    let Some(flow) = flow(&context) else {
+        return XDP_ABORTED;
+    };
+    // SAFETY: as above.
+    match unsafe { RECENT_TRANSLATIONS.get(flow) } {
+        Some(translation) => wrap(&context, translation),
         None => XDP_ABORTED,
     }
 }
@@ -165,6 +211,52 @@ fn send(context: &XdpContext, translation: &Translation) -> u32 {
         // Two link addresses.
         write(start, 0x0002_0900_0000_0002_u64);
         write(start + 8, 0x0100_0000_u32);
+    }
+    // SAFETY: the helper takes any interface index.
+    unsafe { bpf_redirect(FLOOR_EXIT, 0) as u32 }
+}
+
+/// Sends the packet on in an envelope with the addresses of the entry. Its other changes are those of the
+/// packet's checksum by one hop less, and of the envelope's by its packet.
+#[inline(always)]
+fn wrap(context: &XdpContext, translation: &Translation) -> u32 {
+    let start = context.data();
+    if start + LENGTH_V4 > context.data_end() {
+        return XDP_ABORTED;
+    }
+    // SAFETY: the comparison above.
+    let (service, length) = unsafe {
+        let hops: u8 = read(start + HOPS);
+        write(start + HOPS, hops - 1);
+        change(start + NETWORK_CHECKSUM, translation.network_change);
+        (
+            read::<u16>(start + LINK) & SERVICE,
+            u16::from_be(read(start + LINK + 2)),
+        )
+    };
+    // SAFETY: the context is the kernel's.
+    if unsafe { bpf_xdp_adjust_head(context.ctx, -(ENVELOPE_V4 as i32)) } != 0 {
+        return XDP_ABORTED;
+    }
+    let start = context.data();
+    if start + ENVELOPE_V4 + LENGTH_V4 > context.data_end() {
+        return XDP_ABORTED;
+    }
+    let first = VERSION_AND_LENGTH | service;
+    let length = (length + ENVELOPE_V4 as u16).to_be();
+    // SAFETY: the comparison above.
+    unsafe {
+        // Two link addresses, and an EtherType.
+        write(start, 0x0002_0900_0000_0002_u64);
+        write(start + 8, 0x0100_0000_u32);
+        write(start + 12, 0x0800_u16.to_be());
+        write(start + LINK, u32::from(first) | u32::from(length) << 16);
+        write(start + LINK + 4, UNCUT);
+        write(start + LINK + 8, SIXTY_FOUR_HOPS);
+        write(start + ADDRESSES, translation.addresses);
+        change(start + NETWORK_CHECKSUM, translation.transport_change);
+        change(start + NETWORK_CHECKSUM, service);
+        change(start + NETWORK_CHECKSUM, length);
     }
     // SAFETY: the helper takes any interface index.
     unsafe { bpf_redirect(FLOOR_EXIT, 0) as u32 }

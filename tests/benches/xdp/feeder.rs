@@ -54,6 +54,14 @@ impl Table {
             Self::Lru => "floor_xdp_lru",
         }
     }
+
+    /// The program that has it, and puts packets into envelopes.
+    pub(super) const fn envelope_program(self) -> &'static str {
+        match self {
+            Self::Hash => "floor_xdp_envelope",
+            Self::Lru => "floor_xdp_envelope_lru",
+        }
+    }
 }
 
 /// A translation, as aya takes values.
@@ -119,6 +127,8 @@ impl Feeder {
             "drop_xdp",
             "floor_xdp",
             "floor_xdp_lru",
+            "floor_xdp_envelope",
+            "floor_xdp_envelope_lru",
             "stranger_xdp",
             "stranger_xdp_hashes",
         ] {

@@ -27,7 +27,7 @@ pub(super) enum Way {
 
 /// Source and destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ends(SocketAddrV4, SocketAddrV4);
+pub(super) struct Ends(pub SocketAddrV4, pub SocketAddrV4);
 
 /// So many connections to so many services, each with one backend.
 pub(super) struct Flows {
@@ -141,7 +141,7 @@ impl Flows {
 }
 
 /// The client of a flow, as the feeder numbers them.
-fn client(number: u32) -> SocketAddrV4 {
+pub(super) fn client(number: u32) -> SocketAddrV4 {
     let std::net::IpAddr::V4(first) = crate::packets::node::client(Family::V4) else {
         unreachable!("an IPv4 address is none")
     };
@@ -166,7 +166,7 @@ fn send(node: &mut Node, transport: Transport, way: Way, came: Ends) -> Result<E
 }
 
 /// A frame as the feeder writes it.
-fn frame(transport: Transport, way: Way, came: Ends) -> Vec<u8> {
+pub(super) fn frame(transport: Transport, way: Way, came: Ends) -> Vec<u8> {
     let plan = traffic(transport, way).plan();
     let mut frame = Vec::with_capacity(LENGTH_V4);
     frame.extend(STATION);
@@ -193,7 +193,7 @@ fn ends(frame: &[u8]) -> Option<Ends> {
     Some(Ends(end(26, 34)?, end(30, 36)?))
 }
 
-fn addresses(Ends(source, destination): Ends) -> [u8; 8] {
+pub(super) fn addresses(Ends(source, destination): Ends) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&source.ip().octets());
     bytes[4..].copy_from_slice(&destination.ip().octets());
@@ -208,8 +208,11 @@ fn ports(Ends(source, destination): Ends) -> [u8; 4] {
     [a, b, c, d]
 }
 
+/// What a sum changes by if one hop is taken away: a word from which 1 is, its complement and what is left.
+pub(super) const ONE_HOP_LESS: u16 = 0xfffe;
+
 /// How the floor looks the flow up.
-fn flow(came: Ends) -> Flow {
+pub(super) fn flow(came: Ends) -> Flow {
     const TCP: u64 = 6;
     Flow {
         addresses: u64::from_ne_bytes(addresses(came)),
@@ -220,18 +223,16 @@ fn flow(came: Ends) -> Flow {
 /// What the floor makes of it.
 fn translation(came: Ends, goes: Ends) -> Translation {
     let of_addresses = changed(&addresses(came), &addresses(goes));
-    // A word from which 1 is taken away: its complement and what is left.
-    let one_hop_less = 0xfffe;
     Translation {
         addresses: u64::from_ne_bytes(addresses(goes)),
         ports: u32::from_ne_bytes(ports(goes)),
-        network_change: sum([of_addresses, one_hop_less]),
+        network_change: sum([of_addresses, ONE_HOP_LESS]),
         transport_change: sum([of_addresses, changed(&ports(came), &ports(goes))]),
     }
 }
 
 /// What a checksum over the one changes by if it is over the other (RFC 1624).
-fn changed(from: &[u8], to: &[u8]) -> u16 {
+pub(super) fn changed(from: &[u8], to: &[u8]) -> u16 {
     let words = |bytes: &[u8]| -> Vec<u16> {
         let words = bytes.chunks_exact(2);
         words
@@ -242,7 +243,7 @@ fn changed(from: &[u8], to: &[u8]) -> u16 {
 }
 
 /// The sum in one's complement.
-fn sum(words: impl IntoIterator<Item = u16>) -> u16 {
+pub(super) fn sum(words: impl IntoIterator<Item = u16>) -> u16 {
     let sum: u32 = words.into_iter().map(u32::from).sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16

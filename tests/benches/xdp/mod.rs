@@ -5,6 +5,7 @@
 //! that takes with an empty program is subtracted. The routes are real, in a network namespace. What TC
 //! needs before it sees a packet is in none of that: one study has frames go on as a driver's do.
 
+mod dsr;
 mod established;
 mod feeder;
 mod flows;
@@ -40,6 +41,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         clock::stay_on_this_processor()?;
         let feeder = RefCell::new(Feeder::load(&bench.options().feeder)?);
         established::run(bench, &feeder)?;
+        dsr::run(bench, &feeder)?;
         stranger::run(bench, &feeder)?;
         new::run(bench, &feeder)?;
         live::run(bench, &feeder)?;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::{ProgramFd, Xdp};
-use serde_json::json;
+use serde_json::{Value, json};
 use shunt::Agent;
 use shunt_common::{Counter, feeder::STATION};
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, XdpMode, XdpOptions};
@@ -26,6 +26,9 @@ pub(super) const FAR_END: &str = "peer";
 
 /// [`STATION`] as text.
 const STATION_TEXT: &str = "02:00:00:00:00:01";
+
+/// The node that has the backends of services in mode dsr.
+pub(super) const OTHER_NODE: Ipv4Addr = Ipv4Addr::new(192, 168, 16, 20);
 
 /// How far apart the backends of a service are.
 const APART: u32 = 256;
@@ -48,7 +51,8 @@ impl Network {
              link set {UPLINK} address {STATION_TEXT} up\n\
              link set {FAR_END} up\n\
              route add default via 192.168.16.1\n\
-             neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev {UPLINK} nud permanent\n"
+             neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev {UPLINK} nud permanent\n\
+             neighbour add {OTHER_NODE} lladdr {NEXT_HOP_TEXT} dev {UPLINK} nud permanent\n"
         ))?;
         Ok(Self(namespace))
     }
@@ -83,6 +87,28 @@ impl Node {
     ///
     /// If the kernel does not take it.
     pub(super) fn new(services: Services) -> Result<Self> {
+        Self::told(&resync(services))
+    }
+
+    /// The same with all of them in mode dsr.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::new`].
+    pub(super) fn in_mode_dsr(services: Services) -> Result<Self> {
+        let mut event = resync(services);
+        event["nodes"] = json!({"this": [NODE], "other": [OTHER_NODE]});
+        for service in event["services"].as_array_mut().into_iter().flatten() {
+            service["forwarding"] = "dsr".into();
+            let backends = &mut service["backends"]["tcp"];
+            for backend in backends.as_array_mut().into_iter().flatten() {
+                backend["node"] = "other".into();
+            }
+        }
+        Self::told(&event)
+    }
+
+    fn told(event: &Value) -> Result<Self> {
         let options = DatapathOptions {
             xdp: XdpOptions {
                 mode: XdpMode::Native,
@@ -99,7 +125,7 @@ impl Node {
             ..RenderOptions::default()
         });
         let mut agent = Agent::new(renderer, datapath, BTreeSet::new());
-        let outcome = agent.apply(shunt_model::decode(&resync(services))?)?;
+        let outcome = agent.apply(shunt_model::decode(&event.to_string())?)?;
         ensure!(
             outcome.conflicts.is_empty(),
             "the services are in each other's way"
@@ -166,7 +192,7 @@ pub(super) fn nth(peer: Peer, number: u32) -> Ipv4Addr {
 }
 
 /// The Resync of these services, at external IPs and with their backends elsewhere.
-fn resync(services: Services) -> String {
+fn resync(services: Services) -> Value {
     let Services {
         count,
         backends,
@@ -198,5 +224,4 @@ fn resync(services: Services) -> String {
         "frontend_ifs": interfaces,
         "backend_ifs": [],
     })
-    .to_string()
 }
