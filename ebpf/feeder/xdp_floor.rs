@@ -62,14 +62,8 @@ pub(crate) static FRONTENDS: HashMap<u64, u32, 1024> = HashMap::new();
     reason = "the macro passes the context so"
 )]
 pub(crate) fn floor_xdp(context: XdpContext) -> u32 {
-    let Some(flow) = flow(&context) else {
-        return XDP_ABORTED;
-    };
     // SAFETY: the value is read before anybody can replace it, and a bench replaces none.
-    match unsafe { TRANSLATIONS.get(flow) } {
-        Some(translation) => send(&context, translation),
-        None => XDP_ABORTED,
-    }
+    by_flow(&context, |flow| unsafe { TRANSLATIONS.get(flow) }, send)
 }
 
 /// The same, with the table that flows are usually kept in by other load balancers.
@@ -79,14 +73,12 @@ pub(crate) fn floor_xdp(context: XdpContext) -> u32 {
     reason = "the macro passes the context so"
 )]
 pub(crate) fn floor_xdp_lru(context: XdpContext) -> u32 {
-    let Some(flow) = flow(&context) else {
-        return XDP_ABORTED;
-    };
     // SAFETY: as above.
-    match unsafe { RECENT_TRANSLATIONS.get(flow) } {
-        Some(translation) => send(&context, translation),
-        None => XDP_ABORTED,
-    }
+    by_flow(
+        &context,
+        |flow| unsafe { RECENT_TRANSLATIONS.get(flow) },
+        send,
+    )
 }
 
 /// Puts TCP over IPv4 into an envelope to the node that its flow's entry has. A packet of an unknown flow is
@@ -97,14 +89,8 @@ pub(crate) fn floor_xdp_lru(context: XdpContext) -> u32 {
     reason = "the macro passes the context so"
 )]
 pub(crate) fn floor_xdp_envelope(context: XdpContext) -> u32 {
-    let Some(flow) = flow(&context) else {
-        return XDP_ABORTED;
-    };
     // SAFETY: as above.
-    match unsafe { TRANSLATIONS.get(flow) } {
-        Some(translation) => wrap(&context, translation),
-        None => XDP_ABORTED,
-    }
+    by_flow(&context, |flow| unsafe { TRANSLATIONS.get(flow) }, wrap)
 }
 
 /// The same, with the table that flows are usually kept in by other load balancers.
@@ -114,14 +100,12 @@ pub(crate) fn floor_xdp_envelope(context: XdpContext) -> u32 {
     reason = "the macro passes the context so"
 )]
 pub(crate) fn floor_xdp_envelope_lru(context: XdpContext) -> u32 {
-    let Some(flow) = flow(&context) else {
-        return XDP_ABORTED;
-    };
     // SAFETY: as above.
-    match unsafe { RECENT_TRANSLATIONS.get(flow) } {
-        Some(translation) => wrap(&context, translation),
-        None => XDP_ABORTED,
-    }
+    by_flow(
+        &context,
+        |flow| unsafe { RECENT_TRANSLATIONS.get(flow) },
+        wrap,
+    )
 }
 
 /// Finds out that a packet is for nobody here: no frontend's address by a word of a filter, and of no
@@ -185,6 +169,19 @@ fn flow(context: &XdpContext) -> Option<Flow> {
         addresses,
         rest: u64::from(ports) | u64::from(protocol) << 32,
     })
+}
+
+/// Does with the packet what its flow's entry says; `XDP_ABORTED` if it has none.
+#[inline(always)]
+fn by_flow(
+    context: &XdpContext,
+    find: impl Fn(Flow) -> Option<&'static Translation>,
+    then: impl Fn(&XdpContext, &Translation) -> u32,
+) -> u32 {
+    match flow(context).and_then(find) {
+        Some(translation) => then(context, translation),
+        None => XDP_ABORTED,
+    }
 }
 
 /// Translates the packet, and sends it on.

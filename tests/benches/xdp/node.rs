@@ -7,11 +7,15 @@ use anyhow::{Context as _, Result, ensure};
 use aya::programs::{ProgramFd, Xdp};
 use serde_json::{Value, json};
 use shunt::Agent;
-use shunt_common::{Counter, feeder::STATION};
+use shunt_common::{
+    Counter,
+    feeder::{Plan, STATION},
+};
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, XdpMode, XdpOptions};
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
 use shunt_tests::{NEXT_HOP_TEXT, NO_INTERFACE, Namespace, Uplinks};
 
+use super::feeder::{Fed, Feeder};
 use crate::packets::{
     node::{BACKEND_PORT, SERVICE_PORT},
     traffic::{Family, Peer},
@@ -171,6 +175,29 @@ impl Node {
     /// If that cannot be read.
     pub(super) fn count(&self, counter: Counter) -> Result<u64> {
         Ok(self.agent.datapath().counters().get(counter)?)
+    }
+
+    /// Makes sure that a packet of each flow is counted so by the program.
+    ///
+    /// # Errors
+    ///
+    /// If one is not, or the kernel does not run the program.
+    pub(super) fn all_count(
+        &self,
+        feeder: &mut Feeder,
+        plan: &Plan,
+        fed: &Fed,
+        counter: Counter,
+    ) -> Result<()> {
+        let before = self.count(counter)?;
+        feeder.feed(plan, fed, plan.flows)?;
+        let counted = self.count(counter)? - before;
+        let flows = u64::from(plan.flows);
+        ensure!(
+            counted == flows,
+            "of {flows} packets {counted} were counted as {counter:?}"
+        );
+        Ok(())
     }
 
     /// Forgets all connections: lets a time pass that is longer than any of them lasts.
