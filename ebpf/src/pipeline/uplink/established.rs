@@ -38,8 +38,8 @@ use crate::{
     },
 };
 
-/// Sends the packet on if it is of such a connection; `None` if it is of none, and may be for a frontend. `has_frontends`:
-/// whether frontends may have its destination.
+/// Sends the packet on if it is of such a connection; `None` if it is of none, and may be for a
+/// frontend. `has_frontends`: whether frontends may have its destination.
 #[inline(always)]
 pub(crate) fn handle<F: Routed + Mend>(
     context: &impl Access,
