@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod controllers;
 mod host;
 mod runtime;
 mod serve;
@@ -17,7 +18,22 @@ pub mod kubernetes {
     pub use crate::source::kubernetes::*;
 }
 
+/// Services of a Consul catalog.
+#[cfg(feature = "consul")]
+pub mod consul {
+    pub use crate::source::consul::*;
+}
+
+#[cfg(feature = "linkerd-api")]
+pub use self::serve::linkerd::{
+    server::LinkerdServer,
+    settings::{LinkerdSettings, OpaquePorts},
+};
 pub use self::{
+    controllers::{
+        controller::Controller,
+        options::{ControllerOptions, LeaseOptions},
+    },
     host::{
         addresses::host_addresses,
         capabilities::missing_capabilities,
@@ -31,17 +47,25 @@ pub use self::{
         agent::Agent,
         circumstances::{Circumstances, Trigger},
         cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
+        consul_state::{ConsulMonitor, ConsulState, StaleWatch},
         contact::Contact,
         error::{Ending, InspectError},
         event_loop::EventLoop,
         figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks},
         frontends::{FrontendList, InspectedFrontend},
+        go_duration::GoDuration,
         health::{ByFamily, FamilyHealth, Health, PATIENCE, Pending},
         health_checks::{HealthCheck, HealthCheckChange, HealthChecks},
         held_events::HeldEvents,
         inspector::Inspector,
         ip_family::IpFamily,
         listeners::{Listener, ListenerState, Listeners},
+        local_monitor::LocalMonitor,
+        lookup::{
+            followers::{Concerned, Followers},
+            following::Following,
+            observed::Observed,
+        },
         origin::Origin,
         outcome::{Acceptance, ApplyError, Outcome},
         queue::{EventQueue, Requests, queue},
@@ -50,6 +74,8 @@ pub use self::{
         terminate::is_gone,
     },
     serve::{
+        address::{ListenError, NotAPlace, ServeAddress, ServeListener},
+        controller::serve_controller,
         grpc::server::Server,
         http::server::{HttpError, HttpListeners, HttpOptions, HttpServer},
         socket_file::{SocketError, SocketFile},
@@ -59,5 +85,18 @@ pub use self::{
         file::{FileSource, Input},
         reader::read_lines,
         socket::{Calls, SocketSource},
+    },
+};
+#[cfg(feature = "local-api")]
+pub use self::{
+    serve::local_api::server::LocalApiServer,
+    source::local::{
+        definition::file::DefinitionError,
+        keeper::{KeepError, Keeper},
+        monitor::local_monitor,
+        options::LocalOptions,
+        registrar::{LocalNode, Registrar, ReloadError},
+        source::{FrontendsError, LocalSource, Shown},
+        store::StoreError,
     },
 };

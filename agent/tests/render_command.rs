@@ -114,7 +114,7 @@ fn conflicts_are_noted_and_are_no_error() {
     assert_eq!(
         notes,
         "conflict: service default/b: frontend 192.168.16.10:30080/TCP belongs to service default/a, \
-         which claimed it first\n"
+         whose claim is older\n"
     );
 }
 

@@ -30,6 +30,10 @@ pub trait Address: Pod + Copy + Debug + Ord + Hash + Send + Sync {
             .zip(mask.words())
             .all(|((a, b), m)| (a ^ b) & m == 0)
     }
+
+    /// This address, but for the bits of its last word that `mask` has not: these are those of `bits`.
+    #[must_use]
+    fn with_bits(self, mask: &Self, bits: u32) -> Self;
 }
 
 /// IPv4.
@@ -45,6 +49,11 @@ impl Address for u32 {
     fn words(&self) -> &[u32] {
         core::slice::from_ref(self)
     }
+
+    #[inline]
+    fn with_bits(self, mask: &Self, bits: u32) -> Self {
+        self & mask | bits & !mask
+    }
 }
 
 /// IPv6.
@@ -58,6 +67,12 @@ impl Family for V6 {
 impl Address for [u32; 4] {
     #[inline]
     fn words(&self) -> &[u32] {
+        self
+    }
+
+    #[inline]
+    fn with_bits(mut self, mask: &Self, bits: u32) -> Self {
+        self[3] = self[3].with_bits(&mask[3], bits);
         self
     }
 }

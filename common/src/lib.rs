@@ -20,6 +20,7 @@ pub mod connections;
 mod conntrack;
 mod counter;
 pub mod crc32c;
+pub mod dsr;
 mod family;
 pub mod feeder;
 mod fragment;

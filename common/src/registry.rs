@@ -131,6 +131,8 @@ pub struct FamilyConstants {
     pub pod_cidrs: Constant,
     /// The ranges of the cluster's pods.
     pub cluster_cidrs: Constant,
+    /// The ranges that envelopes may come from besides the nodes' own addresses; from the first they do.
+    pub dsr_sources: Constant,
     /// The address that a pod sees when it reaches itself.
     pub hairpin_ip: Constant,
     /// How many homes the connection table has.
@@ -237,10 +239,11 @@ impl FamilyMaps {
 impl FamilyConstants {
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Constant; 5] {
+    pub const fn all(&self) -> [Constant; 6] {
         let Self {
             pod_cidrs,
             cluster_cidrs,
+            dsr_sources,
             hairpin_ip,
             conntrack_homes,
             previous_homes,
@@ -248,6 +251,7 @@ impl FamilyConstants {
         [
             pod_cidrs,
             cluster_cidrs,
+            dsr_sources,
             hairpin_ip,
             conntrack_homes,
             previous_homes,
@@ -261,6 +265,9 @@ impl FamilyConstants {
         },
         cluster_cidrs: Constant {
             name: "CLUSTER_CIDRS_V4",
+        },
+        dsr_sources: Constant {
+            name: "DSR_SOURCES_V4",
         },
         hairpin_ip: Constant {
             name: "HAIRPIN_IP_V4",
@@ -279,6 +286,9 @@ impl FamilyConstants {
         },
         cluster_cidrs: Constant {
             name: "CLUSTER_CIDRS_V6",
+        },
+        dsr_sources: Constant {
+            name: "DSR_SOURCES_V6",
         },
         hairpin_ip: Constant {
             name: "HAIRPIN_IP_V6",
@@ -344,6 +354,8 @@ pub const SOCKETS_CONNECTED: Map = both(
     Kind::State,
     Size::Fixed,
 );
+/// What a UDP socket asked by the `connect` before. State for the same reason.
+pub const SOCKETS_BEFORE: Map = both("SOCKETS_BEFORE", "sockets_before", Kind::State, Size::Fixed);
 /// What a UDP socket asked that is not connected. State for the same reason.
 pub const SOCKETS_ASKED: Map = both("SOCKETS_ASKED", "sockets_asked", Kind::State, Size::Fixed);
 /// The interfaces to whose other ends packets may be handed.
@@ -366,6 +378,8 @@ pub const UNKNOWN_CONNECTIONS: Map = both(
     Kind::Setting,
     Size::Fixed,
 );
+/// What is known of direct server return before anything is looked up: [`crate::dsr`].
+pub const DSR: Map = both("DSR", "dsr", Kind::Setting, Size::Fixed);
 /// When the next rejection is due.
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// What a CPU asks the kernel for a route with.
@@ -385,12 +399,14 @@ pub const SHARED: &[Map] = &[
     SERVICE_CONNECTIONS,
     SERVICE_TRAFFIC,
     SOCKETS_CONNECTED,
+    SOCKETS_BEFORE,
     SOCKETS_ASKED,
     PEERS,
     ATTACHED,
     UPLINKS,
     POD_INTERFACES,
     UNKNOWN_CONNECTIONS,
+    DSR,
     REJECTIONS,
     LOOKUPS,
     PACKET_LOG,

@@ -16,9 +16,10 @@ use bytemuck::{Pod, Zeroable};
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
 pub struct Slot {
-    /// Index of the slot's own backend in the backend table.
+    /// Index of the slot's own backend in the backend table, or [`Self::REFUSED`], as only the last slot of a
+    /// slice may have.
     pub backend: u32,
-    /// Index of the backend that has the rest of the slot.
+    /// Index of the backend that has the rest of the slot, or [`Self::REFUSED`].
     pub alias: u32,
     /// The slot's own part, in 2^-32 of a slot.
     pub threshold: u32,
@@ -30,6 +31,9 @@ pub struct Slot {
 const _: () = assert!(size_of::<Slot>() == 16, "four words");
 
 impl Slot {
+    /// In place of a backend: the connection is refused. No backend table is so large.
+    pub const REFUSED: u32 = u32::MAX;
+
     /// The slot of `count` that `random` falls into, and where in it: (index, fraction).
     ///
     /// `random * count` is a fixed-point number of slots: its upper half is the index, its lower

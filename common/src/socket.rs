@@ -1,7 +1,8 @@
 //! What a socket remembers of the frontends that it asked, in socket storage.
 //!
 //! A *pair* is a frontend and the backend that stands for it. A connected socket has one
-//! ([`Connected`]); a UDP socket that is not connected has several ([`Asked`]), and may be used by
+//! ([`Connected`]), and a UDP socket that was connected anew the one before, as the kernel may refuse
+//! what a program let pass; a UDP socket that is not connected has several ([`Asked`]), and may be used by
 //! several threads at once: a pair is written by whoever makes its version odd, and a reader takes what
 //! it has read only if the version is even and the same before and after.
 
@@ -242,6 +243,15 @@ impl<S: Words> PairIn<S> {
             self.replace(self.load(place::VERSION), None, 0);
         }
     }
+
+    /// Makes it no pair if this is its peer.
+    #[inline(always)]
+    pub fn forget(self, peer: &Endpoint) {
+        let version = self.load(place::VERSION);
+        if self.is_of(place::PEER, peer) {
+            self.replace(version, None, 0);
+        }
+    }
 }
 
 /// The pairs of an [`Asked`] in storage.
@@ -400,11 +410,7 @@ impl<S: Words> Pairs<S> {
     #[inline(always)]
     pub fn forget(self, peer: &Endpoint) {
         for index in 0..PAIRS {
-            let pair = self.at(index);
-            let version = pair.load(place::VERSION);
-            if pair.is_of(place::PEER, peer) {
-                pair.replace(version, None, 0);
-            }
+            self.at(index).forget(peer);
         }
     }
 }

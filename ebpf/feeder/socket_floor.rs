@@ -1,14 +1,15 @@
-//! What a program at `connect` costs at least, written by hand, for an address that is no service: it
+//! What a program at `connect` costs at least, written by hand. For an address that is no service it
 //! looks the address up in a kernel hash, and then whether the socket remembers a service that it
-//! leaves.
+//! leaves. For a service it has the socket remember that, and puts a backend in its place.
 
 use aya_ebpf::{
+    Global,
     bindings::bpf_sock_addr,
     btf_maps::{HashMap, SkStorage},
     macros::{btf_map, cgroup_sock_addr},
     programs::SockAddrContext,
 };
-use shunt_common::{FrontendKey, V4, V6};
+use shunt_common::{FrontendKey, V4, V6, socket::Connected};
 
 /// Services of IPv4, none of which is asked for.
 #[btf_map]
@@ -21,6 +22,34 @@ pub(crate) static SERVICES_V6: HashMap<FrontendKey<V6>, u32, 1024> = HashMap::ne
 /// What sockets remember: nothing.
 #[btf_map]
 pub(crate) static REMEMBERED: SkStorage<u64> = SkStorage::new();
+
+/// As long as what sockets remember of a service.
+#[btf_map]
+pub(crate) static REMEMBERED_SERVICES: SkStorage<Connected> = SkStorage::new();
+
+/// The backend that stands for whatever is asked: its address, and then its port, network order.
+#[unsafe(no_mangle)]
+pub(crate) static STORED_BACKEND: Global<[u32; 2]> = Global::new([0; 2]);
+
+/// Storage that is made for each socket, and another address; nothing is looked up.
+#[cgroup_sock_addr(connect4)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn stored_connect4(context: SockAddrContext) -> i32 {
+    // SAFETY: the context's socket is the kernel's, and there while the program runs.
+    if unsafe { REMEMBERED_SERVICES.get_or_insert_ptr_mut(&context, None) }.is_null() {
+        return 0;
+    }
+    let [address, port] = STORED_BACKEND.load();
+    // SAFETY: the fields are writable in programs at `connect`.
+    unsafe {
+        (&raw mut (*context.sock_addr).user_ip4).write_volatile(address);
+        (&raw mut (*context.sock_addr).user_port).write_volatile(port);
+    }
+    1
+}
 
 /// One hash lookup, of IPv4 sockets. An address that is a service fails, so that a bench sees it.
 #[cgroup_sock_addr(connect4)]

@@ -1,6 +1,6 @@
 //! The agent as a process in the node's namespace.
 
-mod log;
+pub(crate) mod log;
 
 use std::{
     collections::BTreeSet,
@@ -65,7 +65,7 @@ impl Agent {
         pins: &PinDir,
         flags: &[S],
     ) -> Result<Self> {
-        Self::launch(binary, namespace, pins, &["--events", "-"], flags)
+        Self::launch(binary, namespace, pins, &["--events", "-"], &[], flags)
     }
 
     /// As [`Self::start`], with an agent that follows a cluster: it runs with `--kubernetes` in place
@@ -80,7 +80,38 @@ impl Agent {
         pins: &PinDir,
         flags: &[S],
     ) -> Result<Self> {
-        Self::launch(binary, namespace, pins, &["--kubernetes"], flags)
+        Self::launch(binary, namespace, pins, &["--kubernetes"], &[], flags)
+    }
+
+    /// As [`Self::follow`], with an agent that follows Consul: it runs with `--consul` and these variables
+    /// of its environment; the flags say which frontends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn follow_consul<S: AsRef<OsStr>>(
+        binary: &Path,
+        namespace: &Namespace,
+        pins: &PinDir,
+        environment: &[(&str, &str)],
+        flags: &[S],
+    ) -> Result<Self> {
+        Self::launch(binary, namespace, pins, &["--consul"], environment, flags)
+    }
+
+    /// As [`Self::start`], with an agent that takes no event from us, and begins with none: what it knows
+    /// is registered with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn alone<S: AsRef<OsStr>>(
+        binary: &Path,
+        namespace: &Namespace,
+        pins: &PinDir,
+        flags: &[S],
+    ) -> Result<Self> {
+        Self::launch(binary, namespace, pins, &[], &[], flags)
     }
 
     fn launch<S: AsRef<OsStr>>(
@@ -88,6 +119,7 @@ impl Agent {
         namespace: &Namespace,
         pins: &PinDir,
         source: &[&str],
+        environment: &[(&str, &str)],
         flags: &[S],
     ) -> Result<Self> {
         let socket = SocketPath::new();
@@ -101,6 +133,7 @@ impl Agent {
             .arg(socket.path())
             .args(flags)
             .args(without_sockets(binary, flags)?)
+            .envs(environment.iter().copied())
             .env("RUST_LOG", "info")
             .env("NO_COLOR", "1")
             .stdin(Stdio::piped())
@@ -213,6 +246,15 @@ impl Agent {
         Ok(texts
             .flat_map(|text| program_ids(&text).collect::<Vec<_>>())
             .collect())
+    }
+
+    /// How it has ended, if it has by itself.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not say.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
     }
 
     /// Asks it to end with SIGTERM, and waits until it has.

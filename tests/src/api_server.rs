@@ -1,18 +1,23 @@
 //! A Kubernetes API server, as far as Shunt sees one.
 //!
-//! It speaks HTTPS, asks for a token, and has Services, EndpointSlices, Nodes and ServiceCIDRs: lists
-//! in pages, and watches with bookmarks, by label and field selectors; and it takes Events. And it can be all that a real
+//! It speaks HTTPS, asks for a token, and has Services, EndpointSlices, Nodes and ServiceCIDRs, and
+//! routes and what goes with them where they are defined: lists in pages, and watches with bookmarks, by
+//! label and field selectors. It takes Events, the status of routes, and Leases. And it can be all that a real
 //! one is on a bad day: away, slow, busy, forgetful, cut off in the middle of an answer.
 
 mod cluster;
 mod events;
 mod faults;
 mod http;
+mod kind;
 mod kubeconfig;
+mod leases;
 mod marks;
+mod merge;
 mod object;
 mod query;
 mod selector;
+mod target;
 mod tls;
 
 use std::{
@@ -34,14 +39,15 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-pub use self::faults::{Faults, Kind};
 use self::{
     cluster::Cluster,
     events::Events,
     kubeconfig::Kubeconfig,
+    leases::Leases,
     marks::{Marked, Marks},
     tls::Identity,
 };
+pub use self::{faults::Faults, kind::Kind};
 use crate::namespace::Namespace;
 
 /// What requests look at.
@@ -56,6 +62,7 @@ struct Shared {
     /// Methods and URIs.
     requests: Mutex<Vec<(String, String)>>,
     events: Mutex<Events>,
+    leases: Mutex<Leases>,
     marks: Arc<Marks>,
 }
 
@@ -78,6 +85,10 @@ impl Shared {
 
     fn events(&self) -> MutexGuard<'_, Events> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,6 +129,7 @@ impl ApiServer {
                 token: Mutex::new(token),
                 requests: Mutex::default(),
                 events: Mutex::default(),
+                leases: Mutex::default(),
                 marks: Arc::default(),
             }),
             running: None,
@@ -212,6 +224,25 @@ impl ApiServer {
     /// The Events (`events.k8s.io/v1`) that clients have made, as they are now.
     pub fn events(&self) -> Vec<Value> {
         self.shared.events().all()
+    }
+
+    /// The object as it is now, of which kind, namespace and name count.
+    ///
+    /// # Panics
+    ///
+    /// If it has no kind that there is, or no name.
+    pub fn get(&self, object: &Value) -> Option<Value> {
+        self.shared.cluster().find(object)
+    }
+
+    /// The Lease as it is now.
+    pub fn lease(&self, namespace: &str, name: &str) -> Option<Value> {
+        self.shared.leases().get(namespace, name).cloned()
+    }
+
+    /// Has the Lease be this; without one, it is removed.
+    pub fn set_lease(&self, namespace: &str, name: &str, lease: Option<Value>) {
+        self.shared.leases().set(namespace, name, lease);
     }
 
     /// When the answers to requests for lists began: just before their first byte.

@@ -10,7 +10,7 @@ use nix::net::if_::if_nameindex;
 use shunt_common::{Uplink, registry};
 
 /// The link address of every next hop in a test's network.
-const NEXT_HOP: [u8; 6] = [2, 0, 0, 0, 0, 9];
+pub const NEXT_HOP: [u8; 6] = [2, 0, 0, 0, 0, 9];
 /// The same, as `ip` writes it.
 pub const NEXT_HOP_TEXT: &str = "02:00:00:00:00:09";
 
@@ -23,22 +23,37 @@ pub const NO_INTERFACE: &str = "nowhere0";
 pub enum Taken {
     /// Nobody gets it.
     Dropped,
-    /// It was sent, as this frame.
+    /// It leaves by the interface that it came in by (`XDP_TX`), as this frame.
+    Back(Vec<u8>),
+    /// It leaves by another one (`XDP_REDIRECT`), as this frame.
     Sent(Vec<u8>),
 }
 
-/// Runs the program on a frame. `None`: it is passed on, as it is. The link's header of what is sent
-/// to a next hop is put back: behind TC the kernel writes it later.
+/// Runs the program on a frame that comes in by the loopback. `None`: it is passed on, as it is. The
+/// link's header of what leaves by another interface is put back: behind TC the kernel writes it later.
 ///
 /// # Errors
 ///
 /// If the kernel does not run it, or if the program does what it never may.
 pub fn run_driver(program: &Xdp, frame: &[u8]) -> Result<Option<Taken>> {
+    run_driver_at(program, 0, frame)
+}
+
+/// As [`run_driver`], on a frame that comes in by the interface of this index of the calling thread's
+/// network namespace; 0 is the loopback.
+///
+/// # Errors
+///
+/// As [`run_driver`].
+pub fn run_driver_at(program: &Xdp, interface: u32, frame: &[u8]) -> Result<Option<Taken>> {
     let mut output = vec![0; frame.len() + 256];
+    // struct xdp_md of linux/bpf.h: data, data_end, data_meta, ingress_ifindex, and two more.
+    let context = [0, frame.len() as u32, 0, interface, 0, 0].map(u32::to_ne_bytes);
     let ran = program
         .test_run(TestRunOptions {
             data_in: Some(frame),
             data_out: Some(&mut output),
+            ctx_in: Some(context.as_flattened()),
             ..TestRunOptions::new()
         })
         .context("running the XDP program")?;
@@ -50,7 +65,7 @@ pub fn run_driver(program: &Xdp, frame: &[u8]) -> Result<Option<Taken>> {
             ensure!(output == frame, "what is passed on is touched: {output:?}");
             Ok(None)
         }
-        3 => Ok(Some(Taken::Sent(output))),
+        3 => Ok(Some(Taken::Back(output))),
         4 => {
             ensure!(output[..6] == NEXT_HOP, "it goes elsewhere: {output:?}");
             output[..12].copy_from_slice(&frame[..12]);

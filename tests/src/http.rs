@@ -1,7 +1,7 @@
 //! One question over HTTP, for what answers it to the point.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{Read, Write},
     net::{SocketAddr, TcpStream},
     time::Duration,
 };
@@ -40,12 +40,66 @@ impl HttpAnswer {
 ///
 /// Nobody listens, or the answer is none.
 pub fn http_get(address: SocketAddr, path: &str, headers: &[&str]) -> Result<HttpAnswer> {
-    let mut stream = TcpStream::connect_timeout(&address, patience(PATIENCE))?;
+    let host = format!("Host: {address}");
+    http_ask(
+        connected(address)?,
+        "GET",
+        path,
+        &[&[&*host], headers].concat(),
+        "",
+    )
+}
+
+/// Sends a request over a connection, with these header lines (`Name: value`) and this body, and reads
+/// the answer to its end.
+///
+/// # Errors
+///
+/// The connection breaks, or the answer is none.
+pub fn http_ask(
+    stream: impl Read + Write,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+    body: &str,
+) -> Result<HttpAnswer> {
+    let begin = format!("{method} {path} HTTP/1.1\r\nConnection: close");
+    exchange(stream, &begin, headers, body)
+}
+
+/// Says something by this method, with a body, and waits for an answer of whatever length.
+///
+/// # Errors
+///
+/// As [`http_get`].
+pub fn http_send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+    body: &str,
+) -> Result<HttpAnswer> {
+    // An answer to an older client comes in one piece.
+    let begin = format!("{method} {path} HTTP/1.0\r\nHost: {address}");
+    exchange(connected(address)?, &begin, headers, body)
+}
+
+fn connected(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, patience(PATIENCE))?;
     stream.set_read_timeout(Some(patience(PATIENCE)))?;
-    let further: Vec<String> = headers.iter().map(|line| format!("{line}\r\n")).collect();
-    let further = further.concat();
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{further}\r\n");
+    Ok(stream)
+}
+
+/// Sends a request that begins so, and reads the answer to its end.
+fn exchange(
+    mut stream: impl Read + Write,
+    begin: &str,
+    headers: &[&str],
+    body: &str,
+) -> Result<HttpAnswer> {
+    let lines: Vec<String> = headers.iter().map(|line| format!("{line}\r\n")).collect();
+    let (lines, length) = (lines.concat(), body.len());
+    let request = format!("{begin}\r\nContent-Length: {length}\r\n{lines}\r\n{body}");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -12,7 +12,9 @@ mod binary;
 mod cgroup;
 mod client;
 mod connection_slots;
+mod consul;
 mod continuous;
+mod controller;
 mod delay_line;
 mod driver;
 mod far_world;
@@ -47,12 +49,14 @@ pub use self::{
     cgroup::{Cgroup, own_cgroup},
     client::{Answer, Connection, Failure, Flow, Target, Transport},
     connection_slots::ConnectionSlots,
+    consul::{Consul, ConsulSettings, consul_binary},
     continuous::{Continuous, Sample},
+    controller::Controller,
     delay_line::DelayLine,
-    driver::{NEXT_HOP_TEXT, NO_INTERFACE, Taken, Uplinks, run_driver},
+    driver::{NEXT_HOP, NEXT_HOP_TEXT, NO_INTERFACE, Taken, Uplinks, run_driver, run_driver_at},
     far_world::{FarWorld, nobody},
     foreign_xdp::ForeignXdp,
-    http::{HttpAnswer, http_get},
+    http::{HttpAnswer, http_ask, http_get, http_send},
     length::by_length,
     namespace::{Namespace, is_root},
     patience::patience,

@@ -17,10 +17,14 @@ use nix::{
         prctl,
         signal::{SigSet, Signal},
     },
-    unistd::{Pid, getpid, getppid},
+    unistd::{Gid, Pid, Uid, getpid, getppid, setgroups, setresgid, setresuid},
 };
 
 use crate::namespace::Namespace;
+
+/// The user who owns nothing, and its group.
+const NOBODY: Uid = Uid::from_raw(65534);
+const NOBODYS_GROUP: Gid = Gid::from_raw(65534);
 
 /// How much of its input the error of a command has, in characters.
 const SHOWN: usize = 10_000;
@@ -90,6 +94,21 @@ pub(crate) fn contain(command: &mut Command, namespace: &Namespace) {
     // sigprocmask, getppid), which are async-signal-safe; it allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(move || enter_as_child(descriptor, harness));
+    }
+}
+
+/// As [`contain`], as a user who has no rights at all.
+pub(crate) fn contain_unprivileged(command: &mut Command, namespace: &Namespace) {
+    contain(command, namespace);
+    // SAFETY: as in `contain`: system calls alone (setgroups, setresgid, setresuid, prctl).
+    unsafe {
+        command.pre_exec(|| {
+            setgroups(&[])?;
+            setresgid(NOBODYS_GROUP, NOBODYS_GROUP, NOBODYS_GROUP)?;
+            setresuid(NOBODY, NOBODY, NOBODY)?;
+            // The kernel forgets it when a process changes its user.
+            Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
+        });
     }
 }
 

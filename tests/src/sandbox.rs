@@ -19,7 +19,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{namespace::Namespace, server::Server};
+use crate::{
+    namespace::{Namespace, is_root},
+    server::Server,
+};
 
 /// Who has which address.
 pub mod addresses {
@@ -211,6 +214,24 @@ impl Sandbox {
     /// All pods, by their names.
     pub fn pods(&self) -> impl Iterator<Item = (&str, &Pod)> {
         self.pods.iter().map(|(name, pod)| (name.as_str(), pod))
+    }
+
+    /// A new one whose pods a, b and d serve on this port; `None`, with a word about it, without root.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be made.
+    #[expect(clippy::unwrap_used, reason = "nothing can be tested then")]
+    pub fn serving(port: u16) -> Option<Self> {
+        if !is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let mut sandbox = Self::new().unwrap();
+        for pod in ["pod-a", "pod-b", "pod-d"] {
+            sandbox.serve(pod, &[port]).unwrap();
+        }
+        Some(sandbox)
     }
 
     /// Starts TCP and UDP servers on these ports of both addresses of a pod, in place of those that it had.

@@ -10,6 +10,9 @@ use anyhow::{Context as _, Result};
 
 use crate::{build, process, setup, workspace};
 
+/// How large the image may be where it is unpacked: every node has it.
+const MAX_BYTES: usize = 40_000_000;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name and tag by which a container runtime finds the image
@@ -31,13 +34,20 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         Some(output) => output.clone(),
         None => workspace::output("image")?.join("shunt"),
     };
-    make(&root, &agent, name, &layout)?;
+    make(&root, &agent, name, &layout, Some(MAX_BYTES))?;
     println!("{}", archive(&layout).display());
     Ok(())
 }
 
-/// Makes the image of an agent at `layout`, and an archive of it beside.
-pub(crate) fn make(root: &Path, agent: &Path, name: &str, layout: &Path) -> Result<()> {
+/// Makes the image of an agent at `layout`, and an archive of it beside; refused if it is larger than
+/// `max_bytes`, unpacked. An agent that is not optimised is.
+pub(crate) fn make(
+    root: &Path,
+    agent: &Path,
+    name: &str,
+    layout: &Path,
+    max_bytes: Option<usize>,
+) -> Result<()> {
     if let Some(folder) = layout.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -58,6 +68,9 @@ pub(crate) fn make(root: &Path, agent: &Path, name: &str, layout: &Path) -> Resu
         .arg(layout)
         .arg("--archive")
         .arg(archive(layout));
+    if let Some(max_bytes) = max_bytes {
+        image.arg("--max-bytes").arg(max_bytes.to_string());
+    }
     // A copy of the sources without its history is as good.
     let revision = Command::new("git")
         .current_dir(root)

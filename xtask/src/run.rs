@@ -1,6 +1,6 @@
 //! `cargo xtask run`: the agent at work in a sandbox of network namespaces.
 
-use std::process::Command;
+use std::{ffi::OsStr, process::Command};
 
 use anyhow::Result;
 
@@ -8,6 +8,9 @@ use crate::{process, setup, workspace};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Follow a real Consul in place of a file of events
+    #[arg(long, conflicts_with = "keep")]
+    consul: bool,
     /// Leave the sandbox up afterwards
     #[arg(long)]
     keep: bool,
@@ -17,9 +20,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Result<()> {
-    let Args { keep, rest } = args;
+    let Args { consul, keep, rest } = args;
     workspace::require_root("cargo xtask run")?;
     setup::ensure(setup::Needs::Network)?;
+    let consul = consul.then(setup::consul::ensure).transpose()?;
     let root = workspace::root()?;
     process::step(
         "build the agent and the sandbox",
@@ -43,6 +47,11 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         .arg("--events")
         .arg(root.join("docs/example-events.jsonl"))
         .args(keep.then_some("--keep"))
+        .args(
+            consul
+                .iter()
+                .flat_map(|path| [OsStr::new("--consul"), path.as_os_str()]),
+        )
         .args(rest);
     process::exec(&mut sandbox)
 }

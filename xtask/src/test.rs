@@ -1,6 +1,6 @@
 //! `cargo xtask test`: all tests, or those that need no root.
 
-use std::time::Instant;
+use std::{env, path::Path, process::Command, time::Instant};
 
 use anyhow::{Result, bail};
 
@@ -60,6 +60,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     let agent = workspace::output("debug")?.join("shunt");
     let mut test = workspace::cargo(&root);
     test.arg("test");
+    know_cases(&root, &mut test);
     if *long {
         test.env("SHUNT_LONG", "1");
     }
@@ -72,7 +73,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
         test.env("SHUNT_BIN", &agent);
         let layout = workspace::output("image")?.join("test");
-        image::make(&root, &agent, "shunt:test", &layout)?;
+        image::make(&root, &agent, "shunt:test", &layout, None)?;
         test.env("SHUNT_IMAGE", &layout);
         match revision::agent(&root, revision::UPGRADE_FROM)? {
             Some(earlier) => _ = test.env("SHUNT_EARLIER_BIN", earlier),
@@ -94,6 +95,25 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     }
     eprintln!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Says where kube-proxy's recorded cases are, for the tests that follow them: where the variable names
+/// them, or else in a folder beside this checkout.
+fn know_cases(root: &Path, test: &mut Command) {
+    const VARIABLE: &str = "SHUNT_CASES";
+    if env::var_os(VARIABLE).is_some() {
+        return;
+    }
+    let beside = root.join("../shared/cases");
+    if beside.join("kube-proxy-flows.json").is_file() {
+        test.env(VARIABLE, beside);
+    } else {
+        eprintln!(
+            "kube-proxy's recorded cases are skipped: {VARIABLE} does not name their folder, and \
+             there is no {}",
+            beside.display()
+        );
+    }
 }
 
 /// A kernel version of two numbers.

@@ -22,12 +22,18 @@ fn json_service() -> Value {
         "traffic_policy": "Local",
         "internal_traffic_policy": "Cluster",
         "session_affinity_timeout": 60, "selection": "maglev", "forwarding": "dsr",
+        "opaque_ports": ["25", "3306-3310"], "profile": { "routes": [], "a": { "c": 1, "b": 2 } },
         "ports": { "http": { "protocol": "TCP", "port": 80, "node_port": 30080 } },
         "backends": { "http": [
             { "ip": "10.1.1.3", "port": 8080, "local": true, "weight": 3, "state": "Terminating",
               "serving": true, "node": "n1", "zone": "z1", "scopes": ["Local"] },
             { "ip": "10.1.2.3", "port": 8080, "host_network": true, "scopes": [] },
         ] },
+        "splits": { "http": { "mode": "strict", "frontends": "cluster_ip", "backends": [
+            { "service": { "namespace": "default", "name": "web" }, "port": 80, "weight": 90 },
+            { "ip": "10.1.9.9", "port": 8080 },
+            { "invalid": "no such kind", "weight": 0 },
+        ] } },
     })
 }
 
@@ -47,8 +53,41 @@ fn message_service() -> proto::Service {
         session_affinity_timeout: 60,
         selection: proto::Selection::Maglev.into(),
         forwarding: proto::Forwarding::Dsr.into(),
+        opaque_ports: Some(proto::PortRanges {
+            list: vec!["25".to_owned(), "3306-3310".to_owned()],
+        }),
+        profile: Some(r#"{"a":{"b":2,"c":1},"routes":[]}"#.to_owned()),
         ports: [("http".into(), port(80, 30080))].into(),
         backends: [("http".into(), backends())].into(),
+        splits: [("http".into(), split())].into(),
+    }
+}
+
+fn split() -> proto::Split {
+    proto::Split {
+        mode: proto::SplitMode::Strict.into(),
+        frontends: proto::SplitFrontends::ClusterIp.into(),
+        backends: vec![
+            proto::SplitBackend {
+                service: Some(proto::ServiceId {
+                    namespace: "default".into(),
+                    name: "web".into(),
+                }),
+                port: 80,
+                weight: Some(90),
+                ..proto::SplitBackend::default()
+            },
+            proto::SplitBackend {
+                ip: Some("10.1.9.9".into()),
+                port: 8080,
+                ..proto::SplitBackend::default()
+            },
+            proto::SplitBackend {
+                invalid: Some("no such kind".into()),
+                weight: Some(0),
+                ..proto::SplitBackend::default()
+            },
+        ],
     }
 }
 
@@ -169,12 +208,20 @@ fn what_is_left_out_of_a_message_has_the_defaults_of_json() {
 fn every_event_survives_its_way_through_messages() {
     let service = json_service();
     let id = &service["id"];
+    let pod = json!({ "kind": "Pod", "namespace": "default", "name": "web-1" });
+    let workload = json!({
+        "id": pod, "ips": ["10.1.1.3", "fd00::3"], "node": "a", "phase": "Pending", "ready": false,
+        "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
+        "host_ports": [{ "ip": "192.168.16.10", "port": 53, "protocol": "UDP" }],
+        "owner": { "kind": "ReplicaSet", "name": "web" }, "opaque_ports": ["25", "3306-3310"],
+    });
+    let machine = json!({ "kind": "ExternalWorkload", "namespace": "default", "name": "vm" });
     let mut kinds = Vec::new();
     for line in [
         json!({ "event": "Resync", "node_ips": ["192.168.16.10", "fd00::1"],
                 "services": [service], "frontend_ifs": ["eth0"], "backend_ifs": ["pod-a"],
                 "service_cidrs": ["10.96.0.0/12", "fd00:10:96::/112"],
-                "nodes": { "a": ["192.168.16.10"] } }),
+                "nodes": { "a": ["192.168.16.10"] }, "workloads": [workload] }),
         json!({ "event": "Resync", "node_ips": [], "services": [] }),
         json!({ "event": "AddService", "service": service }),
         json!({ "event": "UpdateService", "service": service }),
@@ -185,6 +232,8 @@ fn every_event_survives_its_way_through_messages() {
         json!({ "event": "UpdateLocalBackendIfs", "new": [] }),
         json!({ "event": "UpdateServiceCidrs", "new": ["10.96.0.0/12", "fd00:10:96::/112"] }),
         json!({ "event": "UpdateNodes", "nodes": { "a": ["192.168.16.10", "fd00::1"], "b": [] } }),
+        json!({ "event": "UpdateWorkloads", "workloads": [workload, { "id": machine }],
+                "gone": [{ "kind": "Pod", "namespace": "default", "name": "web-0" }] }),
     ] {
         let event = of_line(&line).unwrap();
         kinds.push(event.kind());
@@ -279,6 +328,10 @@ fn a_snapshot_is_refused_once_whichever_piece_is_wrong() {
 /// A change of the service, in both forms.
 type Case = (fn(&mut Value), fn(&mut proto::Service));
 
+fn of_http(service: &mut proto::Service) -> &mut proto::Split {
+    service.splits.get_mut("http").unwrap()
+}
+
 fn first(service: &mut proto::Service) -> &mut proto::Backend {
     &mut service.backends.get_mut("http").unwrap().list[0]
 }
@@ -290,7 +343,7 @@ fn http(service: &mut proto::Service) -> &mut proto::Port {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_is_wrong_with_a_service_is_said_in_the_words_of_json() {
-    let cases: [Case; 30] = [
+    let cases: [Case; 40] = [
         (
             |j| j["id"]["namespace"] = "".into(),
             |m| m.id.as_mut().unwrap().namespace.clear(),
@@ -413,6 +466,53 @@ fn what_is_wrong_with_a_service_is_said_in_the_words_of_json() {
         (
             |j| j["backends"]["http"][1]["ip"] = "224.0.0.1".into(),
             |m| m.backends.get_mut("http").unwrap().list[1].ip = "224.0.0.1".into(),
+        ),
+        (
+            |j| j["splits"]["a.b"] = json!({"mode":"first","backends":[]}),
+            |m| {
+                let mode = proto::SplitMode::First.into();
+                let split = proto::Split {
+                    mode,
+                    ..proto::Split::default()
+                };
+                drop(m.splits.insert("a.b".into(), split));
+            },
+        ),
+        (
+            |j| drop(j["splits"]["http"].as_object_mut().unwrap().remove("mode")),
+            |m| of_http(m).mode = 0,
+        ),
+        (
+            |j| j["splits"]["http"]["mode"] = "9".into(),
+            |m| of_http(m).mode = 9,
+        ),
+        (
+            |j| j["splits"]["http"]["frontends"] = "9".into(),
+            |m| of_http(m).frontends = 9,
+        ),
+        (
+            |j| j["splits"]["http"]["backends"][0]["port"] = 0.into(),
+            |m| of_http(m).backends[0].port = 0,
+        ),
+        (
+            |j| j["splits"]["http"]["backends"][0]["port"] = 70_000.into(),
+            |m| of_http(m).backends[0].port = 70_000,
+        ),
+        (
+            |j| j["splits"]["http"]["backends"][1]["ip"] = "here".into(),
+            |m| of_http(m).backends[1].ip = Some("here".into()),
+        ),
+        (
+            |j| j["splits"]["http"]["backends"][1]["weight"] = u32::MAX.into(),
+            |m| of_http(m).backends[1].weight = Some(u32::MAX),
+        ),
+        (
+            |j| j["splits"]["http"]["backends"][2]["port"] = 1.into(),
+            |m| of_http(m).backends[2].port = 1,
+        ),
+        (
+            |j| j["splits"]["http"]["backends"][2] = json!({}),
+            |m| of_http(m).backends[2] = proto::SplitBackend::default(),
         ),
     ];
     for (change_json, change_message) in cases {

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use shunt_api::{
     proto,
     view::{
-        Backend, Conflict, Connection, ConnectionState, Difference, Frontend, FrontendDifference,
-        FrontendKey, Interface, InterfaceState, LastError, Listener, MaglevTables, Malformed,
-        ProtocolNumber, ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source,
-        SourceNode, StaleSockets, Status, TableUse, TakeOver, Unlocated, Untranslated, Uplink,
-        UplinkState,
+        Backend, Conflict, Connection, ConnectionState, Consul, Difference, Frontend,
+        FrontendDifference, FrontendKey, Interface, InterfaceState, LastError, Listener, LocalApi,
+        MaglevTables, Malformed, ProtocolNumber, ServiceCounters, ServiceTraffic, SocketLb,
+        SocketLbMode, Source, SourceNode, Split, SplitBackend, SplitTarget, StaleSockets,
+        StaleWatch, Status, TableUse, TakeOver, Unlocated, Untranslated, Uplink, UplinkState,
     },
 };
-use shunt_model::{Forwarding, Protocol, Selection, TrafficPolicy};
+use shunt_model::{Forwarding, Protocol, Selection, SplitMode, TrafficPolicy};
 
 fn key(address: &str, protocol: u8) -> FrontendKey {
     FrontendKey {
@@ -160,6 +160,56 @@ fn status() -> Status {
             connections: Some(21),
         }),
         uplinks: uplinks(),
+        consul: Some(consul()),
+        local_api: Some(local_api()),
+    }
+}
+
+fn untranslated() -> Vec<Untranslated> {
+    vec![Untranslated {
+        service: "consul/web".into(),
+        reasons: vec!["no".into()],
+    }]
+}
+
+fn consul() -> Consul {
+    Consul {
+        address: "http://127.0.0.1:8500".into(),
+        datacenter: Some("dc1".into()),
+        node: None,
+        hints: true,
+        watches: 31,
+        stale: vec![StaleWatch {
+            service: "web".into(),
+            since_seconds_ago: 32,
+            reason: "no leader".into(),
+        }],
+        synced: true,
+        last_change_seconds_ago: Some(33),
+        frontends: 34,
+        instances: 35,
+        pending: 36,
+        lag_milliseconds: Some(37),
+        missing_rights: vec!["node:read".into()],
+        skipped: untranslated(),
+    }
+}
+
+fn local_api() -> LocalApi {
+    LocalApi {
+        address: "127.0.0.1:8500".into(),
+        services: 41,
+        passing: 42,
+        warning: 43,
+        critical: 44,
+        waiting: 45,
+        state: "/var/lib/shunt/services.json".into(),
+        writes: 46,
+        failed_writes: 47,
+        troubles: vec!["no".into()],
+        frontends: 48,
+        pending: 49,
+        untranslated: untranslated(),
     }
 }
 
@@ -177,6 +227,20 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             "name": "node-1", "found": true, "zone": "a", "addresses": ["192.168.16.10"],
         },
         "untranslated": [{ "service": "default/a", "reasons": ["no"] }],
+    });
+    let consul = json!({
+        "address": "http://127.0.0.1:8500", "datacenter": "dc1", "node": null, "hints": true,
+        "watches": 31,
+        "stale": [{ "service": "web", "since_seconds_ago": 32, "reason": "no leader" }],
+        "synced": true, "last_change_seconds_ago": 33, "frontends": 34, "instances": 35,
+        "pending": 36, "lag_milliseconds": 37, "missing_rights": ["node:read"],
+        "skipped": [{ "service": "consul/web", "reasons": ["no"] }],
+    });
+    let local_api = json!({
+        "address": "127.0.0.1:8500", "services": 41, "passing": 42, "warning": 43,
+        "critical": 44, "waiting": 45, "state": "/var/lib/shunt/services.json", "writes": 46,
+        "failed_writes": 47, "troubles": ["no"], "frontends": 48, "pending": 49,
+        "untranslated": [{ "service": "consul/web", "reasons": ["no"] }],
     });
     let expected = json!({
         "version": "1.2.3", "uptime_seconds": 60, "pin_dir": null, "synced": true, "held": 1,
@@ -219,6 +283,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             { "name": "eth1", "state": "generic", "index": 8, "reason": "not in the driver" },
             { "name": "eth2", "state": "failed", "reason": "no" },
         ],
+        "consul": consul, "local_api": local_api,
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);
 }
@@ -240,6 +305,32 @@ fn a_frontend_is_the_same_after_its_message() {
             weight: 2,
             local: true,
         }],
+        split: Some(Split {
+            mode: SplitMode::Strict,
+            refused: 10,
+            backends: vec![
+                SplitBackend {
+                    target: SplitTarget::Service {
+                        service: "default/web".into(),
+                        port: 80,
+                    },
+                    weight: 1,
+                },
+                SplitBackend {
+                    target: SplitTarget::Address {
+                        ip: "10.1.9.9".parse().unwrap(),
+                        port: 8080,
+                    },
+                    weight: 0,
+                },
+                SplitBackend {
+                    target: SplitTarget::Invalid {
+                        invalid: "no such kind".into(),
+                    },
+                    weight: 11,
+                },
+            ],
+        }),
         difference: Some(Difference::Changed),
         counters: Some(ServiceCounters {
             connections: 4,
@@ -264,6 +355,11 @@ fn a_frontend_is_the_same_after_its_message() {
             "forwarding": "dsr",
             "affinity_timeout": 3,
             "backends": [{ "ip": "10.1.1.3", "port": 8080, "weight": 2, "local": true }],
+            "split": { "mode": "strict", "refused": 10, "backends": [
+                { "service": "default/web", "port": 80, "weight": 1 },
+                { "ip": "10.1.9.9", "port": 8080, "weight": 0 },
+                { "invalid": "no such kind", "weight": 11 },
+            ] },
             "difference": "changed",
             "counters": {
                 "connections": 4, "refused": { "reject_no_backend": 5 },

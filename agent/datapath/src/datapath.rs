@@ -3,8 +3,9 @@
 mod hooks;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     net::IpAddr,
+    num::NonZeroU64,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,23 +22,25 @@ use shunt_model::{Changes, Frontend, FrontendKind, Locations};
 
 use crate::{
     attach::{
-        attachments::Attachments, cgroup::Cgroup, release::release, selection::Selection,
-        sockets::Sockets, uplinks::Uplinks,
+        attachments::Attachments, cgroup, release::release, selection::Selection, sockets::Sockets,
+        uplinks::Uplinks,
     },
     conntrack::connections::Connections,
     error::{DatapathError, SocketError, TableError},
     handover::{
+        outgrown::Moves,
         phases::Phases,
         steps::{Handover, Terms},
     },
     maps::{
         clock::Clock,
         counters::Counters,
+        dsr_use::DsrUse,
         families::Families,
         guard_table::GuardTable,
         interface_set::InterfaceSet,
         kernel_services::KernelServices,
-        kernel_tables::KernelTables,
+        kernel_tables::{self, KernelTables},
         location_table::{LocationTable, LocationsBefore},
         node_table::NodeTable,
         peers::Peers,
@@ -55,7 +58,9 @@ use crate::{
     },
     pins::{self, cleanup::Removed, error::PinError, layout::Layout},
     publish::{
-        dual_publisher::DualPublisher, maglev::MaglevUse, read_back::LiveFrontend,
+        dual_publisher::DualPublisher,
+        maglev::{MaglevUse, ReadyTables, Recipe},
+        read_back::LiveFrontend,
         services::Services,
     },
     sweep::stale::StaleSockets,
@@ -74,8 +79,11 @@ pub struct Datapath {
     publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
     locations_v4: LocationTable<V4>,
     locations_v6: LocationTable<V6>,
+    dsr: DsrUse,
     node_v4: NodeTable<V4>,
     node_v6: NodeTable<V6>,
+    /// How often these two have changed.
+    node_writes: u64,
     /// `None` if nothing is done about other packets for services' addresses.
     guard: Option<(GuardTable<V4>, GuardTable<V6>)>,
     connections: Connections,
@@ -89,6 +97,8 @@ pub struct Datapath {
     layout: Option<Layout>,
     /// Until no hook has a program that knows other tables.
     handover: Option<Handover>,
+    /// As long as some hooks may have programs that write smaller tables.
+    moves: Option<Moves>,
 }
 
 impl Datapath {
@@ -117,6 +127,7 @@ impl Datapath {
             counters,
             pins,
             takeover,
+            outgrown,
             timeouts,
         } = Opened::new(options)?;
         let (pins, layout) = pins.unzip();
@@ -131,18 +142,22 @@ impl Datapath {
             }
             None => None,
         };
+        let moves = pins.as_ref().map(|pins| Moves::begin(pins, outgrown));
         let uplink_table = UplinkTable::take(&mut ebpf)?;
-        let connections = Connections::open(&ebpf, Clock::open()?, takeover.seeds, timeouts)?;
-        Ok(Self {
+        let dsr = DsrUse::over(kernel_tables::array(&ebpf, registry::DSR)?)?;
+        let connections =
+            Connections::open(&ebpf, Clock::open()?, dsr.clone(), takeover.seeds, timeouts)?;
+        let this = Self {
             stale_sockets: Arc::new(StaleSockets::open(&mut ebpf)?),
             publisher: DualPublisher::counting(
-                KernelTables::take(&mut ebpf)?,
-                KernelTables::take(&mut ebpf)?,
+                KernelTables::take(&mut ebpf, dsr.clone())?,
+                KernelTables::take(&mut ebpf, dsr.clone())?,
                 options.families,
                 Services::of(KernelServices::take(&mut ebpf, options.count_traffic)?),
             ),
             locations_v4: LocationTable::take(&mut ebpf)?,
             locations_v6: LocationTable::take(&mut ebpf)?,
+            dsr,
             node_v4: NodeTable::open(
                 &ebpf,
                 options.snat_v4,
@@ -155,6 +170,7 @@ impl Datapath {
                 options.hairpin_v6,
                 &options.pod_cidrs,
             )?,
+            node_writes: 0,
             guard: options
                 .guard
                 .is_on()
@@ -185,7 +201,10 @@ impl Datapath {
             sockets,
             layout,
             handover,
-        })
+            moves: moves.transpose()?,
+        };
+        this.show_located();
+        Ok(this)
     }
 
     /// The program of this name, loaded.
@@ -288,16 +307,21 @@ impl Datapath {
     /// Makes `own` this node's addresses, where its interfaces have the addresses `host`: SNAT
     /// takes one that the host has, if there is one. Gives the number of writes.
     pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>, host: &BTreeSet<IpAddr>) -> u64 {
-        self.node_v4.set(own, host) + self.node_v6.set(own, host)
+        let writes = self.node_v4.set(own, host) + self.node_v6.set(own, host);
+        self.node_writes += writes;
+        self.show_located();
+        writes
     }
 
     /// Has the programs know the nodes where addresses are, those that have none left out. Gives what was
     /// known of these addresses.
     pub fn add_locations(&mut self, locations: &Locations) -> LocationsBefore {
-        LocationsBefore {
+        let before = LocationsBefore {
             v4: self.locations_v4.add(locations),
             v6: self.locations_v6.add(locations),
-        }
+        };
+        self.show_located();
+        before
     }
 
     /// Has the programs forget the nodes of addresses that have none, also of those that are not named if
@@ -305,6 +329,7 @@ impl Datapath {
     pub fn remove_locations(&mut self, locations: &Locations) {
         self.locations_v4.remove(locations);
         self.locations_v6.remove(locations);
+        self.show_located();
     }
 
     /// Takes back what was added.
@@ -312,6 +337,16 @@ impl Datapath {
         let LocationsBefore { v4, v6 } = before;
         self.locations_v4.restore(v4);
         self.locations_v6.restore(v6);
+        self.show_located();
+    }
+
+    /// Has the programs know whether any node is known, and that what they remember may not be so any more.
+    fn show_located(&self) {
+        let (v4, v6) = (&self.locations_v4, &self.locations_v6);
+        let is_any = !(v4.is_empty() && v6.is_empty());
+        let changes = v4.changes() + v6.changes() + self.node_writes;
+        let changes = NonZeroU64::MIN.saturating_add(changes);
+        self.dsr.set_located(is_any.then_some(changes));
     }
 
     /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from,
@@ -359,17 +394,22 @@ impl Datapath {
         self.peers.is_some()
     }
 
+    /// What the Maglev tables are to be made of that publishing `changes` has to make.
+    pub fn lacking_tables(&self, changes: &Changes) -> HashSet<Recipe> {
+        self.publisher.lacking_tables(changes)
+    }
+
     /// Publishes `changes`, all of them or none. Gives the number of writes to the tables: entries,
-    /// cells, slots and backends.
+    /// cells, slots and backends. Maglev tables that are `ready` are not made for it.
     ///
     /// # Errors
     ///
     /// If the tables do not take them; nothing is changed then.
-    pub fn publish(&mut self, changes: &Changes) -> Result<u64, TableError> {
+    pub fn publish(&mut self, changes: &Changes, ready: &ReadyTables) -> Result<u64, TableError> {
         let Changes { added, changed, .. } = changes;
         self.announce(added.iter().chain(changed), false);
         let before = self.publisher.departures();
-        let published = self.publisher.publish(changes);
+        let published = self.publisher.publish_with(changes, ready);
         // Of an endpoint that is only unready the backend left before, and its leaving for good
         // changes nothing in the tables.
         self.tell_sweeper(before, self.stale_sockets.has_spared());
@@ -464,13 +504,13 @@ pub fn mount_bpffs(dir: &Path) -> Result<(), PinError> {
     pins::bpffs::ensure(dir)
 }
 
-/// Where the root of all cgroups is mounted, in this mount namespace, and mounts it if it is not;
-/// `None` if it cannot be seen from here.
+/// Mounts the root of all cgroups at a place of ours, unless it is there, and gives that: an agent in
+/// a container finds it there, which sees its own cgroup in place of the root elsewhere. `None` if the
+/// root cannot be seen from here.
 ///
 /// # Errors
 ///
-/// If no cgroup file system of version 2 is mounted, and none can be.
-pub fn root_cgroup() -> Result<Option<PathBuf>, SocketError> {
-    let cgroup = Cgroup::find()?;
-    Ok(cgroup.is_root().then(|| cgroup.path().to_owned()))
+/// If it cannot be mounted.
+pub fn mount_root_cgroup() -> Result<Option<PathBuf>, SocketError> {
+    cgroup::provide_root()
 }

@@ -82,6 +82,9 @@ pub enum SocketError {
     /// There is no cgroup to attach to.
     #[error("no cgroup file system of version 2 is mounted, and mounting one failed: {0}")]
     NoCgroup(io::Error),
+    /// The root is not where an agent looks for it.
+    #[error("mounting the root of all cgroups failed: {0}")]
+    MountRoot(io::Error),
     /// The kernel has not all that the programs call.
     #[error("this kernel, {release}, lacks {missing}")]
     OldKernel {
@@ -180,8 +183,10 @@ pub enum DatapathError {
     /// The pin directory cannot be used.
     #[error(transparent)]
     Pin(#[from] PinError),
-    /// More pod ranges than the programs can hold.
-    #[error("{given} ranges of pods were given, at most {limit} a family are possible")]
+    /// More ranges than the programs can hold.
+    #[error(
+        "{given} ranges were given (of pods, or of sources of envelopes), at most {limit} a family are possible"
+    )]
     TooManyPodCidrs {
         /// How many.
         given: usize,

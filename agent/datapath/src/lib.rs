@@ -31,7 +31,7 @@ pub use self::{
         scanner::Scanner,
         state::ConntrackState,
     },
-    datapath::{Datapath, cleanup, mount_bpffs, root_cgroup},
+    datapath::{Datapath, cleanup, mount_bpffs, mount_root_cgroup},
     error::{DatapathError, SocketError, TableError},
     maps::{
         counters::Counters,
@@ -57,7 +57,7 @@ pub use self::{
     pins::{cleanup::Removed, error::PinError},
     publish::{
         dual_publisher::DualPublisher,
-        maglev::MaglevUse,
+        maglev::{MadeTable, MaglevUse, ReadyTables, Recipe as MaglevRecipe},
         read_back::{LiveFrontend, key::LiveKey},
         services::{CountedService, Services},
     },
@@ -65,5 +65,5 @@ pub use self::{
         stale::{Destroyed, IsGone, StaleConnection, StaleSockets},
         sweeper::Sweeper,
     },
-    sys::heap::release as release_memory,
+    sys::{heap::release as release_memory, socket_iterator::SocketIterator},
 };

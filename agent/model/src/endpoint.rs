@@ -24,6 +24,8 @@ pub struct Endpoint {
     pub scopes: Scopes,
     /// The node that it runs on, to which direct server return hands packets.
     pub node: Option<Arc<str>>,
+    /// The zone that the node is in. Lookups show it; nothing is decided by it.
+    pub zone: Option<Arc<str>>,
 }
 
 /// What an endpoint can do at present.

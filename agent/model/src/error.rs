@@ -189,6 +189,9 @@ pub enum Fault {
     /// Port 0 is none.
     #[error("the port is 0")]
     ZeroPort,
+    /// The text is neither a port nor a range of ports.
+    #[error("`{0}` is not a port or a range of ports such as 3306-3310")]
+    NotAPortRange(String),
     /// One address stands twice in a service, so that each of its frontends would.
     #[error("duplicate frontend: {address} is already in {first}")]
     DuplicateAddress {
@@ -216,6 +219,12 @@ pub enum Fault {
         /// The path of the first occurrence.
         first: String,
     },
+    /// One workload stands twice in an event.
+    #[error("the workload is already in {first}")]
+    DuplicateWorkload {
+        /// The path of the first occurrence.
+        first: String,
+    },
     /// One backend stands twice in a list, in two versions.
     #[error("the same backend as {first}, but not with the same properties")]
     ContradictoryBackend {
@@ -228,6 +237,12 @@ pub enum Fault {
     /// A backend that does not run here cannot be in the Local set.
     #[error("scope Local, but the backend is not local")]
     RemoteInLocalScope,
+    /// A backend of a split that is several things, or none.
+    #[error("a backend is either `service` and `port`, or `ip` and `port`, or `invalid`")]
+    SplitTarget,
+    /// The shares of a split are parts of a u32.
+    #[error("the sum of the split's weights exceeds {max}", max = u32::MAX)]
+    SplitOverflow,
     /// A name that must say something is empty.
     #[error("the name is empty")]
     EmptyName,

@@ -1,12 +1,17 @@
 //! The events.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, slice, sync::Arc};
 
 use ipnet::IpNet;
 
 use crate::{
-    cluster_nodes::ClusterNodes, escaped::Escaped, interface_pattern::InterfacePattern,
-    kind::EventKind, service::Service, service_id::ServiceId,
+    cluster_nodes::ClusterNodes,
+    escaped::Escaped,
+    interface_pattern::InterfacePattern,
+    kind::EventKind,
+    service::Service,
+    service_id::ServiceId,
+    workload::{Workload, WorkloadUpdate},
 };
 
 /// One thing that the renderer is told.
@@ -30,6 +35,8 @@ pub enum RendererEvent {
     UpdateServiceCidrs(BTreeSet<IpNet>),
     /// The nodes of the cluster, by name: all that there are.
     UpdateNodes(ClusterNodes),
+    /// What runs at addresses that are no service's: what is new of it, and what is gone.
+    UpdateWorkloads(WorkloadUpdate),
 }
 
 /// A complete description of what is to be translated.
@@ -50,6 +57,8 @@ pub struct Snapshot {
     pub service_cidrs: BTreeSet<IpNet>,
     /// The nodes of the cluster, by name.
     pub nodes: ClusterNodes,
+    /// What runs at addresses that are no service's, each identity once.
+    pub workloads: Vec<Arc<Workload>>,
 }
 
 /// A change of the cluster's nodes.
@@ -76,7 +85,23 @@ impl RendererEvent {
             | Self::UpdateLocalFrontendIfs(_)
             | Self::UpdateLocalBackendIfs(_)
             | Self::UpdateServiceCidrs(_)
-            | Self::UpdateNodes(_) => name.to_owned(),
+            | Self::UpdateNodes(_)
+            | Self::UpdateWorkloads(_) => name.to_owned(),
+        }
+    }
+
+    /// The services that it has in their new form.
+    pub const fn services(&self) -> &[Service] {
+        match self {
+            Self::Resync(snapshot) => snapshot.services.as_slice(),
+            Self::AddService(service) | Self::UpdateService(service) => slice::from_ref(service),
+            Self::UpdateNodePortServices(update) => update.services.as_slice(),
+            Self::DeleteService(_)
+            | Self::UpdateLocalFrontendIfs(_)
+            | Self::UpdateLocalBackendIfs(_)
+            | Self::UpdateServiceCidrs(_)
+            | Self::UpdateNodes(_)
+            | Self::UpdateWorkloads(_) => &[],
         }
     }
 
@@ -92,6 +117,7 @@ impl RendererEvent {
             Self::UpdateLocalBackendIfs(_) => EventKind::UpdateLocalBackendIfs,
             Self::UpdateServiceCidrs(_) => EventKind::UpdateServiceCidrs,
             Self::UpdateNodes(_) => EventKind::UpdateNodes,
+            Self::UpdateWorkloads(_) => EventKind::UpdateWorkloads,
         }
     }
 }

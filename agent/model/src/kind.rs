@@ -23,11 +23,13 @@ pub enum EventKind {
     UpdateServiceCidrs,
     /// The nodes of the cluster, by name.
     UpdateNodes,
+    /// What runs at addresses that are no service's.
+    UpdateWorkloads,
 }
 
 impl EventKind {
     /// Every kind, in the order in which they are listed.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Resync,
         Self::AddService,
         Self::UpdateService,
@@ -37,6 +39,7 @@ impl EventKind {
         Self::UpdateLocalBackendIfs,
         Self::UpdateServiceCidrs,
         Self::UpdateNodes,
+        Self::UpdateWorkloads,
     ];
 
     /// The name as it is written and shown.
@@ -51,6 +54,7 @@ impl EventKind {
             Self::UpdateLocalBackendIfs => "UpdateLocalBackendIfs",
             Self::UpdateServiceCidrs => "UpdateServiceCidrs",
             Self::UpdateNodes => "UpdateNodes",
+            Self::UpdateWorkloads => "UpdateWorkloads",
         }
     }
 
@@ -65,6 +69,7 @@ impl EventKind {
                 "backend_ifs",
                 "service_cidrs",
                 "nodes",
+                "workloads",
             ],
             Self::AddService => &["service"],
             Self::UpdateService => &["service", "old"],
@@ -73,6 +78,7 @@ impl EventKind {
             Self::UpdateLocalFrontendIfs | Self::UpdateLocalBackendIfs => &["old", "new"],
             Self::UpdateServiceCidrs => &["new"],
             Self::UpdateNodes => &["nodes"],
+            Self::UpdateWorkloads => &["workloads", "gone"],
         }
     }
 }
@@ -81,7 +87,7 @@ impl FromName for EventKind {
     const EXPECTED: &'static str = "one of `Resync`, `AddService`, `UpdateService`, \
         `DeleteService`, `UpdateNodePortServices`, `UpdateLocalFrontendIfs`, \
         `UpdateLocalBackendIfs`, `UpdateServiceCidrs`, \
-        `UpdateNodes`";
+        `UpdateNodes`, `UpdateWorkloads`";
 
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)

@@ -14,6 +14,7 @@ mod forwarding;
 mod interface_pattern;
 mod json;
 mod kind;
+mod lookup;
 pub mod maglev;
 mod named;
 mod path;
@@ -21,11 +22,14 @@ mod policy;
 mod protocol;
 mod render;
 mod selection;
+mod seniority;
 mod service;
 mod service_id;
+mod split;
 pub mod unchecked;
 mod unusable;
 mod validate;
+mod workload;
 
 pub use self::{
     cluster_nodes::ClusterNodes,
@@ -41,23 +45,41 @@ pub use self::{
         lines::{Line, Lines},
     },
     kind::EventKind,
+    lookup::{
+        answer::{Answer, Membership},
+        delta::{Delta, Empty, endpoints_between},
+        endpoint::{EndpointKey, EndpointView, Use},
+        interest::Interest,
+        query::{Query, QueryError, Subject},
+        target::{FrontendView, Owner, ServiceTarget, Target, TargetKind, Who},
+    },
     path::segment as path_segment,
     policy::TrafficPolicy,
     protocol::Protocol,
     render::{
         conflict::Conflict,
         error::RenderError,
-        frontend::{Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind, Refusal},
+        footprint::Footprint,
+        frontend::{
+            Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind, Refusal, SplitShares,
+        },
         locations::Locations,
         nodes::NodeAddresses,
         options::{Balancing, RenderOptions},
         plan::{Changes, Plan},
         renderer::Renderer,
         rendering::render,
+        split_target::Others,
     },
     selection::Selection,
+    seniority::Seniority,
     service::{Service, ServicePort},
     service_id::ServiceId,
+    split::{Split, SplitBackend, SplitFrontends, SplitMode, SplitTarget},
     unusable::unusable,
     validate::snapshot::SnapshotBuilder,
+    workload::{
+        HostPort, Phase, PortRange, Workload, WorkloadId, WorkloadKind, WorkloadOwner,
+        WorkloadPort, WorkloadUpdate,
+    },
 };

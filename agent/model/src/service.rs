@@ -6,7 +6,8 @@ use ipnet::IpNet;
 
 use crate::{
     endpoint::Endpoint, forwarding::Forwarding, policy::TrafficPolicy, protocol::Protocol,
-    selection::Selection, service_id::ServiceId,
+    selection::Selection, seniority::Seniority, service_id::ServiceId, split::Split,
+    workload::PortRange,
 };
 
 /// A service: addresses, ports, and the endpoints behind them.
@@ -35,6 +36,14 @@ pub struct Service {
     pub selection: Option<Selection>,
     /// How packets from outside get to its backends on other nodes; `None`: as the agent's default is.
     pub forwarding: Option<Forwarding>,
+    /// Those of its ports whose protocol proxies are not to look into; `None`: it does not say.
+    pub opaque_ports: Option<Arc<[PortRange]>>,
+    /// How proxies are to treat requests, as JSON that they and nobody else read; `None`: it does not
+    /// say.
+    pub profile: Option<Arc<str>>,
+    /// Since when it is there. Of two services that claim a frontend the older one has it; one of
+    /// which this is not known comes after those of which it is, and among its like by its arrival.
+    pub seniority: Option<Seniority>,
     /// Its ports, sorted by name, each name once.
     pub ports: Vec<ServicePort>,
 }
@@ -52,6 +61,8 @@ pub struct ServicePort {
     pub node_port: Option<NonZeroU16>,
     /// Sorted by address and port, each (address, port) once.
     pub endpoints: Vec<Endpoint>,
+    /// What its new connections are shared out among; `None`: its endpoints.
+    pub split: Option<Arc<Split>>,
 }
 
 impl Service {

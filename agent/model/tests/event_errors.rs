@@ -84,12 +84,12 @@ fn events_and_fields_that_do_not_exist_or_do_not_belong_together() {
             r#"{"event":"AddServices"}"#,
             "unknown event `AddServices`, expected one of `Resync`, `AddService`, `UpdateService`, `DeleteService`, \
              `UpdateNodePortServices`, `UpdateLocalFrontendIfs`, `UpdateLocalBackendIfs`, \
-             `UpdateServiceCidrs`, `UpdateNodes`",
+             `UpdateServiceCidrs`, `UpdateNodes`, `UpdateWorkloads`",
         ),
         (
             r#"{"event":"AddService","srv":1}"#,
             "srv: unknown field `srv`, expected one of `event`, `node_ips`, `services`, `frontend_ifs`, \
-             `backend_ifs`, `service_cidrs`, `nodes`, `service`, `id`, `old`, `new`",
+             `backend_ifs`, `service_cidrs`, `nodes`, `workloads`, `gone`, `service`, `id`, `old`, `new`",
         ),
         (
             r#"{"event":"AddService","event":"AddService"}"#,
@@ -216,6 +216,74 @@ fn ranges_that_services_cannot_have_for_themselves() {
 }
 
 #[test]
+fn workloads_that_are_none() {
+    let id = r#"{"kind":"Pod","namespace":"default","name":"web-1"}"#;
+    let update =
+        |workloads: &str| format!(r#"{{"event":"UpdateWorkloads","workloads":[{workloads}]}}"#);
+    let workload = |fields: &str| update(&format!(r#"{{"id":{id},{fields}}}"#));
+    for (line, text) in [
+        (
+            r#"{"event":"UpdateWorkloads"}"#.to_owned(),
+            "missing field `workloads`",
+        ),
+        (
+            update(&format!(r#"{{"id":{id}}},{{"id":{id}}}"#)),
+            "workloads[1]: the workload is already in workloads[0]",
+        ),
+        (
+            update(&format!(r#"{{"id":{id}}}"#)).replace("]}", &format!(r#"],"gone":[{id}]}}"#)),
+            "gone[0]: the workload is already in workloads[0]",
+        ),
+        (
+            update(r#"{"id":{"kind":"pod","namespace":"default","name":"web-1"}}"#),
+            "workloads[0].id.kind: unknown value `pod`, expected `Pod` or `ExternalWorkload`",
+        ),
+        (
+            update(r#"{"id":{"kind":"Pod","namespace":"","name":"web-1"}}"#),
+            "workloads[0].id.namespace: the name is empty",
+        ),
+        (
+            workload(r#""ips":["10.1.1.3","10.1.1.300"]"#),
+            "workloads[0].ips[1]: `10.1.1.300` is not an IP address",
+        ),
+        (
+            workload(r#""phase":"Succeeded""#),
+            "workloads[0].phase: unknown value `Succeeded`, expected `Running`, `Pending` or \
+             `Terminating`",
+        ),
+        (
+            workload(r#""ports":[{"port":0,"protocol":"TCP"}]"#),
+            "workloads[0].ports[0].port: the port is 0",
+        ),
+        (
+            workload(r#""host_ports":[{"ip":"0.0.0.0","port":80,"protocol":"TCP"}]"#),
+            "workloads[0].host_ports[0].ip: 0.0.0.0 is the unspecified address, which cannot be \
+             used here",
+        ),
+        (
+            workload(r#""host_ports":[{"ip":"192.0.2.1","port":80,"protocol":"ICMP"}]"#),
+            "workloads[0].host_ports[0].protocol: unknown value `ICMP`, expected `TCP`, `UDP` or \
+             `SCTP`",
+        ),
+        (
+            workload(r#""opaque_ports":["443","9-1"]"#),
+            "workloads[0].opaque_ports[1]: `9-1` is not a port or a range of ports such as 3306-3310",
+        ),
+        (
+            workload(r#""host_network":true"#),
+            "workloads[0].host_network: unknown field `host_network`, expected one of `id`, `ips`, \
+             `ports`, `host_ports`, `node`, `phase`, `ready`, `owner`, `opaque_ports`",
+        ),
+        (
+            r#"{"event":"Resync","node_ips":[],"services":[],"workloads":[{}]}"#.to_owned(),
+            "workloads[0]: missing field `id`",
+        ),
+    ] {
+        expect(&[(&line, text)]);
+    }
+}
+
+#[test]
 fn a_service_among_others_is_named_wherever_its_identity_stands() {
     let a = r#"{"id":{"namespace":"default","name":"a"}}"#;
     let b = r#"{"ports":{"http":{"protocol":"TCP","port":"80"}},"id":{"namespace":"default","name":"b"}}"#;
@@ -255,7 +323,11 @@ fn fields_of_a_service() {
                 r#""cluster_ip":"10.96.0.1""#,
                 "cluster_ip: unknown field `cluster_ip`, expected one of `id`, `cluster_ips`, `external_ips`, \
              `load_balancer_ips`, `load_balancer_source_ranges`, `traffic_policy`, `internal_traffic_policy`, \
-             `session_affinity_timeout`, `selection`, `forwarding`, `ports`, `backends`",
+             `session_affinity_timeout`, `selection`, `forwarding`, `opaque_ports`, `profile`, `ports`, `backends`, `splits`",
+            ),
+            (
+                r#""opaque_ports":["443","9-1"]"#,
+                "opaque_ports[1]: `9-1` is not a port or a range of ports such as 3306-3310",
             ),
             (
                 r#""cluster_ips":["10.96.0.1/32"]"#,
@@ -446,6 +518,115 @@ fn backends_of_a_port() {
     );
 }
 
+/// The same service with this split of its port http.
+fn split(split: &str) -> String {
+    web(&format!(
+        r#""cluster_ips":["10.96.0.1"],"ports":{{"http":{{"protocol":"TCP","port":80}}}},"splits":{split}"#
+    ))
+}
+
+#[test]
+fn splits_that_cannot_be() {
+    const WEB: &str = r#"{"service":{"namespace":"default","name":"web"},"port":80}"#;
+    let with =
+        |backends: &str| format!(r#"{{"http":{{"mode":"strict","backends":[{backends}]}}}}"#);
+    let heavy = WEB.replace(r#""port""#, r#""weight":4294967295,"port""#);
+    for (given, text) in [
+        (
+            r#"{"htp":{"mode":"strict","backends":[]}}"#.to_owned(),
+            "splits.htp: the service declares no such port",
+        ),
+        (
+            r#"{"http":{"mode":"strict","backends":[]},"http":{"mode":"first","backends":[]}}"#
+                .to_owned(),
+            "splits.http: the name is given twice",
+        ),
+        (
+            r#"{"http":{"backends":[]}}"#.to_owned(),
+            "splits.http: missing field `mode`",
+        ),
+        (
+            r#"{"http":{"mode":"strict"}}"#.to_owned(),
+            "splits.http: missing field `backends`",
+        ),
+        (
+            r#"{"http":{"mode":"Strict","backends":[]}}"#.to_owned(),
+            "splits.http.mode: unknown value `Strict`, expected `available`, `strict` or `first`",
+        ),
+        (
+            r#"{"http":{"mode":"strict","frontends":"some","backends":[]}}"#.to_owned(),
+            "splits.http.frontends: unknown value `some`, expected `all` or `cluster_ip`",
+        ),
+        (
+            r#"{"http":["strict",null,[]]}"#.to_owned(),
+            "splits.http: invalid type: sequence, expected an object",
+        ),
+        (
+            with(r#"{"weight":1}"#),
+            "splits.http.backends[0]: a backend is either `service` and `port`, or `ip` and `port`, or `invalid`",
+        ),
+        (
+            with(&format!(r#"{WEB},{{"invalid":"","port":1}}"#)),
+            "splits.http.backends[1]: a backend is either `service` and `port`, or `ip` and `port`, or `invalid`",
+        ),
+        (
+            with(r#"{"service":{"namespace":"default","name":"web"},"ip":"10.1.1.3","port":1}"#),
+            "splits.http.backends[0]: a backend is either `service` and `port`, or `ip` and `port`, or `invalid`",
+        ),
+        (
+            with(r#"{"service":{"namespace":"default","name":"web"}}"#),
+            "splits.http.backends[0]: missing field `port`",
+        ),
+        (
+            with(r#"{"ip":"10.1.1.3"}"#),
+            "splits.http.backends[0]: missing field `port`",
+        ),
+        (
+            with(r#"{"ip":"10.1.1.3","port":0}"#),
+            "splits.http.backends[0].port: the port is 0",
+        ),
+        (
+            with(r#"{"ip":"10.1.1.300","port":1}"#),
+            "splits.http.backends[0].ip: `10.1.1.300` is not an IP address",
+        ),
+        (
+            with(r#"{"ip":"127.0.0.1","port":1}"#),
+            "splits.http.backends[0].ip: 127.0.0.1 is a loopback address, which cannot be used here",
+        ),
+        (
+            with(r#"{"ip":"fd00::3","port":1}"#),
+            "splits.http.backends[0].ip: IPv4/IPv6 mix-up: an IPv6 backend, but the service has IPv4 addresses only",
+        ),
+        (
+            with(r#"{"service":{"namespace":"","name":"web"},"port":1}"#),
+            "splits.http.backends[0].service.namespace: the name is empty",
+        ),
+        (
+            with(r#"{"service":{"namespace":"default","name":"a/b"},"port":1}"#),
+            "splits.http.backends[0].service.name: `a/b` is not a name: `/`, white space and control characters are not allowed",
+        ),
+        (
+            with(&format!("{heavy},{WEB}")),
+            "splits.http.backends[1].weight: the sum of the split's weights exceeds 4294967295",
+        ),
+        (
+            with(r#"{"ip":"10.1.1.3","port":1,"weight":-1}"#),
+            "splits.http.backends[0].weight: invalid value: integer `-1`, expected u32",
+        ),
+    ] {
+        expect_of_web(split, &[(&given, text)]);
+    }
+    for given in [
+        with(""),
+        with(&format!("{WEB},{WEB}")),
+        with(&heavy),
+        with(r#"{"invalid":"","weight":0},{"ip":"10.1.1.3","port":1,"weight":0}"#),
+        r#"{"http":{"mode":"available","frontends":"cluster_ip","backends":[]}}"#.to_owned(),
+    ] {
+        assert_eq!(report(&split(&given)), "fine", "{given}");
+    }
+}
+
 #[test]
 fn what_is_optional_may_be_left_out_and_old_may_be_anything() {
     let full =
@@ -454,7 +635,8 @@ fn what_is_optional_may_be_left_out_and_old_may_be_anything() {
         "internal_traffic_policy":"Cluster","session_affinity_timeout":10800,"selection":"maglev",
         "ports":{"":{"protocol":"SCTP","port":80,"node_port":0}},
         "backends":{"":[{"ip":"10.1.1.3","port":8080,"weight":0,"local":true,"host_network":true,
-        "state":"Terminating","serving":true,"node":"a","zone":"b","scopes":["Cluster","Local"]}]}"#
+        "state":"Terminating","serving":true,"node":"a","zone":"b","scopes":["Cluster","Local"]}]},
+        "splits":{"":{"mode":"strict","frontends":null,"backends":[{"service":null,"invalid":"no such kind"}]}}"#
             .replace('\n', "");
     for line in [
         web(&full).as_str(),

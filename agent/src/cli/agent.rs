@@ -10,7 +10,8 @@ use std::{net::IpAddr, process::ExitCode, sync::Arc};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use shunt::{
-    Agent, EventLoop, HttpListeners, HttpServer, Input, Inspector, Server, SocketFile, queue,
+    Agent, EventLoop, EventQueue, HttpListeners, HttpServer, Input, Inspector, Requests, Server,
+    SocketFile, queue,
 };
 use shunt_datapath::{Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit};
 use shunt_model::Renderer;
@@ -19,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::{
     beside::Beside,
-    end::{Stop, finish},
+    end::finish,
     host::{check_in, set_up_host, warn_of_host},
     sources::Sources,
 };
@@ -27,6 +28,8 @@ use crate::cli::{
     config::{flags::KubeProxyFlags, settings::KubeProxySettings},
     flags::{
         addresses::Addresses,
+        apis::ApiArgs,
+        consul::ConsulArgs,
         detect_local::DetectLocalArgs,
         families::FamilyArgs,
         guard::GuardArgs,
@@ -47,6 +50,7 @@ use crate::cli::{
     },
     log,
     socket_lb::log_socket_lb,
+    stop::Stop,
     take_over::start_to_take_over,
 };
 
@@ -64,6 +68,9 @@ pub(crate) struct AgentArgs {
 
     #[command(flatten)]
     kubernetes: KubernetesArgs,
+
+    #[command(flatten)]
+    consul: ConsulArgs,
 
     #[command(flatten)]
     socket: SocketArgs,
@@ -137,6 +144,9 @@ pub(crate) struct AgentArgs {
     services: ServiceCountArgs,
 
     #[command(flatten)]
+    apis: ApiArgs,
+
+    #[command(flatten)]
     kube_proxy: KubeProxyFlags,
 
     #[command(flatten)]
@@ -174,6 +184,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let AgentArgs {
         events,
         kubernetes,
+        consul,
         socket: SocketArgs { socket },
         interfaces,
         mut node,
@@ -193,39 +204,42 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         timeouts,
         http,
         services: counted,
+        apis,
         kube_proxy: _,
         pins: PinArgs { pin_dir },
         no_pin,
     } = args;
     check_in(kube_proxy)?;
     let pin_dir = (!no_pin).then_some(pin_dir);
-    let stop = Stop::listen()?;
-    let follows_cluster = kubernetes.is_on();
-    let sources = Sources::open(events, kube_proxy.kubernetes(kubernetes)?, &node).await?;
+    let mut stop = Stop::listen()?;
+    let (follows_cluster, serves_all) = (kubernetes.is_on(), kubernetes.serves_all());
+    let kubernetes = kube_proxy.kubernetes(kubernetes)?;
+    let mut sources = Sources::open(events, kubernetes, consul, &node).await?;
     // Before anything is touched: another agent may be at work here.
-    let socket_file = SocketFile::listen(&socket)?;
-    let families = families.families();
+    let (socket_file, apis) = (SocketFile::listen(&socket)?, apis.listen().await?);
+    let (families, terminates_tcp) = (families.families(), sockets.terminate_tcp);
     let (http, conntrack_timeouts) = (
         kube_proxy.http(&http, follows_cluster),
         kube_proxy.timeouts(timeouts.timeouts()),
     );
     let configuration = kube_proxy.configz(&http, conntrack_timeouts);
     let http = HttpListeners::open(http.options(families, configuration, counted.service_metrics))?;
+    // Before anything that may take its time: whoever looks after the process asks meanwhile.
+    let (queue, requests, mut http) = answer_for_health(http, follows_cluster)?;
     set_up_host(kube_proxy);
     let render_options = node.render_options()?;
     let (masquerade_all, detect_local) = (
         kube_proxy.masquerade_all(masquerade_all.is_on()),
         kube_proxy.detect_local(detect_local)?,
     );
-    if detect_local.is_by_node() && node.pod_cidrs.is_empty() {
-        node.pod_cidrs = sources.pod_cidrs().await?.unwrap_or_default();
+    if !know_pods(&mut node, &mut sources, &detect_local, &mut stop).await? {
+        return Ok(ExitCode::SUCCESS);
     }
-    let pods = detect_local.detection(&node.pod_cidrs, redirect)?;
+    let pods = detect_local.detection(&node.pod_cidrs, redirect, families)?;
     warn_of_host(families, &snat, &node, &pods, &render_options);
     let defaults = DatapathOptions::default();
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
     let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
-    let terminates_tcp = sockets.terminate_tcp;
     let (interfaces, excluded_interfaces) = interfaces.sets();
     let mut datapath = set_up(&DatapathOptions {
         excluded_interfaces,
@@ -240,9 +254,11 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         rejects: RejectLimit { rate: reject_rate },
         count_traffic: counted.count_service_traffic.is_on(),
         lower_mss: node.dsr.dsr_lower_mss.is_on(),
+        dsr_sources: node.dsr.dsr_source_ranges,
         redirect,
         xdp: xdp.options(),
-        guard: guard.guard(follows_cluster),
+        // An address that no Service of ours has may be one that another proxy serves.
+        guard: guard.guard(serves_all),
         sockets: sockets.sockets(),
         timeouts: conntrack_timeouts,
         families,
@@ -251,27 +267,60 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         pin_dir: pin_dir.clone(),
     })
     .context("cannot set up the datapath")?;
-    // Before our programs see a packet.
-    let (queue, requests) = queue();
-    let unknown = datapath.unknown_connections()?;
-    start_to_take_over(take_over.mode(), unknown, Arc::clone(queue.reports()));
+    look_for_connections(&mut datapath, take_over, &queue)?;
     let (links, addresses) = watch(&datapath)?;
-    let connections = datapath.connections();
-    let counters = Arc::clone(datapath.counters());
-    let services = Arc::clone(datapath.services());
+    let inspector = inspector(queue.clone(), &datapath);
     let agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
     let beside = Beside::start(&agent, timeouts.scan_interval(), terminates_tcp, &queue)?;
     let event_loop = EventLoop::new(agent, pin_dir.clone(), sources.followed());
-    let inspector = Inspector::new(queue.clone(), connections, counters, services);
+    let apis = apis.serve(&inspector, &queue)?;
     let (names, calls) = sources.start(queue, addresses, socket)?;
-    let http = HttpServer::start(http, inspector.clone())?;
+    http.show(inspector.clone());
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;
     info!("ready: {}", names.join(", "));
 
     let agent = event_loop.run(requests, links, stop.wait()).await;
-    drop((server, http));
+    drop((server, http, apis));
     beside.stop();
     finish(agent, pin_dir.as_deref())
+}
+
+/// Makes the queue of events, and begins to answer for health by what is reported beside it.
+fn answer_for_health(
+    listeners: HttpListeners,
+    follows_cluster: bool,
+) -> Result<(EventQueue, Requests, HttpServer)> {
+    let (queue, requests) = queue();
+    if follows_cluster {
+        // Until the cluster says so.
+        queue.reports().set_node_eligible(false);
+    }
+    let http = HttpServer::start(listeners, Arc::clone(queue.reports()))?;
+    Ok((queue, requests, http))
+}
+
+/// What looks at the agent that reads this queue and has this datapath.
+fn inspector(queue: EventQueue, datapath: &Datapath) -> Inspector {
+    let (counters, services) = (datapath.counters(), datapath.services());
+    let (counters, services) = (Arc::clone(counters), Arc::clone(services));
+    Inspector::new(queue, datapath.connections(), counters, services)
+}
+
+/// Asks the cluster for the ranges of this node's pods, where no flag says them and they are of use.
+/// Gives whether the agent is to go on: that may take minutes, in which it may be asked to end.
+async fn know_pods(
+    node: &mut NodeArgs,
+    sources: &mut Sources,
+    detect_local: &DetectLocalArgs,
+    stop: &mut Stop,
+) -> Result<bool> {
+    if node.pod_cidrs.is_empty() {
+        node.pod_cidrs = tokio::select! {
+            ranges = sources.pod_cidrs(detect_local.node_ranges()) => ranges?,
+            () = stop.wait() => return Ok(false),
+        };
+    }
+    Ok(true)
 }
 
 /// Sets the datapath up, with the programs at the cgroup; those of interfaces come with the events.
@@ -283,6 +332,17 @@ fn set_up(options: &DatapathOptions) -> Result<Datapath> {
     datapath.attach_sockets()?;
     log_socket_lb(&datapath.sockets());
     Ok(datapath)
+}
+
+/// Begins to look whether the agent takes over from kube-proxy, before its programs see a packet.
+fn look_for_connections(
+    datapath: &mut Datapath,
+    take_over: TakeOverArgs,
+    queue: &EventQueue,
+) -> Result<()> {
+    let unknown = datapath.unknown_connections()?;
+    start_to_take_over(take_over.mode(), unknown, Arc::clone(queue.reports()));
+    Ok(())
 }
 
 /// Watches the interfaces, with the routes if it depends on them which are uplinks, and the host's

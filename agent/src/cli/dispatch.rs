@@ -9,6 +9,7 @@ use crate::cli::{
     apply::{self, ApplyArgs},
     cleanup::{self, CleanupArgs},
     conntrack::{self, ConntrackArgs},
+    controller::{self, ControllerArgs},
     init::{self, InitArgs},
     lookup::{self, LookupArgs},
     output::complain,
@@ -28,6 +29,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Agent(Box<AgentArgs>),
+    Controller(ControllerArgs),
     Apply(ApplyArgs),
     Services(ServicesArgs),
     Status(StatusArgs),
@@ -42,6 +44,7 @@ enum Command {
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Agent(args) => agent::run(*args),
+        Command::Controller(args) => controller::run(args),
         Command::Apply(args) => apply::run(args),
         Command::Services(args) => services::run(&args),
         Command::Status(args) => status::run(&args),

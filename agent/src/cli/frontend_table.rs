@@ -8,9 +8,9 @@ use std::{
 
 use shunt_api::view::{Backend, Frontend};
 
-use crate::cli::table::Table;
+use crate::cli::{split_table::write_splits, table::Table};
 
-/// Writes the frontends as a table, a line for each backend.
+/// Writes the frontends as a table, a line for each backend, and behind it their splits.
 pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new([
         "FRONTEND",
@@ -36,6 +36,7 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
             forwarding,
             affinity_timeout,
             backends,
+            split,
             difference: _,
             counters: _,
             this_node_only,
@@ -76,15 +77,28 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
         } in backends
         {
             let local = if local { "yes" } else { "no" };
-            let right = [
-                SocketAddr::new(ip, port).to_string(),
-                weight.to_string(),
-                local.into(),
-            ];
+            let weight = match split {
+                None => weight.to_string(),
+                Some(_) => percent(weight),
+            };
+            let right = [SocketAddr::new(ip, port).to_string(), weight, local.into()];
+            push(&mut table, left.take(), right);
+        }
+        if let Some(refused) = split.as_ref().map(|split| split.refused)
+            && refused > 0
+        {
+            let right = ["refused".into(), percent(refused), "-".into()];
             push(&mut table, left.take(), right);
         }
     }
-    write!(output, "{table}")
+    write!(output, "{table}")?;
+    write_splits(frontends, output)
+}
+
+/// A share of a split, in parts of [`u32::MAX`].
+fn percent(share: u32) -> String {
+    let percent = f64::from(share) * 100.0 / f64::from(u32::MAX);
+    format!("{percent:.2}%")
 }
 
 /// Adds a row; a backend after the first has nothing on its left.

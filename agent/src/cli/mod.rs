@@ -6,6 +6,8 @@ mod cleanup;
 mod client;
 mod config;
 mod conntrack;
+mod consul_lines;
+mod controller;
 mod dispatch;
 mod flags;
 mod frontend_table;
@@ -18,7 +20,9 @@ mod render;
 mod service_table;
 mod services;
 mod socket_lb;
+mod split_table;
 mod status;
+mod stop;
 mod table;
 mod take_over;
 

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use shunt_api::{
-    proto::{ServicesRequest, ServicesResponse},
-    view::{Difference, Frontend, FrontendKey},
+    proto::{ServicesRequest, ServicesResponse, StatusRequest},
+    view::{Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
 };
 
 use crate::cli::{
@@ -24,7 +24,8 @@ const SHOWN: usize = 20;
 ///
 /// Where kernel and events differ, that is said on standard error, and in the field `difference`
 /// of JSON: `unknown`, `changed`. What is counted of each service port, all its frontends together,
-/// is a table of its own, and the field `counters` of JSON. Exit status: 0; 2 without an agent.
+/// is a table of its own, and the field `counters` of JSON. Whether processes of the node itself are
+/// left out, against what the agent was told, is said on standard error too. Exit status: 0; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct ServicesArgs {
     /// The form of the output
@@ -46,6 +47,11 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
         socket: SocketArgs { socket },
     } = args;
     with_agent(socket, async |channel| {
+        let status = inspection(channel.clone())
+            .status(StatusRequest {})
+            .await
+            .map_err(|status| refused(&status))?;
+        let Status { socket_lb, .. } = understood(status.into_inner().try_into())?;
         let mut pieces = inspection(channel)
             .services(ServicesRequest {})
             .await
@@ -77,6 +83,9 @@ pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
         for text in differences.iter().take(SHOWN) {
             complain(format_args!("difference: {text}"));
         }
+        if let Some(text) = left_out(&socket_lb) {
+            complain(format_args!("{text}"));
+        }
         if differences.len() > SHOWN {
             complain(format_args!(
                 "and {} more differences",
@@ -95,4 +104,63 @@ fn difference(key: FrontendKey, difference: Difference) -> String {
         Difference::Missing => "is not in the kernel, but events lead to it",
     };
     format!("{key} {what}")
+}
+
+/// Which processes of the node reach none of this, though they were to; `None` if all do.
+fn left_out(sockets: &SocketLb) -> Option<String> {
+    let SocketLb {
+        mode,
+        cgroup,
+        root,
+        hooks,
+        problem,
+    } = sockets;
+    if *mode == SocketLbMode::Off {
+        return None;
+    }
+    if hooks.is_empty() {
+        let why = problem.as_deref().unwrap_or("nothing is attached");
+        return Some(format!("processes of this node are no clients: {why}"));
+    }
+    let cgroup = cgroup.as_deref().unwrap_or_default();
+    (!root).then(|| {
+        format!(
+            "processes of this node outside {cgroup} are no clients: it is not the root of all cgroups"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_are_left_out_are_told() {
+        let sockets = SocketLb {
+            mode: SocketLbMode::Host,
+            cgroup: Some("/a".to_owned()),
+            root: true,
+            hooks: vec!["connect4".to_owned()],
+            problem: None,
+        };
+        assert_eq!(left_out(&sockets), None);
+        let elsewhere = SocketLb {
+            root: false,
+            ..sockets.clone()
+        };
+        let text = left_out(&elsewhere).unwrap();
+        assert!(text.contains("outside /a"), "{text}");
+        let missing = SocketLb {
+            hooks: Vec::new(),
+            problem: Some("an old kernel".to_owned()),
+            ..sockets
+        };
+        let text = left_out(&missing).unwrap();
+        assert!(text.contains("an old kernel"), "{text}");
+        let off = SocketLb {
+            mode: SocketLbMode::Off,
+            ..missing
+        };
+        assert_eq!(left_out(&off), None);
+    }
 }

@@ -10,14 +10,15 @@ use clap::Args;
 use shunt_api::{
     proto::StatusRequest,
     view::{
-        Conflict, FrontendDifference, Interface, InterfaceState, Listener, MaglevTables, SocketLb,
-        Source, SourceNode, StaleSockets, Status, TableUse, TakeOver, Unlocated, Untranslated,
-        Uplink, UplinkState,
+        Conflict, FrontendDifference, Interface, InterfaceState, Listener, LocalApi, MaglevTables,
+        SocketLb, Source, SourceNode, StaleSockets, Status, TableUse, TakeOver, Unlocated,
+        Untranslated, Uplink, UplinkState,
     },
 };
 
 use crate::cli::{
     client::{inspection, refused, understood, with_agent},
+    consul_lines,
     flags::paths::SocketArgs,
     output::{self, OutputFormat},
     table::Table,
@@ -86,15 +87,24 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
     section(output, &conflicts)?;
     more(output, status.conflicts.len(), "conflicts")?;
 
-    if let Some(source) = &status.source {
+    let of_source = status.source.iter().map(|source| &source.untranslated);
+    let of_local = status.local_api.iter().map(|local| &local.untranslated);
+    for untranslated in of_source.chain(of_local) {
         let mut left_out = Table::new(["SERVICE", "NOT TRANSLATED"]);
-        for Untranslated { service, reasons } in source.untranslated.iter().take(SHOWN) {
+        for Untranslated { service, reasons } in untranslated.iter().take(SHOWN) {
             for reason in reasons {
                 left_out.push([service.clone(), reason.clone()]);
             }
         }
         section(output, &left_out)?;
-        more(output, source.untranslated.len(), "services")?;
+        more(output, untranslated.len(), "services")?;
+    }
+
+    if let Some(consul) = &status.consul {
+        section(output, &consul_lines::stale(consul, duration))?;
+        more(output, consul.stale.len(), "queries")?;
+        section(output, &consul_lines::skipped(consul))?;
+        more(output, consul.skipped.len(), "services")?;
     }
 
     let mut differences = Table::new(["FRONTEND", "DIFFERENCE"]);
@@ -244,8 +254,12 @@ fn summary(status: &Status) -> Table<2> {
         .iter()
         .map(|it| ("take-over:", take_over(it)));
     let followed = status.source.iter().flat_map(source_lines);
+    let registered = status.local_api.iter().flat_map(local_lines);
+    let followed = followed.chain(registered);
+    let consul = status.consul.iter();
+    let consul = consul.flat_map(|consul| consul_lines::lines(consul, duration));
     let mut table = Table::without_headings();
-    for (name, value) in lines.into_iter().chain(taken).chain(followed) {
+    for (name, value) in lines.into_iter().chain(taken).chain(followed).chain(consul) {
         table.push([name.to_owned(), value]);
     }
     table
@@ -305,6 +319,46 @@ fn source_lines(source: &Source) -> [(&'static str, String); 4] {
         ("pending:", lag),
         ("node:", node),
     ]
+}
+
+/// What is registered with the agent itself.
+fn local_lines(local: &LocalApi) -> Vec<(&'static str, String)> {
+    let LocalApi {
+        address,
+        services,
+        passing,
+        warning,
+        critical,
+        waiting,
+        state,
+        writes,
+        failed_writes,
+        troubles,
+        frontends,
+        pending,
+        untranslated: _,
+    } = local;
+    let checks = format!("{passing} passing, {warning} warning, {critical} critical");
+    let mut lines = vec![
+        (
+            "local API:",
+            format!("{address}: {services} services; checks: {checks}; {waiting} clients wait"),
+        ),
+        (
+            "local state:",
+            format!("{state}: written {writes} times, failed {failed_writes} times"),
+        ),
+    ];
+    if *frontends > 0 {
+        let shown = format!("{frontends}, of which {pending} are not up to date");
+        lines.push(("local frontends:", shown));
+    }
+    lines.extend(
+        troubles
+            .iter()
+            .map(|trouble| ("local trouble:", trouble.clone())),
+    );
+    lines
 }
 
 /// Whose connections are translated at the socket, where, and by what.

@@ -1,17 +1,36 @@
 //! The agent: each event is planned, published, and only then known.
 
 use std::{
-    collections::BTreeSet,
-    fmt,
+    collections::{BTreeSet, HashSet},
+    fmt, io,
     net::IpAddr,
     time::{Duration, Instant},
 };
 
-use shunt_datapath::Datapath;
-use shunt_model::{Changes, InterfacePattern, Plan, Renderer, RendererEvent};
+use shunt_datapath::{Datapath, MaglevRecipe, ReadyTables};
+use shunt_model::{
+    Changes, EventKind, Footprint, InterfacePattern, Plan, Query, Renderer, RendererEvent,
+};
 use tracing::info;
 
-use crate::runtime::outcome::{ApplyError, Outcome};
+use crate::runtime::{
+    health_checks::HealthCheckChange,
+    lookup::{followers::Followers, following::Following},
+    outcome::{ApplyError, Outcome},
+};
+
+/// With how many entries, of all Maglev tables that an event lacks, these are not made when it is applied
+/// but before, beside the event loop. Fewer take a few milliseconds at most.
+const LARGE: u64 = 100_000;
+
+/// What an event meets.
+#[derive(Debug, Default)]
+pub struct Foresight {
+    /// What it has to do with; everything, if it is going to be refused.
+    pub footprint: Footprint,
+    /// What the Maglev tables are made of that it lacks, if these are large.
+    pub lacking: HashSet<MaglevRecipe>,
+}
 
 /// The renderer and the datapath that it drives.
 pub struct Agent {
@@ -19,6 +38,8 @@ pub struct Agent {
     datapath: Datapath,
     /// Interfaces from the command line, besides those of the events.
     interfaces: BTreeSet<InterfacePattern>,
+    /// Who follows what the renderer knows.
+    followers: Followers,
 }
 
 impl fmt::Debug for Agent {
@@ -43,9 +64,39 @@ impl Agent {
             renderer,
             datapath,
             interfaces,
+            followers: Followers::default(),
         };
         agent.reconcile_interfaces();
         agent
+    }
+
+    /// Whether applying the event may take long, for the Maglev tables of the services that it brings,
+    /// unless these are there. A quick look.
+    pub fn may_take_long(&self, event: &RendererEvent) -> bool {
+        // A Resync finds most tables where they were, which it knows only when it has read them back.
+        event.kind() != EventKind::Resync && self.renderer.maglev_entries(event) > LARGE
+    }
+
+    /// What an event meets if it is applied now. It is planned for that, and has no effect.
+    pub fn foresee(&self, event: &RendererEvent) -> Foresight {
+        let Ok(plan) = self.renderer.plan(event.clone()) else {
+            return Foresight {
+                footprint: Footprint::all(),
+                lacking: HashSet::new(),
+            };
+        };
+        let mut lacking = match plan.snapshot {
+            Some(_) => HashSet::new(),
+            None => self.datapath.lacking_tables(&plan.changes),
+        };
+        let entries = lacking.iter().map(|recipe| u64::from(recipe.entries()));
+        if entries.sum::<u64>() <= LARGE {
+            lacking.clear();
+        }
+        Foresight {
+            footprint: Footprint::of(event, &plan),
+            lacking,
+        }
     }
 
     /// Applies an event, whole or not at all.
@@ -55,9 +106,24 @@ impl Agent {
     /// The event has to wait for a Resync, cannot be rendered, or does not fit into the tables. It
     /// had no effect then.
     pub fn apply(&mut self, event: RendererEvent) -> Result<Outcome, ApplyError> {
+        self.apply_with(event, &HealthCheckChange::None, &ReadyTables::default())
+    }
+
+    /// As [`Self::apply`], with Maglev tables that were made before. With the event, health checks of
+    /// services change so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::apply`].
+    pub fn apply_with(
+        &mut self,
+        event: RendererEvent,
+        health_checks: &HealthCheckChange,
+        ready: &ReadyTables,
+    ) -> Result<Outcome, ApplyError> {
         let start = Instant::now();
         let plan = self.renderer.plan(event)?;
-        let outcome = self.install(plan)?;
+        let outcome = self.install(plan, health_checks, ready)?;
         Ok(Outcome {
             took: start.elapsed(),
             ..outcome
@@ -65,12 +131,17 @@ impl Agent {
     }
 
     /// Publishes what a plan changes, and commits it.
-    fn install(&mut self, plan: Plan) -> Result<Outcome, ApplyError> {
+    fn install(
+        &mut self,
+        plan: Plan,
+        health_checks: &HealthCheckChange,
+        ready: &ReadyTables,
+    ) -> Result<Outcome, ApplyError> {
         // The nodes first: a frontend that the programs find in mode dsr asks for them.
         let located = self.datapath.add_locations(&plan.locations);
         let published = match &plan.snapshot {
             Some(snapshot) => self.datapath.resync(snapshot),
-            None => self.datapath.publish(&plan.changes),
+            None => self.datapath.publish(&plan.changes, ready),
         };
         let writes = match published {
             Ok(writes) => writes,
@@ -104,7 +175,12 @@ impl Agent {
         let addresses = addresses_of(&plan.changes);
         let interfaces_changed =
             plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
+        let mut concerned = self.followers.concerned(&plan, &self.renderer);
         self.renderer.commit(plan);
+        if note(health_checks, &mut self.renderer) {
+            concerned = self.followers.all();
+        }
+        self.followers.update(concerned, &self.renderer);
         self.say_service_addresses(all_addresses, &addresses);
         if interfaces_changed {
             self.reconcile_interfaces();
@@ -151,7 +227,7 @@ impl Agent {
         let own = plan.nodes().unwrap_or(self.renderer.nodes()).own();
         self.datapath
             .set_node_ips(own, self.renderer.host_addresses());
-        let outcome = self.install(plan)?;
+        let outcome = self.install(plan, &HealthCheckChange::None, &ReadyTables::default())?;
         self.say_service_addresses(true, &BTreeSet::new());
         Ok(Some(outcome))
     }
@@ -191,6 +267,15 @@ impl Agent {
         }
     }
 
+    /// Follows a question about what the renderer knows.
+    ///
+    /// # Errors
+    ///
+    /// If the thread that hands answers on cannot be started.
+    pub fn follow(&mut self, query: &Query) -> io::Result<Following> {
+        self.followers.follow(query, &self.renderer)
+    }
+
     /// The renderer.
     pub const fn renderer(&self) -> &Renderer {
         &self.renderer
@@ -204,6 +289,21 @@ impl Agent {
     /// The datapath, to [reclaim](Datapath::reclaim) when there is time.
     pub const fn datapath_mut(&mut self) -> &mut Datapath {
         &mut self.datapath
+    }
+}
+
+/// Has the renderer know where health checks are answered now. Gives whether that is new.
+fn note(change: &HealthCheckChange, renderer: &mut Renderer) -> bool {
+    match change {
+        HealthCheckChange::None => false,
+        HealthCheckChange::Of(id, check) => {
+            let port = check.as_ref().map(|check| check.port);
+            renderer.set_health_check_port(id.clone(), port)
+        }
+        HealthCheckChange::All(checks) => {
+            let ports = checks.iter().map(|(id, check)| (id.clone(), check.port));
+            renderer.set_health_check_ports(ports.collect())
+        }
     }
 }
 

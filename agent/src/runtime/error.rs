@@ -23,6 +23,9 @@ pub enum InspectError {
     /// The kernel refused to read the connections.
     #[error("reading the connections failed: {0}")]
     Connections(#[from] io::Error),
+    /// The thread that hands answers to those who follow cannot be started.
+    #[error("following failed: {0}")]
+    Follow(io::Error),
     /// Nobody answers any more.
     #[error(transparent)]
     Ending(#[from] Ending),

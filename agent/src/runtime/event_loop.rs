@@ -1,5 +1,11 @@
 //! The event loop: each request is done and answered, one at a time, and every event acknowledged
 //! in the log.
+//!
+//! An event whose Maglev tables take long to make waits [aside](crate::runtime::aside) until they are made
+//! [in a thread](crate::runtime::table_maker), and with it what has to come after it. It is applied as
+//! any other then, at once, with what is so by then.
+
+mod waiting;
 
 use std::{
     collections::BTreeSet,
@@ -10,16 +16,17 @@ use std::{
     path::PathBuf,
     pin::pin,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
-use shunt_datapath::{Families, InterfaceWatch};
+use shunt_datapath::{Families, InterfaceWatch, MadeTable, MaglevRecipe, ReadyTables};
 use shunt_model::{EventError, RendererEvent};
 use tokio::{sync::oneshot, task::yield_now, time::sleep};
 use tracing::{debug, error, info, warn};
 
 use crate::runtime::{
     agent::Agent,
+    aside::Aside,
     circumstances::Circumstances,
     cluster_state::ClusterMonitor,
     figures::Figures,
@@ -27,18 +34,28 @@ use crate::runtime::{
     held_events::HeldEvents,
     history::History,
     ip_family::IpFamily,
+    lookup::followers::observe,
     meters::Fate,
     origin::Origin,
     outcome::{Acceptance, ApplyError},
     queue::Requests,
     reports::Reports,
-    request::Request,
+    request::{Queued, Request, Submission},
     status,
+    table_maker::TableMaker,
     terminate::are_gone,
 };
 
 /// How long no event must come before what was replaced is freed, which takes milliseconds.
 const IDLE: Duration = Duration::from_millis(100);
+
+/// What was done for an event before it is applied.
+#[derive(Debug, Default)]
+struct Preparation {
+    ready: ReadyTables,
+    /// Since when, if anything was.
+    since: Option<Instant>,
+}
 
 /// An agent with the events that it holds and what it has been through.
 #[derive(Debug)]
@@ -52,6 +69,9 @@ pub struct EventLoop {
     has_slack: bool,
     /// How the source is that follows a cluster.
     followed: Option<ClusterMonitor>,
+    /// What waits for tables, and for what they are for.
+    aside: Aside<Request, MaglevRecipe>,
+    tables: TableMaker<MaglevRecipe, MadeTable>,
 }
 
 impl EventLoop {
@@ -68,6 +88,8 @@ impl EventLoop {
             history: History::new(pin_dir),
             has_slack: false,
             followed,
+            aside: Aside::default(),
+            tables: TableMaker::new(MaglevRecipe::make),
         }
     }
 
@@ -83,7 +105,12 @@ impl EventLoop {
         let reports = Arc::clone(requests.reports());
         loop {
             tokio::select! {
-                Some(request) = requests.next() => reports.while_busy(|| self.handle(request)),
+                Some(request) = requests.next(), if self.aside.has_room() => {
+                    reports.while_busy(|| self.accept(request));
+                }
+                () = self.tables.done(), if !self.aside.is_empty() => {
+                    reports.while_busy(|| self.resume());
+                }
                 () = links.changed() => reports.while_busy(|| self.agent.reconcile_interfaces()),
                 // In pieces, in turn with whatever else is to be done.
                 () = yield_now(), if self.agent.is_attaching() => {
@@ -112,16 +139,18 @@ impl EventLoop {
     }
 
     /// Does what is asked, and answers.
-    fn handle(&mut self, request: Request) {
+    fn handle(&mut self, request: Request, preparation: &Preparation) {
         match request {
-            Request::Event {
+            Request::Event(Submission {
                 origin,
                 event,
                 circumstances,
                 queued,
+                turn: _,
                 answer,
-            } => {
-                let accepted = self.event(queued.reports(), origin, event, circumstances);
+            }) => {
+                let reports = queued.reports();
+                let accepted = self.event(reports, origin, event, circumstances, preparation);
                 drop(queued);
                 if let Some(answer) = answer {
                     reply(answer, accepted);
@@ -130,6 +159,10 @@ impl EventLoop {
             Request::Ended(end) => self.source_ended(end),
             Request::HostAddresses(addresses) => self.host_addresses(addresses),
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
+            Request::Lookup(query, answer) => {
+                reply(answer, observe(&query, self.agent.renderer()));
+            }
+            Request::Follow(query, answer) => reply(answer, self.agent.follow(&query)),
             Request::AreGone(connections, answer) => {
                 reply(answer, are_gone(self.agent.renderer(), &connections));
             }
@@ -167,10 +200,11 @@ impl EventLoop {
     /// Applies an event and those that waited for it.
     fn event(
         &mut self,
-        reports: &Reports,
+        reports: &Arc<Reports>,
         origin: Origin,
         event: Result<RendererEvent, EventError>,
         circumstances: Circumstances,
+        preparation: &Preparation,
     ) -> Result<Acceptance, ApplyError> {
         let event = event.map_err(|error| {
             reports.meters().count(None, Fate::Refused);
@@ -191,11 +225,18 @@ impl EventLoop {
             info!("{origin}: {subject}: held until the first Resync");
             return Ok(Acceptance::Held);
         };
-        let accepted = self.apply(reports, origin, event, circumstances);
+        let accepted = self.apply(reports, origin, event, circumstances, preparation);
         if self.agent.renderer().is_synced() {
             for (origin, event, circumstances) in self.held.release() {
                 // Whoever brought it was told that it is held, and the log says what becomes of it.
-                let _accepted = self.apply(reports, origin, event, circumstances);
+                self.accept(Request::Event(Submission {
+                    origin,
+                    event: Ok(event),
+                    circumstances,
+                    queued: Queued::new(reports),
+                    turn: None,
+                    answer: None,
+                }));
             }
         }
         accepted
@@ -208,9 +249,11 @@ impl EventLoop {
         origin: Origin,
         event: RendererEvent,
         circumstances: Circumstances,
+        preparation: &Preparation,
     ) -> Result<Acceptance, ApplyError> {
+        let Preparation { ready, since } = preparation;
         let subject = event.subject();
-        self.has_slack |= matches!(event, RendererEvent::Resync(_));
+        self.has_slack |= matches!(event, RendererEvent::Resync(_)) || since.is_some();
         let kind = event.kind();
         let Circumstances {
             triggers,
@@ -218,8 +261,11 @@ impl EventLoop {
             routine,
         } = circumstances;
         reports.announce(&health_checks);
-        match self.agent.apply(event) {
-            Ok(outcome) => {
+        match self.agent.apply_with(event, &health_checks, ready) {
+            Ok(mut outcome) => {
+                if let Some(since) = since {
+                    outcome.took = since.elapsed();
+                }
                 let now = SystemTime::now();
                 reports.apply(health_checks);
                 reports.updated(now);

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use shunt_datapath::{
-    Destroyed, InterfaceState, InterfaceStatus, SocketLb, TableUse, UplinkState, UplinkStatus,
+    Destroyed, InterfaceState, InterfaceStatus, SocketLb, SocketStatus, TableUse, UplinkState,
+    UplinkStatus,
 };
 use shunt_model::{FrontendKind, Refusal, TrafficPolicy};
 
@@ -78,6 +79,8 @@ pub struct SocketHooks {
     pub wanted: bool,
     /// How many hooks have programs.
     pub attached: usize,
+    /// Whether these are for every process of the machine.
+    pub at_root: bool,
 }
 
 impl Figures {
@@ -87,7 +90,6 @@ impl Figures {
         for (key, _) in renderer.frontends() {
             *frontends.of_mut(IpFamily::of(key.address)) += 1;
         }
-        let sockets = datapath.sockets();
         let tables = datapath.table_use().into_iter();
         let tables = tables.chain(datapath.connections().table_use());
         Self {
@@ -98,12 +100,26 @@ impl Figures {
             no_local_endpoints: no_local_endpoints(agent),
             interfaces: interfaces(datapath.interfaces()),
             uplinks: uplinks(datapath.uplinks()),
-            sockets: SocketHooks {
-                wanted: sockets.mode != SocketLb::Off,
-                attached: sockets.hooks.len(),
-            },
+            sockets: SocketHooks::of(&datapath.sockets()),
             tables: tables.collect(),
             destroyed: datapath.stale_sockets().destroyed(),
+        }
+    }
+}
+
+impl SocketHooks {
+    fn of(sockets: &SocketStatus) -> Self {
+        let SocketStatus {
+            mode,
+            cgroup: _,
+            is_root,
+            hooks,
+            problem: _,
+        } = sockets;
+        Self {
+            wanted: *mode != SocketLb::Off,
+            attached: hooks.len(),
+            at_root: *is_root && !hooks.is_empty(),
         }
     }
 }
@@ -172,4 +188,33 @@ fn no_local_endpoints(agent: &Agent) -> ByFamily<NoLocalEndpoints> {
         } += 1;
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_at_the_root_are_told_from_others_and_from_none() {
+        let hooks = vec!["connect4", "connect6"];
+        for (is_root, hooks, expected) in [
+            (true, hooks.clone(), (2, true)),
+            (false, hooks, (2, false)),
+            (true, Vec::new(), (0, false)),
+        ] {
+            let SocketHooks {
+                wanted,
+                attached,
+                at_root,
+            } = SocketHooks::of(&SocketStatus {
+                mode: SocketLb::Host,
+                cgroup: None,
+                is_root,
+                hooks,
+                problem: None,
+            });
+            assert!(wanted);
+            assert_eq!((attached, at_root), expected);
+        }
+    }
 }

@@ -53,7 +53,13 @@ impl InspectedFrontend {
             selection: wanted.map(|wanted| wanted.backends.selection()),
             forwarding: wanted.map(|wanted| wanted.forwarding),
             affinity_timeout: live.affinity_timeout,
-            backends: live.backends.iter().map(Into::into).collect(),
+            backends: view::with_shares(&live.backends, &live.shares),
+            split: wanted
+                .and_then(|wanted| wanted.backends.split.as_ref())
+                .map(|split| view::Split {
+                    refused: live.refused,
+                    ..split.into()
+                }),
             difference: self.difference(),
             counters: counters.clone(),
             this_node_only: live.is_for_this_node(),

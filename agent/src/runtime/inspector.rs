@@ -4,13 +4,16 @@ use std::{fmt, sync::Arc};
 
 use shunt_api::view::{self, Status};
 use shunt_datapath::{Connections, Counters, Services};
+use shunt_model::Query;
 
 use crate::runtime::{
     conntrack::ConnectionPieces,
-    error::InspectError,
+    consul_status::consul,
+    error::{Ending, InspectError},
     figures::Figures,
     frontends::FrontendList,
     listeners::{Listener, ListenerState},
+    lookup::{following::Following, observed::Observed},
     queue::EventQueue,
     reports::Reports,
     request::Request,
@@ -99,6 +102,31 @@ impl Inspector {
         Ok(list.counted(&service_counts::by_name(&self.services)?))
     }
 
+    /// Who is behind what is asked about, as the events say; before the first Resync, nobody is known,
+    /// and the generation is 0.
+    ///
+    /// # Errors
+    ///
+    /// If the agent is ending.
+    pub async fn lookup(&self, query: Query) -> Result<Observed, Ending> {
+        self.queue
+            .ask(|answer| Request::Lookup(query, answer))
+            .await
+    }
+
+    /// The same, now and whenever it changes. Waits for the first Resync, so that whoever follows again
+    /// after the agent's restart is not told that nobody is there. What is dropped follows no longer.
+    ///
+    /// # Errors
+    ///
+    /// If the agent is ending, or has no room for a thread.
+    pub async fn follow(&self, query: Query) -> Result<Following, InspectError> {
+        let asked = self.queue.ask(|answer| Request::Follow(query, answer));
+        let mut following = asked.await?.map_err(InspectError::Follow)?;
+        following.begin().await?;
+        Ok(following)
+    }
+
     /// How the agent is.
     ///
     /// # Errors
@@ -111,6 +139,8 @@ impl Inspector {
         Ok(Status {
             listeners: listeners.iter().map(listener).collect(),
             take_over: self.reports().take_over(),
+            local_api: self.reports().local(),
+            consul: self.reports().consul().map(consul),
             ..status
         })
     }

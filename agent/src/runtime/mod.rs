@@ -4,14 +4,18 @@
 //! the end of the queue that takes events, servers an [`Inspector`](inspector::Inspector).
 
 pub(crate) mod agent;
+pub(crate) mod aside;
 pub(crate) mod circumstances;
 pub(crate) mod cluster_state;
 pub(crate) mod conntrack;
+pub(crate) mod consul_state;
+mod consul_status;
 pub(crate) mod contact;
 pub(crate) mod error;
 pub(crate) mod event_loop;
 pub(crate) mod figures;
 pub(crate) mod frontends;
+pub(crate) mod go_duration;
 pub(crate) mod health;
 pub(crate) mod health_checks;
 pub(crate) mod held_events;
@@ -19,9 +23,12 @@ pub(crate) mod history;
 pub(crate) mod inspector;
 pub(crate) mod ip_family;
 pub(crate) mod listeners;
+pub(crate) mod local_monitor;
+pub(crate) mod lookup;
 pub(crate) mod meters;
 pub(crate) mod origin;
 pub(crate) mod outcome;
+pub(crate) mod priority;
 pub(crate) mod queue;
 pub(crate) mod reports;
 pub(crate) mod request;
@@ -29,4 +36,5 @@ pub(crate) mod rest_client;
 pub(crate) mod service_counts;
 pub(crate) mod status;
 pub(crate) mod table_flags;
+pub(crate) mod table_maker;
 pub(crate) mod terminate;

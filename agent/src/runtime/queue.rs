@@ -1,6 +1,6 @@
 //! The way to the event loop.
 
-use std::{collections::BTreeSet, io, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, convert::Infallible, io, net::IpAddr, sync::Arc};
 
 use shunt_model::{EventError, RendererEvent};
 use tokio::sync::{mpsc, oneshot};
@@ -11,7 +11,7 @@ use crate::runtime::{
     origin::Origin,
     outcome::{Acceptance, ApplyError},
     reports::Reports,
-    request::{Queued, Request},
+    request::{Queued, Request, Submission},
 };
 
 /// How many requests wait for the loop before those who ask do.
@@ -58,11 +58,13 @@ impl EventQueue {
         origin: Origin,
         event: Result<RendererEvent, EventError>,
     ) -> Result<Result<Acceptance, ApplyError>, Ending> {
-        self.deliver_with(origin, event, Circumstances::default())
+        self.deliver_with(origin, event, Circumstances::default(), None)
             .await
     }
 
-    /// As [`Self::deliver`], of an event that comes with these circumstances.
+    /// As [`Self::deliver`], of an event that comes with these circumstances. Its `turn` is dropped as
+    /// soon as its sender may deliver another one, which then need not wait for what this one waits for
+    /// aside: an event that has to do with this one takes effect after it in any case.
     ///
     /// # Errors
     ///
@@ -72,19 +74,24 @@ impl EventQueue {
         origin: Origin,
         event: Result<RendererEvent, EventError>,
         circumstances: Circumstances,
+        turn: Option<oneshot::Sender<Infallible>>,
     ) -> Result<Result<Acceptance, ApplyError>, Ending> {
         let queued = Queued::new(&self.reports);
-        self.ask(|answer| Request::Event {
-            origin,
-            event,
-            circumstances,
-            queued,
-            answer: Some(answer),
+        self.ask(|answer| {
+            Request::Event(Submission {
+                origin,
+                event,
+                circumstances,
+                queued,
+                turn,
+                answer: Some(answer),
+            })
         })
         .await
     }
 
-    /// Delivers an event from a thread that may block. What becomes of it, the log alone says.
+    /// Delivers an event from a thread that may block. What becomes of it, the log alone says. It takes
+    /// effect after all that were delivered like this before it.
     ///
     /// # Errors
     ///
@@ -94,13 +101,14 @@ impl EventQueue {
         origin: Origin,
         event: Result<RendererEvent, EventError>,
     ) -> Result<(), Ending> {
-        self.send_blocking(Request::Event {
+        self.send_blocking(Request::Event(Submission {
             origin,
             event,
             circumstances: Circumstances::default(),
             queued: Queued::new(&self.reports),
+            turn: None,
             answer: None,
-        })
+        }))
     }
 
     /// Says from a thread that may block that the source has ended, or at which event it failed.
@@ -164,21 +172,38 @@ impl Requests {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    use super::{Request, Requests};
+    use super::{Acceptance, ApplyError, Request, Requests, Submission, oneshot};
 
     impl Requests {
+        /// Has the next event wait aside, and gives it in words, with whoever waits for the answer.
+        pub(crate) async fn next_aside(
+            &mut self,
+        ) -> (String, oneshot::Sender<Result<Acceptance, ApplyError>>) {
+            match self.next().await.map(Request::set_aside) {
+                Some(Request::Event(Submission {
+                    origin,
+                    event: Ok(event),
+                    circumstances: _,
+                    queued: _,
+                    turn: None,
+                    answer: Some(answer),
+                })) => (format!("{origin}: {}", event.subject()), answer),
+                other => panic!("no event that somebody waits for: {other:?}"),
+            }
+        }
+
         /// What the next request is about, in words, for tests of sources; `None` at the end.
         /// An event that somebody waits for is held.
         pub(crate) async fn next_event(&mut self) -> Option<String> {
-            use crate::runtime::outcome::Acceptance;
             Some(match self.next().await? {
-                Request::Event {
+                Request::Event(Submission {
                     origin,
                     event,
                     circumstances: _,
                     queued: _,
+                    turn: _,
                     answer,
-                } => {
+                }) => {
                     if let Some(answer) = answer {
                         answer.send(Ok(Acceptance::Held)).unwrap();
                     }
@@ -191,6 +216,8 @@ pub(crate) mod testing {
                 Request::Ended(Err((origin, error))) => format!("{origin}: {error}"),
                 Request::HostAddresses(_) => "addresses".to_owned(),
                 Request::Frontends(_)
+                | Request::Lookup(..)
+                | Request::Follow(..)
                 | Request::AreGone(..)
                 | Request::Figures(_)
                 | Request::Status(_) => "a question".to_owned(),

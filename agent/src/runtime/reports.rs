@@ -8,15 +8,17 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use shunt_api::view::TakeOver;
+use shunt_api::view::{LocalApi, TakeOver};
 use tokio::sync::watch;
 
 use crate::runtime::{
+    consul_state::{ConsulMonitor, ConsulState},
     contact::Contact,
     health::{Health, Pending},
     health_checks::{HealthCheckChange, HealthChecks},
     ip_family::IpFamily,
     listeners::{Listener, ListenerState, Listeners},
+    local_monitor::LocalMonitor,
     meters::Meters,
 };
 
@@ -29,6 +31,8 @@ pub struct Reports {
     health_checks: watch::Sender<HealthChecks>,
     listeners: watch::Sender<Listeners>,
     take_over: Mutex<Option<TakeOver>>,
+    local: Mutex<Option<LocalMonitor>>,
+    consul: Mutex<Option<ConsulMonitor>>,
     meters: Meters,
 }
 
@@ -97,9 +101,30 @@ impl Reports {
         *lock(&self.take_over) = Some(state);
     }
 
+    /// Says where the state is of the source that follows Consul.
+    pub fn set_consul(&self, monitor: ConsulMonitor) {
+        *lock(&self.consul) = Some(monitor);
+    }
+
+    /// How the source is that follows Consul, if there is one.
+    pub(crate) fn consul(&self) -> Option<ConsulState> {
+        lock(&self.consul).as_ref().map(ConsulMonitor::snapshot)
+    }
+
     /// Whether the agent takes over from kube-proxy, if that was said.
     pub(crate) fn take_over(&self) -> Option<TakeOver> {
         lock(&self.take_over).clone()
+    }
+
+    /// Says how what is registered with the agent itself is seen.
+    pub fn set_local(&self, monitor: LocalMonitor) {
+        *lock(&self.local) = Some(monitor);
+    }
+
+    /// What is registered with the agent itself, if anything can be.
+    pub(crate) fn local(&self) -> Option<LocalApi> {
+        let monitor = lock(&self.local).clone();
+        monitor.map(|monitor| monitor.look())
     }
 
     /// What is measured.

@@ -1,52 +1,93 @@
 //! What the event loop is asked, by whoever asks it.
 
-use std::{collections::BTreeSet, io, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, convert::Infallible, io, net::IpAddr, sync::Arc};
 
 use shunt_api::view::Status;
 use shunt_datapath::StaleConnection;
-use shunt_model::{EventError, RendererEvent};
+use shunt_model::{EventError, Footprint, Query, RendererEvent};
 use tokio::sync::oneshot;
 
 use crate::runtime::{
+    aside::Concern,
     circumstances::Circumstances,
     error::InspectError,
     figures::Figures,
     frontends::FrontendList,
+    lookup::{following::Following, observed::Observed},
     origin::Origin,
     outcome::{Acceptance, ApplyError},
     reports::Reports,
 };
 
 /// A request. All of them go through one queue and are answered one at a time, so that events
-/// take effect in the order of their arrival, whatever way they came. An answer that nobody waits
-/// for any more is dropped.
+/// take effect in the order of their arrival, whatever way they came; but for those that wait
+/// [aside](crate::runtime::aside). An answer that nobody waits for any more is dropped.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly every request is an event, and few are in the queue"
 )]
 #[derive(Debug)]
 pub(super) enum Request {
-    /// An event, or what was wrong with it.
-    Event {
-        origin: Origin,
-        event: Result<RendererEvent, EventError>,
-        circumstances: Circumstances,
-        queued: Queued,
-        /// Where to say what became of it, besides the log.
-        answer: Option<oneshot::Sender<Result<Acceptance, ApplyError>>>,
-    },
+    /// An event.
+    Event(Submission),
     /// A source has ended, or failed at this event of it.
     Ended(Result<(), (Origin, io::Error)>),
     /// The host's interfaces have these addresses now.
     HostAddresses(BTreeSet<IpAddr>),
     /// The frontends in the kernel.
     Frontends(oneshot::Sender<Result<FrontendList, InspectError>>),
+    /// Who is behind what is asked about.
+    Lookup(Query, oneshot::Sender<Observed>),
+    /// The same, and whenever it changes.
+    Follow(Query, oneshot::Sender<io::Result<Following>>),
     /// Which of these connections are to endpoints that are gone.
     AreGone(Vec<StaleConnection>, oneshot::Sender<Vec<bool>>),
     /// How the agent is, in figures.
     Figures(oneshot::Sender<Figures>),
     /// How the agent is.
     Status(oneshot::Sender<Result<Status, InspectError>>),
+}
+
+impl Request {
+    /// What decides what this has to come after, if it is about `footprint`.
+    pub(super) const fn concern(&self, footprint: Footprint) -> Concern {
+        let in_order = match self {
+            Self::Event(submission) => submission.answer.is_none(),
+            Self::Ended(_) => true,
+            Self::HostAddresses(_)
+            | Self::Frontends(_)
+            | Self::Lookup(..)
+            | Self::Follow(..)
+            | Self::AreGone(..)
+            | Self::Figures(_)
+            | Self::Status(_) => false,
+        };
+        Concern {
+            in_order,
+            footprint,
+        }
+    }
+
+    /// It is to wait aside: whoever delivered it may deliver the next.
+    pub(super) fn set_aside(mut self) -> Self {
+        if let Self::Event(submission) = &mut self {
+            submission.turn = None;
+        }
+        self
+    }
+}
+
+/// An event that is handed in, or what was wrong with it.
+#[derive(Debug)]
+pub(super) struct Submission {
+    pub(super) origin: Origin,
+    pub(super) event: Result<RendererEvent, EventError>,
+    pub(super) circumstances: Circumstances,
+    pub(super) queued: Queued,
+    /// Dropped when it is the event's turn: it is applied, or has to wait aside.
+    pub(super) turn: Option<oneshot::Sender<Infallible>>,
+    /// Where to say what became of it, besides the log. Without one, its sender goes on meanwhile.
+    pub(super) answer: Option<oneshot::Sender<Result<Acceptance, ApplyError>>>,
 }
 
 /// That an event waits or is being applied, until this is dropped.

@@ -82,6 +82,8 @@ pub(super) fn assemble(
         source: followed.map(|followed| source(followed.snapshot())),
         listeners: Vec::new(),
         take_over: None,
+        local_api: None,
+        consul: None,
         uplinks: datapath.uplinks().map(uplink).collect(),
     })
 }

@@ -25,7 +25,9 @@ pub(crate) fn with_advice(error: &TableError) -> String {
         TableError::TooManyBackends { .. } | TableError::Kernel { .. } => None,
     };
     match advice {
-        Some(flag) => format!("{error}; a larger table is set with {flag}"),
+        Some(flag) => format!(
+            "{error}; the next start with a larger {flag} makes room, and interrupts nothing"
+        ),
         None => error.to_string(),
     }
 }

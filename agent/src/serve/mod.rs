@@ -1,7 +1,13 @@
 //! What the agent serves: its socket, and what is asked there; health and metrics over HTTP.
 
+pub(crate) mod address;
+pub(crate) mod controller;
 pub(crate) mod grpc;
 pub(crate) mod health;
 pub(crate) mod http;
+#[cfg(feature = "linkerd-api")]
+pub(crate) mod linkerd;
+#[cfg(feature = "local-api")]
+pub(crate) mod local_api;
 pub(crate) mod metrics;
 pub(crate) mod socket_file;

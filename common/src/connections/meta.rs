@@ -60,6 +60,9 @@ impl Meta {
     pub const MISTAKEN: u16 = 128;
     /// As [`Self::FIN`], of the other side.
     pub const PEER_FIN: u16 = 256;
+    /// The backend has sent data before the client acknowledged its SYN-ACK (TCP Fast Open, RFC 7413).
+    /// In the reply half.
+    pub const EARLY_DATA: u16 = 512;
 
     /// The slot's owner writes this, and never a version twice in a row.
     #[inline(always)]

@@ -10,6 +10,7 @@ const ANSWER: u64 = 2;
 const ACKNOWLEDGE: u64 = 4;
 const FIN: u64 = 8;
 const RESET: u64 = 16;
+const PAYLOAD: u64 = 32;
 
 impl Signal {
     /// Nothing but that it came. SCTP: anything that follows the handshake's cookie too.
@@ -47,6 +48,14 @@ impl Signal {
         Self(self.0 | FIN)
     }
 
+    /// The same of a packet that has something behind its transport header. Who looks at packets of
+    /// connections that are there alone need not tell.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_payload(self) -> Self {
+        Self(self.0 | PAYLOAD)
+    }
+
     /// Whether it begins a connection.
     #[inline(always)]
     pub const fn opens(self) -> bool {
@@ -65,6 +74,12 @@ impl Signal {
         self.0 & FIN != 0
     }
 
+    /// Whether its receiver has something to acknowledge: data or an end.
+    #[inline(always)]
+    pub const fn advances(self) -> bool {
+        self.0 & (PAYLOAD | FIN) != 0
+    }
+
     /// Whether it ends the connection.
     #[inline(always)]
     pub const fn resets(self) -> bool {
@@ -77,10 +92,10 @@ impl Signal {
         self.0 & (OPEN | ANSWER | FIN | RESET) == 0
     }
 
-    /// Whether it acknowledges `number`.
+    /// Whether it acknowledges `number`, or at most so many bytes behind it.
     #[inline(always)]
-    pub const fn acknowledges(self, number: u32) -> bool {
-        self.0 & ACKNOWLEDGE != 0 && self.number() == number
+    pub const fn acknowledges(self, number: u32, behind: u32) -> bool {
+        self.0 & ACKNOWLEDGE != 0 && self.number().wrapping_sub(number) <= behind
     }
 
     /// The acknowledgment number, or a SYN's sequence number; 0 where there is none.

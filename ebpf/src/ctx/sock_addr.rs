@@ -17,6 +17,7 @@ use shunt_common::{
 pub(crate) enum Errno {
     TryAgain = -11,
     NoMemory = -12,
+    Invalid = -22,
     AddressInUse = -98,
     ConnectionRefused = -111,
 }
@@ -38,10 +39,29 @@ impl<const SIX: bool> SockAddr<SIX> {
         self.0.sock_addr
     }
 
+    /// The socket. The instruction is written by hand: of several loads the compiler would keep the
+    /// field's address, and the verifier allows no load by another pointer than the context itself.
+    #[cfg(target_arch = "bpf")]
     #[inline(always)]
-    fn socket(&self) -> *const bpf_sock {
+    pub(crate) fn socket(&self) -> *const bpf_sock {
+        let socket;
         // SAFETY: the kernel always gives a socket.
-        unsafe { (*self.raw()).__bindgen_anon_1.sk }
+        unsafe {
+            core::arch::asm!(
+                "{socket} = *(u64 *)({context} + {field})",
+                context = in(reg) self.raw(),
+                field = const core::mem::offset_of!(bpf_sock_addr, __bindgen_anon_1),
+                socket = out(reg) socket,
+                options(pure, readonly, nostack),
+            );
+        }
+        socket
+    }
+
+    #[cfg(not(target_arch = "bpf"))]
+    #[expect(clippy::unused_self, reason = "it takes what the real one does")]
+    pub(crate) fn socket(&self) -> *const bpf_sock {
+        unreachable!("the host builds this crate only to lint it")
     }
 
     /// The transport protocol by its IANA number, if it is one of those that are translated.
@@ -105,6 +125,24 @@ impl<const SIX: bool> SockAddr<SIX> {
     pub(crate) fn is_connected(&self) -> bool {
         // SAFETY: the socket is the kernel's, the field readable.
         (unsafe { (&raw const (*self.socket()).state).read_volatile() }) == ESTABLISHED
+    }
+
+    /// Whom a connected socket is connected to.
+    #[inline(always)]
+    pub(crate) fn peer(&self) -> Endpoint {
+        let socket = self.socket();
+        // SAFETY: as in `is_connected`; an IPv6 socket has an IPv4 address in the mapped form.
+        unsafe {
+            let address = if SIX {
+                let words = (&raw const (*socket).dst_ip6).cast::<u32>();
+                let word = |index: usize| words.add(index).read_volatile();
+                Mapped::of_v6([word(0), word(1), word(2), word(3)])
+            } else {
+                Mapped::of_v4((&raw const (*socket).dst_ip4).read_volatile())
+            };
+            let port = (&raw const (*socket).dst_port).read_volatile();
+            Endpoint { address, port }
+        }
     }
 
     /// The address that the socket is bound to, unspecified if it is to none.

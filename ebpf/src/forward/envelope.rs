@@ -3,7 +3,7 @@
 use aya_ebpf::bindings::{
     BPF_FIB_LKUP_RET_FRAG_NEEDED, BPF_FIB_LKUP_RET_NO_NEIGH, BPF_FIB_LKUP_RET_SUCCESS,
 };
-use shunt_common::{Counter, Sum, Tuple};
+use shunt_common::{Address as _, Counter, Sum, Tuple};
 
 use crate::{
     ctx::{
@@ -14,10 +14,11 @@ use crate::{
         fib::{self, Routed, longest_packet},
         transit::{NoRoute, Route},
     },
+    maps::addresses::dsr_sources,
     packet::parsed::Packet,
     rewrite::{
         icmp_error::IcmpError,
-        network::{HeaderMut as _, decrement_hop_limit},
+        network::{HeaderMut as _, decrement_hop_limit_of},
     },
 };
 
@@ -54,10 +55,14 @@ pub(crate) fn send<F: Routed>(
     context: &impl Access,
     packet: &Packet<F>,
     outer: &Tuple<F>,
+    flow: Option<u32>,
     route: Route,
 ) -> Result<Verdict, AccessError> {
     let network = packet.network.get();
-    wrap(context, network, packet.end, outer)?;
+    // What the frame has behind the packet's end goes along, and is nobody's.
+    let length = packet.end.saturating_sub(network as u32);
+    context.wrap(F::HEADER_LENGTH as u32)?;
+    fill(context, network, length, outer, flow)?;
     if !F::HAS_HEADER_CHECKSUM {
         let mut sum = Sum::default();
         for place in (0..F::HEADER_LENGTH).step_by(4) {
@@ -68,22 +73,23 @@ pub(crate) fn send<F: Routed>(
     route.send(context, packet.link)
 }
 
-/// Puts the packet from `network` to `end`, one hop older, into an envelope with the addresses of `outer`. A
-/// sum over the frame, if there is one, does not follow. `Err` leaves a packet that must be dropped.
+/// Makes what is at `network`, before a packet of `length` bytes, an envelope with the addresses of `outer`,
+/// and the packet one hop older. If there is a range for it, the source is one that tells the `flow`. A sum over the frame, if there is one, does not follow. `Err` leaves a packet
+/// that must be dropped.
 #[inline(always)]
-pub(crate) fn wrap<F: Routed>(
+pub(crate) fn fill<F: Routed>(
     context: &impl Access,
     network: usize,
-    end: u32,
+    length: u32,
     outer: &Tuple<F>,
+    flow: Option<u32>,
 ) -> Result<(), AccessError> {
-    decrement_hop_limit::<F>(context, network)?;
-    let class = context.at::<F::Header>(network)?.class();
-    // What the frame has behind the packet's end goes along, and is nobody's.
-    let length = end.saturating_sub(network as u32);
-    context.wrap(F::HEADER_LENGTH as u32)?;
-    context
-        .at_mut::<F::Header>(network)?
-        .set_envelope(class, length, outer);
+    let [envelope, packet] = context.at_mut::<[F::Header; 2]>(network)?;
+    decrement_hop_limit_of::<F>(context, packet);
+    envelope.set_envelope(packet.class(), length, outer);
+    if let (Some(range), Some(flow)) = (dsr_sources::<F>(), flow) {
+        envelope.set_source(range.address.with_bits(&range.mask, flow));
+    }
+    envelope.set_checksum();
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! the stack's side takes.
 
 use aya_ebpf::bindings::BPF_FIB_LKUP_RET_SUCCESS;
+use bytemuck::Zeroable as _;
 use shunt_common::{Address as _, Tuple};
 
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
         origin, stack,
     },
     maps::{
-        clock,
+        clock, dsr,
         scratch::Way,
         tables::{UPLINKS, WAYS},
     },
@@ -29,6 +30,9 @@ use crate::{
 /// whenever it was found, after all that is done to the packet in between.
 #[derive(Clone, Copy)]
 pub(crate) struct WayIndex(u32);
+
+/// What tells the ways of envelopes from others, in the word that says where packets came in.
+const ENVELOPE: u32 = 1 << 31;
 
 /// What a packet's way may depend on besides where it goes.
 pub(crate) struct Origin<'a, F: Routed> {
@@ -47,7 +51,7 @@ pub(crate) fn find<F: Routed>(
     origin: &Origin<'_, F>,
     translated: &Tuple<F>,
 ) -> Option<WayIndex> {
-    let (index, way) = find_way(context, extent, 0, translated)?;
+    let (index, way) = find_way(context, extent, translated)?;
     // Where the stack can send it all the same, it judges where the packet comes from.
     let is_judged = F::HAS_REVERSE_PATH_FILTER
         && way.is_translated_behind != 0
@@ -56,45 +60,112 @@ pub(crate) fn find<F: Routed>(
     (!is_judged).then_some(index)
 }
 
-/// Finds the way of a packet in an envelope with the addresses of `outer`; `None` if it is not to be sent
-/// from here. Where it comes from, only its receiver can judge.
+/// Where a packet goes on in an envelope.
+pub(crate) enum EnvelopeWay<F: Routed> {
+    /// Nowhere: the backend's node is not known, or is this one.
+    Nowhere,
+    /// Elsewhere, but not from here.
+    Elsewhere,
+    /// To the node with this address, this way.
+    To(F::Address, WayIndex),
+}
+
+/// Finds the way of a packet in an envelope from the source of `between` to the node of the backend whose
+/// address is the destination. Where it comes from, only its receiver can judge.
 #[inline(always)]
 pub(crate) fn find_for_envelope<F: Routed>(
     context: &impl Access,
     extent: Extent,
-    outer: &Tuple<F>,
-) -> Option<WayIndex> {
-    let (index, _) = find_way(context, extent, F::HEADER_LENGTH as u32, outer)?;
-    Some(index)
+    between: &Tuple<F>,
+) -> EnvelopeWay<F> {
+    let from = context.interface() | ENVELOPE;
+    let Some((index, way)) = place(between) else {
+        return EnvelopeWay::Elsewhere;
+    };
+    let now = clock::kernel_ticks();
+    if !is_known(way, from, between, now) || way.located != dsr::located() {
+        look_up_envelope(way, context, between, now);
+    }
+    if way.node.is_unspecified() {
+        EnvelopeWay::Nowhere
+    } else if goes(way, context, extent, F::HEADER_LENGTH as u32) == Some(true) {
+        EnvelopeWay::To(way.node, index)
+    } else {
+        EnvelopeWay::Elsewhere
+    }
 }
 
-/// The way of a packet that will be `more` bytes longer, once it has the addresses of `translated`.
+/// The way of a packet once it has the addresses of `translated`.
 #[inline(always)]
 fn find_way<F: Routed>(
     context: &impl Access,
     extent: Extent,
-    more: u32,
     translated: &Tuple<F>,
 ) -> Option<(WayIndex, &'static Way<F>)> {
-    let [from, to] = [&translated.source, &translated.destination].map(|address| {
+    let (index, way) = place(translated)?;
+    let now = clock::kernel_ticks();
+    if !is_known(way, context.interface(), translated, now) {
+        look_up(way, context, translated, now);
+    }
+    goes(way, context, extent, 0)?.then_some((index, way))
+}
+
+/// The place of the way between these addresses.
+#[inline(always)]
+fn place<F: Routed>(between: &Tuple<F>) -> Option<(WayIndex, &'static mut Way<F>)> {
+    let [from, to] = [&between.source, &between.destination].map(|address| {
         let word = address.words().last().copied();
         u32::from_be(word.unwrap_or_default())
     });
     let index = WayIndex((to ^ from.rotate_left(WAYS.trailing_zeros() / 2)) % WAYS);
-    let way = index.way::<F>()?;
-    let now = clock::kernel_ticks();
-    let is_known = way.until > now
-        && way.source == translated.source
-        && way.destination == translated.destination
-        && way.from == context.interface();
-    if !is_known {
-        look_up(way, context, translated, now);
-    }
+    Some((index, index.way::<F>()?))
+}
+
+/// Whether that is what is remembered there, of packets that came in like this.
+#[inline(always)]
+fn is_known<F: Routed>(way: &Way<F>, from: u32, between: &Tuple<F>, now: u64) -> bool {
+    way.until > now
+        && way.source == between.source
+        && way.destination == between.destination
+        && way.from == from
+}
+
+/// Whether the packet, which will be `more` bytes longer, can be sent this way from here.
+#[inline(always)]
+fn goes<F: Routed>(way: &Way<F>, context: &impl Access, extent: Extent, more: u32) -> Option<bool> {
     let goes = way.interface != 0
         && context.at::<EthernetAddresses>(0).ok()?.destination == way.own
         && u32::from(longest_packet(context, extent)) + more <= way.mtu
         && hop_limit::<F>(context, extent.network).ok()? > 1;
-    goes.then_some((index, way))
+    Some(goes)
+}
+
+/// Looks up the node of the backend that is the destination of `between`, and the way there.
+#[inline(never)]
+fn look_up_envelope<F: Routed>(
+    way: &mut Way<F>,
+    context: &impl Access,
+    between: &Tuple<F>,
+    now: u64,
+) {
+    // Before the node: if that changes meanwhile, the next packet looks again.
+    way.located = dsr::located();
+    let node = dsr::other_node::<F>(&between.destination);
+    if let Some(node) = node {
+        let outer = Tuple {
+            destination: node,
+            ..*between
+        };
+        look_up(way, context, &outer, now);
+        way.node = node;
+    } else {
+        way.interface = 0;
+        way.until = now + clock::way_lifetime();
+        way.source = between.source;
+        way.node = F::Address::zeroed();
+    }
+    way.destination = between.destination;
+    way.from = context.interface() | ENVELOPE;
 }
 
 /// Looks up the way from the source to the destination of `translated`.

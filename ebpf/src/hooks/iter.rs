@@ -1,5 +1,5 @@
 //! Programs that run for sockets, whenever the agent reads what they write: the cookie of each
-//! that has storage, and what is there.
+//! that has storage, and what is there. One of UDP that was connected anew is written twice.
 
 use aya_ebpf::{
     bindings::seq_file,
@@ -45,6 +45,7 @@ pub(crate) extern "C" fn sock_storage(element: *const Element) -> i32 {
     }
     // SAFETY: the socket is there while the program runs, and the value as long as the map says.
     unsafe { write(file, socket, value) };
+    write_before(file, socket);
     0
 }
 
@@ -65,7 +66,19 @@ pub(crate) extern "C" fn sock_udp(element: *const UdpElement) -> i32 {
     }
     // SAFETY: the socket is there while the program runs, and the value as long as the map says.
     unsafe { write(file, socket, value.cast()) };
+    write_before(file, socket);
     0
+}
+
+/// Writes what the socket has of the frontend before, if anything.
+#[inline(always)]
+fn write_before(file: *mut seq_file, socket: *mut c_void) {
+    // SAFETY: the kernel's iterator gave the socket, and it is there while the program runs.
+    let value = unsafe { storage::before(socket) };
+    if !value.is_null() {
+        // SAFETY: as in the programs.
+        unsafe { write(file, socket, value.cast()) };
+    }
 }
 
 /// Writes the cookie of a socket and what it has in the map. If the file has no room for both, the

@@ -24,7 +24,8 @@ pub(crate) fn foresee<F: Maglev>(frontend: u32, key: &Key<F>) -> Option<&'static
     let drawn = draw();
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     unsafe { (*opening).drawn = drawn };
-    let (slot, choice) = at_random(cell, drawn)?;
+    let (slot, backend) = at_random::<F>(cell, drawn)?;
+    let choice = Choice::at(backend)?;
     (slot.affinity == 0).then_some(choice.backend)
 }
 

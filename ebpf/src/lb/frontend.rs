@@ -74,6 +74,7 @@ pub(crate) fn select_in<F: Tables>(
     }
     match choose(cell, client) {
         Chosen::Backend(choice) => Lookup::Backend(choice, cell),
+        Chosen::Refused => Lookup::Rejected,
         Chosen::Elsewhere => Lookup::NotAFrontend,
         Chosen::Corrupt => Lookup::Dropped(Counter::DropCorrupt),
     }

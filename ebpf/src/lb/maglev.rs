@@ -1,12 +1,12 @@
 //! The choice by a Maglev table: it follows from the packet, and is the same on every node.
 
 use shunt_common::{
-    Cell, V4, V6,
+    Cell, Tuple, V4, V6,
     connections::{Key, Role},
     maglev::{Header, client_number, number},
 };
 
-use crate::{maps::tables::Tables, packet::parsed::Packet};
+use crate::maps::tables::Tables;
 
 /// A family with the subprogram that looks a connection up in a table.
 pub(crate) trait Maglev: Tables {
@@ -15,14 +15,14 @@ pub(crate) trait Maglev: Tables {
     fn slot_of(key: &Key<Self>, cell: Cell) -> Option<u32>;
 }
 
-/// The slot of the backend that the packet gets, in its original direction, through a frontend with this
-/// cell. Its key is made where it goes if the connection is opened: on the stack is no room for it.
+/// The slot of the backend that packets with this tuple get, in their original direction, through a frontend
+/// with this cell. Their key is made where it goes if a connection is opened: on the stack is no room for it.
 #[inline(always)]
-pub(crate) fn slot_for<F: Maglev>(packet: &Packet<F>, cell: Cell) -> Option<u32> {
+pub(crate) fn slot_for<F: Maglev>(tuple: &Tuple<F>, protocol: u8, cell: Cell) -> Option<u32> {
     let opening = F::openings().get_ptr_mut(0)?;
     // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
     let key = unsafe { &mut (*opening).connection.forward };
-    *key = Key::new(&packet.tuple, packet.protocol, Role::Forward);
+    *key = Key::new(tuple, protocol, Role::Forward);
     F::slot_of(key, cell)
 }
 

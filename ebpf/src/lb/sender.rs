@@ -44,7 +44,8 @@ impl<F: Maglev> Client<F> for Sender<F> {
     fn maglev_slot(&self, cell: Cell) -> Option<u32> {
         let arrival = F::arrivals().get_ptr(0)?;
         // SAFETY: this CPU's own, and no other packet is in its programs before this one is through.
-        slot_for(unsafe { &(*arrival).packet }, cell)
+        let packet = unsafe { &(*arrival).packet };
+        slot_for(&packet.tuple, packet.protocol, cell)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 //! answers the same questions: whether a client is on this node, and whether a destination is.
 
 use aya_ebpf::Global;
-use shunt_common::{Address as _, Family, NodeIps, PodCidrs};
+use shunt_common::{Address as _, Cidr, Family, NodeIps, PodCidrs};
 
 use crate::maps::{
     constants::{Constants, are_pods_told_by_interface},
@@ -21,6 +21,26 @@ pub(crate) fn is_of_pod<F: Constants>(address: &F::Address) -> bool {
 #[inline(always)]
 pub(crate) fn is_of_cluster_pod<F: Constants>(address: &F::Address) -> bool {
     is_in(F::cluster_cidrs(), address)
+}
+
+/// Whether envelopes may come from the address, though no node has it.
+#[inline(always)]
+pub(crate) fn is_dsr_source<F: Constants>(address: &F::Address) -> bool {
+    is_in(F::dsr_sources(), address)
+}
+
+/// Whether envelopes of ours come from a range of addresses. The verifier knows the answer.
+#[inline(always)]
+pub(crate) fn has_dsr_sources<F: Constants>() -> bool {
+    let ranges = (&raw const *F::dsr_sources()).cast::<PodCidrs<F>>();
+    // SAFETY: as in `range`.
+    unsafe { (&raw const (*ranges).count).read_volatile() != 0 }
+}
+
+/// The range that envelopes of ours come from, if it is not this node's own address.
+#[inline(always)]
+pub(crate) fn dsr_sources<F: Constants>() -> Option<Cidr<F>> {
+    range(F::dsr_sources(), 0)
 }
 
 /// Whether only pods of this node are behind the interface.
@@ -40,25 +60,31 @@ pub(crate) fn is_client_here<F: Tables>(client: &F::Address, interface: u32) -> 
 /// Whether one of the ranges has the address.
 #[inline(always)]
 fn is_in<F: Family>(ranges: &'static Global<PodCidrs<F>>, address: &F::Address) -> bool {
-    let cidrs = (&raw const *ranges).cast::<PodCidrs<F>>();
     // Read range by range: all of them at once are a quarter of a program's stack.
     for place in 0..PodCidrs::<F>::CAPACITY {
-        // SAFETY: a global is as the value in it, which is there and of words; volatile as
-        // `Global::load`, since the agent writes it before the program is loaded.
-        let (count, cidr) = unsafe {
-            (
-                (&raw const (*cidrs).count).read_volatile(),
-                (&raw const (*cidrs).cidrs[place]).read_volatile(),
-            )
-        };
-        if place as u32 >= count {
+        let Some(range) = range(ranges, place) else {
             break;
-        }
-        if address.matches(&cidr.address, &cidr.mask) {
+        };
+        if address.matches(&range.address, &range.mask) {
             return true;
         }
     }
     false
+}
+
+/// The range at this place, if there are as many.
+#[inline(always)]
+fn range<F: Family>(ranges: &'static Global<PodCidrs<F>>, place: usize) -> Option<Cidr<F>> {
+    let ranges = (&raw const *ranges).cast::<PodCidrs<F>>();
+    // SAFETY: a global is as the value in it, which is there and of words; volatile as
+    // `Global::load`, since the agent writes it before the program is loaded.
+    let (count, range) = unsafe {
+        (
+            (&raw const (*ranges).count).read_volatile(),
+            (&raw const (*ranges).cidrs[place]).read_volatile(),
+        )
+    };
+    ((place as u32) < count).then_some(range)
 }
 
 /// Whether the client is on this node, as far as addresses tell. Nobody has the unspecified address,

@@ -23,6 +23,14 @@ pub(crate) static CLUSTER_CIDRS_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs:
 #[unsafe(no_mangle)]
 pub(crate) static CLUSTER_CIDRS_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
 
+/// Where IPv4 envelopes may come from besides the nodes' own addresses. Ours come from the first range.
+#[unsafe(no_mangle)]
+pub(crate) static DSR_SOURCES_V4: Global<PodCidrs<V4>> = Global::new(PodCidrs::none(0));
+
+/// Where IPv6 envelopes may come from besides the nodes' own addresses. Ours come from the first range.
+#[unsafe(no_mangle)]
+pub(crate) static DSR_SOURCES_V6: Global<PodCidrs<V6>> = Global::new(PodCidrs::none([0; 4]));
+
 /// Whether a packet's interface tells that its sender is a pod of this node; 0: its address alone.
 #[unsafe(no_mangle)]
 pub(crate) static PODS_BY_INTERFACE: Global<u32> = Global::new(0);
@@ -146,6 +154,9 @@ pub(crate) trait Constants: shunt_common::Family {
     /// Where the cluster's pods take their addresses from.
     fn cluster_cidrs() -> &'static Global<PodCidrs<Self>>;
 
+    /// Where envelopes may come from besides the nodes' own addresses.
+    fn dsr_sources() -> &'static Global<PodCidrs<Self>>;
+
     /// The address that a pod sees when it reaches itself through its service.
     fn hairpin_ip() -> Self::Address;
 }
@@ -159,6 +170,11 @@ impl Constants for V4 {
     #[inline(always)]
     fn cluster_cidrs() -> &'static Global<PodCidrs<Self>> {
         &CLUSTER_CIDRS_V4
+    }
+
+    #[inline(always)]
+    fn dsr_sources() -> &'static Global<PodCidrs<Self>> {
+        &DSR_SOURCES_V4
     }
 
     #[inline(always)]
@@ -176,6 +192,11 @@ impl Constants for V6 {
     #[inline(always)]
     fn cluster_cidrs() -> &'static Global<PodCidrs<Self>> {
         &CLUSTER_CIDRS_V6
+    }
+
+    #[inline(always)]
+    fn dsr_sources() -> &'static Global<PodCidrs<Self>> {
+        &DSR_SOURCES_V6
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@ pub(crate) mod clock;
 pub(crate) mod conntrack;
 pub(crate) mod constants;
 pub(crate) mod counters;
+pub(crate) mod dsr;
 pub(crate) mod guarded;
 pub(crate) mod handover;
 pub(crate) mod scratch;

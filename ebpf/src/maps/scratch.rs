@@ -81,10 +81,15 @@ pub(crate) struct Hop<F: Family> {
 pub(crate) struct Way<F: Family> {
     /// Until when, in the kernel's ticks.
     pub until: u64,
+    /// What [`crate::maps::dsr::located`] said when the `node` was looked up.
+    pub located: u64,
     /// The addresses that the packets have on it.
     pub source: F::Address,
     pub destination: F::Address,
-    /// The interface that they came in by.
+    /// Of packets that leave in envelopes, to their backend at `destination`: the address of that one's node,
+    /// or the unspecified one.
+    pub node: F::Address,
+    /// The interface that they came in by; of those that leave in envelopes, with the uppermost bit.
     pub from: u32,
     /// The interface that they leave by; 0: not from here.
     pub interface: u32,

@@ -163,16 +163,9 @@ pub(crate) fn forget<F: Handover>(half: &Half) {
     F::Memory::forget(&F::connections(), half.index, half.meta.0);
 }
 
-/// Whether a packet of the backend's may be of a connection that is not ours: the first answer to
-/// a SYN is a SYN-ACK or a reset, unless client and backend have a connection with the same tuple.
-#[inline(always)]
-pub(crate) const fn may_be_mistaken(half: &Half) -> bool {
-    let seen = Meta::OPENED | Meta::ASSURED | Meta::SYN_ACK;
-    half.meta.protocol() == TCP && half.meta.seen() & seen == Meta::OPENED
-}
-
 /// Whether the client has sent a SYN and nothing yet that acknowledges an answer to it: what the backend
-/// sends may be [mistaken](may_be_mistaken), or be its SYN-ACK once more.
+/// sends may be [mistaken](is_mistaken), be its SYN-ACK once more, or be data, which the client then
+/// acknowledges with the SYN-ACK (TCP Fast Open).
 #[inline(always)]
 pub(crate) const fn is_opening(half: &Half) -> bool {
     half.meta.protocol() == TCP && half.meta.seen() & (Meta::OPENED | Meta::ASSURED) == Meta::OPENED
@@ -184,11 +177,12 @@ pub(crate) const fn is_first_answer(signal: Signal) -> bool {
     signal.answers() || signal.opens() || signal.resets()
 }
 
-/// Whether this is such a packet, as [`may_be_mistaken`] says. Then the next SYN goes on from
-/// another source port.
+/// Whether a packet of the backend's is of a connection that is not ours: the first answer to
+/// a SYN is a SYN-ACK or a reset, unless client and backend have a connection with the same tuple.
+/// Then the next SYN goes on from another source port.
 #[inline(always)]
 pub(crate) fn is_mistaken<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
-    if !may_be_mistaken(half) || packet.is_error() {
+    if !is_opening(half) || half.meta.has(Meta::SYN_ACK) || packet.is_error() {
         return false;
     }
     if is_first_answer(packet.signal) {

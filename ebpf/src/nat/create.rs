@@ -8,6 +8,7 @@ use crate::{
         backends::Choice,
         clock::now,
         constants::masquerades_all,
+        dsr::note_tracked,
         tables::{DIRECT, Tables},
     },
     nat::{
@@ -29,6 +30,9 @@ pub(crate) fn create<F: Open>(
     replaced: Option<&Half>,
     translated: &mut Tuple<F>,
 ) -> Result<(), Counter> {
+    if cell.has(Cell::DSR) {
+        note_tracked();
+    }
     let address = source_for(packet, cell, choice.backend)?;
     let avoided = replaced.map_or(Source::<F>::NO_PORT, give_up::<F>);
     create_from(packet, choice, &address, avoided, translated)

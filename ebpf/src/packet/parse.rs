@@ -86,8 +86,13 @@ pub(crate) fn read_at<F: Family, C: WalkExtensions>(
     packet.tuple.source_port = transport.ports.source;
     packet.tuple.destination_port = transport.ports.destination;
     packet.may_be_first = transport.may_be_first;
-    packet.signal = transport.signal;
+    let payload = network.transport + transport.length;
+    packet.signal = if payload < network.end {
+        transport.signal.with_payload()
+    } else {
+        transport.signal
+    };
     packet.least_length = transport.least_length as u16;
-    packet.payload = Offset::new(network.transport + transport.length);
+    packet.payload = Offset::new(payload);
     Ok(())
 }

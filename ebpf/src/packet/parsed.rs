@@ -54,6 +54,8 @@ pub(crate) struct Packet<F: Family> {
     /// Whether it is for a NodePort of the node that has sent it here: this node's own of the same number
     /// stands for that one.
     pub is_for_other_node: bool,
+    /// Whether it is of a share of its frontend's connections that is refused, so that no node is to serve it.
+    pub is_refused: bool,
 }
 
 /// What a packet is to its connection.

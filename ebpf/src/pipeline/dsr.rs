@@ -18,11 +18,16 @@ use crate::{
         icmp_error::send_error,
         transit::NoRoute,
     },
-    lb::{flow, frontend, maglev::Maglev},
+    lb::{
+        flow::{self, Share},
+        frontend,
+        maglev::Maglev,
+    },
     maps::{
-        addresses::{is_client_here, is_of_cluster_pod, is_own},
+        addresses::{is_client_here, is_dsr_source, is_of_cluster_pod, is_own},
         constants::lowers_mss,
         counters::{count, drop_packet},
+        dsr::{location, other_node},
         services::{count_translated, drop_refused},
         tables::Tables,
     },
@@ -31,6 +36,7 @@ use crate::{
         extensions::WalkExtensions,
         family::Header as _,
         link::Link,
+        network::end_beyond_header,
         parse::{LONGEST_HEADERS, read_at},
         parsed::{Form, Packet},
     },
@@ -39,8 +45,8 @@ use crate::{
 };
 
 /// Sends the packet to its backend's node, if it is one of a client's elsewhere for a backend elsewhere;
-/// `None` if it is served here, by this node's own backends if [`Packet::is_for_own`] is set then. `cell`
-/// is that of its frontend, which is in mode dsr; of a later fragment, nothing.
+/// `None` if it is served here, by this node's own backends if [`Packet::is_for_own`] is set then, or by
+/// none if [`Packet::is_refused`] is. `cell` is that of its frontend, which is in mode dsr; of a later fragment, nothing.
 #[inline(always)]
 pub(crate) fn dispatch<F: Routed + Maglev>(
     context: &impl Access,
@@ -79,7 +85,13 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
         Err(_) => return Some(drop_refused(context, packet, Counter::DropNoRoute)),
     };
     fragments::remember(packet, Hook::Ingress, &outer);
-    let Ok(verdict) = envelope::send(context, packet, &outer, route) else {
+    // All fragments of a datagram come from one address, and the later ones do not tell their flow.
+    let flow = if packet.form == Form::Whole {
+        flow::label(&packet.tuple, packet.protocol)
+    } else {
+        None
+    };
+    let Ok(verdict) = envelope::send(context, packet, &outer, flow, route) else {
         return Some(drop_refused(context, packet, Counter::DropRewrite));
     };
     count_translated(packet, Counter::Wrapped);
@@ -87,43 +99,64 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
 }
 
 /// The address of the node to which the packet goes, which is not this one. `None` if it is served here, by
-/// this node's own backends if [`Packet::is_for_own`] is set then.
+/// this node's own backends if [`Packet::is_for_own`] is set then, or by none if [`Packet::is_refused`] is.
 #[inline(always)]
-pub(crate) fn find_node<F: Routed + Maglev>(
-    packet: &mut Packet<F>,
-    cell: Cell,
-) -> Option<F::Address> {
-    let client = packet.tuple.source;
-    if cell.has(Cell::THIS_NODE_ONLY)
-        || !frontend::has_backends(cell)
-        || is_client_here::<F>(&client, packet.interface)
-        || is_of_cluster_pod::<F>(&client)
-    {
-        return None;
+fn find_node<F: Routed + Maglev>(packet: &mut Packet<F>, cell: Cell) -> Option<F::Address> {
+    match choose(&packet.tuple, packet.protocol, packet.interface, cell) {
+        Server::Any => None,
+        Server::Own => {
+            packet.is_for_own = true;
+            None
+        }
+        Server::Nobody => {
+            packet.is_refused = true;
+            None
+        }
+        Server::Backend(backend) => other_node::<F>(&backend.address),
     }
-    let key: FrontendKey<F> = FrontendKey::new(
-        packet.tuple.destination,
-        packet.tuple.destination_port,
-        packet.protocol,
-    );
-    // Refused as any other.
-    if cell.has(Cell::RANGES) && !frontend::in_ranges(key, cell, client) {
-        return None;
-    }
-    let backend = flow::choose(cell, packet)?.backend;
-    if backend.flags & Backend::<F>::LOCAL != 0 {
-        packet.is_for_own = true;
-        return None;
-    }
-    let node = location::<F>(&backend.address)?;
-    (!is_own::<F>(&node)).then_some(node)
 }
 
-/// The node where an address is.
+/// Who serves a packet for a frontend in mode dsr.
+pub(crate) enum Server<F: Tables> {
+    /// Any backend, as if the frontend were in no such mode.
+    Any,
+    /// One of this node's own.
+    Own,
+    /// None: it is of a share that is refused.
+    Nobody,
+    /// This one, which is elsewhere.
+    Backend(&'static Backend<F>),
+}
+
+/// Chooses who serves packets with this tuple that come in by the interface, for the frontend with this cell.
 #[inline(always)]
-fn location<F: Tables>(address: &F::Address) -> Option<F::Address> {
-    // SAFETY: an entry is replaced whole.
-    unsafe { F::locations().get(address) }.copied()
+pub(crate) fn choose<F: Maglev>(
+    tuple: &Tuple<F>,
+    protocol: u8,
+    interface: u32,
+    cell: Cell,
+) -> Server<F> {
+    let client = tuple.source;
+    if cell.has(Cell::THIS_NODE_ONLY)
+        || !frontend::has_backends(cell)
+        || is_client_here::<F>(&client, interface)
+        || is_of_cluster_pod::<F>(&client)
+    {
+        return Server::Any;
+    }
+    let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
+    // Refused as any other.
+    if cell.has(Cell::RANGES) && !frontend::in_ranges(key, cell, client) {
+        return Server::Any;
+    }
+    match flow::choose(cell, tuple, protocol) {
+        None => Server::Any,
+        Some(Share::Refused) => Server::Nobody,
+        Some(Share::Backend(choice)) if choice.backend.flags & Backend::<F>::LOCAL != 0 => {
+            Server::Own
+        }
+        Some(Share::Backend(choice)) => Server::Backend(choice.backend),
+    }
 }
 
 /// As [`lower_mss`], of any reply that was translated.
@@ -148,14 +181,12 @@ pub(crate) fn lower_mss<F: Routed>(
     packet: &Packet<F>,
     translated: &Tuple<F>,
 ) -> Result<(), AccessError> {
-    let mut address = translated.source;
-    if is_other_node::<F>(&address)
-        && let Some(node) = F::node().get(0)
-    {
-        address = node.snat;
-    }
-    let key: FrontendKey<F> = FrontendKey::new(address, translated.source_port, packet.protocol);
-    if !frontend::cell_of(key).is_some_and(|cell| cell.has(Cell::DSR)) {
+    let is_concerned = |address| is_dsr::<F>(address, translated.source_port, packet.protocol);
+    let address = translated.source;
+    let stands_for_other = || {
+        is_other_node::<F>(&address) && F::node().get(0).is_some_and(|node| is_concerned(node.snat))
+    };
+    if !is_concerned(address) && !stands_for_other() {
         return Ok(());
     }
     mss::lower::<F>(context, packet.transport.get(), F::HEADER_LENGTH as u16)
@@ -164,7 +195,8 @@ pub(crate) fn lower_mss<F: Routed>(
 /// Whether the tuple that a first fragment left with says that it left in an envelope.
 #[inline(always)]
 pub(crate) const fn is_outer<F: Tables>(left: &Tuple<F>) -> bool {
-    left.destination_port == 0
+    // A client may have no port, a frontend and a backend always do.
+    left.source_port == 0 && left.destination_port == 0
 }
 
 /// Takes the packet out of its envelope, if it is one that another node of the cluster has sent to this
@@ -176,8 +208,8 @@ pub(crate) fn open<F: Routed, C: WalkExtensions>(
     packet: &mut Packet<F>,
 ) -> Opened {
     let mut opened = Opened::Not;
-    if is_for_us::<F>(context, link) {
-        opened = inside(context, link, packet);
+    if let Some(end) = end_of_ours::<F>(context, link) {
+        opened = inside(context, link, end, packet);
     }
     *packet = Packet::none();
     if opened == Opened::Not {
@@ -195,27 +227,37 @@ pub(crate) fn open<F: Routed, C: WalkExtensions>(
     opened
 }
 
-/// Whether the packet is an envelope from another node to this one.
+/// Where the packet ends, if it is an envelope from another node to this one and all there.
 #[inline(always)]
-fn is_for_us<F: Routed>(context: &impl Access, link: Link) -> bool {
+fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<usize> {
     let begin = link.header_length();
-    let Ok(header) = context.at::<F::Header>(begin) else {
-        return false;
-    };
+    let header = context.at::<F::Header>(begin).ok()?;
     let (source, destination) = (header.source(), header.destination());
-    header.protocol_of_whole() == Some(F::ENVELOPE)
+    let end = match header.packet_length() {
+        0 => end_beyond_header(context).ok()?,
+        length => begin + length,
+    };
+    let is_ours = header.protocol_of_whole() == Some(F::ENVELOPE)
+        && end <= context.length() as usize
         && is_own::<F>(&destination)
-        && location::<F>(&source) == Some(source)
+        && (location::<F>(&source) == Some(source) || is_dsr_source::<F>(&source))
         && !context.is_for_other_station()
-        && F::is_intact(context, begin, begin + F::HEADER_LENGTH)
+        && F::is_intact(context, begin, begin + F::HEADER_LENGTH);
+    is_ours.then_some(end)
 }
 
-/// Whether the packet inside is one for a frontend in mode dsr, and whose that is.
+/// Whether the packet inside, of an envelope that ends at `end`, is one for a frontend in mode dsr, and
+/// whose that is.
 #[inline(always)]
-fn inside<F: Routed, C: WalkExtensions>(context: &C, link: Link, packet: &mut Packet<F>) -> Opened {
+fn inside<F: Routed, C: WalkExtensions>(
+    context: &C,
+    link: Link,
+    end: usize,
+    packet: &mut Packet<F>,
+) -> Opened {
     context.pull(LONGEST_HEADERS);
     let begin = link.header_length() + F::HEADER_LENGTH;
-    if read_at(context, link, begin, packet).is_err() {
+    if read_at(context, link, begin, packet).is_err() || packet.end as usize > end {
         return Opened::Not;
     }
     if packet.form == Form::LaterFragment {
@@ -227,20 +269,24 @@ fn inside<F: Routed, C: WalkExtensions>(context: &C, link: Link, packet: &mut Pa
             Opened::Not
         };
     }
+    let is_wanted = |address| is_dsr::<F>(address, packet.tuple.destination_port, packet.protocol);
     let destination = packet.tuple.destination;
-    let is_other = is_other_node::<F>(&destination);
-    packet.is_for_other_node = is_other;
-    let key: FrontendKey<F> = FrontendKey::new(
-        frontend_address(packet),
-        packet.tuple.destination_port,
-        packet.protocol,
-    );
-    let is_wanted = frontend::cell_of(key).is_some_and(|cell| cell.has(Cell::DSR));
-    match (is_wanted, is_other) {
-        (false, _) => Opened::Not,
-        (true, false) => Opened::ForAll,
-        (true, true) => Opened::ForOtherNode,
+    // Another node's address may be an external IP, which all nodes have.
+    if is_wanted(destination) {
+        return Opened::ForAll;
     }
+    let is_other = is_other_node::<F>(&destination);
+    if is_other && F::node().get(0).is_some_and(|node| is_wanted(node.snat)) {
+        return Opened::ForOtherNode;
+    }
+    Opened::Not
+}
+
+/// Whether there is such a frontend, in mode dsr. The port is in network order.
+#[inline(always)]
+fn is_dsr<F: Tables>(address: F::Address, port: u16, protocol: u8) -> bool {
+    let key: FrontendKey<F> = FrontendKey::new(address, port, protocol);
+    frontend::cell_of(key).is_some_and(|cell| cell.has(Cell::DSR))
 }
 
 /// Whether the address is that of another node of the cluster.

@@ -16,6 +16,15 @@ pub(crate) struct Headers<N, T> {
     pub(crate) transport: T,
 }
 
+/// The transport protocol of a packet in that form, as its network header says.
+#[inline(always)]
+pub(crate) fn protocol<F: Family>(context: &impl Access, link: Link) -> Option<u8> {
+    context
+        .at::<F::Header>(link.header_length())
+        .ok()?
+        .protocol_of_whole()
+}
+
 /// The headers of a packet whose transport header is a `T`; `None` if they are not all there.
 #[inline(always)]
 pub(crate) fn headers<F: Family, T>(

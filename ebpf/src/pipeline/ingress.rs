@@ -137,11 +137,16 @@ fn translate_request<F: Program<C>, C: Access>(
         return Err(Verdict::PASS);
     }
     // The first node knows none of these connections, and the backend's may have forgotten them.
-    let is_dsr = found.is_some_and(|cell| cell.has(Cell::DSR));
+    let cell = found.unwrap_or_default();
+    let is_dsr = cell.has(Cell::DSR);
     if is_dsr
         && !packet.is_for_own
-        && let Some(verdict) = F::dispatch(context, packet, found.unwrap_or_default())
+        && let Some(verdict) = F::dispatch(context, packet, cell)
     {
+        // What follows this packet must not go on by the connection that had its tuple before.
+        if let Some(replaced) = known {
+            conntrack::forget::<F>(&replaced);
+        }
         return Err(verdict);
     }
     if packet.is_error() || !is_dsr && known.is_none() && netfilter::may_know(packet) {
@@ -154,6 +159,7 @@ fn translate_request<F: Program<C>, C: Access>(
     };
     draw::prepare(packet);
     let selected = match found {
+        Some(_) if packet.is_refused => Lookup::Rejected,
         Some(cell) => frontend::select_in(key, cell, &sender),
         None => Lookup::NotAFrontend,
     };

@@ -50,8 +50,12 @@ pub(crate) trait HeaderMut<F: Family>: Header<F> {
     fn class(&self) -> u32;
 
     /// Makes this the header of an envelope around a packet of `length` bytes and of this class, with
-    /// the addresses of `outer`. Both headers say the same of congestion (RFC 6040 section 4.1).
+    /// the addresses of `outer`, but for its checksum. Both headers say the same of congestion (RFC 6040
+    /// section 4.1).
     fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<F>);
+
+    /// Writes the checksum of a header that has none yet.
+    fn set_checksum(&mut self);
 
     /// Writes what the packet says of congestion. Gives what that changes in a sum over the header.
     fn set_congestion(&mut self, mark: u32) -> Folded;
@@ -101,7 +105,7 @@ impl HeaderMut<V4> for Ipv4Header {
             source: tuple.destination,
             destination: tuple.source,
         };
-        set_checksum(self);
+        HeaderMut::<V4>::set_checksum(self);
         Sum::default()
     }
 
@@ -126,7 +130,17 @@ impl HeaderMut<V4> for Ipv4Header {
             source: outer.source,
             destination: outer.destination,
         };
-        set_checksum(self);
+    }
+
+    #[inline(always)]
+    fn set_checksum(&mut self) {
+        let words = (&raw const *self).cast::<[u32; 5]>();
+        let mut sum = Sum::default();
+        // SAFETY: the header is five words; on their alignment see `Access::at`.
+        for word in unsafe { &*words } {
+            sum = sum.with(*word);
+        }
+        self.checksum = sum.apply(!0);
     }
 
     #[inline(always)]
@@ -139,18 +153,6 @@ impl HeaderMut<V4> for Ipv4Header {
         self.adjust_checksum(change);
         change
     }
-}
-
-/// Writes the checksum of a header that has none yet.
-#[inline(always)]
-fn set_checksum(header: &mut Ipv4Header) {
-    let words = (&raw const *header).cast::<[u32; 5]>();
-    let mut sum = Sum::default();
-    // SAFETY: the header is five words; on their alignment see `Access::at`.
-    for word in unsafe { &*words } {
-        sum = sum.with(*word);
-    }
-    header.checksum = sum.apply(!0);
 }
 
 impl HeaderMut<V6> for Ipv6Header {
@@ -198,6 +200,10 @@ impl HeaderMut<V6> for Ipv6Header {
     fn class(&self) -> u32 {
         self.version_class_flow
     }
+
+    /// It has no checksum.
+    #[inline(always)]
+    fn set_checksum(&mut self) {}
 
     /// With the flow label of the packet inside, by which routers tell flows (RFC 6438).
     #[inline(always)]

@@ -7,11 +7,12 @@ use crate::{
     maps::{
         counters::count,
         services::count_connected,
-        sockets::{connected, connected_new},
+        sockets::{before, connected, connected_new},
     },
     socket::{
         frontend::{Outcome, choose, find},
         guard,
+        peer::keep,
         process::{Addresses, Owner, Process, by_family, destination, forget_answers},
     },
 };
@@ -38,9 +39,12 @@ fn connect<F: Addresses, const SIX: bool>(
     };
     match outcome {
         Outcome::Goes(pair, service) => {
-            let Some(storage) = connected_new(&call.0) else {
+            let Some(storage) = connected_new(call.socket()) else {
                 return fail(Errno::NoMemory);
             };
+            if keep(call, protocol, storage, &pair.peer).is_none() {
+                return fail(Errno::NoMemory);
+            }
             storage.set(&pair);
             call.set_endpoint(&pair.peer);
             count(Counter::SocketConnect);
@@ -48,18 +52,23 @@ fn connect<F: Addresses, const SIX: bool>(
             GOES_ON
         }
         Outcome::Untouched => {
-            forget(call, &endpoint);
+            forget(call, protocol, &endpoint);
             GOES_ON
         }
         Outcome::Fails(result) => result,
     }
 }
 
-/// The socket has this peer, and no frontend.
+/// The socket gets this peer, and no frontend.
 #[inline(always)]
-fn forget<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) {
-    if let Some(pair) = connected(&call.0) {
-        pair.clear();
+fn forget<const SIX: bool>(call: &SockAddr<SIX>, protocol: u8, peer: &Endpoint) {
+    if let Some(last) = connected(call.socket()) {
+        // Without memory the call is none of ours all the same.
+        let _ = keep(call, protocol, last, peer);
+        last.clear();
+        if let Some(before) = before(call.socket()) {
+            before.forget(peer);
+        }
         forget_answers(call, peer);
     }
 }

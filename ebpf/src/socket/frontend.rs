@@ -11,6 +11,7 @@ use crate::{
     maps::{
         backends::Choice,
         counters::count,
+        guarded::Filtered,
         services::{count_refusal, service_of},
     },
     socket::process::{Addresses, Owner, Process},
@@ -29,10 +30,12 @@ pub(crate) fn find<F: Addresses, const SIX: bool>(
     protocol: u8,
     call: &SockAddr<SIX>,
 ) -> Option<(Frontend<F>, Owner)> {
-    let key = FrontendKey::<F>::new(*address, port, protocol);
-    // Most calls are for no frontend: it does not matter then whose socket it is.
-    if let Some((index, cell)) = frontend::find(key) {
-        return Some(((key, index, cell), Owner::of(call)?));
+    // Most calls are for no frontend: one word says so, and it does not matter then whose socket it is.
+    if Filtered::of::<F>(address).has_frontends() {
+        let key = FrontendKey::<F>::new(*address, port, protocol);
+        if let Some((index, cell)) = frontend::find(key) {
+            return Some(((key, index, cell), Owner::of(call)?));
+        }
     }
     if F::is_loopback(address) && Owner::of(call) == Some(Owner::Host) {
         return Some((node_port::<F>(port, protocol)?, Owner::Host));
@@ -79,6 +82,13 @@ pub(crate) fn choose<F: Addresses, const SIX: bool>(
     let selected = select_in(key, cell, process);
     let service = service_of::<F>(index);
     match selected {
+        // The kernel says so of IPv4 by itself; an IPv6 packet would leave with an address that
+        // nobody answers to.
+        Lookup::Backend(Choice { backend, .. }, _)
+            if F::is_loopback(&F::bound(process.call)) && !F::is_loopback(&backend.address) =>
+        {
+            Outcome::Fails(fail(Errno::Invalid))
+        }
         Lookup::Backend(Choice { index, backend }, _) => {
             let pair = Pair {
                 frontend: asked,

@@ -132,7 +132,7 @@ pub(crate) fn by_family<const SIX: bool>(
 /// itself.
 #[inline(always)]
 pub(crate) fn forget_answers<const SIX: bool>(call: &SockAddr<SIX>, peer: &Endpoint) {
-    if let Some(pairs) = asked(&call.0) {
+    if let Some(pairs) = asked(call.socket()) {
         pairs.forget(peer);
     }
 }

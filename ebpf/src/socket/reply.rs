@@ -5,21 +5,22 @@ use shunt_common::socket::{Endpoint, Pair};
 use crate::{
     ctx::sock_addr::{GOES_ON, SockAddr},
     maps::sockets::{asked, connected},
+    socket::peer::with_peer,
 };
 
 /// Names the frontend as the sender of a datagram, if its backend has sent it.
 #[inline(always)]
 pub(crate) fn received<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
-    let Some(pair) = connected(&call.0) else {
+    let Some(last) = connected(call.socket()) else {
         return GOES_ON;
     };
     let sender = call.endpoint();
     // A socket that has lost its peer (`connect` with `AF_UNSPEC`) passes no program that could
     // forget it.
-    if call.is_connected() && name(call, &sender, pair.read()) {
+    if call.is_connected() && name(call, &sender, with_peer(call, last, &sender)) {
         return GOES_ON;
     }
-    if let Some(pairs) = asked(&call.0)
+    if let Some(pairs) = asked(call.socket())
         && let Some(place) = pairs.find_peer(&sender)
     {
         name(call, &sender, pairs.read(place));
@@ -30,8 +31,9 @@ pub(crate) fn received<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
 /// Names the frontend as the peer, if the socket is connected to its backend.
 #[inline(always)]
 pub(crate) fn peer<const SIX: bool>(call: &SockAddr<SIX>) -> i32 {
-    if let Some(pair) = connected(&call.0) {
-        name(call, &call.endpoint(), pair.read());
+    if let Some(last) = connected(call.socket()) {
+        let peer = call.endpoint();
+        name(call, &peer, with_peer(call, last, &peer));
     }
     GOES_ON
 }

@@ -11,11 +11,12 @@ use crate::{
         backends::is_current,
         counters::count,
         services::count_connected,
-        sockets::{asked, asked_new, connected},
+        sockets::{asked, asked_new},
     },
     socket::{
         frontend::{Outcome, choose, find},
         guard,
+        peer::current,
         process::{Addresses, Owner, Process, by_family, destination, forget_answers},
     },
 };
@@ -37,8 +38,7 @@ fn send<F: Addresses, const SIX: bool>(
     let (address, endpoint) = destination::<F>(address, port);
     // A connected socket hears its peer alone.
     if call.is_connected()
-        && let Some(storage) = connected(&call.0)
-        && let Some(pair) = storage.read()
+        && let Some(pair) = current(call)
         && pair.frontend == endpoint
     {
         call.set_endpoint(&pair.peer);
@@ -55,7 +55,7 @@ fn send<F: Addresses, const SIX: bool>(
         return GOES_ON;
     }
     let mut known = None;
-    if let Some(pairs) = asked(&call.0)
+    if let Some(pairs) = asked(call.socket())
         && let Some(place) = pairs.find(&endpoint)
     {
         known = Some(place);
@@ -70,7 +70,7 @@ fn send<F: Addresses, const SIX: bool>(
     }
     match choose(frontend, endpoint, &Process { owner, call }) {
         Outcome::Goes(pair, service) => {
-            let Some(storage) = asked_new(&call.0) else {
+            let Some(storage) = asked_new(call.socket()) else {
                 return fail(Errno::NoMemory);
             };
             match storage.remember(&pair, known) {

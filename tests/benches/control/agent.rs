@@ -68,6 +68,16 @@ impl Subject {
         }
     }
 
+    /// Hands it an event, and at once another one, of which it says what that took; both must take effect.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::apply`].
+    pub(super) fn apply_behind(&mut self, first: &str, event: &str) -> Result<Taken> {
+        self.agent.send(&[first])?;
+        self.apply(event)
+    }
+
     /// Makes sure that the kernel's tables, read back, are what the events say, and hold so many
     /// backends once what was replaced is free.
     ///
@@ -94,6 +104,29 @@ impl Subject {
     /// If there is none.
     pub(super) fn memory(&self, line: &str) -> Result<u64> {
         process::memory(self.agent.pid(), line)
+    }
+
+    /// Its own memory in bytes, once it stays the same.
+    ///
+    /// # Errors
+    ///
+    /// If the process is gone.
+    pub(super) fn settled(&self) -> Result<u64> {
+        process::settled(|| self.memory("RssAnon"))
+    }
+
+    /// How long its threads have had a processor, in seconds.
+    ///
+    /// # Errors
+    ///
+    /// If the process is gone.
+    pub(super) fn processor_seconds(&self) -> Result<f64> {
+        process::processor_seconds(self.agent.pid())
+    }
+
+    /// Where it is asked.
+    pub(super) fn socket(&self) -> &Path {
+        self.agent.socket()
     }
 
     /// How many bytes of kernel memory its tables have, as the kernel says.

@@ -1,9 +1,10 @@
 //! What Maglev tables take: time when a service with many backends changes, and memory with many
 //! services.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, time::Duration};
 
 use anyhow::Result;
+use serde_json::json;
 
 use super::{
     agent::{Subject, milliseconds},
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     bench::Bench,
-    measure::{Better, Bound, Limit, Study, sample},
+    measure::{Better, Bound, Limit, Sample, Study, sample},
 };
 
 const NAME: &str = "control/maglev";
@@ -29,6 +30,9 @@ const LIMIT: f64 = 300.0;
 /// How many bytes a slot has.
 const SLOT: f64 = 16.0;
 
+/// How often another event is handed over right behind a change.
+const TIMES: u32 = 5;
+
 /// Room for all tables twice over, of one family.
 const FLAGS: [&str; 4] = ["--ip-families", "ipv4", "--max-slots", "16000000"];
 
@@ -45,6 +49,25 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let mut subject = Subject::start(&binary, &FLAGS)?;
     subject.apply(&selecting(&ONE.resync()))?;
     let changing = RefCell::new((subject, 0));
+    let [small, large] = ["100", "1000"].map(|entries| {
+        let flags = [&FLAGS[..], &["--maglev-entries-per-backend", entries]].concat();
+        let mut subject = Subject::start(&binary, &flags)?;
+        subject.apply(&selecting(&ONE.resync()))?;
+        Ok::<_, anyhow::Error>(RefCell::new((subject, 0)))
+    });
+    let (small, large) = (small?, large?);
+    let behind = |subject: &RefCell<(Subject, u32)>| -> Result<Sample> {
+        let (subject, change) = &mut *subject.borrow_mut();
+        let mut worst = Duration::ZERO;
+        for _ in 0..TIMES {
+            *change += 1;
+            let first = selecting(&ONE.change(*change));
+            let taken = subject.apply_behind(&first, &other(*change))?;
+            worst = worst.max(taken.time);
+        }
+        subject.check(ONE.all_backends() + 1)?;
+        Ok(sample([("worst of 5, ms", milliseconds(worst))]))
+    };
     let one = ONE.name();
     bench.study(
         Study::new(NAME, "services that select by Maglev", Better::Lower)
@@ -57,6 +80,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
                 subject.check(ONE.all_backends())?;
                 Ok(sample([("a change, ms", milliseconds(taken.time))]))
             })
+            .subject("another event behind it", || behind(&small))
+            .subject("the same at 1,000 entries a backend", || behind(&large))
             .subject(LARGE.name(), || {
                 let mut subject = Subject::start(&binary, &FLAGS)?;
                 let event = selecting(&LARGE.resync());
@@ -84,6 +109,21 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
             )),
     )?;
     Ok(())
+}
+
+/// A change of another service, which has one backend and no table.
+fn other(change: u32) -> String {
+    let ip = format!("10.255.0.{}", 1 + change % 200);
+    json!({
+        "event": "UpdateService",
+        "service": {
+            "id": {"namespace": "default", "name": "other"},
+            "cluster_ips": ["172.31.255.1"],
+            "ports": {"main": {"protocol": "TCP", "port": 80}},
+            "backends": {"main": [{"ip": ip, "port": 8080, "local": false}]},
+        },
+    })
+    .to_string()
 }
 
 /// The event, with services that say so.

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     bench::Bench,
-    machine::process,
     measure::{Better, Bound, Limit, Study, sample},
     report::Facts,
 };
@@ -54,9 +53,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
                 let mut subject = Subject::start(&binary, &[])?;
                 let empty = subject.memory("RssAnon")?;
                 subject.apply(&event)?;
-                let once = settled(&subject)?;
+                let once = subject.settled()?;
                 subject.apply(&event)?;
-                let twice = settled(&subject)?;
+                let twice = subject.settled()?;
                 let peak = subject.memory("VmHWM")?;
                 let each = |bytes: u64| bytes as f64 / backends;
                 Ok(sample([
@@ -112,9 +111,4 @@ fn tables(binary: &Path, world: World) -> Result<u64> {
     subject.apply(&world.resync())?;
     subject.check(world.all_backends())?;
     subject.tables()
-}
-
-/// The agent's own memory in bytes, once it stays the same.
-fn settled(subject: &Subject) -> Result<u64> {
-    process::settled(|| subject.memory("RssAnon"))
 }

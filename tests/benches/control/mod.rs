@@ -7,6 +7,9 @@
 mod agent;
 mod change;
 mod cold;
+mod followers;
+mod local_readers;
+mod lookup;
 mod maglev;
 mod memory;
 mod node;
@@ -37,5 +40,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     memory::run(bench)?;
     maglev::run(bench)?;
     stale_sockets::run(bench)?;
+    lookup::run(bench)?;
+    followers::run(bench)?;
+    local_readers::run(bench)?;
     rules::run(bench)
 }

@@ -76,6 +76,26 @@ impl World {
         json!({"event": "UpdateService", "service": service}).to_string()
     }
 
+    /// As [`Self::change`], of this service.
+    pub(super) fn change_of(self, number: u32, change: u32) -> String {
+        let service = self.service(number, Some(change));
+        json!({"event": "UpdateService", "service": service}).to_string()
+    }
+
+    /// One event that changes the first so many services.
+    pub(super) fn change_first(self, services: u32, change: u32) -> String {
+        let services: Vec<_> = (0..services)
+            .map(|number| self.service(number, Some(change)))
+            .collect();
+        json!({"event": "UpdateNodePortServices", "node_ips": NODES, "services": services})
+            .to_string()
+    }
+
+    /// The address of a backend, counted over all services, before any change.
+    pub(super) const fn backend(number: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(0x0a80_0000 + number)
+    }
+
     /// The number of the service that a change is about: they are spread over all of them, since
     /// 7,919 is a prime.
     pub(super) const fn changed(self, change: u32) -> u32 {
@@ -144,6 +164,7 @@ fn name(number: u32) -> String {
     format!("service-{number}")
 }
 
-fn cluster_ip(number: u32) -> Ipv4Addr {
+/// The ClusterIP of a service.
+pub(super) fn cluster_ip(number: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a60_0001 + number)
 }

@@ -17,6 +17,7 @@ mod other;
 pub(crate) mod programs;
 mod revision;
 mod services;
+mod splits;
 pub(crate) mod traffic;
 
 use std::cell::RefCell;
@@ -41,5 +42,6 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     established::run(bench, &feeder)?;
     other::run(bench, &feeder)?;
     flows::run(bench, &feeder)?;
-    services::run(bench, &feeder)
+    services::run(bench, &feeder)?;
+    splits::run(bench, &feeder)
 }

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::ProgramFd;
-use serde_json::json;
+use serde_json::{Value, json};
 use shunt::Agent;
 use shunt_common::Counter;
 use shunt_datapath::{Datapath, DatapathOptions, Families, RejectLimit, TableSizes};
@@ -27,6 +27,9 @@ pub(crate) const BACKEND_PORT: u16 = 8080;
 /// Where the clients are.
 pub(super) const POD_CIDRS: [&str; 2] = ["10.64.0.0/12", "fd00:64::/64"];
 
+/// The ranges that services have their addresses from, if nodes are told.
+pub(super) const SERVICE_CIDRS: [&str; 2] = ["10.96.0.0/11", "fd00:60::/27"];
+
 /// The first client. All of them are pods of this node, so that no packet leaves it.
 pub(crate) fn client(family: Family) -> IpAddr {
     match family {
@@ -38,7 +41,7 @@ pub(crate) fn client(family: Family) -> IpAddr {
 /// The first of those at the other end.
 pub(crate) fn peer(family: Family, peer: Peer) -> IpAddr {
     let second = match peer {
-        Peer::Services => 96,
+        Peer::Services | Peer::OtherPort => 96,
         Peer::Backends => 128,
         Peer::Nobody => 112,
         Peer::Stranger => 160,
@@ -111,6 +114,19 @@ impl Node {
         Ok(node)
     }
 
+    /// Such a node that looks after all addresses of its services' ranges.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take it.
+    pub(super) fn guarded(size: Size) -> Result<Self> {
+        let mut node = Self::with(size, |options| options.guard.guard = true)?;
+        let ranges = json!({ "event": "UpdateServiceCidrs", "new": SERVICE_CIDRS });
+        node.agent
+            .apply(shunt_model::decode(&ranges.to_string())?)?;
+        Ok(node)
+    }
+
     /// The loaded programs of a node: their names, and what the kernel says of them.
     ///
     /// # Errors
@@ -121,6 +137,16 @@ impl Node {
             .into_iter()
             .map(|name| Ok((name, self.agent.datapath_mut().program(name)?.info()?)))
             .collect()
+    }
+
+    /// Applies an event.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused.
+    pub(super) fn tell(&mut self, event: &Value) -> Result<()> {
+        self.agent.apply(shunt_model::decode(&event.to_string())?)?;
+        Ok(())
     }
 
     /// Forgets all connections: lets a time pass that is longer than any of them lasts.
@@ -208,7 +234,7 @@ pub(super) fn resync(services: u32, interfaces: &[&str]) -> String {
 }
 
 /// The address that is so many after this one.
-fn nth(address: IpAddr, number: u32) -> IpAddr {
+pub(super) fn nth(address: IpAddr, number: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() + number).into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() + u128::from(number)).into(),

@@ -32,13 +32,16 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
     if !bench.wants(NAME) {
         return Ok(());
     }
-    let node = RefCell::new(Node::new(Size {
+    let size = Size {
         services: 1,
         conntrack: TableSizes::default().conntrack,
         families: Families::default(),
-    })?);
+    };
+    let node = RefCell::new(Node::new(size)?);
     let ingress = &node.borrow_mut().ingress()?;
     let node = &node;
+    let mut guarded = Node::guarded(size)?;
+    let guard = &guarded.ingress()?;
 
     let mut study = Study::new(NAME, "ns a packet over the empty program", Better::Lower)
         .rounds(bench.rounds(11, 7))
@@ -60,10 +63,25 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
             ingress,
             Counter::RejectNoBackend,
         )?;
+        let other_port = Traffic::new(family, Transport::TcpSyn, Peer::OtherPort);
+        opened::all_count(
+            &mut feeder.borrow_mut(),
+            &guarded,
+            &other_port,
+            guard,
+            Counter::RejectUnknownPort,
+        )?;
         study = study
             .subject(format!("{name} to no service"), move || {
                 opened::cost(feeder, &stranger, ingress)
             })
+            .subject(format!("{name} to no service, guarded"), move || {
+                opened::cost(feeder, &stranger, guard)
+            })
+            .subject(
+                format!("{name} to another port, guarded: ICMP error"),
+                move || opened::cost(feeder, &other_port, guard),
+            )
             .subject(format!("{name} without backend: ICMP error"), move || {
                 opened::cost(feeder, &nobody, ingress)
             });
@@ -72,7 +90,7 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
 }
 
 /// What the first packet of a flow costs, in nanoseconds, in a table that is empty before.
-fn first_packet(feeder: &mut Feeder, node: &mut Node, traffic: &Traffic) -> Result<f64> {
+pub(super) fn first_packet(feeder: &mut Feeder, node: &mut Node, traffic: &Traffic) -> Result<f64> {
     let before = node.count(Counter::Connection)?;
     let ingress = node.ingress()?;
     let cost = feeder.cost_of_each(traffic, &ingress)?;

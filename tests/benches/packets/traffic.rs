@@ -37,6 +37,8 @@ pub(crate) enum Peer {
     Nobody,
     /// Somebody that is no service.
     Stranger,
+    /// The services' addresses, at a port that none of them has.
+    OtherPort,
 }
 
 /// Packets, one of each flow in turn.
@@ -175,6 +177,7 @@ impl Traffic {
             peer_port: u32::from(
                 match peer {
                     Peer::Backends => BACKEND_PORT,
+                    Peer::OtherPort => SERVICE_PORT + 1,
                     _ => SERVICE_PORT,
                 }
                 .to_be(),

@@ -1,9 +1,14 @@
 //! Requests and connections through a ClusterIP, over those with a backend itself.
 
+use std::path::Path;
+
 use anyhow::Result;
 use shunt_tests::{Cgroup, addresses};
 
-use super::node::{CLUSTER_IPS, Node, Whose, backend, frontend, kind};
+use super::{
+    comparison::Comparison,
+    node::{CLUSTER_IPS, Node, Whose, backend, frontend, kind},
+};
 use crate::{
     bench::Bench,
     load::{Client, Exchange},
@@ -14,21 +19,24 @@ use crate::{
 const DIRECT: &str = "direct";
 const AGAIN: &str = "direct (again)";
 const SOCKETS: &str = "Shunt, sockets";
+const STORED: &str = "socket storage and another address, by hand";
 
 /// What else there could be on a node, each with a cgroup for its clients.
 pub(super) struct Others {
     cgroup: Cgroup,
     nothing: Subject,
     rules: Subject,
+    stored: Comparison,
 }
 
 impl Others {
-    /// A node without anything, and one with kube-proxy's rules.
+    /// A node without anything, one with kube-proxy's rules, and the least that a program at
+    /// `connect` can do.
     ///
     /// # Errors
     ///
     /// When one cannot be made.
-    pub(super) fn new() -> Result<Self> {
+    pub(super) fn new(feeder: &Path) -> Result<Self> {
         let rules = Subject::new(kind(Proxy::Nftables))?;
         if let Some(rules) = rules.rules() {
             rules.load()?;
@@ -40,6 +48,7 @@ impl Others {
             cgroup: Cgroup::new()?,
             nothing: Subject::new(kind(Proxy::Direct))?,
             rules,
+            stored: Comparison::stored(feeder, backend())?,
         })
     }
 
@@ -82,13 +91,25 @@ fn study<'a>(whose: Whose, exchange: Exchange, node: &'a Node, others: &'a Other
         let (p50, p99) = client.run(exchange, exchange.times(), target, served)?;
         Ok(sample([("p50", p50 / 1e3), ("p99", p99 / 1e3)]))
     };
-    let Others { nothing, rules, .. } = others;
+    let Others {
+        cgroup: _,
+        nothing,
+        rules,
+        stored,
+    } = others;
     let mut study = Study::new(name, exchange.unit(), Better::Lower)
         .subject(DIRECT, move || ask(untouched, node.subject(), backend()))
         .subject(SOCKETS, move || ask(translated, node.subject(), frontend()));
     if whose == Whose::Pod {
         let packets = move || ask(untouched, node.subject(), frontend());
         study = study.subject("Shunt, packets", packets);
+    }
+    if exchange == Exchange::Connection {
+        let client = Client {
+            cgroup: stored.cgroup(),
+            ..untouched
+        };
+        study = study.subject(STORED, move || ask(client, node.subject(), frontend()));
     }
     study
         .subject("direct, without Shunt", move || {

@@ -27,7 +27,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     }
     eprintln!("sockets: setting up");
     let node = Node::new(&bench.options().agent)?;
-    exchanges::run(bench, &node, &Others::new()?)?;
+    let others = Others::new(&bench.options().feeder)?;
+    exchanges::run(bench, &node, &others)?;
     connect::run(bench, &node)?;
     bench.facts(programs::sizes(&node)?);
     Ok(())

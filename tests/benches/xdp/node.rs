@@ -134,6 +134,8 @@ impl Node {
             outcome.conflicts.is_empty(),
             "the services are in each other's way"
         );
+        // As the scanner does from time to time.
+        agent.datapath_mut().connections().count(|| true)?;
         // Applying an event has the agent look at its interfaces, none of which is an uplink.
         uplinks.set_all(STATION)?;
         Ok(Self { agent })

@@ -23,9 +23,14 @@ const FLOOR: &str = "a filter's word and a table's slot";
 const HASHES: &str = "two kernel hashes";
 const TO_GIVEN: &str = "to a port that SNAT gives";
 const TO_OTHER: &str = "to another port";
+/// As all are that go to a node's own address, which has `NodePort`s.
+const TO_FRONTENDS: &str = "to an address of frontends, at a port of none";
 
 /// How much more than what is written by hand.
 const LIMIT: f64 = 1.2;
+
+/// A port that no frontend has, and that SNAT does not give.
+const UNUSED: u16 = 81;
 
 /// A port among those that SNAT gives by default.
 const GIVEN: u16 = 8080;
@@ -59,6 +64,10 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         peer_port: GIVEN.to_be().into(),
         ..other
     };
+    let unserved = Plan {
+        peer_port: UNUSED.to_be().into(),
+        ..Traffic::new(Family::V4, Transport::TcpAck, Peer::Services).plan()
+    };
     let taken = node.count(Counter::Xdp)?;
     let mut study = Study::new(NAME, UNIT, Better::Lower)
         .rounds(bench.rounds(15, 7))
@@ -68,12 +77,18 @@ pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
         (HASHES, given, &hashes),
         (TO_GIVEN, given, &ours),
         (TO_OTHER, other, &ours),
+        (TO_FRONTENDS, unserved, &ours),
     ] {
         study = study.subject(name, move || {
             Ok(sample([("", feeder.borrow_mut().cost(&plan, fed)?)]))
         });
     }
-    for (subject, floor) in [(TO_GIVEN, FLOOR), (TO_OTHER, FLOOR), (TO_GIVEN, HASHES)] {
+    for (subject, floor) in [
+        (TO_GIVEN, FLOOR),
+        (TO_OTHER, FLOOR),
+        (TO_GIVEN, HASHES),
+        (TO_FRONTENDS, HASHES),
+    ] {
         let label = format!("{subject}, over {floor}");
         let limit = Limit::AtMost(LIMIT);
         study = study.bound(Bound::ratio(label, subject, floor, "", limit));

@@ -1,8 +1,7 @@
 //! The agent's standard error, line by line.
 
 use std::{
-    io::{self, BufRead as _, BufReader},
-    process::ChildStderr,
+    io::{self, BufRead as _, BufReader, Read},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -24,11 +23,11 @@ struct Shared {
 }
 
 /// A log that a thread of its own keeps reading, so that the agent never waits for us.
-pub(super) struct Log(Arc<Shared>);
+pub(crate) struct Log(Arc<Shared>);
 
 impl Log {
     /// Reads until the agent closes its side.
-    pub(super) fn follow(stderr: ChildStderr) -> Self {
+    pub(crate) fn follow(stderr: impl Read + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         let log = Self(Arc::clone(&shared));
         thread::spawn(move || {
@@ -46,17 +45,17 @@ impl Log {
     }
 
     /// How many lines there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         lock(&self.0).lines.len()
     }
 
     /// All lines.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         lock(&self.0).lines.join("\n")
     }
 
     /// Waits until `find` finds something in a line, beginning with line number `from`.
-    pub(super) fn wait_for<T>(
+    pub(crate) fn wait_for<T>(
         &self,
         from: usize,
         limit: Duration,

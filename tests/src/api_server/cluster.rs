@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::{faults::Kind, object::Object, selector::Selector};
+use super::{kind::Kind, merge::merge, object::Object, selector::Selector, target::Target};
 
 /// All objects with their versions, and what has changed since the last time that it was forgotten.
 #[derive(Debug, Default)]
@@ -31,9 +31,57 @@ struct Change {
 /// The changes before a version are not known any more.
 pub(super) struct Forgotten;
 
+/// What comes of writing a status: the object.
+pub(super) type StatusOutcome = Result<Bytes, StatusError>;
+
+/// Why a status is not written.
+pub(super) enum StatusError {
+    /// There is no such object.
+    Missing,
+    /// It is another version by now.
+    Conflict,
+    /// Nobody could read it.
+    Invalid,
+}
+
 impl Cluster {
-    pub(super) fn put(&mut self, object: Value) {
+    /// Adds or replaces an object; of one with a status of its own, all but that.
+    pub(super) fn put(&mut self, mut object: Value) {
         let key = key(&object);
+        if key.0.has_status() {
+            let before = self.objects.get(&key).map(|object| object.value());
+            count_generations(&mut object, before.as_ref(), self.version);
+        }
+        self.set(key, object);
+    }
+
+    /// Replaces the status of an object by what a merge patch makes of it.
+    pub(super) fn patch_status(&mut self, target: &Target, patch: &Value) -> StatusOutcome {
+        let name = target.name.clone().unwrap_or_default();
+        let key = (target.kind, target.namespace.clone(), name);
+        let before = self.objects.get(&key).ok_or(StatusError::Missing)?.value();
+        let version = &patch["metadata"]["resourceVersion"];
+        if !version.is_null() && *version != before["metadata"]["resourceVersion"] {
+            return Err(StatusError::Conflict);
+        }
+        let mut status = before["status"].clone();
+        merge(&mut status, patch["status"].clone());
+        let entries = status["parents"].as_array();
+        if entries.is_some_and(|entries| entries.len() > 32) {
+            return Err(StatusError::Invalid);
+        }
+        let mut object = before.clone();
+        object["status"] = status;
+        if object != before {
+            self.set(key.clone(), object);
+        }
+        self.objects
+            .get(&key)
+            .map(|object| object.text().clone())
+            .ok_or(StatusError::Missing)
+    }
+
+    fn set(&mut self, key: Key, object: Value) {
         self.version += 1;
         let object = Arc::new(Object::new(object, self.version));
         self.changes.push(Change {
@@ -72,10 +120,30 @@ impl Cluster {
         self.version
     }
 
-    /// The object of this name that is in no namespace.
-    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Bytes> {
-        let object = self.objects.get(&(kind, String::new(), name.to_owned()))?;
-        Some(object.text())
+    /// The object of this name.
+    pub(super) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Bytes> {
+        let key = (kind, namespace.to_owned(), name.to_owned());
+        Some(self.objects.get(&key)?.text())
+    }
+
+    /// The object of this kind and name, all of it.
+    pub(super) fn find(&self, object: &Value) -> Option<Value> {
+        Some(self.objects.get(&key(object))?.value())
+    }
+
+    /// Whether there are objects of this kind in this version of the API. Those of kinds that have to
+    /// be defined are there in the versions that the definition serves.
+    pub(super) fn serves(&self, kind: Kind, version: &str) -> bool {
+        let Some(name) = kind.definition() else {
+            return version == "v1";
+        };
+        let definition = self.objects.get(&(Kind::Definition, String::new(), name));
+        definition.is_some_and(|definition| {
+            let definition = definition.value();
+            let versions = definition["spec"]["versions"].as_array();
+            let mut versions = versions.into_iter().flatten();
+            versions.any(|one| one["name"] == version && one["served"] == true)
+        })
     }
 
     /// The objects that are asked for, from the one with this number on.
@@ -125,6 +193,21 @@ impl Change {
             (Some(_), Some(after)) => Some(after.event("MODIFIED")),
             (Some(before), None) => Some(before.deleted(self.version)),
         }
+    }
+}
+
+/// What the server itself says of an object: who it is, and how often anything but its status was changed.
+fn count_generations(object: &mut Value, before: Option<&Value>, version: u64) {
+    let metadata = |field: &str| before.map(|before| before["metadata"][field].clone());
+    let counted = metadata("generation").and_then(|count| count.as_u64());
+    let is_same = before.is_some_and(|before| before["spec"] == object["spec"]);
+    let count = counted.unwrap_or(0) + u64::from(!is_same);
+    object["metadata"]["generation"] = count.into();
+    object["metadata"]["uid"] = metadata("uid").unwrap_or_else(|| format!("uid-{version}").into());
+    if let Some(before) = before
+        && !before["status"].is_null()
+    {
+        object["status"] = before["status"].clone();
     }
 }
 

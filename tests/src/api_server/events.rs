@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::merge::merge;
+
 /// Where the API has them: `PREFIX/NAMESPACE/events`, and behind it a name.
 const PREFIX: &str = "/apis/events.k8s.io/v1/namespaces/";
 
@@ -115,26 +117,6 @@ fn valid(event: &Value, namespace: &str) -> Result<(), (u16, &'static str)> {
         return Err((422, "regarding: it is in another namespace"));
     }
     Ok(())
-}
-
-/// A merge patch (RFC 7386).
-fn merge(target: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch;
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in patch {
-        if value.is_null() {
-            if let Some(target) = target.as_object_mut() {
-                target.remove(&name);
-            }
-        } else {
-            merge(&mut target[name], value);
-        }
-    }
 }
 
 #[cfg(test)]

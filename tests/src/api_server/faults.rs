@@ -2,47 +2,7 @@
 
 use std::time::Duration;
 
-/// A kind of objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// Services.
-    Service,
-    /// EndpointSlices.
-    EndpointSlice,
-    /// Nodes.
-    Node,
-    /// ServiceCIDRs.
-    ServiceCidr,
-}
-
-impl Kind {
-    pub(super) const ALL: [Self; 4] = [
-        Self::Service,
-        Self::EndpointSlice,
-        Self::Node,
-        Self::ServiceCidr,
-    ];
-
-    /// Where the API has it.
-    pub(super) const fn path(self) -> &'static str {
-        match self {
-            Self::Service => "/api/v1/services",
-            Self::EndpointSlice => "/apis/discovery.k8s.io/v1/endpointslices",
-            Self::Node => "/api/v1/nodes",
-            Self::ServiceCidr => "/apis/networking.k8s.io/v1/servicecidrs",
-        }
-    }
-
-    /// Its name in objects.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Service => "Service",
-            Self::EndpointSlice => "EndpointSlice",
-            Self::Node => "Node",
-            Self::ServiceCidr => "ServiceCIDR",
-        }
-    }
-}
+use super::kind::Kind;
 
 /// What a server does wrong, until it is told otherwise.
 #[derive(Debug, Clone, Default)]
@@ -65,8 +25,12 @@ pub struct Faults {
     pub pause: Option<Duration>,
     /// Has no objects of this kind, as clusters of an older version.
     pub lacks: Option<Kind>,
+    /// Gives nobody the right to read all objects of this kind (403); one of a name it does.
+    pub forbidden: Option<Kind>,
     /// Answers whoever makes an Event with this status.
     pub events: Option<u16>,
+    /// Answers whoever writes a status with this status.
+    pub statuses: Option<u16>,
     /// Gives no more than so many objects in a page.
     pub page: Option<usize>,
 }

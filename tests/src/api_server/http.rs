@@ -4,7 +4,7 @@ use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use http_body_util::{BodyExt, Collected, StreamBody, combinators::BoxBody};
 use hyper::{
-    Request, Response,
+    Method, Request, Response,
     body::{Bytes, Frame, Incoming},
     server::conn::http1,
     service::service_fn,
@@ -20,17 +20,23 @@ use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 
 use super::{
     Shared,
-    cluster::Forgotten,
+    cluster::{Forgotten, StatusError},
     events,
-    faults::{Faults, Kind},
+    faults::Faults,
+    kind::Kind,
+    leases,
     marks::Marked,
     object::Object,
     query::query,
     selector::Selector,
+    target::Target,
 };
 
 /// How often a watch says how far it is.
 const BOOKMARK: Duration = Duration::from_secs(1);
+
+/// The type of a merge patch.
+const MERGE: &str = "application/merge-patch+json";
 
 /// A piece of a slow answer.
 const PIECE: usize = 64;
@@ -91,32 +97,58 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         if let Some(status) = faults.events {
             return failure(status, "a fault", 0);
         }
-        let body = request.into_body().collect().await;
-        let body = body.map_or_else(|_| Bytes::new(), Collected::to_bytes);
+        let body = whole_body(request).await;
         return match shared.events().answer(asked, &body) {
             Ok((status, event)) => whole(status, event.to_string().into()),
             Err((status, message)) => failure(status, message, 0),
         };
     }
-    if let Some((path, name)) = uri.path().rsplit_once('/')
-        && let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.path() == path)
-    {
-        return match shared.cluster().get(kind, name) {
+    let content_type = request.headers().get("content-type");
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_owned();
+    if let Some(asked) = leases::Asked::of(method.as_str(), uri.path()) {
+        let body = whole_body(request).await;
+        return match shared.leases().answer(asked, &content_type, &body) {
+            Ok((status, lease)) => whole(status, lease.to_string().into()),
+            Err((status, reason)) => refusal(status, reason),
+        };
+    }
+    let target = Target::of(uri.path());
+    let target = target.filter(|target| {
+        faults.lacks != Some(target.kind) && shared.cluster().serves(target.kind, &target.version)
+    });
+    let Some(target) = target else {
+        return failure(404, "the server could not find the requested resource", 0);
+    };
+    if method == Method::PATCH {
+        if !target.is_status || !target.kind.has_status() {
+            return failure(405, "only the status of routes is patched", 0);
+        }
+        if content_type != MERGE {
+            return failure(415, "only merge patches are taken", 0);
+        }
+        if let Some(status) = faults.statuses {
+            return failure(status, "a fault", faults.retry_after);
+        }
+        let body = whole_body(request).await;
+        return patch_status(&target, &body, &shared);
+    }
+    let kind = target.kind;
+    if let Some(name) = &target.name {
+        return match shared.cluster().get(kind, &target.namespace, name) {
             Some(object) => whole(200, object.clone()),
             None => failure(404, "there is none of this name", 0),
         };
     }
-    let kind = Kind::ALL.into_iter().find(|kind| kind.path() == uri.path());
-    let kind = kind.filter(|kind| faults.lacks != Some(*kind));
-    let Some(kind) = kind else {
-        return failure(404, "the server could not find the requested resource", 0);
-    };
     let query = query(uri.query().unwrap_or_default());
     let value = |name: &str| {
         let found = query.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     };
     let number = |name: &str| value(name).and_then(|text| text.parse::<u64>().ok());
+    if faults.forbidden == Some(kind) && value("fieldSelector").is_none() {
+        return failure(403, "it is forbidden", 0);
+    }
     let watches = value("watch") == Some("true");
     if !watches {
         wait_until_given(kind, &shared).await;
@@ -143,6 +175,25 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         };
     });
     ok(receiver)
+}
+
+async fn whole_body(request: Request<Incoming>) -> Bytes {
+    let body = request.into_body().collect().await;
+    body.map_or_else(|_| Bytes::new(), Collected::to_bytes)
+}
+
+fn patch_status(target: &Target, body: &[u8], shared: &Shared) -> Response<Body> {
+    let Ok(patch) = serde_json::from_slice(body) else {
+        return failure(400, "no JSON", 0);
+    };
+    let outcome = shared.cluster().patch_status(target, &patch);
+    shared.changed.send_modify(|count| *count += 1);
+    match outcome {
+        Ok(object) => whole(200, object),
+        Err(StatusError::Missing) => failure(404, "there is none of this name", 0),
+        Err(StatusError::Conflict) => refusal(409, "Conflict"),
+        Err(StatusError::Invalid) => failure(422, "status.parents: too many", 0),
+    }
 }
 
 /// Waits as long as lists of this kind are withheld.
@@ -273,6 +324,13 @@ fn whole(code: u16, object: Bytes) -> Response<Body> {
         *response.status_mut() = code;
     }
     response
+}
+
+/// An answer that is an error with one of the API's reasons.
+fn refusal(code: u16, reason: &str) -> Response<Body> {
+    let mut status = status(code, reason, 0);
+    status["reason"] = reason.into();
+    whole(code, status.to_string().into())
 }
 
 fn status(code: u16, message: &str, retry_after: u32) -> Value {

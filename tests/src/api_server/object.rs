@@ -32,6 +32,11 @@ impl Object {
         &self.text
     }
 
+    /// The object, all of it.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_slice(&self.text).unwrap_or_default()
+    }
+
     /// Whether it is asked for.
     pub(super) fn is_selected(&self, selector: &Selector) -> bool {
         selector.matches(&self.head)
@@ -50,7 +55,7 @@ impl Object {
 
     /// The line of a watch that says that it is gone since `version`.
     pub(super) fn deleted(&self, version: u64) -> Bytes {
-        let mut object: Value = serde_json::from_slice(&self.text).unwrap_or_default();
+        let mut object = self.value();
         object["metadata"]["resourceVersion"] = version.to_string().into();
         let event = json!({ "type": "DELETED", "object": object });
         format!("{event}\n").into()

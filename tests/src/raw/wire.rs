@@ -43,8 +43,17 @@ impl Wire {
     /// When there is no way, or no room on it.
     pub fn send(&mut self, packet: &Packet) -> io::Result<()> {
         packet.write(&mut self.buffer);
+        self.send_bytes(&self.buffer, packet.to.ip())
+    }
+
+    /// Sends a packet that somebody else has made, to this address.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`].
+    pub fn send_bytes(&self, packet: &[u8], to: IpAddr) -> io::Result<()> {
         // A raw socket's port is the protocol, or 0.
-        let to = SocketAddr::new(packet.to.ip(), 0);
-        self.socket.send_to(&self.buffer, &to.into()).map(drop)
+        let to = SocketAddr::new(to, 0);
+        self.socket.send_to(packet, &to.into()).map(drop)
     }
 }

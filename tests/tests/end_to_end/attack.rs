@@ -25,15 +25,20 @@ const SOON: Duration = Duration::from_secs(3);
 /// Connects as soon as the kernel lets the port go.
 #[track_caller]
 pub(crate) fn connect_when_free(target: Target) -> Connection {
+    match try_when_free(target) {
+        Ok(connection) => connection,
+        Err(failure) => panic!("{target:?}: {failure}"),
+    }
+}
+
+/// The same where it may fail.
+pub(crate) fn try_when_free(target: Target) -> Result<Connection, Failure> {
     let busy = [ErrorKind::AddrNotAvailable, ErrorKind::AddrInUse];
     let connected = wait_until("the port is free", SOON, || match target.connect() {
         Err(Failure::Other(error)) if busy.contains(&error.kind()) => None,
         outcome => Some(outcome),
     });
-    match connected.unwrap() {
-        Ok(connection) => connection,
-        Err(failure) => panic!("{target:?}: {failure}"),
-    }
+    connected.unwrap()
 }
 
 /// A target from both families' clients.
@@ -63,4 +68,10 @@ pub(crate) fn listed(world: &World) -> Vec<(u16, String)> {
         .collect();
     listed.sort();
     listed
+}
+
+/// How many connections have given way before their time.
+pub(crate) fn early_drops(world: &World) -> u64 {
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    status["conntrack_early_drop"].as_u64().unwrap()
 }

@@ -183,6 +183,7 @@ fn a_refused_call_has_a_status_and_no_effect() {
         let place = LookupRequest {
             ip: "here".to_owned(),
             port: None,
+            protocol: 0,
         };
         let wrong = inspection.lookup(place).await.unwrap_err();
         assert_eq!(wrong.code(), Code::InvalidArgument);

@@ -1,12 +1,13 @@
 //! Direct connections to a pod from ports that have connections to the same pod through a service.
 
-use shunt_tests::{Connection, Target, Transport, by_length};
+use shunt_tests::{Connection, Failure, Namespace, Target, Transport, addresses, by_length};
 
 use crate::{
-    attack::connect_when_free,
+    attack::{connect_when_free, try_when_free},
+    control,
     dual_stack::{Family, service, world},
     service::Service,
-    world::{REQUEST, World},
+    world::{REQUEST, SERVED, World},
 };
 
 /// Both go on, in turn.
@@ -124,4 +125,54 @@ fn a_direct_connection_after_its_service_is_gone_works() {
             talk(&mut [&mut second]);
         });
     }
+}
+
+/// Two connections at once from one port, the second to this target: through the service and to the
+/// backend itself.
+fn side_by_side(first: Target, second: Target) -> Result<(), Failure> {
+    let mut first = try_when_free(first)?;
+    first.echo(REQUEST)?;
+    let mut second = try_when_free(second)?;
+    second.echo(REQUEST)?;
+    first.echo(REQUEST)?;
+    first.reset()?;
+    second.echo(REQUEST)?;
+    second.reset()
+}
+
+/// How many such pairs fail, of how many: where the direct one is the later, and where it is the first.
+fn failures(client: &Namespace) -> ([usize; 2], usize) {
+    let through = Service::new(Transport::Tcp).cluster_ip();
+    let direct = Target::tcp((addresses::POD_A, SERVED).into());
+    let orders = [([through, direct], 16_000), ([direct, through], 17_000)];
+    let failed = orders.map(|(targets, first_port)| {
+        client.enter(|| {
+            std::thread::scope(|scope| {
+                let pairs: Vec<_> = (first_port..first_port + PAIRS)
+                    .map(|port| targets.map(|target| target.from_port(port)))
+                    .map(|[first, second]| scope.spawn(move || side_by_side(first, second)))
+                    .collect();
+                let outcomes = pairs.into_iter().map(|pair| pair.join().unwrap());
+                outcomes.filter(Result::is_err).count()
+            })
+        })
+    });
+    (failed, usize::from(PAIRS))
+}
+
+/// How many pairs of each order are tried beside a control.
+const PAIRS: u16 = 20;
+
+#[test]
+fn no_more_direct_connections_fail_than_with_nftables() {
+    let Some(rules) = control::ruled(&[control::web(&[addresses::POD_A])]) else {
+        return;
+    };
+    let mut world = world().unwrap();
+    let web = service(&world, Transport::Tcp, &["pod-a"]);
+    world.add(&web);
+    let (theirs, all) = failures(rules.pod("pod-c").namespace());
+    let (ours, _) = failures(world.client_pod());
+    println!("of {all} pairs of each order fail: {theirs:?} with nftables, {ours:?} here");
+    assert_eq!(ours, [0, 0]);
 }

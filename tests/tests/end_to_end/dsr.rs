@@ -2,14 +2,16 @@
 
 use std::{
     net::IpAddr,
+    ops::Range,
     thread,
     time::{Duration, Instant},
 };
 
+use serde_json::json;
 use shunt_tests::{Answer, Connection, Failure, Transport, by_length, patience};
 
 use crate::{
-    dsr_world::{A, B, C, CLIENT, World},
+    dsr_world::{A, ALL, B, C, CLIENT, Place, World},
     dual_stack::Family,
     world::REQUEST,
 };
@@ -21,7 +23,7 @@ const BYTES: (u64, u64) = ((48 << 20) + 12_345, (1 << 30) + 12_345);
 const STAY: Duration = Duration::from_millis(20);
 
 /// The ports that clients ask from: enough for both backends to get some.
-const PORTS: std::ops::Range<u16> = 21_000..21_012;
+const PORTS: Range<u16> = 21_000..21_012;
 
 fn client(family: Family) -> IpAddr {
     family.of(CLIENT.parse().unwrap())
@@ -29,8 +31,18 @@ fn client(family: Family) -> IpAddr {
 
 /// Opens a connection that the backend of this node serves.
 fn connection_to(world: &World, family: Family, wanted: &str) -> (Connection, Answer) {
+    connection_from(PORTS, world, family, wanted)
+}
+
+/// As [`connection_to`], from one of these ports.
+fn connection_from(
+    ports: Range<u16>,
+    world: &World,
+    family: Family,
+    wanted: &str,
+) -> (Connection, Answer) {
     world.client.enter(|| {
-        for port in PORTS {
+        for port in ports {
             let target = world.target(family).from_port(port);
             let mut connection = target.connect().unwrap();
             let answer = connection.echo(REQUEST).unwrap();
@@ -45,7 +57,38 @@ fn connection_to(world: &World, family: Family, wanted: &str) -> (Connection, An
 
 #[test]
 fn a_transfer_survives_its_first_node() {
-    let Some(world) = World::new(Transport::Tcp, "dsr") else {
+    transfer("off");
+}
+
+#[test]
+fn a_transfer_in_envelopes_of_the_drivers_survives_its_first_node() {
+    transfer("native");
+}
+
+#[test]
+fn a_transfer_in_envelopes_from_before_the_stack_survives_its_first_node() {
+    transfer("generic");
+}
+
+/// Makes sure that with `--xdp` nearly all envelopes that a node has sent since `before` have left at its driver,
+/// and that without it none has.
+#[track_caller]
+fn assert_by_driver(world: &World, node: Place, xdp: &str, before: [u64; 2]) {
+    let [wrapped, taken] = [0, 1].map(|place| sent(world, node)[place] - before[place]);
+    if xdp == "off" {
+        assert_eq!(taken, 0);
+    } else {
+        assert!(taken * 10 >= wrapped * 9, "{node:?}: {taken} of {wrapped}");
+    }
+}
+
+/// How many envelopes a node has sent, and how many packets got no further than its driver.
+fn sent(world: &World, node: Place) -> [u64; 2] {
+    ["wrapped", "xdp"].map(|counter| world.counted(node, counter))
+}
+
+fn transfer(xdp: &str) {
+    let Some(world) = World::new(Transport::Tcp, "dsr", xdp) else {
         return;
     };
     let bytes = by_length(BYTES.0, BYTES.1);
@@ -56,8 +99,7 @@ fn a_transfer_survives_its_first_node() {
             client(family),
             "the backend sees the client"
         );
-        let wrapped = || [A, C].map(|node| world.counted(node, "wrapped"));
-        let before = wrapped();
+        let before = [A, C].map(|node| sent(&world, node));
         thread::scope(|scope| {
             let transfer = scope.spawn(|| {
                 let sent = connection.send(bytes)?;
@@ -75,8 +117,10 @@ fn a_transfer_survives_its_first_node() {
                 assert_eq!((answer.backend, answer.peer), (first.backend, first.peer));
             }
         });
-        for (before, after) in before.into_iter().zip(wrapped()) {
-            assert!(after > before + 100, "{family:?}: {before}, {after}");
+        for (node, before) in [A, C].into_iter().zip(before) {
+            let [wrapped, _] = sent(&world, node);
+            assert!(wrapped > before[0] + 100, "{family:?}: {before:?}");
+            assert_by_driver(&world, node, xdp, before);
         }
         world.go_by(A);
         connection.reset().unwrap();
@@ -88,10 +132,22 @@ fn a_transfer_survives_its_first_node() {
 
 #[test]
 fn a_udp_flow_survives_its_first_node() {
-    let Some(world) = World::new(Transport::Udp, "dsr") else {
+    datagrams("off");
+}
+
+#[test]
+fn a_udp_flow_in_envelopes_of_the_drivers_survives_its_first_node() {
+    for mode in ["native", "generic"] {
+        datagrams(mode);
+    }
+}
+
+fn datagrams(xdp: &str) {
+    let Some(world) = World::new(Transport::Udp, "dsr", xdp) else {
         return;
     };
     for family in Family::BOTH {
+        let before = world.counted(A, "xdp");
         let mut backends = Vec::new();
         for port in PORTS {
             let flow = world
@@ -110,6 +166,9 @@ fn a_udp_flow_survives_its_first_node() {
             }
             backends.extend(seen.map(|(backend, _)| backend));
         }
+        // Each flow came twice by this node, and at its driver whatever is in no fragments leaves.
+        let taken = world.counted(A, "xdp") - before;
+        assert!(xdp == "off" || taken > PORTS.len() as u64, "{xdp}: {taken}");
         backends.sort_unstable();
         backends.dedup();
         assert_eq!(backends.len(), 2, "{backends:?}");
@@ -131,7 +190,7 @@ fn ask(flow: &shunt_tests::Flow, length: usize) -> Answer {
 #[test]
 fn a_node_port_is_answered_from_the_node_that_was_asked() {
     for transport in [Transport::Tcp, Transport::Udp] {
-        let Some(world) = World::new(transport, "dsr") else {
+        let Some(world) = World::new(transport, "dsr", "off") else {
             return;
         };
         for family in Family::BOTH {
@@ -156,7 +215,7 @@ fn a_node_port_is_answered_from_the_node_that_was_asked() {
 
 #[test]
 fn with_snat_a_connection_ends_with_its_first_node() {
-    let Some(world) = World::new(Transport::Tcp, "snat") else {
+    let Some(world) = World::new(Transport::Tcp, "snat", "off") else {
         return;
     };
     for family in Family::BOTH {
@@ -172,7 +231,7 @@ fn with_snat_a_connection_ends_with_its_first_node() {
 
 #[test]
 fn a_node_without_a_backend_sends_on_by_snat_and_never_in_an_envelope() {
-    let Some(mut world) = World::new(Transport::Tcp, "dsr") else {
+    let Some(mut world) = World::new(Transport::Tcp, "dsr", "off") else {
         return;
     };
     // The other nodes still believe that the backend is there.
@@ -193,4 +252,36 @@ fn a_node_without_a_backend_sends_on_by_snat_and_never_in_an_envelope() {
         assert!(world.counted(B, "unwrapped") > unwrapped);
         assert_eq!(world.counted(B, "wrapped"), wrapped);
     }
+}
+
+#[test]
+fn the_status_names_backends_whose_node_is_not_known_and_these_are_served_by_snat() {
+    let Some(mut world) = World::new(Transport::Tcp, "dsr", "off") else {
+        return;
+    };
+    let unlocated = |world: &World| world.status(A, &["-o", "json"]).json()["unlocated"].clone();
+    assert_eq!(unlocated(&world), json!([]));
+    world.tell_nodes(A, &[A, B]);
+    let expected: Vec<_> = Family::BOTH
+        .map(|family| family.of(C.pod().ip()))
+        .map(|address| json!({ "service": "default/web", "address": address }))
+        .into();
+    assert_eq!(unlocated(&world), json!(expected));
+    let shown = world.status(A, &[]).clean();
+    assert!(shown.contains(&C.pod().ip().to_string()), "{shown}");
+    for family in Family::BOTH {
+        // By what the backend sees; from ports that have no connection of before.
+        for (ports, node, seen) in [
+            (22_000..22_020, "node-b", client(family)),
+            (22_100..22_120, "node-c", family.of(A.address())),
+        ] {
+            let (connection, answer) = connection_from(ports, &world, family, node);
+            assert_eq!(answer.peer.ip(), seen, "{node}");
+            connection.reset().unwrap();
+        }
+    }
+    world.tell_nodes(A, &ALL);
+    assert_eq!(unlocated(&world), json!([]));
+    let (_, answer) = connection_from(22_200..22_220, &world, Family::V4, "node-c");
+    assert_eq!(answer.peer.ip(), client(Family::V4));
 }

@@ -11,15 +11,18 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use nix::net::if_::if_nametoindex;
 use serde_json::{Value, json};
 use shunt_tests::{
-    Ack, Agent, Namespace, PinDir, Server, Target, Transport, addresses::v6, connect_pod, is_root,
+    Ack, Agent, ForeignXdp, Namespace, PinDir, Server, Target, Transport, addresses::v6,
+    connect_pod, is_root,
 };
 
 use crate::{
-    command::shunt_at,
+    command::{Ran, shunt_at},
     dual_stack::Family,
     world::{SERVED, binary},
+    xdp::{as_from_a_wire, has_ethtool},
 };
 
 /// The client outside.
@@ -43,7 +46,7 @@ pub(crate) struct Place {
 pub(crate) const A: Place = Place::new("node-a", 1, false);
 pub(crate) const B: Place = Place::new("node-b", 2, true);
 pub(crate) const C: Place = Place::new("node-c", 3, true);
-const ALL: [Place; 3] = [A, B, C];
+pub(crate) const ALL: [Place; 3] = [A, B, C];
 
 impl Place {
     const fn new(name: &'static str, number: u8, has_pod: bool) -> Self {
@@ -84,6 +87,8 @@ struct Node {
 
 /// All of it, with one service whose backends are the pods.
 pub(crate) struct World {
+    /// The router's own programs, if nodes' drivers have theirs.
+    _passing: Vec<ForeignXdp>,
     nodes: Vec<Node>,
     pub(crate) client: Namespace,
     router: Namespace,
@@ -91,12 +96,18 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With the service in this mode; its tables are Maglev's. `None` without root.
-    pub(crate) fn new(transport: Transport, forwarding: &str) -> Option<Self> {
+    /// With the service in this mode, and the nodes' only uplinks in this mode of `--xdp`; the service's tables
+    /// are Maglev's. `None` without root, or without what the mode needs.
+    pub(crate) fn new(transport: Transport, forwarding: &str, xdp: &str) -> Option<Self> {
         // Beside the sandboxes' own, which count from 0.
         static NEXT: AtomicU32 = AtomicU32::new(2_000_000);
         if !is_root() {
             eprintln!("skipped: needs root");
+            return None;
+        }
+        let has_drivers = xdp != "off";
+        let mut passing = Vec::new();
+        if has_drivers && !has_ethtool() {
             return None;
         }
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -106,13 +117,25 @@ impl World {
         for setting in ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] {
             router.set(setting, "1").unwrap();
         }
-        let nodes = ALL.map(|place| node(number, place, &router));
+        let nodes = ALL.map(|place| node(number, place, &router, xdp));
+        if has_drivers {
+            as_from_a_wire(&client, "eth0");
+            for interface in ["client", A.name, B.name, C.name] {
+                as_from_a_wire(&router, interface);
+            }
+        }
+        if xdp == "native" {
+            // A far end without a program is not told of what the driver of a pair sends back (veth_xdp_flush of
+            // drivers/net/veth.c): it would find it with the next packet.
+            passing = ALL.map(|place| passing_at(&router, place.name)).into();
+        }
         // Replies come from another node than requests go to.
         for interface in ["all", "client", A.name, B.name, C.name] {
             let setting = format!("net/ipv4/conf/{interface}/rp_filter");
             router.set(&setting, "0").unwrap();
         }
         let mut world = Self {
+            _passing: passing,
             nodes: nodes.into(),
             client,
             router,
@@ -157,11 +180,22 @@ impl World {
         Target::new(self.transport, address)
     }
 
+    /// What `shunt status` says at a node, with these further arguments.
+    pub(crate) fn status(&self, place: Place, arguments: &[&str]) -> Ran {
+        let node = &self.nodes[usize::from(place.number) - 1];
+        shunt_at(node.agent.socket(), &[&["status"], arguments].concat(), "")
+    }
+
     /// What a node has counted.
     pub(crate) fn counted(&self, place: Place, counter: &str) -> u64 {
-        let node = &self.nodes[usize::from(place.number) - 1];
-        let ran = shunt_at(node.agent.socket(), &["status", "-o", "json"], "");
-        ran.json()["counters"][counter].as_u64().unwrap()
+        let status = self.status(place, &["-o", "json"]).json();
+        status["counters"][counter].as_u64().unwrap()
+    }
+
+    /// A node learns where these nodes are, and that there are no others.
+    pub(crate) fn tell_nodes(&mut self, place: Place, nodes: &[Place]) {
+        let event = json!({ "event": "UpdateNodes", "nodes": addresses_of(nodes) });
+        self.apply(place, &event.to_string());
     }
 
     /// A node learns that its own pod is gone, and the others do not.
@@ -197,8 +231,16 @@ fn connect(router: &Namespace, name: &str, at: IpAddr, there: &Namespace, addres
         .unwrap();
 }
 
+/// Has an interface pass all packets by a program in its driver.
+fn passing_at(namespace: &Namespace, interface: &str) -> ForeignXdp {
+    namespace.enter(|| {
+        let index = if_nametoindex(interface).unwrap();
+        ForeignXdp::attach(index).unwrap()
+    })
+}
+
 /// A node behind the router, with its pod and its agent.
-fn node(number: u32, place: Place, router: &Namespace) -> Node {
+fn node(number: u32, place: Place, router: &Namespace, xdp: &str) -> Node {
     let namespace = Namespace::new(number, place.name).unwrap();
     connect(
         router,
@@ -235,6 +277,8 @@ fn node(number: u32, place: Place, router: &Namespace) -> Node {
         ["--max-backends", "256"],
         ["--max-conntrack", "65536"],
         ["--external-selection", "maglev"],
+        ["--xdp", xdp],
+        ["--xdp-interface", "eth0"],
     ];
     let agent = Agent::start(&binary(), &namespace, &pins, flags.as_flattened()).unwrap();
     Node {
@@ -253,13 +297,21 @@ fn make_pod(number: u32, place: Place, node: &Namespace) -> Namespace {
     pod
 }
 
+/// A node's addresses.
+fn both_addresses(place: Place) -> [IpAddr; 2] {
+    [place.address(), v6(place.address())]
+}
+
+/// Nodes as events have them: names and addresses.
+fn addresses_of(nodes: &[Place]) -> serde_json::Map<String, Value> {
+    let nodes = nodes.iter();
+    nodes
+        .map(|place| (place.name.to_owned(), json!(both_addresses(*place))))
+        .collect()
+}
+
 /// What a node is told of the cluster.
 fn resync(place: Place, service: &Value) -> String {
-    let both = |place: Place| [place.address(), v6(place.address())];
-    let nodes: serde_json::Map<_, _> = ALL
-        .map(|place| (place.name.to_owned(), json!(both(place))))
-        .into_iter()
-        .collect();
     let interfaces = if place.has_pod {
         vec!["eth0", "pod"]
     } else {
@@ -267,11 +319,11 @@ fn resync(place: Place, service: &Value) -> String {
     };
     json!({
         "event": "Resync",
-        "node_ips": ALL.map(both).concat(),
+        "node_ips": ALL.map(both_addresses).concat(),
         "services": [service],
         "frontend_ifs": interfaces,
         "backend_ifs": [],
-        "nodes": nodes,
+        "nodes": addresses_of(&ALL),
     })
     .to_string()
 }

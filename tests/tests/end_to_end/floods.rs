@@ -12,9 +12,9 @@ use shunt_tests::{
 };
 
 use crate::{
-    attack::{both, snapshot},
+    attack::{both, early_drops, snapshot},
     dual_stack::{Family, service, world_with_flags},
-    world::REQUEST,
+    world::{REQUEST, World},
 };
 
 /// Packets a second, and for how long of each kind of flood.
@@ -25,8 +25,9 @@ const LONG: (u32, Duration) = (100_000, Duration::from_mins(1));
 /// is not displaced by what comes in a second: room for 16,384 connections of each family.
 const CONNTRACK: [&str; 2] = ["32768", "524288"];
 
-/// A few thousand, which a flood of a second uses up.
-const PORTS: &str = "20000-24095";
+/// Few enough that a flood of a second uses them up, and enough that one who is 200 ms away has
+/// answered before all of them have been given anew, also on a machine with little to spare.
+const PORTS: [(&str, u64); 2] = [("20000-28191", 8191), ("1024-29999", 28_961)];
 
 /// What a flood consists of.
 #[derive(Debug, Clone, Copy)]
@@ -42,15 +43,24 @@ fn outside_number(namespace: &Namespace) -> u32 {
     number.unwrap().parse().unwrap()
 }
 
-/// Sends a flood at a target until told to stop; gives how many packets that were.
-fn flood(kind: Kind, family: Family, target: Target, rate: u32, stop: &AtomicBool) -> u64 {
+/// A flood, whose packets are counted.
+#[derive(Debug, Default)]
+struct Flood {
+    sent: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// How long a flood may take to be one, where others want the processors, too.
+const AT_MOST: Duration = Duration::from_mins(2);
+
+/// Sends a flood at a target until told to stop.
+fn send(kind: Kind, family: Family, target: Target, rate: u32, flood: &Flood) {
     let to = family.target(target).address();
     let is_v6 = to.is_ipv6();
     let mut wire = Wire::open(to.ip()).unwrap();
     let mut random = Random::new(7, kind as u64);
     let mut pace = Pace::new(rate);
-    let mut sent = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while !flood.stop.load(Ordering::Relaxed) {
         for _ in 0..pace.wait() {
             let syn = Packet {
                 from: (nobody(is_v6, &mut random), random.port()).into(),
@@ -71,11 +81,11 @@ fn flood(kind: Kind, family: Family, target: Target, rate: u32, stop: &AtomicBoo
                 Kind::Ack => [Some(ack), None],
             };
             for packet in packets.iter().flatten() {
-                sent += u64::from(wire.send(packet).is_ok());
+                let sent = wire.send(packet).is_ok().into();
+                flood.sent.fetch_add(sent, Ordering::Relaxed);
             }
         }
     }
-    sent
 }
 
 /// What became of honest clients.
@@ -99,14 +109,17 @@ impl Honest {
         }
     }
 
-    /// 99.9 % are served.
+    /// 99.9 % are served; of fewer than a thousand, all but one.
     fn check(&self, what: &str) {
         let (served, failed) = (
             self.served.load(Ordering::Relaxed),
             self.failed.load(Ordering::Relaxed),
         );
         println!("{what}: {served} served, {failed} not");
-        assert!(served > 0 && failed * 999 <= served, "{what}: {self:?}");
+        assert!(
+            served > 0 && failed * 999 <= served.max(999),
+            "{what}: {self:?}"
+        );
     }
 }
 
@@ -119,16 +132,14 @@ fn open(from: &Namespace, targets: &[Target], to: &mut Vec<Connection>) {
 }
 
 /// Floods at the service on this pod, while others use it and another one.
-fn others_are_served(pod: &str, with_far: bool) {
+fn others_are_served(pod: &str) -> Option<World> {
     let flags = [
         "--max-conntrack",
         by_length(CONNTRACK[0], CONNTRACK[1]),
         "--snat-ports",
-        by_length(PORTS, "1024-29999"),
+        by_length(PORTS[0].0, PORTS[1].0),
     ];
-    let Some(mut world) = world_with_flags(&flags) else {
-        return;
-    };
+    let mut world = world_with_flags(&flags)?;
     let number = outside_number(world.sandbox.outside());
     let far_world = FarWorld::new(&world.sandbox, number).unwrap();
     let far = far_world.client();
@@ -147,15 +158,17 @@ fn others_are_served(pod: &str, with_far: bool) {
     open(pod, &both(other), &mut all);
     open(outside, &both(flooded.node_port()), &mut all);
     let (rate, time) = by_length(SHORT, LONG);
+    let honest: [Honest; 4] = Default::default();
     for kind in [Kind::Syn, Kind::SynAndAck, Kind::Ack] {
         for family in Family::BOTH {
-            let stop = AtomicBool::new(false);
-            let honest: [Honest; 4] = Default::default();
-            let sent = thread::scope(|scope| {
-                let (stop, [same, others, outer, slow]) = (&stop, &honest);
+            let flood = Flood::default();
+            let sent = || flood.sent.load(Ordering::Relaxed);
+            thread::scope(|scope| {
+                let (flood, [same, others, outer, slow]) = (&flood, &honest);
                 let target = |target: Target| family.target(target);
-                let flood = scope.spawn(move || {
-                    outside.enter(|| flood(kind, family, flooded_target(family), rate, stop))
+                let flooded_target = flooded_target(family);
+                scope.spawn(move || {
+                    outside.enter(|| send(kind, family, flooded_target, rate, flood));
                 });
                 for (from, target, honest) in [
                     (pod, target(flooded.cluster_ip()), same),
@@ -163,41 +176,35 @@ fn others_are_served(pod: &str, with_far: bool) {
                     (outside, target(flooded.node_port()), outer),
                     (far, target(flooded.node_port()), slow),
                 ] {
-                    if !with_far && std::ptr::eq(from, far) {
-                        continue;
-                    }
-                    scope.spawn(move || from.enter(|| honest.connect(target, stop)));
+                    scope.spawn(move || from.enter(|| honest.connect(target, &flood.stop)));
                 }
-                let end = Instant::now() + time;
-                while Instant::now() < end {
+                let begun = Instant::now();
+                let wanted = u64::from(rate) * time.as_secs() / 2;
+                while begun.elapsed() < time || (sent() < wanted && begun.elapsed() < AT_MOST) {
                     for connection in &mut all {
                         connection.echo(REQUEST).unwrap();
                     }
                     thread::sleep(Duration::from_millis(100));
                 }
-                stop.store(true, Ordering::Relaxed);
-                flood.join().unwrap()
+                flood.stop.store(true, Ordering::Relaxed);
             });
-            println!("{kind:?} {family:?}: {sent} packets");
-            assert!(sent > u64::from(rate), "it is a flood");
-            let names = [
-                "same service",
-                "another one",
-                "from outside",
-                "from far away",
-            ];
-            for (name, honest) in names
-                .into_iter()
-                .zip(&honest)
-                .take(3 + usize::from(with_far))
-            {
-                honest.check(&format!("{kind:?} {family:?}, {name}"));
-            }
+            println!("{kind:?} {family:?}: {} packets", sent());
+            assert!(sent() >= u64::from(rate), "it is a flood");
             for connection in &mut all {
                 connection.echo(REQUEST).unwrap();
             }
         }
     }
+    let names = [
+        "same service",
+        "another one",
+        "from outside",
+        "from far away",
+    ];
+    for (name, honest) in names.into_iter().zip(&honest) {
+        honest.check(name);
+    }
+    Some(world)
 }
 
 /// The NodePort of the service that is flooded.
@@ -207,10 +214,24 @@ fn flooded_target(family: Family) -> Target {
 
 #[test]
 fn a_flood_at_a_backend_here_stops_nobody() {
-    others_are_served("pod-a", true);
+    if let Some(world) = others_are_served("pod-a") {
+        let drops = early_drops(&world);
+        println!("{drops} connections gave way");
+        assert!(drops > 0, "the table has been full");
+    }
 }
 
 #[test]
 fn a_flood_at_a_backend_elsewhere_stops_nobody() {
-    others_are_served("pod-d", false);
+    let Some(world) = others_are_served("pod-d") else {
+        return;
+    };
+    // What a flood opens is remembered for longer than it lasts: who gets a port when all have been given
+    // has taken it from another.
+    let counters = &world.shunt(&["status", "-o", "json"]).json()["counters"];
+    let [opened, refused] =
+        ["connection", "drop_no_port"].map(|counter| counters[counter].as_u64().unwrap_or(0));
+    let (_, ports) = by_length(PORTS[0], PORTS[1]);
+    println!("{opened} connections, {refused} got no port of {ports} in either family");
+    assert!(opened > 4 * ports && refused == 0, "ports have been taken");
 }

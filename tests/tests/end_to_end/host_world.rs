@@ -1,6 +1,9 @@
 //! A world whose node has clients of its own: processes in a cgroup.
 
-use std::{net::SocketAddr, path::Path};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 use serde_json::{Value, json};
 use shunt_tests::{Cgroup, Namespace, Transport, addresses, is_root};
@@ -59,6 +62,18 @@ impl HostWorld {
         }
     }
 
+    /// A world in which all nodes are known, and pod-a serves the service 10.96.0.10, whose NodePort is 30080.
+    pub(crate) fn with_a_node_port() -> Option<Self> {
+        let mut host = Self::new("host")?;
+        host.know_nodes();
+        let backends = [host.world.backend("pod-a"), host.world.backend_v6("pod-a")];
+        host.update(&[with_node_port(
+            service("np", "10.96.0.10", &backends),
+            30080,
+        )]);
+        Some(host)
+    }
+
     /// Tells the agent the nodes' addresses of both families.
     pub(crate) fn know_nodes(&mut self) {
         let mut event: Value = serde_json::from_str(&resync()).unwrap();
@@ -70,6 +85,13 @@ impl HostWorld {
     /// A process of the node that makes the system calls it is told.
     pub(crate) fn caller(&self) -> Caller {
         Caller::start(&self.cgroup, self.world.sandbox.node())
+    }
+
+    /// The same in a pod with `hostNetwork`: its processes and mounts are its own.
+    pub(crate) fn host_network_pod(&self) -> Caller {
+        let unshare = ["--pid", "--mount", "--fork", "--kill-child"];
+        let node = self.world.sandbox.node();
+        Caller::start_by(&self.cgroup, node, Path::new("unshare"), &unshare)
     }
 
     /// What a process of the node says that asks `target`, or why it has no answer.
@@ -116,6 +138,17 @@ pub(crate) fn mapped(address: SocketAddr) -> SocketAddr {
         panic!("{address} is none of IPv4");
     };
     SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
+}
+
+/// Makes a backend's addresses of both families ones to which the node has no way.
+pub(crate) fn lose(node: &Namespace) -> [SocketAddr; 2] {
+    let v4 = IpAddr::from([10, 1, 9, 9]);
+    let lost = [v4, addresses::v6(v4)];
+    for address in lost {
+        node.configure(&format!("route add unreachable {address}\n"))
+            .unwrap();
+    }
+    lost.map(|address| SocketAddr::new(address, 8080))
 }
 
 /// A service as events hold it: port 80 of TCP and UDP at this address and at its IPv6 address. Tests

@@ -4,13 +4,11 @@
 use std::{collections::BTreeSet, net::SocketAddr};
 
 use serde_json::{Value, json};
-use shunt_tests::{
-    Ack, Agent, Answer, Namespace, PinDir, Sandbox, Target, Transport, addresses, is_root,
-};
+use shunt_tests::{Ack, Agent, Answer, Namespace, PinDir, Sandbox, Target, Transport, addresses};
 
 use crate::{
     service::Service,
-    world::{REQUEST, SERVED, binary},
+    world::{self, REQUEST, SERVED, all_answered_outside, binary},
 };
 
 /// The other end of a link from outside to the second node, and this end.
@@ -28,14 +26,7 @@ struct World {
 
 impl World {
     fn new() -> Option<Self> {
-        if !is_root() {
-            eprintln!("skipped: needs root");
-            return None;
-        }
-        let mut sandbox = Sandbox::new().unwrap();
-        for pod in ["pod-a", "pod-b", "pod-d"] {
-            sandbox.serve(pod, &[SERVED]).unwrap();
-        }
+        let sandbox = Sandbox::serving(SERVED)?;
         let (outside, node2) = (sandbox.outside(), sandbox.node2());
         outside
             .configure(&format!(
@@ -140,7 +131,7 @@ fn as_seen_there(service: &Service) -> Value {
     seen
 }
 
-fn of(name: &str, service: &Value) -> String {
+fn event(name: &str, service: &Value) -> String {
     json!({ "event": name, "service": service }).to_string()
 }
 
@@ -155,8 +146,8 @@ fn nodes_that_were_told_the_same_in_another_order_choose_alike() {
         let two = Service::new(transport).backend(b).weighted(d, 3);
         let all = Service::new(transport).backend(a).backend(b).weighted(d, 2);
         world.apply(0, &all.event("AddService"));
-        world.apply(1, &of("AddService", &as_seen_there(&two)));
-        world.apply(1, &of("UpdateService", &as_seen_there(&all)));
+        world.apply(1, &event("AddService", &as_seen_there(&two)));
+        world.apply(1, &event("UpdateService", &as_seen_there(&all)));
 
         world.go_by(0);
         let by_first = world.answers(&all, transport);
@@ -186,4 +177,58 @@ fn nodes_that_were_told_the_same_in_another_order_choose_alike() {
             }
         }
     }
+}
+
+#[test]
+fn the_status_names_service_ports_without_room_for_their_table_and_these_are_served_by_weight() {
+    // A table of 4,093 entries takes 257 slots of 1,024; the quarter that is not for tables leaves room for two.
+    let Some(mut world) = world::World::with_flags(&["--external-selection", "maglev"]) else {
+        return;
+    };
+    let maglev = |world: &world::World| {
+        let status = world.shunt(&["status", "-o", "json"]).json();
+        status["maglev"].clone()
+    };
+    let all = ["pod-a", "pod-b", "pod-d"].map(|pod| world.backend(pod));
+    let of = |name: &str, port: u16, backends: &[SocketAddr]| {
+        let service = backends
+            .iter()
+            .fold(Service::new(Transport::Tcp), |service, backend| {
+                service.backend(*backend)
+            });
+        let mut json = service.json();
+        json["id"]["name"] = name.into();
+        for (field, port) in [("port", port), ("node_port", 30_000 + port)] {
+            json["ports"]["main"][field] = port.into();
+        }
+        json["cluster_ips"] = json!([]);
+        json
+    };
+    let services = [
+        of("web", 80, &all),
+        of("second", 81, &all[..2]),
+        of("third", 82, &all[1..]),
+        // It shares the first one's.
+        of("fourth", 83, &all),
+    ];
+    world.apply(&world::resync_with(&services));
+    let expected = json!({ "tables": 2, "slots": 2 * 257, "without_room": ["default/third:main"] });
+    assert_eq!(maglev(&world), expected);
+    let shown = world.shunt(&["status"]).clean();
+    assert!(shown.contains("default/third:main"), "{shown}");
+    let outside = world.sandbox.outside();
+    let third = Target::tcp(SocketAddr::new(addresses::NODE, 30_082));
+    let tally = all_answered_outside(outside, third, 40);
+    assert!(
+        all[1..].iter().all(|backend| tally.of(*backend) > 0),
+        "{tally:?}"
+    );
+    // The next Resync tries again.
+    let second = json!({ "namespace": "default", "name": "second" });
+    world.apply(&json!({ "event": "DeleteService", "id": second }).to_string());
+    let [web, _, third_one, fourth] = services;
+    world.apply(&world::resync_with(&[web, third_one, fourth]));
+    let expected = json!({ "tables": 2, "slots": 2 * 257, "without_room": [] });
+    assert_eq!(maglev(&world), expected);
+    all_answered_outside(world.sandbox.outside(), third, 40);
 }

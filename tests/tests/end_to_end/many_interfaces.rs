@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::json;
-use shunt_tests::{Transport, wait_until};
+use shunt_tests::{Transport, patience, wait_until};
 
 use crate::{
     service::Service,
@@ -19,8 +19,9 @@ use crate::{
 /// Both ends of each pair.
 const INTERFACES: usize = 500;
 
-/// One after the other without expedited grace periods takes 14 s, in which nothing else was done.
-const ATTACHED: Duration = Duration::from_secs(7);
+/// How long all of it may take. One after the other without expedited grace periods takes 14 s, in which
+/// nothing else was done.
+const ATTACHED: Duration = Duration::from_secs(3);
 
 /// How long one event may be held up.
 const HELD_UP: Duration = Duration::from_secs(2);
@@ -91,7 +92,7 @@ fn five_hundred_interfaces_do_not_hold_up_events() {
         slowest = slowest.max(start.elapsed());
         assert_eq!(world.ask_from_pod(service.cluster_ip(), 5).of(backend), 5);
     }
-    wait_until("all interfaces are attached", 2 * ATTACHED, || {
+    wait_until("all interfaces are attached", 4 * ATTACHED, || {
         let (attached, attaching) = states(&world);
         (attaching == 0).then(|| assert_eq!(attached, all.len()))
     })
@@ -102,10 +103,10 @@ fn five_hundred_interfaces_do_not_hold_up_events() {
          most {took:.1?}; of 20 events meanwhile the slowest took {slowest:.1?}"
     );
     assert!(
-        acknowledged.max(slowest) < HELD_UP,
+        acknowledged.max(slowest) < patience(HELD_UP),
         "{acknowledged:?}, {slowest:?}"
     );
-    assert!(took < ATTACHED, "{took:?}");
+    assert!(took < patience(ATTACHED), "{took:?}");
 
     let start = Instant::now();
     world.apply(&event(&few));

@@ -9,9 +9,9 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::Value;
-use shunt_tests::{HttpAnswer, Transport, http_get};
+use shunt_tests::{HttpAnswer, SocketPath, Transport, http_get};
 
-use crate::{http::ASKED, service::Service, world::World};
+use crate::{host_world::HostWorld, http::ASKED, service::Service, world::World};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -69,7 +69,11 @@ fn scrape(world: &World, headers: &[&str]) -> HttpAnswer {
 
 #[test]
 fn every_metric_is_documented_as_it_is() {
-    let Some(world) = World::with_flags(&ASKED) else {
+    let (socket, state) = (SocketPath::new(), SocketPath::new());
+    let place = format!("unix:{}", socket.path().display());
+    let state = state.path().to_str().unwrap();
+    let local = ["--local-api", &place, "--local-state", state];
+    let Some(world) = World::with_flags(&[&ASKED[..], &local[..]].concat()) else {
         return;
     };
     let answer = scrape(&world, &[]);
@@ -282,6 +286,21 @@ fn metrics_tell_what_has_happened() {
             value.is_some_and(|value| value > 0.0),
             "{series}: {value:?}\n{text}"
         );
+    }
+}
+
+#[test]
+fn socket_hooks_that_are_not_at_the_root_are_told() {
+    let Some(host) = HostWorld::with_flags("host", &ASKED) else {
+        return;
+    };
+    let text = scrape(&host.world, &[]).body;
+    for (series, expected) in [
+        ("shunt_socket_hooks_wanted", 1.0),
+        ("shunt_socket_hooks_attached", 8.0),
+        ("shunt_socket_hooks_at_root", 0.0),
+    ] {
+        assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
     }
 }
 

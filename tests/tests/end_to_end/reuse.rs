@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeMap, thread};
 
-use shunt_tests::{Connection, Target, Transport, addresses, by_length, passing};
+use shunt_tests::{Connection, Failure, Sandbox, Target, Transport, addresses, by_length, passing};
 
 use crate::{
-    attack::{both, connect_when_free, listed},
+    attack::{both, connect_when_free, listed, try_when_free},
+    control,
     dual_stack::{service, world},
+    service::Service,
     world::{REQUEST, World},
 };
 
@@ -24,14 +26,24 @@ const CHANGES: usize = 6;
 const TIMEOUTS: u32 = 150;
 
 /// One connection from this port, that ends in one of the ways in which they do.
-fn use_port(target: Target, number: usize) {
-    let mut connection = connect_when_free(target);
-    connection.echo(REQUEST).unwrap();
+fn use_port(target: Target, number: usize) -> Result<(), Failure> {
+    let mut connection = try_when_free(target)?;
+    connection.echo(REQUEST)?;
     if number % 3 == 1 {
-        drop(connection.part().unwrap());
+        connection.part().map(drop)
     } else {
-        connection.reset().unwrap();
+        connection.reset()
     }
+}
+
+/// Uses each of a client's ports so often; gives what went wrong.
+fn use_ports(target: Target, rounds: usize) -> Vec<Failure> {
+    let ports = (0..rounds).flat_map(|round| (0..PORTS).map(move |port| (round, port)));
+    let used = ports.map(|(round, port)| {
+        let target = target.from_port(14_000 + port);
+        use_port(target, round + usize::from(port))
+    });
+    used.filter_map(Result::err).collect()
 }
 
 /// The clients' ports as they are listed, and how many sockets there are.
@@ -72,14 +84,9 @@ fn reused_ports_leave_nothing_behind() {
             for (from, target) in clients {
                 for target in both(target) {
                     scope.spawn(move || {
-                        from.enter(|| {
-                            for round in 0..by_length(ROUNDS, LONG_ROUNDS) {
-                                for port in 0..PORTS {
-                                    let target = target.from_port(14_000 + port);
-                                    use_port(target, round + usize::from(port));
-                                }
-                            }
-                        });
+                        let rounds = by_length(ROUNDS, LONG_ROUNDS);
+                        let failed = from.enter(|| use_ports(target, rounds));
+                        assert!(failed.is_empty(), "{target:?}: {failed:?}");
                     });
                 }
             }
@@ -109,4 +116,40 @@ fn reused_ports_leave_nothing_behind() {
     }
     passing::let_pass(|map| passing::of_pins(&world.pins, map), TIMEOUTS).unwrap();
     assert_listed(&world, &open);
+}
+
+/// How many connections from ports that are used again and again fail, of how many.
+fn failures(sandbox: &Sandbox) -> (usize, usize) {
+    let web = Service::new(Transport::Tcp);
+    let clients = [
+        (sandbox.pod("pod-c").namespace(), web.cluster_ip()),
+        (sandbox.outside(), web.node_port()),
+    ];
+    let failed = thread::scope(|scope| {
+        clients
+            .map(|(from, target)| {
+                scope.spawn(move || {
+                    let failed = from.enter(|| use_ports(target, ROUNDS));
+                    failed.len()
+                })
+            })
+            .map(|client| client.join().unwrap())
+    });
+    let all = clients.len() * ROUNDS * usize::from(PORTS);
+    (failed.iter().sum(), all)
+}
+
+#[test]
+fn no_more_reused_ports_fail_than_with_nftables() {
+    let pods = [addresses::POD_A, addresses::POD_B, addresses::POD_D];
+    let Some(rules) = control::ruled(&[control::web(&pods)]) else {
+        return;
+    };
+    let mut world = world().unwrap();
+    let web = service(&world, Transport::Tcp, &["pod-a", "pod-b", "pod-d"]);
+    world.add(&web);
+    let (theirs, all) = failures(&rules);
+    let (ours, _) = failures(&world.sandbox);
+    println!("of {all} connections fail: {theirs} with nftables, {ours} here");
+    assert_eq!(ours, 0);
 }

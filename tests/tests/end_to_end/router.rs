@@ -3,14 +3,19 @@
 
 use std::{
     fs,
-    net::IpAddr,
+    io::ErrorKind,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
-use shunt_tests::{Failure, Namespace, Target, Transport, addresses};
+use shunt_tests::{
+    Failure, Namespace, Target, Transport, addresses,
+    raw::{Packet, What, Wire},
+};
 
 use crate::{
     dual_stack::{Family, service, world},
+    service::Service,
     world::{REQUEST, SERVED, World},
 };
 
@@ -109,41 +114,55 @@ fn what_is_too_long_is_fragmented_behind_rules_that_masquerade() {
     });
 }
 
-/// Replaces this node's routes to the backend.
-fn reroute(node: &Namespace, how: &str, via: &str) {
+/// Removes this node's routes to the backend.
+fn unroute(node: &Namespace) {
+    node.configure("route del 10.1.2.0/24\nroute del fd00:10:1:2::/64\n")
+        .unwrap();
+}
+
+/// Adds them.
+fn route(node: &Namespace, how: &str, via: &str) {
     let gateway = |family: Family| match via {
         "" => String::new(),
         via => format!(" via {}", family.of(via.parse().unwrap())),
     };
     let [v4, v6] = Family::BOTH.map(gateway);
     node.configure(&format!(
-        "route replace {how} 10.1.2.0/24{v4}\n\
-         route del fd00:10:1:2::/64\n\
+        "route add {how} 10.1.2.0/24{v4}\n\
          route add {how} fd00:10:1:2::/64{v6}\n"
     ))
     .unwrap();
 }
 
-/// A connection from outside fails with this word of a router's, and so long after it began.
+/// What a router's word does to a client: an ICMPv6 error that something is prohibited is one of its own.
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    Unreachable,
+    Prohibited,
+}
+
+/// A connection to the service from outside fails with the same word of a router's as one to the backend
+/// itself, the control, and so long after it began.
 #[track_caller]
 fn assert_told(world: &World, port: u16, within: Duration) {
-    let service = crate::service::Service::new(Transport::Tcp).dual_stack();
+    let service = Service::new(Transport::Tcp).dual_stack();
     for (family, port) in Family::BOTH.into_iter().zip(port..) {
-        let target = family.target(service.node_port()).from_port(port);
-        let begin = Instant::now();
-        let outcome = world
-            .sandbox
-            .outside()
-            .enter(|| target.within(2 * SOON).connect().map(drop));
-        assert!(
-            matches!(outcome, Err(Failure::Unreachable)),
-            "{family:?}: {outcome:?}"
-        );
-        assert!(
-            begin.elapsed() < within,
-            "{family:?}: {:?}",
-            begin.elapsed()
-        );
+        let direct = Target::tcp(family.backend(world, "pod-d"));
+        let words = [direct, family.target(service.node_port())].map(|target| {
+            let target = target.from_port(port).within(2 * SOON);
+            let begin = Instant::now();
+            let outcome = world.sandbox.outside().enter(|| target.connect().map(drop));
+            let took = begin.elapsed();
+            assert!(took < within, "{target:?}: {outcome:?} after {took:?}");
+            match outcome {
+                Err(Failure::Unreachable) => Word::Unreachable,
+                Err(Failure::Other(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                    Word::Prohibited
+                }
+                other => panic!("{target:?}: {other:?}"),
+            }
+        });
+        assert_eq!(words[1], words[0], "{family:?}");
     }
 }
 
@@ -155,12 +174,22 @@ fn a_client_is_told_that_a_backend_is_not_to_be_reached() {
     let service = service(&world, Transport::Tcp, &["pod-d"]);
     world.add(&service);
     let node = world.sandbox.node();
-    reroute(node, "unreachable", "");
-    assert_told(&world, 40_000, AT_ONCE);
+    // More errors than a host is told of at once otherwise.
+    for limit in ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"] {
+        node.set(limit, "0").unwrap();
+    }
+    for (how, port) in [("unreachable", 40_000), ("prohibit", 40_010)] {
+        unroute(node);
+        route(node, how, "");
+        assert_told(&world, port, AT_ONCE);
+    }
+    unroute(node);
+    assert_told(&world, 40_020, AT_ONCE);
     // A next hop that nobody has.
-    reroute(node, "", "192.168.16.77");
-    assert_told(&world, 40_010, SOON);
-    reroute(node, "", "192.168.16.20");
+    route(node, "", "192.168.16.77");
+    assert_told(&world, 40_030, SOON);
+    unroute(node);
+    route(node, "", "192.168.16.20");
     for family in Family::BOTH {
         let target = family.target(service.node_port());
         let outcome = world.sandbox.outside().enter(|| target.ask(REQUEST));
@@ -168,13 +197,20 @@ fn a_client_is_told_that_a_backend_is_not_to_be_reached() {
     }
 }
 
-/// How many UDP datagrams a host has received.
+/// How many UDP datagrams of both families a host has received.
 fn received(host: &Namespace) -> u64 {
     host.enter(|| {
         let shown = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
         let line = shown.lines().filter(|line| line.starts_with("Udp:")).nth(1);
-        let mut words = line.unwrap().split_whitespace();
-        words.nth(1).unwrap().parse().unwrap()
+        let v4 = line.unwrap().split_whitespace().nth(1).unwrap();
+        let shown = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap();
+        let v6 = shown
+            .lines()
+            .find_map(|line| line.strip_prefix("Udp6InDatagrams"));
+        [v4, v6.unwrap()]
+            .map(|count| count.trim().parse::<u64>().unwrap())
+            .iter()
+            .sum()
     })
 }
 
@@ -218,6 +254,62 @@ fn where_a_packet_came_in_is_judged_as_the_interface_is_set() {
             let came = received(pod) - before;
             let expected = if passes { 3 } else { 0 };
             assert_eq!(came, expected, "rp_filter {mode}, {target:?}");
+        }
+    }
+}
+
+/// How many of three packets from this source, which is not the sender's, get to a pod.
+fn come(world: &World, target: Target, source: IpAddr) -> u64 {
+    let pod = world.sandbox.pod("pod-d").namespace();
+    let before = received(pod);
+    world.sandbox.outside().enter(|| {
+        let mut wire = Wire::open(target.address().ip()).unwrap();
+        for _ in 0..3 {
+            wire.send(&Packet {
+                from: SocketAddr::new(source, 40_000),
+                to: target.address(),
+                sequence: 0,
+                what: What::Udp,
+            })
+            .unwrap();
+        }
+        // Behind them, and answered when they have come or are gone.
+        target.ask(REQUEST).unwrap();
+    });
+    received(pod) - before - 1
+}
+
+#[test]
+fn a_source_that_is_this_nodes_or_everybodys_is_judged_as_the_kernel_does() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    let service = service(&world, Transport::Udp, &["pod-d"]);
+    world.add(&service);
+    let node = world.sandbox.node();
+    node.set("net/ipv4/conf/all/rp_filter", "0").unwrap();
+    // This node's, on either side, then all hosts' of these networks.
+    let own = ["192.168.16.10", "198.51.100.1"];
+    let broadcast = ["192.168.16.255", "198.51.100.255"];
+    for mode in ["1", "2", "0"] {
+        node.set("net/ipv4/conf/eth0/rp_filter", mode).unwrap();
+        for source in [own, broadcast].concat() {
+            let is_own = own.contains(&source);
+            let source: IpAddr = source.parse().unwrap();
+            for family in Family::BOTH {
+                let source = family.of(source);
+                let direct = come(&world, Target::udp(family.backend(&world, "pod-d")), source);
+                println!(
+                    "rp_filter {mode}, from {source}: {direct} of 3 get to the backend itself"
+                );
+                for target in [service.node_port(), service.external_ip()] {
+                    let came = come(&world, family.target(target), source);
+                    assert_eq!(came, direct, "rp_filter {mode}, {source} to {target:?}");
+                }
+                if is_own && family == Family::V4 {
+                    assert_eq!(direct, 0, "rp_filter {mode}, {source}");
+                }
+            }
         }
     }
 }

@@ -87,7 +87,8 @@ fn connections_and_rejections_are_those_that_clients_made() {
 
     // The counts survive agents, however they end.
     let known = [service.json()];
-    let world = start(world.killed(), &ASKED, &known);
+    let larger = [&ASKED[..], &["--max-services", "20000"]].concat();
+    let world = start(world.killed(), &larger, &known);
     assert_eq!((connections(&world), rejected(&world)), (Some(27), Some(5)));
     world.ask_from_pod(service.cluster_ip(), 3);
     let mut world = start(world.stopped(), &ASKED, &known);
@@ -171,7 +172,8 @@ fn packets_and_bytes_are_those_that_were_sent() {
 
     // The next agent goes on.
     let known = [service.json()];
-    let world = start(world.killed(), &flags, &known);
+    let larger = [&flags[..], &["--max-services", "20000"]].concat();
+    let world = start(world.killed(), &larger, &known);
     let [more, more_back] = exchange(&world);
     assert_eq!(
         shown(&world),

@@ -1,11 +1,15 @@
 //! Clients outside whose backend is on the other node: they go on under this node's address, and
 //! this node forwards both directions.
 
-use shunt_tests::{Answer, Connection, Flow, Target, Transport, addresses, run};
+use std::net::SocketAddr;
+
+use shunt_tests::{Answer, Connection, Flow, Server, Target, Transport, addresses, run};
 
 use crate::{
+    attack::snapshot,
+    dual_stack::{self, Family},
     service::Service,
-    world::{REQUEST, World, all_answered_outside},
+    world::{REQUEST, SERVED, World, all_answered_outside},
 };
 
 const TIMES: u32 = 50;
@@ -144,5 +148,38 @@ fn both_sides_learn_how_long_packets_may_be() {
         let towards = towards.to_string();
         let route = run("ip", &["-n", namespace.name(), "route", "get", &towards]).unwrap();
         assert!(route.contains(&format!("mtu {mtu}")), "{route}");
+    }
+}
+
+#[test]
+fn a_host_network_pod_elsewhere_that_is_its_own_backend_sees_this_node() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let Some(mut world) = dual_stack::world() else {
+            return;
+        };
+        let node2 = world.sandbox.node2();
+        let both = Family::BOTH.map(|family| family.of(addresses::NODE2));
+        let _server = Server::start(node2, "node2", &both, &[SERVED]).unwrap();
+        let service = both
+            .iter()
+            .map(|ip| SocketAddr::new(*ip, SERVED))
+            .fold(Service::new(transport).dual_stack(), Service::backend);
+        let mut json = service.json();
+        for backend in json["backends"]["main"].as_array_mut().unwrap() {
+            backend["local"] = false.into();
+            backend["host_network"] = true.into();
+        }
+        world.apply(&snapshot(&[json]));
+        for family in Family::BOTH {
+            let target = family.target(service.node_port_at(addresses::NODE));
+            let answer = world.sandbox.node2().enter(|| {
+                let mut open = Open::new(target, transport);
+                open.ask();
+                open.ask()
+            });
+            let node = family.of(addresses::NODE);
+            assert_eq!(answer.peer.ip(), node, "no hairpin address: {answer:?}");
+            assert_eq!(answer.backend.ip(), family.of(addresses::NODE2));
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! UDP through SNAT with more flows than there are ports.
+//! UDP flows of one exchange, many more than there are ports and than the table has room for: through SNAT, and to a
+//! backend on this node.
 
 use std::{
     thread,
@@ -8,9 +9,9 @@ use std::{
 use shunt_tests::{Failure, Target, Transport, by_length, raw::Pace};
 
 use crate::{
-    attack::both,
+    attack::{both, early_drops},
     dual_stack::{service, world_with_flags},
-    world::REQUEST,
+    world::{REQUEST, World},
 };
 
 /// The full form has those that an agent has by itself. A port is given again after five seconds, or
@@ -23,6 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Flows a second of each family, and for how long at least.
 const SHORT: (u32, Duration) = (240, Duration::from_secs(10));
 const LONG: (u32, Duration) = (3000, Duration::from_mins(5));
+
+/// The same for a backend on this node: more flows than the table has slots for.
+const LOCAL_SHORT: (u32, Duration) = (900, Duration::from_secs(10));
+const LOCAL_LONG: (u32, Duration) = (11_000, Duration::from_mins(1));
+
+/// How many entries the table is to have.
+const ENTRIES: [&str; 2] = ["8192", "524288"];
 
 /// A client gives up after so many losses.
 const TOO_MANY: usize = 3;
@@ -52,21 +60,39 @@ fn exchanges(target: Target, rate: u32, time: Duration, least: u32) -> (u32, Vec
 
 #[test]
 fn no_exchange_is_lost_when_all_ports_have_been_given() {
-    let (ports, port_count) = by_length(PORTS[0], PORTS[1]);
+    let (_, ports) = by_length(PORTS[0], PORTS[1]);
+    none_is_lost("pod-d", by_length(SHORT, LONG), 2 * ports);
+}
+
+#[test]
+fn no_exchange_with_a_backend_here_is_lost_when_the_table_has_been_full() {
+    let entries = by_length(ENTRIES[0], ENTRIES[1]);
+    let world = none_is_lost(
+        "pod-a",
+        by_length(LOCAL_SHORT, LOCAL_LONG),
+        entries.parse().unwrap(),
+    );
+    if let Some(world) = world {
+        let drops = early_drops(&world);
+        assert!(drops > 0, "the table has been full");
+    }
+}
+
+/// Flows of one exchange at this rate, for this time and until there were so many of each family; the
+/// world in which that was.
+fn none_is_lost(pod: &str, (rate, time): (u32, Duration), flows: u32) -> Option<World> {
+    let (ports, _) = by_length(PORTS[0], PORTS[1]);
     let flags = [
         "--snat-ports",
         ports,
         "--max-conntrack",
-        by_length("8192", "524288"),
+        by_length(ENTRIES[0], ENTRIES[1]),
     ];
-    let Some(mut world) = world_with_flags(&flags) else {
-        return;
-    };
-    let udp = service(&world, Transport::Udp, &["pod-d"]);
+    let mut world = world_with_flags(&flags)?;
+    let udp = service(&world, Transport::Udp, &[pod]);
     world.add(&udp);
-    let (rate, time) = by_length(SHORT, LONG);
-    // A machine that is too slow for the rate takes longer: each port is given twice.
-    let least = 2 * port_count / CLIENTS;
+    // A machine that is too slow for the rate takes longer.
+    let least = flows / CLIENTS;
     let outside = world.sandbox.outside();
     let targets = both(udp.node_port().within(PATIENCE));
     let lasting = targets.map(|target| outside.enter(|| target.flow().unwrap()));
@@ -98,4 +124,5 @@ fn no_exchange_is_lost_when_all_ports_have_been_given() {
             println!("{all} exchanges");
         });
     });
+    Some(world)
 }

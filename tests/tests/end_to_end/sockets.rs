@@ -1,6 +1,6 @@
 //! Processes of the node as clients, translated where they open a socket.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
 use shunt_tests::{Cgroup, PinDir, Sandbox, Transport, is_root, run, wait_until};
@@ -208,51 +208,6 @@ fn status_shows_the_cgroup_and_its_hooks() {
     assert!(text.contains("NOT the root"), "{text}");
     let log = host.world.agent.log();
     assert!(log.contains("is not the root of all cgroups"), "{log}");
-}
-
-/// What an agent in a cgroup namespace of its own logs until it is ready, if no cgroup is mounted. It
-/// sees the processes of the host, or a process of its own namespace in the place of the first one.
-fn log_in_a_container(sees_the_host: bool) -> Option<String> {
-    if !is_root() {
-        eprintln!("skipped: needs root");
-        return None;
-    }
-    let (sandbox, cgroup) = (Sandbox::new().unwrap(), Cgroup::new().unwrap());
-    let binary = binary();
-    let agent = format!(
-        "umount -a -l -t cgroup2; sed '/ ready: /q' < <(NO_COLOR=1 RUST_LOG=info {} agent --no-pin 2>&1)",
-        binary.display()
-    );
-    let script = if sees_the_host {
-        // The shell is the first process, and stays in the namespace of the true root.
-        format!("mount -t tmpfs none /run; unshare -C bash -c \"{agent}\"; true")
-    } else {
-        format!("mount -t tmpfs none /run; {agent}; true")
-    };
-    let namespaces = if sees_the_host { "-fpm" } else { "-Cfpm" };
-    let arguments = [namespaces, "--mount-proc", "bash", "-c", &script];
-    let log = cgroup.run(sandbox.node(), Path::new("unshare"), &arguments);
-    Some(log.unwrap())
-}
-
-#[test]
-fn an_agent_in_a_container_mounts_the_root_that_the_host_sees() {
-    let Some(log) = log_in_a_container(true) else {
-        return;
-    };
-    assert!(log.contains("by getpeername4"), "it must attach: {log}");
-    assert!(log.contains("of /run/shunt/cgroup"), "{log}");
-    assert!(!log.contains("is not the root of all cgroups"), "{log}");
-}
-
-#[test]
-fn an_agent_that_takes_its_containers_cgroup_for_the_root_says_so() {
-    let Some(log) = log_in_a_container(false) else {
-        return;
-    };
-    assert!(log.contains("by getpeername4"), "it must attach: {log}");
-    let words = "/run/shunt/cgroup is not the root of all cgroups";
-    assert!(log.contains(words), "{log}");
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! Whoever answers a UDP socket of the node is called what the process asked.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use shunt_common::socket::PAIRS;
 
 use crate::{
-    host_world::{HostWorld, service},
+    host_world::{HostWorld, mapped, service},
     world::SERVED,
 };
+
+/// The ports of servers of which one is asked, and another answers.
+const ASKED: u16 = 9000;
+const OTHER: u16 = 9001;
 
 /// Makes so many services, each with a backend of its own in pod-a. Gives their frontends and the
 /// backends.
@@ -113,10 +117,7 @@ fn a_backend_that_is_asked_itself_answers_as_itself() {
         return;
     };
     let (backend, other) = (host.world.backend("pod-a"), host.world.backend("pod-d"));
-    let (backend_v6, mapped) = (
-        host.world.backend_v6("pod-a"),
-        crate::host_world::mapped(backend),
-    );
+    let (backend_v6, mapped) = (host.world.backend_v6("pod-a"), mapped(backend));
     host.update(&[service("one", "10.96.0.10", &[backend, backend_v6])]);
     let frontend = "10.96.0.10:80";
     let mut caller = host.caller();
@@ -144,6 +145,54 @@ fn a_backend_that_is_asked_itself_answers_as_itself() {
         "open t tcp4; connect t {frontend}; getpeername t -> {frontend}; disconnect t;
          connect t {backend} -> ok; getpeername t -> {backend}; send t text; recv t -> pod-a"
     ));
+}
+
+#[test]
+fn an_answer_from_another_address_than_was_asked_is_left_alone() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    let pod = host.world.sandbox.pod("pod-a");
+    let servers = [
+        pod.at(ASKED),
+        pod.at(OTHER),
+        pod.at_v6(ASKED),
+        pod.at_v6(OTHER),
+    ]
+    .map(|at| pod.namespace().enter(|| UdpSocket::bind(at).unwrap()));
+    let [asked, other, asked_v6, other_v6] = servers.each_ref();
+    let at = |server: &UdpSocket| server.local_addr().unwrap();
+    host.update(&[
+        service("asked", "10.96.0.10", &[at(asked), at(asked_v6)]),
+        // The other one is a backend too, but nobody asks its service.
+        service("other", "10.96.0.11", &[at(other), at(other_v6)]),
+    ]);
+    let frontend: SocketAddr = "10.96.0.10:80".parse().unwrap();
+    let frontend_v6 = "[fd00:10:96::10]:80".parse().unwrap();
+    let mut caller = host.caller();
+    for (family, frontend, named, (asked, other)) in [
+        ("4", frontend, at(other), (asked, other)),
+        ("6", frontend_v6, at(other_v6), (asked_v6, other_v6)),
+        ("6", mapped(frontend), mapped(at(other)), (asked, other)),
+    ] {
+        caller.calls(&format!(
+            "open s udp{family}; sendto s {frontend} text -> ok"
+        ));
+        let (_, client) = asked.recv_from(&mut [0; 16]).unwrap();
+        other.send_to(b"other", client).unwrap();
+        asked.send_to(b"asked", client).unwrap();
+        caller.calls(&format!(
+            "peek s -> {named} \"other\"; recvfrom s -> {named} \"other\"; recvfrom s -> {frontend} \"asked\""
+        ));
+        // A connected socket hears its peer alone.
+        caller.calls(&format!("connect s {frontend} -> ok; send s text -> ok"));
+        asked.recv_from(&mut [0; 16]).unwrap();
+        other.send_to(b"other", client).unwrap();
+        asked.send_to(b"asked", client).unwrap();
+        caller.calls(&format!(
+            "recvfrom s -> {frontend} \"asked\"; nonblocking s; recvfrom s -> EAGAIN; close s"
+        ));
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Which backend a process of the node gets.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use serde_json::{Value, json};
 use shunt_tests::addresses;
@@ -128,6 +131,45 @@ fn clients_stay(selection: &str) {
         after.len() == 1 && after.is_disjoint(&of_tcp),
         "{of_tcp:?}, then {after:?}"
     );
+}
+
+#[test]
+fn session_affinity_holds_for_ipv6_sockets_by_the_family_that_they_ask() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    host.know_nodes();
+    let pods = ["pod-a", "pod-b", "pod-d"];
+    let backends: Vec<_> = pods
+        .into_iter()
+        .flat_map(|pod| [host.world.backend(pod), host.world.backend_v6(pod)])
+        .collect();
+    let mut affine = service("web", "10.96.0.10", &backends);
+    affine["session_affinity_timeout"] = 100.into();
+    host.update(&[affine]);
+    let mut caller = host.caller();
+    let of_v4 = names(who(&mut caller, 5, TCP));
+    let mapped = "open s tcp6; connect s [::ffff:10.96.0.10]:80 -> ok";
+    assert_eq!(names(who(&mut caller, 20, mapped)), of_v4);
+    let v6 = "open s tcp6; connect s [fd00:10:96::10]:80 -> ok";
+    let of_v6 = names(who(&mut caller, 20, v6));
+    assert_eq!(of_v6.len(), 1, "{of_v6:?}");
+    // The primary address is the same client as one that is bound to none, and others are not.
+    let bound =
+        |ip: IpAddr| format!("open s tcp6; bind s [{ip}]:0; connect s [fd00:10:96::10]:80 -> ok");
+    let primary = bound(addresses::v6(addresses::NODE));
+    assert_eq!(names(who(&mut caller, 10, &primary)), of_v6);
+    let mut of_others = BTreeSet::new();
+    for last in 100..120 {
+        let address = format!("fd00:198:51:100::{last}");
+        let node = host.world.sandbox.node();
+        node.configure(&format!("address add {address}/128 dev eth0 nodad\n"))
+            .unwrap();
+        let of_one = names(who(&mut caller, 3, &bound(address.parse().unwrap())));
+        assert_eq!(of_one.len(), 1, "{of_one:?}");
+        of_others.extend(of_one);
+    }
+    assert!(of_others.len() > 1, "{of_others:?}");
 }
 
 #[test]

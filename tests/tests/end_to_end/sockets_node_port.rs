@@ -1,21 +1,17 @@
 //! NodePorts, asked by processes of the node, and its ports that they may not have.
 
-use serde_json::json;
-use shunt_tests::addresses;
+use std::net::SocketAddr;
 
-use crate::host_world::{HostWorld, service, with_node_port};
+use serde_json::json;
+use shunt_tests::{Server, addresses};
+
+use crate::host_world::{HostWorld, mapped, service, with_node_port};
 
 #[test]
 fn a_node_port_is_at_every_address_of_the_nodes_and_at_the_loopback_addresses() {
-    let Some(mut host) = HostWorld::new("host") else {
+    let Some(host) = HostWorld::with_a_node_port() else {
         return;
     };
-    host.know_nodes();
-    let backends = [host.world.backend("pod-a"), host.world.backend_v6("pod-a")];
-    host.update(&[with_node_port(
-        service("np", "10.96.0.10", &backends),
-        30080,
-    )]);
     let mut caller = host.caller();
     let (node_v6, node2_v6) = (
         addresses::v6(addresses::NODE),
@@ -48,6 +44,46 @@ fn a_node_port_is_at_every_address_of_the_nodes_and_at_the_loopback_addresses() 
     ask("[::]:30080", "6", "[::1]:30080");
     ask("[::ffff:0.0.0.0]:30080", "6", "[::ffff:127.0.0.1]:30080");
     assert_eq!(host.count("connection"), 0, "no packet is translated");
+}
+
+#[test]
+fn a_node_port_of_another_node_is_left_alone_where_the_policy_is_local() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    host.know_nodes();
+    let node2 = [addresses::NODE2, addresses::v6(addresses::NODE2)];
+    let _server = Server::start(host.world.sandbox.node2(), "node2", &node2, &[30080]).unwrap();
+    let backends = [host.world.backend("pod-a"), host.world.backend_v6("pod-a")];
+    let mut service = with_node_port(service("np", "10.96.0.10", &backends), 30080);
+    let counters = [
+        "socket_connect",
+        "socket_datagram",
+        "socket_reject",
+        "socket_drop",
+    ];
+    let [v4, v6] = node2.map(|ip| SocketAddr::new(ip, 30080));
+    for (policy, name, counts) in [
+        ("Local", "node2", [0, 0, 0, 0]),
+        ("Cluster", "pod-a", [6, 3, 0, 0]),
+    ] {
+        service["traffic_policy"] = policy.into();
+        host.update(std::slice::from_ref(&service));
+        let mut caller = host.caller();
+        for (family, address) in [("4", v4), ("6", v6), ("6", mapped(v4))] {
+            caller.calls(&format!(
+                "open t tcp{family}; connect t {address} -> ok; getpeername t -> {address};
+                 send t text; recv t -> {name} saw; open c udp{family}; connect c {address} -> ok;
+                 send c text; recvfrom c -> {address} {name}; open u udp{family};
+                 sendto u {address} text -> ok; recvfrom u -> {address} {name}"
+            ));
+        }
+        assert_eq!(
+            counters.map(|counter| host.count(counter)),
+            counts,
+            "{policy}"
+        );
+    }
 }
 
 #[test]

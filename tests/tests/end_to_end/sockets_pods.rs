@@ -1,8 +1,9 @@
 //! Processes that are not quite the node's: pods, and pods in the node's network.
 
-use std::path::Path;
+use std::net::SocketAddr;
 
 use serde_json::json;
+use shunt_tests::{Server, addresses};
 
 use crate::{
     host_world::{HostWorld, service, with_node_port},
@@ -144,10 +145,7 @@ fn a_pod_in_the_nodes_network_is_a_client_of_the_node() {
         service("web", "10.96.0.10", &[backend]),
         30080,
     )]);
-    // Its processes and mounts are its own.
-    let unshare = ["--pid", "--mount", "--fork", "--kill-child"];
-    let node = host.world.sandbox.node();
-    let mut caller = Caller::start_by(&host.cgroup, node, Path::new("unshare"), &unshare);
+    let mut caller = host.host_network_pod();
     caller.calls(
         "open t tcp4; connect t 10.96.0.10:80 -> ok; getpeername t -> 10.96.0.10:80; send t text;
          recv t -> pod-a; open c udp4; connect c 127.0.0.1:30080 -> ok; send c text;
@@ -156,5 +154,41 @@ fn a_pod_in_the_nodes_network_is_a_client_of_the_node() {
     );
     assert_eq!(host.count("socket_connect"), 2);
     assert_eq!(host.count("socket_datagram"), 1);
+    assert_eq!(host.count("connection"), 0, "no packet is translated");
+}
+
+#[test]
+fn a_backend_that_is_the_node_itself_sees_its_own_processes_by_the_address_that_they_ask() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    host.know_nodes();
+    // As an API server has it.
+    let node = [addresses::NODE, addresses::v6(addresses::NODE)];
+    let _server = Server::start(host.world.sandbox.node(), "node", &node, &[6443]).unwrap();
+    let backends = node.map(|ip| SocketAddr::new(ip, 6443));
+    host.update(&[with_node_port(
+        service("kubernetes", "10.96.0.1", &backends),
+        30443,
+    )]);
+    let [v4, v6] = node;
+    for mut caller in [host.caller(), host.host_network_pod()] {
+        for (family, frontend, saw) in [
+            ("4", "10.96.0.1:80", v4.to_string()),
+            ("6", "[fd00:10:96::1]:80", v6.to_string()),
+            ("6", "[::ffff:10.96.0.1]:80", v4.to_string()),
+            ("4", "127.0.0.1:30443", v4.to_string()),
+            ("6", "[::1]:30443", v6.to_string()),
+        ] {
+            caller.calls(&format!(
+                "open t tcp{family}; connect t {frontend} -> ok; getpeername t -> {frontend}; send t text;
+                 recv t -> node saw {saw} own; open c udp{family}; connect c {frontend} -> ok; send c text;
+                 recvfrom c -> {frontend} node saw {saw} own; open u udp{family}; sendto u {frontend} text;
+                 recvfrom u -> {frontend} node saw {saw}"
+            ));
+        }
+    }
+    assert_eq!(host.count("socket_connect"), 20);
+    assert_eq!(host.count("socket_datagram"), 10);
     assert_eq!(host.count("connection"), 0, "no packet is translated");
 }

@@ -1,8 +1,12 @@
 //! Frontends that a process of the node gets no backend of: it is told at once.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
+use shunt_tests::addresses;
 
 use crate::host_world::{HostWorld, service, with_node_port};
 
@@ -122,4 +126,71 @@ fn only_source_ranges_that_have_the_process_address_let_it_in() {
     ask(&["198.51.100.0/24"], "", "EPERM");
     ask(&["0.0.0.0/0"], "", "ok");
     assert_eq!(host.count("socket_drop"), 6);
+}
+
+#[test]
+fn source_ranges_hold_for_ipv6_sockets_by_the_family_that_they_ask() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    host.know_nodes();
+    let second: IpAddr = [198, 51, 100, 1].into();
+    let (primary_v6, second_v6) = (addresses::v6(addresses::NODE), addresses::v6(second));
+    let backends = [host.world.backend("pod-a"), host.world.backend_v6("pod-a")];
+    let mut ranged = service("ranged", "10.96.0.10", &backends);
+    ranged["load_balancer_ips"] = json!(["203.0.113.9", "fd00:203::9"]);
+    let (v6, mapped) = ("[fd00:203::9]:80", "[::ffff:203.0.113.9]:80");
+    let mut caller = host.caller();
+    let mut ask = |range: &str, bound: &str, address: &str, error: &str| {
+        ranged["load_balancer_source_ranges"] = json!([range]);
+        host.update(std::slice::from_ref(&ranged));
+        for (name, kind) in [("t", "tcp6"), ("u", "udp6")] {
+            let bind = if bound.is_empty() {
+                String::new()
+            } else {
+                format!("bind {name} [{bound}]:0 -> ok")
+            };
+            caller.calls(&format!(
+                "open {name} {kind}; {bind}; connect {name} {address} -> {error}"
+            ));
+        }
+    };
+    let of = |ip: &IpAddr| format!("{ip}/128");
+    ask("2001:db8::/64", "", v6, "EPERM");
+    ask(&of(&primary_v6), "", v6, "ok");
+    ask(&of(&primary_v6), &second_v6.to_string(), v6, "EPERM");
+    ask(&of(&second_v6), &second_v6.to_string(), v6, "ok");
+    ask(&of(&second_v6), "", v6, "EPERM");
+    // An IPv6 socket that asks an IPv4 frontend is a client of IPv4.
+    ask("192.0.2.0/24", "", mapped, "EPERM");
+    ask("192.168.16.10/32", "", mapped, "ok");
+    ask("192.168.16.10/32", "::ffff:198.51.100.1", mapped, "EPERM");
+    ask("198.51.100.0/24", "::ffff:198.51.100.1", mapped, "ok");
+    ask(&of(&primary_v6), "", mapped, "ok");
+    assert_eq!(host.count("socket_drop"), 10);
+}
+
+#[test]
+fn a_socket_of_a_loopback_address_gets_no_backend_elsewhere() {
+    let Some(host) = HostWorld::with_a_node_port() else {
+        return;
+    };
+    let mut caller = host.caller();
+    for (family, bound, frontends) in [
+        ("4", "127.0.0.1:0", ["10.96.0.10:80", "127.0.0.1:30080"]),
+        ("6", "[::1]:0", ["[fd00:10:96::10]:80", "[::1]:30080"]),
+        (
+            "6",
+            "[::ffff:127.0.0.1]:0",
+            ["[::ffff:10.96.0.10]:80", "[::ffff:127.0.0.1]:30080"],
+        ),
+    ] {
+        for frontend in frontends {
+            caller.calls(&format!(
+                "open t tcp{family}; bind t {bound} -> ok; connect t {frontend} -> EINVAL;
+                 open u udp{family}; bind u {bound} -> ok; connect u {frontend} -> EINVAL;
+                 getpeername u -> ENOTCONN; sendto u {frontend} text -> EINVAL"
+            ));
+        }
+    }
 }

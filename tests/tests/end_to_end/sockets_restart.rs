@@ -14,10 +14,10 @@ use std::{
     time::Duration,
 };
 
-use shunt_tests::wait_until;
+use shunt_tests::{Cgroup, Namespace, by_length, wait_until};
 
 use crate::{
-    host_world::{HostWorld, service},
+    host_world::{HostWorld, mapped, service},
     world::{Unattended, World, resync_with},
 };
 
@@ -32,11 +32,10 @@ struct Asking {
 }
 
 impl Asking {
-    fn start(host: &HostWorld, way: &str, target: SocketAddr) -> Self {
+    fn start(cgroup: &Cgroup, namespace: &Namespace, way: &str, target: SocketAddr) -> Self {
         let client = Path::new(env!("CARGO_BIN_EXE_client"));
         let arguments = [way, &target.to_string(), "--repeat"];
-        let node = host.world.sandbox.node();
-        let mut child = host.cgroup.spawn(node, client, &arguments).unwrap();
+        let mut child = cgroup.spawn(namespace, client, &arguments).unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let answers = Arc::new(AtomicU64::new(0));
         let reader = thread::spawn({
@@ -76,22 +75,86 @@ impl Asking {
     }
 }
 
+/// How often agents end.
+const ROUNDS: (usize, usize) = (4, 50);
+
 #[test]
 fn no_process_of_the_node_fails_while_agents_are_killed_and_take_over() {
-    let Some(mut host) = HostWorld::new("host") else {
+    nobody_fails("host", |host, target| {
+        let node = host.world.sandbox.node();
+        ["tcp", "udp", "sendto"]
+            .map(|way| Asking::start(&host.cgroup, node, way, target.v4))
+            .into()
+    });
+}
+
+#[test]
+fn no_ipv6_socket_of_the_node_fails_while_agents_are_killed_and_take_over() {
+    nobody_fails("host", |host, target| {
+        let node = host.world.sandbox.node();
+        ["tcp", "udp", "sendto"]
+            .into_iter()
+            .flat_map(|way| {
+                [target.v6, mapped(target.v4)]
+                    .map(|target| Asking::start(&host.cgroup, node, way, target))
+            })
+            .collect()
+    });
+}
+
+#[test]
+fn no_pod_fails_at_its_sockets_while_agents_are_killed_and_take_over() {
+    nobody_fails("all", |host, target| {
+        let pod = host.world.client_pod();
+        ["tcp", "udp", "sendto"]
+            .into_iter()
+            .flat_map(|way| {
+                [target.v4, target.v6, mapped(target.v4)]
+                    .map(|target| Asking::start(&host.cgroup, pod, way, target))
+            })
+            .collect()
+    });
+}
+
+/// The frontends that are asked.
+struct Frontends {
+    v4: SocketAddr,
+    v6: SocketAddr,
+}
+
+/// Has processes ask while agents end and others take over; nothing must go wrong.
+fn nobody_fails(mode: &str, start: impl FnOnce(&HostWorld, &Frontends) -> Vec<Asking>) {
+    let Some(mut host) = HostWorld::new(mode) else {
         return;
     };
-    let backends = ["pod-a", "pod-d"].map(|pod| host.world.backend(pod));
-    let service = service("web", "10.96.0.10", &backends);
+    let backends =
+        ["pod-a", "pod-d"].map(|pod| [host.world.backend(pod), host.world.backend_v6(pod)]);
+    let service = service("web", "10.96.0.10", backends.as_flattened());
     host.update(slice::from_ref(&service));
-    let target: SocketAddr = "10.96.0.10:80".parse().unwrap();
-    let asking = ["tcp", "udp", "sendto"].map(|way| Asking::start(&host, way, target));
+    let target = Frontends {
+        v4: "10.96.0.10:80".parse().unwrap(),
+        v6: "[fd00:10:96::10]:80".parse().unwrap(),
+    };
+    let asking = start(&host, &target);
     let all = |more| asking.iter().for_each(|asking| asking.wait_for(more));
     let ends: [fn(World) -> Unattended; 4] =
         [World::killed, World::stopped, World::killed, World::killed];
     let cgroup = host.cgroup.path().to_str().unwrap().to_owned();
-    let flags = ["--socket-lb", "host", "--cgroup", &cgroup];
-    for end in ends {
+    let (short, long) = ROUNDS;
+    let ends = ends.into_iter().cycle().take(by_length(short, long));
+    // Each agent has larger tables than the one before.
+    for (end, room) in ends.zip((80..).step_by(10)) {
+        let frontends = room.to_string();
+        let flags = [
+            "--socket-lb",
+            mode,
+            "--cgroup",
+            &cgroup,
+            "--max-frontends",
+            &frontends,
+            "--max-backends",
+            "300",
+        ];
         all(30);
         host = host.restart(
             |world| {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use shunt_tests::addresses;
 
 use crate::{
-    host_world::{HostWorld, mapped, service},
+    host_world::{HostWorld, lose, mapped, service},
     syscalls::{Place, same_as_direct},
 };
 
@@ -14,13 +14,15 @@ fn places(host: &mut HostWorld) -> Vec<Place> {
     let [a, b] = ["pod-a", "pod-b"].map(|pod| host.world.backend(pod));
     let [a_v6, b_v6] = ["pod-a", "pod-b"].map(|pod| host.world.backend_v6(pod));
     let closed = host.world.sandbox.pod("pod-a").at(9);
+    let lost = lose(host.world.sandbox.node());
     host.update(&[
         service("a", "10.96.0.10", &[a, a_v6]),
         service("b", "10.96.0.11", &[b, b_v6]),
         service("closed", "10.96.0.13", &[closed]),
+        service("lost", "10.96.0.14", &lost),
     ]);
-    let [front_a, front_b, front_closed] =
-        [10, 11, 13].map(|last| format!("10.96.0.{last}:80").parse::<SocketAddr>().unwrap());
+    let [front_a, front_b, front_closed, front_lost] =
+        [10, 11, 13, 14].map(|last| format!("10.96.0.{last}:80").parse::<SocketAddr>().unwrap());
     let v6 = |v4: SocketAddr| (addresses::v6(v4.ip()), v4.port()).into();
     vec![
         ("@a4", front_a, a),
@@ -30,6 +32,9 @@ fn places(host: &mut HostWorld) -> Vec<Place> {
         ("@b6", v6(front_b), b_v6),
         ("@bm", mapped(front_b), mapped(b)),
         ("@closed", front_closed, closed),
+        ("@lost4", front_lost, lost[0]),
+        ("@lost6", v6(front_lost), lost[1]),
+        ("@lostm", mapped(front_lost), mapped(lost[0])),
     ]
 }
 
@@ -46,6 +51,22 @@ const ROWS: &[(&str, &str)] = &[
         "open s udp4; connect s @a4 -> ok; send s one; recvfrom s -> @a4; connect s @b4 -> ok;
          getpeername s -> @b4; send s two; recvfrom s -> @b4 pod-b; connect s @a4 -> ok;
          getpeername s -> @a4; send s three; recvfrom s -> @a4 pod-a",
+    ),
+    (
+        "a connected socket whose next connect fails",
+        "open s udp4; connect s @a4 -> ok; connect s @lost4 -> EHOSTUNREACH; getpeername s -> @a4;
+         send s one -> ok; recvfrom s -> @a4 pod-a; sendto s @a4 two -> ok; recvfrom s -> @a4 pod-a;
+         connect s 10.1.9.9:9 -> EHOSTUNREACH; getpeername s -> @a4; send s three; recvfrom s -> @a4 pod-a;
+         connect s @b4 -> ok; getpeername s -> @b4; send s four; recvfrom s -> @b4 pod-b;
+         connect s @lost4 -> EHOSTUNREACH; connect s @lost4 -> EHOSTUNREACH; getpeername s -> @b4;
+         send s five; recvfrom s -> @b4 pod-b; sendto s @b4 six; recvfrom s -> @b4 pod-b;
+         connect s @a4 -> ok; getpeername s -> @a4; send s seven; recvfrom s -> @a4 pod-a;
+         disconnect s; getpeername s -> ENOTCONN; connect s @lost4 -> EHOSTUNREACH; getpeername s -> ENOTCONN",
+    ),
+    (
+        "an answer of the peer before",
+        "open s udp4; connect s @a4 -> ok; send s one; peek s -> @a4 pod-a; connect s @b4 -> ok;
+         recvfrom s -> @a4 pod-a; send s two; recvfrom s -> @b4 pod-b",
     ),
     (
         "a socket that is connected no more",
@@ -113,6 +134,18 @@ const ROWS: &[(&str, &str)] = &[
          peek s -> EAGAIN; blocking s; connect s @bm -> ok; getpeername s -> @bm; getsockname s -> ::ffff:;
          send s five; recvfrom s -> @bm pod-b; connect s @am -> ok; getpeername s -> @am;
          send s six; recvmmsg s 1 -> @am pod-a",
+    ),
+    (
+        "IPv6, and a connect that fails",
+        "open s udp6; connect s @a6 -> ok; connect s @lost6 -> EHOSTUNREACH; getpeername s -> @a6;
+         send s one; recvfrom s -> @a6 pod-a; sendto s @a6 two; recvfrom s -> @a6 pod-a;
+         connect s @b6 -> ok; getpeername s -> @b6; send s three; recvfrom s -> @b6 pod-b",
+    ),
+    (
+        "IPv4 by an IPv6 socket, and a connect that fails",
+        "open s udp6; connect s @am -> ok; connect s @lostm -> EHOSTUNREACH; getpeername s -> @am;
+         send s one; recvfrom s -> @am pod-a; sendto s @am two; recvfrom s -> @am pod-a;
+         connect s @bm -> ok; getpeername s -> @bm; send s three; recvfrom s -> @bm pod-b",
     ),
 ];
 

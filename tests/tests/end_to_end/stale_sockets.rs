@@ -12,30 +12,32 @@ use std::{
 use nix::errno::Errno;
 use serde_json::{Value, json};
 use shunt_tests::{
-    Connection, Failure, Target, Transport, is_root, own_cgroup, patience, wait_until,
+    Connection, Failure, Namespace, Target, Transport, by_length, is_root, own_cgroup, patience,
+    wait_until,
 };
 
 use crate::{
     dual_stack::{Family, service, world_with_flags},
+    host_world::{self, lose},
     service::Service,
     world::{REQUEST, World, resync_with},
 };
 
 /// How soon a socket is off a backend that is gone.
-const SOON: Duration = Duration::from_secs(1);
+pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 /// Long enough for every look that the agent takes after a change: the last comes after a second.
-const SETTLED: Duration = Duration::from_millis(1500);
+pub(crate) const SETTLED: Duration = Duration::from_millis(1500);
 
 /// How often a backend leaves while sockets connect, for how long they do before, and how many of the
 /// last are looked at.
-const ROUNDS: usize = 6;
+const ROUNDS: (usize, usize) = (6, 200);
 const CONNECTING: Duration = Duration::from_millis(5);
 const LAST: usize = 400;
 
 /// Translates at the sockets of the node, for this process: of its threads those that are in the
 /// node's namespace.
-fn flags() -> [String; 4] {
+pub(crate) fn flags() -> [String; 4] {
     let cgroup = own_cgroup().unwrap();
     let cgroup = cgroup.to_str().unwrap().to_owned();
     [
@@ -47,7 +49,7 @@ fn flags() -> [String; 4] {
 }
 
 /// A world of both families, whose node's processes are clients.
-fn host_world(further: &[&str]) -> Option<World> {
+pub(crate) fn host_world(further: &[&str]) -> Option<World> {
     if !is_root() {
         eprintln!("skipped: needs root");
         return None;
@@ -61,19 +63,20 @@ fn host_world(further: &[&str]) -> Option<World> {
 }
 
 /// A connected UDP socket of a process on the node.
-struct Client(UdpSocket);
+pub(crate) struct Client(pub(crate) UdpSocket);
 
 impl Client {
     /// Connects to `address`, which may be an IPv4 address in an IPv6 socket.
-    fn connect(world: &World, address: SocketAddr) -> Self {
+    pub(crate) fn connect(world: &World, address: SocketAddr) -> Self {
+        Self::connect_in(world.sandbox.node(), address)
+    }
+
+    pub(crate) fn connect_in(node: &Namespace, address: SocketAddr) -> Self {
         let any = match address {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let socket = world
-            .sandbox
-            .node()
-            .enter(|| UdpSocket::bind((any, 0)).unwrap());
+        let socket = node.enter(|| UdpSocket::bind((any, 0)).unwrap());
         socket.set_read_timeout(Some(patience(SOON))).unwrap();
         socket.connect(address).unwrap();
         Self(socket)
@@ -88,14 +91,14 @@ impl Client {
     }
 
     #[track_caller]
-    fn is_answered_by(&self, pod: &str) {
+    pub(crate) fn is_answered_by(&self, pod: &str) {
         let answer = self.ask().unwrap();
         assert!(answer.starts_with(pod), "{pod} is to answer: {answer}");
     }
 
     /// Waits for the error that says that the backend is gone.
     #[track_caller]
-    fn is_aborted(&self) {
+    pub(crate) fn is_aborted(&self) {
         let begin = Instant::now();
         let error = self.0.recv(&mut [0; 512]).unwrap_err();
         assert_eq!(
@@ -125,7 +128,7 @@ fn ways(world: &World, service: &Service, pod: &str) -> [(SocketAddr, SocketAddr
     [v4, v6, (mapped(v4.0), mapped(v4.1))]
 }
 
-fn destroyed(world: &World) -> (u64, u64) {
+pub(crate) fn destroyed(world: &World) -> (u64, u64) {
     let status = world.shunt(&["status", "-o", "json"]).json();
     let stale = &status["stale_sockets"];
     assert_eq!(stale["trouble"], Value::Null);
@@ -186,6 +189,35 @@ fn a_connected_udp_socket_leaves_a_removed_backend() {
         .iter()
         .for_each(|client| client.is_answered_by("pod-b"));
     assert_eq!(destroyed(&world), (6, 0), "the stale sockets, and no other");
+}
+
+#[test]
+fn a_socket_that_could_not_be_connected_elsewhere_leaves_a_removed_backend_too() {
+    let Some(mut world) = host_world(&[]) else {
+        return;
+    };
+    let lost = lose(world.sandbox.node());
+    let elsewhere = host_world::service("lost", "10.96.0.14", &lost);
+    world.apply(&json!({ "event": "AddService", "service": elsewhere }).to_string());
+    let before = service(&world, Transport::Udp, &["pod-a"]);
+    world.update(&before);
+    let ways = ways(&world, &before, "pod-a");
+    let [v4, v6] =
+        ["10.96.0.14", "fd00:10:96::14"].map(|ip| SocketAddr::new(ip.parse().unwrap(), 80));
+    let elsewhere = [[v4, lost[0]], [v6, lost[1]], [mapped(v4), mapped(lost[0])]];
+    let mut clients = Vec::new();
+    for ((frontend, _), elsewhere) in ways.into_iter().zip(elsewhere) {
+        for elsewhere in elsewhere {
+            let client = Client::connect(&world, frontend);
+            client.0.connect(elsewhere).unwrap_err();
+            client.is_answered_by("pod-a");
+            clients.push(client);
+        }
+    }
+    world.update(&service(&world, Transport::Udp, &["pod-b"]));
+    clients.iter().for_each(Client::is_aborted);
+    thread::sleep(SETTLED);
+    assert_eq!(destroyed(&world), (clients.len() as u64, 0));
 }
 
 #[test]
@@ -391,7 +423,8 @@ fn sockets_that_connect_while_a_backend_leaves_are_off_it_too() {
     let services = pods.map(|pod| service(&world, Transport::Udp, &[pod]));
     let frontend = services[0].cluster_ip().address();
     let node = world.sandbox.node();
-    for round in 0..ROUNDS {
+    let (short, long) = ROUNDS;
+    for round in 0..by_length(short, long) {
         let (gone, to) = (pods[round % 2], &services[(round + 1) % 2]);
         world
             .agent

@@ -31,7 +31,7 @@ const SOON: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// The service of [`Service`], as kube-proxy has it.
-fn rules_service(transport: Transport, backends: &[SocketAddr]) -> rulesets::Service {
+pub(crate) fn rules_service(transport: Transport, backends: &[SocketAddr]) -> rulesets::Service {
     let v4 = |address: &SocketAddr| match address {
         SocketAddr::V4(v4) => *v4,
         SocketAddr::V6(v6) => panic!("{v6} is of another family"),
@@ -46,7 +46,7 @@ fn rules_service(transport: Transport, backends: &[SocketAddr]) -> rulesets::Ser
     }
 }
 
-fn rules_node() -> rulesets::Node {
+pub(crate) fn rules_node() -> rulesets::Node {
     let std::net::IpAddr::V4(address) = addresses::NODE else {
         unreachable!("it is of IPv4");
     };
@@ -58,14 +58,14 @@ fn rules_node() -> rulesets::Node {
 }
 
 /// A node with kube-proxy's rules for a service of three pods, one of them elsewhere.
-struct Before {
-    sandbox: Sandbox,
-    service: Service,
+pub(crate) struct Before {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) service: Service,
 }
 
 impl Before {
     /// `None`, with a word about it, without root or the tool.
-    fn new(transport: Transport, tool: &str) -> Option<Self> {
+    pub(crate) fn new(transport: Transport, tool: &str) -> Option<Self> {
         if !is_root() || shunt_tests::run(tool, &["--version"]).is_err() {
             eprintln!("skipped: needs root and {tool}");
             return None;
@@ -96,7 +96,7 @@ impl Before {
     }
 
     /// Shunt comes.
-    fn world(self, flags: &[&str]) -> (World, Service) {
+    pub(crate) fn world(self, flags: &[&str]) -> (World, Service) {
         let Self { sandbox, service } = self;
         let pins = PinDir::new();
         let mut world = Unattended { pins, sandbox }.start(flags);
@@ -106,10 +106,10 @@ impl Before {
 }
 
 /// Connections from inside and from outside.
-struct Open(Vec<Connection>);
+pub(crate) struct Open(Vec<Connection>);
 
 impl Open {
-    fn new(before: &Before) -> Self {
+    pub(crate) fn new(before: &Before) -> Self {
         let open = |from: &Namespace, target: Target| {
             from.enter(|| {
                 (0..OPEN)
@@ -126,7 +126,7 @@ impl Open {
     }
 
     /// Bytes flow on each of them, both ways.
-    fn check(&mut self) {
+    pub(crate) fn check(&mut self) {
         for (number, connection) in self.0.iter_mut().enumerate() {
             for length in [REQUEST, 20_000] {
                 if let Err(error) = connection.echo(length) {
@@ -158,7 +158,7 @@ fn counted(world: &World, counter: &str) -> u64 {
 }
 
 /// All of the traffic was answered.
-fn all_well(traffic: Continuous, who: &str) {
+pub(crate) fn all_well(traffic: Continuous, who: &str) {
     let samples = traffic.stop().unwrap();
     assert!(samples.len() > 50, "{}", samples.len());
     let failed: Vec<_> = samples

@@ -3,21 +3,18 @@
 
 use std::{
     fs,
-    io::ErrorKind,
-    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    net::{Ipv4Addr, SocketAddr},
     thread,
     time::{Duration, Instant},
 };
 
-use shunt_tests::{
-    Connection, Failure, Namespace, Sandbox, Target, Transport, addresses, by_length, is_root,
-    rulesets::{self, nftables},
-    wait_until,
-};
+use shunt_tests::{Connection, Failure, Namespace, Target, Transport, addresses, by_length};
 
 use crate::{
-    service::Service,
-    world::{REQUEST, SERVED, World, resync_with},
+    attack::{snapshot, try_when_free},
+    control,
+    dual_stack::{Family, service, world},
+    world::REQUEST,
 };
 
 /// Two services with one backend.
@@ -25,9 +22,6 @@ const FRONTENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 96, 0, 10), Ipv4Addr::new(10
 
 /// How many ports there are, each used by a thread of its own.
 const PORTS: u16 = 8;
-
-/// How long the kernel may hold a port.
-const SOON: Duration = Duration::from_secs(3);
 
 /// What a run has seen.
 #[derive(Debug, Clone, Copy)]
@@ -57,19 +51,14 @@ fn syns_sent_again(namespace: &Namespace) -> u64 {
 
 /// A connection, unless none of its SYNs opens one in time.
 fn connect(target: Target) -> Option<Connection> {
-    let busy = [ErrorKind::AddrNotAvailable, ErrorKind::AddrInUse];
-    let connected = wait_until("the port is free", SOON, || match target.connect() {
-        Err(Failure::Other(error)) if busy.contains(&error.kind()) => None,
-        outcome => Some(outcome),
-    });
-    match connected.unwrap() {
+    match try_when_free(target) {
         Err(Failure::TimedOut) => None,
         connection => Some(connection.unwrap()),
     }
 }
 
 /// Uses each port at one frontend after the other; the backend ends each connection.
-fn run(client: &Namespace, time: Duration) -> Seen {
+fn run(client: &Namespace, family: Family, time: Duration) -> Seen {
     let before = syns_sent_again(client);
     let end = Instant::now() + time;
     let (connections, failed) = client.enter(|| {
@@ -82,7 +71,7 @@ fn run(client: &Namespace, time: Duration) -> Seen {
                             if Instant::now() >= end {
                                 break;
                             }
-                            let at = SocketAddr::from((frontend, 80));
+                            let at = SocketAddr::from((family.of(frontend.into()), 80));
                             let target = Target::tcp(at).from_port(13_000 + port);
                             let Some(mut connection) = connect(target) else {
                                 failed += 1;
@@ -109,25 +98,17 @@ fn run(client: &Namespace, time: Duration) -> Seen {
 
 #[test]
 fn no_more_syns_are_sent_again_than_with_nftables() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    let rules = FRONTENDS.map(|frontend| control::rule(frontend, &[addresses::POD_A]));
+    let Some(rules) = control::ruled(&rules) else {
         return;
-    }
-    let mut rules = Sandbox::new().unwrap();
-    rules.serve("pod-a", &[SERVED]).unwrap();
-    let SocketAddr::V4(backend) = rules.pod("pod-a").at(SERVED) else {
-        panic!("pods have IPv4 addresses")
     };
-    let text = nftables::load(&node(), &FRONTENDS.map(|frontend| rule(frontend, backend)));
-    let loaded = rules.node().run_with_input("nft", &["-f", "-"], &text);
-    loaded.unwrap();
-
-    let mut world = World::new().unwrap();
-    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    let mut world = world().unwrap();
+    let web = service(&world, Transport::Tcp, &["pod-a"]);
     let services = FRONTENDS.map(|frontend| {
-        let mut json = service.json();
+        let both = Family::BOTH.map(|family| family.of(frontend.into()));
+        let mut json = web.json();
         json["id"]["name"] = format!("s{frontend}").into();
-        json["cluster_ips"] = serde_json::json!([frontend]);
+        json["cluster_ips"] = serde_json::json!(both);
         json["external_ips"] = serde_json::json!([]);
         json["ports"]["main"]
             .as_object_mut()
@@ -135,39 +116,21 @@ fn no_more_syns_are_sent_again_than_with_nftables() {
             .remove("node_port");
         json
     });
-    world.apply(&resync_with(&services));
+    world.apply(&snapshot(&services));
 
     let time = by_length(Duration::from_secs(2), Duration::from_secs(20));
-    let netfilter = run(rules.pod("pod-c").namespace(), time);
-    let ours = run(world.client_pod(), time);
-    println!("nftables: {netfilter:?}; shunt: {ours:?}");
-    assert_eq!(ours.failed, 0, "{ours:?}");
-    assert!(
-        ours.share() <= netfilter.share() + 5,
-        "of a thousand SYNs are sent again: {} with nftables, {} here",
-        netfilter.share(),
-        ours.share()
-    );
-}
-
-fn node() -> rulesets::Node {
-    let std::net::IpAddr::V4(address) = addresses::NODE else {
-        panic!("nodes have IPv4 addresses")
-    };
-    rulesets::Node {
-        address,
-        pod_cidr: "10.1.0.0/16".to_owned(),
-        service_cidr: "10.96.0.0/16".to_owned(),
-    }
-}
-
-fn rule(frontend: Ipv4Addr, backend: SocketAddrV4) -> rulesets::Service {
-    rulesets::Service {
-        name: format!("s{}", frontend.octets()[3]),
-        protocol: Transport::Tcp,
-        cluster_ip: frontend,
-        port: 80,
-        node_port: None,
-        endpoints: vec![backend],
+    // The rules are for IPv4 alone.
+    let netfilter = run(rules.pod("pod-c").namespace(), Family::V4, time);
+    println!("nftables: {netfilter:?}");
+    for family in Family::BOTH {
+        let ours = run(world.client_pod(), family, time);
+        println!("shunt, {family:?}: {ours:?}");
+        assert_eq!(ours.failed, 0, "{ours:?}");
+        assert!(
+            ours.share() <= netfilter.share(),
+            "of a thousand SYNs are sent again: {} with nftables, {} here",
+            netfilter.share(),
+            ours.share()
+        );
     }
 }

@@ -10,7 +10,6 @@ use anyhow::Result;
 use serde_json::Value;
 use shunt_tests::{
     Ack, Agent, ForeignSources, Namespace, PinDir, Sandbox, Tally, Target, addresses, agent_binary,
-    is_root,
 };
 
 use crate::service::Service;
@@ -50,14 +49,7 @@ impl World {
 
     /// As [`Self::with_flags`], with the agent of another version.
     pub(crate) fn of(binary: &Path, flags: &[&str]) -> Option<Self> {
-        if !is_root() {
-            eprintln!("skipped: needs root");
-            return None;
-        }
-        let mut sandbox = Sandbox::new().unwrap();
-        for pod in ["pod-a", "pod-b", "pod-d"] {
-            sandbox.serve(pod, &[SERVED]).unwrap();
-        }
+        let sandbox = Sandbox::serving(SERVED)?;
         let pins = PinDir::new();
         let mut world = Unattended { pins, sandbox }.start_of(binary, flags);
         world.apply(&resync());
@@ -215,13 +207,17 @@ pub(crate) fn try_start_agent_with(
     let mut flags = [
         ["--pod-cidr", addresses::POD_CIDR],
         ["--pod-cidr", addresses::POD_CIDR_V6],
+    ]
+    .concat();
+    for size in [
         ["--max-frontends", "64"],
         ["--max-slots", "1024"],
         ["--max-backends", "256"],
-    ]
-    .concat();
-    if !further.contains(&"--max-conntrack") {
-        flags.extend(["--max-conntrack", CONNTRACK]);
+        ["--max-conntrack", CONNTRACK],
+    ] {
+        if !further.contains(&size[0]) {
+            flags.extend(size);
+        }
     }
     flags.extend(further);
     let redirects = env::var_os("SHUNT_REDIRECT").is_some();

@@ -6,9 +6,10 @@ use shunt_tests::{Agent, Namespace, Transport, run};
 
 use crate::{
     command::shunt_at,
+    dsr_world::{self, A},
+    dual_stack::Family,
     service::Service,
-    snat::Open,
-    world::{World, all_answered_outside, resync_with},
+    world::{REQUEST, World, all_answered_outside},
 };
 
 pub(crate) const TIMES: u32 = 30;
@@ -21,8 +22,7 @@ pub(crate) fn flags(mode: &str) -> [String; 2] {
 /// A world with XDP, whose service has its only backend on the other node, which knows no way to
 /// the client outside.
 pub(crate) fn world(mode: &str, transport: Transport) -> Option<(World, Service)> {
-    if run("ethtool", &["--version"]).is_err() {
-        eprintln!("skipped: needs ethtool");
+    if !has_ethtool() {
         return None;
     }
     let flags = flags(mode);
@@ -30,17 +30,26 @@ pub(crate) fn world(mode: &str, transport: Transport) -> Option<(World, Service)
     let (node2, outside) = (world.sandbox.node2(), world.sandbox.outside());
     node2.configure("route del default\n").unwrap();
     for far_end in [node2, outside] {
-        as_from_a_wire(far_end);
+        as_from_a_wire(far_end, "eth0");
     }
     let service = Service::new(transport).backend(world.backend("pod-d"));
     world.add(&service);
     Some((world, service))
 }
 
+/// Whether ends of pairs can be made like those of wires; says so if not.
+pub(crate) fn has_ethtool() -> bool {
+    let has = run("ethtool", &["--version"]).is_ok();
+    if !has {
+        eprintln!("skipped: needs ethtool");
+    }
+    has
+}
+
 /// Has the far end of a pair send what a wire would bring, and take what a driver sends.
-fn as_from_a_wire(far_end: &Namespace) {
+pub(crate) fn as_from_a_wire(far_end: &Namespace, interface: &str) {
     let features = ["tx", "off", "tso", "off", "gso", "off", "gro", "on"];
-    let command = ["netns", "exec", far_end.name(), "ethtool", "-K", "eth0"];
+    let command = ["netns", "exec", far_end.name(), "ethtool", "-K", interface];
     run("ip", &[&command[..], &features].concat()).unwrap();
 }
 
@@ -115,27 +124,29 @@ fn many_bytes_arrive_whole_by_the_drivers() {
 }
 
 #[test]
-fn drivers_go_on_without_an_agent_and_the_next_one_takes_them_over() {
-    for mode in ["native", "generic"] {
-        let Some((world, service)) = world(mode, Transport::Tcp) else {
+fn a_node_with_one_uplink_sends_back_by_it_what_came_in_by_it() {
+    for (mode, transport) in [
+        ("native", Transport::Tcp),
+        ("native", Transport::Udp),
+        ("generic", Transport::Tcp),
+    ] {
+        let Some(world) = dsr_world::World::new(transport, "snat", mode) else {
             return;
         };
-        let outside = world.sandbox.outside();
-        let mut open = outside.enter(|| Open::new(service.node_port(), Transport::Tcp));
-        let first = open.ask();
-        let unattended = world.killed();
-        assert_eq!(open.ask().peer, first.peer, "without an agent");
-        all_answered_outside(unattended.sandbox.outside(), service.node_port(), TIMES);
-        let flags = flags(mode);
-        let flags = flags.each_ref().map(String::as_str);
-        let mut world = unattended.start(&flags);
-        assert_eq!(open.ask().peer, first.peer, "before its first event");
-        world.apply(&resync_with(&[service.json()]));
-        assert!(world.agent.log().contains("XDP program replaced"));
-        assert_eq!(uplink(&world.agent, "eth0").0, mode);
-        let before = taken(&world.agent);
-        assert_eq!(open.ask().peer, first.peer, "after it");
-        all_answered_outside(world.sandbox.outside(), service.node_port(), TIMES);
-        assert!(taken(&world.agent) >= before + u64::from(2 * TIMES));
+        for family in Family::BOTH {
+            let ask = |port: u16| {
+                let target = world.target(family).from_port(port);
+                world.client.enter(|| target.ask(REQUEST)).unwrap()
+            };
+            // The first one finds the next hops.
+            ask(30_000);
+            let before = world.counted(A, "xdp");
+            for port in 30_001..30_001 + TIMES as u16 {
+                assert_eq!(ask(port).peer.ip(), family.of(A.address()));
+            }
+            // A request and a reply each at least, by the only uplink that there is.
+            let taken = world.counted(A, "xdp") - before;
+            assert!(taken >= u64::from(2 * TIMES), "{mode} {family:?}: {taken}");
+        }
     }
 }

@@ -1,5 +1,10 @@
 //! Why a row is another one here, if it is on purpose.
 
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+};
+
 use crate::{
     cases::{Case, Flow},
     node::Found,
@@ -32,7 +37,9 @@ pub(crate) fn of_source(case: &Case, flow: &Flow, found: &Found) -> Option<&'sta
         (true, false) if config.is_of_node(flow.source) => {
             Some("the node's own connections have a source of the node's from the start")
         }
-        (true, false) => Some("the backend is on this node: replies come by here by themselves"),
+        (true, false) if are_here(case, found) => {
+            Some("the backend is on this node: replies come by here by themselves")
+        }
         (false, true) if config.detect_local.is_none() => {
             Some("nobody says who is a pod: the reply of a backend elsewhere must come by here")
         }
@@ -41,4 +48,15 @@ pub(crate) fn of_source(case: &Case, flow: &Flow, found: &Found) -> Option<&'sta
         }
         _ => None,
     }
+}
+
+/// Whether all endpoints that may answer are on this node, as the slices say.
+fn are_here(case: &Case, found: &Found) -> bool {
+    let name = case.config.node_name.as_str();
+    let slices = case.objects.endpoint_slices.iter();
+    let endpoints = slices.flat_map(|slice| &slice.endpoints);
+    let here = endpoints.filter(|endpoint| endpoint.node.as_deref() == Some(name));
+    let here: BTreeSet<IpAddr> = here.map(|endpoint| endpoint.ip).collect();
+    let mut found = found.endpoints.iter();
+    found.all(|endpoint| here.contains(&endpoint.parse::<SocketAddr>().unwrap().ip()))
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use shunt_tests::{ApiServer, Faults, Kind, addresses, wait_until};
 
 use crate::{
-    objects::{node, ready, service, slice},
+    objects::{node, ready, service, service_cidr, slice},
     world::{Frontends, SOON, World},
 };
 
@@ -217,10 +217,7 @@ fn a_slow_server_is_waited_for() {
 
 #[test]
 fn a_cluster_without_service_cidrs_is_one_too() {
-    let cidrs = json!({
-        "kind": "ServiceCIDR", "apiVersion": "networking.k8s.io/v1",
-        "metadata": { "name": "kubernetes" }, "spec": { "cidrs": ["10.96.0.0/16", "fd00:10:96::/48"] },
-    });
+    let cidrs = service_cidr("kubernetes", &["10.96.0.0/16", "fd00:10:96::/48"]);
     for lacks in [None, Some(Kind::ServiceCidr)] {
         let Some(world) = World::with(&[], |server| {
             nodes(server);

@@ -79,6 +79,38 @@ fn counter(node: &Namespace, series: &str) -> f64 {
         .unwrap()
 }
 
+/// One that was created later.
+fn younger(name: &str, ip: &str) -> Value {
+    let service = with_external_ip(name, ip);
+    with(
+        service,
+        "/metadata/creationTimestamp",
+        "2026-01-02T00:00:00Z",
+    )
+}
+
+#[test]
+fn the_older_service_has_what_two_claim_whichever_is_told_first() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let server = &world.server;
+    server.put(younger("young", "10.96.0.10"));
+    server.put(slice("young", "4", &[ready(addresses::POD_A)]));
+    let external = tcp(EXTERNAL, 80);
+    world.await_pods(world.pod(), external, &["pod-a"]);
+    server.put(with_external_ip("old", "10.96.0.11"));
+    server.put(slice("old", "4", &[ready(addresses::POD_B)]));
+    world.await_pods(world.pod(), external, &["pod-b"]);
+    await_told(
+        server,
+        "the younger is told",
+        |told| matches!(told, [[young, _, old, ..]] if young == "young" && old == "old"),
+    );
+    server.delete(&with_external_ip("old", "10.96.0.11"));
+    world.await_pods(world.pod(), external, &["pod-a"]);
+}
+
 #[test]
 fn users_are_told_once_of_a_conflict_a_health_check_and_a_refused_endpoint() {
     let Some(world) = World::new() else {
@@ -94,7 +126,7 @@ fn users_are_told_once_of_a_conflict_a_health_check_and_a_refused_endpoint() {
     server.put(slice("old", "4", &[ready(addresses::POD_A)]));
     world.await_pods(world.pod(), tcp(EXTERNAL, 80), &["pod-a"]);
 
-    server.put(with_external_ip("new", "10.96.0.11"));
+    server.put(younger("new", "10.96.0.11"));
     server.put(with_health_check("checked", "10.96.0.12"));
     server.put(service("refused", "10.96.0.13"));
     let loopback = Ipv4Addr::LOCALHOST.into();
@@ -113,7 +145,7 @@ fn users_are_told_once_of_a_conflict_a_health_check_and_a_refused_endpoint() {
             "new",
             "FrontendConflict",
             "old",
-            "served by Service default/old, which claimed it first: 203.0.113.7:80/TCP",
+            "served by Service default/old, which is older: 203.0.113.7:80/TCP",
             "null",
         ],
         [
@@ -147,7 +179,7 @@ fn users_are_told_once_of_a_conflict_a_health_check_and_a_refused_endpoint() {
         (status["conflicts"] == json!([])).then_some(())
     })
     .unwrap();
-    server.put(with_external_ip("new", "10.96.0.11"));
+    server.put(younger("new", "10.96.0.11"));
     await_told(server, "it is counted", |told| {
         told.len() == 3 && told[1][4] == "2"
     });

@@ -1,285 +1,217 @@
-//! The image, run by a container runtime as the manifest says: with its capabilities, its mounts, its
+//! The image, run by a container runtime as the manifests say: with their capabilities, mounts and
 //! read-only root, and the API server as a pod finds it.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio, id},
+    process::Command,
     time::Duration,
 };
 
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
-    core::v1::{Container, PodSpec, SecurityContext},
+    core::v1::{ConfigMap, PodSpec},
 };
 use serde_json::{Value, json};
-use shunt_tests::{ApiServer, Namespace, PinDir, Sandbox, addresses, is_root, run, wait_until};
+use shunt_tests::{
+    ApiServer, Cgroup, Namespace, Sandbox, addresses, http_get, is_root, wait_until,
+};
 
 use crate::{
     manifests::{rendered, the_only},
     objects::{NODE_NAME, SERVED, node, ready, service, slice},
-    world::{REQUEST, tcp},
+    runtime::{HostFolder, Running, image},
+    runtime_spec::{Place, SERVICE_ACCOUNT, runtime_spec},
+    world::{REQUEST, SILENCE, tcp},
 };
 
 /// How long a container may take to translate, on a machine with much else to do.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Where a pod finds what its service account may know.
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const IP: &str = "10.96.0.1";
 
-/// A container that runs. Dropping it ends and removes it, with its root.
-struct Running {
-    name: String,
-    child: Child,
-    folder: PathBuf,
+/// A node on which pods run by a container runtime.
+struct Kubelet {
+    image: PathBuf,
+    /// `/sys/fs/bpf` of the host, `/run/shunt`, and kube-proxy's ConfigMap.
+    bpf: HostFolder,
+    run: HostFolder,
+    settings: HostFolder,
+    cgroup: Cgroup,
+    server: ApiServer,
+    sandbox: Sandbox,
 }
 
-impl Running {
-    /// Runs the container of this configuration, with the files of the image as its root.
-    fn start(image: &Path, configuration: impl FnOnce(&Path) -> Value) -> Self {
-        let name = format!("shunt-test-{}", id());
-        let folder = env::temp_dir().join(format!("{name}-container"));
-        let root = folder.join("rootfs");
-        fs::create_dir_all(&root).unwrap();
-        unpack(image, &root);
-        let configuration = configuration(&folder).to_string();
-        fs::write(folder.join("config.json"), configuration).unwrap();
-        let log = fs::File::create(folder.join("log")).unwrap();
-        let child = Command::new("runc")
-            .args(["run", "--bundle"])
-            .arg(&folder)
-            .arg(&name)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Self {
-            name,
-            child,
-            folder,
+impl Kubelet {
+    /// `None`, with a word about it, without root, runc or an image.
+    fn new() -> Option<Self> {
+        if !is_root() || Command::new("runc").arg("--version").output().is_err() {
+            eprintln!("skipped: needs root and runc");
+            return None;
         }
+        let image = image()?;
+        let mut sandbox = Sandbox::new().unwrap();
+        sandbox.serve("pod-a", &[SERVED]).unwrap();
+        let server = ApiServer::start(sandbox.node()).unwrap();
+        server.put(node("node-1", addresses::NODE));
+        server.put(service("web", IP));
+        server.put(slice("web", "v4", &[ready(addresses::POD_A)]));
+        let settings = HostFolder::new("kube-proxy");
+        let config = json!({
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+            "clusterCIDR": addresses::POD_CIDR, "mode": "nftables",
+        });
+        fs::write(settings.path().join("config.conf"), config.to_string()).unwrap();
+        Some(Self {
+            image,
+            bpf: HostFolder::new("bpf"),
+            run: HostFolder::new("run"),
+            settings,
+            cgroup: Cgroup::new().unwrap(),
+            server,
+            sandbox,
+        })
     }
 
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.join("log")).unwrap()
-    }
-
-    /// Asks it to end, as a kubelet does, and gives its exit status.
-    fn stop(&mut self) -> Option<i32> {
-        run("runc", &["kill", &self.name, "TERM"]).unwrap();
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(
-            Command::new("runc")
-                .args(["delete", "--force", &self.name])
-                .output(),
-        );
-        drop(self.child.wait());
-        drop(fs::remove_dir_all(&self.folder));
-    }
-}
-
-/// Unpacks the only layer of the image.
-fn unpack(image: &Path, root: &Path) {
-    let read = |name: &str| -> Value {
-        let text = fs::read_to_string(image.join(name)).unwrap();
-        serde_json::from_str(&text).unwrap()
-    };
-    let blob = |descriptor: &Value| {
-        let digest = descriptor["digest"].as_str().unwrap();
-        format!("blobs/{}", digest.replace(':', "/"))
-    };
-    let index = read("index.json");
-    let manifest = read(&blob(&index["manifests"][0]));
-    let layers = manifest["layers"].as_array().unwrap();
-    assert_eq!(layers.len(), 1);
-    let layer = image.join(blob(&layers[0])).display().to_string();
-    let root = root.display().to_string();
-    run("tar", &["-xzf", &layer, "-C", &root]).unwrap();
-}
-
-/// What a runtime is told of a container: what the manifest says of it, by the rules by which a
-/// kubelet's runtime reads that. `hosts` says where a volume of the host is here.
-fn configuration(
-    pod: &PodSpec,
-    container: &Container,
-    args: &[String],
-    environment: &[String],
-    node: &Namespace,
-    hosts: &dyn Fn(&str) -> Option<PathBuf>,
-) -> Value {
-    let security = container.security_context.clone().unwrap_or_default();
-    let SecurityContext {
-        allow_privilege_escalation,
-        capabilities,
-        privileged,
-        read_only_root_filesystem,
-        run_as_user,
-        ..
-    } = security;
-    assert_eq!(privileged, Some(false));
-    let capabilities = capabilities.unwrap_or_default();
-    assert_eq!(capabilities.drop, Some(vec!["ALL".to_owned()]));
-    let capabilities: Vec<_> = capabilities.add.unwrap_or_default();
-    let capabilities: Vec<_> = capabilities
-        .iter()
-        .map(|name| format!("CAP_{name}"))
-        .collect();
-    assert_eq!(pod.host_network, Some(true));
-    let mut mounts = vec![
-        json!({ "destination": "/proc", "type": "proc", "source": "proc" }),
-        json!({ "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
-            "options": ["nosuid", "strictatime", "mode=755", "size=65536k"] }),
-        json!({ "destination": "/sys", "type": "none", "source": "/sys",
-            "options": ["rbind", "nosuid", "noexec", "nodev", "ro"] }),
-    ];
-    for mount in container.volume_mounts.iter().flatten() {
-        let volumes = pod.volumes.iter().flatten();
-        let volume = volumes.clone().find(|volume| volume.name == mount.name);
-        let Some(source) = hosts(&volume.unwrap().name) else {
-            continue;
-        };
-        let access = if mount.read_only == Some(true) {
-            "ro"
-        } else {
-            "rw"
-        };
-        mounts.push(
-            json!({ "destination": mount.mount_path, "type": "none", "source": source,
-            "options": ["rbind", "rslave", access] }),
-        );
-    }
-    // The entry point is the image's.
-    let command: Vec<_> = ["/shunt"]
-        .into_iter()
-        .chain(args.iter().map(String::as_str))
-        .collect();
-    let account = hosts(SERVICE_ACCOUNT).unwrap();
-    mounts.push(
-        json!({ "destination": SERVICE_ACCOUNT, "type": "none", "source": account,
-        "options": ["rbind", "ro"] }),
-    );
-    json!({
-        "ociVersion": "1.0.2",
-        "root": { "path": "rootfs", "readonly": read_only_root_filesystem.unwrap_or_default() },
-        "process": {
-            "terminal": false,
-            "user": { "uid": run_as_user.unwrap_or_default(), "gid": 0 },
-            "args": command,
-            "env": environment,
-            "cwd": "/",
-            "capabilities": {
-                "bounding": capabilities, "effective": capabilities, "permitted": capabilities,
+    /// Starts the container of this name in the pod, with further arguments.
+    fn start(&self, pod: &PodSpec, name: &str, further: &[String]) -> Running {
+        let init = pod.init_containers.iter().flatten();
+        let container = init.chain(&pod.containers).find(|one| one.name == name);
+        let container = container.unwrap_or_else(|| panic!("no container {name}"));
+        let args = container.args.iter().flatten();
+        let args = args.map(|arg| arg.replace("$(NODE_NAME)", NODE_NAME));
+        let args: Vec<String> = args.chain(further.iter().cloned()).collect();
+        let at = self.server.address();
+        let environment = [
+            format!("KUBERNETES_SERVICE_HOST={}", at.ip()),
+            format!("KUBERNETES_SERVICE_PORT={}", at.port()),
+            "NO_COLOR=1".to_owned(),
+        ];
+        let place = Place {
+            node: self.sandbox.node(),
+            environment: &environment,
+            volumes: &|name| {
+                Some(match name {
+                    "bpf" => self.bpf.path().to_owned(),
+                    "run" => self.run.path().to_owned(),
+                    "kube-proxy" => self.settings.path().to_owned(),
+                    SERVICE_ACCOUNT => self.server.service_account().to_owned(),
+                    _ => return None,
+                })
             },
-            "noNewPrivileges": allow_privilege_escalation == Some(false),
-        },
-        "mounts": mounts,
-        "linux": { "namespaces": [
-            { "type": "pid" }, { "type": "ipc" }, { "type": "uts" }, { "type": "mount" },
-            // That of the node.
-            { "type": "network", "path": node.path() },
-        ] },
-    })
+        };
+        Running::start(&self.image, &runtime_spec(pod, container, &args, &place))
+    }
+
+    /// Where the agent finds the cgroup whose processes it may translate for: not those of this machine.
+    fn cgroup_flag(&self) -> String {
+        let name = self.cgroup.path().file_name().unwrap();
+        let path = Path::new("/run/shunt/cgroup").join(name);
+        format!("--cgroup={}", path.display())
+    }
+
+    fn client(&self) -> &Namespace {
+        self.sandbox.pod("pod-c").namespace()
+    }
+
+    /// Whether a process of the node reaches the service, which only its socket can help it to.
+    fn reaches_from_the_node(&self) -> Result<Value, String> {
+        let client = Path::new(env!("CARGO_BIN_EXE_client"));
+        let arguments = ["tcp", &format!("{IP}:80")];
+        let said = self.cgroup.run(self.sandbox.node(), client, &arguments);
+        let said = said.map_err(|error| format!("{error:#}"))?;
+        Ok(serde_json::from_str(&said).unwrap())
+    }
 }
 
-/// The image's layout, if there is one to test.
-fn image() -> Option<PathBuf> {
-    let image = env::var_os("SHUNT_IMAGE").map(PathBuf::from);
-    if image.is_none() {
-        eprintln!("skipped: SHUNT_IMAGE does not say where the image is");
+/// The pod of a folder's only DaemonSet.
+fn pod(objects: &[Value]) -> PodSpec {
+    let set: DaemonSet = the_only(objects, "DaemonSet");
+    set.spec.unwrap().template.spec.unwrap()
+}
+
+fn translates_until_it_is_cleaned_up(overlay: &str) {
+    let (Some(objects), Some(cleanup)) = (rendered(overlay), rendered("cleanup")) else {
+        return;
+    };
+    let Some(kubelet) = Kubelet::new() else {
+        return;
+    };
+    let pod = pod(&objects);
+    // There is no bpf file system yet, and no agent can mount one.
+    let said = kubelet.start(&pod, "init", &[]).finish();
+    for expected in [
+        "/sys/fs/bpf/shunt is on a bpf file system",
+        "the root of all cgroups is at /run/shunt/cgroup",
+    ] {
+        assert!(said.contains(expected), "{said}");
     }
-    image
+    // The next pod's finds all of it there.
+    let said = kubelet.start(&pod, "init", &[]).finish();
+    assert!(!said.contains("mounted"), "{said}");
+    let further = [kubelet.cgroup_flag(), "--max-conntrack=65536".to_owned()];
+    let mut agent = kubelet.start(&pod, "agent", &further);
+
+    let web = tcp(IP, 80);
+    let ask = || {
+        let patient = web.within(Duration::from_secs(1));
+        kubelet.client().enter(|| patient.ask(REQUEST))
+    };
+    let answered = wait_until("the service answers", SOON, || ask().ok());
+    if let Err(error) = answered {
+        panic!("{error}:\n{}", agent.log());
+    }
+    let answer = kubelet.reaches_from_the_node();
+    assert!(answer.is_ok(), "{answer:?}\n{}", agent.log());
+    for path in ["/healthz", "/livez"] {
+        let at = "127.0.0.1:10256".parse().unwrap();
+        let answer = kubelet.sandbox.node().enter(|| http_get(at, path, &[]));
+        let status = answer.map(|answer| answer.status);
+        assert_eq!(status.ok(), Some(200), "{path}\n{}", agent.log());
+    }
+    let log = agent.log();
+    assert_eq!(agent.stop(), Some(0), "{log}");
+    ask().unwrap();
+    kubelet.reaches_from_the_node().unwrap();
+
+    let said = kubelet.start(&self::pod(&cleanup), "cleanup", &[]).finish();
+    assert!(said.contains("removed /sys/fs/bpf/shunt"), "{said}");
+    // The kernel frees a link a little after its pin is gone.
+    wait_until("translation ends", SOON, || {
+        let answer = kubelet.client().enter(|| web.within(SILENCE).ask(REQUEST));
+        answer.is_err().then_some(())
+    })
+    .unwrap();
+    assert!(!kubelet.bpf.path().join("shunt").exists());
 }
 
 #[test]
-fn a_container_of_the_manifest_translates_and_leaves_translation_behind() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
-        return;
-    }
-    if Command::new("runc").arg("--version").output().is_err() {
-        eprintln!("skipped: needs runc");
-        return;
-    }
-    let (Some(image), Some(objects)) = (image(), rendered("replace-kube-proxy")) else {
+fn containers_of_the_manifest_translate_until_they_are_cleaned_up() {
+    translates_until_it_is_cleaned_up("overlays/replace-kube-proxy");
+}
+
+#[test]
+fn containers_without_kube_proxys_settings_translate_until_they_are_cleaned_up() {
+    translates_until_it_is_cleaned_up("overlays/replace-without-configmap");
+}
+
+/// That the API server is there by a service is no help to the first agent.
+#[test]
+fn a_pod_without_kube_proxys_settings_has_the_api_servers_address() {
+    let Some(objects) = rendered("overlays/replace-without-configmap") else {
         return;
     };
-    let set: DaemonSet = the_only(&objects, "DaemonSet");
-    let pod = set.spec.unwrap().template.spec.unwrap();
-    let [container] = &pod.containers[..] else {
-        panic!("one container");
+    let map: ConfigMap = the_only(&objects, "ConfigMap");
+    let data = map.data.unwrap();
+    let names: Vec<&str> = data.keys().map(String::as_str).collect();
+    let expected = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+    assert_eq!(names, expected);
+    let pod = pod(&objects);
+    let sources = pod.containers[0].env_from.clone().unwrap();
+    let [source] = &sources[..] else {
+        panic!("one source: {sources:?}");
     };
-
-    let mut sandbox = Sandbox::new().unwrap();
-    sandbox.serve("pod-a", &[SERVED]).unwrap();
-    let server = ApiServer::start(sandbox.node()).unwrap();
-    server.put(node("node-1", addresses::NODE));
-    server.put(service("web", "10.96.0.1"));
-    server.put(slice("web", "v4", &[ready(addresses::POD_A)]));
-
-    // Its own place on the bpf file system, and its own settings of kube-proxy.
-    let pins = PinDir::new();
-    let settings = env::temp_dir().join(format!("shunt-test-{}-kube-proxy", id()));
-    let run_folder = env::temp_dir().join(format!("shunt-test-{}-run", id()));
-    for folder in [&settings, &run_folder] {
-        fs::create_dir_all(folder).unwrap();
-    }
-    let config = json!({
-        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
-        "clusterCIDR": addresses::POD_CIDR, "mode": "nftables",
-    });
-    fs::write(settings.join("config.conf"), config.to_string()).unwrap();
-    let pin_dir = pins.path().display();
-    let mut args = container.args.clone().unwrap();
-    for arg in &mut args {
-        *arg = arg.replace("$(NODE_NAME)", NODE_NAME);
-    }
-    args.extend([
-        format!("--pin-dir={pin_dir}"),
-        "--max-conntrack=65536".to_owned(),
-        // Not the processes of this machine.
-        "--socket-lb=off".to_owned(),
-    ]);
-    let at = server.address();
-    let environment = [
-        format!("KUBERNETES_SERVICE_HOST={}", at.ip()),
-        format!("KUBERNETES_SERVICE_PORT={}", at.port()),
-        "NO_COLOR=1".to_owned(),
-    ];
-    let hosts = |name: &str| match name {
-        "bpf" => Some(PathBuf::from("/sys/fs/bpf")),
-        "run" => Some(run_folder.clone()),
-        "kube-proxy" => Some(settings.clone()),
-        SERVICE_ACCOUNT => Some(server.service_account().to_owned()),
-        _ => None,
-    };
-    let mut running = Running::start(&image, |_| {
-        configuration(&pod, container, &args, &environment, sandbox.node(), &hosts)
-    });
-
-    let web = tcp("10.96.0.1", 80);
-    let client = sandbox.pod("pod-c").namespace();
-    let answered = wait_until("the service answers", SOON, || {
-        client
-            .enter(|| web.within(Duration::from_secs(1)).ask(REQUEST))
-            .ok()
-    });
-    if let Err(error) = answered {
-        panic!("{error}:\n{}", running.log());
-    }
-    for path in ["healthz", "livez"] {
-        let url = format!("http://127.0.0.1:10256/{path}");
-        let said = sandbox.node().run_with_input("curl", &["-sf", &url], "");
-        assert!(said.is_ok(), "{path}: {said:?}\n{}", running.log());
-    }
-    assert_eq!(running.stop(), Some(0), "{}", running.log());
-    client.enter(|| web.ask(REQUEST)).unwrap();
-    for folder in [settings, run_folder] {
-        fs::remove_dir_all(folder).unwrap();
-    }
+    let source = source.config_map_ref.clone().unwrap();
+    assert_eq!(Some(source.name), map.metadata.name);
+    assert_ne!(source.optional, Some(true), "no agent starts without it");
 }

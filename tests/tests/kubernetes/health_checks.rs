@@ -21,7 +21,7 @@ const IP: &str = "10.96.0.10";
 const PORT: u16 = 32_100;
 
 /// A Service whose external traffic stays on the node that it comes to.
-fn balanced() -> Value {
+pub(crate) fn balanced() -> Value {
     let ports = json!([{ "name": "http", "port": 80, "nodePort": 30_080 }]);
     let web = with(service("web", IP), "/spec/ports", ports);
     let web = with(web, "/spec/type", "LoadBalancer");
@@ -35,7 +35,7 @@ fn ask(from: &Namespace, path: &str) -> Option<HttpAnswer> {
 }
 
 #[track_caller]
-fn await_answer(from: &Namespace, status: u16, local_endpoints: u32) {
+pub(crate) fn await_answer(from: &Namespace, status: u16, local_endpoints: u32) {
     let mut last = None;
     let found = wait_until("the health check is right", SOON, || {
         last = ask(from, "/any/path");

@@ -4,15 +4,26 @@
 //! `SHUNT_BIN`, or else the newest one that was built in this workspace.
 
 mod answers;
+mod beside_kube_proxy;
 mod cluster_events;
 mod container;
+mod controller;
+mod dsr;
 mod health_checks;
+mod init;
 mod kills;
+mod local_pods;
 mod manifests;
 mod nodes;
 mod objects;
+mod pods;
 mod rights;
 mod rolling_update;
+mod route_objects;
+mod routes;
+mod rules;
+mod runtime;
+mod runtime_spec;
 mod server_away;
 mod services;
 mod tokens;

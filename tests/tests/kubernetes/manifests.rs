@@ -7,16 +7,23 @@ use std::{
 };
 
 use k8s_openapi::api::{
-    apps::v1::DaemonSet,
+    apps::v1::{DaemonSet, Deployment},
     batch::v1::Job,
-    core::v1::ServiceAccount,
-    rbac::v1::{ClusterRole, ClusterRoleBinding},
+    core::v1::{ConfigMap, Container, PodSpec, ServiceAccount},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// All overlays.
-const OVERLAYS: [&str; 2] = ["next-to-kube-proxy", "replace-kube-proxy"];
+/// All folders that are applied as they are, and how many objects they have.
+const FOLDERS: [(&str, usize); 6] = [
+    ("overlays/next-to-kube-proxy", 4),
+    ("overlays/replace-kube-proxy", 4),
+    ("overlays/replace-without-configmap", 5),
+    ("cleanup", 1),
+    ("controller", 6),
+    ("lookup-pods", 2),
+];
 
 /// The first `kubectl` with kustomize in it. That of Debian 12, 1.20, renders the same as 1.32.
 const OLDEST: &str = "1.14";
@@ -26,9 +33,9 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
 }
 
-/// The objects of an overlay; `None`, with a word about it, without `kubectl`.
-pub(crate) fn rendered(overlay: &str) -> Option<Vec<Value>> {
-    let folder = folder().join("overlays").join(overlay);
+/// The objects that a folder stands for; `None`, with a word about it, without `kubectl`.
+pub(crate) fn rendered(name: &str) -> Option<Vec<Value>> {
+    let folder = folder().join(name);
     let Ok(output) = Command::new("kubectl")
         .arg("kustomize")
         .arg(&folder)
@@ -106,10 +113,14 @@ fn is_within(object: &Value, known: &Value, path: &str) {
 #[track_caller]
 fn is_known(object: &Value) {
     match object["kind"].as_str().unwrap() {
+        "ConfigMap" => is_whole::<ConfigMap>(object),
         "ServiceAccount" => is_whole::<ServiceAccount>(object),
         "ClusterRole" => is_whole::<ClusterRole>(object),
         "ClusterRoleBinding" => is_whole::<ClusterRoleBinding>(object),
+        "Role" => is_whole::<Role>(object),
+        "RoleBinding" => is_whole::<RoleBinding>(object),
         "DaemonSet" => is_whole::<DaemonSet>(object),
+        "Deployment" => is_whole::<Deployment>(object),
         "Job" => is_whole::<Job>(object),
         other => panic!("an object of an unexpected kind: {other}"),
     }
@@ -117,11 +128,11 @@ fn is_known(object: &Value) {
 
 #[test]
 fn kubernetes_knows_every_field_of_every_object() {
-    for overlay in OVERLAYS {
-        let Some(objects) = rendered(overlay) else {
+    for (name, count) in FOLDERS {
+        let Some(objects) = rendered(name) else {
             return;
         };
-        assert_eq!(objects.len(), 4, "{overlay}");
+        assert_eq!(objects.len(), count, "{name}");
         for object in &objects {
             is_known(object);
         }
@@ -143,27 +154,90 @@ fn an_unknown_field_is_found() {
     is_known(&object);
 }
 
+/// Every folder with a kustomization of its own, but for the base.
 #[test]
-fn the_agent_knows_every_flag_that_it_is_given() {
-    let help = Command::new(shunt_tests::agent_binary())
-        .args(["agent", "--help"])
-        .output()
-        .unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
-    for overlay in OVERLAYS {
-        let Some(objects) = rendered(overlay) else {
+fn no_folder_is_left_out() {
+    let mut found = Vec::new();
+    for within in ["", "overlays"] {
+        for entry in fs::read_dir(folder().join(within)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.join("kustomization.yaml").exists() {
+                let name = path.strip_prefix(folder()).unwrap();
+                found.push(name.display().to_string());
+            }
+        }
+    }
+    found.retain(|name| name != "base");
+    found.sort();
+    let mut known = FOLDERS.map(|(name, _)| name.to_owned());
+    known.sort();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn shunt_knows_every_flag_that_it_is_given() {
+    for (name, _) in FOLDERS {
+        let Some(objects) = rendered(name) else {
             return;
         };
-        let set: DaemonSet = the_only(&objects, "DaemonSet");
-        let pod = set.spec.unwrap().template.spec.unwrap();
-        let args = pod.containers[0].args.clone().unwrap();
-        for arg in args.iter().filter_map(|arg| arg.strip_prefix("--")) {
-            let flag = arg.split('=').next().unwrap();
-            let is_there = help.lines().any(|line| {
-                let words = line.trim_start().split([' ', '=', ',']);
-                words.into_iter().any(|word| word == format!("--{flag}"))
-            });
-            assert!(is_there, "{overlay}: --{flag}");
+        let Some(pod) = pod(&objects) else {
+            continue;
+        };
+        let containers = pod.containers.into_iter();
+        let containers = containers.chain(pod.init_containers.into_iter().flatten());
+        let mut commands = 0;
+        for container in containers {
+            let Container { args, image, .. } = container;
+            if image.is_some_and(|image| image.starts_with("shunt:")) {
+                knows_all(name, &args.unwrap());
+                commands += 1;
+            }
         }
+        assert!(commands > 0, "{name}");
+    }
+}
+
+/// The pods that the objects have the cluster run, if any.
+fn pod(objects: &[Value]) -> Option<PodSpec> {
+    let runs = |object: &&Value| object["spec"]["template"].is_object();
+    let workload = objects.iter().find(runs)?;
+    Some(serde_json::from_value(workload["spec"]["template"]["spec"].clone()).unwrap())
+}
+
+/// The controller writes to the cluster, and has no rights on its node.
+#[test]
+fn the_controllers_pods_are_allowed_nothing_on_their_node() {
+    let Some(objects) = rendered("controller") else {
+        return;
+    };
+    let deployment: Deployment = the_only(&objects, "Deployment");
+    assert_eq!(deployment.spec.unwrap().replicas, Some(2));
+    let pod = pod(&objects).unwrap();
+    assert_eq!((pod.host_network, pod.volumes), (None, None));
+    let [container] = <[Container; 1]>::try_from(pod.containers).unwrap();
+    let rights = container.security_context.unwrap();
+    assert_eq!(rights.run_as_non_root, Some(true));
+    assert_eq!(rights.privileged, Some(false));
+    let capabilities = rights.capabilities.unwrap();
+    assert_eq!(capabilities.drop, Some(vec!["ALL".to_owned()]));
+    assert_eq!(capabilities.add, None);
+}
+
+/// Fails if the command of these arguments does not know one of their flags.
+#[track_caller]
+fn knows_all(name: &str, args: &[String]) {
+    let help = Command::new(shunt_tests::agent_binary())
+        .args([&args[0], "--help"])
+        .output()
+        .unwrap();
+    assert!(help.status.success(), "{name}: shunt {}", args[0]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    for arg in args.iter().filter_map(|arg| arg.strip_prefix("--")) {
+        let flag = arg.split('=').next().unwrap();
+        let is_there = help.lines().any(|line| {
+            let words = line.trim_start().split([' ', '=', ',']);
+            words.into_iter().any(|word| word == format!("--{flag}"))
+        });
+        assert!(is_there, "{name}: --{flag}");
     }
 }

@@ -28,6 +28,14 @@ pub(crate) fn service(name: &str, cluster_ip: &str) -> Value {
     })
 }
 
+/// A ServiceCIDR of these ranges.
+pub(crate) fn service_cidr(name: &str, cidrs: &[&str]) -> Value {
+    json!({
+        "kind": "ServiceCIDR", "apiVersion": "networking.k8s.io/v1",
+        "metadata": { "name": name }, "spec": { "cidrs": cidrs },
+    })
+}
+
 /// The object with this value in the place that the path names.
 pub(crate) fn with(mut object: Value, path: &str, value: impl Into<Value>) -> Value {
     *object

@@ -1,14 +1,19 @@
-//! What the agent asks of the API, and what `deploy` allows it to.
+//! What agent and controller ask of the API, and what `deploy` allows them to.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use serde_json::json;
-use shunt_tests::{ApiServer, addresses, wait_until};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use serde_json::{Value, json};
+use shunt_tests::{ApiServer, Sandbox, addresses, wait_until};
 
 use crate::{
+    controller::{Cluster, LEASE},
     objects::{and, node, ready, service, slice},
-    world::{SOON, World, tcp},
+    route_objects::{
+        GRANTS, SERVICE_PROFILES, TCP_ROUTES, TRAFFIC_SPLITS, UDP_ROUTES, backend, definition,
+        route, tcp_route,
+    },
+    world::{Pods, SOON, World, tcp},
 };
 
 /// A group, a resource and a verb.
@@ -31,28 +36,38 @@ fn needed(method: &str, uri: &str) -> Right {
         ("GET", 1) => "list",
         ("GET", 2) => "get",
         ("POST", 1) => "create",
-        ("PATCH", 2) => "patch",
+        ("PATCH", 2 | 3) => "patch",
         _ => panic!("{method} {uri}"),
     };
-    (group.to_owned(), rest[0].to_owned(), verb.to_owned())
+    let resource = match *rest {
+        [plural, _, part] => format!("{plural}/{part}"),
+        [plural, ..] => plural.to_owned(),
+        [] => panic!("{method} {uri}"),
+    };
+    (group.to_owned(), resource, verb.to_owned())
 }
 
-/// Those of the manifest.
-fn allowed() -> BTreeSet<Right> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/base/cluster-role.yaml");
-    let role: ClusterRole = serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+/// Those of a manifest of a role.
+fn allowed(file: &str) -> BTreeSet<Right> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../deploy")
+        .join(file);
+    let role: Value = serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap();
     let mut allowed = BTreeSet::new();
-    for rule in role.rules.unwrap() {
+    for rule in rules {
         let PolicyRule {
             api_groups,
             resources,
             verbs,
-            resource_names: None,
+            resource_names,
             non_resource_urls: None,
         } = rule
         else {
             panic!("{rule:?}");
         };
+        // Of one object alone there is the Lease.
+        assert!(resource_names.is_none_or(|names| names == [LEASE]));
         for group in api_groups.unwrap() {
             for resource in resources.iter().flatten() {
                 for verb in &verbs {
@@ -66,15 +81,27 @@ fn allowed() -> BTreeSet<Right> {
 }
 
 #[test]
-fn the_manifest_allows_exactly_what_the_agent_asks_for() {
-    let prepare = |server: &ApiServer| {
+fn the_manifests_allow_exactly_what_the_agent_asks_for() {
+    let prepare = |_: &Sandbox, server: &ApiServer| {
         let spec = json!({ "podCIDRs": [addresses::POD_CIDR, addresses::POD_CIDR_V6] });
         server.put(and(node("node-1", addresses::NODE), "", "spec", spec));
+        for kind in [TCP_ROUTES, UDP_ROUTES, GRANTS] {
+            server.put(definition(kind, &["v1"]));
+        }
+        for kind in [TRAFFIC_SPLITS, SERVICE_PROFILES] {
+            server.put(definition(kind, &["v1alpha2"]));
+        }
         server.put(service("old", "10.96.0.10"));
         server.put(slice("old", "4", &[ready(addresses::POD_A)]));
     };
-    let flags = ["--detect-local-mode", "NodeCIDR", "--remote-node-ports"];
-    let Some(world) = World::with(&flags, prepare) else {
+    let flags = [
+        "--detect-local-mode",
+        "NodeCIDR",
+        "--remote-node-ports",
+        "--lookup-pods",
+        "all",
+    ];
+    let Some(world) = World::start(&flags, Pods::ByNode, prepare) else {
         return;
     };
     world.await_pods(world.pod(), tcp("10.96.0.10", 80), &["pod-a"]);
@@ -96,5 +123,27 @@ fn the_manifest_allows_exactly_what_the_agent_asks_for() {
     }
     let asked = world.server.asked();
     let asked = asked.iter().map(|(method, uri)| needed(method, uri));
-    assert_eq!(asked.collect::<BTreeSet<Right>>(), allowed());
+    let mut expected = allowed("base/cluster-role.yaml");
+    expected.extend(allowed("lookup-pods/cluster-role.yaml"));
+    assert_eq!(asked.collect::<BTreeSet<Right>>(), expected);
+}
+
+#[test]
+fn the_manifests_allow_exactly_what_the_controller_asks_for() {
+    let Some(cluster) = Cluster::new("controller-rights") else {
+        return;
+    };
+    let tcp = tcp_route("r", 1, &[backend("v1", 1)]);
+    let udp = route(("UDPRoute", "v1"), "r", 1, "web", &[backend("v1", 1)]);
+    cluster.server.put(tcp.clone());
+    cluster.server.put(udp.clone());
+    let one = cluster.start("one", 18_130);
+    cluster.await_reasons(&tcp, &["Accepted@1 ResolvedRefs@1"]);
+    cluster.await_reasons(&udp, &["NoMatchingParent@1 BackendNotFound@1"]);
+    assert!(one.process.stop().unwrap().success());
+    let asked = cluster.server.asked();
+    let asked = asked.iter().map(|(method, uri)| needed(method, uri));
+    let mut expected = allowed("controller/cluster-role.yaml");
+    expected.extend(allowed("controller/role.yaml"));
+    assert_eq!(asked.collect::<BTreeSet<Right>>(), expected);
 }

@@ -57,7 +57,12 @@ fn an_agent_waits_for_all_first_lists() {
     };
     let target = tcp(IP, 80);
     let traffic = Continuous::start(world.pod(), target, REQUEST);
-    for kind in [Kind::EndpointSlice, Kind::Service] {
+    for kind in [
+        Kind::EndpointSlice,
+        Kind::Service,
+        Kind::Node,
+        Kind::ServiceCidr,
+    ] {
         world = world.restart(kill, |server, _| {
             server.set_faults(Faults {
                 withheld: Some(kind),

@@ -9,8 +9,8 @@ use std::{
 
 use serde_json::Value;
 use shunt_tests::{
-    Agent, ApiServer, Failure, Namespace, PinDir, Sandbox, Target, addresses, agent_binary,
-    is_root, run, wait_until,
+    Agent, ApiServer, Failure, Namespace, PinDir, Sandbox, Target, addresses, agent_binary, run,
+    wait_until,
 };
 
 use crate::objects::{NODE_NAME, SERVED, node, ready, service, slice};
@@ -26,6 +26,15 @@ pub(crate) const REQUEST: usize = 100;
 
 /// What the kernel has: the backends of each frontend, all as text.
 pub(crate) type Frontends = BTreeMap<String, BTreeSet<String>>;
+
+/// How the agent is told which pods are on its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pods {
+    /// By their ranges, as flags.
+    ByFlag,
+    /// Not at all: the Node may say it.
+    ByNode,
+}
 
 /// Everything that a test needs. The agent ends first.
 pub(crate) struct World {
@@ -57,18 +66,20 @@ impl World {
 
     /// A cluster that `prepare` makes, and an agent with further flags.
     pub(crate) fn with(flags: &[&str], prepare: impl FnOnce(&ApiServer)) -> Option<Self> {
-        if !is_root() {
-            eprintln!("skipped: needs root");
-            return None;
-        }
-        let mut sandbox = Sandbox::new().unwrap();
-        for pod in ["pod-a", "pod-b", "pod-d"] {
-            sandbox.serve(pod, &[SERVED]).unwrap();
-        }
+        Self::start(flags, Pods::ByFlag, |_, server| prepare(server))
+    }
+
+    /// As [`Self::with`], of a node that is prepared as well, and an agent that knows its pods so.
+    pub(crate) fn start(
+        flags: &[&str],
+        pods: Pods,
+        prepare: impl FnOnce(&Sandbox, &ApiServer),
+    ) -> Option<Self> {
+        let sandbox = Sandbox::serving(SERVED)?;
         let server = ApiServer::start(sandbox.node()).unwrap();
-        prepare(&server);
+        prepare(&sandbox, &server);
         let pins = PinDir::new();
-        let agent = follow(&sandbox, &server, &pins, flags);
+        let agent = follow(&sandbox, &server, &pins, pods, flags);
         Some(Self {
             agent,
             server,
@@ -91,7 +102,7 @@ impl World {
         } = self;
         end(agent);
         meanwhile(&mut server, &sandbox);
-        let agent = follow(&sandbox, &server, &pins, &[]);
+        let agent = follow(&sandbox, &server, &pins, Pods::ByFlag, &[]);
         Self {
             agent,
             server,
@@ -250,11 +261,16 @@ pub(crate) fn tcp(ip: &str, port: u16) -> Target {
 }
 
 /// Starts an agent that follows the server.
-fn follow(sandbox: &Sandbox, server: &ApiServer, pins: &PinDir, further: &[&str]) -> Agent {
+pub(crate) fn follow(
+    sandbox: &Sandbox,
+    server: &ApiServer,
+    pins: &PinDir,
+    pods: Pods,
+    further: &[&str],
+) -> Agent {
     let mut flags = vec!["--kubeconfig", server.kubeconfig()];
     flags.extend(["--hostname-override", NODE_NAME]);
-    // Or the Node says it.
-    if !further.contains(&"NodeCIDR") {
+    if pods == Pods::ByFlag {
         flags.extend([
             "--pod-cidr",
             addresses::POD_CIDR,

@@ -5,6 +5,8 @@ use std::{
     ops::RangeInclusive,
 };
 
+use super::nodes::Nodes;
+
 /// What has one address of each family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
@@ -42,6 +44,41 @@ pub(crate) const OTHER_NODE: Pair = Pair {
     v4: Ipv4Addr::new(192, 168, 16, 20),
     v6: Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 0x20),
 };
+/// A third one, at which no NodePort stands, and whose neighbour entry is still to come.
+pub(crate) const THIRD_NODE: Pair = Pair {
+    v4: Ipv4Addr::new(192, 168, 16, 30),
+    v6: Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 0x30),
+};
+/// Another address of [`OTHER_NODE`].
+pub(crate) const OTHER_NODE_TOO: Pair = Pair {
+    v4: Ipv4Addr::new(192, 0, 2, 20),
+    v6: Ipv6Addr::new(0x2001, 0xdb8, 0x16, 0, 0, 0, 0, 0x20),
+};
+
+/// The names of nodes; nobody ever hears of the last one's addresses.
+pub(crate) const NODE_NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// The addresses that the nodes of these names may have, one list or another.
+pub(crate) fn node_addresses() -> [Vec<Vec<IpAddr>>; 3] {
+    let both = |pair: Pair| pair.both().to_vec();
+    let one = |pair: Pair| vec![IpAddr::V4(pair.v4)];
+    [
+        vec![both(NODE), one(NODE)],
+        vec![
+            both(OTHER_NODE),
+            one(OTHER_NODE),
+            [OTHER_NODE_TOO.both(), OTHER_NODE.both()].concat(),
+        ],
+        vec![both(THIRD_NODE), one(THIRD_NODE)],
+    ]
+}
+
+/// All nodes, with all their addresses.
+pub(crate) fn all_nodes() -> Nodes {
+    let lists = node_addresses().map(|mut lists| lists.swap_remove(0));
+    NODE_NAMES.into_iter().zip(lists).collect()
+}
+
 /// What a pod sees when it reaches itself.
 pub(crate) const HAIRPIN: Pair = Pair {
     v4: Ipv4Addr::new(169, 254, 254, 1),
@@ -99,8 +136,8 @@ const PODS: [u16; 4] = [0xfd00, 1, 1, 0];
 const OTHER_PODS: [u16; 4] = [0xfd00, 1, 2, 0];
 
 /// Addresses that services take. Each list may have those of the others, so that services are in
-/// each other's way; this node's are some that a NodePort may coincide with.
-pub(crate) const SERVICE_IPS: [IpAddr; 14] = [
+/// each other's way; the nodes' are some that a NodePort or a backend may coincide with.
+pub(crate) const SERVICE_IPS: [IpAddr; 16] = [
     v4(10, 96, 0, 1),
     v4(10, 96, 0, 2),
     v4(10, 96, 0, 3),
@@ -108,6 +145,7 @@ pub(crate) const SERVICE_IPS: [IpAddr; 14] = [
     v4(203, 0, 113, 8),
     v4(192, 0, 2, 1),
     IpAddr::V4(NODE.v4),
+    IpAddr::V4(OTHER_NODE.v4),
     v6(SERVICES, 1),
     v6(SERVICES, 2),
     v6(SERVICES, 3),
@@ -115,6 +153,7 @@ pub(crate) const SERVICE_IPS: [IpAddr; 14] = [
     v6(OUTSIDE, 8),
     v6([0x3fff, 0xffff, 0, 0xffff], 0xffff),
     IpAddr::V6(NODE.v6),
+    IpAddr::V6(OTHER_NODE.v6),
 ];
 
 /// Ports of services. The last is a node port, too.

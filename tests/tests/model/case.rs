@@ -8,11 +8,12 @@ use std::{
 };
 
 use super::{
-    addresses::{NODE, OTHER_NODE},
+    addresses::{NODE, OTHER_NODE, all_nodes},
     cluster::{Event, Protocol},
     describe::{describe, hexadecimal},
+    envelope::Envelope,
     flow::{Ends, Side},
-    kernel::{Kernel, LONG, Size},
+    kernel::{Door, Kernel, LONG, Size},
     model::{Chosen, ForbiddenChoice, Hook, Model, Observed, Verdict},
     mutation::mutate,
     operations::{Crowd, Operation, Progress, Way},
@@ -106,7 +107,11 @@ impl<'a> Case<'a> {
             Size::Roomy => Model::default(),
             Size::Small => Model::with_capacity(Size::Small.entries() as usize / 2),
         };
-        let empty = Event::Resync([NODE.both(), OTHER_NODE.both()].concat(), Vec::new());
+        let empty = Event::Resync(
+            [NODE.both(), OTHER_NODE.both()].concat(),
+            all_nodes(),
+            Vec::new(),
+        );
         model.apply(&empty);
         kernel.clear(&empty.line());
         Self {
@@ -269,9 +274,9 @@ impl<'a> Case<'a> {
     }
 
     fn send(&mut self, hook: Hook, frame: Vec<u8>) -> Result<(), String> {
-        let verdict = self.kernel.run(hook, &frame);
+        let ran = self.kernel.run(hook, &frame);
         self.packets += 1;
-        let observed = verdict.as_ref().ok().map(|verdict| {
+        let observed = ran.as_ref().ok().map(|(verdict, door)| {
             let counters = if *verdict == Verdict::Drop {
                 self.kernel.counters()
             } else {
@@ -280,12 +285,14 @@ impl<'a> Case<'a> {
             let count = |counter| counters.get(counter).copied().unwrap_or_default();
             Observed {
                 verdict,
+                by_driver: *door == Door::Driver,
                 chosen: chosen(verdict),
                 not_rewritten: count("drop_rewrite"),
                 no_room: count("drop_conntrack_full"),
             }
         });
         let expected = self.model.handle(hook, &frame, observed);
+        let verdict = ran.map(|(verdict, _)| verdict);
         let lost = self.model.take_lost();
         let table = match self.kernel.size() {
             Size::Small => self
@@ -297,7 +304,8 @@ impl<'a> Case<'a> {
         if lost {
             self.pass(LONG);
         }
-        if let Ok(packet) = Packet::read(&frame) {
+        let inner = Envelope::read(&frame).map(|envelope| envelope.inner);
+        if let Ok(packet) = Packet::read(inner.as_ref().unwrap_or(&frame)) {
             if hook == Hook::Ingress
                 && let Some(flow) = self.model.flows.with_request(packet.ends)
             {
@@ -307,7 +315,12 @@ impl<'a> Case<'a> {
                 && *after != frame
             {
                 let family = if packet.is_ipv4() { "IPv4" } else { "IPv6" };
-                let kind = format!("{family} {:?} {:?}", packet.ends.protocol, packet.form);
+                let mut kind = format!("{family} {:?} {:?}", packet.ends.protocol, packet.form);
+                if inner.is_some() {
+                    kind += " unwrapped";
+                } else if Envelope::read(after).is_some() {
+                    kind += " wrapped";
+                }
                 *self.translated.entry(kind).or_default() += 1;
             }
         }

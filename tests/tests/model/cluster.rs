@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::addresses::LOCAL_BACKEND_WEIGHT;
+use super::{addresses::LOCAL_BACKEND_WEIGHT, nodes::Nodes};
 
 /// An address and a port, in host byte order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +69,8 @@ pub(crate) struct Backend {
     pub at: Endpoint,
     pub weight: u32,
     pub local: bool,
+    /// The name of its node, if the event says so.
+    pub node: Option<&'static str>,
     pub state: State,
     /// The sets that it belongs to, if the event says so.
     pub scopes: Option<Vec<Policy>>,
@@ -114,6 +116,7 @@ impl Backend {
             at: Endpoint { ip, port },
             weight,
             local,
+            node,
             state,
             scopes,
         } = self;
@@ -127,6 +130,9 @@ impl Backend {
             "ip": ip, "port": port, "weight": weight, "local": local, "state": state,
             "serving": serving,
         });
+        if let Some(node) = node {
+            value["node"] = (*node).into();
+        }
         if let Some(scopes) = scopes {
             let names = scopes.iter().map(|scope| format!("{scope:?}"));
             value["scopes"] = names.collect();
@@ -166,7 +172,7 @@ impl Service {
         let has_external = !self.external_ips.is_empty()
             || !self.load_balancer_ips.is_empty()
             || port.node_port > 0;
-        self.external_policy == Policy::Local && has_external
+        (self.external_policy == Policy::Local || self.dsr) && has_external
             || self.internal_policy == Policy::Local && !self.cluster_ips.is_empty()
     }
 }
@@ -191,6 +197,8 @@ pub(crate) struct Service {
     pub affinity: u32,
     /// Whether all its frontends select by a Maglev table.
     pub maglev: bool,
+    /// Whether packets for its external addresses go to their backends' nodes in envelopes.
+    pub dsr: bool,
     pub ports: Vec<Port>,
 }
 
@@ -229,6 +237,7 @@ impl Service {
             internal_policy,
             affinity,
             maglev,
+            dsr,
             ports,
         } = self;
         let mut value = json!({
@@ -244,6 +253,9 @@ impl Service {
         });
         if *maglev {
             value["selection"] = "maglev".into();
+        }
+        if *dsr {
+            value["forwarding"] = "dsr".into();
         }
         let ranges = source_ranges.iter();
         value["load_balancer_source_ranges"] = ranges
@@ -268,11 +280,12 @@ fn id_json(id: ServiceId) -> Value {
 /// An event, as the model and the agent are told of it.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
-    Resync(Vec<IpAddr>, Vec<Service>),
+    Resync(Vec<IpAddr>, Nodes, Vec<Service>),
     Add(Service),
     Update(Service),
     Delete(ServiceId),
     NodePorts(Vec<IpAddr>, Vec<Service>),
+    Nodes(Nodes),
 }
 
 impl Event {
@@ -280,8 +293,8 @@ impl Event {
     pub(crate) fn line(&self) -> String {
         let all = |services: &[Service]| services.iter().map(Service::json).collect::<Value>();
         match self {
-            Self::Resync(nodes, services) => json!({
-                "event": "Resync", "node_ips": nodes, "services": all(services),
+            Self::Resync(ips, nodes, services) => json!({
+                "event": "Resync", "node_ips": ips, "nodes": nodes, "services": all(services),
                 "frontend_ifs": [], "backend_ifs": [],
             }),
             Self::Add(service) => json!({ "event": "AddService", "service": service.json() }),
@@ -290,6 +303,7 @@ impl Event {
             Self::NodePorts(nodes, services) => json!({
                 "event": "UpdateNodePortServices", "node_ips": nodes, "services": all(services),
             }),
+            Self::Nodes(nodes) => json!({ "event": "UpdateNodes", "nodes": nodes }),
         }
         .to_string()
     }

@@ -2,10 +2,19 @@
 
 use std::fmt::Write as _;
 
-use super::wire::Packet;
+use super::{envelope::Envelope, wire::Packet};
 
 /// Who a frame is from and to, and what it is; all of it if it cannot be read.
 pub(crate) fn describe(frame: &[u8]) -> String {
+    if let Some(envelope) = Envelope::read(frame) {
+        let Envelope {
+            source,
+            destination,
+            inner,
+            ..
+        } = envelope;
+        return format!("{source} > {destination} with {}", describe(&inner));
+    }
     let packet = match Packet::read(frame) {
         Ok(packet) => packet,
         Err(unread) => return format!("{unread:?} {}", hexadecimal(frame)),

@@ -136,6 +136,19 @@ impl Packet<'_> {
         Some(after)
     }
 
+    /// The frame as it says this of congestion.
+    pub(crate) fn marked(&self, mark: u8) -> Vec<u8> {
+        let mut after = self.frame.to_vec();
+        let byte = &mut after[ETHERNET + 1];
+        *byte = if self.is_ipv4() {
+            *byte & !3 | mark
+        } else {
+            *byte & !0x30 | mark << 4
+        };
+        self.renew_header(&mut after, ETHERNET, self.transport);
+        after
+    }
+
     /// The frame one hop further.
     pub(crate) fn forwarded(frame: Vec<u8>) -> Vec<u8> {
         let mut after = frame;
@@ -220,6 +233,12 @@ impl Packet<'_> {
             to: self.end,
             addresses: Some(network),
         }
+    }
+
+    /// The segment's checksum in `after`, as right or wrong as in `before`.
+    pub(crate) fn renew_segment(&self, before: &[u8], after: &mut [u8]) {
+        let covering = self.transport_checksum(ETHERNET, self.transport);
+        covering.renew(before, after, self.is_ipv4());
     }
 
     fn renew_transport(&self, covering: &Covering, after: &mut [u8], is_ipv4: bool) {

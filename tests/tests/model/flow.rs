@@ -15,6 +15,9 @@ pub(crate) const SECOND: u64 = 1000;
 /// After what time a packet makes a flow with replies one that lasts.
 const LASTING: u64 = 2 * SECOND;
 
+/// What a backend may send before anything is acknowledged, with its FIN.
+const FIRST_WINDOW: u32 = 65_536;
+
 /// The two ends of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ends {
@@ -75,6 +78,8 @@ pub(crate) struct Flow {
     replied: bool,
     /// Whether the backend has sent a SYN-ACK or INIT ACK.
     answered: bool,
+    /// Whether the backend has sent data or a FIN before the client acknowledged its SYN-ACK.
+    is_early: bool,
     /// The SYN's number, or that which acknowledges the SYN-ACK.
     number: u32,
     /// Who has ended it.
@@ -108,6 +113,7 @@ impl Flow {
             assured: false,
             replied: false,
             answered: false,
+            is_early: false,
             number: packet.says.number,
             client_ended: false,
             backend_ended: false,
@@ -170,6 +176,11 @@ impl Flow {
     /// Whether the backend has answered its SYN by what is of another connection.
     pub(crate) const fn is_mistaken(&self) -> bool {
         self.mistaken
+    }
+
+    /// Whether it began with a SYN, and its client has answered nothing yet.
+    pub(crate) const fn is_opening(&self) -> bool {
+        self.opened && !self.assured
     }
 
     /// Whether a SYN with this number may be the one that opened it.
@@ -310,7 +321,13 @@ impl Flow {
             Side::Client => {
                 self.client_ended |= says.ends;
                 self.assured |= match self.protocol {
-                    Protocol::TCP => self.answered && says.acknowledges == Some(self.number),
+                    Protocol::TCP => {
+                        let behind = if self.is_early { FIRST_WINDOW } else { 0 };
+                        self.answered
+                            && says
+                                .acknowledges
+                                .is_some_and(|number| number.wrapping_sub(self.number) <= behind)
+                    }
                     Protocol::SCTP => false,
                     _ => self.replied && has_lasted,
                 };
@@ -321,6 +338,8 @@ impl Flow {
                         self.number = says.number;
                     }
                     self.answered = true;
+                } else if !self.assured {
+                    self.is_early |= says.has_data || says.ends;
                 }
                 self.replied = true;
                 self.backend_ended |= says.ends;

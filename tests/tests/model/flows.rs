@@ -38,6 +38,11 @@ impl Flows {
         self.flows.get(self.requests.get(&ends)?)
     }
 
+    /// The flow whose replies are between these ends, whatever its state.
+    pub(crate) fn with_reply(&self, ends: Ends) -> Option<&Flow> {
+        self.flows.get(self.replies.get(&ends)?)
+    }
+
     /// Whether there is a flow with replies between these ends, whatever its state.
     pub(crate) fn has_reply(&self, ends: Ends) -> bool {
         self.replies.contains_key(&ends)

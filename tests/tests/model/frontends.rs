@@ -8,6 +8,7 @@ use std::{
 use super::{
     addresses,
     cluster::{Backend, Endpoint, Event, Policy, Port, PortName, Protocol, Service, ServiceId},
+    nodes::Nodes,
 };
 
 /// What a client connects to.
@@ -39,6 +40,8 @@ pub(crate) struct Frontend {
     is_ipv4: bool,
     /// The NodePort of another node's address is for clients on this node.
     pub this_node_only: bool,
+    /// Packets for it go to their backends' nodes in envelopes.
+    pub is_dsr: bool,
     policy: Policy,
 }
 
@@ -66,6 +69,9 @@ pub(crate) struct Cluster {
     pub nodes: BTreeSet<IpAddr>,
     pub services: BTreeMap<ServiceId, Service>,
     pub frontends: BTreeMap<FrontendKey, Frontend>,
+    pub(super) named: Nodes,
+    /// The services that would have a frontend in mode dsr if they were alone.
+    dsr: BTreeSet<ServiceId>,
     claims: BTreeMap<(ServiceId, Claim), u64>,
     members: BTreeMap<Member, u64>,
     /// Numbers claims and memberships in the order of their beginning.
@@ -75,7 +81,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Applies an event; `false` and no effect if it must be refused.
     pub(crate) fn apply(&mut self, event: &Event) -> bool {
-        let (Event::Resync(_, services) | Event::NodePorts(_, services)) = event else {
+        let (Event::Resync(_, _, services) | Event::NodePorts(_, services)) = event else {
             if let Event::Add(service) | Event::Update(service) = event {
                 if overflows(service) {
                     return false;
@@ -85,16 +91,20 @@ impl Cluster {
             if let Event::Delete(id) = event {
                 self.remove(*id);
             }
+            if let Event::Nodes(nodes) = event {
+                self.named.clone_from(nodes);
+            }
             self.recompute();
             return true;
         };
         if services.iter().any(overflows) {
             return false;
         }
-        if let Event::Resync(nodes, _) | Event::NodePorts(nodes, _) = event {
+        if let Event::Resync(nodes, _, _) | Event::NodePorts(nodes, _) = event {
             self.nodes = nodes.iter().copied().collect();
         }
-        if let Event::Resync(..) = event {
+        if let Event::Resync(_, named, _) = event {
+            self.named.clone_from(named);
             let known: Vec<ServiceId> = self.services.keys().copied().collect();
             for id in known {
                 if services.iter().all(|service| service.id != id) {
@@ -136,6 +146,31 @@ impl Cluster {
             .filter(move |backend| backend.at.ip.is_ipv4() == is_ipv4)
     }
 
+    /// The backends of a frontend's set, in their order, and whether they take new connections there: one
+    /// that takes them in one set only is in no other.
+    pub(crate) fn listed(&self, frontend: &Frontend, set: Policy) -> Vec<(&Backend, bool)> {
+        let service = &self.services[&frontend.service];
+        let selects_locally = service.selects_locally(&service.ports[frontend.port]);
+        let all: Vec<_> = self.backends(frontend).collect();
+        let takes = |backend: &Backend, set| backend.is_usable_in(set, &all);
+        let is_elsewhere = |backend: &Backend| match set {
+            Policy::Cluster => selects_locally && takes(backend, Policy::Local),
+            Policy::Local => takes(backend, Policy::Cluster),
+        };
+        let listed = all.iter().filter(|backend| {
+            let is_in = backend.is_in(set) && (takes(backend, set) || !is_elsewhere(backend));
+            backend.is_listed() && is_in
+        });
+        listed
+            .map(|backend| (*backend, takes(backend, set)))
+            .collect()
+    }
+
+    /// Whether the service would have a frontend in mode dsr if it were alone.
+    pub(crate) fn has_dsr(&self, service: ServiceId) -> bool {
+        self.dsr.contains(&service)
+    }
+
     /// Since when the port has had the backend, if it has it.
     pub(crate) fn membership(&self, member: Member) -> Option<u64> {
         self.members.get(&member).copied()
@@ -162,16 +197,21 @@ impl Cluster {
     /// Who has which frontend, and which backends the frontends use, from scratch.
     fn recompute(&mut self) {
         let mut candidates: BTreeMap<FrontendKey, Vec<(u64, Frontend)>> = BTreeMap::new();
+        let mut dsr = BTreeSet::new();
         for service in self.services.values() {
             let mut own = self.frontends_of(service);
             // The service's own address is meant where one of its NodePorts coincides with it.
             own.sort_by_key(|(key, _, frontend)| (*key, frontend.kind == Kind::NodePort));
             own.dedup_by_key(|(key, ..)| *key);
             for (key, claim, frontend) in own {
+                if frontend.is_dsr {
+                    dsr.insert(service.id);
+                }
                 let age = self.claims[&(service.id, claim)];
                 candidates.entry(key).or_default().push((age, frontend));
             }
         }
+        self.dsr = dsr;
         let oldest = |claims: Vec<(u64, Frontend)>| {
             let oldest = claims.into_iter().min_by_key(|(age, _)| *age);
             oldest.map(|(_, frontend)| frontend)
@@ -204,6 +244,10 @@ impl Cluster {
                     kind,
                     is_ipv4: ip.is_ipv4(),
                     this_node_only,
+                    is_dsr: service.dsr
+                        && kind != Kind::ClusterIp
+                        && policy == Policy::Cluster
+                        && !this_node_only,
                     policy,
                 };
                 found.push((key, claim, frontend));
@@ -236,28 +280,16 @@ impl Cluster {
     fn renew_members(&mut self) {
         let mut used = BTreeSet::new();
         for frontend in self.frontends.values() {
-            let sets = [frontend.set_for(false), frontend.set_for(true)];
-            let service = &self.services[&frontend.service];
-            let selects_locally = service.selects_locally(&service.ports[frontend.port]);
-            let all: Vec<_> = self.backends(frontend).collect();
-            for backend in &all {
-                // One that takes new connections in one set only is in no other.
-                let takes = |set| backend.is_usable_in(set, &all);
-                let is_elsewhere = |set| match set {
-                    Policy::Cluster => selects_locally && takes(Policy::Local),
-                    Policy::Local => takes(Policy::Cluster),
-                };
-                let is_in =
-                    |set: &Policy| backend.is_in(*set) && (takes(*set) || !is_elsewhere(*set));
-                let listed = backend.is_listed() && sets.iter().any(is_in);
-                if listed {
-                    used.insert(Member {
-                        service: frontend.service,
-                        port: frontend.port,
-                        at: backend.at,
-                    });
-                }
+            let mut sets = vec![frontend.set_for(false), frontend.set_for(true)];
+            if frontend.is_dsr {
+                sets.push(Policy::Local);
             }
+            let listed = sets.into_iter().flat_map(|set| self.listed(frontend, set));
+            used.extend(listed.map(|(backend, _)| Member {
+                service: frontend.service,
+                port: frontend.port,
+                at: backend.at,
+            }));
         }
         self.members.retain(|member, _| used.contains(member));
         for member in used {

@@ -5,7 +5,7 @@ use super::{
     cluster::Endpoint,
     edit::{Between, Trouble},
     flow::Side,
-    model::{ForbiddenChoice, Hook, Model, Observed, Verdict},
+    model::{Became, ForbiddenChoice, Hook, Model, Observed, Verdict},
     wire::{Form, Packet},
 };
 
@@ -17,7 +17,8 @@ impl Model {
     ) -> Result<Verdict, ForbiddenChoice> {
         if packet.form == Form::Later {
             return Ok(match self.recall(packet, Hook::Ingress) {
-                Some(to) => self.send(packet, to, "fragment"),
+                Some(Became::Sent(to)) => self.send(packet, to, "fragment"),
+                Some(Became::HandedOver(node)) => self.hand_over(packet, node),
                 None => {
                     self.count("pass_fragment");
                     Verdict::Pass(packet.frame.to_vec())
@@ -79,10 +80,16 @@ impl Model {
         let turns = HAIRPIN.has(to.source.ip) || HAIRPIN.has(destination);
         let (mut to, mut usually, mut through_stack) = (to, usually, stays);
         if !stays {
-            if packet.hop_limit <= 1 {
+            let is_expired = packet.hop_limit <= 1;
+            let is_lost = !turns && !is_routed(to.destination.ip);
+            if (is_expired || is_lost) && !turns && to.destination.ip == destination {
+                // The stack has the same destination before it, and tells the sender by itself.
+                return Verdict::Pass(packet.frame.to_vec());
+            }
+            if is_expired {
                 return self.tell(packet, Trouble::HopsUsedUp, "reject_expired");
             }
-            if !turns && !is_routed(to.destination.ip) {
+            if is_lost {
                 if packet.form == Form::Error {
                     return self.drop("drop_no_route");
                 }
@@ -92,8 +99,9 @@ impl Model {
                 through_stack = true;
             }
         }
-        self.remember(packet, Hook::Ingress, to);
-        let Some(frame) = packet.between(to) else {
+        self.remember(packet, Hook::Ingress, Became::Sent(to));
+        let frame = packet.between(to);
+        let Some(frame) = frame.and_then(|frame| self.adapted(packet, to, frame)) else {
             return self.drop("drop_rewrite");
         };
         self.count(packet.counts_as(usually));

@@ -64,6 +64,13 @@ pub(crate) enum Hooks {
     XdpAndTc,
 }
 
+/// Whose verdict a packet got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    Driver,
+    Tc,
+}
+
 /// An agent and its programs.
 pub(crate) struct Kernel {
     agent: Agent,
@@ -227,13 +234,15 @@ impl Kernel {
 
     /// What the programs of a hook do with a frame; an error if the kernel takes none, or for another
     /// verdict.
-    pub(crate) fn run(&mut self, hook: Hook, frame: &[u8]) -> Result<Verdict, String> {
+    pub(crate) fn run(&mut self, hook: Hook, frame: &[u8]) -> Result<(Verdict, Door), String> {
         if self.uplinks.is_some() && hook == Hook::Ingress {
             let program = self.agent.datapath_mut().xdp_program().unwrap();
             match run_driver(program, frame).map_err(|error| format!("{error:#}"))? {
                 None => {}
-                Some(Taken::Dropped) => return Ok(Verdict::Drop),
-                Some(Taken::Sent(frame)) => return Ok(Verdict::Redirect(frame)),
+                Some(Taken::Dropped) => return Ok((Verdict::Drop, Door::Driver)),
+                Some(Taken::Back(frame) | Taken::Sent(frame)) => {
+                    return Ok((Verdict::Redirect(frame), Door::Driver));
+                }
             }
         }
         let program = match hook {
@@ -253,12 +262,13 @@ impl Kernel {
             })
             .map_err(|error| error.to_string())?;
         output.truncate(result.data_size_out as usize);
-        match result.return_value.cast_signed() {
+        let verdict = match result.return_value.cast_signed() {
             // TCX_NEXT, TCX_DROP and TCX_REDIRECT of linux/bpf.h.
-            -1 => Ok(Verdict::Pass(output)),
-            2 => Ok(Verdict::Drop),
-            7 => Ok(Verdict::Redirect(output)),
-            other => Err(format!("the verdict {other}")),
-        }
+            -1 => Verdict::Pass(output),
+            2 => Verdict::Drop,
+            7 => Verdict::Redirect(output),
+            other => return Err(format!("the verdict {other}")),
+        };
+        Ok((verdict, Door::Tc))
     }
 }

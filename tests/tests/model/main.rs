@@ -12,7 +12,9 @@ mod case;
 mod cluster;
 mod contents;
 mod describe;
+mod dsr;
 mod edit;
+mod envelope;
 mod extensions;
 mod flow;
 mod flows;
@@ -20,7 +22,9 @@ mod frontends;
 mod incoming;
 mod kernel;
 mod model;
+mod mss;
 mod mutation;
+mod nodes;
 mod opening;
 mod operations;
 mod outgoing;
@@ -64,7 +68,7 @@ const FRAMES: u64 = 50_000;
 const FURTHER: u64 = 5;
 
 /// What must have happened to at least every thousandth packet, for the run to say something.
-const COVERED: [&str; 12] = [
+const COVERED: [&str; 14] = [
     "connection",
     "conntrack_early_drop",
     "drop_no_backend",
@@ -77,6 +81,8 @@ const COVERED: [&str; 12] = [
     "reject_no_backend",
     "reply",
     "request",
+    "unwrapped",
+    "wrapped",
 ];
 
 /// The hooks by whose programs packets come, in turn.
@@ -123,6 +129,8 @@ fn with_routes(role: &str, run: impl FnOnce() + Send) {
              route add default via 192.168.16.1\n\
              route add ::/0 via fd00:16::1\n\
              neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n\
+             neighbour add 192.168.16.20 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n\
+             neighbour add fd00:16::20 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n\
              neighbour add fd00:16::1 lladdr {NEXT_HOP_TEXT} dev eth0 nud permanent\n",
         ))
         .unwrap();
@@ -150,6 +158,13 @@ fn the_programs_do_what_the_model_says() {
             let count = compared.translated.get(&kind).copied().unwrap_or_default();
             assert!(count >= wanted / 20_000, "too few are {kind}: {count}");
         }
+        for form in [Form::First, Form::Later, Form::Error] {
+            for way in ["wrapped", "unwrapped"] {
+                let kind = format!("{form:?} {way}");
+                let mut kinds = compared.translated.keys();
+                assert!(kinds.any(|any| any.ends_with(&kind)), "none is {kind}");
+            }
+        }
         for counter in COVERED {
             let count = compared.counters.get(counter).copied().unwrap_or_default();
             assert!(
@@ -174,7 +189,15 @@ fn translated_kinds() -> impl Iterator<Item = String> {
         let protocols = Protocol::ALL.into_iter();
         protocols.flat_map(move |protocol| forms.map(|form| (family, protocol, form)))
     });
-    kinds.map(|(family, protocol, form)| format!("{family} {protocol:?} {form:?}"))
+    kinds.flat_map(|(family, protocol, form)| {
+        // Parts and errors are rare enough without an envelope.
+        let ways = match form {
+            Form::Whole => &["", " wrapped", " unwrapped"][..],
+            Form::First | Form::Later | Form::Error => &[""],
+        };
+        let kind = move |how| format!("{family} {protocol:?} {form:?}{how}");
+        ways.iter().map(kind)
+    })
 }
 
 /// The fuzz target over whole frames: `SHUNT_FUZZ_FRAMES` says how many, or `SHUNT_FUZZ_SECONDS`

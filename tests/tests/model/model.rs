@@ -3,12 +3,13 @@
 //! [`super::outgoing`] has packets that leave by an interface, [`super::incoming`] those that come by
 //! one, [`super::opening`] those among them that may open a connection.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use shunt_common::{FragmentEntry, V4};
 
 use super::{
     cluster::{Endpoint, Event},
+    dsr::Content,
     edit::{Between, Trouble},
     flow::{SECOND, is_near},
     flows::Flows,
@@ -36,6 +37,15 @@ pub(crate) enum Hook {
     Egress,
 }
 
+/// What became of a first fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Became {
+    /// It was sent on between these.
+    Sent(Between),
+    /// It went to this node in an envelope.
+    HandedOver(IpAddr),
+}
+
 /// Everything that was told and everything that was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
@@ -43,11 +53,15 @@ pub(crate) struct Model {
     pub flows: Flows,
     pub(super) bonds: BTreeMap<Bound, Bond>,
     /// What the first fragment of a datagram became at a hook, and when.
-    datagrams: BTreeMap<(Hook, Datagram), (Between, u64)>,
+    datagrams: BTreeMap<(Hook, Datagram), (Became, u64)>,
     /// Nobody but the programs knows what was chosen for the last packet.
     pub(super) lost: bool,
     /// Whether the last packet was given a place in the table, or was refused one.
     pub(super) sought_room: bool,
+    /// Whether the programs have left the segment size that the last packet announces.
+    pub(super) leaves_size: bool,
+    /// Whether the last packet got no further than the driver.
+    pub(super) by_driver: bool,
     /// How many connections of a family always find room, if that matters.
     pub(super) capacity: Option<usize>,
     /// How many were refused although there were not as many that stay.
@@ -71,6 +85,8 @@ pub(crate) struct Chosen {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observed<'a> {
     pub verdict: &'a Verdict,
+    /// Whether the packet got no further than the driver.
+    pub by_driver: bool,
     pub chosen: Option<Chosen>,
     /// How many packets were dropped so far because they could not be rewritten, or because their
     /// connection found no room; asked for if this one was dropped.
@@ -146,28 +162,54 @@ impl Model {
                     Unread::Truncated => self.count("pass_truncated"),
                     Unread::TooManyHeaders => self.count("pass_headers"),
                 }
-                return Ok(Verdict::Pass(frame.to_vec()));
+                return match hook {
+                    Hook::Ingress => self.foreign(frame, observed),
+                    Hook::Egress => Ok(Verdict::Pass(frame.to_vec())),
+                };
             }
         };
+        self.note_size(&packet, observed);
         match hook {
             Hook::Egress => self.egress(&packet, observed),
             Hook::Ingress => self.ingress(&packet, observed),
         }
     }
 
+    /// What must become of a frame that comes in and is none of ours, unless it is an envelope.
+    fn foreign(
+        &mut self,
+        frame: &[u8],
+        observed: Option<Observed<'_>>,
+    ) -> Result<Verdict, ForbiddenChoice> {
+        let untouched = Ok(Verdict::Pass(frame.to_vec()));
+        match self.content(frame) {
+            Some(Content::Frame(inner)) => {
+                let Ok(packet) = Packet::read(&inner) else {
+                    return untouched;
+                };
+                self.count("unwrapped");
+                self.note_size(&packet, observed);
+                self.ingress(&packet.handed_over(), observed)
+            }
+            Some(Content::Congested) => Ok(self.drop("drop_congestion")),
+            None => untouched,
+        }
+    }
+
     /// Remembers what a first fragment became.
-    pub(super) fn remember(&mut self, packet: &Packet<'_>, hook: Hook, to: Between) {
+    pub(super) fn remember(&mut self, packet: &Packet<'_>, hook: Hook, became: Became) {
         if packet.form == Form::First {
             let now = self.flows.now();
-            self.datagrams.insert((hook, packet.datagram), (to, now));
+            self.datagrams
+                .insert((hook, packet.datagram), (became, now));
         }
     }
 
     /// What the first fragment of the packet's datagram became, if that was not too long ago.
-    pub(super) fn recall(&self, packet: &Packet<'_>, hook: Hook) -> Option<Between> {
-        let (to, then) = self.datagrams.get(&(hook, packet.datagram))?;
+    pub(super) fn recall(&self, packet: &Packet<'_>, hook: Hook) -> Option<Became> {
+        let (became, then) = self.datagrams.get(&(hook, packet.datagram))?;
         let lifetime = u64::from(FragmentEntry::<V4>::LIFETIME);
-        (self.flows.now() - then <= lifetime * SECOND).then_some(*to)
+        (self.flows.now() - then <= lifetime * SECOND).then_some(*became)
     }
 
     /// Tells the sender, unless that is forbidden.

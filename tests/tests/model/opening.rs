@@ -3,6 +3,7 @@
 use super::{
     addresses::SNAT_PORTS,
     cluster::{Endpoint, Protocol},
+    dsr::Served,
     edit::Trouble,
     flow::{Flow, Side},
     frontends::Member,
@@ -27,11 +28,21 @@ impl Model {
             let to = self.flows.at(index).sent_on();
             return Ok(self.send(packet, to, "request"));
         }
-        if packet.form == Form::Error || self.is_overheard(packet) {
+        if self.is_overheard(packet) {
+            return Ok(Verdict::Pass(packet.frame.to_vec()));
+        }
+        let served = self.served(packet);
+        if let Served::At(node) = served {
+            if let Some(replaced) = known {
+                self.flows.forget(replaced);
+            }
+            return Ok(self.hand_over(packet, node));
+        }
+        if packet.form == Form::Error {
             return Ok(Verdict::Pass(packet.frame.to_vec()));
         }
         let chosen = observed.and_then(|observed| observed.chosen);
-        let members = match self.service(packet) {
+        let members = match self.service(packet, served) {
             Service::NotAFrontend => return self.direct(packet, known, chosen),
             Service::Rejected => {
                 if let Some(reason) = refusal(packet) {

@@ -7,6 +7,7 @@ use super::{
     cluster::{Backend, Policy, Service, State},
     model::Hook,
     mutation::Mutation,
+    nodes::Nodes,
     packet::Shape,
 };
 
@@ -47,6 +48,8 @@ pub(crate) enum Operation {
 pub(crate) enum Way {
     /// From a client to a frontend that exists.
     ToFrontend { frontend: Pick, client: Pick },
+    /// From a client elsewhere to a frontend in mode dsr, if there is one.
+    ToDsr { frontend: Pick, client: Pick },
     /// A request of a flow that was opened some time.
     Request { flow: Pick },
     /// A reply of a flow that was opened some time.
@@ -99,9 +102,12 @@ pub(crate) enum Change {
         other_node: bool,
         services: Vec<Service>,
     },
+    /// The names and addresses of nodes change.
+    Nodes(Nodes),
     /// A snapshot: of the services that exist those with a bit in `kept`, and new ones.
     Resync {
         other_node: bool,
+        nodes: Nodes,
         kept: u8,
         services: Vec<Service>,
     },

@@ -5,7 +5,7 @@ use super::{
     cluster::{Endpoint, Protocol},
     edit::Between,
     flow::{Flow, Side},
-    model::{ForbiddenChoice, Hook, Model, Observed, Verdict},
+    model::{Became, ForbiddenChoice, Hook, Model, Observed, Verdict},
     wire::{Form, Packet},
 };
 
@@ -17,7 +17,10 @@ impl Model {
         observed: Option<Observed<'_>>,
     ) -> Result<Verdict, ForbiddenChoice> {
         let restored = if packet.form == Form::Later {
-            self.recall(packet, Hook::Egress)
+            match self.recall(packet, Hook::Egress) {
+                Some(Became::Sent(to)) => Some(to),
+                Some(Became::HandedOver(_)) | None => None,
+            }
         } else {
             self.flows.take_reply(packet).map(Flow::restored)
         };
@@ -29,8 +32,9 @@ impl Model {
 
     /// A packet goes out of its interface with these ends.
     fn send_out(&mut self, packet: &Packet<'_>, to: Between, usually: &'static str) -> Verdict {
-        self.remember(packet, Hook::Egress, to);
-        match packet.between(to) {
+        self.remember(packet, Hook::Egress, Became::Sent(to));
+        let frame = packet.between(to);
+        match frame.and_then(|frame| self.adapted(packet, to, frame)) {
             Some(frame) => {
                 self.count(packet.counts_as(usually));
                 Verdict::Pass(frame)

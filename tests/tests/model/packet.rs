@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 
 use etherparse::{
-    Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpFragOffset, IpNumber, Ipv4Header,
-    Ipv6FlowLabel, Ipv6Header, TcpHeader, UdpHeader,
+    Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpDscp, IpEcn, IpFragOffset, IpNumber,
+    Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader, UdpHeader,
 };
 
 use super::{
     cluster::Protocol,
+    envelope::Enclosed,
     extensions::{FRAGMENT, ROUTING},
     flow::{Ends, Side},
 };
@@ -69,12 +70,17 @@ pub(crate) struct Shape {
     pub extensions: Vec<Extension>,
     /// Words of TCP options, up to 10.
     pub tcp_options: usize,
+    /// The segment size that it announces instead, behind so many options that say nothing.
+    pub announced: Option<(u8, u16)>,
+    /// Its service class, with what it says of congestion.
+    pub class: u8,
     pub hop_limit: u8,
     pub identification: u16,
     pub payload: Vec<u8>,
     /// Bytes behind the IP packet, as short Ethernet frames have them.
     pub padding: usize,
     pub report: Option<Report>,
+    pub envelope: Option<Enclosed>,
 }
 
 /// Where a fragment is in its datagram: in units of 8 bytes, and whether more follow.
@@ -97,11 +103,14 @@ impl Shape {
             ip_options: 0,
             extensions: Vec::new(),
             tcp_options: 0,
+            announced: None,
+            class: 0,
             hop_limit: 64,
             identification: 0,
             payload: Vec::new(),
             padding: 0,
             report: None,
+            envelope: None,
         };
         let segment = |syn, ack, [sequence, acknowledged]: [u32; 2]| Self {
             flags: Flags {
@@ -202,9 +211,7 @@ impl Shape {
                 header.acknowledgment_number = self.acknowledged;
                 let Flags { syn, ack, fin, rst } = self.flags;
                 (header.syn, header.ack, header.fin, header.rst) = (syn, ack, fin, rst);
-                header
-                    .set_options_raw(&no_operations(self.tcp_options))
-                    .unwrap();
+                header.set_options_raw(&self.tcp_options()).unwrap();
                 header.checksum = match ips {
                     (IpAddr::V4(from), IpAddr::V4(to)) => {
                         header.calc_checksum_ipv4_raw(from.octets(), to.octets(), payload)
@@ -270,6 +277,8 @@ impl Shape {
                 let number = IpNumber(number);
                 let mut header = Ipv4Header::new(0, self.hop_limit, number, from, to).unwrap();
                 header.identification = self.identification;
+                header.dscp = IpDscp::try_new(self.class >> 2).unwrap();
+                header.ecn = IpEcn::try_new(self.class & 3).unwrap();
                 let options = no_operations(self.ip_options);
                 header.options = options.as_slice().try_into().unwrap();
                 header.set_payload_len(length.into()).unwrap();
@@ -284,7 +293,7 @@ impl Shape {
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 let (first, extensions) = self.extensions(number, place);
                 let header = Ipv6Header {
-                    traffic_class: 0,
+                    traffic_class: self.class,
                     flow_label: Ipv6FlowLabel::ZERO,
                     payload_length: (extensions.len() + payload.len()) as u16,
                     next_header: IpNumber(first),
@@ -331,13 +340,30 @@ impl Shape {
         (next, bytes)
     }
 
+    fn tcp_options(&self) -> Vec<u8> {
+        let Some((place, size)) = self.announced else {
+            return no_operations(self.tcp_options);
+        };
+        let mut options = vec![1; place.into()];
+        options.extend([2, 4]);
+        options.extend(size.to_be_bytes());
+        options.resize(options.len().next_multiple_of(4), 0);
+        options
+    }
+
     fn link(&self, packet: &[u8], source: IpAddr) -> Vec<u8> {
         let kind = if source.is_ipv4() {
             [8, 0]
         } else {
             [0x86, 0xdd]
         };
-        let mut frame = [&TO[..], &FROM, &kind, packet].concat();
+        let mut packet = packet.to_vec();
+        if let Some(envelope) = self.envelope {
+            for _ in 0..=u8::from(envelope.twice) {
+                packet = envelope.around(&packet, source);
+            }
+        }
+        let mut frame = [&TO[..], &FROM, &kind, packet.as_slice()].concat();
         frame.resize(frame.len() + self.padding, 0);
         frame
     }

@@ -80,8 +80,10 @@ pub(crate) fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
             other_node,
             services,
         } => Event::NodePorts(nodes(*other_node), services.clone()),
+        Change::Nodes(nodes) => Event::Nodes(nodes.clone()),
         Change::Resync {
             other_node,
+            nodes: named,
             kept,
             services: new,
         } => {
@@ -90,7 +92,7 @@ pub(crate) fn event(cluster: &Cluster, change: &Change) -> Option<Event> {
                 .values()
                 .filter(|old| kept & 1 << old.id != 0 && !replaced(old.id));
             let all = old.chain(new).cloned().collect();
-            Event::Resync(nodes(*other_node), all)
+            Event::Resync(nodes(*other_node), named.clone(), all)
         }
     })
 }
@@ -113,6 +115,15 @@ pub(crate) fn ends(
                 Hook::Ingress,
                 (protocol, client_endpoint(*client, frontend.ip), frontend),
             )
+        }
+        Way::ToDsr { frontend, client } => {
+            let all = cluster.frontends.iter();
+            let keys = all.filter_map(|(key, frontend)| frontend.is_dsr.then_some(*key));
+            let any = (protocol, any_endpoint(*frontend, None));
+            let (protocol, frontend) = pick(keys, *frontend).unwrap_or(any);
+            let client = client_endpoint(*client, frontend.ip);
+            let ends = (protocol, elsewhere(client, cluster), frontend);
+            (Hook::Ingress, ends)
         }
         Way::Request { flow } => match opened(flow) {
             Some(flow) => (Hook::Ingress, (flow.protocol, flow.client, flow.frontend)),
@@ -173,6 +184,18 @@ fn client_endpoint(number: Pick, like: IpAddr) -> Endpoint {
     Endpoint {
         ip: ips[number / 64 % ips.len()],
         port: CLIENT_PORTS[number % CLIENT_PORTS.len()],
+    }
+}
+
+/// The client, or one elsewhere in place of one on this node.
+fn elsewhere(client: Endpoint, cluster: &Cluster) -> Endpoint {
+    let mut others = CLIENT_IPS
+        .into_iter()
+        .filter(|ip| ip.is_ipv4() == client.ip.is_ipv4() && !cluster.is_on_this_node(*ip));
+    let other = others.next().filter(|_| cluster.is_on_this_node(client.ip));
+    Endpoint {
+        ip: other.unwrap_or(client.ip),
+        port: client.port,
     }
 }
 

@@ -11,7 +11,8 @@ use shunt_model::maglev;
 
 use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS},
-    cluster::{Backend, Endpoint, PortName, Protocol, ServiceId},
+    cluster::{Backend, Endpoint, Policy, PortName, Protocol, ServiceId},
+    dsr::Served,
     flow::SECOND,
     frontends::{Frontend, Kind, Member},
     model::Model,
@@ -44,8 +45,9 @@ impl Model {
         packet.overheard && !self.cluster.is_on_this_node(packet.ends.source.ip)
     }
 
-    pub(super) fn service(&self, packet: &Packet<'_>) -> Service {
-        let key = (packet.ends.protocol, packet.ends.destination);
+    /// Who gets the packet, which is served here.
+    pub(super) fn service(&self, packet: &Packet<'_>, served: Served) -> Service {
+        let key = self.frontend_of(packet);
         let on_this_node = self.cluster.is_on_this_node(packet.ends.source.ip);
         let Some(frontend) = self.cluster.frontends.get(&key) else {
             return Service::NotAFrontend;
@@ -56,7 +58,13 @@ impl Model {
         if let Some(reason) = self.refusal(frontend, packet) {
             return Service::Dropped(reason);
         }
-        let mut candidates = self.candidates(frontend, on_this_node);
+        let mut candidates = self.candidates(frontend, frontend.set_for(on_this_node));
+        if frontend.is_dsr && served == Served::ByOwn {
+            let own = self.candidates(frontend, Policy::Local);
+            if !own.is_empty() {
+                candidates = own;
+            }
+        }
         if let Some(bound) = self.bound(frontend, packet)
             && candidates.contains(&bound)
         {
@@ -75,7 +83,7 @@ impl Model {
     }
 
     /// Why the frontend does not serve this client, if it does not.
-    fn refusal(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<&'static str> {
+    pub(super) fn refusal(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<&'static str> {
         let client = packet.ends.source.ip;
         let ranges = &self.cluster.services[&frontend.service].source_ranges;
         let of_family = |(ip, _): &&(IpAddr, u8)| ip.is_ipv4() == client.is_ipv4();
@@ -95,9 +103,8 @@ impl Model {
         (timeout > 0 && current && recent).then_some(bond.member)
     }
 
-    /// Who may be chosen.
-    fn candidates(&self, frontend: &Frontend, on_this_node: bool) -> Vec<Member> {
-        let set = frontend.set_for(on_this_node);
+    /// Who may be chosen of this set.
+    pub(super) fn candidates(&self, frontend: &Frontend, set: Policy) -> Vec<Member> {
         let backends: Vec<_> = self.cluster.backends(frontend).collect();
         let usable = backends
             .iter()
@@ -113,7 +120,7 @@ impl Model {
 
     /// The one of these that the Maglev table of them names for the packet; with session affinity for
     /// all packets of its client.
-    fn by_table(
+    pub(super) fn by_table(
         &self,
         frontend: &Frontend,
         packet: &Packet<'_>,

@@ -4,6 +4,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::{
     cluster::Protocol,
+    envelope::Enclosed,
     model::Hook,
     mutation::{FIELDS, Mutation},
     packet::{Extension, Flags, Report, Shape},
@@ -26,7 +27,13 @@ pub(crate) fn shape() -> impl Strategy<Value = Shape> {
         // INIT, DATA, INIT ACK, ABORT, SHUTDOWN ACK, SHUTDOWN COMPLETE, and any.
         prop_oneof![6 => Just(1u8), 4 => Just(0), 2 => select(vec![2u8, 6, 8, 14]), 1 => any::<u8>()],
         prop_oneof![4 => Just(true), 1 => Just(false)],
-        mostly_zero(10),
+        (
+            mostly_zero(10),
+            option::weighted(
+                0.3,
+                (0..10u8, prop_oneof![8 => 1300..1500u16, 1 => 0..60u16]),
+            ),
+        ),
         payload,
     );
     let network = (
@@ -36,11 +43,14 @@ pub(crate) fn shape() -> impl Strategy<Value = Shape> {
         prop_oneof![1 => 0..4u16, 1 => any::<u16>()],
         mostly_zero(18),
         prop_oneof![6 => Just(None), 1 => report().prop_map(Some)],
+        (class(), option::weighted(0.25, envelope())),
     );
     (transport, network).prop_map(|(transport, network)| {
-        let (protocol, (flags, sequence, acknowledged), chunk, checksum, tcp_options, payload) =
+        let (protocol, (flags, sequence, acknowledged), chunk, checksum, options, payload) =
             transport;
-        let (ip_options, extensions, hop_limit, identification, padding, report) = network;
+        let (tcp_options, announced) = options;
+        let (ip_options, extensions, hop_limit, identification, padding, report, outside) = network;
+        let (class, envelope) = outside;
         Shape {
             protocol,
             flags,
@@ -51,12 +61,32 @@ pub(crate) fn shape() -> impl Strategy<Value = Shape> {
             ip_options,
             extensions,
             tcp_options,
+            announced,
+            class,
             hop_limit,
             identification,
             payload,
             padding,
             report,
+            envelope,
         }
+    })
+}
+
+/// A service class, with any mark of congestion.
+fn class() -> impl Strategy<Value = u8> {
+    prop_oneof![4 => Just(0u8), 3 => 0..4u8, 1 => any::<u8>()]
+}
+
+fn envelope() -> impl Strategy<Value = Enclosed> {
+    let from = prop_oneof![8 => Just(0u8), 4 => 1..3u8, 1 => 3..5u8];
+    let to = prop_oneof![12 => Just(0u8), 1 => Just(1)];
+    let twice = prop_oneof![12 => Just(false), 1 => Just(true)];
+    (from, to, class(), twice).prop_map(|(from, to, class, twice)| Enclosed {
+        from,
+        to,
+        class,
+        twice,
     })
 }
 

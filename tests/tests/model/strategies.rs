@@ -4,9 +4,11 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{
     addresses::{
-        BACKEND_IPS, BACKEND_PORTS, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS, is_pod_of_this_node,
+        BACKEND_IPS, BACKEND_PORTS, NODE_NAMES, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS,
+        is_pod_of_this_node, node_addresses,
     },
     cluster::{Backend, Endpoint, Policy, Port, Protocol, Service, State},
+    nodes::Nodes,
     operations::{Change, Crowd, Operation, Progress, Tweak, Way, scopes_of, sorted},
     shapes::{bytes, datagram, mutations, shape},
 };
@@ -93,7 +95,8 @@ fn other() -> impl Strategy<Value = Operation> {
 fn way() -> impl Strategy<Value = Way> {
     let index = any::<u16>;
     prop_oneof![
-        40 => (index(), index()).prop_map(|(frontend, client)| Way::ToFrontend { frontend, client }),
+        28 => (index(), index()).prop_map(|(frontend, client)| Way::ToFrontend { frontend, client }),
+        16 => (index(), index()).prop_map(|(frontend, client)| Way::ToDsr { frontend, client }),
         25 => index().prop_map(|flow| Way::Request { flow }),
         25 => index().prop_map(|flow| Way::Reply { flow }),
         8 => (index(), prop_oneof![5 => 0..5u8, 3 => Just(5), 1 => Just(6)]).prop_map(|(flow, which)| Way::Elsewhere { flow, which }),
@@ -112,10 +115,22 @@ fn change() -> impl Strategy<Value = Change> {
         8 => (index(), tweak()).prop_map(|(service, tweak)| Change::Tweak { service, tweak }),
         1 => (any::<bool>(), services())
             .prop_map(|(other_node, services)| Change::NodePorts { other_node, services }),
-        1 => (any::<bool>(), any::<u8>(), services()).prop_map(
-            |(other_node, kept, services)| Change::Resync { other_node, kept, services }
+        2 => nodes().prop_map(Change::Nodes),
+        1 => (any::<bool>(), nodes(), any::<u8>(), services()).prop_map(
+            |(other_node, nodes, kept, services)| Change::Resync { other_node, nodes, kept, services }
         ),
     ]
+}
+
+/// Some of the nodes, most of them with all their addresses.
+fn nodes() -> impl Strategy<Value = Nodes> {
+    let [a, b, c] = node_addresses().map(|lists| proptest::option::weighted(0.8, select(lists)));
+    (a, b, c).prop_map(|(a, b, c)| {
+        let lists = NODE_NAMES.into_iter().zip([a, b, c]);
+        lists
+            .filter_map(|(name, list)| Some((name, list?)))
+            .collect()
+    })
 }
 
 fn tweak() -> impl Strategy<Value = Tweak> {
@@ -165,12 +180,20 @@ fn weight() -> impl Strategy<Value = u32> {
 fn backend() -> impl Strategy<Value = Backend> {
     let scopes = prop_oneof![7 => Just(None), 1 => (0..4u8).prop_map(Some)];
     let place = (select(&BACKEND_IPS[..]), select(&BACKEND_PORTS[..]));
-    (place, weight(), state(), scopes).prop_map(|((ip, port), weight, state, bits)| {
+    let [a, b, c, d] = NODE_NAMES.map(Some);
+    let node = prop_oneof![
+        6 => Just(b),
+        3 => Just(c),
+        1 => select(vec![a, d, None]),
+    ];
+    let rest = (weight(), state(), scopes);
+    (place, node, rest).prop_map(|((ip, port), node, (weight, state, bits))| {
         let local = is_pod_of_this_node(ip);
         Backend {
             at: Endpoint { ip, port },
             weight,
             local,
+            node,
             state,
             scopes: bits.map(|bits| scopes_of(bits, local)),
         }
@@ -207,16 +230,17 @@ fn service() -> impl Strategy<Value = Service> {
     ];
     let affinity = prop_oneof![4 => Just(0u32), 1 => Just(10)];
     let maglev = prop_oneof![2 => Just(false), 1 => Just(true)];
+    let dsr = any::<bool>();
     (
         0..4u8,
         (ips(), ips(), ips()),
         ranges,
         (policy(), policy()),
-        (affinity, maglev),
+        (affinity, maglev, dsr),
         vec(port(), 1..4),
     )
         .prop_map(
-            |(id, ips, source_ranges, policies, (affinity, maglev), mut ports)| {
+            |(id, ips, source_ranges, policies, (affinity, maglev, dsr), mut ports)| {
                 let (mut cluster_ips, mut external_ips, mut load_balancer_ips) = ips;
                 // One of each family is all that a service may have.
                 for is_ipv4 in [true, false] {
@@ -244,6 +268,7 @@ fn service() -> impl Strategy<Value = Service> {
                     internal_policy: policies.1,
                     affinity,
                     maglev,
+                    dsr,
                     ports,
                 }
                 .without_foreign_backends()

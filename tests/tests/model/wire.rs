@@ -66,6 +66,8 @@ pub(crate) struct Says {
     pub acknowledges: Option<u32>,
     /// It ends what its sender has to say.
     pub ends: bool,
+    /// It is a segment with data.
+    pub has_data: bool,
     /// It ends the flow.
     pub resets: bool,
     /// Of a SYN its number, of a SYN-ACK the one that acknowledges it, of others that which they
@@ -93,6 +95,8 @@ pub(crate) struct Packet<'a> {
     pub hop_limit: u8,
     /// For another station.
     pub overheard: bool,
+    /// Another node has sent it here in an envelope.
+    pub is_handed_over: bool,
     /// The datagram that it is a part of, if it is a fragment.
     pub datagram: Datagram,
     /// Offsets of the transport header, and of the packet's end.
@@ -160,6 +164,7 @@ impl<'a> Packet<'a> {
             has_source_route: is_ipv4 && has_source_route(&frame[ETHERNET..network.transport]),
             hop_limit: network.hop_limit,
             overheard: to_another,
+            is_handed_over: false,
             datagram: Datagram {
                 source: network.source,
                 destination: network.destination,
@@ -182,6 +187,15 @@ impl<'a> Packet<'a> {
             && network.transport == shortest
             && matches!(network.protocol, 6 | 17);
         Ok(packet)
+    }
+
+    /// The packet as it is out of an envelope: no fast path takes it.
+    pub(crate) fn handed_over(self) -> Self {
+        Self {
+            is_handed_over: true,
+            is_plain: false,
+            ..self
+        }
     }
 
     /// What it is counted as once it is translated, if it is `usually` a flow's own.
@@ -234,6 +248,7 @@ impl<'a> Packet<'a> {
                 let [fin, syn, rst, ack] = [1, 2, 4, 16].map(|flag| header[13] & flag != 0);
                 let number = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
                 let (sequence, acknowledged) = (number(4), number(8));
+                let has_data = at + usize::from(header[12] >> 4) * 4 < self.end;
                 self.opens = syn && !ack;
                 self.says = match (rst, syn, ack) {
                     (true, ..) => Says {
@@ -243,6 +258,7 @@ impl<'a> Packet<'a> {
                     (_, true, false) => Says {
                         opens: true,
                         number: sequence,
+                        has_data,
                         ..Says::default()
                     },
                     (_, true, true) => Says {
@@ -254,10 +270,12 @@ impl<'a> Packet<'a> {
                         acknowledges: Some(acknowledged),
                         ends: fin,
                         number: acknowledged,
+                        has_data,
                         ..Says::default()
                     },
                     (_, false, false) => Says {
                         ends: fin,
+                        has_data,
                         ..Says::default()
                     },
                 };
@@ -351,7 +369,7 @@ fn is_host(ip: IpAddr) -> bool {
 }
 
 /// Whether the sum over an IPv4 header is what it has to be (RFC 1071).
-fn is_intact(header: &[u8]) -> bool {
+pub(crate) fn is_intact(header: &[u8]) -> bool {
     let words = header.chunks_exact(2);
     let mut sum: u32 = words
         .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))

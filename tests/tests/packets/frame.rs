@@ -23,6 +23,8 @@ pub(crate) enum Transport {
     TcpSynAck,
     /// A segment of an open connection.
     TcpAck,
+    /// A segment of an open connection that acknowledges everything before this byte.
+    TcpAcks(u32),
     /// A segment that ends its direction.
     TcpFin,
     /// A segment that ends the connection.
@@ -136,6 +138,7 @@ impl<A: Address> Packet<A> {
                 Transport::TcpSyn => Transport::TcpSynAck,
                 Transport::TcpSynAck
                 | Transport::TcpAck
+                | Transport::TcpAcks(_)
                 | Transport::TcpFin
                 | Transport::TcpRst => Transport::TcpAck,
                 other => other,
@@ -205,7 +208,7 @@ impl<A: Address> Packet<A> {
             payload,
             ..
         } = self;
-        let tcp = |sequence, flags: fn(&mut TcpHeader)| {
+        let tcp = |sequence, flags: &dyn Fn(&mut TcpHeader)| {
             let mut header = TcpHeader::new(*source_port, *destination_port, sequence, 64240);
             flags(&mut header);
             header.checksum = A::tcp_checksum(&header, *source, *destination, payload);
@@ -218,18 +221,21 @@ impl<A: Address> Packet<A> {
             checksum: 0,
         };
         let mut bytes = match self.transport {
-            Transport::TcpSyn => tcp(1000, |header| header.syn = true),
+            Transport::TcpSyn => tcp(1000, &|header| header.syn = true),
             // What it begins with is what the others acknowledge.
-            Transport::TcpSynAck => tcp(76, |header| {
+            Transport::TcpSynAck => tcp(76, &|header| {
                 (header.syn, header.ack, header.acknowledgment_number) = (true, true, 1001);
             }),
-            Transport::TcpAck => tcp(1001, |header| {
+            Transport::TcpAck => tcp(1001, &|header| {
                 (header.ack, header.acknowledgment_number) = (true, 77);
             }),
-            Transport::TcpFin => tcp(1001, |header| {
+            Transport::TcpAcks(number) => tcp(1001, &|header| {
+                (header.ack, header.acknowledgment_number) = (true, number);
+            }),
+            Transport::TcpFin => tcp(1001, &|header| {
                 (header.fin, header.ack, header.acknowledgment_number) = (true, true, 77);
             }),
-            Transport::TcpRst => tcp(1001, |header| header.rst = true),
+            Transport::TcpRst => tcp(1001, &|header| header.rst = true),
             Transport::UdpUnsummed => udp.to_bytes().to_vec(),
             Transport::Udp => {
                 udp.checksum = A::udp_checksum(&udp, *source, *destination, payload);

@@ -1,59 +1,59 @@
 //! A conntrack table without room: what is over or unanswered gives way to what is new, and what is
-//! established stays; then what is new is dropped and counted.
+//! established stays; then what is new is dropped and counted. In both families.
 
 use std::collections::BTreeSet;
 
 use super::{
     frame::{Packet, Transport},
     needs_root,
-    node::{Node, Verdict, resync, web},
+    node::{Node, Verdict},
+    world::{Backends, Family, V4, V6, cluster},
 };
-
-const FRONTEND: ([u8; 4], u16) = ([10, 96, 0, 1], 80);
-const BACKEND: ([u8; 4], u16) = ([10, 1, 1, 3], 8080);
 
 /// A node with room for so many entries.
 fn node(entries: u32) -> Node {
-    Node::with_conntrack(entries, [resync(&[&web(&[(3, 1)])]).as_str()])
+    Node::with_conntrack(entries, [cluster(Backends::Here).as_str()])
 }
 
 /// A packet of the client with this port.
-fn request(transport: Transport, port: u16) -> Packet {
-    Packet::new(transport, ([10, 1, 1, 9], port), FRONTEND)
+fn request<A: Family>(transport: Transport, port: u16) -> Packet<A> {
+    Packet::new(transport, (A::POD, port), (A::CLUSTER_IP, 80))
+}
+
+/// The same as its backend gets it.
+fn at_backend<A: Family>(transport: Transport, port: u16) -> Packet<A> {
+    request(transport, port).to((A::LOCAL, 8080))
 }
 
 /// Opens a connection that nobody answers yet.
 #[track_caller]
-fn open(node: &mut Node, transport: Transport, port: u16) {
-    let opening = request(transport, port);
-    let sent = node.ingress(&opening.frame());
-    assert_eq!(sent, Verdict::Pass(opening.to(BACKEND).frame()), "{port}");
+fn open<A: Family>(node: &mut Node, transport: Transport, port: u16) {
+    let sent = node.ingress(&request::<A>(transport, port).frame());
+    let expected = at_backend::<A>(transport, port).frame();
+    assert_eq!(sent, Verdict::Pass(expected), "{port}");
 }
 
 /// One packet each way, of a connection that is there.
 #[track_caller]
-fn talk(node: &mut Node, transport: Transport, port: u16) {
-    open(node, transport, port);
-    answer(node, transport, port);
+fn talk<A: Family>(node: &mut Node, transport: Transport, port: u16) {
+    open::<A>(node, transport, port);
+    answer::<A>(node, transport, port);
 }
 
 /// What the backend says.
 #[track_caller]
-fn answer(node: &mut Node, transport: Transport, port: u16) {
-    let reply = request(transport, port)
-        .to(BACKEND)
-        .answer()
-        .with(transport);
-    let restored = Verdict::Pass(reply.from(FRONTEND).frame());
+fn answer<A: Family>(node: &mut Node, transport: Transport, port: u16) {
+    let reply = at_backend::<A>(transport, port).answer().with(transport);
+    let restored = Verdict::Pass(reply.from((A::CLUSTER_IP, 80)).frame());
     assert_eq!(node.egress(&reply.frame()), restored, "{port}");
 }
 
 /// Opens a TCP connection from each of `ports`, and lets both sides acknowledge that.
-fn establish(node: &mut Node, ports: impl Iterator<Item = u16>) {
+fn establish<A: Family>(node: &mut Node, ports: impl Iterator<Item = u16>) {
     for port in ports {
-        open(node, Transport::TcpSyn, port);
-        answer(node, Transport::TcpSynAck, port);
-        open(node, Transport::TcpAck, port);
+        open::<A>(node, Transport::TcpSyn, port);
+        answer::<A>(node, Transport::TcpSynAck, port);
+        open::<A>(node, Transport::TcpAck, port);
     }
 }
 
@@ -64,15 +64,15 @@ fn ports(node: &Node) -> BTreeSet<u16> {
 }
 
 /// Fills a table with established connections, of as many clients' ports as find room.
-fn fill(node: &mut Node) -> BTreeSet<u16> {
+fn fill<A: Family>(node: &mut Node) -> BTreeSet<u16> {
     let mut there = BTreeSet::new();
     for port in 1..=3000 {
-        let syn = request(Transport::TcpSyn, port);
+        let syn = request::<A>(Transport::TcpSyn, port);
         if node.ingress(&syn.frame()) == Verdict::Drop {
             continue;
         }
-        answer(node, Transport::TcpSynAck, port);
-        open(node, Transport::TcpAck, port);
+        answer::<A>(node, Transport::TcpSynAck, port);
+        open::<A>(node, Transport::TcpAck, port);
         there.insert(port);
     }
     there
@@ -81,8 +81,13 @@ fn fill(node: &mut Node) -> BTreeSet<u16> {
 #[test]
 fn as_many_established_connections_as_were_asked_for_find_room() {
     needs_root!();
+    as_many::<V4>();
+    as_many::<V6>();
+}
+
+fn as_many<A: Family>() {
     let mut node = node(2000);
-    establish(&mut node, 1..=1000);
+    establish::<A>(&mut node, 1..=1000);
     assert_eq!(node.connections().len(), 1000);
     assert_eq!(node.counters().get("drop_conntrack_full"), None);
     assert_eq!(node.early_drops(), 0);
@@ -91,8 +96,13 @@ fn as_many_established_connections_as_were_asked_for_find_room() {
 #[test]
 fn a_table_full_of_open_connections_keeps_all_of_them() {
     needs_root!();
+    all_are_kept::<V4>();
+    all_are_kept::<V6>();
+}
+
+fn all_are_kept<A: Family>() {
     let mut node = node(64);
-    let there = fill(&mut node);
+    let there = fill::<A>(&mut node);
     let refused = 3000 - there.len();
     assert!(there.len() >= 32 && refused > 2000, "{}", there.len());
     assert_eq!(node.pass(10_000), there.len());
@@ -102,7 +112,7 @@ fn a_table_full_of_open_connections_keeps_all_of_them() {
     );
     assert_eq!(ports(&node), there, "and no half of another");
     for port in &there {
-        talk(&mut node, Transport::TcpAck, *port);
+        talk::<A>(&mut node, Transport::TcpAck, *port);
     }
     let opened = node.counters()["connection"];
     assert_eq!(opened, there.len() as u64);
@@ -112,15 +122,20 @@ fn a_table_full_of_open_connections_keeps_all_of_them() {
 #[test]
 fn unanswered_flows_give_way_to_new_ones_the_oldest_first() {
     needs_root!();
+    oldest_first::<V4>();
+    oldest_first::<V6>();
+}
+
+fn oldest_first<A: Family>() {
     let mut node = node(64);
-    establish(&mut node, 1..=8);
+    establish::<A>(&mut node, 1..=8);
     // More than find room, in two lots.
     for port in 1001..=1300 {
-        open(&mut node, Transport::Udp, port);
+        open::<A>(&mut node, Transport::Udp, port);
     }
     node.pass(10);
     for port in 2001..=2040 {
-        open(&mut node, Transport::Udp, port);
+        open::<A>(&mut node, Transport::Udp, port);
     }
     let left = ports(&node);
     assert!((1..=8).all(|port| left.contains(&port)), "{left:?}");
@@ -132,7 +147,7 @@ fn unanswered_flows_give_way_to_new_ones_the_oldest_first() {
     assert!(node.early_drops() >= 40, "{}", node.early_drops());
     assert_eq!(node.counters().get("drop_conntrack_full"), None);
     for port in 1..=8 {
-        talk(&mut node, Transport::TcpAck, port);
+        talk::<A>(&mut node, Transport::TcpAck, port);
     }
     assert_eq!(
         node.counters().get("connection"),
@@ -144,11 +159,16 @@ fn unanswered_flows_give_way_to_new_ones_the_oldest_first() {
 #[test]
 fn half_open_connections_give_way() {
     needs_root!();
+    half_open::<V4>();
+    half_open::<V6>();
+}
+
+fn half_open<A: Family>() {
     let mut node = node(64);
-    establish(&mut node, 1..=8);
+    establish::<A>(&mut node, 1..=8);
     for port in 1001..=1500 {
-        open(&mut node, Transport::TcpSyn, port);
-        answer(&mut node, Transport::TcpSynAck, port);
+        open::<A>(&mut node, Transport::TcpSyn, port);
+        answer::<A>(&mut node, Transport::TcpSynAck, port);
     }
     assert_eq!(node.counters().get("drop_conntrack_full"), None);
     let left = ports(&node);
@@ -158,18 +178,23 @@ fn half_open_connections_give_way() {
 #[test]
 fn what_is_over_makes_room_before_what_is_unanswered() {
     needs_root!();
+    over_first::<V4>();
+    over_first::<V6>();
+}
+
+fn over_first<A: Family>() {
     let mut node = node(512);
-    establish(&mut node, 1..=128);
+    establish::<A>(&mut node, 1..=128);
     // Last: those that have just begun do not give way to each other while there is room farther off.
     for port in 1001..=1128 {
-        open(&mut node, Transport::Udp, port);
+        open::<A>(&mut node, Transport::Udp, port);
     }
     for port in 1..=128 {
-        open(&mut node, Transport::TcpFin, port);
-        answer(&mut node, Transport::TcpFin, port);
+        open::<A>(&mut node, Transport::TcpFin, port);
+        answer::<A>(&mut node, Transport::TcpFin, port);
     }
     let before = node.early_drops();
-    establish(&mut node, 2001..=2064);
+    establish::<A>(&mut node, 2001..=2064);
     assert_eq!(node.early_drops(), before, "what is over is no early drop");
     let left = ports(&node);
     let unanswered = left.range(1001..=1128).count();

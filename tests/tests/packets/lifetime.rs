@@ -1,6 +1,6 @@
-//! How long a connection is remembered.
+//! How long a connection is remembered, in both families.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use shunt_datapath::{
     ConntrackState::{
@@ -13,22 +13,31 @@ use shunt_datapath::{
 use super::{
     frame::{Packet, Transport},
     needs_root,
-    node::{Node, Verdict, resync, update, web},
+    node::{Node, Verdict},
+    world::{Backends, Family, V4, V6, cluster, node},
 };
 
-const CLIENT: ([u8; 4], u16) = ([10, 1, 1, 9], 40000);
-const FRONTEND: ([u8; 4], u16) = ([10, 96, 0, 1], 80);
-const BACKEND: ([u8; 4], u16) = ([10, 1, 1, 3], 8080);
+const fn client<A: Family>() -> (A, u16) {
+    (A::POD, 40_000)
+}
+
+const fn frontend<A: Family>() -> (A, u16) {
+    (A::CLUSTER_IP, 80)
+}
+
+const fn backend<A: Family>() -> (A, u16) {
+    (A::LOCAL, 8080)
+}
 
 /// Sends packets of one connection, each from the client or from the backend.
-fn talk(node: &mut Node, packets: &[(bool, Transport)]) {
+fn talk<A: Family>(node: &mut Node, packets: &[(bool, Transport)]) {
     for (from_client, transport) in packets {
         if *from_client {
-            let request = Packet::new(*transport, CLIENT, FRONTEND);
+            let request = Packet::new(*transport, client::<A>(), frontend::<A>());
             node.ingress(&request.frame()).passed();
         } else {
-            let reply = Packet::new(*transport, BACKEND, CLIENT);
-            let restored = Verdict::Pass(reply.from(FRONTEND).frame());
+            let reply = Packet::new(*transport, backend::<A>(), client::<A>());
+            let restored = Verdict::Pass(reply.from(frontend::<A>()).frame());
             assert_eq!(node.egress(&reply.frame()), restored);
         }
     }
@@ -36,55 +45,76 @@ fn talk(node: &mut Node, packets: &[(bool, Transport)]) {
 
 #[test]
 fn a_connection_is_forgotten_after_the_silence_of_its_state() {
+    needs_root!();
+    forgotten::<V4>();
+    forgotten::<V6>();
+}
+
+fn forgotten<A: Family>() {
     use Transport::{TcpAck, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
 
-    needs_root!();
     let timeouts = Timeouts::default();
-    let (client, backend) = (true, false);
-    let open = [(client, TcpSyn), (backend, TcpSynAck), (client, TcpAck)];
+    let (from_client, from_backend) = (true, false);
+    let open = [
+        (from_client, TcpSyn),
+        (from_backend, TcpSynAck),
+        (from_client, TcpAck),
+    ];
     let then = |further: &[(bool, Transport)]| [open.as_slice(), further].concat();
     for (packets, state, timeout) in [
-        (vec![(client, TcpSyn)], SynSent, timeouts.tcp_syn_sent),
+        (vec![(from_client, TcpSyn)], SynSent, timeouts.tcp_syn_sent),
         (
-            vec![(client, TcpSyn), (backend, TcpSynAck)],
+            vec![(from_client, TcpSyn), (from_backend, TcpSynAck)],
             SynReceived,
             timeouts.tcp_syn_recv,
         ),
-        (vec![(client, TcpAck)], New, timeouts.tcp_new),
+        (vec![(from_client, TcpAck)], New, timeouts.tcp_new),
         (then(&[]), Established, timeouts.tcp_established),
         (
-            vec![(client, TcpAck), (backend, TcpAck)],
+            vec![(from_client, TcpAck), (from_backend, TcpAck)],
             Established,
             timeouts.tcp_established,
         ),
-        (then(&[(client, TcpFin)]), Closing, timeouts.tcp_closing),
         (
-            then(&[(backend, TcpFin), (client, TcpAck)]),
+            then(&[(from_client, TcpFin)]),
             Closing,
             timeouts.tcp_closing,
         ),
         (
-            then(&[(backend, TcpFin), (client, TcpFin), (backend, TcpAck)]),
+            then(&[(from_backend, TcpFin), (from_client, TcpAck)]),
+            Closing,
+            timeouts.tcp_closing,
+        ),
+        (
+            then(&[
+                (from_backend, TcpFin),
+                (from_client, TcpFin),
+                (from_backend, TcpAck),
+            ]),
             TimeWait,
             timeouts.tcp_time_wait,
         ),
         (
-            vec![(client, TcpSyn), (backend, TcpRst)],
+            vec![(from_client, TcpSyn), (from_backend, TcpRst)],
             Closed,
             timeouts.tcp_closed,
         ),
-        (then(&[(client, TcpRst)]), Closed, timeouts.tcp_closed),
-        (vec![(client, Udp)], Unreplied, timeouts.udp),
-        (vec![(client, Udp), (backend, Udp)], Replied, timeouts.udp),
+        (then(&[(from_client, TcpRst)]), Closed, timeouts.tcp_closed),
+        (vec![(from_client, Udp)], Unreplied, timeouts.udp),
+        (
+            vec![(from_client, Udp), (from_backend, Udp)],
+            Replied,
+            timeouts.udp,
+        ),
     ] {
-        let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
-        talk(&mut node, &packets);
+        let mut node = node(Backends::Here);
+        talk::<A>(&mut node, &packets);
         let states: Vec<_> = node.connections().iter().map(|one| one.state).collect();
         assert_eq!(states, [state], "{packets:?}");
         assert_eq!(node.pass(timeout - 1), 1, "{packets:?}");
         assert_eq!(node.pass(2), 0, "{packets:?}");
         if state != Closed {
-            let late = Packet::new(TcpAck, BACKEND, CLIENT).frame();
+            let late = Packet::new(TcpAck, backend::<A>(), client::<A>()).frame();
             assert_eq!(
                 node.egress(&late),
                 Verdict::Pass(late.clone()),
@@ -97,12 +127,17 @@ fn a_connection_is_forgotten_after_the_silence_of_its_state() {
 #[test]
 fn a_flow_that_has_lasted_is_remembered_longer() {
     needs_root!();
+    remembered_longer::<V4>();
+    remembered_longer::<V6>();
+}
+
+fn remembered_longer<A: Family>() {
     let timeouts = Timeouts::default();
-    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    let mut node = node(Backends::Here);
     let exchange = [(true, Transport::Udp), (false, Transport::Udp)];
-    talk(&mut node, &exchange);
+    talk::<A>(&mut node, &exchange);
     node.pass(3);
-    talk(&mut node, &exchange);
+    talk::<A>(&mut node, &exchange);
     assert_eq!(node.connections()[0].state, Assured);
     assert_eq!(node.pass(timeouts.udp_stream - 1), 1);
     assert_eq!(node.pass(2), 0);
@@ -111,30 +146,56 @@ fn a_flow_that_has_lasted_is_remembered_longer() {
 #[test]
 fn a_packet_in_either_direction_keeps_both_entries() {
     needs_root!();
-    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    kept::<V4>();
+    kept::<V6>();
+}
+
+fn kept<A: Family>() {
+    let mut node = node(Backends::Here);
     let exchange = [(true, Transport::Udp), (false, Transport::Udp)];
-    talk(&mut node, &exchange);
+    talk::<A>(&mut node, &exchange);
     node.pass(3);
-    talk(&mut node, &exchange);
+    talk::<A>(&mut node, &exchange);
     for from_client in [true, false, false, false, true, true, true] {
         assert_eq!(node.pass(Timeouts::default().udp_stream - 1), 1);
-        talk(&mut node, &[(from_client, Transport::Udp)]);
+        talk::<A>(&mut node, &[(from_client, Transport::Udp)]);
     }
+}
+
+/// The backends stay in the service and get nothing new, which others do.
+fn retired() -> String {
+    let with = |weight| format!(r#""port":8080,"local":true,"weight":{weight}}}"#);
+    let moved: [(IpAddr, IpAddr); 2] = [
+        (V4::LOCAL.into(), V4::LOCAL_TOO.into()),
+        (V6::LOCAL.into(), V6::LOCAL_TOO.into()),
+    ];
+    let event = cluster(Backends::Here);
+    moved.iter().fold(event, |event, (old, new)| {
+        let (retired, next) = (with(0), with(1));
+        event.replace(
+            &format!(r#"{{"ip":"{old}","port":8080,"local":true}}"#),
+            &format!(r#"{{"ip":"{old}",{retired},{{"ip":"{new}",{next}"#),
+        )
+    })
 }
 
 #[test]
 fn a_syn_after_the_end_of_a_connection_picks_again() {
     needs_root!();
+    picks_again::<V4>();
+    picks_again::<V6>();
+}
+
+fn picks_again<A: Family>() {
     for end in [Transport::TcpFin, Transport::TcpRst] {
-        let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
-        let syn = Packet::new(Transport::TcpSyn, CLIENT, FRONTEND);
+        let mut node = node(Backends::Here);
+        let syn = Packet::new(Transport::TcpSyn, client::<A>(), frontend::<A>());
         node.ingress(&syn.frame()).passed();
-        // The backend stays in the service, and gets nothing new.
-        node.apply(&update(&web(&[(3, 0), (4, 1)])));
-        let again = Verdict::Pass(syn.to(BACKEND).frame());
+        node.apply(&retired());
+        let again = Verdict::Pass(syn.to(backend::<A>()).frame());
         assert_eq!(node.ingress(&syn.frame()), again, "the same SYN again");
         node.ingress(&syn.with(end).frame()).passed();
-        let moved = syn.to(([10, 1, 1, 4], 8080));
+        let moved = syn.to((A::LOCAL_TOO, 8080));
         assert_eq!(
             node.ingress(&syn.frame()),
             Verdict::Pass(moved.frame()),
@@ -146,9 +207,14 @@ fn a_syn_after_the_end_of_a_connection_picks_again() {
 #[test]
 fn a_large_table_is_listed_whole() {
     needs_root!();
-    let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
+    listed_whole::<V4>();
+    listed_whole::<V6>();
+}
+
+fn listed_whole<A: Family>() {
+    let mut node = node(Backends::Here);
     for port in 1..=10_000 {
-        let datagram = Packet::new(Transport::Udp, (CLIENT.0, port), FRONTEND);
+        let datagram = Packet::new(Transport::Udp, (A::POD, port), frontend::<A>());
         node.ingress(&datagram.frame()).passed();
     }
     let connections = node.connections();

@@ -76,6 +76,6 @@ fn more_pod_ranges_than_the_programs_hold_are_an_error() {
     let Err(error) = Datapath::load(&options) else {
         panic!("5 ranges were taken");
     };
-    let expected = "5 ranges of pods were given, at most 4 a family are possible";
+    let expected = "5 ranges were given (of pods, or of sources of envelopes), at most 4 a family are possible";
     assert_eq!(error.to_string(), expected);
 }

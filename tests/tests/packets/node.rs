@@ -16,7 +16,7 @@ use shunt_datapath::{
     CountedService, Datapath, DatapathOptions, LiveConnection, ServiceCounts, TableSizes, XdpMode,
 };
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
-use shunt_tests::{NO_INTERFACE, Taken, Uplinks, passing, run_driver};
+use shunt_tests::{NO_INTERFACE, Taken, Uplinks, passing, run_driver_at};
 
 use super::{
     frame::THIS_STATION,
@@ -160,14 +160,26 @@ impl Node {
     /// What the XDP program does with `frame`; `None` if it is passed on, as it is, or if there is
     /// none.
     pub(crate) fn by_driver(&mut self, frame: &[u8]) -> Option<Verdict> {
+        Some(match self.by_driver_of(0, frame)? {
+            Taken::Dropped => Verdict::Drop,
+            Taken::Back(frame) | Taken::Sent(frame) => Verdict::Redirect(frame),
+        })
+    }
+
+    /// As [`Self::by_driver`], of a frame that comes in by the interface of this index, and by which it
+    /// leaves.
+    pub(crate) fn by_driver_of(&mut self, interface: u32, frame: &[u8]) -> Option<Taken> {
         self.uplinks.as_ref()?;
         let program = self.agent.datapath_mut().xdp_program().unwrap();
-        let taken = run_driver(program, frame).unwrap()?;
+        let taken = run_driver_at(program, interface, frame).unwrap()?;
         self.taken_by_driver += 1;
-        Some(match taken {
-            Taken::Dropped => Verdict::Drop,
-            Taken::Sent(frame) => Verdict::Redirect(frame),
-        })
+        Some(taken)
+    }
+
+    /// Looks through the table of connections, as the scanner does from time to time.
+    pub(crate) fn scan(&mut self) {
+        let connections = self.agent.datapath_mut().connections();
+        connections.count(|| true).unwrap();
     }
 
     /// How many frames have got no further than the driver.

@@ -1,15 +1,18 @@
 //! Begins and ends of connections that are not the usual ones, in both families.
 
-use shunt_datapath::Timeouts;
+use shunt_datapath::{
+    ConntrackState::{Established, SynReceived},
+    Timeouts,
+};
 
 use super::{
     frame::{Packet, Transport, source_of},
     needs_root,
     node::{Node, Verdict},
-    world::{Backends, Family, V4, V6, cluster, node},
+    world::{Backends, Family, V4, V6, cluster, in_network, node, open_transit},
 };
 
-use Transport::{TcpAck, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
+use Transport::{TcpAck, TcpAcks, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
 
 const CLIENT: bool = true;
 const BACKEND: bool = false;
@@ -214,4 +217,91 @@ fn direct<A: Family>() {
     let ack = direct.with(TcpAck);
     let sent = node.ingress(&ack.frame());
     assert_eq!(sent, Verdict::Pass(ack.from(again).frame()));
+}
+
+/// The first byte behind a SYN-ACK, and what a client may acknowledge that has got all that a backend
+/// may send before it hears of it: 65,535 bytes and a FIN.
+const FIRST: u32 = 77;
+const LAST: u32 = FIRST + 65_536;
+
+#[test]
+fn a_client_that_acknowledges_early_data_with_the_syn_ack_is_established() {
+    needs_root!();
+    early_data::<V4>();
+    early_data::<V6>();
+    in_network(|| {
+        early_data_from_elsewhere::<V4>();
+        early_data_from_elsewhere::<V6>();
+    });
+}
+
+/// As with TCP Fast Open, where the client's first acknowledgment waits for what the backend sends with its
+/// SYN-ACK, or is lost.
+fn early_data<A: Family>() {
+    for (number, data) in [(FIRST + 1, TcpAck), (LAST, TcpAck), (FIRST + 1, TcpFin)] {
+        let mut node = node(Backends::Here);
+        let packets = [
+            (CLIENT, TcpSyn),
+            (BACKEND, TcpSynAck),
+            (BACKEND, data),
+            (CLIENT, TcpAcks(number)),
+        ];
+        talk(&mut node, A::LOCAL, &packets[..3]);
+        assert_eq!(node.connections()[0].state, SynReceived);
+        talk(&mut node, A::LOCAL, &packets[3..]);
+        if data == TcpAck {
+            assert_eq!(node.connections()[0].state, Established, "{number}");
+            assert_eq!(node.pass(Timeouts::default().tcp_established - 2), 1);
+        } else {
+            assert_eq!(node.pass(Timeouts::default().tcp_closing - 2), 1);
+        }
+    }
+}
+
+fn early_data_from_elsewhere<A: Family>() {
+    let mut node = node(Backends::Elsewhere);
+    let syn = Packet::new(TcpSyn, (A::OUTSIDER, 40_000), (A::NODE, 30080));
+    let at_backend = open_transit(&mut node, &syn);
+    for reply in [TcpSynAck, TcpAck] {
+        let reply = at_backend.answer().with(reply);
+        let restored = reply.from(syn.destination).to(syn.source).forwarded();
+        let sent = node.ingress(&reply.frame());
+        assert_eq!(sent, Verdict::Redirect(restored.frame()));
+    }
+    assert_eq!(node.connections()[0].state, SynReceived);
+    node.ingress(&syn.with(TcpAcks(FIRST + 23)).frame());
+    assert_eq!(node.connections()[0].state, Established);
+}
+
+#[test]
+fn a_guess_establishes_nothing() {
+    needs_root!();
+    guesses::<V4>();
+    guesses::<V6>();
+}
+
+fn guesses<A: Family>() {
+    let mut node = node(Backends::Here);
+    talk(
+        &mut node,
+        A::LOCAL,
+        &[(CLIENT, TcpSyn), (BACKEND, TcpSynAck)],
+    );
+    // Before any data: also if the backend answers by an ACK without data, which tells whoever is out of
+    // its window what it expects.
+    let challenge = Packet::new(TcpAck, (A::LOCAL, 8080), (A::POD, 40_000)).of_payload(0);
+    for _ in 0..2 {
+        for guess in [FIRST - 1, FIRST + 1, LAST, 0] {
+            talk(&mut node, A::LOCAL, &[(CLIENT, TcpAcks(guess))]);
+            assert_eq!(node.connections()[0].state, SynReceived, "{guess}");
+        }
+        node.egress(&challenge.frame()).passed();
+    }
+    talk(&mut node, A::LOCAL, &[(BACKEND, TcpAck)]);
+    for guess in [FIRST - 1, LAST + 1, 0] {
+        talk(&mut node, A::LOCAL, &[(CLIENT, TcpAcks(guess))]);
+        assert_eq!(node.connections()[0].state, SynReceived, "{guess}");
+    }
+    talk(&mut node, A::LOCAL, &[(CLIENT, TcpAcks(FIRST))]);
+    assert_eq!(node.connections()[0].state, Established);
 }

@@ -19,6 +19,10 @@ use super::{
 pub(crate) type V4 = [u8; 4];
 pub(crate) type V6 = [u8; 16];
 
+/// The link address of the network's uplink, `eth0`.
+pub(crate) const UPLINK: [u8; 6] = [2, 0, 0, 0, 0, 0x10];
+const UPLINK_TEXT: &str = "02:00:00:00:00:10";
+
 /// The longest packets that go to a backend elsewhere, and to a client outside.
 pub(crate) const BACKEND_MTU: [u16; 2] = [500, 1300];
 pub(crate) const CLIENT_MTU: [u16; 2] = [600, 1400];
@@ -182,7 +186,7 @@ fn in_one(test: impl FnOnce() + Send) {
     let ([backend_v4, backend_v6], [client_v4, client_v6]) = (BACKEND_MTU, CLIENT_MTU);
     network
         .configure(&format!(
-            "link add eth0 type veth peer name peer\n\
+            "link add eth0 address {UPLINK_TEXT} type veth peer name peer\n\
              address add 192.168.16.10/24 dev eth0\n\
              address add 2001:db8:16::10/64 dev eth0 nodad\n\
              link set eth0 up\n\

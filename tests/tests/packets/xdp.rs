@@ -26,7 +26,7 @@ fn is_taken(node: &mut Node, frame: &[u8]) -> bool {
 }
 
 /// Runs a test where there is the program: elsewhere nothing is taken.
-fn with_program(test: impl Fn() + Send + Sync) {
+pub(super) fn with_program(test: impl Fn() + Send + Sync) {
     in_network(|| {
         if Hooks::of_this_thread() == Hooks::XdpAndTc {
             test();

@@ -13,7 +13,7 @@ mod layout;
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 
 use self::{contents::Contents, layer::Layer, layout::Layout};
@@ -36,6 +36,10 @@ struct Args {
     /// The revision of the sources, as a label
     #[arg(long, value_name = "COMMIT")]
     revision: Option<String>,
+
+    /// Refuse to make an image of more bytes than this, unpacked
+    #[arg(long, value_name = "N")]
+    max_bytes: Option<usize>,
 
     /// Where the image goes as an OCI layout; what is there is replaced
     #[arg(long, value_name = "DIR")]
@@ -62,11 +66,18 @@ fn make(args: &Args) -> Result<()> {
         license,
         name,
         revision,
+        max_bytes,
         layout: path,
         archive,
     } = args;
     let contents = Contents::of(binary, license)?;
     let layer = Layer::of(&contents)?;
+    let bytes = layer.unpacked_bytes();
+    ensure!(
+        max_bytes.is_none_or(|max_bytes| bytes <= max_bytes),
+        "the image has {bytes} bytes unpacked, and may have {} (--max-bytes)",
+        max_bytes.unwrap_or_default()
+    );
     let layout = Layout::new(name, revision.as_deref(), &layer)?;
     layout.write(path)?;
     layout.write_archive(archive)?;
@@ -80,7 +91,7 @@ fn make(args: &Args) -> Result<()> {
         "{name}, {}, {:.1} MB packed, {:.1} MB on disk",
         layout.digest(),
         length as f64 / 1e6,
-        layer.unpacked_bytes() as f64 / 1e6
+        bytes as f64 / 1e6
     );
     Ok(())
 }

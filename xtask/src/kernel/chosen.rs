@@ -5,7 +5,9 @@
 
 /// What the verifier says, and the hooks, tables and helpers that kernels differ in. What becomes of
 /// each kind of packet the model says.
-pub(super) const PACKETS: [&str; 7] = [
+pub(super) const PACKETS: [&str; 9] = [
+    "dsr::driver::whole_packets",
+    "dsr::nodes::each_packet",
     "fragments::fragments_from_outside",
     "guard::a_free_address",
     "loading::the_verifier_has_room_left",
@@ -21,9 +23,10 @@ pub(super) const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
 /// Traffic through every kind of frontend, from pods, outside and the node itself; agents that take
 /// over from others, from earlier versions and from kube-proxy; interfaces of each kind; drivers; what
 /// an agent must be allowed; cleanup.
-pub(super) const END_TO_END: [&str; 18] = [
+pub(super) const END_TO_END: [&str; 26] = [
     "capabilities::three_capabilities",
     "cleanup::cleanup_removes_everything",
+    "dsr::a_node_port_is_answered",
     "dual_stack::both_families_reach",
     "handover::a_table_of_another_size_takes",
     "interfaces::an_interface_has_the_programs",
@@ -33,13 +36,20 @@ pub(super) const END_TO_END: [&str; 18] = [
     "sockets::a_process_of_the_node_is_a_client",
     "sockets_answers::a_socket_remembers",
     "sockets_mptcp::",
+    "sockets_node_port::a_node_port_is_at_every_address",
+    "sockets_pods::a_backend_that_is_the_node_itself",
     "sockets_pods::a_pod_is_a_client",
+    "sockets_refused::a_service_without_a_backend",
+    "sockets_restart::no_process_of_the_node",
     "sockets_tcp::",
     "sockets_udp::",
     "stale_sockets::a_connected_udp",
+    "stale_sockets::tcp_outlives",
     "take_over::connections_of_kube_proxys_nftables",
     "xdp::a_flow_in_transit_is_forwarded_by",
     "xdp_uplinks::another_program",
+    "xdp_uplinks::cleanup",
+    "xdp_upgrade::drivers_go_on",
 ];
 
 /// An API server, an agent that follows it, and connections through what it says.

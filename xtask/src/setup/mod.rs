@@ -3,6 +3,7 @@
 //! The kernel programs need a compiler with `core` for BPF and a linker for the same LLVM. There is
 //! more than one [`way`] to get them; the first that works is recorded for the agent's build script.
 
+pub(crate) mod consul;
 pub(crate) mod debian;
 pub(crate) mod deny;
 mod linker;
@@ -32,7 +33,8 @@ pub(crate) enum Needs {
     Build,
     /// That, and the tools with which network namespaces are made.
     Network,
-    /// That, and what some of the tests run: kube-proxy's rules, a container runtime, kubectl.
+    /// That, and what some of the tests run: kube-proxy's rules, a container runtime, kubectl, clients
+    /// that nobody here wrote.
     Test,
     /// The tools that make network namespaces, and those that load the rules which Shunt is compared
     /// with.
@@ -53,6 +55,11 @@ pub(crate) fn ensure(needs: Needs) -> Result<()> {
         None => find(&root)?,
     };
     tools::ensure(needs)?;
+    if needs == Needs::Test
+        && let Err(error) = consul::ensure()
+    {
+        eprintln!("setup: {error:#}: the tests on Consul will be skipped");
+    }
     let Toolchain { way, version, .. } = toolchain;
     eprintln!(
         "setup: {version} ({way}): ready after {:.1} s",

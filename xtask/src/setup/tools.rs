@@ -56,6 +56,30 @@ const CONTAINERS: [Tool; 2] = [
     },
 ];
 
+/// Clients that nobody here wrote, which tests run as processes of a node.
+const CLIENTS: [Tool; 4] = [
+    Tool {
+        program: "curl",
+        version: "--version",
+        package: "curl",
+    },
+    Tool {
+        program: "dig",
+        version: "-v",
+        package: "bind9-dnsutils",
+    },
+    Tool {
+        program: "nc",
+        version: "-h",
+        package: "netcat-openbsd",
+    },
+    Tool {
+        program: "python3",
+        version: "--version",
+        package: "python3",
+    },
+];
+
 /// Makes sure that the programs are there that are needed. Tests that lack one say that they are
 /// skipped.
 pub(super) fn ensure(needs: Needs) -> Result<()> {
@@ -64,7 +88,7 @@ pub(super) fn ensure(needs: Needs) -> Result<()> {
         Needs::Network => require(&[IP]),
         Needs::Test => {
             require(&[IP])?;
-            for tools in [&RULES[..], &CONTAINERS, &OFFLOADS] {
+            for tools in [&RULES[..], &CONTAINERS, &OFFLOADS, &CLIENTS] {
                 if let Err(error) = require(tools) {
                     eprintln!("setup: {error:#}: some tests will be skipped");
                 }

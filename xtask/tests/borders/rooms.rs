@@ -57,9 +57,14 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         folder: "agent/src",
         rooms: &[
-            room("cli", &["serve", "source", "runtime", "host"]),
+            room(
+                "cli",
+                &["serve", "controllers", "source", "runtime", "host"],
+            ),
             // Metrics show the process beside the agent.
-            room("serve", &["source", "runtime", "host"]),
+            room("serve", &["controllers", "source", "runtime", "host"]),
+            // They follow a cluster as a source does, and write to it.
+            room("controllers", &["source", "runtime"]),
             // A source knows the queue of events and nothing else.
             room("source", &["runtime"]),
             room("runtime", &[]),
@@ -81,6 +86,8 @@ pub(crate) const CRATES: &[Crate] = &[
         rooms: &[
             room("json", &["validate", "unchecked"]),
             room("validate", &["unchecked"]),
+            // Asks what `render` knows.
+            room("lookup", &["render"]),
             room("render", &[]),
             room("unchecked", &[]),
         ],
@@ -99,9 +106,12 @@ pub(crate) const CRATES: &[Crate] = &[
             "policy",
             "protocol",
             "selection",
+            "seniority",
             "service",
             "service_id",
+            "split",
             "unusable",
+            "workload",
         ],
     },
     Crate {
@@ -135,11 +145,23 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     ("clap", &["agent/src/cli"]),
     // Sources and serving know the runtime, never the datapath.
     ("shunt_datapath", &["agent/src/cli", "agent/src/runtime"]),
+    ("toml", &["agent/src/source/instances/configuration"]),
+    ("tokio_rustls", &["agent/src/source/consul/http"]),
     ("tonic", &["agent/api", "agent/src/serve", "agent/src/cli"]),
+    ("tonic_health", &["agent/src/serve/linkerd"]),
+    ("tonic_reflection", &["agent/src/serve/linkerd"]),
+    ("linkerd2_proxy_api", &["agent/src/serve/linkerd"]),
+    ("form_urlencoded", &["agent/src/serve/local_api"]),
+    (
+        "percent_encoding",
+        &["agent/src/serve/local_api", "agent/src/source/consul"],
+    ),
+    ("fnv", &["agent/src/source/local"]),
     (
         "kube",
         &["agent/src/source/kubernetes", "agent/src/controllers"],
     ),
+    ("kube_lease_manager", &["agent/src/controllers"]),
     (
         "k8s_openapi",
         &["agent/src/source/kubernetes", "agent/src/controllers"],

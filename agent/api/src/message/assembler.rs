@@ -44,7 +44,8 @@ impl Assembler {
         let so_far = self.unfinished.take().unwrap_or_else(|| Ok(<_>::default()));
         let now = so_far.and_then(|mut builder| {
             let snapshot = snapshot.as_ref().ok_or(Fault::MissingField("snapshot"))?;
-            builder.add(unchecked::snapshot(snapshot, builder.service_count())?)?;
+            let known = (builder.service_count(), builder.workload_count());
+            builder.add(unchecked::snapshot(snapshot, known)?)?;
             Ok(builder)
         });
         if *more {

@@ -2,15 +2,20 @@
 
 use shunt_model::{
     EventError, Fault, RendererEvent,
-    unchecked::{self, NodePortUpdate},
+    unchecked::{self, NodePortUpdate, WorkloadUpdate},
 };
 
 use crate::{
-    message::unchecked::{id, nodes, service, services, snapshot, texts},
+    message::{
+        unchecked::{id, nodes, service, services, snapshot},
+        unchecked_field::texts,
+        unchecked_workload::{gone, workloads},
+    },
     proto::{
         AddServiceRequest, DeleteServiceRequest, SnapshotPiece, UpdateLocalBackendIfsRequest,
         UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, UpdateNodesRequest,
-        UpdateServiceCidrsRequest, UpdateServiceRequest, stream_request::Event,
+        UpdateServiceCidrsRequest, UpdateServiceRequest, UpdateWorkloadsRequest,
+        stream_request::Event,
     },
 };
 
@@ -29,7 +34,7 @@ fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
         Event::Resync(SnapshotPiece {
             snapshot: piece,
             more: _,
-        }) => unchecked::Event::Resync(snapshot(given(piece.as_ref(), "snapshot")?, 0)?),
+        }) => unchecked::Event::Resync(snapshot(given(piece.as_ref(), "snapshot")?, (0, 0))?),
         Event::AddService(AddServiceRequest { service: new }) => {
             unchecked::Event::AddService(service(given(new.as_ref(), "service")?, "service")?)
         }
@@ -58,6 +63,13 @@ fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
         Event::UpdateNodes(UpdateNodesRequest { nodes: new }) => {
             unchecked::Event::UpdateNodes(nodes(new))
         }
+        Event::UpdateWorkloads(UpdateWorkloadsRequest {
+            workloads: new,
+            gone: old,
+        }) => unchecked::Event::UpdateWorkloads(WorkloadUpdate {
+            workloads: workloads(new, 0)?,
+            gone: gone(old)?,
+        }),
     })
 }
 

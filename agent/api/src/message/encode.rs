@@ -1,16 +1,18 @@
 //! From an event to a message.
 
-use shunt_model::{NodePortUpdate, RendererEvent};
+use shunt_model::{NodePortUpdate, RendererEvent, WorkloadUpdate};
 
 use crate::{
     message::{
         pieces::pieces,
         service::{nodes, service, service_id, texts},
+        workload::{workload, workload_id},
     },
     proto::{
         AddServiceRequest, DeleteServiceRequest, SnapshotPiece, StreamRequest,
         UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest,
-        UpdateNodesRequest, UpdateServiceCidrsRequest, UpdateServiceRequest, stream_request,
+        UpdateNodesRequest, UpdateServiceCidrsRequest, UpdateServiceRequest,
+        UpdateWorkloadsRequest, stream_request,
     },
 };
 
@@ -62,5 +64,12 @@ pub fn encode(event: RendererEvent) -> Box<dyn Iterator<Item = StreamRequest> + 
         RendererEvent::UpdateNodes(new) => one(Event::UpdateNodes(UpdateNodesRequest {
             nodes: nodes(&new),
         })),
+        RendererEvent::UpdateWorkloads(WorkloadUpdate { workloads, gone }) => {
+            let workloads = workloads.iter().map(|new| workload(new));
+            one(Event::UpdateWorkloads(UpdateWorkloadsRequest {
+                workloads: workloads.collect(),
+                gone: gone.iter().map(workload_id).collect(),
+            }))
+        }
     }
 }

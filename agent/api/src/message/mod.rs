@@ -6,14 +6,19 @@
 mod assembler;
 mod decode;
 mod encode;
+mod lookup;
 mod pieces;
 mod service;
 mod unchecked;
+mod unchecked_field;
+mod unchecked_workload;
+mod workload;
 
 pub use self::{
     assembler::Assembler,
     decode::decode,
     encode::encode,
+    lookup::{answer, delta},
     pieces::pieces,
-    service::{forwarding, policy, selection},
+    service::{forwarding, policy, selection, split_backend, split_mode},
 };

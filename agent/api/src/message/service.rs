@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use shunt_model::{
-    ClusterNodes, Endpoint, EndpointState, Forwarding, Protocol, Scopes, Selection, Service,
-    ServiceId, ServicePort, TrafficPolicy,
+    ClusterNodes, Endpoint, EndpointState, Forwarding, PortRange, Protocol, Scopes, Selection,
+    Service, ServiceId, ServicePort, Split, SplitBackend, SplitFrontends, SplitMode, SplitTarget,
+    TrafficPolicy,
 };
 
 use crate::proto;
@@ -31,6 +32,10 @@ pub(super) fn service(service: &Service) -> proto::Service {
         session_affinity_timeout,
         selection: selected,
         forwarding: forwarded,
+        opaque_ports,
+        profile,
+        // Only a source knows it.
+        seniority: _,
         ports,
     } = service;
     let backends = ports.iter().filter(|port| !port.endpoints.is_empty());
@@ -49,6 +54,8 @@ pub(super) fn service(service: &Service) -> proto::Service {
         forwarding: forwarded
             .map_or(proto::Forwarding::Unspecified, forwarding)
             .into(),
+        opaque_ports: opaque_ports.as_deref().map(port_ranges),
+        profile: profile.as_deref().map(str::to_owned),
         ports: ports
             .iter()
             .map(|own| (own.name.to_string(), port(own)))
@@ -58,6 +65,10 @@ pub(super) fn service(service: &Service) -> proto::Service {
                 let list = port.endpoints.iter().map(backend).collect();
                 (port.name.to_string(), proto::Backends { list })
             })
+            .collect(),
+        splits: ports
+            .iter()
+            .filter_map(|port| Some((port.name.to_string(), split(port.split.as_deref()?))))
             .collect(),
     }
 }
@@ -69,11 +80,62 @@ fn port(port: &ServicePort) -> proto::Port {
         port,
         node_port,
         endpoints: _,
+        split: _,
     } = port;
     proto::Port {
         protocol: protocol(*transport).into(),
         port: (*port).into(),
         node_port: node_port.map_or(0, |port| port.get().into()),
+    }
+}
+
+fn split(split: &Split) -> proto::Split {
+    let Split {
+        mode,
+        frontends,
+        backends,
+    } = split;
+    proto::Split {
+        mode: split_mode(*mode).into(),
+        frontends: match frontends {
+            SplitFrontends::All => proto::SplitFrontends::Unspecified,
+            SplitFrontends::ClusterIp => proto::SplitFrontends::ClusterIp,
+        }
+        .into(),
+        backends: backends.iter().map(split_backend).collect(),
+    }
+}
+
+/// What becomes of the share of a backend that cannot be used.
+pub const fn split_mode(mode: SplitMode) -> proto::SplitMode {
+    match mode {
+        SplitMode::Available => proto::SplitMode::Available,
+        SplitMode::Strict => proto::SplitMode::Strict,
+        SplitMode::First => proto::SplitMode::First,
+    }
+}
+
+/// A backend of a split.
+pub fn split_backend(backend: &SplitBackend) -> proto::SplitBackend {
+    let SplitBackend { target, weight } = backend;
+    let (mut service, mut ip, mut number, mut invalid) = (None, None, 0, None);
+    match target {
+        SplitTarget::Service { id, port } => {
+            service = Some(service_id(id));
+            number = (*port).into();
+        }
+        SplitTarget::Address { ip: address, port } => {
+            ip = Some(address.to_string());
+            number = port.get().into();
+        }
+        SplitTarget::Invalid { reason } => invalid = Some(reason.to_string()),
+    }
+    proto::SplitBackend {
+        service,
+        ip,
+        port: number,
+        weight: (*weight != 1).then_some(*weight),
+        invalid,
     }
 }
 
@@ -87,6 +149,7 @@ fn backend(endpoint: &Endpoint) -> proto::Backend {
         serving,
         scopes,
         node,
+        zone,
     } = endpoint;
     proto::Backend {
         ip: ip.to_string(),
@@ -102,13 +165,19 @@ fn backend(endpoint: &Endpoint) -> proto::Backend {
         serving: *serving,
         node: node.as_deref().map(str::to_owned),
         scopes: (*scopes != Scopes::default_of(*local)).then(|| scope_list(*scopes)),
-        // An event does not keep these.
+        zone: zone.as_deref().map(str::to_owned),
+        // An event does not keep it.
         host_network: false,
-        zone: None,
     }
 }
 
-fn scope_list(scopes: Scopes) -> proto::Scopes {
+/// Ports, each as text.
+pub(super) fn port_ranges(list: &[PortRange]) -> proto::PortRanges {
+    proto::PortRanges { list: texts(list) }
+}
+
+/// Sets that an endpoint belongs to.
+pub(super) fn scope_list(scopes: Scopes) -> proto::Scopes {
     let Scopes { cluster, local } = scopes;
     let list = [
         cluster.then_some(proto::Scope::Cluster),
@@ -119,7 +188,8 @@ fn scope_list(scopes: Scopes) -> proto::Scopes {
     }
 }
 
-const fn protocol(protocol: Protocol) -> proto::Protocol {
+/// A transport protocol.
+pub(super) const fn protocol(protocol: Protocol) -> proto::Protocol {
     match protocol {
         Protocol::Tcp => proto::Protocol::Tcp,
         Protocol::Udp => proto::Protocol::Udp,

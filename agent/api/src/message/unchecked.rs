@@ -4,17 +4,18 @@
 use std::{collections::BTreeMap, fmt::Display};
 
 use shunt_model::{
-    EndpointState, EventError, Fault, Forwarding, Protocol, Scope, Selection, TrafficPolicy,
-    path_segment,
-    unchecked::{Backend, Choice, Entries, Id, Port, Service, Snapshot, Text},
+    EndpointState, EventError, Fault, Forwarding, Scope, Selection, SplitFrontends, SplitMode,
+    TrafficPolicy, path_segment,
+    unchecked::{Backend, Choice, Entries, Id, Port, Service, Snapshot, Split, SplitBackend, Text},
 };
 
-use crate::proto;
-
-/// A list of texts.
-pub(super) fn texts(list: &[String]) -> Vec<Text<'_>> {
-    list.iter().map(|text| text.as_str().into()).collect()
-}
+use crate::{
+    message::{
+        unchecked_field::{each, port_number, texts, transport, unknown},
+        unchecked_workload::workloads,
+    },
+    proto,
+};
 
 /// The nodes of the cluster.
 pub(super) fn nodes(nodes: &BTreeMap<String, proto::NodeAddresses>) -> Entries<'_, Vec<Text<'_>>> {
@@ -24,10 +25,10 @@ pub(super) fn nodes(nodes: &BTreeMap<String, proto::NodeAddresses>) -> Entries<'
         .collect()
 }
 
-/// A snapshot, or a piece of one before which there were `known` services.
+/// A snapshot, or a piece of one before which there were so many services and workloads.
 pub(super) fn snapshot(
     message: &proto::Snapshot,
-    known: usize,
+    (known_services, known_workloads): (usize, usize),
 ) -> Result<Snapshot<'_>, EventError> {
     let proto::Snapshot {
         node_ips,
@@ -36,14 +37,16 @@ pub(super) fn snapshot(
         backend_ifs,
         service_cidrs,
         nodes: of_cluster,
+        workloads: others,
     } = message;
     Ok(Snapshot {
         node_ips: texts(node_ips),
-        services: services(list, known)?,
+        services: services(list, known_services)?,
         frontend_ifs: texts(frontend_ifs),
         backend_ifs: texts(backend_ifs),
         service_cidrs: texts(service_cidrs),
         nodes: nodes(of_cluster),
+        workloads: workloads(others, known_workloads)?,
     })
 }
 
@@ -85,6 +88,9 @@ pub(super) fn service(
         backends,
         selection,
         forwarding,
+        splits,
+        opaque_ports,
+        profile,
     } = message;
     let identity = identity
         .as_ref()
@@ -104,6 +110,10 @@ pub(super) fn service(
         session_affinity_timeout: *session_affinity_timeout,
         selection: selected(*selection),
         forwarding: forwarded(*forwarding),
+        opaque_ports: opaque_ports
+            .as_ref()
+            .map(|proto::PortRanges { list }| texts(list)),
+        profile: profile.as_deref().map(Text::from),
         ports: entries(ports, |name, message| {
             let path = format!("ports.{}", path_segment(name));
             port(message).map_err(|error| of_service(error.within(path)))
@@ -117,6 +127,10 @@ pub(super) fn service(
                     backend(message).map_err(located)
                 })
                 .collect()
+        })?,
+        splits: entries(splits, |name, message| {
+            let path = format!("splits.{}", path_segment(name));
+            split(message).map_err(|error| of_service(error.within(path)))
         })?,
     })
 }
@@ -136,15 +150,8 @@ fn port(message: &proto::Port) -> Result<Port<'_>, EventError> {
         port,
         node_port,
     } = message;
-    let protocol = match proto::Protocol::try_from(*protocol) {
-        Ok(proto::Protocol::Tcp) => Choice::Known(Protocol::Tcp),
-        Ok(proto::Protocol::Udp) => Choice::Known(Protocol::Udp),
-        Ok(proto::Protocol::Sctp) => Choice::Known(Protocol::Sctp),
-        Ok(proto::Protocol::Unspecified) => return Err(Fault::MissingField("protocol").into()),
-        Err(_) => unknown(*protocol),
-    };
     Ok(Port {
-        protocol,
+        protocol: transport(*protocol)?,
         port: port_number(*port, "port")?,
         node_port: port_number(*node_port, "node_port")?,
     })
@@ -159,7 +166,7 @@ fn backend(message: &proto::Backend) -> Result<Backend<'_>, EventError> {
         host_network: _,
         state,
         node,
-        zone: _,
+        zone,
         scopes,
         serving,
     } = message;
@@ -178,9 +185,56 @@ fn backend(message: &proto::Backend) -> Result<Backend<'_>, EventError> {
         state,
         serving: *serving,
         node: node.as_deref().map(Text::from),
+        zone: zone.as_deref().map(Text::from),
         scopes: scopes
             .as_ref()
             .map(|proto::Scopes { list }| list.iter().copied().map(scope).collect()),
+    })
+}
+
+fn split(message: &proto::Split) -> Result<Split<'_>, EventError> {
+    let proto::Split {
+        mode,
+        frontends,
+        backends,
+    } = message;
+    let mode = match proto::SplitMode::try_from(*mode) {
+        Ok(proto::SplitMode::Available) => Choice::Known(SplitMode::Available),
+        Ok(proto::SplitMode::Strict) => Choice::Known(SplitMode::Strict),
+        Ok(proto::SplitMode::First) => Choice::Known(SplitMode::First),
+        Ok(proto::SplitMode::Unspecified) => return Err(Fault::MissingField("mode").into()),
+        Err(_) => unknown(*mode),
+    };
+    let frontends = match proto::SplitFrontends::try_from(*frontends) {
+        Ok(proto::SplitFrontends::Unspecified) => None,
+        Ok(proto::SplitFrontends::All) => Some(Choice::Known(SplitFrontends::All)),
+        Ok(proto::SplitFrontends::ClusterIp) => Some(Choice::Known(SplitFrontends::ClusterIp)),
+        Err(_) => Some(unknown(*frontends)),
+    };
+    Ok(Split {
+        mode,
+        frontends,
+        backends: each(backends, 0, "backends", split_backend)?,
+    })
+}
+
+fn split_backend(message: &proto::SplitBackend) -> Result<SplitBackend<'_>, EventError> {
+    let proto::SplitBackend {
+        service,
+        ip,
+        port,
+        weight,
+        invalid,
+    } = message;
+    // What is no backend has no port, and may say so.
+    let port = port_number(*port, "port")?;
+    let has_port = port > 0 || invalid.is_none();
+    Ok(SplitBackend {
+        service: service.as_ref().map(id),
+        ip: ip.as_deref().map(Text::from),
+        port: has_port.then_some(port),
+        invalid: invalid.as_deref().map(Text::from),
+        weight: *weight,
     })
 }
 
@@ -217,17 +271,4 @@ fn forwarded<'a>(forwarding: i32) -> Option<Choice<'a, Forwarding>> {
         Ok(proto::Forwarding::Dsr) => Some(Choice::Known(Forwarding::Dsr)),
         Err(_) => Some(unknown(forwarding)),
     }
-}
-
-/// A number that is no value of the enum; the check says which values there are.
-fn unknown<'a, T>(number: i32) -> Choice<'a, T> {
-    Choice::Unknown(number.to_string().into())
-}
-
-fn port_number(value: u32, field: &str) -> Result<u16, EventError> {
-    u16::try_from(value).map_err(|_| {
-        // As serde says it of JSON.
-        let reason = format!("invalid value: integer `{value}`, expected u16");
-        EventError::new(Fault::Shape(reason)).within(field)
-    })
 }

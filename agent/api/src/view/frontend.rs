@@ -14,6 +14,7 @@ use crate::{
         error::{Malformed, address, port},
         protocol::ProtocolNumber,
         service_counters::ServiceCounters,
+        split::Split,
         text::shown_or_null,
     },
 };
@@ -55,6 +56,9 @@ pub struct Frontend {
     pub affinity_timeout: u32,
     /// In the order of the kernel's table.
     pub backends: Vec<Backend>,
+    /// How its new connections are shared out among several services, if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
     /// How the kernel's tables differ from the events, if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
@@ -73,7 +77,8 @@ pub struct Backend {
     pub ip: IpAddr,
     /// Its port in host byte order.
     pub port: u16,
-    /// Its share of new connections is weight / sum of weights; 0 receives none.
+    /// Its share of new connections is weight / sum of weights; 0 receives none. Of a split it is its share
+    /// in parts of [`u32::MAX`], together with what is refused.
     pub weight: u32,
     /// Whether it runs on this node.
     pub local: bool,
@@ -176,9 +181,7 @@ impl TryFrom<proto::FrontendKey> for FrontendKey {
         Ok(Self {
             address: address(&text)?,
             port: port(number)?,
-            protocol: ProtocolNumber(
-                u8::try_from(protocol).map_err(|_| Malformed::Value(protocol, "protocol"))?,
-            ),
+            protocol: protocol.try_into()?,
         })
     }
 }
@@ -210,7 +213,8 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             selection: Some(backends.selection()),
             forwarding: Some(*forwarding),
             affinity_timeout: backends.affinity_timeout,
-            backends: backends.backends.iter().map(Into::into).collect(),
+            backends: with_shares(&backends.backends, &backends.shares()),
+            split: backends.split.as_ref().map(Into::into),
             difference: None,
             counters: None,
             this_node_only: *clients == Clients::ThisNode,
@@ -230,6 +234,7 @@ impl From<Frontend> for proto::Frontend {
             forwarding,
             affinity_timeout,
             backends,
+            split,
             difference,
             counters,
             this_node_only,
@@ -252,6 +257,7 @@ impl From<Frontend> for proto::Frontend {
             affinity_timeout,
             this_node_only,
             backends: backends.into_iter().map(Into::into).collect(),
+            split: split.map(Into::into),
             difference: difference
                 .map_or(proto::Difference::Unspecified, Into::into)
                 .into(),
@@ -267,15 +273,16 @@ impl TryFrom<proto::Frontend> for Frontend {
             key: at,
             kind,
             service,
-            policy,
+            policy: chosen,
             affinity_timeout,
             this_node_only,
             backends,
             difference,
             service_port,
             counters,
-            selection,
-            forwarding,
+            selection: selected,
+            forwarding: forwarded,
+            split,
         } = frontend;
         Ok(Self {
             key: key(at)?,
@@ -283,51 +290,69 @@ impl TryFrom<proto::Frontend> for Frontend {
             service,
             service_port,
             counters: counters.map(Into::into),
-            policy: match proto::TrafficPolicy::try_from(policy) {
-                Ok(proto::TrafficPolicy::Unspecified) => None,
-                Ok(proto::TrafficPolicy::Cluster) => Some(TrafficPolicy::Cluster),
-                Ok(proto::TrafficPolicy::Local) => Some(TrafficPolicy::Local),
-                Err(_) => return Err(Malformed::Value(policy, "traffic policy")),
-            },
-            selection: match proto::Selection::try_from(selection) {
-                Ok(proto::Selection::Unspecified) => None,
-                Ok(proto::Selection::Weighted) => Some(Selection::Weighted),
-                Ok(proto::Selection::Maglev) => Some(Selection::Maglev),
-                Err(_) => return Err(Malformed::Value(selection, "selection")),
-            },
-            forwarding: match proto::Forwarding::try_from(forwarding) {
-                Ok(proto::Forwarding::Unspecified) => None,
-                Ok(proto::Forwarding::Snat) => Some(Forwarding::Snat),
-                Ok(proto::Forwarding::Dsr) => Some(Forwarding::Dsr),
-                Err(_) => return Err(Malformed::Value(forwarding, "forwarding")),
-            },
+            policy: policy(chosen)?,
+            selection: selection(selected)?,
+            forwarding: forwarding(forwarded)?,
             affinity_timeout,
             backends: backends
                 .into_iter()
                 .map(TryInto::try_into)
                 .collect::<Result<_, _>>()?,
+            split: split.map(TryInto::try_into).transpose()?,
             difference: Difference::of_message(difference)?,
             this_node_only,
         })
     }
 }
 
-impl From<&shunt_model::Backend> for Backend {
-    fn from(backend: &shunt_model::Backend) -> Self {
+/// The traffic policy that a message says, if it says one.
+pub(super) fn policy(number: i32) -> Result<Option<TrafficPolicy>, Malformed> {
+    match proto::TrafficPolicy::try_from(number) {
+        Ok(proto::TrafficPolicy::Unspecified) => Ok(None),
+        Ok(proto::TrafficPolicy::Cluster) => Ok(Some(TrafficPolicy::Cluster)),
+        Ok(proto::TrafficPolicy::Local) => Ok(Some(TrafficPolicy::Local)),
+        Err(_) => Err(Malformed::Value(number, "traffic policy")),
+    }
+}
+
+/// How a frontend selects, if a message says it.
+pub(super) fn selection(number: i32) -> Result<Option<Selection>, Malformed> {
+    match proto::Selection::try_from(number) {
+        Ok(proto::Selection::Unspecified) => Ok(None),
+        Ok(proto::Selection::Weighted) => Ok(Some(Selection::Weighted)),
+        Ok(proto::Selection::Maglev) => Ok(Some(Selection::Maglev)),
+        Err(_) => Err(Malformed::Value(number, "selection")),
+    }
+}
+
+/// How packets get to backends on other nodes, if a message says it.
+pub(super) fn forwarding(number: i32) -> Result<Option<Forwarding>, Malformed> {
+    match proto::Forwarding::try_from(number) {
+        Ok(proto::Forwarding::Unspecified) => Ok(None),
+        Ok(proto::Forwarding::Snat) => Ok(Some(Forwarding::Snat)),
+        Ok(proto::Forwarding::Dsr) => Ok(Some(Forwarding::Dsr)),
+        Err(_) => Err(Malformed::Value(number, "forwarding")),
+    }
+}
+
+/// Backends as they are shown, each with what its share is counted by.
+pub fn with_shares(backends: &[shunt_model::Backend], shares: &[u32]) -> Vec<Backend> {
+    let shown = backends.iter().zip(shares).map(|(backend, share)| {
         let &shunt_model::Backend {
             ip,
             port,
-            weight,
+            weight: _,
             local,
             scopes: _,
         } = backend;
-        Self {
+        Backend {
             ip,
             port,
-            weight,
+            weight: *share,
             local,
         }
-    }
+    });
+    shown.collect()
 }
 
 impl From<Backend> for proto::LiveBackend {

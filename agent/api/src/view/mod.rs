@@ -2,31 +2,45 @@
 //! form in JSON.
 
 mod connection;
+mod consul;
 mod error;
 mod frontend;
 mod listener;
+mod local_api;
+mod lookup;
 mod maglev;
 mod protocol;
 mod service_counters;
 mod socket_lb;
 mod source;
+mod split;
 mod stale_sockets;
 mod status;
 mod take_over;
 mod text;
 mod unlocated;
 mod uplink;
+mod workload;
 
 pub use self::{
     connection::{Connection, ConnectionState, End},
+    consul::{Consul, StaleWatch},
     error::Malformed,
-    frontend::{Backend, Difference, Frontend, FrontendKey},
+    frontend::{Backend, Difference, Frontend, FrontendKey, with_shares},
     listener::Listener,
+    local_api::LocalApi,
+    lookup::{
+        answer::{Answer, Membership},
+        change::{Change, Empty},
+        endpoint::{BehindEndpoint, EndpointKey},
+        target::{ServiceTarget, Target, Who},
+    },
     maglev::MaglevTables,
     protocol::ProtocolNumber,
     service_counters::{ServiceCounters, ServiceTraffic},
     socket_lb::{SocketLb, SocketLbMode},
     source::{Source, SourceNode, Untranslated},
+    split::{Split, SplitBackend, Target as SplitTarget},
     stale_sockets::StaleSockets,
     status::{
         Conflict, FrontendDifference, Interface, InterfaceState, LastError, Status, TableUse,
@@ -34,4 +48,5 @@ pub use self::{
     take_over::TakeOver,
     unlocated::Unlocated,
     uplink::{Uplink, UplinkState},
+    workload::{HostPort, Workload, WorkloadPort},
 };

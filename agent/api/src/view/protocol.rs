@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use shunt_model::Protocol;
 
+use crate::view::error::Malformed;
+
 /// A transport protocol by its IANA number. Shown by its name if it has one here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProtocolNumber(pub u8);
@@ -12,6 +14,18 @@ pub struct ProtocolNumber(pub u8);
 impl From<Protocol> for ProtocolNumber {
     fn from(protocol: Protocol) -> Self {
         Self(protocol.number())
+    }
+}
+
+impl TryFrom<i32> for ProtocolNumber {
+    type Error = Malformed;
+
+    /// From a message's field.
+    fn try_from(number: i32) -> Result<Self, Malformed> {
+        let known = u8::try_from(number);
+        known
+            .map(Self)
+            .map_err(|_| Malformed::Value(number, "protocol"))
     }
 }
 

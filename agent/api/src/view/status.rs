@@ -7,9 +7,11 @@ use serde::Serialize;
 use crate::{
     proto::{self, CounterValue, StatusResponse, interface},
     view::{
+        consul::Consul,
         error::{Malformed, address},
         frontend::{Difference, FrontendKey, key},
         listener::Listener,
+        local_api::LocalApi,
         maglev::MaglevTables,
         socket_lb::SocketLb,
         source::Source,
@@ -75,6 +77,10 @@ pub struct Status {
     pub take_over: Option<TakeOver>,
     /// Every interface that is to have the XDP program, by name.
     pub uplinks: Vec<Uplink>,
+    /// Services that are registered with the agent itself; `None` if none can be.
+    pub local_api: Option<LocalApi>,
+    /// The source that follows Consul, if there is one.
+    pub consul: Option<Consul>,
 }
 
 /// An event that was refused.
@@ -178,7 +184,9 @@ impl From<Status> for StatusResponse {
             source,
             listeners,
             take_over,
+            consul,
             uplinks,
+            local_api,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -208,9 +216,11 @@ impl From<Status> for StatusResponse {
             source: source.map(Into::into),
             listeners: listeners.into_iter().map(Into::into).collect(),
             take_over: take_over.map(Into::into),
+            consul: consul.map(Into::into),
             uplinks: uplinks.into_iter().map(Into::into).collect(),
             maglev: Some(maglev.into()),
             unlocated: unlocated.into_iter().map(Into::into).collect(),
+            local_api: local_api.map(Into::into),
         }
     }
 }
@@ -242,9 +252,11 @@ impl TryFrom<StatusResponse> for Status {
             source,
             listeners,
             take_over,
+            consul,
             uplinks,
             maglev,
             unlocated,
+            local_api,
         } = status;
         Ok(Self {
             version,
@@ -273,12 +285,14 @@ impl TryFrom<StatusResponse> for Status {
             source: source.map(Source::try_from).transpose()?,
             listeners: listeners.into_iter().map(Into::into).collect(),
             take_over: take_over.map(Into::into),
+            consul: consul.map(Into::into),
             uplinks: all(uplinks, Uplink::try_from)?,
             maglev: maglev.unwrap_or_default().into(),
             unlocated: unlocated
                 .into_iter()
                 .map(TryInto::try_into)
                 .collect::<Result<_, _>>()?,
+            local_api: local_api.map(Into::into),
         })
     }
 }

@@ -6,7 +6,7 @@ use bolero::TypeGenerator;
 pub(crate) const SERVICE: &str = r#"{"id":{"namespace":"default","name":"web"},"cluster_ips":["10.96.0.1","fd00::1"],"external_ips":["203.0.113.7"],"load_balancer_ips":["198.51.100.1"],"load_balancer_source_ranges":["192.0.2.0/24"],"traffic_policy":"Local","internal_traffic_policy":"Cluster","session_affinity_timeout":60,"ports":{"http":{"protocol":"TCP","port":80,"node_port":30080},"dns":{"protocol":"UDP","port":53}},"backends":{"http":[{"ip":"10.1.1.3","port":8080,"local":true,"weight":3,"state":"Terminating","serving":true,"node":"n1","zone":"z1","scopes":["Local"]},{"ip":"10.1.2.3","port":8080,"host_network":true,"scopes":[]},{"ip":"fd01::3","port":8080,"weight":4294967295}],"dns":[{"ip":"10.1.1.4","port":5353,"local":true}]}}"#;
 
 /// One line of each event, a Resync first.
-pub(crate) fn lines() -> [String; 8] {
+pub(crate) fn lines() -> [String; 10] {
     let nodes = r#""node_ips":["192.168.16.10","192.168.16.20","2001:db8:16::10"]"#;
     let old = r#""old":["eth1"],"new":["eth0","veth1"]"#;
     [
@@ -20,6 +20,8 @@ pub(crate) fn lines() -> [String; 8] {
         format!(r#"{{"event":"UpdateLocalFrontendIfs",{old}}}"#),
         format!(r#"{{"event":"UpdateLocalBackendIfs",{old}}}"#),
         r#"{"event":"UpdateServiceCidrs","new":["10.96.0.0/12","fd00:10:96::/112"]}"#.to_owned(),
+        r#"{"event":"UpdateNodes","nodes":{"a":["192.168.16.10","2001:db8:16::10"]}}"#.to_owned(),
+        r#"{"event":"UpdateWorkloads","workloads":[{"id":{"kind":"Pod","namespace":"default","name":"web-1"},"ips":["10.1.1.3","fd01::3"],"ports":[{"name":"http","port":8080,"protocol":"TCP"}],"host_ports":[{"ip":"192.168.16.10","port":53,"protocol":"UDP"}],"node":"a","phase":"Pending","ready":true,"owner":{"kind":"ReplicaSet","name":"web"},"opaque_ports":["25","3306-3310"]}],"gone":[{"kind":"ExternalWorkload","namespace":"default","name":"vm"}]}"#.to_owned(),
     ]
 }
 

@@ -112,6 +112,32 @@ impl AsFd for Cgroup {
     }
 }
 
+/// Has the true root at the place that is ours, whether it can be seen elsewhere or not: an agent in a
+/// container has that place, but another's cgroup in place of the root that we see. Gives the place;
+/// `None` if the root cannot be seen from here.
+///
+/// # Errors
+///
+/// If it cannot be mounted.
+pub(crate) fn provide_root() -> Result<Option<PathBuf>, SocketError> {
+    let place = Path::new(cgroup_mount::PLACE);
+    let is_root = |path: &Path| Cgroup::open(path).is_ok_and(|cgroup| cgroup.is_root());
+    if is_root(place) {
+        return Ok(Some(place.to_owned()));
+    }
+    let mounted = mounted().map_err(SocketError::Mounts)?;
+    match mounted.iter().find(|path| is_root(path)) {
+        Some(root) => cgroup_mount::mount_again(root),
+        None => cgroup_mount::mount_of_host(),
+    }
+    .map_err(SocketError::MountRoot)?;
+    if !is_root(place) {
+        cgroup_mount::unmount(place);
+        return Ok(None);
+    }
+    Ok(Some(place.to_owned()))
+}
+
 /// Where cgroup file systems of version 2 are mounted in our mount namespace.
 fn mounted() -> io::Result<Vec<PathBuf>> {
     let file = File::open("/proc/thread-self/mountinfo")?;

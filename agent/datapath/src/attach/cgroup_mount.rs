@@ -14,7 +14,7 @@ use nix::{
 use tracing::{info, warn};
 
 /// Where it is mounted, in our mount namespace. It stays there for the next agent.
-const PLACE: &str = "/run/shunt/cgroup";
+pub(super) const PLACE: &str = "/run/shunt/cgroup";
 
 /// The cgroup namespace of the first process that we can see: the host's, if we see its processes.
 const HOST: &str = "/proc/1/ns/cgroup";
@@ -41,7 +41,21 @@ pub(super) fn mount_of_host() -> io::Result<PathBuf> {
         Ok(mounted) => mounted?,
         Err(panic) => std::panic::resume_unwind(panic),
     }
-    info!("mounted the cgroup file system at {PLACE}: its root was not mounted");
+    info!("mounted the cgroup file system at {PLACE}");
+    Ok(place.to_owned())
+}
+
+/// Mounts the root that is mounted at `root` once more. Gives where.
+///
+/// # Errors
+///
+/// If the kernel refuses.
+pub(super) fn mount_again(root: &Path) -> io::Result<PathBuf> {
+    let place = Path::new(PLACE);
+    fs::create_dir_all(place)?;
+    let (none, flags) = (None::<&str>, MsFlags::MS_BIND);
+    mount(Some(root), place, none, flags, none)?;
+    info!(root = %root.display(), "mounted the root of the cgroups at {PLACE} too");
     Ok(place.to_owned())
 }
 

@@ -12,7 +12,7 @@ use std::{
 use aya::programs::{
     CgroupAttachMode, ProgramError, cgroup_sock_addr::CgroupSockAddrLink, links::FdLink,
 };
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::{
     attach::{cgroup::Cgroup, socket_hook::SocketHook},
@@ -91,7 +91,11 @@ impl Sockets {
             None => Cgroup::find(),
         };
         match found {
-            Ok(cgroup) => sockets.cgroup = Some(cgroup),
+            Ok(cgroup) => {
+                let (path, is_root) = (cgroup.path().display(), cgroup.is_root());
+                debug!(%path, is_root, "found the cgroup whose sockets are translated");
+                sockets.cgroup = Some(cgroup);
+            }
             Err(error) => sockets.give_up(error.into())?,
         }
         Ok(sockets)

@@ -110,6 +110,11 @@ impl State {
         }
     }
 
+    /// Whether the program is in its driver.
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self, Self::Attached(_, attached) if attached.running == Running::Native)
+    }
+
     /// As it is shown.
     pub(crate) fn shown(&self) -> UplinkState {
         match self {

@@ -141,13 +141,17 @@ impl Uplinks {
         Some(names.map(|link| link.name.clone()).collect())
     }
 
-    /// The link addresses of the interfaces that have the program, by index.
+    /// The link addresses of the interfaces whose packets the program sends on, by index: of those that have it.
+    /// A driver can hand a frame only to another driver (`__xdp_enqueue` in kernel/bpf/devmap.c: elsewhere it is
+    /// lost), so beside native ones the generic ones are TC's.
     pub(crate) fn addresses(&self, links: &[Link]) -> BTreeMap<u32, [u8; 6]> {
-        let has_program = |index: u32| {
-            let mut indexes = self.interfaces.values().filter_map(State::index);
-            indexes.any(|attached| attached == index)
-        };
-        let uplinks = links.iter().filter(|link| has_program(link.index));
+        let has_native = self.interfaces.values().any(State::is_native);
+        let states = self.interfaces.values();
+        let indexes: BTreeSet<u32> = states
+            .filter(|state| state.is_native() || !has_native)
+            .filter_map(State::index)
+            .collect();
+        let uplinks = links.iter().filter(|link| indexes.contains(&link.index));
         uplinks
             .filter_map(|link| Some((link.index, link.address?)))
             .collect()

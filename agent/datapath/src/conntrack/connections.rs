@@ -21,10 +21,13 @@ use crate::{
     maps::{
         clock::Clock,
         connection_table::{Access, ConnectionTable},
+        dsr_frontends::{DsrConnections, DsrFrontends},
+        dsr_use::DsrUse,
         family::FromIp,
         kernel_tables,
         table_use::TableUse,
     },
+    sys::grace,
 };
 
 /// How many slots are looked at for one piece of a list.
@@ -54,14 +57,16 @@ pub struct Connections(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     clock: Clock,
+    dsr: DsrUse,
     v4: Counted<V4>,
     v6: Counted<V6>,
 }
 
 /// A table, and how many halves were live in it when it was last counted.
 #[derive(Debug)]
-struct Counted<F> {
+struct Counted<F: FromIp> {
     table: ConnectionTable<F>,
+    dsr_frontends: DsrFrontends<F>,
     used: AtomicU32,
 }
 
@@ -70,10 +75,12 @@ impl Connections {
     pub(crate) fn open(
         ebpf: &Ebpf,
         clock: Clock,
+        dsr: DsrUse,
         seeds: Seeds,
         timeouts: Timeouts,
     ) -> Result<Self, DatapathError> {
         Ok(Self(Arc::new(Inner {
+            dsr,
             v4: Counted::open(ebpf, seeds, timeouts)?,
             v6: Counted::open(ebpf, seeds, timeouts)?,
             clock,
@@ -82,20 +89,30 @@ impl Connections {
 
     /// How full the tables were when they were last [counted](Self::count).
     pub fn table_use(&self) -> [TableUse; 2] {
-        let Inner { clock: _, v4, v6 } = &*self.0;
+        let Inner { v4, v6, .. } = &*self.0;
         [v4.table_use(), v6.table_use()]
     }
 
-    /// Counts the connections whose time is not over. Between two pieces of a table, `pause` is
-    /// called, and may end the counting by `false`.
+    /// Counts the connections whose time is not over, and finds out whether any is to a frontend in mode
+    /// dsr. Between two pieces of a table, `pause` is called, and may end the counting by `false`.
     ///
     /// # Errors
     ///
-    /// If the kernel's clock cannot be read.
+    /// If the kernel's clock cannot be read, or the kernel cannot wait for packets.
     pub fn count(&self, mut pause: impl FnMut() -> bool) -> io::Result<()> {
-        let Inner { clock, v4, v6 } = &*self.0;
-        v4.count(clock, &mut pause)?;
-        v6.count(clock, &mut pause)
+        let Inner { clock, dsr, v4, v6 } = &*self.0;
+        let search = dsr.seek();
+        if search.is_some() {
+            // Whatever packet is on its way has entered its connection then.
+            grace::wait_for_readers()?;
+        }
+        let mut found = search.is_none();
+        let is_done =
+            v4.count(clock, &mut found, &mut pause)? && v6.count(clock, &mut found, &mut pause)?;
+        if let Some(search) = search.filter(|_| is_done && !found) {
+            search.found_none();
+        }
+        Ok(())
     }
 
     /// Whether no connection is remembered whose time is not over.
@@ -104,7 +121,7 @@ impl Connections {
     ///
     /// If the kernel's clock cannot be read.
     pub fn is_empty(&self) -> io::Result<bool> {
-        let Inner { clock, v4, v6 } = &*self.0;
+        let Inner { clock, v4, v6, .. } = &*self.0;
         let now = clock.tick()?;
         Ok(v4.table.live(0, u32::MAX, now).next().is_none()
             && v6.table.live(0, u32::MAX, now).next().is_none())
@@ -125,6 +142,7 @@ impl<F: FromIp + Wide> Counted<F> {
         let map = kernel_tables::array(ebpf, F::MAPS.conntrack)?;
         Ok(Self {
             table: ConnectionTable::map(map, Access::Read, seeds, timeouts)?,
+            dsr_frontends: DsrFrontends::open(ebpf)?,
             used: AtomicU32::new(0),
         })
     }
@@ -137,17 +155,27 @@ impl<F: FromIp + Wide> Counted<F> {
         }
     }
 
-    fn count(&self, clock: &Clock, pause: &mut impl FnMut() -> bool) -> io::Result<()> {
+    /// Gives whether it came to the end. `has_dsr` becomes true at a connection to a frontend in mode dsr.
+    fn count(
+        &self,
+        clock: &Clock,
+        has_dsr: &mut bool,
+        pause: &mut impl FnMut() -> bool,
+    ) -> io::Result<bool> {
+        let mut to_dsr = DsrConnections::among(&self.dsr_frontends);
         let mut used = 0;
         for begin in (0..self.table.slots()).step_by(PIECE as usize) {
-            let live = self.table.live(begin, begin + PIECE, clock.tick()?);
-            used += 2 * live.count() as u32;
+            let now = clock.tick()?;
+            for snapshot in self.table.remembered(begin, begin + PIECE, now) {
+                used += 2 * u32::from(self.table.is_live(&snapshot, now));
+                *has_dsr = *has_dsr || to_dsr.has(&snapshot);
+            }
             if !pause() {
-                return Ok(());
+                return Ok(false);
             }
         }
         self.used.store(used, Ordering::Relaxed);
-        Ok(())
+        Ok(true)
     }
 
     /// The connections in the piece that begins at this place, which goes on to the next; `None`
@@ -184,7 +212,7 @@ impl ConnectionList {
     ///
     /// If the kernel's clock cannot be read.
     pub fn next_piece(&mut self) -> io::Result<Option<Vec<LiveConnection>>> {
-        let Inner { clock, v4, v6 } = &*self.tables;
+        let Inner { clock, v4, v6, .. } = &*self.tables;
         match v4.piece(&mut self.v4, clock)? {
             None => v6.piece(&mut self.v6, clock),
             piece => Ok(piece),

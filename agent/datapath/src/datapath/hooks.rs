@@ -31,6 +31,7 @@ impl Datapath {
     ///
     /// If the kernel refuses and this is required; if not, [`Self::sockets`] says why.
     pub fn attach_sockets(&mut self) -> Result<(), DatapathError> {
+        self.copy_outgrown();
         self.carry_affinity_over(Replaced::Stay);
         self.sockets.attach(&mut self.object)
     }
@@ -49,6 +50,7 @@ impl Datapath {
         {
             warn!(%error, "session affinity of an earlier agent is forgotten");
         }
+        self.copy_outgrown();
         self.carry_affinity_over(Replaced::Stay);
         // The programs are ours from then on.
         self.find_pods(Self::list_links(self.pods.are_known()).as_deref());
@@ -60,6 +62,13 @@ impl Datapath {
             Err(error) => warn!(%error, "tables of an earlier agent stay pinned"),
         }
         self.carry_affinity_over(Replaced::Go);
+    }
+
+    /// Has our programs know what those of an earlier agent have written to tables that were too small.
+    fn copy_outgrown(&mut self) {
+        if let Some(moves) = &mut self.moves {
+            moves.copy();
+        }
     }
 
     /// Remembers clients that an earlier version remembered for each frontend by itself.
@@ -89,6 +98,9 @@ impl Datapath {
         };
         if let Some(handover) = self.handover.take() {
             handover.finish(pins, layout)?;
+        }
+        if let Some(moves) = self.moves.take() {
+            moves.finish(pins)?;
         }
         Ok(layout.remove_others(pins)?)
     }

@@ -20,7 +20,7 @@ impl<F: FromIp + Wide> Source<F> for Resized<'_, F> {
     fn each(&self, see: &mut dyn FnMut(&Snapshot<F>) -> io::Result<()>) -> io::Result<()> {
         let now = self.clock.tick()?;
         self.table
-            .remembered(now)
+            .remembered(0, u32::MAX, now)
             .try_for_each(|snapshot| see(&snapshot))
     }
 

@@ -67,7 +67,7 @@ impl<F: Family> Dated for FragmentEntry<F> {
 
 type Table<K, V> = HashMap<MapData, Raw<K>, Raw<V>>;
 
-/// Copies the entries of the version before that are younger than ours.
+/// Copies the entries that are younger than ours; `second` gives what their dates are on our clock.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ type Table<K, V> = HashMap<MapData, Raw<K>, Raw<V>>;
 pub(crate) fn copy<K: Pod, V: Dated>(
     before: &Table<K, V>,
     ours: &mut Table<K, V>,
-    dates: Dates,
+    second: impl Fn(u32) -> u32,
 ) -> io::Result<()> {
     let failure = |error| match error {
         MapError::SyscallError(error) => error.io_error,
@@ -86,7 +86,7 @@ pub(crate) fn copy<K: Pod, V: Dated>(
     for entry in before.iter().take(2 * capacity as usize) {
         let (key, Raw(mut entry)) = entry.map_err(failure)?;
         let date = entry.date();
-        *date = dates.second(*date);
+        *date = second(*date);
         let date = *date;
         let is_older = match ours.get(&key, 0) {
             Ok(Raw(mut there)) => date.wrapping_sub(*there.date()) as i32 > 0,

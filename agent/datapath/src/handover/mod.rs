@@ -1,5 +1,5 @@
 //! An earlier agent's connection tables hand over to ours while packets go on: those of another
-//! layout, and those of another size.
+//! layout, and those of another size. So do tables of session affinity and fragments that are too small.
 //!
 //! The table of the earlier agent decides until no hook has a program of it; then ours
 //! has all that it has, and decides. `docs/upgrade.md` has the steps, and why each prefix of them
@@ -9,6 +9,7 @@ pub(crate) mod affinity;
 pub(crate) mod array;
 pub(crate) mod dated;
 pub(crate) mod hash;
+pub(crate) mod outgrown;
 pub(crate) mod phases;
 pub(crate) mod reconcile;
 pub(crate) mod steps;

@@ -30,7 +30,6 @@ use crate::{
     },
     pins::{
         directory::{Pins, draft},
-        error::PinError,
         layout::Layout,
     },
     sys::{crash::died_after, grace, raw::Raw},
@@ -180,12 +179,15 @@ impl<F: FromIp + Wide> Family<F> {
     ) -> Result<Self, DatapathError> {
         let pin = F::MAPS.conntrack.pin;
         let map = |name: &str, access| {
-            ConnectionTable::map(&open(pins, name)?, access, terms.seeds, terms.timeouts)
+            ConnectionTable::map(&pins.open_map(name)?, access, terms.seeds, terms.timeouts)
         };
         Ok(match dates {
             Some(dates) => Self {
                 previous: Previous::Hash {
-                    connections: Hash::new(hash(pins, maps.previous.pin)?, dates),
+                    connections: Hash::new(
+                        hash(pins.open_map(maps.previous.pin)?, maps.previous.name)?,
+                        dates,
+                    ),
                     dates,
                 },
                 ours: map(pin, Access::Write)?,
@@ -240,26 +242,23 @@ fn copy<K: Pod, V: Dated>(
     if !pins.map(before).exists() {
         return Ok(());
     }
-    dated::copy::<K, V>(&hash(pins, before)?, &mut hash(pins, map.pin)?, dates)
+    let before = hash(pins.open_map(before)?, before)?;
+    let mut ours = hash(pins.open_map(map.pin)?, map.name)?;
+    dated::copy::<K, V>(&before, &mut ours, |date| dates.second(date))
         .map_err(kernel("copying session affinity and fragments"))
 }
 
-fn open(pins: &Pins, name: &str) -> Result<MapData, DatapathError> {
-    let path = pins.map(name);
-    Ok(MapData::from_pin(&path).map_err(PinError::object("opening the table", &path))?)
-}
-
-/// A pinned hash of any kind.
-fn hash<K: Pod, V: Pod>(
-    pins: &Pins,
+/// A hash of any kind.
+pub(super) fn hash<K: Pod, V: Pod>(
+    data: MapData,
     name: &'static str,
 ) -> Result<HashMap<MapData, Raw<K>, Raw<V>>, DatapathError> {
     let failed = |source: MapError| DatapathError::Map { name, source };
-    let map = Map::from_map_data(open(pins, name)?).map_err(failed)?;
+    let map = Map::from_map_data(data).map_err(failed)?;
     HashMap::try_from(map).map_err(failed)
 }
 
-fn wait_for_readers() -> Result<(), DatapathError> {
+pub(super) fn wait_for_readers() -> Result<(), DatapathError> {
     grace::wait_for_readers().map_err(kernel("waiting for a grace period"))
 }
 

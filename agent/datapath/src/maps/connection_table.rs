@@ -91,14 +91,24 @@ impl<F: FromIp + Wide> ConnectionTable<F> {
     /// is not over at tick `now`.
     pub(crate) fn live(&self, begin: u32, end: u32, now: u32) -> impl Iterator<Item = Snapshot<F>> {
         self.snapshots(begin, end)
-            .filter(move |snapshot| !self.table().is_expired(snapshot, now))
+            .filter(move |snapshot| self.is_live(snapshot, now))
     }
 
-    /// All connections that packets still find at tick `now`: also those that are doubtful, after
-    /// their time.
-    pub(crate) fn remembered(&self, now: u32) -> impl Iterator<Item = Snapshot<F>> {
-        self.snapshots(0, u32::MAX)
+    /// All connections of these slots that packets still find at tick `now`: also those that are doubtful,
+    /// after their time.
+    pub(crate) fn remembered(
+        &self,
+        begin: u32,
+        end: u32,
+        now: u32,
+    ) -> impl Iterator<Item = Snapshot<F>> {
+        self.snapshots(begin, end)
             .filter(move |snapshot| !self.table().is_forgotten(snapshot, now))
+    }
+
+    /// Whether the connection's time is not over at tick `now`.
+    pub(crate) fn is_live(&self, snapshot: &Snapshot<F>, now: u32) -> bool {
+        !self.table().is_expired(snapshot, now)
     }
 
     fn snapshots(&self, begin: u32, end: u32) -> impl Iterator<Item = Snapshot<F>> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aya::maps::{IterableMap as _, Map, MapData, MapError, PerCpuArray};
+use aya::maps::{MapData, MapError, PerCpuArray};
 use shunt_common::Counter;
 
 /// The programs' counters.
@@ -18,25 +18,6 @@ impl Counters {
     /// Over the table of counters.
     pub const fn new(table: PerCpuArray<MapData, u64>) -> Self {
         Self(table)
-    }
-
-    /// Makes the counters those of `before`, as far as both have them. A counter keeps its index for
-    /// ever, and no program counts here yet.
-    ///
-    /// # Errors
-    ///
-    /// If `before` is another kind of table, or the kernel refuses.
-    pub fn carry_over(&mut self, before: MapData) -> Result<(), MapError> {
-        let before = PerCpuArray::<_, u64>::try_from(Map::PerCpuArray(before))?;
-        for index in 0..before.len().min(self.0.len()) {
-            self.0.set(index, before.get(&index, 0)?, 0)?;
-        }
-        Ok(())
-    }
-
-    /// The table.
-    pub fn table(&self) -> &MapData {
-        self.0.map()
     }
 
     /// Each counter with the packets that it counted on all CPUs since the programs were loaded.

@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use aya::{
     Ebpf,
-    maps::{Map, MapData, MapError, PerCpuArray, PerCpuValues},
+    maps::{MapData, MapError, PerCpuArray, PerCpuValues},
     util::nr_cpus,
 };
 use bytemuck::Zeroable as _;
@@ -70,20 +70,6 @@ impl KernelServices {
             .set(index, everywhere(Raw(value))?, 0)
             .map_err(io_error)
     }
-}
-
-/// Makes the counts of `table` those of `before`, as far as both have them. No program counts there yet.
-///
-/// # Errors
-///
-/// If one of them is another kind of table, or the kernel refuses.
-pub(crate) fn carry_traffic_over(table: &mut Map, before: MapData) -> Result<(), MapError> {
-    let mut table = PerCpuArray::<_, Raw<ServiceTraffic>>::try_from(table)?;
-    let before = Traffic::try_from(Map::PerCpuArray(before))?;
-    for index in 0..before.len().min(table.len()) {
-        table.set(index, before.get(&index, 0)?, 0)?;
-    }
-    Ok(())
 }
 
 /// One value for all processors.

@@ -17,6 +17,7 @@ use crate::{
     error::{DatapathError, TableError},
     maps::{
         address_filter::AddressFilter,
+        dsr_use::DsrUse,
         family::FromIp,
         tables::{Capacity, Tables},
     },
@@ -37,11 +38,12 @@ pub(crate) struct KernelTables<F: FromIp> {
     backends: SharedArray<Backend<F>>,
     source_ranges: LpmTrie<MapData, Raw<SourceRange<F>>, u32>,
     filter: AddressFilter<F>,
+    dsr: DsrUse,
 }
 
 impl<F: FromIp> KernelTables<F> {
     /// Takes the family's tables out of the loaded object.
-    pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+    pub(crate) fn take(ebpf: &mut Ebpf, dsr: DsrUse) -> Result<Self, DatapathError> {
         let maps = F::MAPS;
         let mut filter = AddressFilter::new(shared(ebpf, maps.addresses)?);
         let name = maps.frontends.name;
@@ -52,6 +54,7 @@ impl<F: FromIp> KernelTables<F> {
         }
         Ok(Self {
             filter,
+            dsr,
             frontends,
             cells: shared(ebpf, maps.cells)?,
             slots: shared(ebpf, maps.slots)?,
@@ -151,13 +154,21 @@ impl<F: FromIp> Tables<F> for KernelTables<F> {
     }
 
     fn write_cell(&mut self, frontend: u32, cell: Cell) {
+        // It may have connections of before it was in that mode.
+        if cell.has(Cell::DSR) && !self.cell(frontend).has(Cell::DSR) {
+            self.dsr.note_tracked();
+        }
         self.cells.store(frontend, cell.word());
     }
 
     fn insert_frontends(&mut self, new: &[(FrontendKey<F>, u32)]) -> Result<(), TableError> {
         // Packets look there first.
-        for (key, _) in new {
+        for (key, index) in new {
             self.filter.add_frontend(&key.address);
+            // As one of the same address may have, which is gone.
+            if self.cell(*index).has(Cell::DSR) {
+                self.dsr.note_tracked();
+            }
         }
         let (keys, indexes): (Vec<_>, Vec<u32>) = new.iter().copied().unzip();
         batch::insert(self.frontends.map().fd().as_fd(), &keys, &indexes).map_err(

@@ -22,6 +22,8 @@ pub(crate) struct LocationTable<F: FromIp> {
     table: HashMap<MapData, Raw<F::Address>, Raw<F::Address>>,
     /// What is in it.
     known: BTreeMap<F::Address, F::Address>,
+    /// How often that has changed.
+    changes: u64,
 }
 
 /// What was known of addresses before it changed, of one family.
@@ -54,7 +56,11 @@ impl<F: FromIp> LocationTable<F> {
         // What cannot be read is written anew.
         let entries = table.iter().filter_map(Result::ok);
         let known = entries.map(|(Raw(at), Raw(node))| (at, node)).collect();
-        Ok(Self { table, known })
+        Ok(Self {
+            table,
+            known,
+            changes: 0,
+        })
     }
 
     /// Writes the nodes of addresses; those of the other family are left out. What does not fit is as if
@@ -100,6 +106,16 @@ impl<F: FromIp> LocationTable<F> {
         }
     }
 
+    /// Whether nothing is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// How often what is known has changed.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Writes what was there.
     pub(crate) fn restore(&mut self, before: Before<F>) {
         for (at, node) in before {
@@ -109,7 +125,12 @@ impl<F: FromIp> LocationTable<F> {
 
     /// Makes this the node of an address, or none. Gives whether that is so.
     fn put(&mut self, at: F::Address, node: Option<F::Address>) -> bool {
-        let Self { table, known } = self;
+        let Self {
+            table,
+            known,
+            changes,
+        } = self;
+        *changes += 1;
         let Some(node) = node else {
             let is_gone = kernel_tables::removed(table.remove(&Raw(at))).is_ok();
             if is_gone {

@@ -5,6 +5,8 @@ pub(crate) mod clock;
 pub(crate) mod connection_table;
 pub(crate) mod counted;
 pub(crate) mod counters;
+pub(crate) mod dsr_frontends;
+pub(crate) mod dsr_use;
 pub(crate) mod families;
 pub(crate) mod family;
 pub(crate) mod guard_table;

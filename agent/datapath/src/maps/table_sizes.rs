@@ -1,5 +1,6 @@
 //! How large the tables are.
 
+use aya::maps::MapData;
 use shunt_common::{
     ServiceNumber,
     connections::slots_for,
@@ -62,6 +63,15 @@ pub struct SizedTable {
     pub map: Map,
     /// How many entries.
     pub entries: u32,
+}
+
+/// A table that programs write and that is going to be larger.
+#[derive(Debug)]
+pub(crate) struct Outgrown {
+    /// Which.
+    pub(crate) map: Map,
+    /// The tables that programs of earlier agents write, at one hook or another.
+    pub(crate) before: Vec<MapData>,
 }
 
 impl TableSizes {

@@ -85,14 +85,20 @@ impl Constants {
             rejects,
             count_traffic,
             lower_mss,
+            dsr_sources,
             timeouts,
             families: _,
             sizes: _,
             pin_dir: _,
         } = options;
+        let ranges = Ranges {
+            pods: pod_cidrs,
+            cluster: cluster_cidrs,
+            dsr_sources,
+        };
         Ok(Self {
-            v4: OfFamily::new(pod_cidrs, cluster_cidrs, *hairpin_v4, takeover.v4)?,
-            v6: OfFamily::new(pod_cidrs, cluster_cidrs, *hairpin_v6, takeover.v6)?,
+            v4: OfFamily::new(ranges, *hairpin_v4, takeover.v4)?,
+            v6: OfFamily::new(ranges, *hairpin_v6, takeover.v6)?,
             snat_ports: Raw(*snat_ports),
             reply_ports: Raw(takeover.given_ports),
             reject_interval: rejects.interval(),
@@ -172,25 +178,30 @@ impl Constants {
     }
 }
 
+/// The ranges of both families.
+#[derive(Clone, Copy)]
+struct Ranges<'a> {
+    pods: &'a [IpNet],
+    cluster: &'a [IpNet],
+    dsr_sources: &'a [IpNet],
+}
+
 /// Those of one family.
 struct OfFamily<F: FromIp> {
     pod_cidrs: Raw<PodCidrs<F>>,
     cluster_cidrs: Raw<PodCidrs<F>>,
+    dsr_sources: Raw<PodCidrs<F>>,
     hairpin_ip: Raw<F::Address>,
     conntrack_homes: u32,
     previous_homes: u32,
 }
 
 impl<F: FromIp> OfFamily<F> {
-    fn new(
-        pod_cidrs: &[IpNet],
-        cluster_cidrs: &[IpNet],
-        hairpin_ip: F::Ip,
-        slots: Slots,
-    ) -> Result<Self, DatapathError> {
+    fn new(ranges: Ranges<'_>, hairpin_ip: F::Ip, slots: Slots) -> Result<Self, DatapathError> {
         Ok(Self {
-            pod_cidrs: Raw(constant_cidrs(pod_cidrs)?),
-            cluster_cidrs: Raw(constant_cidrs(cluster_cidrs)?),
+            pod_cidrs: Raw(constant_cidrs(ranges.pods)?),
+            cluster_cidrs: Raw(constant_cidrs(ranges.cluster)?),
+            dsr_sources: Raw(constant_cidrs(ranges.dsr_sources)?),
             hairpin_ip: Raw(F::network_order(hairpin_ip)),
             conntrack_homes: homes_of(slots.ours),
             previous_homes: homes_of(slots.previous),
@@ -201,6 +212,7 @@ impl<F: FromIp> OfFamily<F> {
         loader
             .override_global(F::CONSTANTS.pod_cidrs.name, &self.pod_cidrs, true)
             .override_global(F::CONSTANTS.cluster_cidrs.name, &self.cluster_cidrs, true)
+            .override_global(F::CONSTANTS.dsr_sources.name, &self.dsr_sources, true)
             .override_global(F::CONSTANTS.hairpin_ip.name, &self.hairpin_ip, true)
             .override_global(
                 F::CONSTANTS.conntrack_homes.name,

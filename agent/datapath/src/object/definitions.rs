@@ -84,7 +84,7 @@ mod tests {
         connections::{Seeds, Wide},
         registry::{
             COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, SEEDS, SERVICE_CONNECTIONS,
-            SERVICE_TRAFFIC, SERVICES, SOCKETS_ASKED, SOCKETS_CONNECTED,
+            SERVICE_TRAFFIC, SERVICES, SOCKETS_ASKED, SOCKETS_BEFORE, SOCKETS_CONNECTED,
         },
         socket::{Asked, Connected},
     };
@@ -190,6 +190,7 @@ mod tests {
         expected.insert(SERVICE_TRAFFIC.name, (index, size_of::<ServiceTraffic>()));
         let file = size_of::<i32>();
         expected.insert(SOCKETS_CONNECTED.name, (file, size_of::<Connected>()));
+        expected.insert(SOCKETS_BEFORE.name, (file, size_of::<Connected>()));
         expected.insert(SOCKETS_ASKED.name, (file, size_of::<Asked>()));
         let layout = state(&parse().unwrap()).unwrap();
         let defined: BTreeMap<&str, (usize, usize)> = layout

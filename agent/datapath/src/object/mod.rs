@@ -10,7 +10,9 @@ pub(crate) mod packet_log;
 pub(crate) mod pods;
 pub(crate) mod programs;
 pub(crate) mod reject_limit;
+pub(crate) mod remake;
 pub(crate) mod requirements;
+pub(crate) mod room;
 pub(crate) mod sockets;
 #[cfg(test)]
 mod stack;

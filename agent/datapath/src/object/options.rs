@@ -71,11 +71,15 @@ pub struct DatapathOptions {
     pub count_traffic: bool,
     /// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
     pub lower_mss: bool,
+    /// Where envelopes may come from besides the nodes' own addresses; ours come from the first range of their
+    /// family, if there is one.
+    pub dsr_sources: Vec<IpNet>,
     /// How long connections are remembered.
     pub timeouts: Timeouts,
     /// The families that are translated.
     pub families: Families,
-    /// Table sizes. Tables that are pinned already keep theirs, but for those of connections.
+    /// Table sizes. Tables that are pinned already become larger, but not smaller, but for those of
+    /// connections.
     pub sizes: TableSizes,
     /// Where tables, programs and links are pinned, so that they outlive the agent.
     pub pin_dir: Option<PathBuf>,
@@ -108,6 +112,7 @@ impl Default for DatapathOptions {
             rejects: RejectLimit::default(),
             count_traffic: false,
             lower_mss: true,
+            dsr_sources: Vec::new(),
             timeouts: Timeouts::default(),
             families: Families::default(),
             sizes: TableSizes::default(),

@@ -3,7 +3,7 @@
 
 use std::{fs::File, io::Read as _};
 
-use aya::maps::{Array, Map, MapData, MapInfo};
+use aya::maps::{Array, Map};
 use bytemuck::{Pod, Zeroable as _};
 use shunt_common::{
     ConntrackKey, PortRange, V4, V6,
@@ -24,10 +24,7 @@ use crate::{
         family::FromIp,
     },
     object::options::DatapathOptions,
-    pins::{
-        directory::{Pins, draft},
-        error::PinError,
-    },
+    pins::directory::{Pins, draft},
     sys::{batch::BatchReader, raw::Raw},
 };
 
@@ -156,7 +153,7 @@ impl Takeover {
         slots: Slots,
     ) -> Result<(), DatapathError> {
         let pin = self.pin(map);
-        if let Some(info) = info(pins, &pin)?
+        if let Some(info) = pins.map_info(&pin)?
             && info.max_entries() != slots.ours
         {
             pins.remove_map(&pin)?;
@@ -173,7 +170,7 @@ impl Found<'_> {
         is_translated: bool,
     ) -> Result<Slots, DatapathError> {
         let asked = asked(self.options, is_translated);
-        let Some(info) = info(self.pins, previous.pin)? else {
+        let Some(info) = self.pins.map_info(previous.pin)? else {
             return Ok(Slots {
                 ours: asked,
                 previous: 1,
@@ -187,7 +184,7 @@ impl Found<'_> {
     /// The sizes after a table of this version.
     fn after_array<F: FromIp + Wide>(&self, is_translated: bool) -> Result<Slots, DatapathError> {
         let asked = asked(self.options, is_translated);
-        let Some(info) = info(self.pins, F::MAPS.conntrack.pin)? else {
+        let Some(info) = self.pins.map_info(F::MAPS.conntrack.pin)? else {
             return Ok(Slots {
                 ours: asked,
                 previous: asked,
@@ -228,7 +225,7 @@ impl Found<'_> {
 
     /// How many entries a hash has.
     fn in_hash<F: FromIp>(&self, map: registry::Map) -> Result<u32, DatapathError> {
-        let data = open(self.pins, map.pin)?;
+        let data = self.pins.open_map(map.pin)?;
         let mut reader = BatchReader::<ConntrackKey<F>, version_3::ConntrackEntry<F>>::new();
         let mut count = 0;
         loop {
@@ -249,7 +246,7 @@ impl Found<'_> {
 
     /// How many halves a table has of connections that are not given up for others.
     fn in_array<F: FromIp + Wide>(&self) -> Result<u32, DatapathError> {
-        let data = open(self.pins, F::MAPS.conntrack.pin)?;
+        let data = self.pins.open_map(F::MAPS.conntrack.pin)?;
         let table = ConnectionTable::<F>::map(&data, Access::Read, self.seeds, self.timeouts)?;
         let stays = |snapshot: &Snapshot<F>| snapshot.phase().room() == Room::Never;
         Ok(2 * table.live(0, u32::MAX, self.now).filter(stays).count() as u32)
@@ -265,20 +262,6 @@ const fn asked(options: &DatapathOptions, is_translated: bool) -> u32 {
     }
 }
 
-fn info(pins: &Pins, pin: &str) -> Result<Option<MapInfo>, DatapathError> {
-    let path = pins.map(pin);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let info = MapInfo::from_pin(&path).map_err(PinError::object("looking at the table", &path))?;
-    Ok(Some(info))
-}
-
-fn open(pins: &Pins, pin: &str) -> Result<MapData, DatapathError> {
-    let path = pins.map(pin);
-    Ok(MapData::from_pin(&path).map_err(PinError::object("opening the table", &path))?)
-}
-
 /// What the clock of the version before shows, in seconds that its agents have counted.
 fn previous_clock(pins: &Pins) -> Result<u32, DatapathError> {
     const CLOCK: &str = "CLOCK";
@@ -286,7 +269,7 @@ fn previous_clock(pins: &Pins) -> Result<u32, DatapathError> {
         name: CLOCK,
         source,
     };
-    let array = Map::from_map_data(open(pins, CLOCK)?).map_err(failed)?;
+    let array = Map::from_map_data(pins.open_map(CLOCK)?).map_err(failed)?;
     let array = Array::<_, u32>::try_from(array).map_err(failed)?;
     array.get(&0, 0).map_err(failed)
 }
@@ -311,7 +294,8 @@ fn pinned<T: Pod + PartialEq>(pins: &Pins, map: registry::Map) -> Result<Option<
         name: map.name,
         source,
     };
-    let array = Array::<_, Raw<T>>::try_from(Map::Array(open(pins, map.pin)?)).map_err(failed)?;
+    let array =
+        Array::<_, Raw<T>>::try_from(Map::Array(pins.open_map(map.pin)?)).map_err(failed)?;
     let Raw(value) = array.get(&0, 0).map_err(failed)?;
     Ok((value != T::zeroed()).then_some(value))
 }

@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::{maps::MapData, programs::Program};
+use aya::{
+    maps::{MapData, MapInfo},
+    programs::Program,
+};
 
 use crate::pins::{bpffs, error::PinError, lock::Lock, namespace};
 
@@ -86,6 +89,23 @@ impl Pins {
     /// Where the table of this name is pinned, or is to be.
     pub(crate) fn map(&self, name: &str) -> PathBuf {
         self.dir.join(MAPS).join(name)
+    }
+
+    /// The table that is pinned under this name.
+    pub(crate) fn open_map(&self, name: &str) -> Result<MapData, PinError> {
+        let path = self.map(name);
+        MapData::from_pin(&path).map_err(PinError::object("opening the table", &path))
+    }
+
+    /// What the kernel says of the table that is pinned under this name, if one is.
+    pub(crate) fn map_info(&self, name: &str) -> Result<Option<MapInfo>, PinError> {
+        let path = self.map(name);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let info = MapInfo::from_pin(&path);
+        info.map(Some)
+            .map_err(PinError::object("looking at the table", &path))
     }
 
     /// Where the link of the hook of this name of the interface with this index is to be pinned.

@@ -57,8 +57,8 @@ struct Before {
 /// What is pinned, and can be adopted.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The names of the tables that have to be copied.
-    pub(crate) copied: Vec<&'static str>,
+    /// The tables that have to be copied.
+    pub(crate) copied: Vec<registry::Map>,
     /// Whether the version before is to hand over.
     pub(crate) hands_over: bool,
 }
@@ -136,15 +136,12 @@ impl Layout {
             .iter()
             .chain(before.flat_map(|before| &before.tables))
         {
-            let path = pins.map(table.map.pin);
-            if !path.exists() {
+            let Some(info) = pins.map_info(table.map.pin)? else {
                 continue;
-            }
-            let info = MapInfo::from_pin(&path)
-                .map_err(PinError::object("looking at the table", &path))?;
+            };
             match (table.difference(&info), table.misfit) {
                 (None, _) => {}
-                (Some(_), Misfit::Copied) => result.copied.push(table.map.name),
+                (Some(_), Misfit::Copied) => result.copied.push(table.map),
                 (Some(difference), Misfit::Refused) => {
                     let name = table.map.pin;
                     let difference = format!("have another {name} ({difference})");

@@ -1,6 +1,9 @@
 //! The publishers of both families: a change of frontends is published in both or in neither.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use shunt_common::{FrontendKey, V4, V6};
 use tracing::warn;
@@ -17,7 +20,7 @@ use crate::{
         tables::Tables,
     },
     publish::{
-        maglev::MaglevUse,
+        maglev::{MaglevUse, ReadyTables, Recipe},
         publisher::{Publisher, change::Change},
         read_back::{self, LiveFrontend},
         services::Services,
@@ -89,6 +92,39 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
             result => result?,
         }
         Ok(self.writes() - before)
+    }
+
+    /// As [`Self::publish`], with Maglev tables that were made before: these are not made for the change.
+    /// Those that it does not need are left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::publish`].
+    pub fn publish_with(
+        &mut self,
+        changes: &Changes,
+        tables: &ReadyTables,
+    ) -> Result<u64, TableError> {
+        self.set_ready(tables);
+        let published = self.publish(changes);
+        self.set_ready(&ReadyTables::default());
+        published
+    }
+
+    fn set_ready(&mut self, tables: &ReadyTables) {
+        self.v4.set_ready(tables.clone());
+        self.v6.set_ready(tables.clone());
+    }
+
+    /// What the Maglev tables are to be made of that publishing `changes` has to make, where there is room
+    /// for them.
+    pub fn lacking_tables(&self, changes: &Changes) -> HashSet<Recipe> {
+        let families = self.families;
+        let (v4, v6) = (
+            OfFamily::changes(changes, families),
+            OfFamily::changes(changes, families),
+        );
+        &lacking(&self.v4, &v4.wanted) | &lacking(&self.v6, &v6.wanted)
     }
 
     fn publish_once(
@@ -219,6 +255,20 @@ fn carry_out<A: Tables<V4>, B: Tables<V6>>(
     v4.commit();
     v6.commit();
     Ok(())
+}
+
+/// The tables that one family lacks for these frontends.
+fn lacking<F: FromIp>(
+    publisher: &Publisher<F, impl Tables<F>>,
+    wanted: &[(FrontendKey<F>, &Frontend)],
+) -> HashSet<Recipe> {
+    // Many frontends have one set.
+    let sets: HashMap<_, _> = wanted
+        .iter()
+        .map(|(_, frontend)| (Arc::as_ptr(&frontend.backends), &frontend.backends))
+        .collect();
+    let sets = sets.into_values();
+    sets.filter_map(|set| publisher.lacks(set)).collect()
 }
 
 /// What of a change is of family `F`: entries of its frontend table.

@@ -18,6 +18,9 @@ use crate::{maps::family::FromIp, publish::maglev::MaglevTable};
 pub(crate) struct GroupKey {
     service: Arc<ServiceId>,
     port: Arc<str>,
+    /// Whether it is that part of the service port which has no split while the other has one. A backend has
+    /// one weight, so the two have their own.
+    is_beside_split: bool,
 }
 
 impl GroupKey {
@@ -28,7 +31,7 @@ impl GroupKey {
 
     /// A longer one, which is not 0. FNV-1a, so that every agent makes the same one.
     pub(crate) fn identity(&self) -> u64 {
-        let Self { service, port } = self;
+        let Self { service, port, .. } = self;
         let hash = format!("{service}:{port}")
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -52,6 +55,23 @@ impl GroupKey {
         Self {
             service: Arc::clone(&set.service),
             port: Arc::clone(&set.port),
+            is_beside_split: set.is_beside_split,
+        }
+    }
+
+    /// The other part of the service port, if it has two.
+    pub(crate) fn other(&self) -> Self {
+        Self {
+            is_beside_split: !self.is_beside_split,
+            ..self.clone()
+        }
+    }
+
+    /// The service port with all its parts, as it is counted.
+    pub(crate) fn whole(&self) -> Self {
+        Self {
+            is_beside_split: false,
+            ..self.clone()
         }
     }
 }
@@ -59,7 +79,7 @@ impl GroupKey {
 /// Slots in the table that select from a set.
 #[derive(Debug)]
 pub(crate) struct Slice {
-    /// What they select from; slot `i` names backend `i`.
+    /// What they select from; slot `i` names backend `i`, and one behind them the share that is refused.
     pub set: Arc<BackendSet>,
     /// Where they begin.
     pub offset: u32,
@@ -107,7 +127,7 @@ impl Slice {
     /// The cell of `frontend`, which selects from this slice, but for its source ranges.
     pub(crate) fn cell(&self, frontend: &Frontend) -> Cell {
         let mut flags = 0;
-        if self.set.backends.iter().all(|backend| backend.weight == 0) {
+        if !self.set.is_usable() {
             flags |= Cell::UNUSABLE;
         }
         if frontend.clients == Clients::ThisNode {

@@ -69,6 +69,8 @@ mod tests {
             port: "http".into(),
             affinity_timeout: 0,
             maglev: None,
+            is_beside_split: false,
+            split: None,
             backends: Vec::new(),
         })
     }

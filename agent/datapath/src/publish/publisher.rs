@@ -31,7 +31,7 @@ use crate::{
     publish::{
         allocator::{IndexAllocator, RangeAllocator},
         group::{Group, GroupKey, Slice},
-        maglev::{MaglevTable, MaglevUse, Recipe},
+        maglev::{MaglevTable, MaglevUse, ReadyTables, Recipe},
         owners::Owners,
         services::FamilyServices,
     },
@@ -58,6 +58,8 @@ pub(crate) struct Publisher<F: Family, T> {
     groups: HashMap<GroupKey, Group<F::Address>>,
     owners: Owners,
     maglev: HashMap<Recipe, Arc<MaglevTable>>,
+    /// Those that need not be made for the change that is at hand.
+    ready: ReadyTables,
     indexes: IndexAllocator,
     slots: RangeAllocator,
     backends: IndexAllocator,
@@ -101,6 +103,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             groups: HashMap::new(),
             owners: Owners::default(),
             maglev: HashMap::new(),
+            ready: ReadyTables::default(),
             indexes: IndexAllocator::new(capacity.frontends),
             slots: RangeAllocator::new(capacity.slots.min(Cell::MAX_OFFSET)),
             backends: IndexAllocator::new(capacity.backends),
@@ -116,6 +119,11 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     pub(crate) fn new(tables: T) -> Self {
         use crate::{maps::service_table::FrontendsOf, publish::services::Services};
         Self::counting(tables, Services::in_memory().of_family(FrontendsOf::V4))
+    }
+
+    /// Has these Maglev tables at hand from now on, in place of those before.
+    pub(crate) fn set_ready(&mut self, tables: ReadyTables) {
+        self.ready = tables;
     }
 
     /// The tables.
@@ -224,6 +232,11 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             ),
         ]
     }
+}
+
+/// Whether there is a part of the service port among the groups.
+fn has_part<A>(groups: &HashMap<GroupKey, Group<A>>, key: &GroupKey) -> bool {
+    groups.contains_key(key) || groups.contains_key(&key.other())
 }
 
 fn next_generation<F: Family, T: Tables<F>>(tables: &mut Counted<T>, index: u32) {

@@ -3,25 +3,26 @@
 //! Nothing that is read is believed. Where an index lies outside its table, the frontend is shown
 //! with the backends that can be read, and equals nothing that anyone wanted.
 
-use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use ipnet::IpNet;
-use shunt_common::{Cell, FrontendKey as TableKey, SourceRange, fill_slots, maglev::Header};
+use shunt_common::{Cell, FrontendKey as TableKey, Slot, SourceRange, fill_slots, maglev::Header};
 
 use shunt_model::{Backend, Frontend, Scopes};
 
 use crate::{
     error::TableError,
     maps::{family::FromIp, tables::Tables},
-    publish::{
-        group::{Extent, Slice},
-        maglev::Recipe,
-    },
+    publish::group::{Extent, Slice},
 };
 
 pub(crate) mod key;
+mod selection;
 
-use self::key::LiveKey;
+use self::{
+    key::LiveKey,
+    selection::{LiveSelection, LiveTable, shares},
+};
 
 /// A frontend in the kernel's tables.
 #[derive(Debug, Clone)]
@@ -30,6 +31,11 @@ pub struct LiveFrontend {
     pub key: LiveKey,
     /// Where connections go, in the order of the slots. Frontends of one slice share the list.
     pub backends: Arc<[Backend]>,
+    /// What each backend's share of new connections is counted by: its weight, or its share of a split in
+    /// parts of 2^32, together with what is refused.
+    pub shares: Arc<[u32]>,
+    /// The share that is refused; 0: none.
+    pub refused: u32,
     /// Session affinity in seconds since the last connection; 0 is off.
     pub affinity_timeout: u32,
     /// Who may use it, sorted; empty: everyone.
@@ -38,10 +44,8 @@ pub struct LiveFrontend {
     pub this_node: Option<Box<LiveFrontend>>,
     cell: Cell,
     scope: u8,
-    /// The size of its Maglev table, if it has one.
-    maglev: Option<NonZeroU32>,
-    /// Everything that it refers to exists, and its slots select by its backends' weights, as its table
-    /// does.
+    selection: Arc<LiveSelection>,
+    /// Everything that it refers to exists.
     sound: bool,
 }
 
@@ -60,8 +64,6 @@ impl LiveFrontend {
             table: None,
         };
         let flags = self.cell.flags() & (Cell::RANGES | Cell::SECOND_RANGES | Cell::MAGLEV);
-        // One that selects by weight may be one whose table does not fit.
-        let is_selected_so = self.maglev.is_none() || self.maglev == wanted.backends.maglev;
         let here = match (&self.this_node, &wanted.this_node) {
             (Some(live), Some(wanted)) => live.is(wanted),
             (None, None) => true,
@@ -69,7 +71,7 @@ impl LiveFrontend {
         };
         self.sound
             && here
-            && is_selected_so
+            && self.selection.is_that_of(&wanted.backends)
             && *self.backends == *wanted.backends.backends
             && self.affinity_timeout == wanted.backends.affinity_timeout
             && *self.sources == *wanted.sources
@@ -97,12 +99,7 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
                 Cell::default()
             };
             let slice = Extent::of(cell);
-            let LiveSlice {
-                backends,
-                affinity_timeout,
-                maglev,
-                sound,
-            } = slices
+            let slice = slices
                 .entry(slice)
                 .or_insert_with(|| read_slice(tables, slice));
             LiveFrontend {
@@ -111,8 +108,10 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
                     port: u16::from_be(key.port),
                     protocol: key.protocol,
                 },
-                backends: Arc::clone(backends),
-                affinity_timeout: *affinity_timeout,
+                backends: Arc::clone(&slice.backends),
+                shares: Arc::clone(&slice.shares),
+                refused: slice.refused,
+                affinity_timeout: slice.affinity_timeout,
                 sources: if cell.has(Cell::RANGES) {
                     let list = u8::from(cell.has(Cell::SECOND_RANGES));
                     sources.remove(&key.scoped(list)).unwrap_or_default()
@@ -122,8 +121,8 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
                 this_node: None,
                 cell,
                 scope: key.scope,
-                maglev: *maglev,
-                sound: known && *sound,
+                selection: Arc::clone(&slice.selection),
+                sound: known && slice.sound,
             }
         })
         .collect();
@@ -161,10 +160,11 @@ fn read_sources<F: FromIp, T: Tables<F>>(
 /// What the slots of a slice say.
 struct LiveSlice {
     backends: Arc<[Backend]>,
+    shares: Arc<[u32]>,
+    refused: u32,
     affinity_timeout: u32,
-    /// The size of the table, if there is one.
-    maglev: Option<NonZeroU32>,
-    /// All of them exist, and the slots and the table select by their weights.
+    selection: Arc<LiveSelection>,
+    /// All that the slots and the header refer to exists.
     sound: bool,
 }
 
@@ -184,14 +184,14 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, extent: Extent) -> LiveSlice 
         .map(|slot| slot.backend)
         .filter(|index| *index < capacity.backends);
     let indexes: Vec<u32> = known.collect();
+    let refuses = slots
+        .last()
+        .is_some_and(|slot| slot.backend == Slot::REFUSED);
     let entries: Vec<_> = indexes.iter().map(|index| tables.backend(*index)).collect();
     let weights: Vec<u32> = entries.iter().map(|entry| entry.weight).collect();
     let affinity_timeout = slots.first().map_or(0, |slot| slot.affinity);
-    let sound = indexes.len() == count as usize
-        && fill_slots(&indexes, &weights, affinity_timeout) == slots;
-    let header = (has_table && offset + count < capacity.slots)
-        .then(|| Header::of(&tables.slot(offset + count)));
-    let maglev = header.and_then(|header| NonZeroU32::new(header.size));
+    let all_exist = indexes.len() + usize::from(refuses) == count as usize;
+    let is_by_weight = !refuses && fill_slots(&indexes, &weights, affinity_timeout) == slots;
     let backends = entries.iter().map(|entry| Backend {
         ip: F::ip(entry.address),
         port: u16::from_be(entry.port),
@@ -203,18 +203,31 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, extent: Extent) -> LiveSlice 
         },
     });
     let backends: Arc<[Backend]> = backends.collect();
-    let has_sound_table = header.is_some_and(|header| {
-        let offset = header.entries.checked_sub(1);
-        let recipe = maglev.and_then(|size| Recipe::of_backends(&backends, size));
-        recipe.zip(offset).is_some_and(|(recipe, offset)| {
-            recipe.has_header(header, affinity_timeout) && recipe.is_at(tables, offset)
-        })
+    let table = (has_table && offset + count < capacity.slots).then(|| {
+        let header = Header::of(&tables.slot(offset + count));
+        LiveTable::read(tables, header, &backends, affinity_timeout)
     });
+    let mut shares = if is_by_weight {
+        weights
+    } else {
+        shares(&slots)
+    };
+    let refused = if refuses && !is_by_weight {
+        shares.pop().unwrap_or_default()
+    } else {
+        0
+    };
     LiveSlice {
         backends,
+        shares: shares.into(),
+        refused,
         affinity_timeout,
-        maglev,
-        sound: sound && has_table == has_sound_table,
+        sound: all_exist && has_table == table.is_some(),
+        selection: Arc::new(LiveSelection {
+            slots,
+            is_by_weight,
+            table,
+        }),
     }
 }
 

@@ -175,12 +175,12 @@ impl FamilyServices {
     /// The number of the service port: the one that it has, or a new one; that of none if there is no
     /// room for it.
     pub(crate) fn claim(&self, key: &GroupKey) -> ServiceNumber {
-        self.services.lock().claim(key, self.place())
+        self.services.lock().claim(&key.whole(), self.place())
     }
 
     /// No frontend of the family is of this service port any more.
     pub(crate) fn release(&self, key: &GroupKey) {
-        self.services.lock().release(key, self.place());
+        self.services.lock().release(&key.whole(), self.place());
     }
 
     /// After a Resync: frontends of the family are of those service ports that are `kept`, and nothing else

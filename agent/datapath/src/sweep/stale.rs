@@ -61,6 +61,10 @@ pub struct StaleConnection {
     pub backend: SocketAddr,
 }
 
+/// Pairs, by the cookie of their socket and the peer that it has if it is connected to the pair's: of the
+/// two that a socket may remember it is to one.
+type Gone = HashMap<(u64, SocketAddr), Pair>;
+
 /// Says of each connection whether its endpoint is gone from its service port, and not merely
 /// unable to take new connections: the backend table has neither.
 pub type IsGone = Box<dyn FnMut(Vec<StaleConnection>) -> Vec<bool> + Send>;
@@ -166,14 +170,13 @@ impl StaleSockets {
         Ok(destroyed)
     }
 
-    /// The pairs whose backend is gone, by the cookie of their socket.
-    fn gone(
-        &self,
-        remembered: io::Result<Vec<(u64, Pair)>>,
-    ) -> Result<HashMap<u64, Pair>, SweepError> {
+    /// The pairs whose backend is gone.
+    fn gone(&self, remembered: io::Result<Vec<(u64, Pair)>>) -> Result<Gone, SweepError> {
         let remembered = remembered.map_err(SweepError::List)?.into_iter();
         let gone = remembered.filter(|(_, pair)| self.generations.is_gone(pair));
-        Ok(gone.collect())
+        Ok(gone
+            .map(|(cookie, pair)| ((cookie, address(&pair.peer)), pair))
+            .collect())
     }
 
     /// Notes how a sweep went. Gives what is wrong, the first time that it is.
@@ -215,13 +218,11 @@ fn stale(
     diag: &mut SockDiag,
     kind: Kind,
     states: u32,
-    gone: &HashMap<u64, Pair>,
+    gone: &Gone,
 ) -> Result<Vec<(SocketId, Pair)>, SweepError> {
     let mut stale = Vec::new();
     diag.dump(kind, states, |Socket { id, peer }| {
-        if let Some(pair) = gone.get(&id.cookie())
-            && address(&pair.peer) == peer
-        {
+        if let Some(pair) = gone.get(&(id.cookie(), peer)) {
             stale.push((id, *pair));
         }
     })

@@ -1,4 +1,4 @@
-//! Reading and filling a hash table many entries a system call.
+//! Reading and filling a table many entries a system call.
 
 use std::{
     io,
@@ -70,15 +70,21 @@ pub(crate) fn insert<K: Pod, V: Pod>(
     values: &[V],
 ) -> Result<(), Refused> {
     assert_eq!(keys.len(), values.len(), "a value for each key");
-    if keys.is_empty() {
+    let (keys, values, count) = (keys.as_ptr() as u64, values.as_ptr() as u64, keys.len());
+    update(map, keys, values, count)
+}
+
+/// Inserts or replaces entries: so many keys and values are at these addresses.
+fn update(map: BorrowedFd<'_>, keys: u64, values: u64, count: usize) -> Result<(), Refused> {
+    if count == 0 {
         return Ok(());
     }
     let mut attributes = BatchAttributes {
         in_batch: 0,
         out_batch: 0,
-        keys: keys.as_ptr() as u64,
-        values: values.as_ptr() as u64,
-        count: keys.len() as u32,
+        keys,
+        values,
+        count: count as u32,
         map_fd: map.as_raw_fd().cast_unsigned(),
         elem_flags: 0,
         flags: 0,
@@ -87,32 +93,122 @@ pub(crate) fn insert<K: Pod, V: Pod>(
         .call(BPF_MAP_UPDATE_BATCH)
         .map_err(|source| Refused {
             // A call that is refused before its first entry may leave the count as it was.
-            inserted: (attributes.count as usize).min(keys.len()),
+            inserted: (attributes.count as usize).min(count),
             source,
         })
+}
+
+/// How many entries are read at once; a bucket of a hash with more cannot be read.
+const PIECE: usize = 4096;
+
+/// The kernel's place in a table.
+#[derive(Debug)]
+struct Cursor {
+    /// Of a hash a bucket, of every other table a key.
+    place: Vec<u8>,
+    next: Vec<u8>,
+    has_begun: bool,
+}
+
+impl Cursor {
+    /// Before the first entry of a table whose keys are so long.
+    fn new(key_size: usize) -> Self {
+        let place = vec![0; key_size.max(size_of::<u32>())];
+        Self {
+            next: place.clone(),
+            place,
+            has_begun: false,
+        }
+    }
+
+    /// Reads up to so many entries to these addresses. Gives how many, and whether they are the last.
+    fn read(
+        &mut self,
+        map: BorrowedFd<'_>,
+        keys: u64,
+        values: u64,
+        limit: usize,
+    ) -> io::Result<(usize, bool)> {
+        let mut attributes = BatchAttributes {
+            in_batch: if self.has_begun {
+                self.place.as_ptr() as u64
+            } else {
+                0
+            },
+            out_batch: self.next.as_mut_ptr() as u64,
+            keys,
+            values,
+            count: limit as u32,
+            map_fd: map.as_raw_fd().cast_unsigned(),
+            elem_flags: 0,
+            flags: 0,
+        };
+        let last = match attributes.call(BPF_MAP_LOOKUP_BATCH) {
+            Ok(()) => false,
+            // The end of the table; the count is that of the last entries.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
+        };
+        std::mem::swap(&mut self.place, &mut self.next);
+        self.has_begun = true;
+        Ok((attributes.count as usize, last))
+    }
+}
+
+/// How long a table's entries are, in bytes, as the kernel copies them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntrySize {
+    /// A key.
+    pub key: usize,
+    /// A value; of a table that has one for each processor all of them.
+    pub value: usize,
+}
+
+/// Copies up to so many entries of one table to another. Both are of the same type, and have entries of
+/// this size; nobody changes what the first one has.
+///
+/// # Errors
+///
+/// If the kernel refuses to read or to write.
+pub(crate) fn copy(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    size: EntrySize,
+    limit: usize,
+) -> io::Result<()> {
+    let mut keys = vec![0_u8; PIECE * size.key];
+    let mut values = vec![0_u8; PIECE * size.value];
+    let (keys, values) = (keys.as_mut_ptr() as u64, values.as_mut_ptr() as u64);
+    let mut cursor = Cursor::new(size.key);
+    let mut left = limit;
+    while left > 0 {
+        let (count, last) = cursor.read(from, keys, values, PIECE.min(left))?;
+        update(to, keys, values, count).map_err(|refused| refused.source)?;
+        left -= count;
+        if last {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Reads a whole hash table in pieces. What changes meanwhile may be seen or not, and an entry of
 /// a bucket that is read is seen once.
 #[derive(Debug)]
 pub(crate) struct BatchReader<K, V> {
-    /// The kernel's place in the table; none before the first piece.
-    cursor: Option<u32>,
+    cursor: Cursor,
     keys: Vec<K>,
     values: Vec<V>,
 }
 
 impl<K: Pod, V: Pod> BatchReader<K, V> {
-    /// How many entries a piece has at most; a bucket with more cannot be read.
-    const PIECE: usize = 4096;
-
     /// A reader at the beginning.
     pub(crate) fn new() -> Self {
         Self {
-            cursor: None,
-            keys: vec![K::zeroed(); Self::PIECE],
+            cursor: Cursor::new(size_of::<K>()),
+            keys: vec![K::zeroed(); PIECE],
             // The kernel copies values in strides of 8 bytes (`htab_map_lookup_batch`).
-            values: vec![V::zeroed(); Self::PIECE],
+            values: vec![V::zeroed(); PIECE],
         }
     }
 
@@ -123,29 +219,9 @@ impl<K: Pod, V: Pod> BatchReader<K, V> {
     /// If the kernel refuses.
     pub(crate) fn next_piece(&mut self, map: BorrowedFd<'_>) -> io::Result<(&[K], &[V], bool)> {
         const { assert!(size_of::<V>().is_multiple_of(8), "no gaps between values") };
-        let mut next = 0u32;
-        let mut attributes = BatchAttributes {
-            in_batch: self
-                .cursor
-                .as_ref()
-                .map_or(0, |cursor| &raw const *cursor as u64),
-            out_batch: &raw mut next as u64,
-            keys: self.keys.as_mut_ptr() as u64,
-            values: self.values.as_mut_ptr() as u64,
-            count: Self::PIECE as u32,
-            map_fd: map.as_raw_fd().cast_unsigned(),
-            elem_flags: 0,
-            flags: 0,
-        };
-        let result = attributes.call(BPF_MAP_LOOKUP_BATCH);
-        let last = match result {
-            Ok(()) => false,
-            // The end of the table; the count is that of the last entries.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(error),
-        };
-        self.cursor = Some(next);
-        let count = attributes.count as usize;
+        let keys = self.keys.as_mut_ptr() as u64;
+        let values = self.values.as_mut_ptr() as u64;
+        let (count, last) = self.cursor.read(map, keys, values, PIECE)?;
         Ok((&self.keys[..count], &self.values[..count], last))
     }
 }

@@ -19,7 +19,7 @@ const AT_ONCE: usize = 1 << 15;
 /// A link between a program and a map of kind `SkStorage`, or all UDP sockets (Linux 5.9): what the
 /// program writes for each socket can be read as often as one likes.
 #[derive(Debug)]
-pub(crate) struct SocketIterator(OwnedFd);
+pub struct SocketIterator(OwnedFd);
 
 /// The part of `union bpf_attr` that `BPF_LINK_CREATE` uses.
 #[repr(C)]
@@ -48,7 +48,7 @@ impl SocketIterator {
     /// # Errors
     ///
     /// If the kernel refuses.
-    pub(crate) fn of_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Self> {
+    pub fn of_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Self> {
         // `union bpf_iter_link_info`: the kernel takes the rest of it for 0.
         let map = map.as_raw_fd().cast_unsigned();
         Self::link(program, &raw const map as u64, size_of_val(&map) as u32)
@@ -81,7 +81,7 @@ impl SocketIterator {
     /// # Errors
     ///
     /// If the kernel refuses.
-    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
+    pub fn read(&self) -> io::Result<Vec<u8>> {
         let attributes = IterAttributes {
             link_fd: self.0.as_raw_fd().cast_unsigned(),
             flags: 0,

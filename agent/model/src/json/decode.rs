@@ -8,7 +8,8 @@ use crate::{
     event::RendererEvent,
     json::{
         locate::{Place, Step},
-        shape::{LineShape, Object},
+        object::Object,
+        shape::LineShape,
     },
     unchecked::{event::Event, text::Text},
 };

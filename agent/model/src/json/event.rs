@@ -7,7 +7,7 @@ use crate::{
     named::FromName,
     unchecked::{
         choice::Choice,
-        event::{Event, NodePortUpdate, Snapshot},
+        event::{Event, NodePortUpdate, Snapshot, WorkloadUpdate},
     },
 };
 
@@ -41,6 +41,8 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
             backend_ifs,
             service_cidrs,
             nodes,
+            workloads,
+            gone,
             service,
             id,
             old: _,
@@ -54,6 +56,7 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
                 backend_ifs: backend_ifs.unwrap_or_default(),
                 service_cidrs: service_cidrs.unwrap_or_default(),
                 nodes: nodes.unwrap_or_default(),
+                workloads: workloads.unwrap_or_default(),
             }),
             EventKind::AddService => Self::AddService(given(service, "service")?),
             EventKind::UpdateService => Self::UpdateService(given(service, "service")?),
@@ -66,6 +69,10 @@ impl<'a> TryFrom<LineShape<'a>> for Event<'a> {
             EventKind::UpdateLocalBackendIfs => Self::UpdateLocalBackendIfs(given(new, "new")?),
             EventKind::UpdateServiceCidrs => Self::UpdateServiceCidrs(given(new, "new")?),
             EventKind::UpdateNodes => Self::UpdateNodes(given(nodes, "nodes")?),
+            EventKind::UpdateWorkloads => Self::UpdateWorkloads(WorkloadUpdate {
+                workloads: given(workloads, "workloads")?,
+                gone: gone.unwrap_or_default(),
+            }),
         })
     }
 }
@@ -84,6 +91,8 @@ fn given_fields(line: &LineShape<'_>) -> impl Iterator<Item = &'static str> + us
         backend_ifs,
         service_cidrs,
         nodes,
+        workloads,
+        gone,
         service,
         id,
         old,
@@ -96,6 +105,8 @@ fn given_fields(line: &LineShape<'_>) -> impl Iterator<Item = &'static str> + us
         backend_ifs.as_ref().map(|_| "backend_ifs"),
         service_cidrs.as_ref().map(|_| "service_cidrs"),
         nodes.as_ref().map(|_| "nodes"),
+        workloads.as_ref().map(|_| "workloads"),
+        gone.as_ref().map(|_| "gone"),
         service.as_ref().map(|_| "service"),
         id.as_ref().map(|_| "id"),
         old.as_ref().map(|_| "old"),

@@ -146,6 +146,23 @@ fn the_others_keep_their_flows_when_a_backend_goes() {
     }
 }
 
+/// As many as a table of each size has at most, before a larger one takes its place.
+#[test]
+fn the_others_keep_their_flows_when_one_of_as_many_as_a_table_takes_goes() {
+    for (factor, most) in [(100, 5.0), (1000, 1.0)] {
+        for number in [163, 655] {
+            let mixed: Vec<u32> = (0..number).map(|i| 1 + i * 7 % 5).collect();
+            for list in [backends(&vec![1; number as usize]), backends(&mixed)] {
+                let moved = moved(&list, list.len() / 2, factor);
+                assert!(
+                    moved <= most,
+                    "{moved:.2} % of the others' flows at {factor} times, {number} backends"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn the_table_is_the_same_wherever_it_is_made() {
     let mut list = backends(&[1, 2, 3]);

@@ -59,11 +59,7 @@ impl<'a> BackendSets<'a> {
     ) -> Result<Self, RenderError> {
         let affinity_timeout = service.session_affinity_timeout;
         let has_local_frontends = selects_locally(service, port, balancing);
-        let local_backend_weight = if has_maglev_frontends(service, port, balancing) {
-            1
-        } else {
-            balancing.local_backend_weight.get()
-        };
+        let local_backend_weight = local_backend_weight(service, port, balancing);
         let service = &service.id;
         let mut sets = Self {
             service,
@@ -171,6 +167,8 @@ impl<'a> BackendSets<'a> {
             port: Arc::clone(&self.port.name),
             affinity_timeout: self.affinity_timeout,
             maglev,
+            is_beside_split: self.port.split.is_some(),
+            split: None,
             backends,
         }
     }
@@ -243,6 +241,17 @@ impl<'a> BackendSets<'a> {
     }
 }
 
+/// How many entries the Maglev tables have that the service's ports need for all their endpoints: one
+/// each, and none where no frontend of the port selects by one.
+pub(super) fn maglev_entries(service: &Service, balancing: &Balancing) -> u64 {
+    let ports = service.ports.iter();
+    ports
+        .filter(|port| has_maglev_frontends(service, port, balancing))
+        .map(|port| balancing.maglev_entries.table_size(port.endpoints.len()))
+        .map(|size| u64::from(size.get()))
+        .sum()
+}
+
 /// Whether any frontend of the port selects from the Local set.
 fn selects_locally(service: &Service, port: &ServicePort, balancing: &Balancing) -> bool {
     let Service {
@@ -259,6 +268,19 @@ fn selects_locally(service: &Service, port: &ServicePort, balancing: &Balancing)
         !external_ips.is_empty() || !load_balancer_ips.is_empty() || port.node_port.is_some();
     (*traffic_policy == TrafficPolicy::Local || is_dsr) && has_external
         || *internal_traffic_policy == TrafficPolicy::Local && !cluster_ips.is_empty()
+}
+
+/// What multiplies the weights of the port's endpoints that are on this node.
+pub(super) fn local_backend_weight(
+    service: &Service,
+    port: &ServicePort,
+    balancing: &Balancing,
+) -> u32 {
+    if has_maglev_frontends(service, port, balancing) {
+        1
+    } else {
+        balancing.local_backend_weight.get()
+    }
 }
 
 /// Whether any frontend of the port has a Maglev table.

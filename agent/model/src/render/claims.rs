@@ -8,12 +8,50 @@ use crate::{
         conflict::Conflict,
         frontend::{Frontend, FrontendKey, FrontendKind},
     },
+    seniority::Seniority,
     service::Service,
     service_id::ServiceId,
 };
 
-/// When a claim was first made; each is older than the next. Two claims never have the same age.
-pub(super) type Age = u64;
+/// How old a claim is: as its service, and as its first making where that is not known or the same.
+/// Each is older than the next. Two claims never have the same age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Age {
+    service: Seniority,
+    /// The claims are counted as they are made.
+    pub(super) number: u64,
+}
+
+impl Age {
+    /// Older than every other.
+    const MIN: Self = Self {
+        service: Seniority {
+            created: i64::MIN,
+            tie: u64::MIN,
+        },
+        number: u64::MIN,
+    };
+
+    /// Younger than every other.
+    pub(super) const MAX: Self = Self {
+        service: UNKNOWN,
+        number: u64::MAX,
+    };
+
+    /// That of a claim with this number of a service that is so old.
+    pub(super) fn new(service: Option<Seniority>, number: u64) -> Self {
+        Self {
+            service: service.unwrap_or(UNKNOWN),
+            number,
+        }
+    }
+}
+
+/// That of a service of which it is not known.
+const UNKNOWN: Seniority = Seniority {
+    created: i64::MAX,
+    tie: u64::MAX,
+};
 
 /// What a service claims. A NodePort is claimed on all nodes at once, present and future: the
 /// order of two services is the same on each.
@@ -55,7 +93,7 @@ impl Claim {
 
 /// For each frontend the services that claim it, the oldest first: that one has it.
 #[derive(Debug, Default)]
-pub(super) struct Claims(BTreeMap<(FrontendKey, Age), Arc<ServiceId>>);
+pub(crate) struct Claims(BTreeMap<(FrontendKey, Age), Arc<ServiceId>>);
 
 impl Claims {
     /// Enters a claim.
@@ -69,7 +107,7 @@ impl Claims {
     }
 
     /// Who claims a frontend, the oldest first.
-    pub(super) fn of(&self, key: FrontendKey) -> impl Iterator<Item = (Age, &Arc<ServiceId>)> {
+    pub(crate) fn of(&self, key: FrontendKey) -> impl Iterator<Item = (Age, &Arc<ServiceId>)> {
         self.0
             .range((key, Age::MIN)..=(key, Age::MAX))
             .map(|((_, age), service)| (*age, service))
@@ -80,17 +118,26 @@ impl Claims {
         &self,
         address: IpAddr,
     ) -> impl Iterator<Item = (FrontendKey, &Arc<ServiceId>)> {
+        let mut last = None;
+        self.all_at(address)
+            .filter(move |(key, _)| last.replace(*key) != Some(*key))
+    }
+
+    /// All claims to frontends at an address, sorted by frontend, the oldest of each first.
+    pub(crate) fn all_at(
+        &self,
+        address: IpAddr,
+    ) -> impl Iterator<Item = (FrontendKey, &Arc<ServiceId>)> {
+        // Port 0 is none, so this key comes before all.
         let first = FrontendKey {
             address,
             port: 0,
             protocol: Protocol::Tcp,
         };
-        let mut last = None;
         self.0
             .range((first, Age::MIN)..)
             .map(|((key, _), service)| (*key, service))
             .take_while(move |(key, _)| key.address == address)
-            .filter(move |(key, _)| last.replace(*key) != Some(*key))
     }
 
     /// Every claimed frontend with its holder, sorted.

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{escaped::Escaped, render::frontend::FrontendKey, service_id::ServiceId};
 
-/// A frontend that a service claims and another holds, because it claimed it first.
+/// A frontend that a service claims and another holds, because its claim is older.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conflict {
     /// The frontend.
@@ -24,7 +24,7 @@ impl fmt::Display for Conflict {
         } = self;
         write!(
             f,
-            "service {}: frontend {key} belongs to service {}, which claimed it first",
+            "service {}: frontend {key} belongs to service {}, whose claim is older",
             Escaped(waiting),
             Escaped(holder),
         )

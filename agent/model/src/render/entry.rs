@@ -1,24 +1,30 @@
 //! A service with what was rendered from it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use crate::{
+    endpoint::Endpoint,
     forwarding::Forwarding,
     render::{
         claims::{Age, Claim},
         error::RenderError,
+        followers::names,
         frontend::{BackendSet, Frontend, FrontendKey},
         nodes::NodeAddresses,
         options::Balancing,
         rendering::render,
+        split_target::{Others, reachable},
     },
     service::Service,
+    service_id::ServiceId,
 };
 
 /// What the renderer keeps of a service.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) service: Arc<Service>,
+pub(crate) struct Entry {
+    pub(crate) service: Arc<Service>,
+    /// The other services that its splits name, as far as they exist.
+    named: Box<[Arc<Service>]>,
     /// Sorted by key, each key once; also those that an older claim of another service withholds.
     frontends: Vec<(FrontendKey, Frontend)>,
     /// Since when the service claims what it claims.
@@ -26,34 +32,47 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Renders `service`. What it has in common with its `old` form, it keeps: the age of claims,
-    /// and backend sets in their place in memory. Other claims are as old as `next_age` says.
+    /// Renders `service`, beside which there are `others`. What it has in common with its `old` form, it keeps: the number of claims,
+    /// and backend sets in their place in memory. Other claims are counted on from `claims_made`.
     pub(super) fn new(
         service: Arc<Service>,
         old: Option<&Self>,
+        others: &Others<'_>,
         nodes: &NodeAddresses,
         balancing: &Balancing,
-        next_age: &mut Age,
+        claims_made: &mut u64,
     ) -> Result<Self, RenderError> {
-        let mut frontends = render(&service, nodes, balancing)?;
+        let named: Box<[Arc<Service>]> = names(&service)
+            .filter_map(|id| others(id).cloned())
+            .collect();
+        let mut frontends = render(&service, &among(&named), nodes, balancing)?;
         if let Some(old) = old {
             share_sets(&mut frontends, old);
         }
         let ages = Claim::of_service(&service)
             .map(|claim| {
-                let known = old.and_then(|old| old.ages.get(&claim).copied());
-                let age = known.unwrap_or_else(|| {
-                    *next_age += 1;
-                    *next_age
-                });
-                (claim, age)
+                let known = old.and_then(|old| old.ages.get(&claim));
+                let number = match known {
+                    Some(age) => age.number,
+                    None => {
+                        *claims_made += 1;
+                        *claims_made
+                    }
+                };
+                (claim, Age::new(service.seniority, number))
             })
             .collect();
         Ok(Self {
             service,
+            named,
             frontends,
             ages,
         })
+    }
+
+    /// The frontends that the service claims, sorted by key.
+    pub(crate) fn frontends(&self) -> &[(FrontendKey, Frontend)] {
+        &self.frontends
     }
 
     /// The frontends that the service claims, with the age of each claim, sorted by key.
@@ -71,14 +90,33 @@ impl Entry {
         frontends.any(|(_, frontend)| frontend.forwarding == Forwarding::Dsr)
     }
 
+    /// The endpoints to which connections to its port of this name may go.
+    pub(super) fn endpoints_of(&self, port: &str) -> impl Iterator<Item = Cow<'_, Endpoint>> {
+        let mut ports = self.service.ports.iter();
+        let port = ports.find(move |found| *found.name == *port);
+        port.into_iter()
+            .flat_map(|port| reachable(&self.service, port, &among(&self.named)))
+    }
+
+    /// The endpoints to which its connections may go, those of each port.
+    pub(super) fn endpoints(&self) -> impl Iterator<Item = Cow<'_, Endpoint>> {
+        let ports = self.service.ports.iter();
+        ports.flat_map(|port| reachable(&self.service, port, &among(&self.named)))
+    }
+
     /// One of the frontends that the service claims.
-    pub(super) fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
+    pub(crate) fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
         let index = self
             .frontends
             .binary_search_by_key(&key, |(key, _)| *key)
             .ok()?;
         Some(&self.frontends[index].1)
     }
+}
+
+/// What finds a service among these, which are few.
+fn among<'a>(services: &'a [Arc<Service>]) -> impl Fn(&ServiceId) -> Option<&'a Arc<Service>> {
+    move |id| services.iter().find(|service| *service.id == *id)
 }
 
 /// Replaces each new backend set that says what an old one said by the old one, so that renderer

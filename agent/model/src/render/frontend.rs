@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use crate::{
     endpoint::Scopes, forwarding::Forwarding, policy::TrafficPolicy, protocol::Protocol,
-    selection::Selection, service_id::ServiceId,
+    selection::Selection, service_id::ServiceId, split::Split,
 };
 
 /// The identity of a frontend: what a client connects to.
@@ -116,6 +116,11 @@ pub struct BackendSet {
     pub affinity_timeout: u32,
     /// The size of the Maglev table by which they are selected; `None`: at random, by weight.
     pub maglev: Option<NonZeroU32>,
+    /// Whether other frontends of the port have a split, and these have not: the two share no backends
+    /// then, since a backend has one weight.
+    pub is_beside_split: bool,
+    /// The shares of a split; `None`: each backend's is its weight / sum of weights.
+    pub split: Option<SplitShares>,
     /// Sorted by address and port, each (address, port) once, all of one address family.
     pub backends: Vec<Backend>,
 }
@@ -128,6 +133,52 @@ impl BackendSet {
             None => Selection::Weighted,
         }
     }
+
+    /// How many slots it has: one for each backend, and one for connections that are refused, if any are.
+    pub fn slot_count(&self) -> usize {
+        self.backends.len() + usize::from(self.refused() > 0)
+    }
+
+    /// What each backend's share of new connections is counted by, in their order, and behind them the share
+    /// that is refused, if there is one.
+    pub fn shares(&self) -> Vec<u32> {
+        match &self.split {
+            None => self.backends.iter().map(|backend| backend.weight).collect(),
+            Some(SplitShares {
+                of_backends,
+                refused,
+                ..
+            }) => {
+                let refused = (*refused > 0).then_some(refused);
+                of_backends.iter().chain(refused).copied().collect()
+            }
+        }
+    }
+
+    /// The share of connections that is refused while backends take the others; 0: none.
+    pub fn refused(&self) -> u32 {
+        self.split.as_ref().map_or(0, |split| split.refused)
+    }
+
+    /// Whether any backend takes new connections.
+    pub fn is_usable(&self) -> bool {
+        match &self.split {
+            None => self.backends.iter().any(|backend| backend.weight > 0),
+            Some(split) => split.of_backends.iter().any(|share| *share > 0),
+        }
+    }
+}
+
+/// How a set's connections are shared out by a split, in parts of [`u32::MAX`]. Where a set has only
+/// what is on this node of a split whose choice another node has made, the parts are fewer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SplitShares {
+    /// The split.
+    pub split: Arc<Split>,
+    /// The share of each backend.
+    pub of_backends: Arc<[u32]>,
+    /// The share that is refused; 0 also where no backend takes connections.
+    pub refused: u32,
 }
 
 /// One backend with its share of new connections.
@@ -137,7 +188,8 @@ pub struct Backend {
     pub ip: IpAddr,
     /// Its port in host byte order, never 0.
     pub port: u16,
-    /// Its share of new connections is weight / sum of weights; 0 receives none.
+    /// Its share of new connections is weight / sum of weights; 0 receives none. In the sets of a split
+    /// it is 1 if the backend takes connections of any of them.
     pub weight: u32,
     /// Whether it runs on this node.
     pub local: bool,

@@ -23,10 +23,10 @@ type Named = BTreeMap<IpAddr, BTreeSet<(Arc<ServiceId>, Arc<str>)>>;
 
 /// What is known of where addresses are.
 #[derive(Debug, Default)]
-pub(super) struct Atlas {
+pub(crate) struct Atlas {
     named: Named,
-    /// The addresses of all nodes.
-    own: BTreeSet<IpAddr>,
+    /// The addresses of all nodes, with the nodes' names.
+    own: BTreeMap<IpAddr, Arc<str>>,
 }
 
 impl Atlas {
@@ -45,7 +45,14 @@ impl Atlas {
 
     /// Takes note of who the nodes are.
     pub(super) fn set_nodes(&mut self, nodes: &ClusterNodes) {
-        self.own = nodes.addresses().collect();
+        let nodes = nodes.0.iter();
+        let own = nodes.flat_map(|(name, list)| list.iter().map(|own| (*own, Arc::clone(name))));
+        self.own = own.collect();
+    }
+
+    /// The name of the node whose own address it is.
+    pub(crate) fn name_of(&self, address: IpAddr) -> Option<&Arc<str>> {
+        self.own.get(&address)
     }
 
     /// The address of the node where this address is.
@@ -91,7 +98,7 @@ impl Atlas {
         stays: impl Fn(&Arc<ServiceId>) -> bool,
         more: &Named,
     ) -> Option<IpAddr> {
-        if self.own.contains(&address) {
+        if self.own.contains_key(&address) {
             return Some(address);
         }
         let of = |named: &'_ Named| named.get(&address).into_iter().flatten().cloned().collect();
@@ -111,7 +118,7 @@ pub(super) fn all<'a>(entries: impl Iterator<Item = &'a Entry>, nodes: &ClusterN
     for entry in entries {
         add(&mut atlas.named, Some(entry));
     }
-    let addresses: BTreeSet<&IpAddr> = atlas.named.keys().chain(&atlas.own).collect();
+    let addresses: BTreeSet<&IpAddr> = atlas.named.keys().chain(atlas.own.keys()).collect();
     let located = addresses
         .into_iter()
         .filter_map(|address| Some((*address, Some(atlas.node_of(*address, nodes)?))));
@@ -130,9 +137,10 @@ fn add(named: &mut Named, entry: Option<&Entry>) {
 
 /// Which nodes a service names for its endpoints elsewhere, if it is in mode dsr.
 fn claims(entry: &Entry) -> impl Iterator<Item = (IpAddr, Arc<ServiceId>, Arc<str>)> {
-    let ports = entry.has_dsr().then_some(&entry.service.ports);
-    let endpoints = ports.into_iter().flatten().flat_map(|port| &port.endpoints);
+    let endpoints = entry.has_dsr().then(|| entry.endpoints());
     endpoints
+        .into_iter()
+        .flatten()
         .filter(|endpoint| !endpoint.local)
         .filter_map(|endpoint| {
             let node = endpoint.node.as_ref()?;

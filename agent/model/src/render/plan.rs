@@ -11,7 +11,6 @@ use crate::{
     cluster_nodes::ClusterNodes,
     interface_pattern::InterfacePattern,
     render::{
-        claims::Age,
         conflict::Conflict,
         entry::Entry,
         frontend::{Frontend, FrontendKey},
@@ -19,6 +18,7 @@ use crate::{
         nodes::NodeAddresses,
     },
     service_id::ServiceId,
+    workload::{Workload, WorkloadUpdate},
 };
 
 /// The outcome of an event, to be installed and then [committed](super::Renderer::commit), or
@@ -42,12 +42,25 @@ pub struct Plan {
     pub locations: Locations,
     /// Who waits for whom on the frontends of the services that the event concerns.
     pub conflicts: Vec<Conflict>,
+    /// The frontends that these services claim, before the event or after it, sorted.
+    pub frontends: Vec<FrontendKey>,
     /// The services that the event concerns, in their new form; `None` if they are gone.
-    pub(super) services: HashMap<Arc<ServiceId>, Option<Entry>>,
+    pub(crate) services: HashMap<Arc<ServiceId>, Option<Entry>>,
+    /// What is new of workloads.
+    pub(crate) workloads: Option<WorkloadPlan>,
     pub(super) nodes: Option<NodeAddresses>,
-    pub(super) last_age: Age,
+    pub(super) claims_made: u64,
     /// Which state of the renderer the plan starts from.
     pub(super) revision: u64,
+}
+
+/// What becomes of the workloads that are known.
+#[derive(Debug)]
+pub(crate) enum WorkloadPlan {
+    /// These are all.
+    All(Vec<Arc<Workload>>),
+    /// Some of them change.
+    Some(WorkloadUpdate),
 }
 
 impl Plan {

@@ -1,8 +1,9 @@
 //! The renderer: from events to changes of frontends.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     net::{IpAddr, SocketAddr},
+    num::NonZeroU16,
     sync::Arc,
 };
 
@@ -13,13 +14,14 @@ use crate::{
     event::{NodePortUpdate, RendererEvent, Snapshot},
     interface_pattern::InterfacePattern,
     render::{
+        backend_sets::maglev_entries,
         conflict::Conflict,
         draft::Draft,
         error::RenderError,
         frontend::{Frontend, FrontendKey, FrontendKind},
         nodes::NodeAddresses,
         options::RenderOptions,
-        plan::Plan,
+        plan::{Plan, WorkloadPlan},
         state::State,
     },
     service_id::ServiceId,
@@ -34,7 +36,7 @@ use crate::{
 /// from the event that brought it, through every event that does not take it back.
 #[derive(Debug)]
 pub struct Renderer {
-    state: State,
+    pub(crate) state: State,
 }
 
 impl Renderer {
@@ -56,7 +58,7 @@ impl Renderer {
             RendererEvent::Resync(snapshot) => return self.plan_resync(snapshot),
             _ if !self.state.synced => return Err(RenderError::BeforeResync),
             RendererEvent::AddService(service) | RendererEvent::UpdateService(service) => {
-                draft.put(Arc::new(service))?;
+                draft.put(Arc::new(service));
             }
             RendererEvent::DeleteService(id) => {
                 if let Some((id, _)) = self.state.services.get_key_value(&id) {
@@ -70,28 +72,45 @@ impl Renderer {
                 let frontend_ifs = (new != self.state.frontend_ifs).then_some(new);
                 return Ok(Plan {
                     frontend_ifs,
-                    ..draft.finish()
+                    ..draft.finish()?
                 });
             }
             RendererEvent::UpdateLocalBackendIfs(new) => {
                 let backend_ifs = (new != self.state.backend_ifs).then_some(new);
                 return Ok(Plan {
                     backend_ifs,
-                    ..draft.finish()
+                    ..draft.finish()?
                 });
             }
             RendererEvent::UpdateServiceCidrs(new) => {
                 let service_cidrs = (new != self.state.service_cidrs).then_some(new);
                 return Ok(Plan {
                     service_cidrs,
-                    ..draft.finish()
+                    ..draft.finish()?
                 });
             }
             RendererEvent::UpdateNodes(new) => {
                 draft.set_cluster_nodes(new);
             }
+            RendererEvent::UpdateWorkloads(update) => {
+                return Ok(Plan {
+                    workloads: Some(WorkloadPlan::Some(update)),
+                    ..draft.finish()?
+                });
+            }
         }
-        Ok(draft.finish())
+        draft.finish()
+    }
+
+    /// How many entries the Maglev tables of the services in `event` have, to judge by the number of
+    /// their endpoints: a quick look, for which nothing is rendered. A service port may have tables for
+    /// several sets; that of all its endpoints is counted.
+    pub fn maglev_entries(&self, event: &RendererEvent) -> u64 {
+        let balancing = &self.state.options.balancing;
+        let services = event.services().iter();
+        services
+            .map(|service| maglev_entries(service, balancing))
+            .sum()
     }
 
     /// Takes note of the addresses that this host's interfaces have now. What follows from them,
@@ -121,16 +140,16 @@ impl Renderer {
         let mut draft = Draft::new(&self.state);
         let nodes_changed = draft.set_nodes(node_ips);
         for service in services {
-            draft.put(Arc::new(service))?;
+            draft.put(Arc::new(service));
         }
         if nodes_changed {
             for entry in self.state.services.values() {
                 if entry.service.has_node_ports() && !draft.concerns(&entry.service.id) {
-                    draft.put(Arc::clone(&entry.service))?;
+                    draft.put(Arc::clone(&entry.service));
                 }
             }
         }
-        Ok(draft.finish())
+        draft.finish()
     }
 
     fn plan_resync(&self, snapshot: Snapshot) -> Result<Plan, RenderError> {
@@ -141,20 +160,38 @@ impl Renderer {
             backend_ifs,
             service_cidrs,
             nodes: cluster_nodes,
+            workloads,
         } = snapshot;
         let mut draft = Draft::new(&self.state);
         draft.set_nodes(node_ips);
         draft.set_cluster_nodes(cluster_nodes);
         draft.clear();
         for service in services {
-            draft.put(Arc::new(service))?;
+            draft.put(Arc::new(service));
         }
         Ok(Plan {
             frontend_ifs: (frontend_ifs != self.state.frontend_ifs).then_some(frontend_ifs),
             backend_ifs: (backend_ifs != self.state.backend_ifs).then_some(backend_ifs),
             service_cidrs: (service_cidrs != self.state.service_cidrs).then_some(service_cidrs),
-            ..draft.finish()
+            workloads: Some(WorkloadPlan::All(workloads)),
+            ..draft.finish()?
         })
+    }
+
+    /// Takes note of the port at which the nodes answer for a service's health; `None`: at none. No
+    /// packet is translated for it. Gives whether that is new.
+    pub fn set_health_check_port(&mut self, id: ServiceId, port: Option<NonZeroU16>) -> bool {
+        self.state.health_checks.set(id, port)
+    }
+
+    /// As [`Self::set_health_check_port`], of all services: those that are not named have none.
+    pub fn set_health_check_ports(&mut self, ports: HashMap<ServiceId, NonZeroU16>) -> bool {
+        self.state.health_checks.set_all(ports)
+    }
+
+    /// Which state this is: counts the commits.
+    pub const fn generation(&self) -> u64 {
+        self.state.revision
     }
 
     /// Makes a plan what the renderer knows. The plan must stem from this renderer as it is:

@@ -8,16 +8,18 @@ use crate::{
     forwarding::Forwarding,
     policy::TrafficPolicy,
     render::{
-        backend_sets::BackendSets,
         error::RenderError,
         frontend::{Clients, Frontend, FrontendKey, FrontendKind},
         nodes::NodeAddresses,
         options::Balancing,
+        port_sets::PortSets,
+        reach::Reach,
+        split_target::Others,
     },
     service::{Service, ServicePort},
 };
 
-/// The frontends of `service`, sorted by key, each key once; a frontend without a usable backend
+/// The frontends of `service`, beside which there are `others`, sorted by key, each key once; a frontend without a usable backend
 /// has an empty set.
 ///
 /// ClusterIP frontends follow the internal traffic policy, all others the external one. NodePorts
@@ -30,11 +32,15 @@ use crate::{
 /// In mode dsr, if the service or the default says so, is an external address that everyone uses, and
 /// of policy Cluster: under policy Local no packet goes to another node.
 ///
+/// A port's frontends for which it has a split select from the endpoints that this names, the others from
+/// the port's own.
+///
 /// # Errors
 ///
 /// The weights of a port's backends have too large a sum.
-pub fn render(
-    service: &Service,
+pub fn render<'a>(
+    service: &'a Service,
+    others: &Others<'a>,
     nodes: &NodeAddresses,
     balancing: &Balancing,
 ) -> Result<Vec<(FrontendKey, Frontend)>, RenderError> {
@@ -47,28 +53,30 @@ pub fn render(
             port: number,
             node_port,
             endpoints: _,
+            split: _,
         } = *port;
-        let mut sets = BackendSets::new(service, port, balancing)?;
+        let mut sets = PortSets::new(service, port, others, balancing)?;
         let mut add = |kind, policy, clients, address, port| {
             let key = FrontendKey {
                 address,
                 port,
                 protocol,
             };
-            let refusal = sets.refusal(address);
+            let refusal = sets.refusal(address, kind);
             let selection = balancing.selection(service, kind);
+            let mut set = |reach| sets.of(address, kind, reach, selection);
             let mut frontend = Frontend {
                 kind,
                 policy,
                 clients,
                 forwarding: Forwarding::Snat,
                 refusal,
-                backends: sets.of(address, policy, selection),
+                backends: set(Reach::of(policy)),
                 this_node: None,
                 sources: Arc::default(),
             };
             if policy == TrafficPolicy::Local && kind != FrontendKind::ClusterIp {
-                let cluster = sets.of(address, TrafficPolicy::Cluster, selection);
+                let cluster = set(Reach::Cluster);
                 if cluster != frontend.backends {
                     frontend.this_node = Some(Arc::new(Frontend {
                         policy: TrafficPolicy::Cluster,
@@ -84,7 +92,7 @@ pub fn render(
             if has_dsr {
                 frontend.this_node = Some(Arc::new(Frontend {
                     policy: TrafficPolicy::Local,
-                    backends: sets.of(address, TrafficPolicy::Local, selection),
+                    backends: set(Reach::Here),
                     ..frontend.clone()
                 }));
                 frontend.forwarding = Forwarding::Dsr;

@@ -10,30 +10,34 @@ use ipnet::IpNet;
 
 use crate::{
     cluster_nodes::ClusterNodes,
-    endpoint::Endpoint,
     interface_pattern::InterfacePattern,
     render::{
-        claims::{Age, Claims},
+        claims::Claims,
         entry::Entry,
+        followers::Followers,
         frontend::{Frontend, FrontendKey, FrontendKind},
+        health_check_ports::HealthCheckPorts,
         locations::Atlas,
+        members::Members,
         nodes::NodeAddresses,
         options::RenderOptions,
-        plan::Plan,
+        plan::{Plan, WorkloadPlan},
+        residents::Residents,
     },
     service_id::ServiceId,
 };
 
 /// Everything that events have told so far.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) options: RenderOptions,
-    pub(super) nodes: NodeAddresses,
-    pub(super) services: HashMap<Arc<ServiceId>, Entry>,
-    pub(super) claims: Claims,
-    pub(super) last_age: Age,
+pub(crate) struct State {
+    pub(crate) options: RenderOptions,
+    pub(crate) nodes: NodeAddresses,
+    pub(crate) services: HashMap<Arc<ServiceId>, Entry>,
+    pub(super) followers: Followers,
+    pub(crate) claims: Claims,
+    pub(super) claims_made: u64,
     /// Counts the commits.
-    pub(super) revision: u64,
+    pub(crate) revision: u64,
     /// All interfaces where clients are.
     pub(super) frontend_ifs: BTreeSet<InterfacePattern>,
     /// All interfaces where backends are.
@@ -43,7 +47,13 @@ pub(super) struct State {
     /// The nodes of the cluster, by name.
     pub(super) cluster_nodes: ClusterNodes,
     /// Where addresses are.
-    pub(super) atlas: Atlas,
+    pub(crate) atlas: Atlas,
+    /// Which services have an address as an endpoint.
+    pub(crate) members: Members,
+    /// What runs at addresses that are no service's.
+    pub(crate) residents: Residents,
+    /// Where nodes answer for the health of services.
+    pub(crate) health_checks: HealthCheckPorts,
     /// Whether a Resync was committed.
     pub(super) synced: bool,
 }
@@ -55,14 +65,18 @@ impl State {
             options,
             nodes: NodeAddresses::default(),
             services: HashMap::new(),
+            followers: Followers::default(),
             claims: Claims::default(),
-            last_age: 0,
+            claims_made: 0,
             revision: 0,
             frontend_ifs: BTreeSet::new(),
             backend_ifs: BTreeSet::new(),
             service_cidrs: BTreeSet::new(),
             cluster_nodes: ClusterNodes::default(),
             atlas: Atlas::default(),
+            members: Members::default(),
+            residents: Residents::default(),
+            health_checks: HealthCheckPorts::default(),
             synced: false,
         }
     }
@@ -79,15 +93,25 @@ impl State {
             cluster_nodes,
             locations: _,
             conflicts: _,
+            frontends: _,
             services,
+            workloads,
             nodes,
-            last_age,
+            claims_made,
             revision,
         } = plan;
         debug_assert_eq!(revision, self.revision, "the plan stems from another state");
         for (id, new) in services {
-            let old = self.services.remove(&id);
+            // The identity that is known stays in its place in memory, which the indexes share.
+            let (id, old) = match self.services.remove_entry(&id) {
+                Some((known, old)) => (known, Some(old)),
+                None => (id, None),
+            };
             self.atlas.replace(old.as_ref(), new.as_ref());
+            let [before, after] =
+                [&old, &new].map(|entry| entry.as_ref().map(|entry| &*entry.service));
+            self.followers.replace(before, after);
+            self.members.replace(&id, before, after);
             if let Some(old) = old {
                 for (key, age, _) in old.claimed() {
                     self.claims.remove(key, age);
@@ -116,8 +140,13 @@ impl State {
             self.atlas.set_nodes(&cluster_nodes);
             self.cluster_nodes = cluster_nodes;
         }
+        match workloads {
+            Some(WorkloadPlan::All(all)) => self.residents = Residents::of(all),
+            Some(WorkloadPlan::Some(update)) => self.residents.update(update),
+            None => {}
+        }
         self.synced |= snapshot.is_some();
-        self.last_age = last_age;
+        self.claims_made = claims_made;
         self.revision += 1;
     }
 
@@ -134,15 +163,9 @@ impl State {
         let entry = holder.and_then(|(_, id)| self.services.get(id));
         let set = entry.and_then(|entry| Some((entry, &entry.frontend(key)?.backends)));
         set.is_some_and(|(entry, set)| {
-            let mut ports = entry.service.ports.iter();
-            ports
-                .find(|port| port.name == set.port)
-                .is_some_and(|port| {
-                    let address = |endpoint: &Endpoint| SocketAddr::new(endpoint.ip, endpoint.port);
-                    port.endpoints
-                        .iter()
-                        .any(|known| address(known) == endpoint)
-                })
+            entry
+                .endpoints_of(&set.port)
+                .any(|known| SocketAddr::new(known.ip, known.port) == endpoint)
         })
     }
 
@@ -160,8 +183,7 @@ impl State {
     pub(super) fn unlocated(&self) -> impl Iterator<Item = (Arc<ServiceId>, IpAddr)> {
         let services = self.services.values().filter(|entry| entry.has_dsr());
         let endpoints = services.flat_map(|entry| {
-            let ports = entry.service.ports.iter();
-            let endpoints = ports.flat_map(|port| &port.endpoints);
+            let endpoints = entry.endpoints();
             endpoints.map(move |endpoint| (&entry.service.id, endpoint))
         });
         endpoints
@@ -176,7 +198,7 @@ impl State {
     }
 
     /// One frontend.
-    pub(super) fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
+    pub(crate) fn frontend(&self, key: FrontendKey) -> Option<&Frontend> {
         let (_, id) = self.claims.of(key).next()?;
         self.services.get(id)?.frontend(key)
     }

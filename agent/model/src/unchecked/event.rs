@@ -3,6 +3,7 @@
 use crate::unchecked::{
     service::{Entries, Id, Service},
     text::Text,
+    workload::{Workload, WorkloadId},
 };
 
 /// An event, of one of the kinds that [`EventKind`](crate::EventKind) lists.
@@ -26,6 +27,8 @@ pub enum Event<'a> {
     UpdateServiceCidrs(Vec<Text<'a>>),
     /// The addresses of the cluster's nodes, by the node's name.
     UpdateNodes(Entries<'a, Vec<Text<'a>>>),
+    /// What runs at addresses that are no service's.
+    UpdateWorkloads(WorkloadUpdate<'a>),
 }
 
 /// A snapshot, or a piece of one.
@@ -43,6 +46,8 @@ pub struct Snapshot<'a> {
     pub service_cidrs: Vec<Text<'a>>,
     /// The addresses of the cluster's nodes, by the node's name.
     pub nodes: Entries<'a, Vec<Text<'a>>>,
+    /// What runs at addresses that are no service's.
+    pub workloads: Vec<Workload<'a>>,
 }
 
 /// A change of the cluster's nodes.
@@ -52,4 +57,13 @@ pub struct NodePortUpdate<'a> {
     pub node_ips: Vec<Text<'a>>,
     /// Services in their new form.
     pub services: Vec<Service<'a>>,
+}
+
+/// A change of what runs at addresses that are no service's.
+#[derive(Debug)]
+pub struct WorkloadUpdate<'a> {
+    /// What is new, or in its new form.
+    pub workloads: Vec<Workload<'a>>,
+    /// What is gone.
+    pub gone: Vec<WorkloadId<'a>>,
 }

@@ -8,10 +8,12 @@ pub(crate) mod choice;
 pub(crate) mod event;
 pub(crate) mod service;
 pub(crate) mod text;
+pub(crate) mod workload;
 
 pub use self::{
     choice::Choice,
-    event::{Event, NodePortUpdate, Snapshot},
-    service::{Backend, Entries, Id, Port, Service},
+    event::{Event, NodePortUpdate, Snapshot, WorkloadUpdate},
+    service::{Backend, Entries, Id, Port, Service, Split, SplitBackend},
     text::Text,
+    workload::{HostPort, Workload, WorkloadId, WorkloadOwner, WorkloadPort},
 };

@@ -6,6 +6,7 @@ use crate::{
     policy::TrafficPolicy,
     protocol::Protocol,
     selection::Selection,
+    split::{SplitFrontends, SplitMode},
     unchecked::{choice::Choice, text::Text},
 };
 
@@ -44,10 +45,16 @@ pub struct Service<'a> {
     pub selection: Option<Choice<'a, Selection>>,
     /// How packets from outside get to a backend on another node; `None`: as the agent's default is.
     pub forwarding: Option<Choice<'a, Forwarding>>,
+    /// Those of its ports whose protocol proxies are not to look into; `None`: it does not say.
+    pub opaque_ports: Option<Vec<Text<'a>>>,
+    /// How proxies are to treat requests, as JSON; `None`: it does not say.
+    pub profile: Option<Text<'a>>,
     /// Ports by name.
     pub ports: Entries<'a, Port<'a>>,
     /// Backends by the name of their port.
     pub backends: Entries<'a, Vec<Backend<'a>>>,
+    /// Splits by the name of their port.
+    pub splits: Entries<'a, Split<'a>>,
 }
 
 /// A port of a service.
@@ -63,8 +70,8 @@ pub struct Port<'a> {
 
 /// A backend of a port.
 ///
-/// An event may also say its zone and whether it shares its node's network. Nothing is decided by
-/// either, so both are dropped where an event is read.
+/// An event may also say whether it shares its node's network. Nothing is decided by that, so it is
+/// dropped where an event is read.
 #[derive(Debug)]
 pub struct Backend<'a> {
     /// Its address.
@@ -81,6 +88,34 @@ pub struct Backend<'a> {
     pub serving: bool,
     /// The node that it runs on.
     pub node: Option<Text<'a>>,
+    /// The zone that the node is in.
+    pub zone: Option<Text<'a>>,
     /// Which sets it belongs to; `None`: Cluster, and Local if it is local.
     pub scopes: Option<Vec<Choice<'a, Scope>>>,
+}
+
+/// A weighted split of a port's new connections.
+#[derive(Debug)]
+pub struct Split<'a> {
+    /// What becomes of the share of a backend that cannot be used.
+    pub mode: Choice<'a, SplitMode>,
+    /// Which frontends of the port it is for; `None`: all.
+    pub frontends: Option<Choice<'a, SplitFrontends>>,
+    /// In declared order.
+    pub backends: Vec<SplitBackend<'a>>,
+}
+
+/// A backend of a split: a service and its port, an address and its port, or what it cannot be.
+#[derive(Debug)]
+pub struct SplitBackend<'a> {
+    /// The service.
+    pub service: Option<Id<'a>>,
+    /// The address.
+    pub ip: Option<Text<'a>>,
+    /// The port of either.
+    pub port: Option<u16>,
+    /// Why it can never be used.
+    pub invalid: Option<Text<'a>>,
+    /// Its share is weight / sum of weights; `None`: 1.
+    pub weight: Option<u32>,
 }

@@ -39,7 +39,7 @@ pub(super) fn endpoints(
     Ok(found.into_iter().map(|(endpoint, _)| endpoint).collect())
 }
 
-/// Node names of one port, each kept once: many backends share few of them.
+/// Names of nodes and zones of one port, each kept once: many backends share few of them.
 #[derive(Default)]
 struct Names(HashMap<Box<str>, Arc<str>>);
 
@@ -68,6 +68,7 @@ fn endpoint(
         state,
         serving,
         node,
+        zone,
         scopes,
     } = backend;
     let ip = backend_address(&ip, service).map_err(|fault| EventError::new(fault).within("ip"))?;
@@ -88,10 +89,12 @@ fn endpoint(
             |list| endpoint_scopes(list, local),
         )?,
         node: names.share(node),
+        zone: names.share(zone),
     })
 }
 
-fn backend_address(text: &str, service: &Service) -> Result<IpAddr, Fault> {
+/// The address that `text` says, if a backend of `service` can have it.
+pub(super) fn backend_address(text: &str, service: &Service) -> Result<IpAddr, Fault> {
     let ip = address(text)?;
     match service.addresses().next() {
         Some(own) if !service.has_family_of(ip) => Err(Fault::ForeignFamily {

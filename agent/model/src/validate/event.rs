@@ -11,6 +11,7 @@ use crate::{
         name::interfaces,
         nodes,
         snapshot::{ServiceList, SnapshotBuilder},
+        workload,
     },
 };
 
@@ -52,6 +53,7 @@ impl TryFrom<Event<'_>> for RendererEvent {
                 nodes::add(&mut known, &entries)?;
                 Self::UpdateNodes(known)
             }
+            Event::UpdateWorkloads(update) => Self::UpdateWorkloads(workload::update(update)?),
         })
     }
 }

@@ -7,3 +7,5 @@ pub(crate) mod name;
 pub(crate) mod nodes;
 pub(crate) mod service;
 pub(crate) mod snapshot;
+pub(crate) mod split;
+pub(crate) mod workload;

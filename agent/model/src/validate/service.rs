@@ -3,6 +3,7 @@
 use std::{collections::HashMap, hash::Hash, net::IpAddr, num::NonZeroU16, sync::Arc};
 
 use ipnet::IpNet;
+use serde_json::{Map, Value};
 
 use crate::{
     error::{EventError, Fault},
@@ -15,6 +16,8 @@ use crate::{
         address::{addresses, family, range},
         backends::endpoints,
         name::name,
+        split::checked,
+        workload::port_ranges,
     },
 };
 
@@ -62,8 +65,11 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
         session_affinity_timeout,
         selection,
         forwarding,
+        opaque_ports,
+        profile,
         ports,
         backends,
+        splits,
     } = service;
     let mut seen = Seen::default();
     let mut service = Service {
@@ -86,10 +92,21 @@ fn convert(service: unchecked::Service<'_>) -> Result<Service, EventError> {
             .map(Choice::known)
             .transpose()
             .map_err(|fault| EventError::new(fault).within("forwarding"))?,
+        opaque_ports: opaque_ports.map(port_ranges).transpose()?.map(Into::into),
+        profile: profile.map(|text| object(&text)).transpose()?,
+        seniority: None,
         ports: service_ports(ports)?,
     };
     add_endpoints(&mut service, backends)?;
+    add_splits(&mut service, splits)?;
     Ok(service)
+}
+
+/// The text of a JSON object, in the form in which equal ones are equal texts.
+fn object(text: &str) -> Result<Arc<str>, EventError> {
+    let object: Map<String, Value> = serde_json::from_str(text)
+        .map_err(|error| EventError::new(Fault::Shape(error.to_string())).within("profile"))?;
+    Ok(Value::Object(object).to_string().into())
 }
 
 /// Where each value of a service was first found.
@@ -241,6 +258,7 @@ fn service_port(
         port,
         node_port,
         endpoints: Vec::new(),
+        split: None,
     })
 }
 
@@ -252,15 +270,39 @@ fn add_endpoints(
     let mut seen = Seen::default();
     for (name, list) in backends {
         let path = format!("backends.{}", segment(&name));
-        let Ok(port) = service
-            .ports
-            .binary_search_by(|port| (*port.name).cmp(&*name))
-        else {
-            return Err(EventError::new(Fault::UndeclaredPort).within(path));
-        };
-        seen.note(port, &path)
-            .map_err(|_| EventError::new(Fault::DuplicateName).within(&path))?;
+        let port = named_port(service, &name, &path, &mut seen)?;
         service.ports[port].endpoints = endpoints(list, &path, service)?;
     }
     Ok(())
+}
+
+/// Gives the splits to the ports that they name.
+fn add_splits(
+    service: &mut Service,
+    splits: Entries<'_, unchecked::Split<'_>>,
+) -> Result<(), EventError> {
+    let mut seen = Seen::default();
+    for (name, split) in splits {
+        let path = format!("splits.{}", segment(&name));
+        let port = named_port(service, &name, &path, &mut seen)?;
+        let split = checked(split, service).map_err(|error| error.within(&path))?;
+        service.ports[port].split = Some(Arc::new(split));
+    }
+    Ok(())
+}
+
+/// The index of the port of this name, of which the field at `path` speaks, for the first time.
+fn named_port(
+    service: &Service,
+    name: &str,
+    path: &str,
+    seen: &mut Seen<usize>,
+) -> Result<usize, EventError> {
+    let port = service
+        .ports
+        .binary_search_by(|port| (*port.name).cmp(name))
+        .map_err(|_| EventError::new(Fault::UndeclaredPort).within(path))?;
+    seen.note(port, path)
+        .map_err(|_| EventError::new(Fault::DuplicateName).within(path))?;
+    Ok(port)
 }

@@ -8,7 +8,7 @@ use crate::{
     service::Service,
     service_id::ServiceId,
     unchecked,
-    validate::{address, name::interfaces, nodes},
+    validate::{address, name::interfaces, nodes, workload::WorkloadList},
 };
 
 /// Puts a snapshot together. The pieces are concatenated, and an error's path is one through the
@@ -17,6 +17,7 @@ use crate::{
 pub struct SnapshotBuilder {
     snapshot: Snapshot,
     services: ServiceList,
+    workloads: WorkloadList,
     /// How many of each were given; what was given twice counts twice.
     node_ips: usize,
     frontend_ifs: usize,
@@ -28,6 +29,11 @@ impl SnapshotBuilder {
     /// How many services there are so far.
     pub const fn service_count(&self) -> usize {
         self.services.services.len()
+    }
+
+    /// How many workloads there are so far.
+    pub const fn workload_count(&self) -> usize {
+        self.workloads.count()
     }
 
     /// Adds a piece.
@@ -43,6 +49,7 @@ impl SnapshotBuilder {
             backend_ifs,
             service_cidrs,
             nodes: entries,
+            workloads,
         } = piece;
         let found = address::node_set(&node_ips, "node_ips", self.node_ips)?;
         self.node_ips += node_ips.len();
@@ -57,13 +64,15 @@ impl SnapshotBuilder {
         let found = address::service_cidrs(&service_cidrs, "service_cidrs", self.service_cidrs)?;
         self.service_cidrs += service_cidrs.len();
         self.snapshot.service_cidrs.extend(found);
-        nodes::add(&mut self.snapshot.nodes, &entries)
+        nodes::add(&mut self.snapshot.nodes, &entries)?;
+        self.workloads.extend(workloads)
     }
 
     /// The snapshot, when all pieces were added.
     pub fn finish(self) -> Snapshot {
         Snapshot {
             services: self.services.into_services(),
+            workloads: self.workloads.into_workloads(),
             ..self.snapshot
         }
     }

@@ -1,5 +1,7 @@
 //! Two services that claim one frontend.
 
+use shunt_model::{RendererEvent, Seniority, Service, decode};
+
 use crate::world::{World, add, delete, nodes, resync, service, update};
 
 const KEY: &str = "10.96.0.1:80/TCP";
@@ -21,7 +23,7 @@ fn claim(name: &str) -> String {
 
 fn conflict(waiting: &str, key: &str, holder: &str) -> String {
     format!(
-        "service default/{waiting}: frontend {key} belongs to service default/{holder}, which claimed it first"
+        "service default/{waiting}: frontend {key} belongs to service default/{holder}, whose claim is older"
     )
 }
 
@@ -173,4 +175,49 @@ fn equal_ports_of_different_protocols_are_no_conflict() {
         "10.96.0.1:80/TCP ExternalIP Cluster default/a: none",
         "10.96.0.1:80/UDP ClusterIP Cluster default/b: none",
     ]);
+}
+
+/// The claim of a service that is so old.
+fn of_age(name: &str, created: i64) -> RendererEvent {
+    let Ok(RendererEvent::AddService(service)) = decode(&add(&claim(name))) else {
+        unreachable!("it is added");
+    };
+    RendererEvent::UpdateService(Service {
+        seniority: Some(Seniority::new(created, name)),
+        ..service
+    })
+}
+
+#[test]
+fn an_older_service_takes_a_frontend_over_however_late_it_comes() {
+    let mut world = World::synced(&[], &[]);
+    // Of this one nobody knows it.
+    world.tell(&add(&claim("unknown")));
+    for (name, created, holder) in [
+        ("young", 3, "young"),
+        ("middle", 2, "middle"),
+        ("late", 4, "middle"),
+        ("old", 1, "old"),
+        ("a-twin", 1, "a-twin"),
+        // The same again, and then another one of this name.
+        ("a-twin", 1, "a-twin"),
+        ("a-twin", 9, "old"),
+    ] {
+        world.apply(of_age(name, created)).unwrap();
+        assert_eq!(world.holder(KEY), format!("default/{holder}"), "{name}");
+    }
+    for (gone, holder) in [
+        ("old", "middle"),
+        ("middle", "young"),
+        ("young", "late"),
+        ("late", "a-twin"),
+        ("a-twin", "unknown"),
+    ] {
+        assert_eq!(
+            world.tell(&delete(gone)).counts(),
+            (0, 1, 0),
+            "never missing in between"
+        );
+        assert_eq!(world.holder(KEY), format!("default/{holder}"), "{gone}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shunt_model::{FrontendKind, InterfacePattern, RenderError, decode};
+use shunt_model::{Footprint, FrontendKind, InterfacePattern, RenderError, decode};
 
 use crate::world::{World, add, delete, nodes, resync, service, update};
 
@@ -314,4 +314,37 @@ fn a_plan_that_is_not_committed_has_no_effect() {
             .counts(),
         (2, 0, 0)
     );
+}
+
+#[test]
+fn events_meet_if_they_are_about_one_service_or_claim_one_frontend_or_port_of_the_nodes() {
+    let a = web("a", "10.96.0.1", 30080, "10.1.1.1");
+    let world = World::synced(&[], &[&a, &web("b", "10.96.0.2", 0, "10.1.1.1")]);
+    let footprint = |line: &str| {
+        let event = decode(line).unwrap();
+        Footprint::of(&event, &world.renderer.plan(event.clone()).unwrap())
+    };
+    let meets = |line: &str, other: &str| {
+        let [one, other] = [line, other].map(footprint);
+        assert_eq!(one.meets(&other), other.meets(&one));
+        one.meets(&other)
+    };
+    let new = add(&web("c", "10.96.0.3", 30083, "10.1.1.1"));
+    assert!(meets(&new, &new));
+    assert!(meets(&new, &delete("c")), "though it is not known yet");
+    let takes = add(&web("d", "10.96.0.1", 0, "10.1.1.2"));
+    assert!(meets(&takes, &delete("a")), "the frontend is given up");
+    assert!(!meets(&new, &takes), "also with the same backends");
+    assert!(!meets(&new, &delete("b")));
+    // Nobody has said yet which nodes there are.
+    let same_port = add(&web("e", "10.96.0.5", 30083, "10.1.1.1"));
+    assert!(meets(&new, &same_port));
+    let as_own = add(&web("f", "10.96.0.6", 80, "10.1.1.1"));
+    assert!(meets(&new, &as_own), "a node may have that address");
+    for all in [&nodes(&[], &[]), &resync(&[], &[])] {
+        assert!(meets(all, &new) && meets(all, &delete("unknown")));
+    }
+    let [clients, pods] = ["Frontend", "Backend"]
+        .map(|side| format!(r#"{{"event":"UpdateLocal{side}Ifs","new":["eth0"]}}"#));
+    assert!(meets(&clients, &clients) && !meets(&clients, &pods) && !meets(&clients, &new));
 }

@@ -8,4 +8,5 @@ mod forwarding;
 mod properties;
 mod rules;
 mod selection;
+mod splits;
 mod world;

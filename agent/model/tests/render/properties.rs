@@ -9,9 +9,10 @@ use std::{
 
 use proptest::{collection::vec, option, prelude::*, sample, sample::subsequence};
 use shunt_model::{
-    Balancing, Endpoint, EndpointState, Forwarding, Frontend, FrontendKey, FrontendKind,
+    Balancing, Endpoint, EndpointState, Footprint, Forwarding, Frontend, FrontendKey, FrontendKind,
     NodeAddresses, NodePortUpdate, Protocol, RenderOptions, Renderer, RendererEvent, Scopes,
-    Selection, Service, ServiceId, ServicePort, Snapshot, TrafficPolicy, render,
+    Selection, Service, ServiceId, ServicePort, Snapshot, Split, SplitBackend, SplitFrontends,
+    SplitMode, SplitTarget, TrafficPolicy, render,
 };
 
 use crate::world::World;
@@ -55,6 +56,7 @@ fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
                     local,
                 },
                 node: None,
+                zone: None,
             }
         });
     vec(endpoint, 0..4).prop_map(|mut list| {
@@ -64,11 +66,36 @@ fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
     })
 }
 
+fn split() -> impl Strategy<Value = Split> {
+    let mode = sample::select(vec![
+        SplitMode::Available,
+        SplitMode::Strict,
+        SplitMode::First,
+    ]);
+    let frontends = prop_oneof![Just(SplitFrontends::All), Just(SplitFrontends::ClusterIp)];
+    let target = prop_oneof![
+        6 => (0..SERVICES, 80..82u16)
+            .prop_map(|(service, port)| SplitTarget::Service { id: Arc::new(id(service)), port }),
+        1 => (1..4u8).prop_map(|host| SplitTarget::Address {
+            ip: Ipv4Addr::new(10, 1, 1, host).into(),
+            port: NonZeroU16::new(8080).unwrap(),
+        }),
+        1 => Just(SplitTarget::Invalid { reason: "nothing".into() }),
+    ];
+    let backend = (target, 0..4u32).prop_map(|(target, weight)| SplitBackend { target, weight });
+    (mode, frontends, vec(backend, 0..4)).prop_map(|(mode, frontends, backends)| Split {
+        mode,
+        frontends,
+        backends,
+    })
+}
+
 /// A service. If `apart`, no two services claim the same; otherwise they often do.
 fn service(apart: bool) -> impl Strategy<Value = Service> {
     let policy = || prop_oneof![Just(TrafficPolicy::Cluster), Just(TrafficPolicy::Local)];
     let addresses = subsequence(vec![1u8, 2, 3], 0..=3);
-    let ports = vec((0..2u16, option::of(0..3u16), endpoints()), 0..3);
+    let split = option::weighted(0.3, split());
+    let ports = vec((0..2u16, option::of(0..3u16), endpoints(), split), 0..3);
     let selections = [None, Some(Selection::Weighted), Some(Selection::Maglev)];
     let selection = sample::select(selections.to_vec());
     let forwardings = [None, Some(Forwarding::Snat), Some(Forwarding::Dsr)];
@@ -88,7 +115,7 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
                 .map(|host| Ipv4Addr::new(10, 96, subnet, host).into());
             let mut ports: Vec<ServicePort> = ports
                 .into_iter()
-                .map(|(port, node_port, endpoints)| ServicePort {
+                .map(|(port, node_port, endpoints, split)| ServicePort {
                     name: port.to_string().into(),
                     protocol: Protocol::Tcp,
                     port: 80 + port,
@@ -102,6 +129,7 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
                         NonZeroU16::new(own + node_port)
                     }),
                     endpoints,
+                    split: split.map(Arc::new),
                 })
                 .collect();
             ports.sort_by(|a, b| a.name.cmp(&b.name));
@@ -117,6 +145,9 @@ fn service(apart: bool) -> impl Strategy<Value = Service> {
                 session_affinity_timeout,
                 selection,
                 forwarding,
+                opaque_ports: None,
+                profile: None,
+                seniority: None,
                 ports,
             }
         },
@@ -155,7 +186,7 @@ fn history(apart: bool) -> impl Strategy<Value = Vec<RendererEvent>> {
 #[derive(Default)]
 struct Told {
     node_ips: BTreeSet<IpAddr>,
-    services: BTreeMap<Arc<ServiceId>, Service>,
+    services: BTreeMap<Arc<ServiceId>, Arc<Service>>,
     /// Who claims what, in the order in which it was said.
     claims: Vec<(Arc<ServiceId>, Claim)>,
 }
@@ -195,7 +226,8 @@ impl Told {
             RendererEvent::UpdateLocalFrontendIfs(_)
             | RendererEvent::UpdateLocalBackendIfs(_)
             | RendererEvent::UpdateServiceCidrs(_)
-            | RendererEvent::UpdateNodes(_) => {}
+            | RendererEvent::UpdateNodes(_)
+            | RendererEvent::UpdateWorkloads(_) => {}
         }
         let services = &self.services;
         self.claims.retain(|(id, claim)| {
@@ -212,15 +244,15 @@ impl Told {
                 self.claims.push(claim);
             }
         }
-        self.services.insert(Arc::clone(&service.id), service);
+        let id = Arc::clone(&service.id);
+        self.services.insert(id, Arc::new(service));
     }
 
     /// The frontends that have to be there: each from the service that claimed it first.
     fn expected(&self) -> BTreeMap<FrontendKey, Frontend> {
-        let nodes = NodeAddresses::new(self.node_ips.clone(), &options());
         let mut expected = BTreeMap::<FrontendKey, (usize, Frontend)>::new();
         for service in self.services.values() {
-            for (key, frontend) in render(service, &nodes, &Balancing::default()).unwrap() {
+            for (key, frontend) in self.rendered(service) {
                 let claim = match frontend.kind {
                     FrontendKind::NodePort => Claim::NodePort(key.port),
                     _ => Claim::Address(key.address, key.port),
@@ -242,8 +274,16 @@ impl Told {
             .collect()
     }
 
+    /// What one of the services leads to by itself, beside the others.
+    fn rendered(&self, service: &Service) -> Vec<(FrontendKey, Frontend)> {
+        let nodes = NodeAddresses::new(self.node_ips.clone(), &options());
+        let others = |id: &ServiceId| self.services.get(id);
+        render(service, &others, &nodes, &Balancing::default()).unwrap()
+    }
+
     fn snapshot(&self) -> RendererEvent {
-        let services = self.services.values().cloned().collect();
+        let services = self.services.values().map(|service| (**service).clone());
+        let services = services.collect();
         RendererEvent::Resync(Snapshot {
             node_ips: self.node_ips.clone(),
             services,
@@ -314,13 +354,42 @@ proptest! {
     }
 
     #[test]
+    fn events_that_do_not_meet_lead_to_the_same_in_either_order(
+        history in history(false),
+        one in event(false),
+        other in event(false),
+        afterwards in history(false),
+    ) {
+        let (mut first, _) = tell(&history);
+        let (mut second, _) = tell(&history);
+        let footprint = |event: &RendererEvent| {
+            Footprint::of(event, &first.renderer.plan(event.clone()).unwrap())
+        };
+        if footprint(&one).meets(&footprint(&other)) {
+            return Ok(());
+        }
+        for event in [&one, &other] {
+            first.apply(event.clone()).unwrap();
+        }
+        for event in [&other, &one] {
+            second.apply(event.clone()).unwrap();
+        }
+        for event in [None].into_iter().chain(afterwards.iter().map(Some)) {
+            for world in [&mut first, &mut second] {
+                event.map(|event| world.apply(event.clone()).unwrap());
+            }
+            prop_assert_eq!(first.frontends(), second.frontends());
+            prop_assert_eq!(first.conflicts(), second.conflicts());
+        }
+    }
+
+    #[test]
     fn every_claim_is_either_served_or_reported_as_a_conflict(history in history(false)) {
         let (world, told) = tell(&history);
-        let nodes = NodeAddresses::new(told.node_ips.clone(), &options());
         let conflicts: BTreeSet<_> =
             world.renderer.conflicts().map(|conflict| (conflict.key, conflict.waiting)).collect();
         for service in told.services.values() {
-            for (key, frontend) in render(service, &nodes, &Balancing::default()).unwrap() {
+            for (key, frontend) in told.rendered(service) {
                 let served = world.renderer.frontend(key) == Some(&frontend);
                 let waits = conflicts.contains(&(key, Arc::clone(&service.id)));
                 prop_assert!(served != waits, "{} of {}: served {}, waits {}", key, service.id, served, waits);

@@ -67,3 +67,17 @@ fn a_change_of_the_selection_changes_the_frontends() {
     let outcome = world.tell(&add(&with(r#","selection":"maglev""#)));
     assert_eq!(outcome.counts(), (0, 0, 0));
 }
+
+#[test]
+fn the_entries_of_tables_are_known_before_a_service_is_rendered() {
+    let entries = |world: &World, fields: &str| {
+        let service = service("web", &format!("{}{fields}", FIELDS.replace('\n', "")));
+        let event = shunt_model::decode(&add(&service)).unwrap();
+        world.renderer.maglev_entries(&event)
+    };
+    let (random, maglev) = (World::new(), World::with_maglev());
+    assert_eq!(entries(&random, ""), 0);
+    assert_eq!(entries(&random, r#","selection":"maglev""#), 4093);
+    assert_eq!(entries(&maglev, ""), 65_521);
+    assert_eq!(entries(&maglev, r#","selection":"weighted""#), 0);
+}

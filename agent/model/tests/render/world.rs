@@ -257,26 +257,29 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
     )
 }
 
+/// Shares of a split are in percent.
 fn list(set: &BackendSet) -> String {
-    let list: Vec<String> = set
-        .backends
-        .iter()
-        .map(
-            |Backend {
-                 ip,
-                 port,
-                 weight,
-                 local,
-                 scopes: _,
-             }| {
-                format!(
-                    "{}*{weight}{}",
-                    SocketAddr::new(*ip, *port),
-                    if *local { " local" } else { "" }
-                )
-            },
-        )
+    let share = |share: u32| match set.split {
+        None => format!("*{share}"),
+        Some(_) => format!("*{:.3}%", f64::from(share) * 100.0 / f64::from(u32::MAX)),
+    };
+    let backends = set.backends.iter().zip(set.shares());
+    let mut list: Vec<String> = backends
+        .map(|(backend, weight)| {
+            let &Backend {
+                ip,
+                port,
+                weight: _,
+                local,
+                scopes: _,
+            } = backend;
+            let local = if local { " local" } else { "" };
+            format!("{}{}{local}", SocketAddr::new(ip, port), share(weight))
+        })
         .collect();
+    if set.refused() > 0 {
+        list.push(format!("refused{}", share(set.refused())));
+    }
     if list.is_empty() {
         "none".to_owned()
     } else {

@@ -5,37 +5,7 @@ use std::{path::Path, process::ExitCode};
 use anyhow::Result;
 use shunt::Agent;
 use shunt_datapath::cleanup;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::info;
-
-/// The signals that end it.
-#[derive(Debug)]
-pub(super) struct Stop {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Stop {
-    /// Takes them from now on.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses.
-    pub(super) fn listen() -> Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    /// Waits for one of them.
-    pub(super) async fn wait(mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
 
 /// Ends the agent. What is pinned stays, unless there is nothing to keep up.
 pub(super) fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<ExitCode> {

@@ -51,7 +51,7 @@ pub(super) fn set_up_host(kube_proxy: &KubeProxySettings) {
     if let Some(score) = kube_proxy.oom_score
         && let Err(error) = set_oom_score(score)
     {
-        warn!(%error, "oom_score_adj cannot be set to {score}");
+        warn!(%error, "oom_score_adj cannot be set to {score}, which needs CAP_SYS_RESOURCE");
     }
 }
 

@@ -12,13 +12,19 @@ use shunt_datapath::InterfaceWatch;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::cli::flags::{kubernetes::KubernetesArgs, node::NodeArgs};
+use crate::cli::flags::{
+    consul::{Consul, ConsulArgs},
+    detect_local::NodeRanges,
+    kubernetes::KubernetesArgs,
+    node::NodeArgs,
+};
 
 /// The sources, opened and not started.
 #[derive(Debug)]
 pub(super) struct Sources {
     file: Option<FileSource>,
     cluster: Option<KubernetesSource>,
+    consul: Consul,
     /// The host's addresses, which a cluster's source follows.
     host: watch::Sender<BTreeSet<IpAddr>>,
 }
@@ -32,6 +38,7 @@ impl Sources {
     pub(super) async fn open(
         events: Option<Input>,
         kubernetes: KubernetesArgs,
+        consul: ConsulArgs,
         node: &NodeArgs,
     ) -> Result<Self> {
         let (host, changes) = watch::channel(BTreeSet::new());
@@ -41,6 +48,7 @@ impl Sources {
         });
         Ok(Self {
             file: file.transpose()?,
+            consul: consul.open(changes.clone())?,
             cluster: match kubernetes.options(node.forwarding())? {
                 Some(options) => Some(KubernetesSource::new(options, changes).await?),
                 None => None,
@@ -49,15 +57,20 @@ impl Sources {
         })
     }
 
-    /// The ranges of this node's pods, if a cluster says them.
+    /// The ranges of this node's pods, if a cluster says them and they are `needed`, or of use.
     ///
     /// # Errors
     ///
-    /// The cluster does not.
-    pub(super) async fn pod_cidrs(&self) -> Result<Option<Vec<IpNet>>> {
-        Ok(match &self.cluster {
-            Some(cluster) => Some(cluster.pod_cidrs().await?),
-            None => None,
+    /// The cluster does not say what is needed.
+    pub(super) async fn pod_cidrs(&mut self, need: NodeRanges) -> Result<Vec<IpNet>> {
+        let needed = match need {
+            NodeRanges::Needed => true,
+            NodeRanges::Welcome => false,
+            NodeRanges::Unused => return Ok(Vec::new()),
+        };
+        Ok(match &mut self.cluster {
+            Some(cluster) => cluster.pod_cidrs(needed).await?,
+            None => Vec::new(),
         })
     }
 
@@ -81,6 +94,7 @@ impl Sources {
         let Self {
             file,
             cluster,
+            consul,
             host,
         } = self;
         host.send_replace(host_addresses().context("cannot read the addresses of this host")?);
@@ -97,6 +111,7 @@ impl Sources {
                 .start(queue.clone())
                 .context("cannot start following Kubernetes")?;
         }
+        names.extend(consul.start(&queue)?);
         let calls = SocketSource::new(socket);
         names.push(calls.to_string());
         Ok((names, calls.start(queue).context("cannot take calls")?))

@@ -3,7 +3,6 @@
 
 pub(crate) mod file;
 pub(crate) mod flags;
-mod go_duration;
 mod reading;
 pub(crate) mod settings;
 mod table;

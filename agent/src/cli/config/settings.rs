@@ -1,17 +1,19 @@
 //! What follows from kube-proxy's configuration for the agent.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
-use shunt::NetfilterConntrack;
+use shunt::{GoDuration, NetfilterConntrack};
 use shunt_datapath::Timeouts;
 
 use crate::cli::{
     config::{
         file,
         flags::KubeProxyFlags,
-        go_duration::GoDuration,
         reading::Reading,
         table::{Effect, SETTINGS, Setting},
         v1alpha1::{
@@ -22,7 +24,7 @@ use crate::cli::{
     flags::{
         detect_local::DetectLocalArgs,
         http::{BindAddress, HEALTH, HttpArgs, METRICS},
-        kubernetes::KubernetesArgs,
+        kubernetes::{Beside, KubernetesArgs},
     },
 };
 
@@ -35,6 +37,9 @@ const TCP_CLOSE_WAIT: u32 = 3600;
 
 /// From this verbosity on klog's components tell what they do step by step.
 const DEBUG_VERBOSITY: u32 = 4;
+
+/// The only feature gate that switches something here (Kubernetes 1.36).
+const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
 
 /// Flags that count beside a file, as with kube-proxy.
 const BESIDE_FILE: [&str; 9] = [
@@ -102,6 +107,10 @@ impl KubeProxySettings {
             if overrides.hostname_override.is_some() {
                 configuration.hostname_override = overrides.hostname_override;
             }
+            if let Some(gates) = overrides.feature_gates {
+                let all = configuration.feature_gates.get_or_insert_default();
+                all.extend(gates);
+            }
             if let Some(verbosity) = overrides.logging.and_then(|logging| logging.verbosity) {
                 let logging = configuration.logging.get_or_insert_default();
                 logging.verbosity = Some(verbosity);
@@ -130,7 +139,15 @@ impl KubeProxySettings {
         if !wrong.is_empty() {
             bail!("{}", wrong.join("; "));
         }
-        let warnings = effects(configuration, flags, from_file)?;
+        let mut warnings = effects(configuration, flags, from_file)?;
+        let gates = configuration.feature_gates.iter().flatten();
+        let others = gates.filter(|(name, _)| *name != EXTERNAL_IPS);
+        warnings.extend(others.map(|(name, _)| {
+            format!(
+                "the feature gate {name} has no effect: what has to be switched has a flag of its \
+                 own"
+            )
+        }));
         let KubeProxyConfiguration {
             bind_address,
             healthz_bind_address,
@@ -202,6 +219,7 @@ impl KubeProxySettings {
     ///
     /// The NodePort addresses are none.
     pub(crate) fn kubernetes(&self, flags: KubernetesArgs) -> Result<KubernetesArgs> {
+        let flags = flags.with(self.beside());
         if !self.from_file {
             return Ok(flags);
         }
@@ -218,6 +236,23 @@ impl KubeProxySettings {
             said(hostname_override),
             &node_port_addresses.unwrap_or_default(),
         )
+    }
+
+    /// What is said of the node, and of its Services, by a file or else by flags.
+    fn beside(&self) -> Beside {
+        let KubeProxyConfiguration {
+            bind_address,
+            feature_gates,
+            ..
+        } = &self.configuration;
+        let address = bind_address.as_deref().and_then(|text| text.parse().ok());
+        let gate = feature_gates
+            .as_ref()
+            .and_then(|gates| gates.get(EXTERNAL_IPS));
+        Beside {
+            node_ip: address.filter(|address: &IpAddr| !address.is_unspecified()),
+            ignores_external_ips: gate == Some(&false),
+        }
     }
 
     /// Where health and metrics are, by a file or else by flags; where kube-proxy has them if nothing
@@ -305,6 +340,7 @@ impl KubeProxySettings {
             api_version: Some(API_VERSION.to_owned()),
             kind: Some(KIND.to_owned()),
             mode: Some("shunt".to_owned()),
+            feature_gates: self.configuration.feature_gates.clone(),
             bind_address: self.configuration.bind_address.clone(),
             healthz_bind_address: address(healthz),
             metrics_bind_address: address(metrics),

@@ -111,12 +111,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "\"\"",
         Honoured("with --kubernetes"),
     ),
-    setting(
+    ours(
         "master",
         "",
         Text,
         "\"\"",
-        Refused("the API server's URL is given with --kube-apiserver"),
+        Honoured("with --kubernetes, as --kube-apiserver, which counts beside --config too"),
     ),
     setting(
         "kube-api-content-type",
@@ -159,8 +159,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Text,
         "\"0.0.0.0\"",
         Honoured(
-            "an IPv6 address has health and metrics at `[::]` and `[::1]` if nothing is said of them; \
-             this node's addresses are those of its interfaces and of --node-ip",
+            "with --kubernetes, this node's address of its family in place of the Node's, for NodePorts at \
+             `primary` and for source ranges; an IPv6 address has health and metrics at `[::]` and `[::1]` if \
+             nothing is said of them; SNAT is by the addresses of the interfaces and of --node-ip",
         ),
     ),
     ours(
@@ -213,7 +214,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "detectLocalMode",
         Text,
         "\"ClusterCIDR\"",
-        Honoured("all four; ClusterCIDR without a range tells no pods but those of --pod-cidr"),
+        Honoured(
+            "all four; ClusterCIDR without a range tells those of --pod-cidr, or else of the Node's \
+             spec.podCIDRs; ranges of one family alone are refused on a node of the other",
+        ),
     ),
     ours(
         "cluster-cidr",
@@ -375,7 +379,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "conntrack.tcpEstablishedTimeout",
         Text,
         "\"24h0m0s\"",
-        Honoured("of the agent's table; in a file of the kernel's too"),
+        Honoured(
+            "of the agent's table; in a file of the kernel's too, which `shunt init --config` sets",
+        ),
     ),
     ours(
         "conntrack-tcp-timeout-close-wait",
@@ -410,7 +416,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "oomScoreAdj",
         Number,
         "-999",
-        Honoured("kube-proxy's -999 if only a file is given"),
+        Honoured("kube-proxy's -999 if only a file is given; to lower it needs CAP_SYS_RESOURCE"),
     ),
     setting(
         "profiling",
@@ -426,7 +432,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "featureGates",
         Gates,
         "{}",
-        Ignored("what has to be switched has a flag of its own"),
+        Honoured(
+            "AllowServiceExternalIPs=false (1.36) leaves external IPs alone; another gate has no effect, \
+             and the log names it",
+        ),
     ),
     setting(
         "show-hidden-metrics-for-version",
@@ -447,7 +456,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "",
         Switch,
         "false",
-        Refused("`shunt init` mounts what the agent needs, and exits"),
+        Refused(
+            "`shunt init` mounts what the agent needs, sets what its --config asks for, and exits",
+        ),
     ),
     setting(
         "write-config-to",

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::config::go_duration::GoDuration;
+use shunt::GoDuration;
 
 /// The form that is understood.
 pub(crate) const API_VERSION: &str = "kubeproxy.config.k8s.io/v1alpha1";

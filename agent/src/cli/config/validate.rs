@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
-use crate::cli::config::{go_duration::GoDuration, v1alpha1::KubeProxyConfiguration};
+use shunt::GoDuration;
+
+use crate::cli::config::v1alpha1::KubeProxyConfiguration;
 
 /// The periods and the bit of one of kube-proxy's modes.
 struct Mode {

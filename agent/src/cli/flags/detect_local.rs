@@ -3,7 +3,7 @@
 use anyhow::{Error, Result, bail};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use shunt_datapath::{PodDetection, PodInterfaces};
+use shunt_datapath::{Families, PodDetection, PodInterfaces};
 
 /// What tells this node's pods from others, by kube-proxy's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,11 +22,22 @@ enum Mode {
     InterfaceNamePrefix,
 }
 
+/// Of what use the ranges of this node's Node are, where no flag says its pods' ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeRanges {
+    /// The agent is to know its pods by them.
+    Needed,
+    /// Nothing else tells its pods.
+    Welcome,
+    /// Something else does.
+    Unused,
+}
+
 /// How this node's pods are told from others.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DetectLocalArgs {
     /// What tells this node's pods from other clients; what --pod-cidr names counts in any case
-    /// [default: ClusterCIDR with --cluster-cidr, else NodeCIDR]
+    /// [default: ClusterCIDR with --cluster-cidr, else NodeCIDR, if its Node has ranges]
     #[arg(id = "detect-local-mode", long, value_name = "MODE", value_enum)]
     detect_local_mode: Option<Mode>,
 
@@ -68,26 +79,35 @@ impl DetectLocalArgs {
         })
     }
 
-    /// Whether this node's own ranges tell its pods.
-    pub(crate) fn is_by_node(&self) -> bool {
-        self.detect_local_mode == Some(Mode::NodeCidr)
+    /// Of what use the ranges of this node's Node are.
+    pub(crate) fn node_ranges(&self) -> NodeRanges {
+        match self.detect_local_mode {
+            Some(Mode::NodeCidr) => NodeRanges::Needed,
+            None if self.cluster_cidrs.is_empty() => NodeRanges::Welcome,
+            _ => NodeRanges::Unused,
+        }
     }
 
     /// What tells this node's pods, of whose addresses `pod_cidrs` is known, and to which packets are
-    /// handed if it `redirects`. What another mode needs has no effect.
+    /// handed if it `redirects`. What another mode needs has no effect. `families` are translated.
     ///
     /// # Errors
     ///
     /// What the mode needs is not there; or a redirect, where a pod of this node is.
-    pub(crate) fn detection(self, pod_cidrs: &[IpNet], redirects: bool) -> Result<PodDetection> {
-        let detection = self.by_mode(pod_cidrs)?;
+    pub(crate) fn detection(
+        self,
+        pod_cidrs: &[IpNet],
+        redirects: bool,
+        families: Families,
+    ) -> Result<PodDetection> {
+        let detection = self.by_mode(pod_cidrs, families)?;
         if redirects && pod_cidrs.is_empty() && !detection.interfaces.are_known() {
             bail!("--redirect needs --pod-cidr, or --detect-local-mode with the pods' interfaces");
         }
         Ok(detection)
     }
 
-    fn by_mode(self, pod_cidrs: &[IpNet]) -> Result<PodDetection> {
+    fn by_mode(self, pod_cidrs: &[IpNet], families: Families) -> Result<PodDetection> {
         let Self {
             detect_local_mode,
             cluster_cidrs,
@@ -102,6 +122,7 @@ impl DetectLocalArgs {
             None if cluster_cidrs.is_empty() => PodDetection::default(),
             None | Some(Mode::ClusterCidr) => {
                 check_families(&cluster_cidrs)?;
+                check_stack("--cluster-cidr", &cluster_cidrs, families)?;
                 if cluster_cidrs.is_empty() && pod_cidrs.is_empty() {
                     bail!("--detect-local-mode ClusterCIDR needs --cluster-cidr");
                 }
@@ -117,6 +138,7 @@ impl DetectLocalArgs {
                          spec.podCIDRs"
                     );
                 }
+                check_stack("--detect-local-mode NodeCIDR", pod_cidrs, families)?;
                 PodDetection::default()
             }
             Some(Mode::BridgeInterface) => by_interface(PodInterfaces::Bridge(given(
@@ -152,6 +174,24 @@ fn check_families(ranges: &[IpNet]) -> Result<()> {
     Ok(())
 }
 
+/// As kube-proxy on a node of one family: ranges of the other alone tell nobody.
+fn check_stack(what: &str, ranges: &[IpNet], families: Families) -> Result<()> {
+    let Families { ipv4, ipv6 } = families;
+    let is_of_node = |range: &IpNet| if range.addr().is_ipv4() { ipv4 } else { ipv6 };
+    if !ranges.is_empty() && !ranges.iter().any(is_of_node) {
+        let (other, own) = if ipv4 {
+            ("IPv6", "IPv4")
+        } else {
+            ("IPv4", "IPv6")
+        };
+        bail!(
+            "{what} has {other} ranges alone, and this node translates {own} alone \
+             (--ip-families): none of its pods would be known"
+        );
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -173,13 +213,93 @@ mod tests {
         pod_cidrs: &[&str],
         redirects: bool,
     ) -> Result<PodDetection, String> {
+        detect_on(BOTH, arguments, pod_cidrs, redirects)
+    }
+
+    const BOTH: Families = Families {
+        ipv4: true,
+        ipv6: true,
+    };
+
+    fn detect_on(
+        families: Families,
+        arguments: &[&str],
+        pod_cidrs: &[&str],
+        redirects: bool,
+    ) -> Result<PodDetection, String> {
         let arguments = ["agent"].iter().chain(arguments);
         let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
         let pod_cidrs: Vec<IpNet> = pod_cidrs.iter().map(|text| text.parse().unwrap()).collect();
         flags
             .pods
-            .detection(&pod_cidrs, redirects)
+            .detection(&pod_cidrs, redirects, families)
             .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn ranges_of_the_other_family_alone_are_refused_on_a_node_of_one() {
+        let v4_only = Families {
+            ipv6: false,
+            ..BOTH
+        };
+        let v6_only = Families {
+            ipv4: false,
+            ..BOTH
+        };
+        let by_node = "--detect-local-mode=NodeCIDR";
+        for (families, arguments, pod_cidrs, words) in [
+            (
+                v4_only,
+                &["--cluster-cidr=fd00::/56"][..],
+                &[][..],
+                Some("--cluster-cidr has IPv6 ranges alone, and this node translates IPv4 alone"),
+            ),
+            (v4_only, &["--cluster-cidr=fd00::/56,10.0.0.0/8"], &[], None),
+            (BOTH, &["--cluster-cidr=fd00::/56"], &[], None),
+            (
+                v6_only,
+                &[by_node],
+                &["10.1.1.0/24"],
+                Some("NodeCIDR has IPv4 ranges alone, and this node translates IPv6 alone"),
+            ),
+            (v6_only, &[by_node], &["10.1.1.0/24", "fd00::/64"], None),
+            (v6_only, &[], &["10.1.1.0/24"], None),
+        ] {
+            let found = detect_on(families, arguments, pod_cidrs, false);
+            match words {
+                None => assert!(found.is_ok(), "{arguments:?}: {found:?}"),
+                Some(words) => {
+                    let error = found.unwrap_err();
+                    assert!(error.contains(words), "{arguments:?}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_ranges_of_the_node_are_asked_for_where_nothing_else_tells_its_pods() {
+        let prefix = "--pod-interface-name-prefix=cali";
+        for (arguments, expected) in [
+            (&[][..], NodeRanges::Welcome),
+            (&["--detect-local-mode=NodeCIDR"], NodeRanges::Needed),
+            (&["--cluster-cidr=10.0.0.0/8"], NodeRanges::Unused),
+            (
+                &["--detect-local-mode=InterfaceNamePrefix", prefix],
+                NodeRanges::Unused,
+            ),
+        ] {
+            let arguments = ["agent"].iter().chain(arguments);
+            let flags = Flags::try_parse_from(arguments).unwrap();
+            assert_eq!(flags.pods.node_ranges(), expected);
+        }
+        // A file says kube-proxy's default, with a range or without.
+        for (cidr, expected) in [
+            ("", NodeRanges::Welcome),
+            ("10.0.0.0/8", NodeRanges::Unused),
+        ] {
+            let args = DetectLocalArgs::configured("ClusterCIDR", cidr, None, None).unwrap();
+            assert_eq!(args.node_ranges(), expected);
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::cli::flags::switch::Switch;
 pub(crate) struct GuardArgs {
     /// Reject packets for another port or protocol of a service's ClusterIP, drop those for an
     /// address of a ServiceCIDR that no service has, and those for an external or load balancer
-    /// address that would go back to where they came from [default: true with --kubernetes]
+    /// address that would go back to where they came from [default: true with --kubernetes, unless
+    /// --service-proxy-name leaves Services to another proxy]
     #[arg(long, value_name = "BOOL")]
     guard: Option<Switch>,
 

@@ -1,10 +1,10 @@
 //! Where services come from in a cluster.
 
-use std::{fs, path::PathBuf};
+use std::{fs, net::IpAddr, path::PathBuf};
 
 use anyhow::{Context as _, Error, Result};
-use clap::Args;
-use shunt::kubernetes::{ApiServer, KubernetesOptions, NodePortAddresses, node_name};
+use clap::{Args, ValueEnum};
+use shunt::kubernetes::{ApiServer, KubernetesOptions, LookupPods, NodePortAddresses, node_name};
 use shunt_model::Forwarding;
 
 /// Where the host's name is, as gethostname(2) has it.
@@ -26,6 +26,17 @@ pub(crate) struct KubernetesArgs {
     /// translation: none is there before this agent
     #[arg(long, value_name = "URL", requires = "kubernetes")]
     kube_apiserver: Option<String>,
+
+    /// kube-proxy's name of --kube-apiserver
+    #[arg(
+        id = "master",
+        long,
+        value_name = "URL",
+        hide = true,
+        requires = "kubernetes",
+        conflicts_with = "kube_apiserver"
+    )]
+    master: Option<String>,
 
     /// The name of this node's Node [default: the host's name]
     #[arg(
@@ -56,12 +67,61 @@ pub(crate) struct KubernetesArgs {
     /// Translate the NodePorts of the other nodes, too, for clients of this node; follows all Nodes
     #[arg(long, requires = "kubernetes")]
     remote_node_ports: bool,
+
+    /// Which pods `shunt lookup` knows: none, those of this node, or all. Follows these Pods, which the
+    /// agent has to be allowed to list and watch
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PODS",
+        default_value_t = PodsArg::Off,
+        requires = "kubernetes"
+    )]
+    lookup_pods: PodsArg,
+
+    #[arg(skip)]
+    beside: Beside,
+}
+
+/// Which pods lookups know.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PodsArg {
+    /// None
+    Off,
+    /// Those of this node
+    Node,
+    /// Those of all nodes
+    All,
+}
+
+impl From<PodsArg> for LookupPods {
+    fn from(pods: PodsArg) -> Self {
+        match pods {
+            PodsArg::Off => Self::Off,
+            PodsArg::Node => Self::Node,
+            PodsArg::All => Self::All,
+        }
+    }
+}
+
+/// What kube-proxy's configuration says of it that has no flag of this agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Beside {
+    /// This node's address of its family, in place of its Node's.
+    pub(crate) node_ip: Option<IpAddr>,
+    /// Whether the external IPs of Services are left alone.
+    pub(crate) ignores_external_ips: bool,
 }
 
 impl KubernetesArgs {
     /// Whether a cluster is followed.
     pub(crate) const fn is_on(&self) -> bool {
         self.kubernetes
+    }
+
+    /// Whether all Services of the cluster are this agent's: no other proxy serves some of them.
+    pub(crate) const fn serves_all(&self) -> bool {
+        self.kubernetes && self.service_proxy_name.is_none()
     }
 
     /// With what a configuration of kube-proxy says in place of the flags.
@@ -78,6 +138,8 @@ impl KubernetesArgs {
         let given = node_port_addresses.join(",");
         Ok(Self {
             kubeconfig: kubeconfig.or(self.kubeconfig),
+            // As kube-proxy: the file alone says it.
+            master: None,
             hostname_override: hostname.or(self.hostname_override),
             node_port_addresses: if given.is_empty() {
                 self.node_port_addresses
@@ -88,16 +150,28 @@ impl KubernetesArgs {
         })
     }
 
+    /// With what kube-proxy's configuration says besides.
+    pub(crate) fn with(self, beside: Beside) -> Self {
+        Self { beside, ..self }
+    }
+
     /// The source's settings, if there is to be one; `forwarding` is the default.
     pub(crate) fn options(self, forwarding: Forwarding) -> Result<Option<KubernetesOptions>> {
         let Self {
             kubernetes,
             kubeconfig,
             kube_apiserver,
+            master,
             hostname_override,
             service_proxy_name,
             node_port_addresses,
             remote_node_ports,
+            lookup_pods,
+            beside:
+                Beside {
+                    node_ip,
+                    ignores_external_ips,
+                },
         } = self;
         if !kubernetes {
             return Ok(None);
@@ -109,13 +183,68 @@ impl KubernetesArgs {
         Ok(Some(KubernetesOptions {
             api_server: ApiServer {
                 kubeconfig,
-                url: kube_apiserver,
+                url: kube_apiserver.or(master),
             },
             node_name,
             proxy_name: service_proxy_name,
             node_port_addresses,
             remote_node_ports,
+            node_ip,
+            external_ips: !ignores_external_ips,
             forwarding,
+            lookup_pods: lookup_pods.into(),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        kubernetes: KubernetesArgs,
+
+        /// What the agent has besides.
+        #[arg(long)]
+        events: Option<PathBuf>,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<KubernetesArgs, clap::Error> {
+        let arguments = [&["agent", "--kubernetes"], arguments].concat();
+        Flags::try_parse_from(arguments).map(|flags| flags.kubernetes)
+    }
+
+    #[test]
+    fn the_api_server_has_kube_proxys_name_too() {
+        let (ours, theirs) = (
+            "--kube-apiserver=https://a.example",
+            "--master=https://a.example",
+        );
+        for flag in [ours, theirs] {
+            let options = parse(&[flag]).unwrap().options(Forwarding::Snat).unwrap();
+            let url = options.unwrap().api_server.url;
+            assert_eq!(url.as_deref(), Some("https://a.example"), "{flag}");
+        }
+        parse(&[ours, theirs]).unwrap_err();
+        // A file alone counts then, but for what kube-proxy does not have.
+        for (flag, expected) in [(ours, Some("https://a.example")), (theirs, None)] {
+            let configured = parse(&[flag]).unwrap().configured(None, None, &[]).unwrap();
+            let options = configured.options(Forwarding::Snat).unwrap();
+            assert_eq!(
+                options.unwrap().api_server.url.as_deref(),
+                expected,
+                "{flag}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_proxys_name_leaves_services_to_others() {
+        assert!(parse(&[]).unwrap().serves_all());
+        assert!(!parse(&["--service-proxy-name=shunt"]).unwrap().serves_all());
     }
 }

@@ -1,6 +1,9 @@
 //! The flags that say how the agent is to work: their names, their defaults, and what each sets.
 
 pub(crate) mod addresses;
+pub(crate) mod apis;
+#[cfg_attr(not(feature = "consul"), path = "no_consul.rs")]
+pub(crate) mod consul;
 pub(crate) mod detect_local;
 pub(crate) mod dsr;
 pub(crate) mod duration;
@@ -9,6 +12,10 @@ pub(crate) mod guard;
 pub(crate) mod http;
 pub(crate) mod interfaces;
 pub(crate) mod kubernetes;
+#[cfg_attr(not(feature = "linkerd-api"), path = "no_linkerd.rs")]
+pub(crate) mod linkerd;
+#[cfg_attr(not(feature = "local-api"), path = "no_local_api.rs")]
+pub(crate) mod local_api;
 pub(crate) mod node;
 pub(crate) mod packet_log;
 pub(crate) mod paths;

@@ -3,7 +3,8 @@
 use clap::Args;
 use shunt_datapath::TableSizes;
 
-/// How large the tables of each address family are. They are allocated at start.
+/// How large the tables of each address family are. They are allocated at start; those that are pinned
+/// already become larger then, under traffic.
 ///
 /// The one place that knows which flag sizes which table: the library names tables, and an error
 /// about one of them gets its flag here.

@@ -10,7 +10,7 @@ use shunt_api::{
         AddServiceRequest, Applied, DeleteServiceRequest, Refused, SnapshotPiece, StreamRequest,
         StreamResponse, UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest,
         UpdateNodePortServicesRequest, UpdateNodesRequest, UpdateServiceCidrsRequest,
-        UpdateServiceRequest, events_server::Events, stream_request::Event,
+        UpdateServiceRequest, UpdateWorkloadsRequest, events_server::Events, stream_request::Event,
         stream_response::Result as Answer,
     },
 };
@@ -168,6 +168,14 @@ impl Events for EventsService {
         request: Request<UpdateNodesRequest>,
     ) -> Result<Response<Applied>, Status> {
         self.call(decode(&Event::UpdateNodes(request.into_inner())))
+            .await
+    }
+
+    async fn update_workloads(
+        &self,
+        request: Request<UpdateWorkloadsRequest>,
+    ) -> Result<Response<Applied>, Status> {
+        self.call(decode(&Event::UpdateWorkloads(request.into_inner())))
             .await
     }
 

@@ -1,21 +1,32 @@
 //! Calls that ask what is live.
 
-use std::{net::IpAddr, pin::Pin};
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU16,
+    pin::Pin,
+    sync::Arc,
+};
 
 use futures_util::stream::{self, Stream};
-use shunt_api::proto::{
-    ConntrackRequest, ConntrackResponse, LookupRequest, LookupResponse, ServicesRequest,
-    ServicesResponse, StatusRequest, StatusResponse, inspection_server::Inspection,
+use shunt_api::{
+    message,
+    proto::{
+        ConntrackRequest, ConntrackResponse, LookupRequest, LookupResponse, ServicesRequest,
+        ServicesResponse, StatusRequest, StatusResponse, WatchRequest, WatchResponse,
+        inspection_server::Inspection,
+    },
+    view::{self, ProtocolNumber},
 };
-use shunt_model::Escaped;
+use shunt_model::{Delta, Escaped, Protocol, Query, Subject};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
     runtime::{
         frontends::{FrontendList, InspectedFrontend},
         inspector::Inspector,
+        lookup::observed::Observed,
     },
-    serve::grpc::status_code::unreadable,
+    serve::grpc::status_code::{ending, unreadable},
 };
 
 /// A piece of a listing has at most this many backends, unless one frontend alone has more.
@@ -113,34 +124,104 @@ impl Inspection for InspectionService {
         &self,
         request: Request<LookupRequest>,
     ) -> Result<Response<LookupResponse>, Status> {
-        let LookupRequest { ip, port } = request.into_inner();
-        let ip: IpAddr = ip.parse().map_err(|_| {
-            let ip = Escaped(&ip);
-            Status::invalid_argument(format!("ip: `{ip}` is not an IP address"))
-        })?;
-        let port = match port {
-            Some(0) => return Err(Status::invalid_argument("port: the port is 0")),
-            Some(port) => Some(u16::try_from(port).map_err(|_| {
-                Status::invalid_argument(format!("port: {port} is more than a port can be"))
-            })?),
-            None => None,
-        };
-        let is_asked =
-            |found_ip, found_port| found_ip == ip && port.is_none_or(|port| port == found_port);
-        let FrontendList { frontends, .. } = self.frontends().await?;
+        let LookupRequest { ip, port, protocol } = request.into_inner();
+        let query = query(&ip, port, protocol)?;
+        let Observed { generation, answer } =
+            self.inspector.lookup(query.clone()).await.map_err(ending)?;
+        let FrontendList {
+            frontends, missing, ..
+        } = self.frontends().await?;
         let chosen = |is_chosen: &dyn Fn(&InspectedFrontend) -> bool| {
             let chosen = frontends.iter().filter(|frontend| is_chosen(frontend));
             chosen.map(|frontend| frontend.view().into()).collect()
         };
+        let is_asked = |key: view::FrontendKey| {
+            asks(&query, SocketAddr::new(key.address, key.port), key.protocol)
+        };
+        let missing = missing.into_iter().filter(|key| is_asked(*key));
         Ok(Response::new(LookupResponse {
-            frontends: chosen(&|frontend| {
-                let key = frontend.key();
-                is_asked(key.address, key.port)
-            }),
+            frontends: chosen(&|frontend| is_asked(frontend.key())),
             backend_of: chosen(&|frontend| {
+                let protocol = frontend.key().protocol;
                 let mut backends = frontend.backends().iter();
-                backends.any(|backend| is_asked(backend.ip, backend.port))
+                backends.any(|backend| {
+                    asks(&query, SocketAddr::new(backend.ip, backend.port), protocol)
+                })
             }),
+            missing: missing.map(Into::into).collect(),
+            answer: Some(message::answer(generation, &answer)),
         }))
     }
+
+    type WatchStream = Pieces<WatchResponse>;
+
+    async fn watch(
+        &self,
+        request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let WatchRequest { ip, port, protocol } = request.into_inner();
+        let followed = self.inspector.follow(query(&ip, port, protocol)?).await;
+        let following = followed.map_err(|error| unreadable(&error))?;
+        // The next message is made when the client has taken the one before, of the newest answer.
+        let messages = stream::try_unfold((following, true), async |(mut following, is_first)| {
+            if is_first {
+                let Observed { generation, answer } = &**following.current();
+                let first = message::delta(*generation, true, &Delta::all(answer));
+                return Ok(Some((first, (following, false))));
+            }
+            let before = Arc::clone(following.current());
+            loop {
+                let newest = following.changed().await.map_err(ending)?;
+                let Observed { generation, answer } = &**newest;
+                let delta = Delta::between(&before.answer, answer);
+                // Of what came and went again meanwhile nothing is said.
+                if !delta.is_nothing() {
+                    let next = message::delta(*generation, false, &delta);
+                    return Ok(Some((next, (following, false))));
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(messages)))
+    }
+}
+
+/// The question that a request asks.
+fn query(ip: &str, port: Option<u32>, protocol: i32) -> Result<Query, Status> {
+    let address: IpAddr = ip.parse().map_err(|_| {
+        let ip = Escaped(ip);
+        Status::invalid_argument(format!("ip: `{ip}` is not an IP address"))
+    })?;
+    let port = match port {
+        Some(port) => {
+            let number = u16::try_from(port).map_err(|_| {
+                Status::invalid_argument(format!("port: {port} is more than a port can be"))
+            })?;
+            let number = NonZeroU16::new(number);
+            Some(number.ok_or_else(|| Status::invalid_argument("port: the port is 0"))?)
+        }
+        None => None,
+    };
+    let protocol = match u8::try_from(protocol) {
+        Ok(0) => None,
+        number => {
+            let known = number.ok().and_then(Protocol::from_number);
+            Some(known.ok_or_else(|| {
+                let text = format!("protocol: {protocol} is not TCP, UDP or SCTP");
+                Status::invalid_argument(text)
+            })?)
+        }
+    };
+    Ok(Query::address(address, port, protocol))
+}
+
+/// Whether the question is about this place in the kernel's tables, too.
+fn asks(query: &Query, place: SocketAddr, protocol: ProtocolNumber) -> bool {
+    let Query {
+        subject,
+        port,
+        protocol: asked,
+    } = query;
+    *subject == Subject::Address(place.ip())
+        && port.is_none_or(|port| port.get() == place.port())
+        && asked.is_none_or(|asked| ProtocolNumber::from(asked) == protocol)
 }

@@ -15,7 +15,7 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tracing::error;
 
 use crate::{
-    runtime::inspector::Inspector,
+    runtime::{inspector::Inspector, priority::give_way},
     serve::{
         grpc::{events::EventsService, inspection::InspectionService},
         socket_file::SocketFile,
@@ -44,6 +44,7 @@ impl Server {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("server")
+            .on_thread_start(give_way)
             .enable_all()
             .build()?;
         let events =

@@ -22,17 +22,18 @@ pub(super) fn refused(error: &ApplyError) -> Status {
 }
 
 /// The status of an inspection that failed.
-pub(super) fn unreadable(error: &InspectError) -> Status {
+pub(in super::super) fn unreadable(error: &InspectError) -> Status {
     match error {
         InspectError::Ending(error) => ending(*error),
-        InspectError::Tables(_) | InspectError::Counters(_) | InspectError::Connections(_) => {
-            Status::internal(Escaped(error).to_string())
-        }
+        InspectError::Tables(_)
+        | InspectError::Counters(_)
+        | InspectError::Connections(_)
+        | InspectError::Follow(_) => Status::internal(Escaped(error).to_string()),
     }
 }
 
 /// The status of whatever is asked while the agent ends.
-pub(super) fn ending(ending: Ending) -> Status {
+pub(in super::super) fn ending(ending: Ending) -> Status {
     Status::unavailable(ending.to_string())
 }
 

@@ -1,12 +1,12 @@
 //! All that is asked over HTTP, on a thread of its own: it answers when the event loop does not.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, mem, net::SocketAddr, sync::Arc};
 
 use thiserror::Error;
 use tokio::runtime::{self, Runtime};
 
 use crate::{
-    runtime::{inspector::Inspector, ip_family::IpFamily, listeners::Listener},
+    runtime::{inspector::Inspector, ip_family::IpFamily, listeners::Listener, reports::Reports},
     serve::{
         health::{proxy::ProxyHealth, services},
         http::keep::{Door, Try},
@@ -100,16 +100,21 @@ impl HttpListeners {
 pub struct HttpServer {
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
+    reports: Arc<Reports>,
+    /// Where metrics are going to be.
+    metrics: Option<Try>,
+    configuration: String,
+    shows_services: bool,
 }
 
 impl HttpServer {
-    /// Begins to answer by what `inspector` sees, at `listeners` and wherever a service has its health
-    /// check.
+    /// Begins to answer for health, by what is reported, at `listeners` and wherever a service has its
+    /// health check. Whoever asks for metrics waits.
     ///
     /// # Errors
     ///
     /// There are no threads for it.
-    pub fn start(listeners: HttpListeners, inspector: Inspector) -> Result<Self, HttpError> {
+    pub fn start(listeners: HttpListeners, reports: Arc<Reports>) -> Result<Self, HttpError> {
         let HttpListeners {
             health,
             metrics,
@@ -123,21 +128,29 @@ impl HttpServer {
             .enable_all()
             .build()
             .map_err(HttpError::Threads)?;
-        let reports = Arc::clone(inspector.reports());
         if let Some(tried) = health {
             let answers = ProxyHealth::new(Arc::clone(&reports), families);
             let reports = Arc::clone(&reports);
             runtime.spawn(Door::new(Listener::Health, vec![tried], answers, reports).keep());
         }
-        if let Some(tried) = metrics {
-            let answers = MetricsEndpoint::new(inspector, configuration, shows_services);
-            let reports = Arc::clone(&reports);
-            runtime.spawn(Door::new(Listener::Metrics, vec![tried], answers, reports).keep());
-        }
-        runtime.spawn(services::serve(reports));
+        runtime.spawn(services::serve(Arc::clone(&reports)));
         Ok(Self {
             runtime: Some(runtime),
+            reports,
+            metrics,
+            configuration,
+            shows_services,
         })
+    }
+
+    /// Begins to answer for metrics, by what `inspector` sees.
+    pub fn show(&mut self, inspector: Inspector) {
+        if let (Some(runtime), Some(tried)) = (&self.runtime, self.metrics.take()) {
+            let configuration = mem::take(&mut self.configuration);
+            let answers = MetricsEndpoint::new(inspector, configuration, self.shows_services);
+            let reports = Arc::clone(&self.reports);
+            runtime.spawn(Door::new(Listener::Metrics, vec![tried], answers, reports).keep());
+        }
     }
 }
 

@@ -183,7 +183,11 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
         }),
     )?;
     of_interfaces(samples, interfaces, uplinks)?;
-    let SocketHooks { wanted, attached } = *sockets;
+    let SocketHooks {
+        wanted,
+        attached,
+        at_root,
+    } = *sockets;
     samples.gauge(
         "shunt_socket_hooks_wanted",
         "Whether connections are to be translated at the socket",
@@ -195,6 +199,12 @@ fn of_figures(samples: &mut Samples<'_>, figures: &Figures) -> fmt::Result {
         "Hooks of the cgroup that have programs",
         &[],
         one(attached as f64),
+    )?;
+    samples.gauge(
+        "shunt_socket_hooks_at_root",
+        "Whether these programs are at the root of all cgroups, where they see every process",
+        &[],
+        one(flag(at_root)),
     )?;
     of_tables(samples, figures)?;
     samples.counter(

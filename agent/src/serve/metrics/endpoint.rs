@@ -17,7 +17,9 @@ use crate::{
         },
         metrics::{
             agent::AgentState,
+            consul::Followed,
             datapath::Counted,
+            local::Registered,
             meters::register,
             process::Process,
             services::CountedServices,
@@ -68,6 +70,10 @@ impl MetricsEndpoint {
             sources: reports.sources(),
             listeners: reports.listeners().borrow().clone(),
         }));
+        if let Some(local) = reports.local() {
+            scraped.register_collector(Box::new(Registered(local)));
+        }
+        scraped.register_collector(Box::new(Followed(reports.consul())));
         match self.inspector.counters() {
             Ok(counters) => scraped.register_collector(Box::new(Counted(counters))),
             Err(error) => debug!(%error, "the counters are left out"),

@@ -129,7 +129,7 @@ fn register_outcomes(
 }
 
 /// What was asked of an API server.
-fn register_requests(rest_client: &RestClient, registry: &mut Registry) {
+pub(crate) fn register_requests(rest_client: &RestClient, registry: &mut Registry) {
     let RestClient { requests, duration } = rest_client;
     registry.register(
         "rest_client_requests",

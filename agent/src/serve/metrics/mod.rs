@@ -1,10 +1,12 @@
 //! Metrics in the form of Prometheus.
 
 mod agent;
+mod consul;
 mod datapath;
 pub(crate) mod endpoint;
-mod meters;
-mod process;
+mod local;
+pub(crate) mod meters;
+pub(crate) mod process;
 mod sample;
 mod services;
-mod text;
+pub(crate) mod text;

@@ -1,9 +1,11 @@
-//! From what the watches tell to events, one at a time. Pure of any waiting: whoever drives it says
-//! what is new and what became of an event.
+//! From what the watches tell to events, one at a time of each service. Pure of any waiting: whoever
+//! drives it says what is new and what became of an event.
 
 mod node;
 mod notify;
 mod peers;
+mod pods;
+mod routes;
 mod take;
 mod tell;
 
@@ -16,7 +18,7 @@ use std::{
 
 use foldhash::quality::RandomState;
 use ipnet::IpNet;
-use shunt_model::{ClusterNodes, Conflict, Forwarding, RendererEvent, ServiceId};
+use shunt_model::{ClusterNodes, Conflict, Forwarding, RendererEvent, ServiceId, WorkloadId};
 
 use crate::{
     runtime::{
@@ -27,14 +29,22 @@ use crate::{
         reports::Reports,
     },
     source::kubernetes::{
-        links::Links,
+        failures::{Failures, General, Topic},
+        links::{Link, Links},
         node_ports::NodePortAddresses,
         notices::outbox::Outbox,
         objects::{
-            endpoint_slice::EndpointSlice, node::Node, service::Service, service_cidr::ServiceCidr,
+            endpoint_slice::EndpointSlice,
+            node::{Node, PrimaryAddresses},
+            pod::Pod,
+            service::Service,
+            service_cidr::ServiceCidr,
         },
+        options::KubernetesOptions,
         pending::Pending,
-        store::{Concerned, Store},
+        pods::Pods,
+        routes::{book::Book, change::RouteChange},
+        store::Store,
         translate::view::NodeView,
         watch::step::Step,
     },
@@ -52,6 +62,14 @@ pub(super) enum Change {
     Node(Step<Node>),
     /// One of all nodes, which are watched as soon as they are wanted.
     Peer(Step<Node>),
+    Pod(Step<Pod>),
+    Route(RouteChange),
+}
+
+impl From<RouteChange> for Change {
+    fn from(change: RouteChange) -> Self {
+        Self::Route(change)
+    }
 }
 
 /// An event for the renderer, and what to remember when it took effect.
@@ -78,6 +96,8 @@ pub(super) enum About {
     Nodes(ClusterNodes),
     /// The ranges that cluster IPs are taken from.
     ServiceCidrs(BTreeSet<IpNet>),
+    /// These pods.
+    Pods(Vec<Arc<WorkloadId>>),
     /// A service, with its mark if there is one now.
     Service {
         id: Arc<ServiceId>,
@@ -86,9 +106,49 @@ pub(super) enum About {
 }
 
 impl About {
-    /// Whether it is about one service alone.
-    pub(super) const fn is_of_a_service(&self) -> bool {
-        matches!(self, Self::Service { .. })
+    /// Without what is to be remembered.
+    const fn topic(&self) -> Topic<'_> {
+        match self {
+            Self::All { .. } => Topic::General(General::All),
+            Self::NodeIps(_) => Topic::General(General::NodeIps),
+            Self::Nodes(_) => Topic::General(General::Nodes),
+            Self::ServiceCidrs(_) => Topic::General(General::ServiceCidrs),
+            Self::Pods(_) => Topic::General(General::Pods),
+            Self::Service { id, mark: _ } => Topic::Service(id),
+        }
+    }
+}
+
+/// Events of which it is not known yet what becomes of them.
+#[derive(Debug, Default)]
+struct UnderWay {
+    /// The services that they are about, each alone: what a service is to be told next depends on what it
+    /// was told before.
+    services: HashSet<Arc<ServiceId>>,
+    /// Whether there is one about more than one service, which nothing else is told beside.
+    is_general: bool,
+}
+
+impl UnderWay {
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.services.is_empty() && !self.is_general
+    }
+
+    /// One more.
+    fn begin(&mut self, about: &About) {
+        match about.topic() {
+            Topic::General(_) => self.is_general = true,
+            Topic::Service(id) => drop(self.services.insert(Arc::clone(id))),
+        }
+    }
+
+    /// It is known what became of this one.
+    fn end(&mut self, about: &About) {
+        match about.topic() {
+            Topic::General(_) => self.is_general = false,
+            Topic::Service(id) => drop(self.services.remove(id)),
+        }
     }
 }
 
@@ -99,11 +159,13 @@ type Mark = Option<u64>;
 #[derive(Debug)]
 pub(super) struct Engine {
     store: Store,
+    book: Book,
     view: NodeView,
     links: Links,
     addresses: NodePortAddresses,
     host_addresses: BTreeSet<IpAddr>,
     pending: Pending,
+    under_way: UnderWay,
     /// Services that the renderer knows.
     told: HashMap<Arc<ServiceId>, Mark>,
     /// The addresses that carry NodePorts, of this node and of others.
@@ -114,8 +176,10 @@ pub(super) struct Engine {
     forwarding: Forwarding,
     peers: ClusterNodes,
     told_peers: ClusterNodes,
-    /// Services whose last event failed.
-    failed: HashSet<Arc<ServiceId>>,
+    pods: Pods,
+    /// How the watch of pods is, if there is one.
+    pods_link: Option<Link>,
+    failures: Failures,
     is_synced: bool,
     marks: RandomState,
     began: SystemTime,
@@ -126,14 +190,19 @@ pub(super) struct Engine {
     monitor: ClusterMonitor,
     reports: Arc<Reports>,
     outbox: Outbox,
+    /// This node's address of a family, whatever its Node says.
+    node_ip: Option<IpAddr>,
+    /// Whether the external IPs of Services are served.
+    external_ips: bool,
+    /// The ranges that this node's pods are told by, if they are those of its Node, and which it has.
+    pod_cidrs: Option<Vec<IpNet>>,
+    other_pod_cidrs: Option<Vec<IpNet>>,
 }
 
 impl Engine {
-    /// Knows nothing but the node's name and where its NodePorts are to be.
+    /// Knows nothing but what it is told to do.
     pub(super) fn new(
-        node: &str,
-        addresses: NodePortAddresses,
-        forwarding: Forwarding,
+        options: &KubernetesOptions,
         monitor: ClusterMonitor,
         reports: Arc<Reports>,
         outbox: Outbox,
@@ -142,24 +211,28 @@ impl Engine {
         reports.set_node_eligible(false);
         Self {
             store: Store::default(),
+            book: Book::default(),
             view: NodeView {
-                name: node.into(),
+                name: (&*options.node_name).into(),
                 zone: None,
-                addresses: <_>::default(),
+                addresses: PrimaryAddresses::default().with(options.node_ip),
             },
             links: Links::default(),
-            addresses,
+            addresses: options.node_port_addresses.clone(),
             host_addresses: BTreeSet::new(),
             pending: Pending::default(),
+            under_way: UnderWay::default(),
             told: HashMap::new(),
             node_ips: BTreeSet::new(),
             told_node_ips: BTreeSet::new(),
             service_cidrs: BTreeSet::new(),
             told_service_cidrs: BTreeSet::new(),
-            forwarding,
+            forwarding: options.forwarding,
             peers: ClusterNodes::default(),
             told_peers: ClusterNodes::default(),
-            failed: HashSet::new(),
+            pods: Pods::default(),
+            pods_link: None,
+            failures: Failures::default(),
             is_synced: false,
             marks: RandomState::default(),
             began: SystemTime::now(),
@@ -168,6 +241,10 @@ impl Engine {
             monitor,
             reports,
             outbox,
+            node_ip: options.node_ip,
+            external_ips: options.external_ips,
+            pod_cidrs: None,
+            other_pod_cidrs: None,
         }
     }
 
@@ -179,7 +256,12 @@ impl Engine {
 
     /// Takes note of what became of an event, and of who waits for whom after it.
     pub(super) fn done(&mut self, about: About, result: Result<Vec<Conflict>, String>) {
+        self.under_way.end(&about);
         let result = result.map(|conflicts| self.look_at_conflicts(&about, conflicts));
+        match &result {
+            Ok(()) => self.failures.remove(about.topic()),
+            Err(_) => self.failures.add(about.topic(), Instant::now()),
+        }
         match (about, result) {
             (
                 About::All {
@@ -197,20 +279,21 @@ impl Engine {
                 self.is_synced = true;
                 self.monitor.update(|state| state.synced = true);
             }
-            // Tried again with what is known then.
+            // Tried again with what is known then. Of pods that were told of, nothing is left to note.
             (
                 About::All { .. } | About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_),
                 Err(_),
-            ) => {}
+            )
+            | (About::Pods(_), Ok(())) => {}
             (About::Nodes(nodes), Ok(())) => self.told_peers = nodes,
             (About::NodeIps(node_ips), Ok(())) => self.told_node_ips = node_ips,
             (About::ServiceCidrs(cidrs), Ok(())) => self.told_service_cidrs = cidrs,
+            (About::Pods(ids), Err(_)) => self.pods.tell_again(ids),
             (About::Service { id, mark }, Ok(())) => {
                 match mark {
-                    Some(_) => self.told.insert(Arc::clone(&id), mark),
+                    Some(_) => self.told.insert(id, mark),
                     None => self.told.remove(&id),
                 };
-                self.failed.remove(&id);
             }
             (About::Service { id, .. }, Err(reason)) => {
                 // What the renderer has of it stays, and is not what is known here.
@@ -222,7 +305,6 @@ impl Engine {
                     let untranslated = state.untranslated.entry(text).or_default();
                     untranslated.push(format!("its last change: {reason}"));
                 });
-                self.failed.insert(id);
             }
         }
         self.show();
@@ -231,8 +313,7 @@ impl Engine {
     /// Has events that failed tried again.
     pub(super) fn retry(&mut self) {
         let now = Instant::now();
-        let failed = self.failed.drain().map(Concerned::by);
-        let mut failed: Vec<_> = failed.collect();
+        let mut failed = self.failures.retry();
         self.store.sort_by_age(&mut failed);
         for concerned in failed {
             self.pending.add(concerned, now);
@@ -243,7 +324,12 @@ impl Engine {
     fn show(&self) {
         let is_up = self.links.are_up();
         let counts = self.store.counts();
-        let since = self.pending.since();
+        // What failed waits, between two tries too.
+        let failed = self.failures.services();
+        let failed = failed.filter(|id| !self.pending.has(id)).count();
+        let waiting = (self.pending.len() + failed) as u64;
+        let since = [self.pending.since(), self.failures.since()];
+        let since = since.into_iter().flatten().min();
         let source = self.monitor.update(|state| {
             if state.connected != is_up {
                 state.connected = is_up;
@@ -253,7 +339,7 @@ impl Engine {
             state.services = counts.services as u64;
             state.endpoint_slices = counts.endpoint_slices as u64;
             state.endpoints = counts.endpoints as u64;
-            state.pending = (self.pending.len() + self.failed.len()) as u64;
+            state.pending = waiting;
             state.pending_since = since;
             Contact {
                 connected: state.connected,
@@ -263,7 +349,7 @@ impl Engine {
         });
         self.reports.set_source(SOURCE, source);
         self.reports.set_pending(Waiting {
-            services: self.pending.len() as u64,
+            services: waiting,
             endpoints: self.pending.endpoints() as u64,
             oldest: ByFamily {
                 v4: since,

@@ -1,21 +1,45 @@
 //! Whether the server tells of each kind of objects.
 
-use crate::source::kubernetes::watch::step::Step;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracing::{info, warn};
+
+use crate::source::kubernetes::{
+    objects::custom::{CustomKind, Definition},
+    watch::step::Step,
+};
 
 /// How a watch is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Link {
+pub(crate) struct Link {
     /// Whether all objects were listed once, or it is known that there are none to be had.
-    pub(super) is_complete: bool,
+    pub(crate) is_complete: bool,
     /// Why nothing is heard, if that is so.
-    pub(super) trouble: Option<String>,
+    pub(crate) trouble: Option<String>,
     /// Whether anything was heard yet.
     is_heard: bool,
 }
 
 impl Link {
-    /// Takes note of what the watch tells.
-    pub(super) fn note<T>(&mut self, step: &Step<T>) {
+    /// Takes note of what the watch of these objects tells, and has the log say what is new of it.
+    pub(crate) fn follow<T>(&mut self, name: &str, step: &Step<T>) {
+        let before = self.clone();
+        self.note(step);
+        if let Step::Absent(reason) = step
+            && !before.is_complete
+        {
+            warn!("{name} are not followed: {reason}");
+        }
+        match (&before.trouble, &self.trouble) {
+            (None, Some(trouble)) => {
+                warn!("{name} cannot be followed, so what is known of them stays: {trouble}");
+            }
+            (Some(_), None) => info!("{name} are followed again"),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
+    fn note<T>(&mut self, step: &Step<T>) {
         match step {
             Step::Listed(_) | Step::Absent(_) => {
                 *self = Self {
@@ -47,6 +71,114 @@ pub(super) struct Links {
     pub(super) nodes: Link,
     /// That of all nodes, if they are wanted.
     pub(super) peers: Option<Link>,
+    pub(super) custom: CustomLinks,
+}
+
+/// The watches of kinds that the cluster may define, and of their definitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CustomLinks {
+    /// The kinds that are of interest.
+    wanted: &'static [CustomKind],
+    definitions: Link,
+    /// Those of the kinds that are defined.
+    kinds: BTreeMap<CustomKind, Link>,
+}
+
+impl Default for CustomLinks {
+    fn default() -> Self {
+        Self::of(&CustomKind::ALL)
+    }
+}
+
+impl CustomLinks {
+    /// Those of these kinds, of which nothing is known yet.
+    pub(crate) fn of(wanted: &'static [CustomKind]) -> Self {
+        Self {
+            wanted,
+            definitions: Link::default(),
+            kinds: BTreeMap::new(),
+        }
+    }
+
+    /// Takes note of what is defined, and gives the kinds that are not any more.
+    pub(crate) fn define(&mut self, step: &Step<Definition>) -> BTreeSet<CustomKind> {
+        let is_first = !self.definitions.is_complete;
+        self.definitions.follow("CustomResourceDefinitions", step);
+        let mut gone = BTreeSet::new();
+        match step {
+            Step::Listed(list) => {
+                let defined = list.iter().filter_map(|definition| definition.kind);
+                let defined: BTreeSet<CustomKind> = defined.collect();
+                gone = self.defined().collect();
+                gone.retain(|kind| !defined.contains(kind));
+                defined.into_iter().for_each(|kind| self.add(kind));
+                if is_first {
+                    self.tell_missing();
+                }
+            }
+            Step::Applied(definition) => {
+                definition.kind.into_iter().for_each(|kind| self.add(kind));
+            }
+            Step::Deleted(definition) => gone.extend(definition.kind),
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+        }
+        for kind in &gone {
+            if self.kinds.remove(kind).is_some() {
+                info!("the cluster has no {} any more", kind.plural());
+            }
+        }
+        gone
+    }
+
+    fn add(&mut self, kind: CustomKind) {
+        if !self.wanted.contains(&kind) {
+            return;
+        }
+        self.kinds.entry(kind).or_insert_with(|| {
+            info!("{} are followed", kind.plural());
+            Link::default()
+        });
+    }
+
+    fn tell_missing(&self) {
+        let missing = self.wanted.iter();
+        let missing = missing.filter(|kind| !self.kinds.contains_key(kind));
+        let missing: Vec<&str> = missing.map(|kind| kind.plural()).collect();
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            info!("the cluster does not define {missing}: they are followed as soon as it does");
+        }
+    }
+
+    /// The kinds that are defined, in order.
+    pub(crate) fn defined(&self) -> impl Iterator<Item = CustomKind> {
+        self.kinds.keys().copied()
+    }
+
+    /// Takes note of what the watch of this kind tells. Gives whether the kind is defined: what was on
+    /// its way when it ceased to be does not count.
+    pub(crate) fn follow<T>(&mut self, kind: CustomKind, step: &Step<T>) -> bool {
+        let link = self.kinds.get_mut(&kind);
+        let is_defined = link.is_some();
+        if let Some(link) = link {
+            link.follow(kind.plural(), step);
+        }
+        is_defined
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Link> {
+        let Self {
+            wanted: _,
+            definitions,
+            kinds,
+        } = self;
+        [definitions].into_iter().chain(kinds.values())
+    }
+
+    /// Whether the first lists are there.
+    pub(crate) fn are_complete(&self) -> bool {
+        self.all().all(|link| link.is_complete)
+    }
 }
 
 impl Links {
@@ -57,9 +189,10 @@ impl Links {
             service_cidrs,
             nodes,
             peers,
+            custom,
         } = self;
         let four = [services, endpoint_slices, service_cidrs, nodes];
-        four.into_iter().chain(peers)
+        four.into_iter().chain(peers).chain(custom.all())
     }
 
     /// Whether the first lists are there.

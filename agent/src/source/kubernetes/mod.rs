@@ -4,7 +4,8 @@
 //! ```text
 //! watch/      one task a kind of objects: list, then watch; what is cut off is taken up again
 //!     v  Step: all there is, or what is new
-//! store       objects, reduced (objects/), and which service a change concerns
+//! store       objects, reduced (objects/), and which service a change concerns; routes/: those
+//!             that share a service's connections out
 //!     v
 //! engine      one event a changed service, made by translate/; what users are told: notices/
 //!     v
@@ -14,17 +15,20 @@
 mod engine;
 #[cfg(test)]
 mod engine_tests;
-mod links;
+mod failures;
+pub(crate) mod links;
 mod node_ports;
 mod notices;
-mod objects;
+pub(crate) mod objects;
 mod options;
 mod pending;
+mod pods;
 mod report;
+pub(crate) mod routes;
 mod source;
 mod store;
 mod translate;
-mod watch;
+pub(crate) mod watch;
 
 pub use self::{
     node_ports::NodePortAddresses,
@@ -35,7 +39,7 @@ pub use self::{
         service::{Service, ServiceKind, ServicePort},
         service_cidr::ServiceCidr,
     },
-    options::{KubernetesOptions, node_name},
+    options::{KubernetesOptions, LookupPods, node_name},
     source::KubernetesSource,
     translate::{
         problem::Problem,

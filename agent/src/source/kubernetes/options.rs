@@ -1,5 +1,7 @@
 //! The source's settings.
 
+use std::net::IpAddr;
+
 use shunt_model::Forwarding;
 
 use crate::source::kubernetes::{node_ports::NodePortAddresses, watch::client::ApiServer};
@@ -18,8 +20,26 @@ pub struct KubernetesOptions {
     pub node_port_addresses: NodePortAddresses,
     /// Whether the NodePorts of other nodes are translated, too, for clients of this node.
     pub remote_node_ports: bool,
+    /// This node's address of its family, in place of its Node's.
+    pub node_ip: Option<IpAddr>,
+    /// Whether the external IPs of Services are served.
+    pub external_ips: bool,
     /// How packets from outside get to backends on other nodes, where a Service does not say it.
     pub forwarding: Forwarding,
+    /// Which pods lookups know.
+    pub lookup_pods: LookupPods,
+}
+
+/// Which pods lookups know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LookupPods {
+    /// None: no pod is watched.
+    #[default]
+    Off,
+    /// Those of this node.
+    Node,
+    /// Those of all nodes.
+    All,
 }
 
 /// The name of this node's Node: what is given, or the host's own name. As Kubernetes does with it,

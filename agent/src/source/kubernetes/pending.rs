@@ -54,9 +54,13 @@ impl Pending {
         changed.triggers.extend(trigger);
     }
 
-    /// The service that has waited longest.
-    pub(super) fn next(&mut self) -> Option<(Arc<ServiceId>, Changed)> {
-        let id = self.order.pop_front()?;
+    /// The service that has waited longest of those that `may_go`.
+    pub(super) fn next(
+        &mut self,
+        may_go: impl Fn(&Arc<ServiceId>) -> bool,
+    ) -> Option<(Arc<ServiceId>, Changed)> {
+        let place = self.order.iter().position(may_go)?;
+        let id = self.order.remove(place)?;
         let changed = self.changes.remove(&id)?;
         self.endpoints -= usize::from(changed.endpoints);
         Some((id, changed))
@@ -65,6 +69,11 @@ impl Pending {
     /// Forgets all of it.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
+    }
+
+    /// Whether this service waits.
+    pub(super) fn has(&self, id: &ServiceId) -> bool {
+        self.changes.contains_key(id)
     }
 
     /// How many services wait.

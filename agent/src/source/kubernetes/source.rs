@@ -6,14 +6,15 @@
 
 use std::{
     collections::BTreeSet, convert::Infallible, fmt, future::pending, io, net::IpAddr, panic,
-    pin::Pin, process, sync::Arc, time::Duration,
+    process, sync::Arc, time::Duration,
 };
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ipnet::IpNet;
 use kube::Config;
 use shunt_model::Conflict;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
     time::{Instant, sleep_until},
 };
@@ -29,11 +30,13 @@ use crate::{
         kubernetes::{
             engine::{About, Change, Engine, Work},
             notices::{outbox::Outbox, recorder::record},
-            options::KubernetesOptions,
+            objects::custom::CustomKind,
+            options::{KubernetesOptions, LookupPods},
+            routes::change::{watch_meshes, watch_routes},
             watch::{
                 client::{Access, ApiServerError},
-                kind::{EndpointSlices, Nodes, Selectors, ServiceCidrs, Services},
-                pod_cidrs::{PodCidrsError, pod_cidrs},
+                kind::{EndpointSlices, Nodes, Pods, Selectors, ServiceCidrs, Services},
+                pod_cidrs::{PodCidrsError, known_pod_cidrs, wait_for_pod_cidrs},
                 watcher::Watcher,
             },
         },
@@ -46,6 +49,9 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The exit status of a process that has panicked, as Rust has it.
 const EXIT_PANICKED: i32 = 101;
 
+/// That of one that has to begin anew with other settings, as kube-proxy has it.
+const EXIT_OUTDATED: i32 = 1;
+
 /// How many changes may wait for the engine before those who watch do.
 const AHEAD: usize = 256;
 
@@ -56,6 +62,8 @@ pub struct KubernetesSource {
     config: Config,
     host_addresses: watch::Receiver<BTreeSet<IpAddr>>,
     monitor: ClusterMonitor,
+    /// What the Node said of its pods' ranges, if it was asked.
+    pod_cidrs: Option<Vec<IpNet>>,
 }
 
 impl KubernetesSource {
@@ -76,17 +84,26 @@ impl KubernetesSource {
             options,
             config,
             host_addresses,
+            pod_cidrs: None,
         })
     }
 
-    /// The first range of each family that this node's pods have their addresses of, by its Node;
-    /// waits for minutes until it says so.
+    /// The first range of each family that this node's pods have their addresses of, by its Node; if
+    /// they are `needed`, waits for minutes until it says so. From the [start](EventSource::start)
+    /// on, other ranges of the Node end the process: they are known to be these by then.
     ///
     /// # Errors
     ///
-    /// The server cannot be asked, or the Node does not say it.
-    pub async fn pod_cidrs(&self) -> Result<Vec<IpNet>, PodCidrsError> {
-        pod_cidrs(self.config.clone(), &self.options.node_name).await
+    /// The server cannot be asked, or the Node does not say what is needed.
+    pub async fn pod_cidrs(&mut self, needed: bool) -> Result<Vec<IpNet>, PodCidrsError> {
+        let (config, node) = (self.config.clone(), &self.options.node_name);
+        let ranges = if needed {
+            wait_for_pod_cidrs(config, node).await?
+        } else {
+            known_pod_cidrs(config, node).await?
+        };
+        self.pod_cidrs = Some(ranges.clone());
+        Ok(ranges)
     }
 
     /// How the source is, whenever somebody looks.
@@ -117,6 +134,7 @@ impl EventSource for KubernetesSource {
             config,
             host_addresses,
             monitor,
+            pod_cidrs,
         } = self;
         let reports = queue.reports();
         let access = Access::new(config, Arc::clone(reports)).map_err(io::Error::other)?;
@@ -129,20 +147,22 @@ impl EventSource for KubernetesSource {
             notices,
             Arc::clone(reports),
         ));
-        let engine = Engine::new(
-            &options.node_name,
-            options.node_port_addresses.clone(),
-            options.forwarding,
-            monitor,
-            Arc::clone(reports),
-            outbox,
-        );
+        let mut engine = Engine::new(&options, monitor, Arc::clone(reports), outbox);
+        engine.pods_are_known_by(pod_cidrs);
         let followed = tokio::spawn(async move {
             let mut watchers = JoinSet::new();
-            let (wants_peers, wanted) = watch::channel(false);
-            let changes = watch_all(&mut watchers, &access, &options, wanted);
+            let wishes = Wishes::default();
+            let changes = watch_all(&mut watchers, &access, &options, &wishes);
             tokio::select! {
-                Err(Ending) = deliver(engine, changes, host_addresses, queue, wants_peers) => {}
+                Err(end) = deliver(engine, changes, host_addresses, queue, wishes) => {
+                    match end {
+                        End::Ending => {}
+                        End::Outdated(reason) => {
+                            error!("{reason}: the agent ends, to be started anew");
+                            process::exit(EXIT_OUTDATED);
+                        }
+                    }
+                }
                 Some(Err(panicked)) = watchers.join_next() => {
                     panic::resume_unwind(panicked.into_panic())
                 }
@@ -158,12 +178,39 @@ impl EventSource for KubernetesSource {
     }
 }
 
-/// Begins to watch everything that is read; all nodes as soon as they are wanted.
+/// What is watched only if there is a reason to, told to those who watch it.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    /// All nodes.
+    peers: watch::Sender<bool>,
+    /// Those kinds that the cluster defines.
+    defined: watch::Sender<BTreeSet<CustomKind>>,
+}
+
+impl Wishes {
+    /// As they are by what is known now.
+    fn tell(&self, engine: &Engine) {
+        self.peers.send_if_modified(|wanted| {
+            let is_new = engine.wants_peers() && !*wanted;
+            *wanted |= is_new;
+            is_new
+        });
+        self.defined.send_if_modified(|known| {
+            let is_new = !engine.defined().eq(known.iter().copied());
+            if is_new {
+                *known = engine.defined().collect();
+            }
+            is_new
+        });
+    }
+}
+
+/// Begins to watch everything that is read; what is a wish as soon as it is one.
 fn watch_all(
     watchers: &mut JoinSet<()>,
     access: &Access,
     options: &KubernetesOptions,
-    mut wants_peers: watch::Receiver<bool>,
+    wishes: &Wishes,
 ) -> mpsc::Receiver<Change> {
     let (steps, changes) = mpsc::channel(AHEAD);
     let proxy = options.proxy_name.as_deref();
@@ -173,8 +220,10 @@ fn watch_all(
         Selectors::node(&options.node_name)
     };
     let (access, steps) = (|| access.clone(), || steps.clone());
-    let services = Selectors::services(proxy);
-    let slices = Selectors::endpoint_slices(proxy);
+    // The instances of headless ones are asked for by their pods' names.
+    let headless = options.lookup_pods != LookupPods::Off;
+    let services = Selectors::services(proxy, headless);
+    let slices = Selectors::endpoint_slices(proxy, headless);
     let cidrs = Selectors::default();
     let services = Watcher::<Services, _>::new(access(), services, steps(), Change::Service);
     let slices =
@@ -185,6 +234,18 @@ fn watch_all(
     watchers.spawn(slices.run());
     watchers.spawn(cidrs.run());
     watchers.spawn(nodes.run());
+    let pods = match options.lookup_pods {
+        LookupPods::Off => None,
+        LookupPods::Node => Some(Selectors::pods(Some(&options.node_name))),
+        LookupPods::All => Some(Selectors::pods(None)),
+    };
+    if let Some(pods) = pods {
+        watchers.spawn(Watcher::<Pods, _>::new(access(), pods, steps(), Change::Pod).run());
+    }
+    let defined = || wishes.defined.subscribe();
+    watch_routes(watchers, &access(), &steps(), &defined());
+    watch_meshes(watchers, &access(), &steps(), &defined());
+    let mut wants_peers = wishes.peers.subscribe();
     let peers = Selectors::default();
     let peers = Watcher::<Nodes, _>::new(access(), peers, steps(), Change::Peer);
     watchers.spawn(async move {
@@ -195,31 +256,43 @@ fn watch_all(
     changes
 }
 
-/// An event on its way.
-type InFlight = Pin<Box<dyn Future<Output = Result<(About, Fate), Ending>> + Send>>;
+/// Why no more events are delivered.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Nobody takes them.
+    Ending,
+    /// What the agent began with is not so any more.
+    Outdated(String),
+}
 
-/// What became of it: who waits for whom now, or why it had no effect.
+impl From<Ending> for End {
+    fn from(Ending: Ending) -> Self {
+        Self::Ending
+    }
+}
+
+/// What becomes of an event: who waits for whom now, or why it had no effect.
 type Fate = Result<Vec<Conflict>, String>;
 
-/// Delivers one event after the other. What changes while one is on its way waits, and what changes
-/// twice meanwhile is one event.
-async fn deliver(
+/// Delivers one event after the other. What changes before the turn of one has come waits, and what
+/// changes twice meanwhile is one event. One that has to wait aside when its turn comes keeps only back
+/// what has to do with it.
+pub(super) async fn deliver(
     mut engine: Engine,
     mut changes: mpsc::Receiver<Change>,
     mut host: watch::Receiver<BTreeSet<IpAddr>>,
     queue: EventQueue,
-    wants_peers: watch::Sender<bool>,
-) -> Result<Infallible, Ending> {
+    wishes: Wishes,
+) -> Result<Infallible, End> {
     engine.set_host_addresses(host.borrow_and_update().clone());
     let mut listeners = queue.reports().listeners();
     let mut number = 0;
-    let mut in_flight: Option<InFlight> = None;
+    let mut under_way = FuturesUnordered::new();
+    let mut turn: Option<oneshot::Receiver<Infallible>> = None;
     let mut retry_at: Option<Instant> = None;
     let mut host_is_followed = true;
-    let mut is_waiting = false;
     loop {
-        if in_flight.is_none()
-            && !is_waiting
+        if turn.is_none()
             && let Some(Work {
                 event,
                 circumstances,
@@ -231,40 +304,41 @@ async fn deliver(
                 unit: "change",
                 number,
             };
+            let (its_turn, awaited) = oneshot::channel();
+            turn = Some(awaited);
             let queue = queue.clone();
-            in_flight = Some(Box::pin(async move {
-                let answer = queue.deliver_with(origin, Ok(event), circumstances).await?;
-                let result = match answer {
+            under_way.push(async move {
+                let answer = queue
+                    .deliver_with(origin, Ok(event), circumstances, Some(its_turn))
+                    .await?;
+                let result: Fate = match answer {
                     Ok(Acceptance::Applied(outcome)) => Ok(outcome.conflicts),
                     Ok(Acceptance::Held) => Ok(Vec::new()),
                     Err(error) => Err(error.to_string()),
                 };
-                Ok((about, result))
-            }));
+                Ok::<(About, Fate), Ending>((about, result))
+            });
         }
         tokio::select! {
             biased;
-            done = finished(&mut in_flight), if in_flight.is_some() => {
-                in_flight = None;
+            Some(done) = under_way.next() => {
                 let (about, result) = done?;
                 if result.is_err() {
-                    // Nothing else goes on without these.
-                    is_waiting |= !about.is_of_a_service();
                     retry_at.get_or_insert_with(|| Instant::now() + RETRY);
                 }
                 engine.done(about, result);
             }
+            () = come(&mut turn), if turn.is_some() => turn = None,
             Some(change) = changes.recv() => {
                 engine.take(change);
                 for _ in 0..AHEAD {
                     let Ok(change) = changes.try_recv() else { break };
                     engine.take(change);
                 }
-                wants_peers.send_if_modified(|wants| {
-                    let is_new = engine.wants_peers() && !*wants;
-                    *wants |= is_new;
-                    is_new
-                });
+                if let Some(reason) = engine.outdated() {
+                    return Err(End::Outdated(reason));
+                }
+                wishes.tell(&engine);
             }
             // It does not end before the queue does.
             Ok(()) = listeners.changed() => {
@@ -276,17 +350,18 @@ async fn deliver(
                 Err(_) => host_is_followed = false,
             },
             () = until(retry_at), if retry_at.is_some() => {
-                (retry_at, is_waiting) = (None, false);
+                retry_at = None;
                 engine.retry();
             }
         }
     }
 }
 
-/// What became of the event that is on its way.
-async fn finished(in_flight: &mut Option<InFlight>) -> <InFlight as Future>::Output {
-    match in_flight {
-        Some(future) => future.await,
+/// Waits until the turn of an event has come.
+async fn come(turn: &mut Option<oneshot::Receiver<Infallible>>) {
+    match turn {
+        // Nothing is ever sent: the other end is dropped.
+        Some(turn) => drop(turn.await),
         None => pending().await,
     }
 }

@@ -101,6 +101,24 @@ fn a_connection_is_established_by_the_acknowledgment_of_the_syn_ack_alone() {
 }
 
 #[test]
+fn early_data_may_be_acknowledged_with_the_syn_ack() {
+    let world = World::new(TCP, Meta::OPENED);
+    world.backend(Signal::answer(501));
+    let data = Signal::acknowledge(9).with_payload();
+    for (signal, number) in [
+        (Signal::acknowledge(9), 502),
+        (data, 500),
+        (data, 501 + 65_537),
+    ] {
+        world.backend(signal);
+        world.client(Signal::acknowledge(number));
+        assert_eq!(world.phase(), Some(Phase::SynReceived), "{number}");
+    }
+    world.client(Signal::acknowledge(501 + 65_536));
+    assert_eq!(world.phase(), Some(Phase::Established));
+}
+
+#[test]
 fn half_open_connections_are_forgotten_after_a_minute() {
     let mut world = World::new(TCP, Meta::OPENED);
     world.backend(Signal::answer(501));

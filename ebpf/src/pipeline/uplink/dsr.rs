@@ -2,80 +2,104 @@
 //!
 //! The choice and the envelope are those of the TC program, see [`crate::pipeline::dsr`].
 
-use shunt_common::{Address as _, Cell, Counter, Tuple};
+use shunt_common::{Address as _, Cell, Counter, FrontendKey, TCP, Tuple, UDP};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{
-        admission::check_source,
         envelope,
         fib::Routed,
-        next_hop::{self, WayIndex},
+        next_hop::{self, EnvelopeWay},
     },
-    lb::maglev::Maglev,
+    lb::{flow, frontend, maglev::Maglev},
     maps::{
-        scratch::Arrival,
-        services::{count_translated, drop_refused},
+        counters::{count, drop_packet},
+        handover,
     },
-    packet::{link::Link, parsed::Packet},
-    pipeline::dsr,
+    packet::{
+        family::Header as _,
+        link::Link,
+        offset::Extent,
+        segment::{TcpHeader, UdpHeader},
+    },
+    pipeline::{
+        dsr::{self, Server},
+        headers::{Headers, headers, protocol},
+    },
+    rewrite::transport::SegmentMut,
 };
 
-/// What becomes of a packet for a frontend in mode dsr.
-pub(crate) enum Dispatch {
-    Verdict(Verdict),
-    /// It goes this way, in an envelope.
-    Wraps(WayIndex),
-    /// As if its frontend were in no such mode.
-    AsEver,
-}
-
-/// Decides about the packet, which is for the frontend with this cell. If it goes on in an envelope,
-/// `outer` gets the addresses of that.
+/// Sends the packet on if it is one for a backend elsewhere of a frontend in mode dsr; `None` if it is as for
+/// any other frontend.
 #[inline(always)]
-pub(crate) fn judge<F: Routed + Maglev>(
-    context: &impl Access,
-    packet: &mut Packet<F>,
-    cell: Cell,
-    outer: &mut Tuple<F>,
-) -> Dispatch {
-    let passes = Dispatch::Verdict(Verdict::PASS);
-    let Some(node) = dsr::find_node(packet, cell) else {
-        // Without a connection, in the middle of one: the TC program knows what becomes of it.
-        return if packet.is_for_own || !packet.may_be_first {
-            passes
-        } else {
-            Dispatch::AsEver
-        };
-    };
-    if let Err(verdict) = check_source(context, packet) {
-        return Dispatch::Verdict(verdict);
+pub(crate) fn handle<F: Routed + Maglev>(context: &impl Access) -> Option<Verdict> {
+    if handover::is_going_on() {
+        return Some(Verdict::PASS);
     }
-    match F::node().get(0) {
-        Some(own) if !own.snat.is_unspecified() => outer.source = own.snat,
-        _ => return passes,
-    }
-    outer.destination = node;
-    match next_hop::find_for_envelope(context, packet.extent(), outer) {
-        Some(way) => Dispatch::Wraps(way),
-        None => passes,
+    match protocol::<F>(context, Link::Ethernet) {
+        Some(TCP) => segment::<F, TcpHeader>(context, TCP),
+        Some(UDP) => segment::<F, UdpHeader>(context, UDP),
+        _ => None,
     }
 }
 
-/// Puts the packet that was read into its envelope, and sends it this way.
 #[inline(always)]
-pub(crate) fn wrap<F: Routed>(
+fn segment<F: Routed + Maglev, T: SegmentMut>(
     context: &impl Access,
-    arrival: &Arrival<F>,
-    way: WayIndex,
-) -> Verdict {
-    let Arrival { packet, translated } = arrival;
+    protocol: u8,
+) -> Option<Verdict> {
     let begin = Link::Ethernet.header_length();
-    let sent = envelope::wrap(context, begin, packet.end, translated)
-        .and_then(|()| way.take::<F>(context));
-    let Ok(verdict) = sent else {
-        return drop_refused(context, packet, Counter::DropRewrite);
+    let Headers { network, transport } = headers::<F, T>(context, Link::Ethernet)?;
+    let tuple: Tuple<F> = Tuple {
+        source: network.source(),
+        destination: network.destination(),
+        source_port: transport.ports().source,
+        destination_port: transport.ports().destination,
     };
-    count_translated(packet, Counter::Wrapped);
-    verdict
+    let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
+    let cell = frontend::cell_of(key).filter(|cell| cell.has(Cell::DSR))?;
+    let length = network.packet_length() as u32;
+    let extent = Extent {
+        network: begin,
+        payload: begin + F::HEADER_LENGTH + transport.length(),
+    };
+    // Without a connection, in the middle of one: the TC program knows what becomes of it.
+    let as_ever = (!transport.may_be_first()).then_some(Verdict::PASS);
+    let backend = match dsr::choose(&tuple, protocol, context.interface(), cell) {
+        Server::Backend(backend) => backend,
+        // The TC program makes the same choice.
+        Server::Own | Server::Nobody => return Some(Verdict::PASS),
+        Server::Any => return as_ever,
+    };
+    let own = F::node().get(0)?.snat;
+    if own.is_unspecified() || !F::is_forwarded_from(&tuple.source) {
+        return Some(Verdict::PASS);
+    }
+    let between: Tuple<F> = Tuple {
+        source: own,
+        destination: backend.address,
+        source_port: 0,
+        destination_port: 0,
+    };
+    let (node, way) = match next_hop::find_for_envelope(context, extent, &between) {
+        EnvelopeWay::To(node, way) => (node, way),
+        EnvelopeWay::Elsewhere => return Some(Verdict::PASS),
+        EnvelopeWay::Nowhere => return as_ever,
+    };
+    // A driver that has left no room before the frame leaves the packet as it is.
+    if context.wrap(F::HEADER_LENGTH as u32).is_err() {
+        return Some(Verdict::PASS);
+    }
+    let outer = Tuple {
+        destination: node,
+        ..between
+    };
+    let flow = flow::label(&tuple, protocol);
+    let sent =
+        envelope::fill(context, begin, length, &outer, flow).and_then(|()| way.take::<F>(context));
+    let Ok(verdict) = sent else {
+        return Some(drop_packet(context, Counter::DropRewrite));
+    };
+    count(Counter::Wrapped);
+    Some(verdict)
 }

@@ -5,8 +5,13 @@ use shunt_common::{Counter, V4, V6};
 use crate::{
     ctx::{access::Access, verdict::Verdict, xdp::Xdp},
     forward::{fib::Routed, next_hop::WayIndex},
-    lb::draw::Draw,
-    maps::{addresses::is_snat_ip, counters::count, guarded::Filtered},
+    lb::{draw::Draw, maglev::Maglev},
+    maps::{
+        addresses::is_snat_ip,
+        counters::count,
+        dsr::{may_be_tracked, may_wrap},
+        guarded::Filtered,
+    },
     nat::open::Open,
     packet::{
         family::{Family as _, Header as _},
@@ -19,18 +24,18 @@ use crate::{
 };
 
 /// An address family in programs that have their packets as `C`, where a driver has them.
-pub(crate) trait Uplink<C: Access>: Routed + Open + Draw {
+pub(crate) trait Uplink<C: Access>: Routed + Open + Draw + Maglev {
+    /// [`dsr::handle`].
+    fn stateless(context: &C) -> Option<Verdict>;
+
     /// [`established::handle`].
-    fn established(context: &C, has_frontends: bool) -> Option<Verdict>;
+    fn established(context: &C, has_frontends: bool, may_wrap: bool) -> Option<Verdict>;
 
     /// [`opening::judge`].
     fn judge(context: &C) -> Fate;
 
     /// [`opening::open`].
     fn open(context: &C, backend: u32, way: WayIndex) -> Verdict;
-
-    /// [`dsr::wrap`].
-    fn wrap(context: &C, way: WayIndex) -> Verdict;
 }
 
 /// Handles a packet, by its address family.
@@ -63,29 +68,52 @@ fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
     if !has_frontends && !is_snat_ip::<F>(&destination) {
         return Verdict::PASS;
     }
-    if let Some(verdict) = F::established(context, has_frontends) {
+    let may_wrap = has_frontends && may_wrap();
+    // Where no connection can be one of a frontend in mode dsr, none is looked for.
+    let goes_first = may_wrap && !may_be_tracked();
+    if goes_first && let Some(verdict) = F::stateless(context) {
+        return verdict;
+    }
+    if let Some(verdict) = F::established(context, has_frontends, may_wrap) {
+        return verdict;
+    }
+    if may_wrap
+        && !goes_first
+        && let Some(verdict) = F::stateless(context)
+    {
         return verdict;
     }
     // One after the other, not one by the other: the stack has no room for that before Linux 6.8.
     match F::judge(context) {
         Fate::Verdict(verdict) => verdict,
         Fate::Opens(backend, way) => F::open(context, backend, way),
-        Fate::Wraps(way) => F::wrap(context, way),
     }
 }
 
 /// Makes a family's BPF subprograms for one kind of context; on what they are for see
 /// [`crate::pipeline::subprograms`].
 macro_rules! subprograms {
-    ($family:ty, $context:ty: $established:ident, $judge:ident, $open:ident, $wrap:ident) => {
+    ($family:ty, $context:ty: $stateless:ident, $established:ident, $judge:ident, $open:ident) => {
+        #[inline(never)]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $stateless(context: *mut <$context as Access>::Raw) -> i32 {
+            Verdict::to_value(dsr::handle::<$family>(&<$context>::from_raw(context)))
+        }
+
         #[inline(never)]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $established(
             context: *mut <$context as Access>::Raw,
             has_frontends: u32,
+            may_wrap: u32,
         ) -> i32 {
             let context = <$context>::from_raw(context);
-            Verdict::to_value(established::handle::<$family>(&context, has_frontends != 0))
+            let (has_frontends, may_wrap) = (has_frontends != 0, may_wrap != 0);
+            Verdict::to_value(established::handle::<$family>(
+                &context,
+                has_frontends,
+                may_wrap,
+            ))
         }
 
         #[inline(never)]
@@ -105,21 +133,20 @@ macro_rules! subprograms {
             Verdict::to_value(Some(opening::open::<$family>(&context, backend, way)))
         }
 
-        #[inline(never)]
-        #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $wrap(context: *mut <$context as Access>::Raw, way: u32) -> i32 {
-            let (context, way) = (<$context>::from_raw(context), WayIndex::of_number(way));
-            let verdict = match opening::arrival::<$family>() {
-                Some(arrival) => dsr::wrap(&context, arrival, way),
-                None => Verdict::PASS,
-            };
-            Verdict::to_value(Some(verdict))
-        }
-
         impl Uplink<$context> for $family {
             #[inline(always)]
-            fn established(context: &$context, has_frontends: bool) -> Option<Verdict> {
-                Verdict::from_value($established(context.raw(), has_frontends.into()))
+            fn stateless(context: &$context) -> Option<Verdict> {
+                Verdict::from_value($stateless(context.raw()))
+            }
+
+            #[inline(always)]
+            fn established(
+                context: &$context,
+                has_frontends: bool,
+                may_wrap: bool,
+            ) -> Option<Verdict> {
+                let verdict = $established(context.raw(), has_frontends.into(), may_wrap.into());
+                Verdict::from_value(verdict)
             }
 
             #[inline(always)]
@@ -132,15 +159,9 @@ macro_rules! subprograms {
                 let verdict = $open(context.raw(), backend, way.number());
                 Verdict::from_value(verdict).unwrap_or(Verdict::PASS)
             }
-
-            #[inline(always)]
-            fn wrap(context: &$context, way: WayIndex) -> Verdict {
-                let verdict = $wrap(context.raw(), way.number());
-                Verdict::from_value(verdict).unwrap_or(Verdict::PASS)
-            }
         }
     };
 }
 
-subprograms!(V4, Xdp: uplink_established_v4, uplink_judge_v4, uplink_open_v4, uplink_wrap_v4);
-subprograms!(V6, Xdp: uplink_established_v6, uplink_judge_v6, uplink_open_v6, uplink_wrap_v6);
+subprograms!(V4, Xdp: uplink_stateless_v4, uplink_established_v4, uplink_judge_v4, uplink_open_v4);
+subprograms!(V6, Xdp: uplink_stateless_v6, uplink_established_v6, uplink_judge_v6, uplink_open_v6);

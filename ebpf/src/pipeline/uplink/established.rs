@@ -20,7 +20,7 @@ use crate::{
         services::{count_packet, counts_traffic},
     },
     nat::{
-        conntrack::{self, is_first_answer, may_be_mistaken},
+        conntrack::{self, is_first_answer, is_opening},
         mend::{Mend, is_broken},
         wanted::Half,
     },
@@ -30,7 +30,7 @@ use crate::{
         offset::Extent,
         segment::{Ports, TcpHeader, UdpHeader},
     },
-    pipeline::headers::{Headers, headers},
+    pipeline::headers::{Headers, headers, protocol},
     rewrite::{
         checksum::adjust_segment,
         network::{HeaderMut as _, decrement_hop_limit_of},
@@ -38,23 +38,21 @@ use crate::{
     },
 };
 
-/// Sends the packet on if it is of such a connection; `None` if it is of none, and may be for a
-/// frontend. `has_frontends`: whether frontends may have its destination.
+/// Sends the packet on if it is of such a connection; `None` if it is of none, and may begin one to a
+/// frontend or, if `may_wrap`, go on to one in an envelope. `has_frontends`: whether frontends may have its
+/// destination.
 #[inline(always)]
 pub(crate) fn handle<F: Routed + Mend>(
     context: &impl Access,
     has_frontends: bool,
+    may_wrap: bool,
 ) -> Option<Verdict> {
     if handover::is_going_on() {
         return Some(Verdict::PASS);
     }
-    let protocol = context
-        .at::<F::Header>(Link::Ethernet.header_length())
-        .ok()
-        .and_then(F::Header::protocol_of_whole);
-    match protocol {
-        Some(TCP) => segment::<F, TcpHeader>(context, TCP, has_frontends),
-        Some(UDP) => segment::<F, UdpHeader>(context, UDP, has_frontends),
+    match protocol::<F>(context, Link::Ethernet) {
+        Some(TCP) => segment::<F, TcpHeader>(context, TCP, has_frontends, may_wrap),
+        Some(UDP) => segment::<F, UdpHeader>(context, UDP, has_frontends, may_wrap),
         _ => Some(Verdict::PASS),
     }
 }
@@ -64,6 +62,7 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
     context: &impl Access,
     protocol: u8,
     has_frontends: bool,
+    may_wrap: bool,
 ) -> Option<Verdict> {
     let Some(Headers { network, transport }) = headers::<F, T>(context, Link::Ethernet) else {
         return Some(Verdict::PASS);
@@ -88,11 +87,8 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
         found = F::connections().find_half(key);
     }
     let Some(half) = found else {
-        return if has_frontends {
-            None
-        } else {
-            Some(Verdict::PASS)
-        };
+        let is_wanted = has_frontends && (may_wrap || transport.may_be_first());
+        return (!is_wanted).then_some(Verdict::PASS);
     };
     if !is_plain::<F, T>(&half, transport) {
         return Some(Verdict::PASS);
@@ -103,11 +99,10 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
         _ => return Some(Verdict::PASS),
     };
     let translated = hit.translated();
-    // With its client's address kept, what belongs to a backend here is TC's, even if its port is not.
-    let keeps_address = match hit.meta.role() {
-        Role::Forward => translated.source == network.source(),
-        Role::Reply => translated.destination == destination,
-    };
+    // With its client's address kept, what belongs to a backend here is TC's, even if its port is not; and
+    // what keeps its source goes through the stack, also the reply of a backend at its frontend's address.
+    let keeps_address = translated.source == network.source()
+        || hit.meta.role() == Role::Reply && translated.destination == destination;
     if keeps_address || translated.source == F::hairpin_ip() {
         return Some(Verdict::PASS);
     }
@@ -167,7 +162,7 @@ fn is_plain<F: Routed + Mend, T: SegmentMut>(half: &Half, transport: &T) -> bool
         return false;
     }
     if half.meta.role() == Role::Reply {
-        return !may_be_mistaken(half) || is_first_answer(transport.signal());
+        return !is_opening(half) || is_first_answer(transport.signal());
     }
     // A SYN may begin another connection, a datagram may need another backend.
     let signal = transport.signal();

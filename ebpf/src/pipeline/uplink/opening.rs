@@ -1,5 +1,5 @@
-//! Packets of no connection that we know, and that may begin one or are for a frontend in mode dsr: to a
-//! backend elsewhere they go on from here, and nobody else sees those that are dropped or rejected.
+//! Packets of no connection that we know, and that may begin one: to a backend elsewhere they go on from here,
+//! and nobody else sees those that are dropped or rejected.
 
 use shunt_common::{Address as _, Backend, Cell, Counter, FrontendKey, TCP, Tuple, UDP};
 
@@ -21,6 +21,7 @@ use crate::{
         addresses::is_of_pod,
         backends::Choice,
         counters::count,
+        dsr::{may_wrap, note_tracked},
         scratch::Arrival,
         services::{count_opened, count_translated, drop_refused},
         tables::UPLINKS,
@@ -36,10 +37,7 @@ use crate::{
         parsed::{Form, Packet},
         segment::{TcpHeader, UdpHeader},
     },
-    pipeline::{
-        headers::{Headers, headers},
-        uplink::dsr::{self, Dispatch},
-    },
+    pipeline::headers::{Headers, headers, protocol},
     rewrite::{
         icmp_error::IcmpError,
         network::decrement_hop_limit,
@@ -53,21 +51,15 @@ pub(crate) enum Fate {
     Verdict(Verdict),
     /// It opens one to the backend of this index, and goes this way.
     Opens(u32, WayIndex),
-    /// It goes this way, in an envelope.
-    Wraps(WayIndex),
 }
 
 impl Fate {
-    /// What tells in its number's upper half that a packet goes on in an envelope.
-    const WRAPS: u32 = 1 << 31;
-
     /// As a BPF subprogram returns it.
     #[inline(always)]
     pub(crate) fn to_value(self) -> u64 {
         match self {
             Self::Verdict(verdict) => u64::from(Verdict::to_value(Some(verdict)).cast_unsigned()),
             Self::Opens(backend, way) => u64::from(backend) | u64::from(way.number() + 1) << 32,
-            Self::Wraps(way) => u64::from(way.number() | Self::WRAPS) << 32,
         }
     }
 
@@ -80,21 +72,17 @@ impl Fate {
                 let verdict = Verdict::from_value(low.cast_signed());
                 Self::Verdict(verdict.unwrap_or(Verdict::PASS))
             }
-            way if way & Self::WRAPS != 0 => Self::Wraps(WayIndex::of_number(way & !Self::WRAPS)),
             way => Self::Opens(low, WayIndex::of_number(way - 1)),
         }
     }
 }
 
 /// Reads the packet into this CPU's arrival and decides about it. If it goes on, its addresses on the
-/// way to the backend, or to the backend's node, are there too.
+/// way to the backend are there too.
 #[inline(always)]
 pub(crate) fn judge<F: Routed + Open + Draw + Maglev>(context: &impl Access) -> Fate {
     let passes = Fate::Verdict(Verdict::PASS);
-    let protocol = context
-        .at::<F::Header>(Link::Ethernet.header_length())
-        .ok()
-        .and_then(F::Header::protocol_of_whole);
+    let protocol = protocol::<F>(context, Link::Ethernet);
     let Some(Arrival { packet, translated }) = arrival::<F>() else {
         return passes;
     };
@@ -120,13 +108,9 @@ pub(crate) fn judge<F: Routed + Open + Draw + Maglev>(context: &impl Access) -> 
     let Some(cell) = frontend::find_for(key, &packet.service) else {
         return passes;
     };
-    if cell.has(Cell::DSR) {
-        match dsr::judge(context, packet, cell, translated) {
-            Dispatch::Verdict(verdict) => return Fate::Verdict(verdict),
-            Dispatch::Wraps(way) => return Fate::Wraps(way),
-            Dispatch::AsEver => {}
-        }
-    } else if !packet.may_be_first {
+    // What comes here although its frontend is in mode dsr was not sent on in an envelope. Where nothing is,
+    // the TC program serves it.
+    if !packet.may_be_first || cell.has(Cell::DSR) && !may_wrap() {
         return passes;
     }
     draw::prepare(packet);
@@ -177,10 +161,13 @@ fn route<F: Routed + Open>(
         came: &packet.tuple,
         is_proven: false,
     };
-    match next_hop::find(context, packet.extent(), &origin, translated) {
-        Some(way) => Fate::Opens(*index, way),
-        None => passes,
+    let Some(way) = next_hop::find(context, packet.extent(), &origin, translated) else {
+        return passes;
+    };
+    if cell.has(Cell::DSR) {
+        note_tracked();
     }
+    Fate::Opens(*index, way)
 }
 
 /// Opens the connection of the packet that was read to the backend of this index, and sends the packet

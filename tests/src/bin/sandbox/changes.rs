@@ -110,7 +110,8 @@ pub(crate) fn change_under_traffic(
     Ok(())
 }
 
-fn can_lose_a_backend(service: &Service) -> bool {
+/// Whether the service has a ClusterIP, a port over TCP, and two backends or more of each port.
+pub(crate) fn can_lose_a_backend(service: &Service) -> bool {
     let over_tcp = |port: &str| {
         service
             .spec
@@ -216,7 +217,7 @@ fn check_back(cluster: &Cluster, frontends: &[(Client, Frontend)], report: &mut 
 }
 
 /// The ClusterIP over TCP at which a service's connections are held open.
-fn held_frontend(cluster: &Cluster, service: &Service) -> Option<Frontend> {
+pub(crate) fn held_frontend(cluster: &Cluster, service: &Service) -> Option<Frontend> {
     cluster
         .model()
         .frontends(Client::Pod)

@@ -1,9 +1,11 @@
 //! Shunt's main job, end to end: builds a small cluster of network namespaces, starts the real agent
 //! on a file of renderer events, drives real TCP and UDP traffic at every frontend, changes the
-//! backends under traffic, and shows who answered. `cargo xtask run` executes it.
+//! backends under traffic, rolls a canary out, and shows who answered. `cargo xtask run` executes it.
 
 #![forbid(unsafe_code)]
 
+mod canary;
+mod catalog;
 mod changes;
 mod cluster;
 mod event;
@@ -37,6 +39,9 @@ struct Options {
         overrides_with = "events"
     )]
     events: PathBuf,
+    /// Follow a real Consul with this binary, in place of the events.
+    #[arg(long, value_name = "PATH")]
+    consul: Option<PathBuf>,
     /// Connections from each client to each frontend.
     #[arg(long, value_name = "N", default_value_t = 300)]
     connections: u32,
@@ -77,6 +82,9 @@ fn try_in_sandbox(options: &Options) -> Result<bool> {
             options.agent.display()
         )
     })?;
+    if let Some(consul) = &options.consul {
+        return catalog::demonstrate(&agent, consul, options.connections);
+    }
     let events = read_events(&options.events)?;
 
     let progress = Progress::start();
@@ -114,6 +122,7 @@ fn run_stages(
     let &Options {
         agent: _,
         events: _,
+        consul: _,
         connections,
         seconds,
         bulk,
@@ -124,5 +133,7 @@ fn run_stages(
     if bulk > 0 {
         steady::transfer(progress, cluster, bulk * 1_000_000, report)?;
     }
-    changes::change_under_traffic(progress, cluster, Duration::from_secs(seconds), report)
+    let pause = Duration::from_secs(seconds);
+    changes::change_under_traffic(progress, cluster, pause, report)?;
+    canary::roll_out(progress, cluster, pause, report)
 }

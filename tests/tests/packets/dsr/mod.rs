@@ -1,8 +1,11 @@
 //! Direct server return: the first node hands a client's packets to the backend's node in envelopes,
 //! and that node answers the client itself.
 
+mod backends_node;
 mod congestion;
 mod driver;
+mod envelopes;
 mod mss;
 mod nodes;
-mod world;
+mod sources;
+pub(crate) mod world;

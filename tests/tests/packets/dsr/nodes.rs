@@ -144,6 +144,8 @@ fn where_the_node_of_a_backend_is_unknown_its_packets_go_on_by_snat() {
             (A::OUTSIDER, 40_000),
             (A::EXTERNAL_IP, 80),
         );
+        // With nothing in the table, and nothing looked for.
+        node.scan();
         open_transit(&mut node, &packet);
         // As soon as it is known, what begins goes the other way, and what there is stays.
         let known = r#"{"event":"UpdateNodes","nodes":{"c":["192.168.16.20","2001:db8:16::20"]}}"#;
@@ -156,7 +158,71 @@ fn where_the_node_of_a_backend_is_unknown_its_packets_go_on_by_snat() {
         node.ingress(&other.frame());
         assert_eq!(counted(&node, "wrapped"), 1);
         let next = packet.with(Transport::TcpAck);
-        node.ingress(&next.frame());
+        for _ in 0..2 {
+            node.ingress(&next.frame());
+            assert_eq!(counted(&node, "wrapped"), 1);
+            // It is found there.
+            node.scan();
+        }
+    }
+    in_both(|| {
+        check::<V4>();
+        check::<V6>();
+    });
+}
+
+#[test]
+fn a_connection_that_begins_anew_has_nothing_of_the_one_before_the_mode() {
+    fn check<A: Family>() {
+        let served = dsr(Backends::Elsewhere);
+        let snat = served.replace(r#""forwarding":"dsr","#, "");
+        let mut node = Node::new([snat.as_str()]);
+        let packet = Packet::new(
+            Transport::TcpSyn,
+            (A::OUTSIDER, 40_000),
+            (A::EXTERNAL_IP, 80),
+        );
+        open_transit(&mut node, &packet);
+        node.ingress(&packet.with(Transport::TcpRst).frame());
+        node.apply(&served);
+        for (transport, wrapped) in [(Transport::TcpSyn, 1), (Transport::TcpAck, 2)] {
+            node.ingress(&packet.with(transport).frame());
+            assert_eq!(counted(&node, "wrapped"), wrapped, "{transport:?}");
+        }
+        assert!(node.connections().is_empty());
+    }
+    in_both(|| {
+        check::<V4>();
+        check::<V6>();
+    });
+}
+
+#[test]
+fn a_connection_of_before_its_service_was_in_mode_dsr_goes_on_by_snat() {
+    fn check<A: Family>() {
+        let served = dsr(Backends::Elsewhere);
+        let snat = served.replace(r#""forwarding":"dsr","#, "");
+        let mut node = Node::new([snat.as_str()]);
+        node.scan();
+        let packet = Packet::new(
+            Transport::TcpSyn,
+            (A::OUTSIDER, 40_000),
+            (A::EXTERNAL_IP, 80),
+        );
+        let at_backend = open_transit(&mut node, &packet);
+        node.scan();
+        node.apply(&served);
+        for _ in 0..2 {
+            let sent = node.ingress(&packet.with(Transport::TcpAck).frame());
+            let goes_on = at_backend.with(Transport::TcpAck).frame();
+            assert_eq!(sent, Verdict::Redirect(goes_on));
+            node.scan();
+        }
+        assert_eq!(counted(&node, "wrapped"), 0);
+        // As soon as it is forgotten, so is what it was.
+        node.pass(1_000_000);
+        node.scan();
+        node.ingress(&packet.with(Transport::TcpAck).frame());
         assert_eq!(counted(&node, "wrapped"), 1);
     }
     in_both(|| {

@@ -7,7 +7,7 @@ use shunt_common::Family;
 use super::*;
 use shunt_model::{
     Backend, BackendSet, Clients, Forwarding, FrontendKey as Key, FrontendKind, Protocol, Refusal,
-    Scopes, ServiceId, TrafficPolicy,
+    Scopes, ServiceId, TrafficPolicy, maglev::EntriesPerBackend,
 };
 
 use crate::maps::{memory_tables::MemoryTables, tables::Capacity};
@@ -69,6 +69,8 @@ fn frontend(address: IpAddr, backends: &[IpAddr]) -> (Key, Frontend) {
             port: "http".into(),
             affinity_timeout: 0,
             maglev: None,
+            is_beside_split: false,
+            split: None,
             backends: backends.iter().map(backend).collect(),
         }),
     };
@@ -263,4 +265,106 @@ fn a_family_that_is_off_gets_nothing() {
     publishers.publish(&adding(web.clone())).unwrap();
     assert_eq!(view(&publishers), [(v4(1), vec![v4(3)])]);
     assert_eq!(publishers.resync(&web).unwrap(), 0);
+}
+
+/// The frontend, selecting by a table of 4,093 entries.
+fn by_table((key, mut frontend): (Key, Frontend)) -> (Key, Frontend) {
+    let size = EntriesPerBackend::default().table_size(frontend.backends.backends.len());
+    Arc::make_mut(&mut frontend.backends).maglev = Some(size);
+    (key, frontend)
+}
+
+/// The slots of such a table, with its seal.
+const TABLE: usize = 257;
+
+/// Whether the table of this recipe is among the slots of IPv4.
+fn has(publishers: &Publishers, recipe: &Recipe) -> bool {
+    let slots = recipe.fill().unwrap();
+    let tables = &publishers.v4.tables().slots;
+    tables.windows(TABLE).any(|found| *found == slots)
+}
+
+#[test]
+fn tables_that_are_ready_are_not_made_and_none_is_left_for_the_next_change() {
+    let mut publishers = publishers(400, 400);
+    let two = |address, [one, other]: [IpAddr; 2]| by_table(frontend(address, &[one, other]));
+    let (web, api) = (two(v4(1), [v4(3), v4(4)]), two(v6(1), [v6(3), v6(4)]));
+    let alone = by_table(frontend(v4(9), &[v4(3)]));
+    let change = adding([web.clone(), api.clone(), two(v4(2), [v4(3), v4(4)]), alone]);
+    let lacking = publishers.lacking_tables(&change);
+    assert_eq!(
+        lacking.len(),
+        2,
+        "frontends with the same backends share one"
+    );
+    assert!(lacking.iter().all(|recipe| recipe.entries() == 4093));
+
+    // Another table in its place shows that it is taken.
+    let other = Recipe::of(&two(v4(1), [v4(5), v4(6)]).1.backends).unwrap();
+    let of_web = Recipe::of(&web.1.backends).unwrap();
+    assert!(lacking.contains(&of_web));
+    let ready: ReadyTables = [(of_web.clone(), other.make().unwrap())]
+        .into_iter()
+        .collect();
+    publishers.publish_with(&change, &ready).unwrap();
+    assert!(has(&publishers, &other) && !has(&publishers, &of_web));
+    assert!(
+        publishers.lacking_tables(&change).is_empty(),
+        "they are there"
+    );
+
+    publishers
+        .publish(&Changes {
+            removed: vec![key(v4(1)), key(v4(2))],
+            ..Changes::default()
+        })
+        .unwrap();
+    publishers.reclaim().unwrap();
+    assert_eq!(publishers.lacking_tables(&change).len(), 1);
+    publishers.publish(&adding([web])).unwrap();
+    assert!(has(&publishers, &of_web), "made for this change");
+}
+
+#[test]
+fn a_change_that_fails_leaves_no_table_behind() {
+    let mut publishers = publishers(400, 400);
+    let web = by_table(frontend(v4(1), &[v4(3), v4(4)]));
+    let recipe = Recipe::of(&web.1.backends).unwrap();
+    let other = Recipe::of(&by_table(frontend(v4(1), &[v4(5), v4(6)])).1.backends).unwrap();
+    let ready: ReadyTables = [(recipe.clone(), other.make().unwrap())]
+        .into_iter()
+        .collect();
+    let room = used(&publishers);
+    let many = (0..401_u32).map(|number| {
+        let address = IpAddr::from([0xfd00, 1, 0, 0, 0, 0, 0, number as u16]);
+        frontend(address, &[])
+    });
+    let change = adding([web.clone()].into_iter().chain(many));
+    publishers.publish_with(&change, &ready).unwrap_err();
+    publishers.reclaim().unwrap();
+    assert_eq!(
+        (used(&publishers), publishers.maglev_use().tables),
+        (room, 0)
+    );
+    assert!(publishers.lacking_tables(&change).contains(&recipe));
+    publishers.publish(&adding([web])).unwrap();
+    assert!(has(&publishers, &recipe), "not the one that was ready");
+}
+
+#[test]
+fn what_has_no_room_is_not_lacking_unless_room_is_about_to_be_free() {
+    // For one table, and a quarter besides.
+    let mut publishers = publishers(180, 4);
+    let [web, api] = [3, 5].map(|last| by_table(frontend(v4(last), &[v4(last), v4(last + 1)])));
+    let (first, second) = (adding([web.clone()]), adding([api]));
+    publishers.publish(&first).unwrap();
+    assert!(publishers.lacking_tables(&second).is_empty());
+    let gone = Changes {
+        removed: vec![web.0],
+        ..Changes::default()
+    };
+    publishers.publish(&gone).unwrap();
+    assert_eq!(publishers.lacking_tables(&second).len(), 1);
+    publishers.publish(&second).unwrap();
+    assert_eq!(publishers.maglev_use().tables, 1);
 }

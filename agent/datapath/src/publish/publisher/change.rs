@@ -12,7 +12,9 @@ use crate::{
     maps::{family::FromIp, tables::Tables},
     publish::{
         group::{GroupKey, Slice},
-        publisher::{Published, Publisher, Retired, resync::Findings, source_ranges::Written},
+        publisher::{
+            Published, Publisher, Retired, has_part, resync::Findings, source_ranges::Written,
+        },
     },
 };
 
@@ -275,7 +277,7 @@ impl<F: FromIp, T: Tables<F>> Drop for Change<'_, F, T> {
                 publisher.retired = Retired::default();
                 publisher.exchange(findings.before);
                 let groups = &publisher.groups;
-                publisher.services.unsettle(|key| groups.contains_key(key));
+                publisher.services.unsettle(|key| has_part(groups, key));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use fixedbitset::FixedBitSet;
-use shunt_common::{fill_slots, maglev::Header};
+use shunt_common::{Slot, fill_slots, maglev::Header};
 
 use shunt_model::BackendSet;
 
@@ -65,7 +65,7 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
         } = extent;
         let key = GroupKey::of(set);
         let group = self.groups.get(&key);
-        if set.backends.len() != count as usize
+        if set.slot_count() != count as usize
             || !self.free.contains(&extent.range())
             || group.is_some_and(|group| group.slice_of(set).is_some())
         {
@@ -75,8 +75,10 @@ impl<'a, F: FromIp, T: Tables<F>> Claims<'a, F, T> {
             .map(|slot| self.tables.slot(slot))
             .collect();
         let indexes: Vec<u32> = slots.iter().map(|slot| slot.backend).collect();
-        let weights: Vec<u32> = set.backends.iter().map(|backend| backend.weight).collect();
-        if slots != fill_slots(&indexes, &weights, set.affinity_timeout) {
+        let refused = indexes.get(set.backends.len());
+        if slots != fill_slots(&indexes, &set.shares(), set.affinity_timeout)
+            || refused.is_some_and(|index| *index != Slot::REFUSED)
+        {
             return;
         }
         let mut backends = Vec::with_capacity(indexes.len());

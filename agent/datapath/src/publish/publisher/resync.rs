@@ -15,7 +15,7 @@ use crate::{
         publisher::{
             Publisher, Retired,
             adoption::{Adoption, adopt},
-            clear,
+            clear, has_part,
             ledger::Ledger,
             next_generation,
         },
@@ -96,6 +96,6 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             self.retire_unused(key);
         }
         let groups = &self.groups;
-        self.services.settle(|key| groups.contains_key(key));
+        self.services.settle(|key| has_part(groups, key));
     }
 }

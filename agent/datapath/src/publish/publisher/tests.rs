@@ -28,6 +28,7 @@ mod maglev;
 mod owners;
 mod resync;
 mod source_ranges;
+mod splits;
 mod watched;
 
 use watched::{View, Watched};
@@ -93,6 +94,8 @@ fn set(name: &str, backends: &[(u8, u32)]) -> Arc<BackendSet> {
         port: "http".into(),
         affinity_timeout: 0,
         maglev: None,
+        is_beside_split: false,
+        split: None,
         backends: backends
             .iter()
             .map(|(last, weight)| shunt_model::Backend {

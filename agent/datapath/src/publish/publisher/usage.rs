@@ -1,11 +1,12 @@
 //! What the service ports use: the slices that select from their sets, and the backends in them.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, hash_map::Entry},
     sync::Arc,
 };
 
-use shunt_common::{Cell, fill_slots, registry::Size};
+use shunt_common::{Cell, Slot, fill_slots, registry::Size};
 
 use shunt_model::BackendSet;
 
@@ -64,8 +65,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 new.insert(Group::new(owner))
             }
         };
-        let mut indexes = Vec::with_capacity(set.backends.len());
-        let mut weights = Vec::with_capacity(set.backends.len());
+        let mut indexes = Vec::with_capacity(set.slot_count());
         for backend in &set.backends {
             let Some(endpoint) = Endpoint::of::<F>(backend) else {
                 continue;
@@ -91,7 +91,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 }
             };
             indexes.push(index);
-            weights.push(backend.weight);
+        }
+        if set.refused() > 0 {
+            indexes.push(Slot::REFUSED);
         }
         let count = u32::try_from(indexes.len())
             .ok()
@@ -100,7 +102,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                 backends: indexes.len(),
                 limit: Cell::MAX_COUNT,
             })?;
-        let mut new = fill_slots(&indexes, &weights, set.affinity_timeout);
+        let mut new = fill_slots(&indexes, &set.shares(), set.affinity_timeout);
         new.extend(table.map(|table| table.header(set.affinity_timeout)));
         let needed = count + u32::from(table.is_some());
         let offset = slots.allocate(needed).ok_or_else(|| TableError::Full {
@@ -121,6 +123,22 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         Ok(slice)
     }
 
+    /// What the Maglev table of `set` is to be made of, if there is none yet, and room for it or at least
+    /// when what was retired is free.
+    pub(crate) fn lacks(&self, set: &BackendSet) -> Option<Recipe> {
+        let recipe = Recipe::of(set).filter(|recipe| !self.maglev.contains_key(recipe))?;
+        let needed = recipe.slots()?;
+        let retired = self.retired.slices.iter().map(|(_, count)| count).sum();
+        let free = self.slots.free_count().saturating_add(retired);
+        self.are_enough(free, needed).then_some(recipe)
+    }
+
+    /// Whether a Maglev table of `needed` slots may be made where so many are free.
+    fn are_enough(&self, free: u32, needed: u32) -> bool {
+        let kept = self.tables.capacity().slots / RESERVE;
+        free.checked_sub(kept).is_some_and(|free| free >= needed)
+    }
+
     /// The Maglev table of `set`: the one that there is, or a new one. `None` if it needs none, or if
     /// there is no room for it: the set is selected from by weight then.
     ///
@@ -137,9 +155,8 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         let Some(needed) = recipe.slots() else {
             return Ok(None);
         };
-        let (free, capacity) = (self.slots.free_count(), self.tables.capacity().slots);
-        let kept = capacity / RESERVE;
-        let is_room = free.checked_sub(kept).is_some_and(|free| free >= needed);
+        let free = self.slots.free_count();
+        let is_room = self.are_enough(free, needed);
         let Some(offset) = is_room.then(|| self.slots.allocate(needed)).flatten() else {
             return if self.retired.is_empty() {
                 Ok(None)
@@ -149,11 +166,12 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
                     family: F::NAME,
                     needed,
                     free,
-                    capacity,
+                    capacity: self.tables.capacity().slots,
                 })
             };
         };
-        let Some(slots) = recipe.fill() else {
+        let ready = self.ready.get(&recipe).map(Cow::Borrowed);
+        let Some(slots) = ready.or_else(|| recipe.fill().map(Cow::Owned)) else {
             self.slots.free(offset, needed);
             return Ok(None);
         };
@@ -229,7 +247,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         });
         if group.slices.is_empty() {
             self.owners.release(owner);
-            self.services.release(&key);
+            if !self.groups.contains_key(&key.other()) {
+                self.services.release(&key);
+            }
         } else {
             self.groups.insert(key, group);
         }

@@ -36,6 +36,8 @@ fn frontend() -> Frontend {
         backends: Arc::new(BackendSet {
             affinity_timeout: 0,
             maglev: None,
+            is_beside_split: false,
+            split: None,
             service: Arc::new(ServiceId::new("default", "web")),
             port: "http".into(),
             backends: vec![backend(3, 1), backend(4, 3)],

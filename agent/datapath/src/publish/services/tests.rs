@@ -10,6 +10,8 @@ fn key(name: &str) -> GroupKey {
         port: "http".into(),
         affinity_timeout: 0,
         maglev: None,
+        is_beside_split: false,
+        split: None,
         backends: Vec::new(),
     })
 }

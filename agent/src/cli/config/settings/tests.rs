@@ -2,6 +2,7 @@ use std::{env, fs, path::PathBuf, process};
 
 use clap::{Args as _, Command, FromArgMatches as _};
 use serde_json::Value;
+use shunt_datapath::Families;
 
 use super::*;
 use crate::cli::{
@@ -116,7 +117,11 @@ fn a_file_puts_the_agent_in_kube_proxys_place() {
     let pods = DetectLocalArgs::configured("", "10.244.0.0/16", Some(String::new()), None);
     let flags = DetectLocalArgs::configured("NodeCIDR", "", None, None).unwrap();
     let found = settings.detect_local(flags).unwrap();
-    let ranges = |args: DetectLocalArgs| args.detection(&[], false).unwrap().cluster_cidrs;
+    let both = Families {
+        ipv4: true,
+        ipv6: true,
+    };
+    let ranges = |args: DetectLocalArgs| args.detection(&[], false, both).unwrap().cluster_cidrs;
     assert_eq!(ranges(found.clone()), ["10.244.0.0/16".parse().unwrap()]);
     assert_eq!(ranges(found), ranges(pods.unwrap()));
 }
@@ -237,4 +242,46 @@ fn masquerading_is_asked_for_in_the_section_of_the_mode() {
     }
     let settings = of_flags(&["--masquerade-all"]).unwrap();
     assert!(settings.masquerade_all(true) && !settings.masquerade_all(false));
+}
+
+#[test]
+fn what_is_said_of_the_node_and_of_gates_counts() {
+    let beside = |node_ip: Option<&str>, ignores_external_ips| Beside {
+        node_ip: node_ip.map(|text| text.parse().unwrap()),
+        ignores_external_ips,
+    };
+    for (arguments, expected) in [
+        (&[][..], beside(None, false)),
+        (&["--bind-address=0.0.0.0"], beside(None, false)),
+        (
+            &["--bind-address=192.0.2.9"],
+            beside(Some("192.0.2.9"), false),
+        ),
+        (
+            &["--feature-gates=AllowServiceExternalIPs=true"],
+            beside(None, false),
+        ),
+        (
+            &["--feature-gates=AllowServiceExternalIPs=false"],
+            beside(None, true),
+        ),
+    ] {
+        let settings = of_flags(arguments).unwrap();
+        assert_eq!(settings.beside(), expected, "{arguments:?}");
+        assert_eq!(settings.warnings, [""; 0], "{arguments:?}");
+    }
+    let text = head(
+        "bindAddress: '2001:db8::9'\nfeatureGates:\n  AllowServiceExternalIPs: true\n  Other: true\n",
+    );
+    // Of gates, a flag beats the file.
+    let flags = ["--feature-gates=AllowServiceExternalIPs=false"];
+    let settings = of_file("gates", &text, &flags).unwrap();
+    assert_eq!(settings.beside(), beside(Some("2001:db8::9"), true));
+    let [warning] = &settings.warnings[..] else {
+        panic!("one warning, not {:?}", settings.warnings);
+    };
+    assert!(
+        warning.starts_with("the feature gate Other has no effect"),
+        "{warning}"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use tracing::{error, info};
 
 use crate::{
@@ -52,7 +53,7 @@ impl Engine {
                     name: own.name.to_string(),
                     found: true,
                     zone: own.zone.as_deref().map(str::to_owned),
-                    addresses: own.addresses.iter().collect(),
+                    addresses: own.addresses.with(self.node_ip).iter().collect(),
                 };
             }
         });
@@ -73,14 +74,42 @@ impl Engine {
         let view = NodeView {
             name: Arc::clone(name),
             zone: own.zone.clone(),
-            addresses: own.addresses,
+            addresses: own.addresses.with(self.node_ip),
         };
+        let differs = |ranges: &Vec<IpNet>| *ranges != own.pod_cidrs && !own.pod_cidrs.is_empty();
+        self.other_pod_cidrs = (self.pod_cidrs.as_ref())
+            .is_some_and(differs)
+            .then(|| own.pod_cidrs.clone());
         if view == self.view {
             return Vec::new();
         }
         self.view = view;
         let all = self.store.by_age().into_iter();
         all.map(|id| Concerned::by(Arc::clone(id))).collect()
+    }
+
+    /// This node's pods are told by these ranges of its Node.
+    pub(in super::super) fn pods_are_known_by(&mut self, pod_cidrs: Option<Vec<IpNet>>) {
+        self.pod_cidrs = pod_cidrs;
+    }
+
+    /// Why the agent has to begin anew: the programs know this node's pods by ranges that are not
+    /// its Node's any more. A Node that has none any more changes nothing.
+    pub(in super::super) fn outdated(&self) -> Option<String> {
+        let (known, others) = (self.pod_cidrs.as_ref()?, self.other_pod_cidrs.as_ref()?);
+        let list = |ranges: &[IpNet]| {
+            let ranges: Vec<_> = ranges.iter().map(ToString::to_string).collect();
+            if ranges.is_empty() {
+                "no range".to_owned()
+            } else {
+                ranges.join(", ")
+            }
+        };
+        Some(format!(
+            "this node's pods are told by {}, and its Node has {} now (spec.podCIDRs)",
+            list(known),
+            list(others)
+        ))
     }
 
     /// NodePorts stand on this node's addresses as the flag says, and on the other nodes' primary

@@ -40,7 +40,7 @@ impl Engine {
                 };
                 self.conflicts.extract_if(.., concerns).collect()
             }
-            About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_) => self
+            About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_) | About::Pods(_) => self
                 .conflicts
                 .extract_if(.., |conflict| found.contains(conflict))
                 .collect(),

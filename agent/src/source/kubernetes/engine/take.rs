@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime};
 
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::{
     runtime::cluster_state::ClusterMonitor,
@@ -32,6 +32,11 @@ impl Engine {
                 self.peer(step);
                 Vec::new()
             }
+            Change::Route(change) => self.route(change),
+            Change::Pod(step) => {
+                self.pod(step);
+                Vec::new()
+            }
         };
         if concerned.len() > 1 {
             self.store.sort_by_age(&mut concerned);
@@ -52,7 +57,14 @@ impl Engine {
         self.show();
     }
 
-    fn service(&mut self, step: Step<Service>) -> Vec<Concerned> {
+    fn service(&mut self, mut step: Step<Service>) -> Vec<Concerned> {
+        if !self.external_ips {
+            match &mut step {
+                Step::Listed(list) => list.iter_mut().for_each(|one| one.external_ips.clear()),
+                Step::Applied(service) => service.external_ips.clear(),
+                Step::Deleted(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            }
+        }
         follow("Services", &mut self.links.services, &self.monitor, &step);
         self.look_for_dsr(&step);
         let store = &mut self.store;
@@ -103,8 +115,12 @@ impl Engine {
 
 /// Takes note of how a watch is, and says so if that is new.
 pub(super) fn follow<T>(name: &str, link: &mut Link, monitor: &ClusterMonitor, step: &Step<T>) {
-    let before = link.clone();
-    link.note(step);
+    link.follow(name, step);
+    heard(monitor, step);
+}
+
+/// Takes note of when the server told of something.
+pub(super) fn heard<T>(monitor: &ClusterMonitor, step: &Step<T>) {
     let now = SystemTime::now();
     match step {
         Step::Listed(_) => monitor.update(|state| {
@@ -115,16 +131,6 @@ pub(super) fn follow<T>(name: &str, link: &mut Link, monitor: &ClusterMonitor, s
         Step::Applied(_) | Step::Deleted(_) => {
             monitor.update(|state| state.last_event = Some(now));
         }
-        Step::Absent(reason) if !before.is_complete => {
-            warn!("{name} are not followed: {reason}");
-        }
         Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
-    }
-    match (&before.trouble, &link.trouble) {
-        (None, Some(trouble)) => {
-            warn!("{name} cannot be followed, so what is known of them stays: {trouble}");
-        }
-        (Some(_), None) => info!("{name} are followed again"),
-        (Some(_), Some(_)) | (None, None) => {}
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     },
     source::kubernetes::{
         engine::{About, Engine, Work},
+        failures::General,
         pending::Changed,
         report::report,
         translate::service::{Translation, translate},
@@ -22,41 +23,28 @@ use crate::{
 };
 
 impl Engine {
-    /// What the renderer is to be told next.
+    /// What the renderer is to be told next, which is under way from then on until it is
+    /// [done](Self::done).
     pub(in super::super) fn next(&mut self) -> Option<Work> {
+        // An event about more than one service goes alone.
+        if self.under_way.is_general {
+            return None;
+        }
+        let work = self.next_work()?;
+        self.under_way.begin(&work.about);
+        Some(work)
+    }
+
+    fn next_work(&mut self) -> Option<Work> {
         if !self.is_synced {
-            return self.links.are_complete().then(|| self.everything());
+            let is_due = self.failures.is_due(General::All, true);
+            return (is_due && self.links.are_complete()).then(|| self.everything());
         }
-        // Before a service that needs them.
-        if self.peers != self.told_peers {
-            let nodes = self.peers.clone();
-            return Some(Work {
-                event: RendererEvent::UpdateNodes(nodes.clone()),
-                circumstances: Circumstances::default(),
-                about: About::Nodes(nodes),
-            });
+        if let Some(work) = self.general() {
+            return self.under_way.is_empty().then_some(work);
         }
-        if self.node_ips != self.told_node_ips {
-            let node_ips = self.node_ips.clone();
-            let update = NodePortUpdate {
-                node_ips: node_ips.clone(),
-                services: Vec::new(),
-            };
-            return Some(Work {
-                event: RendererEvent::UpdateNodePortServices(update),
-                circumstances: Circumstances::default(),
-                about: About::NodeIps(node_ips),
-            });
-        }
-        if self.service_cidrs != self.told_service_cidrs {
-            let cidrs = self.service_cidrs.clone();
-            return Some(Work {
-                event: RendererEvent::UpdateServiceCidrs(cidrs.clone()),
-                circumstances: Circumstances::default(),
-                about: About::ServiceCidrs(cidrs),
-            });
-        }
-        while let Some((id, changed)) = self.pending.next() {
+        let under_way = &self.under_way.services;
+        while let Some((id, changed)) = self.pending.next(|id| !under_way.contains(id)) {
             let (model, check) = self.translated(&id);
             let mark = model.as_ref().map(|model| self.mark(model, check));
             let told = self.told.get(&id).copied();
@@ -64,7 +52,10 @@ impl Engine {
                 Some(_) if told == Some(mark) => continue,
                 Some(model) => RendererEvent::UpdateService(model),
                 None if told.is_some() => RendererEvent::DeleteService((*id).clone()),
-                None => continue,
+                None => {
+                    self.failures.forget(&id);
+                    continue;
+                }
             };
             return Some(Work {
                 event,
@@ -77,13 +68,44 @@ impl Engine {
             });
         }
         self.show();
-        None
+        self.tell_of_pods()
+    }
+
+    /// What concerns more than one service, before a service that needs it.
+    fn general(&mut self) -> Option<Work> {
+        let failures = &mut self.failures;
+        let (event, about) = if failures.is_due(General::Nodes, self.peers != self.told_peers) {
+            let nodes = self.peers.clone();
+            let event = RendererEvent::UpdateNodes(nodes.clone());
+            (event, About::Nodes(nodes))
+        } else if failures.is_due(General::NodeIps, self.node_ips != self.told_node_ips) {
+            let node_ips = self.node_ips.clone();
+            let update = NodePortUpdate {
+                node_ips: node_ips.clone(),
+                services: Vec::new(),
+            };
+            let event = RendererEvent::UpdateNodePortServices(update);
+            (event, About::NodeIps(node_ips))
+        } else if failures.is_due(
+            General::ServiceCidrs,
+            self.service_cidrs != self.told_service_cidrs,
+        ) {
+            let cidrs = self.service_cidrs.clone();
+            let event = RendererEvent::UpdateServiceCidrs(cidrs.clone());
+            (event, About::ServiceCidrs(cidrs))
+        } else {
+            return None;
+        };
+        Some(Work {
+            event,
+            circumstances: Circumstances::default(),
+            about,
+        })
     }
 
     fn everything(&mut self) -> Work {
         // What has changed until now is in it.
         self.pending.clear();
-        self.failed.clear();
         let ids = self.store.by_age().into_iter().map(Arc::clone);
         let ids: Vec<_> = ids.collect();
         let mut services = Vec::with_capacity(ids.len());
@@ -107,6 +129,7 @@ impl Engine {
             services,
             service_cidrs: service_cidrs.clone(),
             nodes: nodes.clone(),
+            workloads: self.pods.all(),
             ..Snapshot::default()
         };
         Work {
@@ -143,8 +166,12 @@ impl Engine {
     fn translated(&self, id: &Arc<ServiceId>) -> (Option<ModelService>, Option<HealthCheck>) {
         let known = self.store.known(id);
         let translation = known.and_then(|known| {
-            let slices = known.slices.values();
-            Some(translate(known.service.as_ref()?, slices, &self.view))
+            let service = known.service.as_ref()?;
+            let mut found = translate(service, known.slices.values(), &self.view);
+            if let Some(model) = &mut found.service {
+                self.book.split(service, model, &mut found.problems);
+            }
+            Some(found)
         });
         let Translation {
             service,

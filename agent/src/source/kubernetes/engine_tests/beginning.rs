@@ -5,6 +5,8 @@ use serde_json::json;
 use super::world::{World, service};
 use crate::source::kubernetes::{
     engine::{About, Change, Work},
+    objects::custom::CustomKind,
+    routes::change::RouteChange,
     watch::step::Step,
 };
 
@@ -21,6 +23,7 @@ fn nothing_is_told_before_all_first_lists_are_there() {
         "2026-01-01T00:00:00Z",
         json!({}),
     )));
+    world.define(&[]);
     for change in [
         Change::EndpointSlice(Step::Listed(Vec::new())),
         Change::Node(Step::Listed(Vec::new())),
@@ -73,8 +76,44 @@ fn a_resync_that_fails_is_tried_again_with_what_is_known_then() {
         json!({}),
     )));
     world.engine.done(about, Err("no room".into()));
+    assert_eq!(world.events(), [""; 0], "not at once");
+    world.engine.retry();
     assert_eq!(
         world.events(),
         ["Resync default/web {192.0.2.1, 192.0.2.9}"]
     );
+}
+
+#[test]
+fn the_first_event_waits_for_routes_where_the_cluster_has_some() {
+    let mut world = World::new();
+    world.list_nothing();
+    world.define(&[CustomKind::TcpRoute, CustomKind::ReferenceGrant]);
+    assert_eq!(world.events(), [""; 0]);
+    let listed = RouteChange::TcpRoute(Step::Listed(Vec::new()));
+    world.engine.take(Change::Route(listed));
+    assert_eq!(world.events(), [""; 0]);
+    assert!(!world.state().connected);
+    let listed = RouteChange::ReferenceGrant(Step::Listed(Vec::new()));
+    world.engine.take(Change::Route(listed));
+    assert_eq!(world.events().len(), 1);
+    assert!(world.state().connected);
+}
+
+#[test]
+fn a_server_that_does_not_say_what_is_defined_is_followed_without_routes() {
+    let mut world = World::new();
+    for change in [
+        Change::Service(Step::Listed(Vec::new())),
+        Change::EndpointSlice(Step::Listed(Vec::new())),
+        Change::ServiceCidr(Step::Absent("404".into())),
+        Change::Node(Step::Listed(Vec::new())),
+    ] {
+        world.engine.take(change);
+    }
+    assert_eq!(world.events(), [""; 0]);
+    let forbidden = RouteChange::Definition(Step::Absent("403".into()));
+    world.engine.take(Change::Route(forbidden));
+    assert_eq!(world.events().len(), 1);
+    assert!(world.state().connected);
 }

@@ -168,3 +168,49 @@ fn an_event_that_fails_is_tried_again() {
     world.engine.take(slice("web", "web-1", &[]));
     assert_eq!(world.events(), ["UpdateService default/web"]);
 }
+
+#[test]
+fn other_services_are_told_while_an_event_is_under_way_and_the_same_one_is_not() {
+    let mut world = World::synced();
+    for name in ["wide", "web"] {
+        let service = service(name, "2026-01-01T00:00:00Z", json!({}));
+        world.engine.take(Change::Service(service));
+    }
+    let told = [(); 2].map(|()| world.engine.next().unwrap());
+    let words = told.each_ref().map(|work| word(&work.event));
+    let expected = ["UpdateService default/wide", "UpdateService default/web"];
+    assert_eq!(words, expected);
+    assert!(world.engine.next().is_none());
+    let [wide, web] = told.map(|work| work.about);
+    world.engine.done(web, Ok(Vec::new()));
+    world.engine.take(slice("wide", "wide-1", &["10.0.0.1"]));
+    world.engine.take(slice("web", "web-1", &["10.0.0.2"]));
+    assert_eq!(world.events(), ["UpdateService default/web 10.0.0.2"]);
+    // It is again what it was before the event that is under way.
+    world.engine.take(slice("wide", "wide-1", &[]));
+    assert_eq!(world.events(), [] as [&str; 0]);
+    assert_eq!(world.state().pending, 1);
+    world.engine.take(slice("wide", "wide-1", &["10.0.0.3"]));
+    world.engine.done(wide, Ok(Vec::new()));
+    assert_eq!(world.events(), ["UpdateService default/wide 10.0.0.3"]);
+    assert_eq!(world.state().pending, 0);
+}
+
+#[test]
+fn what_is_about_all_services_is_told_alone() {
+    let mut world = World::synced();
+    for name in ["wide", "web"] {
+        let service = service(name, "2026-01-01T00:00:00Z", json!({}));
+        world.engine.take(Change::Service(service));
+    }
+    let wide = world.engine.next().unwrap().about;
+    let moved = node("here", "a", "192.0.2.9");
+    world.engine.take(Change::Node(moved));
+    assert!(world.engine.next().is_none(), "after what is under way");
+    world.engine.done(wide, Ok(Vec::new()));
+    let Work { event, about, .. } = world.engine.next().unwrap();
+    assert!(word(&event).starts_with("UpdateNodePortServices"));
+    assert!(world.engine.next().is_none(), "before what is told next");
+    world.engine.done(about, Ok(Vec::new()));
+    assert_eq!(world.events(), ["UpdateService default/web"]);
+}

@@ -3,7 +3,11 @@
 mod beginning;
 mod changes;
 mod circumstances;
+mod delivery;
+mod failures;
 mod node;
 mod notices;
 mod peers;
+mod pods;
+mod routes;
 mod world;

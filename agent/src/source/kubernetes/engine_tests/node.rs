@@ -1,9 +1,15 @@
 //! What the node, its interfaces and the cluster's ranges lead to.
 
+use std::net::IpAddr;
+
 use serde_json::json;
+use shunt_model::RendererEvent;
 
 use super::world::{World, node, service};
-use crate::source::kubernetes::{engine::Change, watch::step::Step};
+use crate::source::kubernetes::{
+    engine::{Change, Work},
+    watch::step::Step,
+};
 
 #[test]
 fn another_zone_of_this_node_chooses_other_endpoints() {
@@ -100,4 +106,86 @@ fn the_ranges_of_cluster_ips_are_united() {
     );
     assert_eq!(world.events(), ["UpdateServiceCidrs"]);
     assert_eq!(world.events(), [] as [&str; 0]);
+}
+
+#[test]
+fn an_address_that_is_given_stands_in_place_of_the_nodes() {
+    let mut world = World::with(|options| options.node_ip = Some([192, 0, 2, 9].into()));
+    world.list_nothing();
+    assert_eq!(world.events(), ["Resync  {192.0.2.9}"]);
+    world
+        .engine
+        .take(Change::Node(node("here", "a", "192.0.2.1")));
+    assert_eq!(world.events(), [""; 0]);
+    let addresses: [IpAddr; 1] = [[192, 0, 2, 9].into()];
+    assert_eq!(world.state().node.addresses, addresses);
+}
+
+#[test]
+fn external_ips_are_served_unless_they_are_switched_off() {
+    for external_ips in [true, false] {
+        let mut world = World::with(|options| options.external_ips = external_ips);
+        world.list_nothing();
+        let spec = || json!({ "externalIPs": ["203.0.113.7"] });
+        let Step::Applied(listed) = service("web", "2026-01-01T00:00:00Z", spec()) else {
+            unreachable!("it is applied");
+        };
+        world
+            .engine
+            .take(Change::Service(Step::Listed(vec![listed])));
+        let Some(Work { event, about, .. }) = world.engine.next() else {
+            panic!("the first event");
+        };
+        world.engine.done(about, Ok(Vec::new()));
+        let RendererEvent::Resync(snapshot) = event else {
+            panic!("{event:?}");
+        };
+        let later = service("later", "2026-01-01T00:00:00Z", spec());
+        world.engine.take(Change::Service(later));
+        let Some(Work {
+            event: RendererEvent::UpdateService(later),
+            ..
+        }) = world.engine.next()
+        else {
+            panic!("a change");
+        };
+        for service in [&snapshot.services[0], &later] {
+            assert_eq!(!service.external_ips.is_empty(), external_ips);
+            assert!(!service.cluster_ips.is_empty());
+        }
+    }
+}
+
+#[test]
+fn other_ranges_of_the_node_end_what_was_begun_with_its_first() {
+    let here = |ranges: &[&str]| {
+        let value = json!({ "metadata": { "name": "here" }, "spec": { "podCIDRs": ranges } });
+        Change::Node(Step::Applied(serde_json::from_value(value).unwrap()))
+    };
+    let first = vec!["10.1.1.0/24".parse().unwrap()];
+    for (known, ranges, words) in [
+        (None, &["10.1.2.0/24"][..], None),
+        (Some(first.clone()), &["10.1.1.0/24"], None),
+        (Some(first.clone()), &["10.1.1.0/24", "10.1.2.0/24"], None),
+        (Some(first.clone()), &[], None),
+        (
+            Some(first),
+            &["10.1.2.0/24"],
+            Some("by 10.1.1.0/24, and its Node has 10.1.2.0/24 now"),
+        ),
+        (
+            Some(Vec::new()),
+            &["10.1.2.0/24"],
+            Some("by no range, and its Node has 10.1.2.0/24 now"),
+        ),
+    ] {
+        let mut world = World::new();
+        world.engine.pods_are_known_by(known);
+        assert_eq!(world.engine.outdated(), None);
+        world.engine.take(here(ranges));
+        let outdated = world.engine.outdated();
+        assert_eq!(outdated.is_some(), words.is_some(), "{outdated:?}");
+        let words = words.unwrap_or_default();
+        assert!(outdated.unwrap_or_default().contains(words), "{words}");
+    }
 }

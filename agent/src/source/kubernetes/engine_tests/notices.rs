@@ -74,7 +74,7 @@ fn a_conflict_is_told_once_as_long_as_it_lasts_and_again_when_it_is_back() {
     let mut world = World::of(&["old", "new"]);
     let both = [conflict(80, "old", "new"), conflict(81, "old", "new")];
     let all = "FrontendConflict default/new default/old: served by Service default/old, which \
-               claimed it first: 10.96.0.1:80/TCP; 10.96.0.1:81/TCP";
+               is older: 10.96.0.1:80/TCP; 10.96.0.1:81/TCP";
     let one = all.replace("10.96.0.1:80/TCP; ", "");
     let steps = [
         ("new", &both[..], vec![all]),
@@ -111,7 +111,7 @@ fn conflicts_of_a_resync_and_of_services_that_nobody_knows() {
     world.done(&[conflict(80, "old", "new"), conflict(30080, "old", "new")]);
     let told = world.told();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].ends_with("first: 10.96.0.1:30080/TCP"), "{told:?}");
+    assert!(told[0].ends_with("older: 10.96.0.1:30080/TCP"), "{told:?}");
 }
 
 #[test]

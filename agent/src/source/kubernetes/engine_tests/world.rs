@@ -1,9 +1,9 @@
 //! An engine, objects for it, and words for what it tells.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
-use shunt_model::{Forwarding, RendererEvent, Snapshot};
+use shunt_model::{Forwarding, RendererEvent, Snapshot, WorkloadUpdate};
 use tokio::sync::mpsc::Receiver;
 
 use crate::{
@@ -13,9 +13,11 @@ use crate::{
         reports::Reports,
     },
     source::kubernetes::{
-        EndpointSlice, Node, NodePortAddresses, Service,
+        ApiServer, EndpointSlice, KubernetesOptions, LookupPods, Node, NodePortAddresses, Service,
         engine::{Change, Engine, Work},
         notices::{notice::Notice, outbox::Outbox},
+        objects::custom::{CustomKind, Definition},
+        routes::change::RouteChange,
         watch::step::Step,
     },
 };
@@ -92,13 +94,23 @@ pub(super) fn word(event: &RendererEvent) -> String {
                 .to_owned()
         }
         RendererEvent::Resync(Snapshot {
-            services, node_ips, ..
+            services,
+            node_ips,
+            workloads,
+            ..
         }) => {
             let services: Vec<_> = services
                 .iter()
                 .map(|service| service.id.to_string())
                 .collect();
-            format!("{subject} {} {node_ips:?}", services.join(" "))
+            let pods = workloads.iter().map(|pod| format!(" {}", pod.id.name));
+            let pods: String = pods.collect();
+            format!("{subject} {} {node_ips:?}{pods}", services.join(" "))
+        }
+        RendererEvent::UpdateWorkloads(WorkloadUpdate { workloads, gone }) => {
+            let new = workloads.iter().map(|pod| format!(" +{}", pod.id.name));
+            let gone = gone.iter().map(|id| format!(" -{}", id.name));
+            format!("{subject}{}", new.chain(gone).collect::<String>())
         }
         RendererEvent::UpdateNodes(nodes) => format!("{subject} {:?}", nodes.0),
         RendererEvent::UpdateNodePortServices(update) => format!("{subject} {:?}", update.node_ips),
@@ -108,19 +120,28 @@ pub(super) fn word(event: &RendererEvent) -> String {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A world with other settings.
+    pub(super) fn with(change: impl FnOnce(&mut KubernetesOptions)) -> Self {
+        let mut options = KubernetesOptions {
+            api_server: ApiServer::default(),
+            node_name: "here".to_owned(),
+            proxy_name: None,
+            node_port_addresses: NodePortAddresses::Primary,
+            remote_node_ports: false,
+            node_ip: None,
+            external_ips: true,
+            forwarding: Forwarding::Snat,
+            lookup_pods: LookupPods::Off,
+        };
+        change(&mut options);
         let monitor = ClusterMonitor::new("a server".into(), "here".into());
         let reports = Arc::<Reports>::default();
         let (outbox, notices) = Outbox::new(Arc::clone(&reports));
-        let mut engine = Engine::new(
-            "here",
-            NodePortAddresses::Primary,
-            Forwarding::Snat,
-            monitor.clone(),
-            Arc::clone(&reports),
-            outbox,
-        );
-        let host: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 9].into()];
-        engine.set_host_addresses(host.into());
+        let mut engine = Engine::new(&options, monitor.clone(), Arc::clone(&reports), outbox);
+        engine.set_host_addresses(Self::host());
         Self {
             engine,
             monitor,
@@ -128,6 +149,11 @@ impl World {
             circumstances: Circumstances::default(),
             notices,
         }
+    }
+
+    /// The addresses of this host's interfaces.
+    pub(super) fn host() -> BTreeSet<IpAddr> {
+        [[192, 0, 2, 1].into(), [192, 0, 2, 9].into()].into()
     }
 
     /// A world whose first event took effect.
@@ -141,12 +167,21 @@ impl World {
         world
     }
 
+    /// The cluster defines these kinds.
+    pub(super) fn define(&mut self, kinds: &[CustomKind]) {
+        let definitions = kinds.iter().map(|kind| Definition { kind: Some(*kind) });
+        let step = Step::Listed(definitions.collect());
+        self.engine
+            .take(Change::Route(RouteChange::Definition(step)));
+    }
+
     pub(super) fn list_nothing(&mut self) {
         self.engine.take(Change::Service(Step::Listed(Vec::new())));
         self.engine
             .take(Change::EndpointSlice(Step::Listed(Vec::new())));
         self.engine
             .take(Change::ServiceCidr(Step::Absent("404".into())));
+        self.define(&[]);
         self.engine.take(Change::Node(Step::Listed(Vec::new())));
     }
 

@@ -69,7 +69,7 @@ impl Notice {
     ) -> Self {
         let keys = conflicts.iter().map(|conflict| conflict.key.to_string());
         let note = format!(
-            "served by Service {}, which claimed it first: {}",
+            "served by Service {}, which is older: {}",
             holder.id,
             listed(keys)
         );

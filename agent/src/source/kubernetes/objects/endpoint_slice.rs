@@ -8,7 +8,7 @@ use shunt_model::{Protocol, ServiceId};
 use super::{
     address::{self, Address},
     metadata::Metadata,
-    names::NodeName,
+    names::SharedName,
     null,
     service::protocol,
 };
@@ -52,6 +52,8 @@ pub struct SliceEndpoint {
     pub conditions: Conditions,
     /// The node that it runs on.
     pub node: Option<Arc<str>>,
+    /// The zone that it runs in.
+    pub zone: Option<Arc<str>>,
     /// For whom it is meant, if that is said.
     pub hints: Option<Arc<Hints>>,
 }
@@ -114,7 +116,9 @@ struct RawEndpoint {
     #[serde(default)]
     conditions: Option<RawConditions>,
     #[serde(default)]
-    node_name: Option<NodeName>,
+    node_name: Option<SharedName>,
+    #[serde(default)]
+    zone: Option<SharedName>,
     /// Few have any, and all are moved while a list of them grows.
     #[serde(default)]
     hints: Option<Box<RawHints>>,
@@ -182,13 +186,15 @@ impl From<RawSlice> for EndpointSlice {
                 address,
                 conditions,
                 node_name,
+                zone,
                 hints,
             } = endpoint;
             match address {
                 Some(Address::Ip(ip)) if wants(&ip) => found.push(SliceEndpoint {
                     ip,
                     conditions: conditions.unwrap_or_default().into(),
-                    node: node_name.map(|NodeName(name)| name),
+                    node: node_name.map(|SharedName(name)| name),
+                    zone: zone.map(|SharedName(name)| name),
                     hints: hints.and_then(|hints| hints.shared()),
                 }),
                 Some(Address::Bad(text)) if address_type.starts_with("IPv") => {
@@ -270,7 +276,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_small() {
-        assert!(size_of::<SliceEndpoint>() <= 48);
+        assert!(size_of::<SliceEndpoint>() <= 64);
     }
 
     #[test]
@@ -308,6 +314,7 @@ mod tests {
             ip: [10, 0, 0, last].into(),
             conditions,
             node: None,
+            zone: None,
             hints: None,
         };
         let port = |name: &str, protocol, port| SlicePort {

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use serde::{Deserialize, de::IgnoredAny};
+use shunt_model::ServiceId;
 
 /// An object's metadata as it comes.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -12,6 +13,7 @@ pub(crate) struct Metadata {
     pub(crate) name: Option<Box<str>>,
     pub(super) uid: Option<Box<str>>,
     pub(crate) resource_version: Option<Box<str>>,
+    pub(super) generation: Option<i64>,
     pub(super) creation_timestamp: Option<Box<str>>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     pub(super) labels: Option<Labels>,
@@ -38,9 +40,19 @@ pub(crate) struct Annotations {
     pub(super) selection: Option<Box<str>>,
     #[serde(rename = "service.shunt.io/forwarding")]
     pub(super) forwarding: Option<Box<str>>,
+    #[serde(rename = "config.linkerd.io/opaque-ports")]
+    pub(super) opaque_ports: Option<Box<str>>,
 }
 
 impl Metadata {
+    /// The object's namespace and name.
+    pub(super) fn id(&self) -> ServiceId {
+        ServiceId {
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: self.name.clone().unwrap_or_default(),
+        }
+    }
+
     /// When the object was made; of one that does not say: at the beginning of time.
     pub(super) fn created(&self) -> SystemTime {
         time(self.creation_timestamp.as_deref()).unwrap_or(SystemTime::UNIX_EPOCH)

@@ -4,11 +4,19 @@
 //! skipped on the way: a node holds the endpoints of the whole cluster in memory.
 
 pub(super) mod address;
+pub(crate) mod custom;
 pub(super) mod endpoint_slice;
 pub(super) mod interner;
-pub(super) mod metadata;
+pub(crate) mod metadata;
 mod names;
 pub(super) mod node;
 pub(super) mod null;
-pub(super) mod service;
+mod opaque_ports;
+pub(super) mod pod;
+pub(crate) mod reference_grant;
+pub(crate) mod route;
+pub(crate) mod service;
 pub(super) mod service_cidr;
+mod service_name;
+pub(crate) mod service_profile;
+pub(crate) mod traffic_split;

@@ -10,24 +10,25 @@ thread_local! {
     static NAMES: RefCell<HashSet<Arc<str>, RandomState>> = RefCell::default();
 }
 
-/// The name of a node. Of equal ones that a thread reads there is one, which is found while it is
-/// read: a slice has its fifty names without a text of its own for any of them.
+/// The name of a node, of a zone, or of whom a pod belongs to. Of equal ones that a thread reads there is
+/// one, which is found while it is read: a slice has its fifty names without a text of its own for any of
+/// them.
 #[derive(Debug, Clone)]
-pub(super) struct NodeName(pub(super) Arc<str>);
+pub(super) struct SharedName(pub(super) Arc<str>);
 
-impl<'de> Deserialize<'de> for NodeName {
+impl<'de> Deserialize<'de> for SharedName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
 
         impl de::Visitor<'_> for Visitor {
-            type Value = NodeName;
+            type Value = SharedName;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<NodeName, E> {
-                Ok(NodeName(shared(text)))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SharedName, E> {
+                Ok(SharedName(shared(text)))
             }
         }
 
@@ -57,7 +58,7 @@ mod tests {
 
     #[test]
     fn equal_names_are_one_and_forgotten_ones_are_gone() {
-        let name = |text: &str| serde_json::from_str::<NodeName>(text).unwrap().0;
+        let name = |text: &str| serde_json::from_str::<SharedName>(text).unwrap().0;
         let (a, b) = (name(r#""node-a""#), name(r#""node-b""#));
         assert!(Arc::ptr_eq(&a, &name(r#""node\u002da""#)));
         assert!(!Arc::ptr_eq(&a, &b));

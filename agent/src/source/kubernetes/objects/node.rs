@@ -2,9 +2,14 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::{address::Address, metadata::Metadata, null};
+use super::{
+    address::{Address, Range},
+    metadata::Metadata,
+    null,
+};
 
 /// The taint of a node that the cluster autoscaler is about to remove.
 const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
@@ -21,6 +26,8 @@ pub struct Node {
     pub addresses: PrimaryAddresses,
     /// All of its addresses, internal ones first.
     pub all_addresses: Vec<IpAddr>,
+    /// The first range of each family that its pods have their addresses of.
+    pub pod_cidrs: Vec<IpNet>,
     /// Whether load balancers may send it new connections: it is neither being deleted nor about
     /// to be.
     pub eligible: bool,
@@ -39,6 +46,22 @@ impl PrimaryAddresses {
     /// The addresses that there are.
     pub fn iter(self) -> impl Iterator<Item = IpAddr> {
         [self.v4, self.v6].into_iter().flatten()
+    }
+
+    /// These, with `address` as the one of its family.
+    #[must_use]
+    pub(crate) const fn with(self, address: Option<IpAddr>) -> Self {
+        match address {
+            Some(IpAddr::V4(_)) => Self {
+                v4: address,
+                ..self
+            },
+            Some(IpAddr::V6(_)) => Self {
+                v6: address,
+                ..self
+            },
+            None => self,
+        }
     }
 
     /// That of a family.
@@ -60,6 +83,8 @@ pub(crate) struct RawNode {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct RawSpec {
+    #[serde(rename = "podCIDRs", deserialize_with = "null::or_default")]
+    pod_cidrs: Vec<Range>,
     #[serde(deserialize_with = "null::or_default")]
     taints: Vec<RawTaint>,
 }
@@ -102,6 +127,10 @@ impl From<RawNode> for Node {
                 .chain(of_type("ExternalIP"))
                 .find(|ip| ip.is_ipv4() == ipv4)
         };
+        let range = |ipv4: bool| {
+            let mut ranges = spec.pod_cidrs.iter().filter_map(Range::net);
+            ranges.find(|range| range.addr().is_ipv4() == ipv4)
+        };
         let labels = metadata.labels.unwrap_or_default();
         Self {
             name: metadata.name.unwrap_or_default(),
@@ -111,6 +140,7 @@ impl From<RawNode> for Node {
                 v6: first(false),
             },
             all_addresses: of_type("InternalIP").chain(of_type("ExternalIP")).collect(),
+            pod_cidrs: [range(true), range(false)].into_iter().flatten().collect(),
             eligible: metadata.deletion_timestamp.is_none()
                 && !spec.taints.iter().any(|taint| &*taint.key == TO_BE_DELETED),
         }
@@ -143,6 +173,21 @@ mod tests {
         assert_eq!(found.zone.as_deref(), Some("z"));
         let addresses: Vec<_> = found.addresses.iter().map(|ip| ip.to_string()).collect();
         assert_eq!(addresses, ["192.0.2.1", "2001:db8::9"]);
+    }
+
+    #[test]
+    fn the_first_range_of_a_family_is_its_pods() {
+        let of = |spec: Value| {
+            let found = node(json!({ "metadata": { "name": "n" }, "spec": spec }));
+            let ranges = found.pod_cidrs.iter().map(ToString::to_string);
+            ranges.collect::<Vec<_>>()
+        };
+        let all = ["bad", "fd00:1::/64", "10.1.1.0/24", "10.1.2.0/24"];
+        assert_eq!(
+            of(json!({ "podCIDRs": all })),
+            ["10.1.1.0/24", "fd00:1::/64"]
+        );
+        assert_eq!(of(json!({ "podCIDRs": null })), [""; 0]);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use std::{num::NonZeroU16, sync::Arc, time::SystemTime};
 
 use serde::Deserialize;
-use shunt_model::{Forwarding, Protocol, Selection, ServiceId, TrafficPolicy};
+use shunt_model::{Forwarding, PortRange, Protocol, Selection, ServiceId, TrafficPolicy};
 
 use super::{
     address::{Address, Range},
     metadata::Metadata,
     null,
+    opaque_ports::opaque_ports,
 };
 
 /// The affinity of clients that do not say for how long (Kubernetes' `DefaultClientIPServiceAffinitySeconds`).
@@ -28,6 +29,8 @@ pub struct Service {
     pub kind: ServiceKind,
     /// Its cluster IPs, at most one of each family; none of a headless one.
     pub cluster_ips: Vec<Address>,
+    /// Whether it has no cluster IP and never will: it is known by its name alone.
+    pub is_headless: bool,
     /// `spec.externalIPs`; empty texts are none.
     pub external_ips: Vec<Address>,
     /// The addresses of `status.loadBalancer.ingress` that are to be translated here.
@@ -44,6 +47,8 @@ pub struct Service {
     pub selection: Result<Option<Selection>, Box<str>>,
     /// The annotation `service.shunt.io/forwarding`; `Err`: what stands there, which is none.
     pub forwarding: Result<Option<Forwarding>, Box<str>>,
+    /// The annotation `config.linkerd.io/opaque-ports`, with the service's ports in place of their names.
+    pub opaque_ports: Option<Arc<[PortRange]>>,
     /// `spec.healthCheckNodePort`.
     pub health_check_node_port: Option<NonZeroU16>,
     /// Its ports, in their order.
@@ -184,6 +189,7 @@ impl From<RawService> for Service {
             .map(|name| Selection::of_name(&name).ok_or(name))
             .transpose();
         let cluster_ips = spec.cluster_ips();
+        let is_headless = spec.cluster_ip.as_deref() == Some("None");
         let RawSpec {
             r#type,
             external_ips,
@@ -207,6 +213,10 @@ impl From<RawService> for Service {
             Some("Local") => TrafficPolicy::Local,
             _ => TrafficPolicy::Cluster,
         };
+        let ports: Vec<ServicePort> = ports.into_iter().map(Into::into).collect();
+        let named = ports.iter().map(|port| (&*port.name, port.port));
+        let opaque = annotations.opaque_ports;
+        let opaque = opaque.map(|text| opaque_ports(&text, &named).into_iter().collect());
         let affinity = session_affinity.as_deref() == Some("ClientIP");
         let timeout = session_affinity_config
             .and_then(|config| config.client_ip?.timeout_seconds)
@@ -225,6 +235,7 @@ impl From<RawService> for Service {
                 _ => ServiceKind::ClusterIp,
             },
             cluster_ips,
+            is_headless,
             external_ips: addresses(external_ips),
             load_balancer_ips: addresses(captured.filter_map(|ingress| ingress.ip)),
             source_ranges: load_balancer_source_ranges,
@@ -233,8 +244,9 @@ impl From<RawService> for Service {
             affinity: affinity.then_some(timeout),
             selection,
             forwarding,
+            opaque_ports: opaque,
             health_check_node_port: health_check_node_port.and_then(port_number),
-            ports: ports.into_iter().map(Into::into).collect(),
+            ports,
         }
     }
 }

@@ -78,6 +78,7 @@ pub(super) fn endpoints(
                 ip,
                 conditions,
                 node,
+                zone,
                 hints,
             } = candidate.endpoint;
             let state = state(*conditions);
@@ -95,6 +96,7 @@ pub(super) fn endpoints(
                     local,
                 },
                 node: node.as_ref().map(Arc::clone),
+                zone: zone.as_ref().map(Arc::clone),
             }
         }));
     }

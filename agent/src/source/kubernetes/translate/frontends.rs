@@ -165,6 +165,7 @@ pub(super) fn ports<'a>(
                     port: *number,
                     node_port,
                     endpoints: Vec::new(),
+                    split: None,
                 };
                 ports.push((name, port));
                 continue;

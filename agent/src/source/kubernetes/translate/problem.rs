@@ -55,6 +55,30 @@ pub enum Problem {
     /// A node port that is another one's equal in number and protocol.
     #[error("port `{0}`: another port of the service has its node port and protocol")]
     DuplicateNodePort(Box<str>),
+    /// A TrafficSplit whose weights nobody can add up.
+    #[error(
+        "TrafficSplit `{0}`: its weights are more than 4294967295 together, so it splits nothing: \
+         make them smaller, in the same proportions"
+    )]
+    TrafficSplitWeights(Box<str>),
+    /// A ServiceProfile whose weights nobody can add up.
+    #[error(
+        "ServiceProfile `{0}`: its weights are more than 4294967.295 together, so it splits nothing: \
+         make them smaller, in the same proportions"
+    )]
+    ServiceProfileWeights(Box<str>),
+    /// A place that a ServiceProfile sends traffic to.
+    #[error(
+        "ServiceProfile `{profile}`: spec.dstOverrides: `{authority}` is not \
+         `service.namespace.svc.domain:port` with a weight: it gets nothing, and its share goes to \
+         the others"
+    )]
+    ServiceProfileOverride {
+        /// Which one.
+        profile: Box<str>,
+        /// What stands there.
+        authority: Box<str>,
+    },
 }
 
 impl Problem {
@@ -73,7 +97,10 @@ impl Problem {
             | Self::Protocol(_)
             | Self::ZeroPort(_)
             | Self::DuplicatePort(_)
-            | Self::DuplicateNodePort(_) => false,
+            | Self::DuplicateNodePort(_)
+            | Self::TrafficSplitWeights(_)
+            | Self::ServiceProfileWeights(_)
+            | Self::ServiceProfileOverride { .. } => false,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A service as the renderer is to be told of it.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::UNIX_EPOCH};
 
-use shunt_model::{EndpointState, Service as ModelService, ServicePort, TrafficPolicy, unusable};
+use shunt_model::{
+    EndpointState, Seniority, Service as ModelService, ServicePort, TrafficPolicy, unusable,
+};
 
 use crate::{
     runtime::health_checks::HealthCheck,
@@ -23,7 +25,7 @@ use crate::{
 /// What becomes of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Translation {
-    /// The service; `None`: there is nothing to translate, as of a headless one.
+    /// The service; `None`: there is none, as of type `ExternalName`.
     pub service: Option<ModelService>,
     /// What load balancers are to be told.
     pub health_check: Option<HealthCheck>,
@@ -31,20 +33,22 @@ pub struct Translation {
     pub problems: Vec<Problem>,
 }
 
-/// The service that follows from a Service, from `slices`, which are all of its EndpointSlices in an
+/// The service that follows from a Service, headless or not, from `slices`, which are all of its EndpointSlices in an
 /// order that does not depend on that of their arrival, and from what is known of this node.
 pub fn translate<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
     node: &NodeView,
 ) -> Translation {
-    if service.kind == ServiceKind::ExternalName || service.cluster_ips.is_empty() {
+    let is_headless = service.is_headless;
+    let is_unreachable = service.cluster_ips.is_empty() && !is_headless;
+    if service.kind == ServiceKind::ExternalName || is_unreachable {
         return Translation::default();
     }
     let slices: Vec<&EndpointSlice> = slices.into_iter().collect();
     let mut problems = Vec::new();
     let addresses = Addresses::of(service, node, &mut problems);
-    if addresses.cluster.is_empty() {
+    if addresses.cluster.is_empty() && !is_headless {
         return Translation {
             problems,
             ..Translation::default()
@@ -62,7 +66,7 @@ pub fn translate<'a>(
     let ports: Vec<ServicePort> = ports(service, &mut problems)
         .into_iter()
         .map(|(name, port)| {
-            let wanted = |ip: IpAddr| addresses.has_family_of(ip);
+            let wanted = |ip: IpAddr| is_headless || addresses.has_family_of(ip);
             let key = (name, port.protocol);
             ServicePort {
                 endpoints: endpoints(&slices, key, wanted, node),
@@ -97,11 +101,21 @@ pub fn translate<'a>(
             session_affinity_timeout: service.affinity.unwrap_or(0),
             selection,
             forwarding,
+            opaque_ports: service.opaque_ports.clone(),
+            profile: None,
+            seniority: Some(seniority(service)),
             ports,
         }),
         health_check,
         problems,
     }
+}
+
+/// As the cluster says it, so that all nodes agree.
+fn seniority(service: &Service) -> Seniority {
+    let since = service.created.duration_since(UNIX_EPOCH);
+    let created = since.map_or(0, |since| since.as_secs().cast_signed());
+    Seniority::new(created, &service.uid)
 }
 
 /// The external traffic policy; of a Service that is not reached from outside it says nothing.

@@ -17,7 +17,7 @@ const WISH: Duration = Duration::from_mins(1);
 /// Doubles the time with each failure but the first. Each agent waits another while, so that those of a cluster do
 /// not come back all at once.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     /// Zero after what has worked.
     next: Duration,
     random: RandomState,
@@ -25,7 +25,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// With no failure yet.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             next: Duration::ZERO,
             random: RandomState::new(),
@@ -33,13 +33,13 @@ impl Backoff {
     }
 
     /// It has worked.
-    pub(super) const fn reset(&mut self) {
+    pub(crate) const fn reset(&mut self) {
         self.next = Duration::ZERO;
     }
 
     /// How long to wait now: between a half and all of the time, and not shorter than the server
     /// wishes.
-    pub(super) fn pause(&mut self, wish: Option<Duration>) -> Duration {
+    pub(crate) fn pause(&mut self, wish: Option<Duration>) -> Duration {
         let most = self.next;
         self.next = (most * 2).clamp(FIRST, LONGEST);
         let spread = most.as_millis() as u64 / 2;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use hyper::http::uri::Authority;
+use hyper::http::uri::{Authority, Uri};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{client::legacy, rt::TokioExecutor};
 use kube::{
@@ -56,6 +56,18 @@ pub enum ApiServerError {
         /// Why.
         reason: String,
     },
+    /// The way leads by a proxy.
+    #[error(
+        "the kubeconfig {path} (proxy-url), or HTTPS_PROXY, says that the API server is reached \
+         through the proxy {proxy}, and this agent goes through none: take it out of there, with a \
+         server in the kubeconfig or at --kube-apiserver that is reached directly"
+    )]
+    Proxy {
+        /// The kubeconfig.
+        path: PathBuf,
+        /// The proxy, without a name and password for it.
+        proxy: String,
+    },
     /// The certificates or tokens cannot be used.
     #[error("cannot talk to the Kubernetes API server: {0}")]
     Client(#[from] kube::Error),
@@ -63,7 +75,7 @@ pub enum ApiServerError {
 
 impl ApiServer {
     /// How to reach it. Nothing is asked yet.
-    pub(in super::super) async fn config(&self) -> Result<Config, ApiServerError> {
+    pub(crate) async fn config(&self) -> Result<Config, ApiServerError> {
         let mut config = match &self.kubeconfig {
             Some(path) => {
                 let failed = |reason| ApiServerError::Kubeconfig {
@@ -72,9 +84,16 @@ impl ApiServer {
                 };
                 let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
                 let options = KubeConfigOptions::default();
-                Config::from_custom_kubeconfig(kubeconfig, &options)
+                let config = Config::from_custom_kubeconfig(kubeconfig, &options)
                     .await
-                    .map_err(failed)?
+                    .map_err(failed)?;
+                if let Some(proxy) = &config.proxy_url {
+                    return Err(ApiServerError::Proxy {
+                        path: path.clone(),
+                        proxy: without_password(proxy),
+                    });
+                }
+                config
             }
             None => Config::incluster()?,
         };
@@ -98,13 +117,19 @@ impl ApiServer {
     }
 }
 
+/// Where the proxy is, without who is to be let through.
+fn without_password(proxy: &Uri) -> String {
+    let scheme = proxy.scheme_str().unwrap_or("http");
+    let host = proxy.host().unwrap_or_default();
+    match proxy.port_u16() {
+        Some(port) => format!("{scheme}://{host}:{port}"),
+        None => format!("{scheme}://{host}"),
+    }
+}
+
 /// As [`client`], with its requests measured, and its connections read in large pieces: the layers
 /// and time limits of kube's own client, upon our connector.
 fn measured_client(config: Config, reports: &Arc<Reports>) -> Result<Client, ApiServerError> {
-    if let Some(proxy_url) = config.proxy_url.clone() {
-        let proxy_url = Box::new(proxy_url);
-        return Err(kube::Error::ProxyProtocolUnsupported { proxy_url }.into());
-    }
     let connector = config.rustls_https_connector_with_connector(Connector::new())?;
     let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(config.connect_timeout);
@@ -126,13 +151,13 @@ fn measured_client(config: Config, reports: &Arc<Reports>) -> Result<Client, Api
 }
 
 /// A client that talks to the server of `config`. It reads a token's file anew every minute.
-pub(in super::super) fn client(config: Config) -> Result<Client, ApiServerError> {
+pub(crate) fn client(config: Config) -> Result<Client, ApiServerError> {
     Ok(Client::try_from(config)?)
 }
 
 /// The way to the server. Copies go the same way until one of them is renewed.
 #[derive(Clone)]
-pub(in super::super) struct Access {
+pub(crate) struct Access {
     config: Config,
     reports: Arc<Reports>,
     client: Client,
@@ -140,10 +165,7 @@ pub(in super::super) struct Access {
 
 impl Access {
     /// By a client of `config`, whose requests are measured.
-    pub(in super::super) fn new(
-        config: Config,
-        reports: Arc<Reports>,
-    ) -> Result<Self, ApiServerError> {
+    pub(crate) fn new(config: Config, reports: Arc<Reports>) -> Result<Self, ApiServerError> {
         let client = measured_client(config.clone(), &reports)?;
         Ok(Self {
             config,
@@ -153,7 +175,7 @@ impl Access {
     }
 
     /// The client.
-    pub(in super::super) const fn client(&self) -> &Client {
+    pub(crate) const fn client(&self) -> &Client {
         &self.client
     }
 
@@ -164,5 +186,47 @@ impl Access {
             Ok(client) => self.client = client,
             Err(error) => warn!("what proves who we are cannot be read anew: {error}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, process};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_proxy_is_refused_in_words_that_help() {
+        let path = env::temp_dir().join(format!("shunt-kubeconfig-{}", process::id()));
+        let text = "\
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{ name: here, context: { cluster: here, user: me } }]
+users: [{ name: me, user: { token: secret } }]
+clusters:
+- name: here
+  cluster: { server: 'https://192.0.2.1:6443', proxy-url: 'http://me:secret@proxy.example:3128' }
+";
+        fs::write(&path, text).unwrap();
+        let server = ApiServer {
+            kubeconfig: Some(path.clone()),
+            url: None,
+        };
+        let error = server.config().await.unwrap_err().to_string();
+        let (direct, _) = text.split_once(", proxy-url").unwrap();
+        fs::write(&path, format!("{direct} }}\n")).unwrap();
+        server.config().await.unwrap();
+        fs::remove_file(&path).unwrap();
+        let path = path.display().to_string();
+        for words in [
+            &*path,
+            "http://proxy.example:3128",
+            "proxy-url",
+            "--kube-apiserver",
+        ] {
+            assert!(error.contains(words), "{words} is missing in: {error}");
+        }
+        assert!(!error.contains("secret"), "{error}");
     }
 }

@@ -5,11 +5,17 @@ use std::fmt::Debug;
 use serde::de::DeserializeOwned;
 
 use crate::source::kubernetes::objects::{
+    custom::{Definition, RawDefinition},
     endpoint_slice::{EndpointSlice, RawSlice},
     metadata::Metadata,
     node::{Node, RawNode},
+    pod::{Pod, RawPod},
+    reference_grant::{RawGrant, ReferenceGrant},
+    route::{RawRoute, Route},
     service::{RawService, Service},
     service_cidr::{RawServiceCidr, ServiceCidr},
+    service_profile::{RawServiceProfile, ServiceProfile},
+    traffic_split::{RawTrafficSplit, TrafficSplit},
 };
 
 /// The label that says who is to serve a Service; its slices have it, too.
@@ -19,7 +25,7 @@ const PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// A kind of objects.
-pub(in super::super) trait Kind: Send + 'static {
+pub(crate) trait Kind: Send + 'static {
     /// An object as it comes.
     type Raw: DeserializeOwned + Clone + Debug + Send;
     /// What is kept of it.
@@ -28,8 +34,12 @@ pub(in super::super) trait Kind: Send + 'static {
     const NAME: &'static str;
     /// Where the API has it.
     const PATH: &'static str;
+    /// Where the API has it in an older version, for servers that do not have the newer one.
+    const OLDER: Option<&'static str> = None;
     /// Whether there are clusters without this kind, and whether translation can do without it.
     const OPTIONAL: bool;
+    /// Whether no more than the objects' metadata is asked for.
+    const METADATA_ONLY: bool = false;
 
     /// The metadata of an object.
     fn metadata(raw: &Self::Raw) -> &Metadata;
@@ -37,30 +47,47 @@ pub(in super::super) trait Kind: Send + 'static {
 
 /// Which objects of a kind are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in super::super) struct Selectors {
+pub(crate) struct Selectors {
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
 }
 
 impl Selectors {
-    /// The Services that this proxy, called `proxy` if it is not the cluster's own, serves.
-    pub(in super::super) fn services(proxy: Option<&str>) -> Self {
+    /// The Services that this proxy, called `proxy` if it is not the cluster's own, serves; and the
+    /// `headless` ones, if they are to be known.
+    pub(crate) fn services(proxy: Option<&str>, headless: bool) -> Self {
         Self {
-            labels: Some(labels(proxy)),
-            fields: Some("spec.clusterIP!=None".to_owned()),
+            labels: Some(format!("{},!{HEADLESS}", of_proxy(proxy))),
+            fields: (!headless).then(|| "spec.clusterIP!=None".to_owned()),
         }
     }
 
-    /// The slices of these Services.
-    pub(in super::super) fn endpoint_slices(proxy: Option<&str>) -> Self {
+    /// The slices of these Services. Those of headless ones are labelled so, the Services are not.
+    pub(in super::super) fn endpoint_slices(proxy: Option<&str>, headless: bool) -> Self {
+        let proxy = of_proxy(proxy);
         Self {
-            labels: Some(labels(proxy)),
+            labels: Some(if headless {
+                proxy
+            } else {
+                format!("{proxy},!{HEADLESS}")
+            }),
             fields: None,
         }
     }
 
+    /// The pods that have not ended, of the node of this name if one is given.
+    pub(in super::super) fn pods(node: Option<&str>) -> Self {
+        let here = node.map_or_else(String::new, |name| format!(",spec.nodeName={name}"));
+        Self {
+            labels: None,
+            fields: Some(format!(
+                "status.phase!=Succeeded,status.phase!=Failed{here}"
+            )),
+        }
+    }
+
     /// The Node of this name alone.
-    pub(in super::super) fn node(name: &str) -> Self {
+    pub(crate) fn node(name: &str) -> Self {
         Self {
             labels: None,
             fields: Some(format!("metadata.name={name}")),
@@ -68,16 +95,16 @@ impl Selectors {
     }
 }
 
-fn labels(proxy: Option<&str>) -> String {
+fn of_proxy(proxy: Option<&str>) -> String {
     match proxy {
-        None => format!("!{PROXY_NAME},!{HEADLESS}"),
-        Some(name) => format!("{PROXY_NAME}={name},!{HEADLESS}"),
+        None => format!("!{PROXY_NAME}"),
+        Some(name) => format!("{PROXY_NAME}={name}"),
     }
 }
 
 /// Services.
 #[derive(Debug)]
-pub(in super::super) struct Services;
+pub(crate) struct Services;
 
 impl Kind for Services {
     type Raw = RawService;
@@ -93,7 +120,7 @@ impl Kind for Services {
 
 /// EndpointSlices.
 #[derive(Debug)]
-pub(in super::super) struct EndpointSlices;
+pub(crate) struct EndpointSlices;
 
 impl Kind for EndpointSlices {
     type Raw = RawSlice;
@@ -109,7 +136,7 @@ impl Kind for EndpointSlices {
 
 /// ServiceCIDRs, which clusters have since Kubernetes 1.33.
 #[derive(Debug)]
-pub(in super::super) struct ServiceCidrs;
+pub(crate) struct ServiceCidrs;
 
 impl Kind for ServiceCidrs {
     type Raw = RawServiceCidr;
@@ -125,7 +152,7 @@ impl Kind for ServiceCidrs {
 
 /// Nodes.
 #[derive(Debug)]
-pub(in super::super) struct Nodes;
+pub(crate) struct Nodes;
 
 impl Kind for Nodes {
     type Raw = RawNode;
@@ -136,6 +163,123 @@ impl Kind for Nodes {
 
     fn metadata(raw: &RawNode) -> &Metadata {
         &raw.metadata
+    }
+}
+
+/// CustomResourceDefinitions, by their names alone.
+#[derive(Debug)]
+pub(crate) struct Definitions;
+
+impl Kind for Definitions {
+    type Raw = RawDefinition;
+    type Object = Definition;
+    const NAME: &'static str = "CustomResourceDefinitions";
+    const PATH: &'static str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const OPTIONAL: bool = true;
+    const METADATA_ONLY: bool = true;
+
+    fn metadata(raw: &RawDefinition) -> &Metadata {
+        &raw.metadata
+    }
+}
+
+/// TCPRoutes, which are v1 since Gateway API 1.6.
+#[derive(Debug)]
+pub(crate) struct TcpRoutes;
+
+impl Kind for TcpRoutes {
+    type Raw = RawRoute;
+    type Object = Route;
+    const NAME: &'static str = "TCPRoutes";
+    const PATH: &'static str = "/apis/gateway.networking.k8s.io/v1/tcproutes";
+    const OLDER: Option<&'static str> = Some("/apis/gateway.networking.k8s.io/v1alpha2/tcproutes");
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawRoute) -> &Metadata {
+        &raw.metadata
+    }
+}
+
+/// UDPRoutes, which are v1 since Gateway API 1.6.
+#[derive(Debug)]
+pub(crate) struct UdpRoutes;
+
+impl Kind for UdpRoutes {
+    type Raw = RawRoute;
+    type Object = Route;
+    const NAME: &'static str = "UDPRoutes";
+    const PATH: &'static str = "/apis/gateway.networking.k8s.io/v1/udproutes";
+    const OLDER: Option<&'static str> = Some("/apis/gateway.networking.k8s.io/v1alpha2/udproutes");
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawRoute) -> &Metadata {
+        &raw.metadata
+    }
+}
+
+/// ReferenceGrants.
+#[derive(Debug)]
+pub(crate) struct ReferenceGrants;
+
+impl Kind for ReferenceGrants {
+    type Raw = RawGrant;
+    type Object = ReferenceGrant;
+    const NAME: &'static str = "ReferenceGrants";
+    const PATH: &'static str = "/apis/gateway.networking.k8s.io/v1/referencegrants";
+    const OLDER: Option<&'static str> =
+        Some("/apis/gateway.networking.k8s.io/v1beta1/referencegrants");
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawGrant) -> &Metadata {
+        &raw.metadata
+    }
+}
+
+/// TrafficSplits.
+#[derive(Debug)]
+pub(crate) struct TrafficSplits;
+
+impl Kind for TrafficSplits {
+    type Raw = RawTrafficSplit;
+    type Object = TrafficSplit;
+    const NAME: &'static str = "TrafficSplits";
+    const PATH: &'static str = "/apis/split.smi-spec.io/v1alpha2/trafficsplits";
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawTrafficSplit) -> &Metadata {
+        &raw.metadata
+    }
+}
+
+/// ServiceProfiles.
+#[derive(Debug)]
+pub(crate) struct ServiceProfiles;
+
+impl Kind for ServiceProfiles {
+    type Raw = RawServiceProfile;
+    type Object = ServiceProfile;
+    const NAME: &'static str = "ServiceProfiles";
+    const PATH: &'static str = "/apis/linkerd.io/v1alpha2/serviceprofiles";
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawServiceProfile) -> &Metadata {
+        &raw.metadata
+    }
+}
+
+/// Pods, which only lookups ask for.
+#[derive(Debug)]
+pub(in super::super) struct Pods;
+
+impl Kind for Pods {
+    type Raw = RawPod;
+    type Object = Pod;
+    const NAME: &'static str = "Pods";
+    const PATH: &'static str = "/api/v1/pods";
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawPod) -> &Metadata {
+        &raw.metadata.common
     }
 }
 
@@ -155,12 +299,18 @@ mod tests {
                 "service.kubernetes.io/service-proxy-name=shunt,!service.kubernetes.io/headless",
             ),
         ] {
-            let services = Selectors::services(proxy);
+            let services = Selectors::services(proxy, false);
             assert_eq!(services.labels.as_deref(), Some(expected));
             assert_eq!(services.fields.as_deref(), Some("spec.clusterIP!=None"));
-            let slices = Selectors::endpoint_slices(proxy);
+            let slices = Selectors::endpoint_slices(proxy, false);
             assert_eq!(slices.labels.as_deref(), Some(expected));
             assert_eq!(slices.fields, None);
+            let services = Selectors::services(proxy, true);
+            assert_eq!(services.labels.as_deref(), Some(expected));
+            assert_eq!(services.fields, None);
+            let slices = Selectors::endpoint_slices(proxy, true);
+            let labels = expected.split(',').next();
+            assert_eq!(slices.labels.as_deref(), labels);
         }
     }
 }

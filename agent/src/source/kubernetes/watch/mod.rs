@@ -1,12 +1,13 @@
 //! Following the objects of one kind: a list, then a watch from where the list ends.
 
-pub(super) mod backoff;
-pub(super) mod client;
+pub(crate) mod backoff;
+pub(crate) mod client;
 pub(super) mod connector;
+pub(crate) mod defined;
 pub(super) mod error;
-pub(super) mod kind;
+pub(crate) mod kind;
 pub(super) mod measured;
 pub(super) mod page;
 pub(super) mod pod_cidrs;
-pub(super) mod step;
-pub(super) mod watcher;
+pub(crate) mod step;
+pub(crate) mod watcher;

@@ -4,22 +4,28 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use kube::{
-    Client, Config,
-    core::{Request, params::GetParams},
-};
-use serde::Deserialize;
+use kube::{Client, Config, api::ListParams, core::Request};
 use thiserror::Error;
-use tokio::time::{Instant, sleep};
-use tracing::warn;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{info, warn};
 
-use crate::source::kubernetes::watch::client::{ApiServerError, client};
+use crate::source::kubernetes::{
+    objects::node::Node,
+    watch::{
+        client::{ApiServerError, client},
+        kind::{Kind as _, Nodes, Selectors},
+        page::Page,
+    },
+};
 
-/// How long a Node may have none, as with kube-proxy.
+/// How long a Node may have none that must have some, as with kube-proxy.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// How often it is asked for.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Why they are not known.
 #[derive(Debug, Error)]
@@ -37,26 +43,12 @@ pub enum PodCidrsError {
     },
 }
 
-/// What is read of the Node.
-#[derive(Debug, Deserialize)]
-struct Node {
-    #[serde(default)]
-    spec: Spec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spec {
-    #[serde(rename = "podCIDRs")]
-    pod_cidrs: Option<Vec<IpNet>>,
-}
-
 /// The first range of each family of the Node of this name. Waits for it.
 ///
 /// # Errors
 ///
 /// The server cannot be asked, or the Node has none for too long.
-pub(in super::super) async fn pod_cidrs(
+pub(in super::super) async fn wait_for_pod_cidrs(
     config: Config,
     node: &str,
 ) -> Result<Vec<IpNet>, PodCidrsError> {
@@ -65,9 +57,8 @@ pub(in super::super) async fn pod_cidrs(
     let mut told = false;
     loop {
         let reason = match ask(&client, node).await {
-            Ok(ranges) if !ranges.is_empty() => return Ok(ranges),
-            Ok(_) => "it has none".to_owned(),
-            Err(error) => error.to_string(),
+            Ok(ranges) => return Ok(ranges),
+            Err(reason) => reason,
         };
         if start.elapsed() >= PATIENCE {
             let node = node.to_owned();
@@ -81,15 +72,37 @@ pub(in super::super) async fn pod_cidrs(
     }
 }
 
-async fn ask(client: &Client, node: &str) -> Result<Vec<IpNet>, kube::Error> {
-    let request = Request::new("/api/v1/nodes")
-        .get(node, &GetParams::default())
-        .map_err(kube::Error::BuildRequest)?;
-    let Node { spec } = client.request(request).await?;
-    let ranges = spec.pod_cidrs.unwrap_or_default();
-    let first = |v4: bool| {
-        let mut ranges = ranges.iter().copied();
-        ranges.find(|range| matches!(range, IpNet::V4(_)) == v4)
+/// As [`wait_for_pod_cidrs`], if the Node says them now: asked once, and none if it does not.
+///
+/// # Errors
+///
+/// The server cannot be asked.
+pub(in super::super) async fn known_pod_cidrs(
+    config: Config,
+    node: &str,
+) -> Result<Vec<IpNet>, PodCidrsError> {
+    Ok(ask(&client(config)?, node).await.unwrap_or_else(|reason| {
+        info!("the Node {node} does not say its pods' ranges (spec.podCIDRs): {reason}");
+        Vec::new()
+    }))
+}
+
+/// They are listed, as the watch lists Nodes, so that this needs no right of its own.
+async fn ask(client: &Client, node: &str) -> Result<Vec<IpNet>, String> {
+    let params = ListParams {
+        field_selector: Selectors::node(node).fields,
+        ..ListParams::default()
     };
-    Ok([first(true), first(false)].into_iter().flatten().collect())
+    let request = Request::new(Nodes::PATH).list(&params);
+    let request = request.map_err(|error| error.to_string())?;
+    let page = timeout(ANSWER, client.request::<Page<Node>>(request)).await;
+    let page = page.map_err(|_| format!("no answer within {} s", ANSWER.as_secs()))?;
+    let Page { items, metadata: _ } = page.map_err(|error| error.to_string())?;
+    let mut found = items.into_iter().flatten();
+    let found = found.find(|found| *found.name == *node);
+    let ranges = found.ok_or("there is no such Node")?.pod_cidrs;
+    if ranges.is_empty() {
+        return Err("it has none".to_owned());
+    }
+    Ok(ranges)
 }

@@ -2,7 +2,7 @@
 
 /// What is new of the objects of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Step<T> {
+pub(crate) enum Step<T> {
     /// These are all that there are. Never a part of them.
     Listed(Vec<T>),
     /// The object is new, or is in this form now.

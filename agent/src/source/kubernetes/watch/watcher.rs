@@ -43,20 +43,28 @@ const WATCH: u32 = 290;
 /// tell.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// How long to wait before objects are asked for that the server does not have.
-const ABSENT: Duration = Duration::from_mins(5);
+/// How long to wait at first before objects are asked for again that the server does not have: a
+/// definition that is made takes a moment to count. It doubles with each time that they are not there.
+const ABSENT: Duration = Duration::from_secs(1);
+
+/// The longest of these pauses.
+const ABSENT_AT_MOST: Duration = Duration::from_mins(5);
 
 /// A watch that lasts this long has worked.
 const WORKED: Duration = Duration::from_secs(5);
 
 /// Watches objects of one kind for ever.
-pub(in super::super) struct Watcher<K: Kind, M> {
+pub(crate) struct Watcher<K: Kind, M> {
     access: Access,
     selectors: Selectors,
     /// What is told goes through here, as the receiver names it.
     steps: mpsc::Sender<M>,
     message: fn(Step<K::Object>) -> M,
     backoff: Backoff,
+    /// Where objects are asked for: there may be two versions of them.
+    path: &'static str,
+    /// How long to wait if there are none.
+    absent: Duration,
     /// Whether the last request was refused for who we are.
     is_unauthorized: bool,
 }
@@ -97,7 +105,7 @@ impl<E: Into<WatchError>> From<E> for Stop {
 
 impl<K: Kind, M> Watcher<K, M> {
     /// Watches what `selectors` say, and sends what is new as `message` wraps it.
-    pub(in super::super) fn new(
+    pub(crate) fn new(
         access: Access,
         selectors: Selectors,
         steps: mpsc::Sender<M>,
@@ -109,12 +117,14 @@ impl<K: Kind, M> Watcher<K, M> {
             steps,
             message,
             backoff: Backoff::new(),
+            path: K::PATH,
+            absent: ABSENT,
             is_unauthorized: false,
         }
     }
 
     /// Lists and watches until nobody listens any more.
-    pub(in super::super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         while let Ok(()) = self.list_and_follow().await {}
     }
 
@@ -122,6 +132,7 @@ impl<K: Kind, M> Watcher<K, M> {
         match self.list().await {
             Ok((objects, version)) => {
                 self.is_unauthorized = false;
+                self.absent = ABSENT;
                 self.tell(Step::Listed(objects)).await?;
                 self.follow(version).await
             }
@@ -142,12 +153,28 @@ impl<K: Kind, M> Watcher<K, M> {
         }
         let text = error.to_string();
         if K::OPTIONAL && error.is_absent() {
+            if self.has_another_version() {
+                return Ok(());
+            }
             self.tell(Step::Absent(text)).await?;
-            self.pause(ABSENT).await
+            let pause = self.absent;
+            self.absent = (pause * 2).min(ABSENT_AT_MOST);
+            self.pause(pause).await
         } else {
             self.tell(Step::Lost(text)).await?;
             self.wait(error.retry_after()).await
         }
+    }
+
+    /// Goes over to the other version of what the server does not have. Gives whether it is to be asked
+    /// for at once: the older one is, after the newer one.
+    fn has_another_version(&mut self) -> bool {
+        let Some(older) = K::OLDER else {
+            return false;
+        };
+        let was_newer = self.path == K::PATH;
+        self.path = if was_newer { older } else { K::PATH };
+        was_newer
     }
 
     async fn wait(&mut self, wish: Option<Duration>) -> Result<(), Unheard> {
@@ -169,7 +196,7 @@ impl<K: Kind, M> Watcher<K, M> {
     /// All objects, page by page, and the version from which a watch goes on. What has been read of
     /// a list that fails is dropped.
     async fn list(&self) -> Result<(Vec<K::Object>, String), WatchError> {
-        let request = Request::new(K::PATH);
+        let request = Request::new(self.path);
         let mut params = ListParams {
             label_selector: self.selectors.labels.clone(),
             field_selector: self.selectors.fields.clone(),
@@ -178,7 +205,12 @@ impl<K: Kind, M> Watcher<K, M> {
         };
         let mut objects = Vec::new();
         loop {
-            let answer = self.access.client().request_text(request.list(&params)?);
+            let request = if K::METADATA_ONLY {
+                request.list_metadata(&params)?
+            } else {
+                request.list(&params)?
+            };
+            let answer = self.access.client().request_text(request);
             let answer = timeout(LIST, answer).await;
             let text = answer.map_err(|_| WatchError::Slow(LIST))??;
             let Page { metadata, items } = serde_json::from_str::<Page<K::Raw>>(&text)?;
@@ -225,7 +257,12 @@ impl<K: Kind, M> Watcher<K, M> {
             timeout: Some(WATCH),
             ..WatchParams::default()
         };
-        let request = Request::new(K::PATH).watch(&params, version)?;
+        let request = Request::new(self.path);
+        let request = if K::METADATA_ONLY {
+            request.watch_metadata(&params, version)?
+        } else {
+            request.watch(&params, version)?
+        };
         let answer = timeout(
             ANSWER,
             self.access.client().request_events::<K::Raw>(request),
@@ -233,6 +270,7 @@ impl<K: Kind, M> Watcher<K, M> {
         .await;
         let events = answer.map_err(|_| WatchError::Slow(ANSWER))??;
         self.is_unauthorized = false;
+        self.absent = ABSENT;
         let mut events = pin!(events);
         self.tell(Step::Alive).await?;
         loop {

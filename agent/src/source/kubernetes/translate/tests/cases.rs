@@ -107,7 +107,7 @@ impl Case {
             ..RenderOptions::default()
         };
         let nodes = NodeAddresses::new(node, &options);
-        let frontends = render(&model, &nodes, &options.balancing).unwrap();
+        let frontends = render(&model, &|_| None, &nodes, &options.balancing).unwrap();
         let mut complaints = Vec::new();
         for (key, frontend) in frontends {
             if key.address.is_ipv6() {

@@ -13,7 +13,6 @@ fn texts<T: ToString>(list: &[T]) -> Vec<String> {
 #[test]
 fn a_service_without_a_cluster_ip_is_none() {
     for spec in [
-        json!({ "clusterIP": "None", "clusterIPs": ["None"] }),
         json!({ "clusterIP": "", "clusterIPs": null }),
         json!({ "clusterIP": null }),
         json!({ "type": "ExternalName" }),
@@ -21,6 +20,18 @@ fn a_service_without_a_cluster_ip_is_none() {
         let translation = World::new().spec(spec.clone()).translate();
         assert_eq!(translation, <_>::default(), "{spec}");
     }
+}
+
+#[test]
+fn a_headless_service_is_known_by_its_name_alone() {
+    let headless = json!({ "clusterIP": "None", "clusterIPs": ["None"] });
+    let v4 = json!([{ "addresses": ["10.1.1.1"], "conditions": { "ready": true } }]);
+    let v6 = json!([{ "addresses": ["fd00:1::1"], "conditions": { "ready": true } }]);
+    let ports = json!([{ "name": "http", "port": 8080, "protocol": "TCP" }]);
+    let world = World::new().spec(headless).slice(v4);
+    let world = world.slice_of("IPv6", ports, v6);
+    assert_eq!(world.model().addresses().count(), 0);
+    assert_eq!(world.endpoints(), ["10.1.1.1:8080 C", "fd00:1::1:8080 C"]);
 }
 
 #[test]
@@ -262,6 +273,21 @@ fn an_annotation_says_how_packets_get_to_other_nodes() {
         ]
     );
     assert_eq!(translation.service.unwrap().forwarding, None);
+}
+
+#[test]
+fn an_annotation_says_which_ports_are_opaque() {
+    let opaque = |annotations: Value| {
+        let mut world = World::new();
+        world.service["metadata"]["annotations"] = annotations;
+        let ports = world.model().opaque_ports;
+        ports.map(|ports| ports.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let of = |text: &str| opaque(json!({ "config.linkerd.io/opaque-ports": text }));
+    assert_eq!(opaque(json!({})), None);
+    assert_eq!(of(""), Some(vec![]), "none of them is");
+    let found = of("http, 25,3306-3310,other,9-1,").unwrap();
+    assert_eq!(found, ["25", "80", "3306-3310"]);
 }
 
 #[test]

@@ -138,6 +138,7 @@ pub(super) fn shown(endpoint: &Endpoint) -> String {
         serving,
         scopes,
         node: _,
+        zone: _,
     } = endpoint;
     assert_eq!(*weight, 1, "all endpoints are alike");
     assert_eq!(*local, scopes.local, "the Local set is what runs here");

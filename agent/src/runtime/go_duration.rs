@@ -1,12 +1,12 @@
 //! Durations as Go writes them: `24h0m0s`, `1.5s`, `-10ms`.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// A duration in nanoseconds, which may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct GoDuration(i64);
+pub struct GoDuration(i64);
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -24,12 +24,23 @@ const UNITS: [(&str, i64); 8] = [
 
 impl GoDuration {
     /// So many seconds.
-    pub(crate) const fn seconds(seconds: u32) -> Self {
+    pub const fn seconds(seconds: u32) -> Self {
         Self(seconds as i64 * SECOND)
     }
 
+    /// So many nanoseconds.
+    pub const fn nanoseconds(nanoseconds: i64) -> Self {
+        Self(nanoseconds)
+    }
+
+    /// The same, of one that is not negative.
+    pub fn duration(self) -> Option<Duration> {
+        let Self(nanos) = self;
+        u64::try_from(nanos).ok().map(Duration::from_nanos)
+    }
+
     /// In whole seconds, at least one for whatever is longer than nothing.
-    pub(crate) fn whole_seconds(self) -> u32 {
+    pub fn whole_seconds(self) -> u32 {
         let Self(nanos) = self;
         let seconds = u64::try_from(nanos).unwrap_or(0).div_ceil(SECOND as u64);
         u32::try_from(seconds).unwrap_or(u32::MAX)

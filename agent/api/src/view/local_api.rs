@@ -1,0 +1,112 @@
+//! Services that are registered with the agent itself.
+
+use serde::Serialize;
+
+use crate::{proto, view::source::Untranslated};
+
+/// Services that are registered with the agent itself. The order of the fields is the order in JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LocalApi {
+    /// Where they are registered.
+    pub address: String,
+    /// How many there are.
+    pub services: u64,
+    /// Checks that pass, of services and of the node.
+    pub passing: u64,
+    /// Checks that warn.
+    pub warning: u64,
+    /// Checks that fail.
+    pub critical: u64,
+    /// Clients that wait for a service to change.
+    pub waiting: u64,
+    /// The file in which registrations outlive the agent.
+    pub state: String,
+    /// How often it was written since the agent's start.
+    pub writes: u64,
+    /// How often it could not be.
+    pub failed_writes: u64,
+    /// What does not work now, in words.
+    pub troubles: Vec<String>,
+    /// The frontends that lead to these services; 0 if they lead nowhere.
+    pub frontends: u64,
+    /// Those of them whose last change is not in the kernel yet.
+    pub pending: u64,
+    /// What is not translated of each, and why, sorted.
+    pub untranslated: Vec<Untranslated>,
+}
+
+impl From<LocalApi> for proto::LocalApi {
+    fn from(local: LocalApi) -> Self {
+        let LocalApi {
+            address,
+            services,
+            passing,
+            warning,
+            critical,
+            waiting,
+            state,
+            writes,
+            failed_writes,
+            troubles,
+            frontends,
+            pending,
+            untranslated,
+        } = local;
+        Self {
+            address,
+            services,
+            passing,
+            warning,
+            critical,
+            waiting,
+            state,
+            writes,
+            failed_writes,
+            troubles,
+            frontends,
+            pending,
+            untranslated: untranslated
+                .into_iter()
+                .map(|Untranslated { service, reasons }| proto::Untranslated { service, reasons })
+                .collect(),
+        }
+    }
+}
+
+impl From<proto::LocalApi> for LocalApi {
+    fn from(message: proto::LocalApi) -> Self {
+        let proto::LocalApi {
+            address,
+            services,
+            passing,
+            warning,
+            critical,
+            waiting,
+            state,
+            writes,
+            failed_writes,
+            troubles,
+            frontends,
+            pending,
+            untranslated,
+        } = message;
+        Self {
+            address,
+            services,
+            passing,
+            warning,
+            critical,
+            waiting,
+            state,
+            writes,
+            failed_writes,
+            troubles,
+            frontends,
+            pending,
+            untranslated: untranslated
+                .into_iter()
+                .map(|proto::Untranslated { service, reasons }| Untranslated { service, reasons })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Who is behind an address.
+
+pub(super) mod answer;
+pub(super) mod change;
+pub(super) mod endpoint;
+pub(super) mod target;

@@ -1,0 +1,156 @@
+//! What runs at addresses that are no service's.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+use shunt_model::{Phase, WorkloadKind};
+
+use crate::{
+    proto,
+    view::{
+        error::{Malformed, address, port},
+        protocol::ProtocolNumber,
+    },
+};
+
+/// A workload. The order of the fields is the order in JSON; what no event says is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Workload {
+    /// `Pod` or `ExternalWorkload`.
+    pub kind: &'static str,
+    /// The namespace.
+    pub namespace: String,
+    /// The name within the namespace.
+    pub name: String,
+    /// Its own addresses.
+    pub ips: Vec<IpAddr>,
+    /// The ports that it declares.
+    pub ports: Vec<WorkloadPort>,
+    /// Where it answers at addresses of its node.
+    pub host_ports: Vec<HostPort>,
+    /// The node that it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// `Running`, `Pending` or `Terminating`.
+    pub phase: &'static str,
+    /// Whether it takes connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// What made it, as `kind/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Ports whose protocol proxies are not to look into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opaque_ports: Option<Vec<String>>,
+}
+
+/// A port that a workload declares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkloadPort {
+    /// May be empty.
+    pub name: String,
+    /// In host byte order.
+    pub port: u16,
+    /// Its protocol.
+    pub protocol: ProtocolNumber,
+}
+
+/// Where a workload answers at an address of its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HostPort {
+    /// The node's address.
+    pub ip: IpAddr,
+    /// In host byte order.
+    pub port: u16,
+    /// Its protocol.
+    pub protocol: ProtocolNumber,
+}
+
+impl TryFrom<proto::Workload> for Workload {
+    type Error = Malformed;
+
+    fn try_from(message: proto::Workload) -> Result<Self, Malformed> {
+        let proto::Workload {
+            id,
+            ips,
+            ports,
+            host_ports,
+            node,
+            phase,
+            ready,
+            owner,
+            opaque_ports,
+        } = message;
+        let proto::WorkloadId {
+            kind,
+            namespace,
+            name,
+        } = id.ok_or(Malformed::Missing("workload id"))?;
+        let kind = match proto::WorkloadKind::try_from(kind) {
+            Ok(proto::WorkloadKind::Pod) => WorkloadKind::Pod,
+            Ok(proto::WorkloadKind::ExternalWorkload) => WorkloadKind::ExternalWorkload,
+            Ok(proto::WorkloadKind::Unspecified) | Err(_) => {
+                return Err(Malformed::Value(kind, "kind of workload"));
+            }
+        };
+        let phase = match proto::WorkloadPhase::try_from(phase) {
+            Ok(proto::WorkloadPhase::Running | proto::WorkloadPhase::Unspecified) => Phase::Running,
+            Ok(proto::WorkloadPhase::Pending) => Phase::Pending,
+            Ok(proto::WorkloadPhase::Terminating) => Phase::Terminating,
+            Err(_) => return Err(Malformed::Value(phase, "phase")),
+        };
+        Ok(Self {
+            kind: kind.name(),
+            namespace,
+            name,
+            ips: ips.iter().map(|ip| address(ip)).collect::<Result<_, _>>()?,
+            ports: ports
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
+            host_ports: host_ports
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
+            node,
+            phase: phase.name(),
+            ready,
+            owner: owner.map(|proto::WorkloadOwner { kind, name }| format!("{kind}/{name}")),
+            opaque_ports: opaque_ports.map(|proto::PortRanges { list }| list),
+        })
+    }
+}
+
+impl TryFrom<proto::WorkloadPort> for WorkloadPort {
+    type Error = Malformed;
+
+    fn try_from(message: proto::WorkloadPort) -> Result<Self, Malformed> {
+        let proto::WorkloadPort {
+            name,
+            port: number,
+            protocol,
+        } = message;
+        Ok(Self {
+            name,
+            port: port(number)?,
+            protocol: protocol.try_into()?,
+        })
+    }
+}
+
+impl TryFrom<proto::HostPort> for HostPort {
+    type Error = Malformed;
+
+    fn try_from(message: proto::HostPort) -> Result<Self, Malformed> {
+        let proto::HostPort {
+            ip,
+            port: number,
+            protocol,
+        } = message;
+        Ok(Self {
+            ip: address(&ip)?,
+            port: port(number)?,
+            protocol: protocol.try_into()?,
+        })
+    }
+}

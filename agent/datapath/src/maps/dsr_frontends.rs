@@ -1,0 +1,90 @@
+//! Which connections are to frontends in mode dsr.
+
+use std::{collections::HashMap, os::fd::AsFd as _};
+
+use aya::{
+    Ebpf,
+    maps::{self, Map, MapData},
+};
+use shunt_common::{
+    Cell, FrontendKey,
+    connections::{Snapshot, Wide},
+};
+
+use crate::{
+    error::DatapathError,
+    maps::{family::FromIp, kernel_tables},
+    sys::{raw::Raw, shared_array::SharedArray},
+};
+
+/// Which frontends are in mode dsr, as packets see it.
+#[derive(Debug)]
+pub(crate) struct DsrFrontends<F: FromIp> {
+    frontends: maps::HashMap<MapData, Raw<FrontendKey<F>>, u32>,
+    cells: SharedArray<u64>,
+}
+
+impl<F: FromIp> DsrFrontends<F> {
+    /// Over the object's tables, beside those who write there.
+    ///
+    /// # Errors
+    ///
+    /// If there are no such tables.
+    pub(crate) fn open(ebpf: &Ebpf) -> Result<Self, DatapathError> {
+        let name = F::MAPS.frontends.name;
+        let Some(Map::HashMap(data)) = ebpf.map(name) else {
+            return Err(DatapathError::Missing(name));
+        };
+        let again = data.fd().as_fd().try_clone_to_owned();
+        let frontends = again
+            .map_err(maps::MapError::IoError)
+            .and_then(MapData::from_fd)
+            .and_then(|data| maps::HashMap::try_from(Map::HashMap(data)))
+            .map_err(|source| DatapathError::Map { name, source })?;
+        Ok(Self {
+            frontends,
+            cells: kernel_tables::shared(ebpf, F::MAPS.cells)?,
+        })
+    }
+
+    /// Whether the frontend with this key is in mode dsr. What cannot be read may be.
+    fn has(&self, key: FrontendKey<F>) -> bool {
+        match self.frontends.get(&Raw(key), 0) {
+            Ok(index) if index < self.cells.len() => {
+                Cell::from_word(self.cells.read(index)).has(Cell::DSR)
+            }
+            Err(maps::MapError::KeyNotFound) => false,
+            _ => true,
+        }
+    }
+}
+
+/// Finds out of connections whether they are to such frontends, and asks once for each frontend.
+#[derive(Debug)]
+pub(crate) struct DsrConnections<'a, F: FromIp> {
+    frontends: &'a DsrFrontends<F>,
+    known: HashMap<(F::Address, u16, u8), bool>,
+}
+
+impl<'a, F: FromIp> DsrConnections<'a, F> {
+    pub(crate) fn among(frontends: &'a DsrFrontends<F>) -> Self {
+        Self {
+            frontends,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Whether this is such a connection.
+    pub(crate) fn has(&mut self, snapshot: &Snapshot<F>) -> bool
+    where
+        F: Wide,
+    {
+        let client = snapshot.connection.client();
+        let protocol = snapshot.connection.forward.protocol();
+        let (address, port) = (client.destination, client.destination_port);
+        let Self { frontends, known } = self;
+        *known
+            .entry((address, port, protocol))
+            .or_insert_with(|| frontends.has(FrontendKey::new(address, port, protocol)))
+    }
+}

@@ -1,0 +1,32 @@
+//! From where a frontend's connections are, as far as that decides who takes them.
+
+use crate::policy::TrafficPolicy;
+
+/// Which of a port's sets a frontend selects from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The Cluster set.
+    Cluster,
+    /// The Local set: nothing but what is here is known.
+    Local,
+    /// What of the Cluster set is here, for packets for which another node has chosen this one.
+    Here,
+}
+
+impl Reach {
+    /// The set of this traffic policy.
+    pub(super) const fn of(policy: TrafficPolicy) -> Self {
+        match policy {
+            TrafficPolicy::Cluster => Self::Cluster,
+            TrafficPolicy::Local => Self::Local,
+        }
+    }
+
+    /// The traffic policy whose set it is where nothing is split.
+    pub(super) const fn policy(self) -> TrafficPolicy {
+        match self {
+            Self::Cluster => TrafficPolicy::Cluster,
+            Self::Local | Self::Here => TrafficPolicy::Local,
+        }
+    }
+}

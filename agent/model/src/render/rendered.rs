@@ -1,0 +1,160 @@
+//! What an event has rendered, beside what is known: the difference is the plan.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    cluster_nodes::ClusterNodes,
+    render::{
+        claims::Age,
+        conflict::Conflict,
+        entry::Entry,
+        frontend::{Frontend, FrontendKey},
+        locations::{self, Locations},
+        nodes::NodeAddresses,
+        plan::{Changes, Plan},
+        state::State,
+    },
+    service_id::ServiceId,
+};
+
+/// The services that an event concerns, rendered.
+pub(super) struct Rendered<'a> {
+    pub(super) state: &'a State,
+    /// The nodes, if the event says who they are.
+    pub(super) nodes: Option<NodeAddresses>,
+    /// The nodes by name, if these are others.
+    pub(super) cluster_nodes: Option<ClusterNodes>,
+    /// `None`: it is gone.
+    pub(super) services: HashMap<Arc<ServiceId>, Option<Entry>>,
+    pub(super) claims_made: u64,
+    /// All there is, not only what differs.
+    pub(super) complete: bool,
+}
+
+/// A service's claim to a frontend after the event.
+type NewClaim<'a> = (FrontendKey, Age, &'a Arc<ServiceId>, &'a Frontend);
+
+impl Rendered<'_> {
+    /// The plan: every frontend that a concerned service claims, or claimed, before and after.
+    pub(super) fn plan(self) -> Plan {
+        let mut new: Vec<NewClaim<'_>> = self.new_claims().collect();
+        new.sort_unstable_by_key(|(key, age, _, _)| (*key, *age));
+        let mut keys: Vec<FrontendKey> = self
+            .old_claims()
+            .chain(new.iter().map(|claim| claim.0))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+
+        let (mut changes, mut conflicts, mut snapshot) =
+            (Changes::default(), Vec::new(), Vec::new());
+        let mut new = new.as_slice();
+        for &key in &keys {
+            let (of_key, rest) =
+                new.split_at(new.iter().take_while(|claim| claim.0 == key).count());
+            new = rest;
+            let after = self.claims_after(key, of_key);
+            let before = self.state.frontend(key);
+            match (before, after.first()) {
+                (Some(before), Some((_, _, _, after))) if before == *after => {}
+                (Some(_), Some((_, _, _, after))) => changes.changed.push((key, (*after).clone())),
+                (None, Some((_, _, _, after))) => changes.added.push((key, (*after).clone())),
+                (Some(_), None) => changes.removed.push(key),
+                (None, None) => {}
+            }
+            if let Some(((_, _, holder, frontend), waiting)) = after.split_first() {
+                if self.complete {
+                    snapshot.push((key, (*frontend).clone()));
+                }
+                conflicts.extend(waiting.iter().map(|(_, _, waiting, _)| Conflict {
+                    key,
+                    holder: Arc::clone(holder),
+                    waiting: Arc::clone(waiting),
+                }));
+            }
+        }
+
+        let locations = self.locations();
+        let Self {
+            state,
+            nodes,
+            cluster_nodes,
+            services,
+            claims_made,
+            complete,
+        } = self;
+        Plan {
+            changes,
+            snapshot: complete.then_some(snapshot),
+            frontend_ifs: None,
+            backend_ifs: None,
+            service_cidrs: None,
+            cluster_nodes,
+            locations,
+            conflicts,
+            frontends: keys,
+            services,
+            workloads: None,
+            nodes,
+            claims_made,
+            revision: state.revision,
+        }
+    }
+
+    /// Where addresses are after the event: all of them if that is simpler.
+    fn locations(&self) -> Locations {
+        let known = &self.state.cluster_nodes;
+        let nodes = self.cluster_nodes.as_ref().unwrap_or(known);
+        if self.complete || self.cluster_nodes.is_some() {
+            let others = self.state.services.iter();
+            let others = others.filter(|(id, _)| !self.concerns(id));
+            let entries = others.map(|(_, entry)| entry);
+            return locations::all(entries.chain(self.services.values().flatten()), nodes);
+        }
+        let concerned = self.services.iter();
+        let concerned = concerned.map(|(id, new)| (id, self.state.services.get(id), new.as_ref()));
+        self.state.atlas.after(concerned, nodes)
+    }
+
+    /// Whether the event concerns the service.
+    fn concerns(&self, id: &ServiceId) -> bool {
+        self.services.contains_key(id)
+    }
+
+    /// What the concerned services claim after the event.
+    fn new_claims(&self) -> impl Iterator<Item = NewClaim<'_>> {
+        self.services
+            .iter()
+            .filter_map(|(id, entry)| Some((id, entry.as_ref()?)))
+            .flat_map(|(id, entry)| {
+                entry
+                    .claimed()
+                    .map(move |(key, age, frontend)| (key, age, id, frontend))
+            })
+    }
+
+    /// What the concerned services claim before the event.
+    fn old_claims(&self) -> impl Iterator<Item = FrontendKey> {
+        let entries = self
+            .services
+            .keys()
+            .filter_map(|id| self.state.services.get(id));
+        entries.flat_map(|entry| entry.claimed().map(|(key, _, _)| key))
+    }
+
+    /// All claims to one frontend after the event, the oldest first: the `new` ones and those of
+    /// the services that the event does not concern.
+    fn claims_after<'b>(&'b self, key: FrontendKey, new: &[NewClaim<'b>]) -> Vec<NewClaim<'b>> {
+        let mut claims = new.to_vec();
+        let others = self
+            .state
+            .claims
+            .of(key)
+            .filter(|(_, id)| !self.concerns(id));
+        claims.extend(others.filter_map(|(age, id)| {
+            Some((key, age, id, self.state.services.get(id)?.frontend(key)?))
+        }));
+        claims.sort_unstable_by_key(|(_, age, _, _)| *age);
+        claims
+    }
+}

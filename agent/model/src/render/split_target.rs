@@ -1,0 +1,90 @@
+//! The endpoints behind the backends of a split.
+
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
+
+use crate::{
+    endpoint::{Endpoint, EndpointState, Scopes},
+    protocol::Protocol,
+    service::{Service, ServicePort},
+    service_id::ServiceId,
+    split::SplitTarget,
+};
+
+/// What finds the other services that a split may name.
+pub type Others<'a> = dyn Fn(&ServiceId) -> Option<&'a Arc<Service>> + 'a;
+
+/// What a backend of a split comes down to.
+pub(super) enum Behind<'a> {
+    /// A service port's own endpoints.
+    Endpoints(&'a [Endpoint]),
+    /// A single one.
+    Single(Endpoint),
+    /// Nothing, or nothing yet.
+    Nothing,
+}
+
+impl<'a> Behind<'a> {
+    /// What is behind the target of a split that `service` has for this protocol.
+    pub(super) fn of(
+        target: &SplitTarget,
+        service: &'a Service,
+        protocol: Protocol,
+        others: &Others<'a>,
+    ) -> Self {
+        match target {
+            SplitTarget::Service { id, port } => {
+                let named = if *id == service.id {
+                    Some(service)
+                } else {
+                    others(id).map(|named| &**named)
+                };
+                let mut ports = named.into_iter().flat_map(|named| &named.ports);
+                ports
+                    .find(|found| found.port == *port && found.protocol == protocol)
+                    .map_or(Self::Nothing, |port| Self::Endpoints(&port.endpoints))
+            }
+            SplitTarget::Address { ip, port } => Self::Single(single(*ip, port.get())),
+            SplitTarget::Invalid { reason: _ } => Self::Nothing,
+        }
+    }
+
+    /// The endpoints.
+    pub(super) fn endpoints(self) -> impl Iterator<Item = Cow<'a, Endpoint>> {
+        let (list, single) = match self {
+            Self::Endpoints(list) => (list, None),
+            Self::Single(endpoint) => (&[][..], Some(endpoint)),
+            Self::Nothing => (&[][..], None),
+        };
+        let list = list.iter().map(Cow::Borrowed);
+        list.chain(single.map(Cow::Owned))
+    }
+}
+
+/// The endpoint at an address of which nothing else is known: it is elsewhere.
+const fn single(ip: IpAddr, port: u16) -> Endpoint {
+    Endpoint {
+        ip,
+        port,
+        weight: 1,
+        local: false,
+        state: EndpointState::Ready,
+        serving: false,
+        scopes: Scopes::default_of(false),
+        node: None,
+        zone: None,
+    }
+}
+
+/// Every endpoint to which connections to this port of `service` may go: its own, and those that its
+/// split borrows.
+pub(super) fn reachable<'a>(
+    service: &'a Service,
+    port: &'a ServicePort,
+    others: &Others<'a>,
+) -> impl Iterator<Item = Cow<'a, Endpoint>> + use<'a> {
+    let backends = port.split.iter().flat_map(|split| &split.backends);
+    let borrowed: Vec<_> = backends
+        .flat_map(|backend| Behind::of(&backend.target, service, port.protocol, others).endpoints())
+        .collect();
+    port.endpoints.iter().map(Cow::Borrowed).chain(borrowed)
+}

@@ -1,0 +1,7 @@
+//! Lookups from the outside: lines of events in, answers out.
+
+mod answers;
+mod endpoints;
+mod follow;
+mod strategies;
+mod world;

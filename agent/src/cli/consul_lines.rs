@@ -1,0 +1,99 @@
+//! `shunt status`: the source that follows Consul.
+
+use shunt_api::view::{Consul, StaleWatch, Untranslated};
+
+use crate::cli::table::Table;
+
+/// So many services are enough for a person.
+const SHOWN: usize = 20;
+
+/// What is one line each; times are shown by `duration`.
+pub(super) fn lines(
+    consul: &Consul,
+    duration: impl Fn(u64) -> String,
+) -> [(&'static str, String); 4] {
+    let Consul {
+        address,
+        datacenter,
+        node,
+        hints,
+        watches,
+        stale,
+        synced,
+        last_change_seconds_ago,
+        frontends,
+        instances,
+        pending,
+        lag_milliseconds,
+        missing_rights,
+        skipped: _,
+    } = consul;
+    let oldest = stale.iter().map(|stale| stale.since_seconds_ago).max();
+    let state = match (oldest, synced) {
+        (Some(oldest), _) => format!("NOT up to date for {}", duration(oldest)),
+        (None, true) => "up to date".to_owned(),
+        (None, false) => "reading what there is".to_owned(),
+    };
+    let last = last_change_seconds_ago.map_or_else(String::new, |seconds| {
+        format!(", last change {} ago", duration(seconds))
+    });
+    let mode = if *hints {
+        "by hints: over https they would block each"
+    } else {
+        "each by a query that blocks"
+    };
+    let lag = match (pending, lag_milliseconds) {
+        (0, _) => "none".to_owned(),
+        (pending, lag) => {
+            let lag = lag.unwrap_or_default();
+            format!("{pending} services, the oldest for {lag} ms")
+        }
+    };
+    let unknown = || "unknown yet".to_owned();
+    let node = node.clone().unwrap_or_else(unknown);
+    let datacenter = datacenter.clone().unwrap_or_else(unknown);
+    let rights = if missing_rights.is_empty() {
+        String::new()
+    } else {
+        format!("; the token LACKS {}", missing_rights.join("; "))
+    };
+    [
+        ("consul:", format!("{address}: {state}{last}{rights}")),
+        ("consul node:", format!("{node}, datacenter {datacenter}")),
+        (
+            "watches:",
+            format!(
+                "{watches} services, {mode}, {} of them not up to date; {frontends} frontends, \
+                 {instances} instances",
+                stale.len()
+            ),
+        ),
+        ("pending:", lag),
+    ]
+}
+
+/// The queries that are not up to date; what they said last stays.
+pub(super) fn stale(consul: &Consul, duration: impl Fn(u64) -> String) -> Table<3> {
+    let mut table = Table::new(["CONSUL SERVICE", "STALE FOR", "REASON"]);
+    for stale in consul.stale.iter().take(SHOWN) {
+        let StaleWatch {
+            service,
+            since_seconds_ago,
+            reason,
+        } = stale;
+        let since = duration(*since_seconds_ago);
+        table.push([service.clone(), since, reason.clone()]);
+    }
+    table
+}
+
+/// What is left out.
+pub(super) fn skipped(consul: &Consul) -> Table<2> {
+    let mut table = Table::new(["SERVICE", "LEFT OUT"]);
+    for Untranslated { service, reasons } in consul.skipped.iter().take(SHOWN) {
+        for reason in reasons {
+            table.push([service.clone(), reason.clone()]);
+        }
+    }
+    table
+}

@@ -1,0 +1,215 @@
+//! `shunt controller`: the status of routes, of one process for the whole cluster.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::{self, ExitCode},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use shunt::{Controller, ControllerOptions, LeaseOptions, kubernetes::ApiServer, serve_controller};
+use tokio::runtime::Builder;
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{
+    flags::{duration::Seconds, http::BindAddress},
+    log,
+    stop::Stop,
+};
+
+/// Where the host's name is, as gethostname(2) has it: in a pod, the pod's.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// With a prefix it is the name of a field manager, of which the API takes 128 bytes.
+const LONGEST_IDENTITY: usize = 100;
+
+/// The usual ports of a controller.
+const HEALTH: u16 = 8081;
+const METRICS: u16 = 8080;
+
+/// Write the status of a Kubernetes cluster's TCPRoutes and UDPRoutes
+///
+/// Of several of them, the one that has a Lease writes. It needs no rights on its host. Runs until
+/// SIGINT or SIGTERM. RUST_LOG sets what is logged (default: info).
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// How the API server is reached [default: as every pod of the cluster does]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Where the API server is, in place of what is configured
+    #[arg(long, value_name = "URL")]
+    kube_apiserver: Option<String>,
+
+    /// The agents' --service-proxy-name, if they have one
+    #[arg(long, value_name = "NAME")]
+    service_proxy_name: Option<String>,
+
+    /// The namespace of the Lease [default: that of this pod]
+    #[arg(long, value_name = "NAME")]
+    lease_namespace: Option<String>,
+
+    /// The name of the Lease
+    #[arg(long, value_name = "NAME", default_value = "shunt-controller")]
+    lease_name: String,
+
+    /// How long the Lease lasts: so long nobody writes if the controller that does is gone
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    lease_duration: Seconds,
+
+    /// How long before its end the Lease is renewed
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    lease_grace: Seconds,
+
+    /// What no other controller is called [default: the host's name, and the process's number]
+    #[arg(long, value_name = "NAME")]
+    identity: Option<String>,
+
+    /// Where /healthz, /livez and /readyz are answered; an empty address switches it off
+    #[arg(long, value_name = "IP:PORT", value_parser = health, default_value = "0.0.0.0:8081")]
+    healthz_bind_address: BindAddress,
+
+    /// Where /metrics is answered; an empty address switches it off
+    #[arg(long, value_name = "IP:PORT", value_parser = metrics, default_value = "0.0.0.0:8080")]
+    metrics_bind_address: BindAddress,
+}
+
+fn health(text: &str) -> Result<BindAddress, String> {
+    BindAddress::parse(text, HEALTH)
+}
+
+fn metrics(text: &str) -> Result<BindAddress, String> {
+    BindAddress::parse(text, METRICS)
+}
+
+impl ControllerArgs {
+    /// Where health and metrics are.
+    fn addresses(&self) -> [Option<SocketAddr>; 2] {
+        let BindAddress(health) = self.healthz_bind_address;
+        let BindAddress(metrics) = self.metrics_bind_address;
+        [health, metrics]
+    }
+
+    fn options(self) -> Result<ControllerOptions> {
+        let Self {
+            kubeconfig,
+            kube_apiserver,
+            service_proxy_name,
+            lease_namespace,
+            lease_name,
+            lease_duration: Seconds(duration),
+            lease_grace: Seconds(grace),
+            identity,
+            healthz_bind_address: _,
+            metrics_bind_address: _,
+        } = self;
+        if grace == 0 || grace >= duration {
+            bail!("--lease-grace must be more than 0s and less than --lease-duration");
+        }
+        // As the API has it.
+        if i32::try_from(duration).is_err() {
+            bail!(
+                "--lease-duration must be less than {}",
+                Seconds(i32::MAX as u32)
+            );
+        }
+        Ok(ControllerOptions {
+            api_server: ApiServer {
+                kubeconfig,
+                url: kube_apiserver,
+            },
+            proxy_name: service_proxy_name,
+            lease: LeaseOptions {
+                namespace: lease_namespace,
+                name: lease_name,
+                identity: identified(identity)?,
+                duration: Duration::from_secs(duration.into()),
+                grace: Duration::from_secs(grace.into()),
+            },
+        })
+    }
+}
+
+/// What this controller is called: what is given, or the name of this process among those of all hosts.
+fn identified(given: Option<String>) -> Result<String> {
+    if let Some(given) = given {
+        if given.is_empty() || given.len() > LONGEST_IDENTITY {
+            bail!("--identity must have 1 to {LONGEST_IDENTITY} bytes");
+        }
+        return Ok(given);
+    }
+    let host = fs::read_to_string(HOST_NAME)
+        .with_context(|| format!("cannot read this host's name from {HOST_NAME}"))?;
+    Ok(format!("{}_{}", host.trim(), process::id()))
+}
+
+/// Runs until a signal comes.
+///
+/// # Errors
+///
+/// It is not known how to reach the API server.
+pub(crate) fn run(args: ControllerArgs) -> Result<ExitCode> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    log::start(filter);
+    let [health, metrics] = args.addresses();
+    let options = args.options()?;
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(async {
+            let mut stop = Stop::listen()?;
+            let controller = Controller::new(options).await?;
+            serve_controller(&controller, health, metrics);
+            controller.run(stop.wait()).await?;
+            info!("stopping");
+            Ok(ExitCode::SUCCESS)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        controller: ControllerArgs,
+    }
+
+    fn options(flags: &[&str]) -> Result<ControllerOptions> {
+        let flags = [&["controller"], flags].concat();
+        Flags::try_parse_from(flags)?.controller.options()
+    }
+
+    #[test]
+    fn a_lease_is_renewed_before_it_ends() {
+        let lease = options(&[]).unwrap().lease;
+        assert_eq!((&*lease.name, lease.namespace), ("shunt-controller", None));
+        assert!(!lease.identity.is_empty());
+        for (duration, grace, is_good) in [
+            ("15s", "5s", true),
+            ("2s", "1s", true),
+            ("5s", "5s", false),
+            ("5s", "0s", false),
+            ("1000000h", "5s", false),
+        ] {
+            let flags = ["--lease-duration", duration, "--lease-grace", grace];
+            assert_eq!(options(&flags).is_ok(), is_good, "{duration} {grace}");
+        }
+        for (length, is_good) in [(0, false), (1, true), (100, true), (101, false)] {
+            let identity = "x".repeat(length);
+            assert_eq!(
+                options(&["--identity", &identity]).is_ok(),
+                is_good,
+                "{length}"
+            );
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Where services come from on hosts with Consul.
+
+use std::{collections::BTreeSet, env, fs, net::IpAddr, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use shunt::{
+    EventQueue, EventSource as _,
+    consul::{ConsulAddress, ConsulOptions, ConsulSource},
+};
+use tokio::sync::watch;
+
+use crate::cli::flags::duration::Seconds;
+
+/// How Consul is followed, and for which frontends.
+#[derive(Debug, Clone, Args)]
+#[expect(
+    clippy::option_option,
+    reason = "so clap has a flag that need not have a value"
+)]
+pub(crate) struct ConsulArgs {
+    /// Translate services of a Consul catalog, as the agent at URL tells of them: http://HOST:PORT,
+    /// https://HOST:PORT or unix:///PATH [default without URL: CONSUL_HTTP_ADDR, or else
+    /// http://127.0.0.1:8500]
+    #[arg(
+        long,
+        value_name = "URL",
+        num_args = 0..=1,
+        requires = "consul_config",
+        conflicts_with_all = ["events", "kubernetes"]
+    )]
+    consul: Option<Option<ConsulAddress>>,
+
+    /// Which services of Consul have which frontends: a file in TOML
+    #[arg(long, value_name = "FILE", requires = "consul")]
+    consul_config: Option<PathBuf>,
+
+    /// The name of this host's node in Consul [default: that of the Consul agent]
+    #[arg(long, value_name = "NAME", requires = "consul")]
+    consul_node: Option<String>,
+
+    /// A file with the token for Consul, in place of CONSUL_HTTP_TOKEN and CONSUL_HTTP_TOKEN_FILE; read
+    /// again when it changes
+    #[arg(long, value_name = "FILE", requires = "consul")]
+    consul_token_file: Option<PathBuf>,
+
+    /// How long removals of backends wait after the Consul agent was out of reach: its checks may not
+    /// have run yet. Additions do not wait
+    #[arg(long, value_name = "TIME", default_value_t = Seconds(0), requires = "consul")]
+    consul_settle: Seconds,
+}
+
+/// The source, opened and not started, if there is to be one.
+#[derive(Debug)]
+pub(crate) struct Consul(Option<ConsulSource>);
+
+impl ConsulArgs {
+    /// Reads what the source needs to know, and asks Consul nothing yet. `host` are this host's
+    /// addresses, whenever they change.
+    ///
+    /// # Errors
+    ///
+    /// The configuration, the environment or a file is not as it should be.
+    pub(crate) fn open(self, host: watch::Receiver<BTreeSet<IpAddr>>) -> Result<Consul> {
+        let Self {
+            consul,
+            consul_config,
+            consul_node,
+            consul_token_file,
+            consul_settle,
+        } = self;
+        let (Some(address), Some(config)) = (consul, consul_config) else {
+            return Ok(Consul(None));
+        };
+        let file = config.display().to_string();
+        let text = fs::read_to_string(&config)
+            .with_context(|| format!("--consul-config: cannot read {file}"))?;
+        let environment = |name: &str| env::var(name).ok();
+        let options = ConsulOptions::new(address, &environment, &file, &text)?;
+        let options = options
+            .on(consul_node)
+            .with_token_file(consul_token_file)
+            .settling(Duration::from_secs(consul_settle.0.into()));
+        let source = ConsulSource::new(options, host).context("--consul")?;
+        Ok(Consul(Some(source)))
+    }
+}
+
+impl Consul {
+    /// Starts the source. Gives what it is called.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started.
+    pub(crate) fn start(self, queue: &EventQueue) -> Result<Option<String>> {
+        let Self(Some(source)) = self else {
+            return Ok(None);
+        };
+        let name = source.to_string();
+        source
+            .start(queue.clone())
+            .context("cannot start following Consul")?;
+        Ok(Some(name))
+    }
+}

@@ -1,0 +1,76 @@
+//! Where linkerd's destination API is served.
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use shunt::{Inspector, LinkerdServer, LinkerdSettings, OpaquePorts, ServeAddress, ServeListener};
+
+/// linkerd's destination API.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LinkerdArgs {
+    /// Where linkerd's destination API is served: IP:port, as in 127.0.0.1:8086, or unix:PATH. Whoever
+    /// gets there is told of all services [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    linkerd_api: Option<ServeAddress>,
+
+    /// --linkerd-api may be an address that other hosts get to
+    #[arg(long, requires = "linkerd_api")]
+    linkerd_api_remote: bool,
+
+    /// What the names of the cluster's services end with
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    linkerd_cluster_domain: String,
+
+    /// The ports that linkerd's proxies are not to look into where neither the service nor the pod says
+    /// which of its are: ports and ranges of them, separated by commas
+    #[arg(long, value_name = "PORTS", default_value = OpaquePorts::DEFAULT)]
+    linkerd_opaque_ports: OpaquePorts,
+}
+
+impl LinkerdArgs {
+    /// Listens, if that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be had, or nobody has said that it may be one that others get to.
+    pub(crate) fn listen(self) -> Result<LinkerdPlace> {
+        let Self {
+            linkerd_api,
+            linkerd_api_remote,
+            linkerd_cluster_domain,
+            linkerd_opaque_ports,
+        } = self;
+        let Some(address) = linkerd_api else {
+            return Ok(LinkerdPlace(None));
+        };
+        ensure!(
+            linkerd_api_remote || address.is_of_this_host(),
+            "--linkerd-api: other hosts get to {address}, and would be told of all services; \
+             --linkerd-api-remote says that they may"
+        );
+        let listener = address.listen().context("--linkerd-api")?;
+        let settings = LinkerdSettings {
+            cluster_domain: linkerd_cluster_domain.into(),
+            opaque_ports: linkerd_opaque_ports,
+        };
+        Ok(LinkerdPlace(Some((listener, settings))))
+    }
+}
+
+/// Where the API is going to be served, if anywhere.
+#[derive(Debug)]
+pub(crate) struct LinkerdPlace(Option<(ServeListener, LinkerdSettings)>);
+
+impl LinkerdPlace {
+    /// Begins to serve what the inspector finds.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for its threads.
+    pub(crate) fn serve(self, inspector: &Inspector) -> Result<Option<LinkerdServer>> {
+        let Self(place) = self;
+        place
+            .map(|(listener, settings)| LinkerdServer::start(listener, inspector.clone(), settings))
+            .transpose()
+            .context("cannot serve linkerd's destination API")
+    }
+}

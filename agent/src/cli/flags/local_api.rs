@@ -1,0 +1,245 @@
+//! Where services are registered with the agent itself, and what becomes of them.
+
+use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use shunt::{
+    EventQueue, EventSource as _, Keeper, LocalApiServer, LocalNode, LocalOptions, LocalSource,
+    ServeAddress, ServeListener, Shown, host_addresses, local_monitor,
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info};
+
+/// Where the host's name is, as gethostname(2) has it.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// Services that are registered with the agent itself.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LocalApiArgs {
+    /// Where services of this host are registered, in the form of Consul's agent: IP:port of this host
+    /// alone, as in 127.0.0.1:8500, or unix:PATH [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    local_api: Option<ServeAddress>,
+
+    /// The frontends of registered services, in the form of --consul-config
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "local_api",
+        conflicts_with_all = ["events", "kubernetes"]
+    )]
+    #[cfg_attr(feature = "consul", arg(conflicts_with = "consul"))]
+    local_frontends: Option<PathBuf>,
+
+    /// A file of definitions, or a folder of *.json, as `consul services register` takes them; read again
+    /// at SIGHUP
+    #[arg(long, value_name = "PATH", requires = "local_api")]
+    local_services: Option<PathBuf>,
+
+    /// The file in which registrations outlive the agent
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/var/lib/shunt/local.json",
+        requires = "local_api"
+    )]
+    local_state: PathBuf,
+
+    /// The address of services that have none of their own [default: this host's first]
+    #[arg(long, value_name = "IP", requires = "local_api")]
+    local_address: Option<IpAddr>,
+}
+
+impl LocalApiArgs {
+    /// Listens, if that is asked for. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be had, or is one that others get to.
+    pub(crate) fn listen(self) -> Result<LocalPlace> {
+        let Self {
+            local_api,
+            local_frontends,
+            local_services,
+            local_state,
+            local_address,
+        } = self;
+        let Some(address) = local_api else {
+            return Ok(LocalPlace(None));
+        };
+        ensure!(
+            address.is_of_this_host(),
+            "--local-api: other hosts get to {address}, and could register services here: use an \
+             address of this host alone, as 127.0.0.1:8500, or unix:PATH"
+        );
+        let shown = address.to_string();
+        let listener = address.listen().context("--local-api")?;
+        Ok(LocalPlace(Some(Open {
+            listener,
+            address: shown,
+            frontends: local_frontends,
+            options: LocalOptions {
+                node: node(local_address)?,
+                state: local_state,
+                services: local_services,
+            },
+        })))
+    }
+}
+
+/// This host, with that address or else its first one.
+fn node(address: Option<IpAddr>) -> Result<LocalNode> {
+    let name = fs::read_to_string(HOST_NAME).with_context(|| format!("cannot read {HOST_NAME}"))?;
+    let address = match address {
+        Some(address) => Some(address),
+        None => first(&host_addresses().context("cannot read the addresses of this host")?),
+    };
+    Ok(LocalNode {
+        name: name.trim().to_owned(),
+        address,
+    })
+}
+
+/// The first address that others may know this host by: of IPv4 if there is one.
+fn first(addresses: &BTreeSet<IpAddr>) -> Option<IpAddr> {
+    let mut addresses = addresses.iter().copied();
+    addresses.find(|address| match address {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
+    })
+}
+
+/// Where services are going to be registered, if anywhere.
+#[derive(Debug)]
+pub(crate) struct LocalPlace(Option<Open>);
+
+#[derive(Debug)]
+struct Open {
+    listener: ServeListener,
+    address: String,
+    frontends: Option<PathBuf>,
+    options: LocalOptions,
+}
+
+impl LocalPlace {
+    /// Reads what was registered, and the frontends.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or says what is wrong.
+    pub(crate) async fn keep(self) -> Result<LocalKept> {
+        let Self(open) = self;
+        let Some(Open {
+            listener,
+            address,
+            frontends,
+            options,
+        }) = open
+        else {
+            return Ok(LocalKept(None));
+        };
+        let state = options.state.clone();
+        let keeper = Keeper::start(options).await?;
+        let registrar = keeper.registrar();
+        let source = frontends.map(|path| LocalSource::open(registrar.clone(), &path));
+        Ok(LocalKept(Some(Kept {
+            listener,
+            address,
+            state,
+            source: source.transpose().context("--local-frontends")?,
+            keeper,
+        })))
+    }
+}
+
+/// What is registered, and is not served yet.
+#[derive(Debug)]
+pub(crate) struct LocalKept(Option<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    listener: ServeListener,
+    address: String,
+    state: PathBuf,
+    source: Option<LocalSource>,
+    keeper: Keeper,
+}
+
+/// The running API, with what keeps its registrations. Dropping it ends both.
+#[derive(Debug)]
+pub(crate) struct LocalApi {
+    _server: LocalApiServer,
+    _keeper: Keeper,
+}
+
+impl LocalKept {
+    /// Begins to serve, to tell the renderer, and to follow SIGHUP.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for a thread.
+    pub(crate) fn serve(self, queue: &EventQueue) -> Result<Option<LocalApi>> {
+        let Self(kept) = self;
+        let Some(Kept {
+            listener,
+            address,
+            state,
+            source,
+            keeper,
+        }) = kept
+        else {
+            return Ok(None);
+        };
+        let registrar = keeper.registrar();
+        let shown = source
+            .as_ref()
+            .map_or_else(Shown::default, LocalSource::shown);
+        let monitor = local_monitor(registrar, address, &state, shown);
+        queue.reports().set_local(monitor);
+        if let Some(source) = source {
+            info!("{source}");
+            source
+                .start(queue.clone())
+                .context("cannot start following registered services")?;
+        }
+        let mut hangups = signal(SignalKind::hangup()).context("cannot take SIGHUP")?;
+        let reloaded = registrar.clone();
+        tokio::spawn(async move {
+            while hangups.recv().await.is_some() {
+                match reloaded.reload().await {
+                    Ok(()) => info!("the definitions were read again"),
+                    Err(error) => error!("the definitions stay as they were: {error}"),
+                }
+            }
+        });
+        let server = LocalApiServer::start(listener, registrar.clone());
+        Ok(Some(LocalApi {
+            _server: server.context("cannot serve the local API")?,
+            _keeper: keeper,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_known_by_its_first_address() {
+        let addresses = |all: &[&str]| all.iter().map(|text| text.parse().unwrap()).collect();
+        for (all, expected) in [
+            (
+                &["127.0.0.1", "fd00::1", "10.0.0.2", "192.168.0.1"][..],
+                "10.0.0.2",
+            ),
+            (
+                &["127.0.0.1", "169.254.0.1", "fe80::1", "fd00::1"],
+                "fd00::1",
+            ),
+        ] {
+            assert_eq!(first(&addresses(all)), Some(expected.parse().unwrap()));
+        }
+        assert_eq!(first(&addresses(&["127.0.0.1", "::1"])), None);
+    }
+}

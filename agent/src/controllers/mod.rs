@@ -1,0 +1,19 @@
+//! What one process does for a whole cluster, whatever its nodes do: the status of routes.
+//!
+//! ```text
+//! source/kubernetes/watch    routes, Services and grants, as agents watch them
+//!     v
+//! observed    what follows from all of them for each route (source/kubernetes/routes)
+//!     v
+//! controller  one write after the other, as long as this process leads (election)
+//!     v
+//! writer      reads the route's status, and writes it if ours differs (parents)
+//! ```
+
+pub(crate) mod controller;
+mod election;
+pub(crate) mod meters;
+mod observed;
+pub(crate) mod options;
+mod parents;
+mod writer;

@@ -1,0 +1,91 @@
+//! What the source that follows Consul knows of itself, for whoever looks at the agent.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Instant, SystemTime},
+};
+
+/// What the source that follows Consul knows of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsulState {
+    /// Where Consul's agent is.
+    pub address: String,
+    /// Its datacenter, once it has said it.
+    pub datacenter: Option<String>,
+    /// Our node there, once it is known.
+    pub node: Option<String>,
+    /// Whether two queries give hints for all services, in place of one each.
+    pub hints: bool,
+    /// Queries that are followed.
+    pub watches: u64,
+    /// Those of them that are not up to date, by service.
+    pub stale: BTreeMap<String, StaleWatch>,
+    /// Whether all was there once, so that the renderer was told.
+    pub synced: bool,
+    /// When something of the catalog last changed.
+    pub last_change: Option<SystemTime>,
+    /// Frontends that are configured.
+    pub frontends: u64,
+    /// Instances that are known.
+    pub instances: u64,
+    /// Services whose last change is not in the kernel yet.
+    pub pending: u64,
+    /// Since when any of them is not.
+    pub pending_since: Option<Instant>,
+    /// What the token lacks.
+    pub missing_rights: BTreeSet<String>,
+    /// What is left out of each service, and why.
+    pub skipped: BTreeMap<String, Vec<String>>,
+    /// Good answers that had something new, since the agent's start.
+    pub answers: u64,
+    /// Questions without a good answer since then, by what was in the way.
+    pub failures: BTreeMap<&'static str, u64>,
+}
+
+/// A query that is not up to date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleWatch {
+    /// Since when.
+    pub since: SystemTime,
+    /// Why.
+    pub reason: String,
+}
+
+/// The state of the source, shared with whoever shows it.
+#[derive(Debug, Clone)]
+pub struct ConsulMonitor(Arc<Mutex<ConsulState>>);
+
+impl ConsulMonitor {
+    /// That of a source that asks the agent at `address` for so many frontends, and knows nothing yet.
+    pub fn new(address: String, frontends: u64) -> Self {
+        Self(Arc::new(Mutex::new(ConsulState {
+            address,
+            datacenter: None,
+            node: None,
+            hints: false,
+            watches: 0,
+            stale: BTreeMap::new(),
+            synced: false,
+            last_change: None,
+            frontends,
+            instances: 0,
+            pending: 0,
+            pending_since: None,
+            missing_rights: BTreeSet::new(),
+            skipped: BTreeMap::new(),
+            answers: 0,
+            failures: BTreeMap::new(),
+        })))
+    }
+
+    /// How it is now.
+    pub fn snapshot(&self) -> ConsulState {
+        self.update(|state| state.clone())
+    }
+
+    /// Looks at it without a copy, or changes it.
+    pub fn update<T>(&self, change: impl FnOnce(&mut ConsulState) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,19 @@
+//! linkerd's destination API, `io.linkerd.proxy.destination.Destination`, answered from lookups.
+//!
+//! A request's [path](authority) becomes a question that is [followed](messages). Each answer becomes
+//! the [addresses](addresses) behind it, of which the client is told the [difference](updates), or a
+//! [profile]. `docs/linkerd.md` says what of linkerd's own server is here, and what is not.
+
+mod addresses;
+mod authority;
+mod client;
+mod destination;
+mod messages;
+mod metadata;
+mod overrides;
+mod profile;
+mod requests;
+pub(crate) mod server;
+pub(crate) mod settings;
+mod updates;
+mod usable;

@@ -1,0 +1,85 @@
+//! What the API says that no event does.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use shunt_model::{Fault, PortRange, ServiceId};
+
+/// The settings of the API.
+#[derive(Debug, Clone)]
+pub struct LinkerdSettings {
+    /// What the names of services end with, behind `svc.`: `cluster.local`.
+    pub cluster_domain: Arc<str>,
+    /// The ports that are opaque where neither service nor workload says which of its are.
+    pub opaque_ports: OpaquePorts,
+}
+
+impl LinkerdSettings {
+    /// The name of a service, as the cluster's DNS has it.
+    pub(super) fn name_of(&self, service: &ServiceId) -> String {
+        let ServiceId { namespace, name } = service;
+        format!("{name}.{namespace}.svc.{}", self.cluster_domain)
+    }
+
+    /// Whether a port is opaque, by what its own service or workload says of its ports.
+    pub(super) fn is_opaque(&self, said: Option<&[PortRange]>, port: u16) -> bool {
+        let OpaquePorts(default) = &self.opaque_ports;
+        let ports = said.unwrap_or(default);
+        ports.iter().any(|range| range.contains(port))
+    }
+}
+
+/// Ports whose protocol proxies are not to look into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpaquePorts(pub Arc<[PortRange]>);
+
+impl OpaquePorts {
+    /// What linkerd is installed with: protocols in which the server speaks first.
+    pub const DEFAULT: &str = "25,587,3306,4444,5432,6379,9300,11211";
+}
+
+/// Ports and ranges of them, separated by commas; none in an empty text.
+impl FromStr for OpaquePorts {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let items = text.split(',').map(str::trim);
+        let items = items.filter(|item| !item.is_empty());
+        items.map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for OpaquePorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_replaces_the_default() {
+        let settings = LinkerdSettings {
+            cluster_domain: "cluster.local".into(),
+            opaque_ports: OpaquePorts::DEFAULT.parse().unwrap(),
+        };
+        assert_eq!(settings.opaque_ports.to_string(), OpaquePorts::DEFAULT);
+        let range = PortRange {
+            first: 8000,
+            last: 8010,
+        };
+        for (said, port, is_opaque) in [
+            (None, 3306, true),
+            (None, 8000, false),
+            (Some(&[range][..]), 3306, false),
+            (Some(&[range][..]), 8010, true),
+            (Some(&[][..]), 25, false),
+        ] {
+            assert_eq!(settings.is_opaque(said, port), is_opaque, "{said:?} {port}");
+        }
+        assert_eq!("".parse(), Ok(OpaquePorts(Arc::default())));
+        "http".parse::<OpaquePorts>().unwrap_err();
+    }
+}

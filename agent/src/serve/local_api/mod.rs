@@ -1,0 +1,15 @@
+//! The API of Consul's agent, as far as it is about services of this host: registrations and their
+//! health, over HTTP.
+//!
+//! A [connection](server)'s request is refused if a [browser](guard) sends it, or [routed](route) to what
+//! reads or changes what is registered. [Shown](shown) is what Consul shows. `docs/local-api.md` says what
+//! of it is here, and what is not.
+
+mod guard;
+mod health;
+mod request;
+mod route;
+pub(crate) mod server;
+mod service;
+mod shown;
+mod stalled;

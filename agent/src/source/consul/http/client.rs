@@ -1,0 +1,230 @@
+//! Questions and answers.
+
+use std::{error::Error as _, sync::Arc, time::Duration};
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    HeaderMap, Method, Request,
+    body::{Bytes, Incoming},
+    header::{HeaderName, HeaderValue},
+};
+use hyper_util::{
+    client::legacy::Client as Pool,
+    rt::{TokioExecutor, TokioTimer},
+};
+use tokio::{sync::Semaphore, time::timeout};
+
+use crate::source::consul::http::{
+    address::ConsulAddress,
+    connector::Connector,
+    error::AskError,
+    tls::{Tls, TlsError, TlsFiles},
+    token::{Token, TokenSource},
+};
+
+/// How many sockets are open at most where each blocked query has one of its own. Consul takes 200 of
+/// an address, which are not all ours, and resets the others without a word.
+pub(in crate::source::consul) const SOCKETS: usize = 64;
+
+/// How many queries share a connection of HTTP/2. Consul takes 250.
+pub(in crate::source::consul) const STREAMS: usize = 200;
+
+/// An answer is at most so long: the checks of a whole catalog are one.
+const LONGEST: usize = 256 * 1024 * 1024;
+
+/// How often a connection of HTTP/2 is probed, and how long its answer may take.
+const PROBE: Duration = Duration::from_secs(10);
+
+const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
+
+/// A Consul agent that can be asked. Clones ask the same one.
+#[derive(Debug, Clone)]
+pub(in crate::source::consul) struct Client(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    base: String,
+    token: Token,
+    /// With TLS, a connection each; otherwise one pool of connections.
+    pools: Vec<Pool<Connector, Full<Bytes>>>,
+    /// Room for questions at the same time, where each has a connection of its own.
+    sockets: Option<Semaphore>,
+}
+
+/// A good answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::source::consul) struct Answer {
+    /// `X-Consul-Index`.
+    pub(in crate::source::consul) index: Option<u64>,
+    /// Whether the server that answered has a leader, if it says so.
+    pub(in crate::source::consul) known_leader: Option<bool>,
+    /// What it says.
+    pub(in crate::source::consul) body: Bytes,
+}
+
+impl Client {
+    /// Of the agent at this address. With TLS, it makes connections for so many blocked `queries`.
+    ///
+    /// # Errors
+    ///
+    /// The files of TLS do not have what they should.
+    pub(in crate::source::consul) fn new(
+        address: &ConsulAddress,
+        token: TokenSource,
+        files: TlsFiles,
+        queries: usize,
+    ) -> Result<Self, TlsError> {
+        let has_tls = address.has_tls();
+        let tls = has_tls.then(|| Tls::new(files, &host_of(address)));
+        let connector = Connector::new(address.place.clone(), tls.transpose()?);
+        // One more for what is asked besides.
+        let count = if has_tls {
+            queries.div_ceil(STREAMS) + 1
+        } else {
+            1
+        };
+        let mut builder = Pool::builder(TokioExecutor::new());
+        builder
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .http2_only(has_tls)
+            .http2_keep_alive_interval(PROBE)
+            .http2_keep_alive_timeout(PROBE);
+        let pools = (0..count).map(|_| builder.build(connector.clone()));
+        Ok(Self(Arc::new(Inner {
+            base: format!("http://{}", address.authority()),
+            token: Token::new(token),
+            pools: pools.collect(),
+            sockets: (!has_tls).then(|| Semaphore::new(SOCKETS)),
+        })))
+    }
+
+    /// Asks for what is at `path`, which is encoded, and waits at most so long. Questions with the same
+    /// `lane` may share a connection.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer, or it is an error.
+    pub(in crate::source::consul) async fn get(
+        &self,
+        lane: usize,
+        path: &str,
+        limit: Duration,
+    ) -> Result<Answer, AskError> {
+        self.ask(lane, Method::GET, path, Bytes::new(), limit).await
+    }
+
+    /// Says something, and gives what is answered.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get`].
+    pub(in crate::source::consul) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Answer, AskError> {
+        self.ask(0, method, path, body.into(), limit).await
+    }
+
+    async fn ask(
+        &self,
+        lane: usize,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        limit: Duration,
+    ) -> Result<Answer, AskError> {
+        let Self(inner) = self;
+        let _socket = match &inner.sockets {
+            Some(sockets) => sockets.acquire().await.ok(),
+            None => None,
+        };
+        let asked = timeout(limit, inner.exchange(lane, method, path, body)).await;
+        let answer = asked.unwrap_or(Err(AskError::Slow(limit)));
+        if answer
+            .as_ref()
+            .is_err_and(|error| error.code() == Some(403))
+        {
+            inner.token.refused();
+        }
+        answer
+    }
+}
+
+impl Inner {
+    async fn exchange(
+        &self,
+        lane: usize,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Answer, AskError> {
+        let unreadable = |error: &dyn std::error::Error| AskError::Unreadable(error.to_string());
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .body(Full::new(body))
+            .map_err(|error| unreadable(&error))?;
+        if let Some(token) = self.token.current() {
+            let mut token = HeaderValue::try_from(token).map_err(|error| unreadable(&error))?;
+            token.set_sensitive(true);
+            request.headers_mut().insert(TOKEN, token);
+        }
+        let pool = &self.pools[lane % self.pools.len()];
+        let response = pool.request(request).await;
+        let response = response.map_err(|error| AskError::Unreachable(in_words(&error)))?;
+        let (head, body) = response.into_parts();
+        let body = read(body).await?;
+        if head.status.as_u16() != 200 {
+            return Err(AskError::status(head.status.as_u16(), &body));
+        }
+        Ok(Answer {
+            index: number(&head.headers, "x-consul-index"),
+            known_leader: text(&head.headers, "x-consul-knownleader").map(|text| text == "true"),
+            body,
+        })
+    }
+}
+
+async fn read(body: Incoming) -> Result<Bytes, AskError> {
+    let body = Limited::new(body, LONGEST).collect().await;
+    let body =
+        body.map_err(|error| AskError::Unreachable(format!("its answer broke off: {error}")))?;
+    Ok(body.to_bytes())
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
+    text(headers, name)?.parse().ok()
+}
+
+/// The host that a certificate is to name.
+fn host_of(address: &ConsulAddress) -> String {
+    let authority = address.authority();
+    let host = authority.rsplit_once(':').map(|(host, _)| host.to_owned());
+    host.unwrap_or(authority)
+}
+
+/// The error and its causes: the first alone says only that there was one.
+fn in_words(error: &hyper_util::client::legacy::Error) -> String {
+    let mut words = if error.is_connect() {
+        "no connection".to_owned()
+    } else {
+        "the connection broke".to_owned()
+    };
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let text = next.to_string();
+        if !words.contains(&text) {
+            words = format!("{words}: {text}");
+        }
+        cause = next.source();
+    }
+    words
+}

@@ -1,0 +1,235 @@
+//! The source: queries, claims and engine, tasks of the runtime that starts it.
+
+mod deliver;
+mod news;
+mod report;
+
+use std::{
+    collections::BTreeSet, convert::Infallible, fmt, io, net::IpAddr, panic, process, sync::Arc,
+};
+
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::sleep,
+};
+use tracing::{error, info, warn};
+
+use crate::{
+    runtime::{consul_state::ConsulMonitor, error::Ending, queue::EventQueue},
+    source::{
+        consul::{
+            claims::claim,
+            follow::follow,
+            http::client::Client,
+            identity::{Identity, identity},
+            options::ConsulOptions,
+            source::{
+                deliver::{AHEAD, Claimed, Input, RETRY, deliver},
+                news::Listener,
+            },
+        },
+        event_source::EventSource,
+        instances::{
+            engine::Engine,
+            frontend::{Frontend, Vip},
+        },
+    },
+};
+
+/// The exit status of a process that has panicked, as Rust has it.
+const EXIT_PANICKED: i32 = 101;
+
+/// Services of a Consul catalog.
+#[derive(Debug)]
+pub struct ConsulSource {
+    options: ConsulOptions,
+    client: Client,
+    host_addresses: watch::Receiver<BTreeSet<IpAddr>>,
+    monitor: ConsulMonitor,
+}
+
+impl ConsulSource {
+    /// Reads the files that TLS needs, and asks Consul nothing yet. `host_addresses` are those of this
+    /// host's interfaces, whenever they change.
+    ///
+    /// # Errors
+    ///
+    /// The files do not have what they should.
+    pub fn new(
+        options: ConsulOptions,
+        host_addresses: watch::Receiver<BTreeSet<IpAddr>>,
+    ) -> io::Result<Self> {
+        let ConsulOptions {
+            address,
+            token,
+            tls,
+            frontends,
+            ..
+        } = &options;
+        let queries = frontends.iter().flat_map(Frontend::queries);
+        let queries = queries.collect::<BTreeSet<_>>().len();
+        let client = Client::new(address, token.clone(), tls.clone(), queries);
+        Ok(Self {
+            monitor: ConsulMonitor::new(address.to_string(), frontends.len() as u64),
+            client: client.map_err(io::Error::other)?,
+            options,
+            host_addresses,
+        })
+    }
+
+    /// How the source is, whenever somebody looks.
+    pub fn monitor(&self) -> ConsulMonitor {
+        self.monitor.clone()
+    }
+}
+
+impl fmt::Display for ConsulSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConsulOptions {
+            address, frontends, ..
+        } = &self.options;
+        let count = frontends.len();
+        write!(f, "following Consul at {address} for {count} frontends")
+    }
+}
+
+impl EventSource for ConsulSource {
+    type Handle = ();
+
+    fn start(self, queue: EventQueue) -> io::Result<()> {
+        queue.reports().set_consul(self.monitor.clone());
+        let followed = tokio::spawn(async move {
+            match self.run(queue).await {
+                Err(Ending) => {}
+            }
+        });
+        tokio::spawn(async move {
+            if followed.await.is_err_and(|error| error.is_panic()) {
+                error!("following Consul has failed: the agent ends, to be started anew");
+                process::exit(EXIT_PANICKED);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl ConsulSource {
+    async fn run(self, queue: EventQueue) -> Result<Infallible, Ending> {
+        let Self {
+            options,
+            client,
+            host_addresses,
+            monitor,
+        } = self;
+        let ConsulOptions {
+            address,
+            node,
+            settle,
+            frontends,
+            ..
+        } = options;
+        let listener = Listener::new(monitor.clone(), Arc::clone(queue.reports()), settle);
+        // Without its place nothing can be said of an instance, so nothing is asked before.
+        let identity = known(&client, node.as_deref(), &listener).await;
+        info!(
+            "Consul's agent is node {} of datacenter {}",
+            identity.place.node, identity.place.datacenter
+        );
+        let engine = Engine::new(frontends);
+        let queries: Vec<_> = engine.queries().cloned().map(Arc::new).collect();
+        let (told, news) = mpsc::channel(AHEAD);
+        let (claimed, claims) = mpsc::channel(AHEAD);
+        let mut tasks = JoinSet::new();
+        let wanted: Vec<Frontend> = engine.claimed().cloned().collect();
+        if !wanted.is_empty() {
+            tasks.spawn(claim_all(client.clone(), wanted, claimed));
+        }
+        let place = &identity.place;
+        let watches = queries.len() as u64;
+        let hinted = follow(
+            &mut tasks,
+            &client,
+            address.has_tls(),
+            queries,
+            &place.node,
+            &told,
+        );
+        monitor.update(|state| {
+            state.node = Some(place.node.to_string());
+            state.datacenter = Some(place.datacenter.to_string());
+            state.hints = hinted.is_some();
+            state.watches = watches;
+        });
+        let input = Input {
+            news,
+            claims,
+            host: host_addresses,
+            identity,
+            hinted,
+        };
+        tokio::select! {
+            end = deliver(engine, input, listener, queue) => end,
+            panicked = panicked(&mut tasks) => panic::resume_unwind(panicked),
+        }
+    }
+}
+
+/// Waits for a task that has panicked.
+async fn panicked(tasks: &mut JoinSet<()>) -> Box<dyn std::any::Any + Send> {
+    loop {
+        match tasks.join_next().await {
+            Some(Err(error)) if error.is_panic() => return error.into_panic(),
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Asks who we are until Consul says it.
+async fn known(client: &Client, node: Option<&str>, listener: &Listener) -> Identity {
+    loop {
+        match identity(client, node).await {
+            Ok(identity) => return identity,
+            Err(error) => {
+                listener.unknown(&error);
+                sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// Claims all addresses, one after the other, and tells each. What is in the way may go.
+async fn claim_all(client: Client, mut wanted: Vec<Frontend>, told: mpsc::Sender<Claimed>) {
+    loop {
+        let mut left = Vec::new();
+        for frontend in wanted {
+            let Vip::Claimed(range) = frontend.vip else {
+                continue;
+            };
+            match claim(&client, &frontend.id.to_string(), range).await {
+                Ok(ip) => {
+                    if told.send((frontend.id, Ok(ip))).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let is_passing = error.is_passing();
+                    if is_passing {
+                        warn!("no address is claimed for {} yet: {error}", frontend.id);
+                    }
+                    let refused = (Arc::clone(&frontend.id), Err(error.to_string()));
+                    if !is_passing && told.send(refused).await.is_err() {
+                        return;
+                    }
+                    left.push(frontend);
+                }
+            }
+        }
+        if left.is_empty() {
+            return;
+        }
+        wanted = left;
+        sleep(RETRY).await;
+    }
+}

@@ -1,0 +1,183 @@
+//! Events, one after the other.
+
+use std::{
+    collections::BTreeSet,
+    convert::Infallible,
+    future::pending,
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use shunt_model::{Conflict, ServiceId, unusable};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::{MissedTickBehavior, interval, sleep_until},
+};
+
+use crate::{
+    runtime::{
+        circumstances::Circumstances, error::Ending, origin::Origin, outcome::Acceptance,
+        queue::EventQueue,
+    },
+    source::{
+        consul::{
+            identity::Identity,
+            source::news::Listener,
+            watch::{
+                hints::Hinted,
+                told::{News, Told},
+            },
+        },
+        instances::engine::{About, Engine, Work},
+    },
+};
+
+/// How long to wait before an event that failed is tried again, or Consul is asked again for what it did
+/// not say.
+pub(super) const RETRY: Duration = Duration::from_secs(5);
+
+/// How much news may wait for the engine before those who tell it do.
+pub(super) const AHEAD: usize = 256;
+
+/// An address that was claimed for a service, or why none is.
+pub(super) type Claimed = (Arc<ServiceId>, Result<IpAddr, String>);
+
+/// How often it is looked whether something has waited long enough.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What events are made of.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) news: mpsc::Receiver<Told>,
+    pub(super) claims: mpsc::Receiver<Claimed>,
+    pub(super) host: watch::Receiver<BTreeSet<IpAddr>>,
+    pub(super) identity: Identity,
+    pub(super) hinted: Option<Arc<Hinted>>,
+}
+
+/// What becomes of an event: who waits for whom now, or why it had no effect.
+type Fate = Result<Vec<Conflict>, String>;
+
+/// Delivers one event after the other. What changes before the turn of one has come waits, and what
+/// changes twice meanwhile is one event.
+pub(super) async fn deliver(
+    mut engine: Engine,
+    input: Input,
+    mut listener: Listener,
+    queue: EventQueue,
+) -> Result<Infallible, Ending> {
+    let Input {
+        mut news,
+        mut claims,
+        mut host,
+        identity,
+        hinted,
+    } = input;
+    listener.is_known();
+    // A loopback address is nobody's to come from.
+    let own = identity.address.filter(|ip| unusable(*ip).is_none());
+    let addresses = |host: &BTreeSet<IpAddr>| -> BTreeSet<IpAddr> {
+        own.into_iter().filter(|ip| host.contains(ip)).collect()
+    };
+    engine.set_place(identity.place.clone(), addresses(&host.borrow_and_update()));
+    let mut number = 0;
+    let mut under_way = FuturesUnordered::new();
+    let mut turn: Option<oneshot::Receiver<Infallible>> = None;
+    let mut retry_at: Option<Instant> = None;
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut host_is_followed = true;
+    loop {
+        if turn.is_none()
+            && let Some(Work { event, about }) = engine.next(Instant::now())
+        {
+            number += 1;
+            let origin = Origin {
+                unit: "change",
+                number,
+            };
+            let (its_turn, awaited) = oneshot::channel();
+            turn = Some(awaited);
+            let queue = queue.clone();
+            let circumstances = Circumstances {
+                routine: !matches!(about, About::All { .. }),
+                ..Circumstances::default()
+            };
+            under_way.push(async move {
+                let answer = queue
+                    .deliver_with(origin, Ok(event), circumstances, Some(its_turn))
+                    .await?;
+                let result: Fate = match answer {
+                    Ok(Acceptance::Applied(outcome)) => Ok(outcome.conflicts),
+                    Ok(Acceptance::Held) => Ok(Vec::new()),
+                    Err(error) => Err(error.to_string()),
+                };
+                Ok::<(About, Fate), Ending>((about, result))
+            });
+        } else {
+            listener.show(&engine);
+        }
+        let settled_at = listener.settled_at();
+        tokio::select! {
+            biased;
+            Some(done) = under_way.next() => {
+                let (about, result) = done?;
+                engine.done(about, result);
+                if engine.has_failures() {
+                    retry_at.get_or_insert_with(|| Instant::now() + RETRY);
+                }
+            }
+            () = come(&mut turn), if turn.is_some() => turn = None,
+            Some(told) = news.recv() => {
+                take(&mut engine, &mut listener, hinted.as_deref(), told);
+                for _ in 0..AHEAD {
+                    let Ok(told) = news.try_recv() else { break };
+                    take(&mut engine, &mut listener, hinted.as_deref(), told);
+                }
+            }
+            Some((id, claim)) = claims.recv() => engine.set_claim(&id, claim),
+            changed = host.changed(), if host_is_followed => match changed {
+                Ok(()) => {
+                    let own = addresses(&host.borrow_and_update());
+                    engine.set_place(identity.place.clone(), own);
+                }
+                Err(_) => host_is_followed = false,
+            },
+            () = until(settled_at) => listener.settle(&mut engine, Instant::now()),
+            () = until(retry_at) => {
+                retry_at = None;
+                engine.retry();
+            }
+            // Those that may not be read keep back the others for so long, and no longer.
+            _ = tick.tick(), if !engine.is_synced() => {}
+        }
+    }
+}
+
+fn take(engine: &mut Engine, listener: &mut Listener, hinted: Option<&Hinted>, told: Told) {
+    if let (Some(hinted), Some(query), News::Instances { instances, .. }) =
+        (hinted, &told.query, &told.news)
+    {
+        let nodes = instances.iter().map(|instance| &*instance.node);
+        hinted.is_on(&query.service, nodes);
+    }
+    listener.take(engine, told, Instant::now());
+}
+
+/// Waits until the turn of an event has come.
+async fn come(turn: &mut Option<oneshot::Receiver<Infallible>>) {
+    match turn {
+        // Nothing is ever sent: the other end is dropped.
+        Some(turn) => drop(turn.await),
+        None => pending().await,
+    }
+}
+
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when.into()).await,
+        None => pending().await,
+    }
+}

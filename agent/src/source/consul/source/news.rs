@@ -1,0 +1,246 @@
+//! What queries tell, taken note of.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use tracing::{info, warn};
+
+use crate::{
+    runtime::{
+        consul_state::{ConsulMonitor, StaleWatch},
+        contact::Contact,
+        reports::Reports,
+    },
+    source::{
+        consul::{
+            http::error::AskError,
+            watch::told::{News, Reason, Told, Trouble},
+        },
+        instances::{engine::Engine, frontend::Query, instance::Instance, settle::settling},
+    },
+};
+
+/// The source's name in reports.
+const SOURCE: &str = "consul";
+
+/// How a query that gives hints for all is shown.
+const HINTS: &str = "(hints for all services)";
+
+/// Takes note of what queries tell.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) monitor: ConsulMonitor,
+    pub(super) reports: Arc<Reports>,
+    /// How long removals wait after the agent was out of reach.
+    settle: Duration,
+    /// The queries whose removals wait, until when, and what they say meanwhile.
+    settling: HashMap<Arc<Query>, Settling>,
+    /// The instances that cannot be read.
+    pub(super) unreadable: HashMap<Arc<Query>, Vec<String>>,
+}
+
+#[derive(Debug)]
+struct Settling {
+    until: Instant,
+    newest: Vec<Instance>,
+}
+
+impl Listener {
+    pub(super) fn new(monitor: ConsulMonitor, reports: Arc<Reports>, settle: Duration) -> Self {
+        let listener = Self {
+            monitor,
+            reports,
+            settle,
+            settling: HashMap::new(),
+            unreadable: HashMap::new(),
+        };
+        listener.show_contact();
+        listener
+    }
+
+    /// Consul does not say who we are.
+    pub(super) fn unknown(&self, error: &AskError) {
+        self.monitor.update(|state| {
+            let identity = "(who we are)".to_owned();
+            let known = state.stale.entry(identity);
+            let stale = known.or_insert_with(|| StaleWatch {
+                since: SystemTime::now(),
+                reason: String::new(),
+            });
+            let reason = error.to_string();
+            if stale.reason != reason {
+                warn!("Consul does not say who we are: {reason}");
+                stale.reason = reason;
+            }
+            *state.failures.entry(error.name()).or_default() += 1;
+            if error.code() == Some(403) {
+                let right = "agent:read on this node, or --consul-node".to_owned();
+                state.missing_rights.insert(right);
+            }
+        });
+        self.show_contact();
+    }
+
+    /// Consul has said who we are.
+    pub(super) fn is_known(&self) {
+        self.monitor.update(|state| {
+            state.stale.clear();
+            state.missing_rights.clear();
+        });
+        self.show_contact();
+    }
+
+    /// Takes note of this, and tells the engine what follows from it.
+    pub(super) fn take(&mut self, engine: &mut Engine, told: Told, now: Instant) {
+        let Told { query, news } = told;
+        let name = query.as_deref().map_or_else(|| HINTS.to_owned(), shown);
+        match (news, query) {
+            (
+                News::Instances {
+                    instances,
+                    unreadable,
+                    is_back,
+                },
+                Some(query),
+            ) => {
+                self.up_to_date(&name);
+                self.monitor.update(|state| {
+                    state.answers += 1;
+                    state.last_change = Some(SystemTime::now());
+                });
+                if unreadable.is_empty() {
+                    self.unreadable.remove(&query);
+                } else {
+                    self.unreadable.insert(Arc::clone(&query), unreadable);
+                }
+                let instances = self.settled(engine, &query, instances, is_back, now);
+                engine.set_instances(&query, instances);
+            }
+            (News::Instances { .. } | News::UpToDate, _) => self.up_to_date(&name),
+            (News::Stale(trouble), query) => {
+                if let (Reason::Denied(_), Some(query)) = (&trouble.reason, &query) {
+                    engine.deny(query, now);
+                }
+                self.stale(name, &trouble);
+            }
+        }
+        self.show_contact();
+    }
+
+    /// When removals that wait are due.
+    pub(super) fn settled_at(&self) -> Option<Instant> {
+        self.settling.values().map(|settling| settling.until).min()
+    }
+
+    /// Believes what was said last, where the time for doubts is over.
+    pub(super) fn settle(&mut self, engine: &mut Engine, now: Instant) {
+        let due = self
+            .settling
+            .extract_if(|_, settling| settling.until <= now);
+        for (query, Settling { newest, .. }) in due.collect::<Vec<_>>() {
+            engine.set_instances(&query, newest);
+        }
+    }
+
+    /// What of an answer counts at once.
+    fn settled(
+        &mut self,
+        engine: &Engine,
+        query: &Arc<Query>,
+        instances: Vec<Instance>,
+        is_back: bool,
+        now: Instant,
+    ) -> Vec<Instance> {
+        if is_back && !self.settle.is_zero() {
+            let settling = Settling {
+                until: now + self.settle,
+                newest: Vec::new(),
+            };
+            self.settling.entry(Arc::clone(query)).or_insert(settling);
+        }
+        let (Some(waiting), Some(known)) = (self.settling.get_mut(query), engine.instances(query))
+        else {
+            return instances;
+        };
+        waiting.newest.clone_from(&instances);
+        settling(known, instances)
+    }
+
+    fn up_to_date(&self, name: &str) {
+        self.monitor.update(|state| {
+            if state.stale.remove(name).is_some() {
+                info!("{name} is up to date again");
+            }
+            let lacks = format!("{name}: ");
+            state
+                .missing_rights
+                .retain(|right| !right.starts_with(&lacks));
+        });
+    }
+
+    fn stale(&self, name: String, trouble: &Trouble) {
+        let Trouble { since, reason } = trouble;
+        let (text, kind) = match reason {
+            Reason::Failed(error) => (error.to_string(), error.name()),
+            Reason::Denied(missing) => (format!("the token lacks {missing}"), "denied"),
+            Reason::NoLeader => ("its server knows no leader".to_owned(), "no_leader"),
+        };
+        self.monitor.update(|state| {
+            *state.failures.entry(kind).or_default() += 1;
+            if let Reason::Denied(missing) = reason {
+                state.missing_rights.insert(format!("{name}: {missing}"));
+            }
+            let stale = StaleWatch {
+                since: *since,
+                reason: text,
+            };
+            let before = state.stale.get(&name);
+            // One agent that is away is one line and not one of each service.
+            let is_said = state
+                .stale
+                .values()
+                .any(|known| known.reason == stale.reason);
+            if before.is_none() && !is_said {
+                warn!("{name} is not up to date: {}", stale.reason);
+            }
+            state.stale.insert(name, stale);
+        });
+    }
+
+    /// Shows whether Consul is heard.
+    fn show_contact(&self) {
+        let contact = self.monitor.update(|state| {
+            let oldest = state.stale.values().map(|stale| stale.since).min();
+            let problem = state.stale.iter().next();
+            let more = state.stale.len().saturating_sub(1);
+            Contact {
+                connected: state.stale.is_empty() && state.node.is_some(),
+                since: oldest.or(state.last_change).unwrap_or_else(SystemTime::now),
+                problem: problem.map(|(name, stale)| {
+                    let more = if more > 0 {
+                        format!(", and {more} more")
+                    } else {
+                        String::new()
+                    };
+                    format!("{name}: {}{more}", stale.reason)
+                }),
+            }
+        });
+        self.reports.set_source(SOURCE, contact);
+    }
+}
+
+/// How a query is shown.
+pub(super) fn shown(query: &Query) -> String {
+    let Query {
+        service, connect, ..
+    } = query;
+    if *connect {
+        format!("{service} (connect)")
+    } else {
+        service.to_string()
+    }
+}

@@ -1,0 +1,192 @@
+//! Consul's rules for blocking queries, and those for what to believe of them.
+
+/// What to ask for next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    /// The leader's word, at once.
+    Default,
+    /// Any server's word, at once.
+    Stale,
+    /// Any server's word, as soon as it is another than that of this index.
+    Blocking(u64),
+}
+
+/// What an answer is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Worth {
+    /// It says what is known.
+    Known,
+    /// It is to be believed.
+    New,
+    /// It is older than what is known: the leader is asked whether it is true.
+    Doubtful,
+}
+
+/// Where a query is.
+///
+/// An index counts only from an answer that is good: Consul sends one with its errors, too. After an error
+/// the next read has none: a Consul that was built anew counts from the beginning, and would let a
+/// read with a large index sleep through all that happens. An index that went back may be one of a
+/// server that lags behind, or of a new Consul: the leader knows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Cursor {
+    /// Of what was believed last.
+    index: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    /// Nothing is known.
+    #[default]
+    Start,
+    /// What is known is up to date.
+    Follow,
+    /// Something failed since.
+    Afresh,
+    /// The index went back.
+    Confirm,
+    /// Somebody says that there is something new.
+    Hinted,
+}
+
+impl Cursor {
+    /// What to ask for next.
+    pub(super) const fn read(&self) -> Read {
+        match self.state {
+            State::Start | State::Confirm | State::Hinted => Read::Default,
+            State::Follow => Read::Blocking(self.index),
+            State::Afresh => Read::Stale,
+        }
+    }
+
+    /// There is a good answer with this index.
+    pub(super) fn answered(&mut self, index: u64) -> Worth {
+        // Consul never says 0; somebody between us might.
+        let index = index.max(1);
+        let worth = match self.state {
+            State::Follow | State::Hinted if index == self.index => Worth::Known,
+            State::Follow | State::Afresh if index < self.index => Worth::Doubtful,
+            // Of the leader all is true, and of others what is not older.
+            State::Start | State::Confirm | State::Follow | State::Afresh | State::Hinted => {
+                Worth::New
+            }
+        };
+        if worth == Worth::Doubtful {
+            self.state = State::Confirm;
+        } else {
+            self.index = index;
+            self.state = State::Follow;
+        }
+        worth
+    }
+
+    /// There is none, or it could not be believed.
+    pub(super) const fn failed(&mut self) {
+        self.state = match self.state {
+            State::Start => State::Start,
+            State::Confirm => State::Confirm,
+            State::Follow | State::Afresh | State::Hinted => State::Afresh,
+        };
+    }
+
+    /// Somebody else says that there is something new: the leader knows it.
+    pub(super) const fn hinted(&mut self) {
+        if matches!(self.state, State::Follow | State::Afresh) {
+            self.state = State::Hinted;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happens to a query.
+    enum Step {
+        Answer(u64, Worth),
+        Failure,
+        Hint,
+    }
+
+    use Step::{Answer, Failure, Hint};
+
+    #[test]
+    fn the_index_is_that_of_the_last_good_answer_and_after_an_error_there_is_none() {
+        for (steps, read) in [
+            (&[][..], Read::Default),
+            (&[Failure], Read::Default),
+            (&[Answer(7, Worth::New)], Read::Blocking(7)),
+            (&[Answer(0, Worth::New)], Read::Blocking(1)),
+            (
+                &[Answer(7, Worth::New), Answer(7, Worth::Known)],
+                Read::Blocking(7),
+            ),
+            (
+                &[Answer(7, Worth::New), Answer(9, Worth::New)],
+                Read::Blocking(9),
+            ),
+            (&[Answer(7, Worth::New), Failure], Read::Stale),
+            (&[Answer(7, Worth::New), Failure, Failure], Read::Stale),
+            // What could not be believed is told again with the same index.
+            (
+                &[Answer(7, Worth::New), Failure, Answer(7, Worth::New)],
+                Read::Blocking(7),
+            ),
+            (
+                &[Answer(7, Worth::New), Failure, Answer(9, Worth::New)],
+                Read::Blocking(9),
+            ),
+            // Backwards: the leader is asked, and what it says is true.
+            (
+                &[Answer(7, Worth::New), Answer(3, Worth::Doubtful)],
+                Read::Default,
+            ),
+            (
+                &[Answer(7, Worth::New), Failure, Answer(3, Worth::Doubtful)],
+                Read::Default,
+            ),
+            (
+                &[Answer(7, Worth::New), Answer(3, Worth::Doubtful), Failure],
+                Read::Default,
+            ),
+            (
+                &[
+                    Answer(7, Worth::New),
+                    Answer(3, Worth::Doubtful),
+                    Answer(8, Worth::New),
+                ],
+                Read::Blocking(8),
+            ),
+            (
+                &[
+                    Answer(7, Worth::New),
+                    Answer(3, Worth::Doubtful),
+                    Answer(3, Worth::New),
+                ],
+                Read::Blocking(3),
+            ),
+            (&[Hint], Read::Default),
+            (&[Answer(7, Worth::New), Hint], Read::Default),
+            (
+                &[Answer(7, Worth::New), Hint, Answer(7, Worth::Known)],
+                Read::Blocking(7),
+            ),
+            (
+                &[Answer(7, Worth::New), Hint, Answer(3, Worth::New)],
+                Read::Blocking(3),
+            ),
+            (&[Answer(7, Worth::New), Hint, Failure], Read::Stale),
+        ] {
+            let mut cursor = Cursor::default();
+            for step in steps {
+                match step {
+                    Answer(index, worth) => assert_eq!(cursor.answered(*index), *worth),
+                    Failure => cursor.failed(),
+                    Hint => cursor.hinted(),
+                }
+            }
+            assert_eq!(cursor.read(), read);
+        }
+    }
+}

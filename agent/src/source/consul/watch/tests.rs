@@ -1,0 +1,349 @@
+//! Queries against a server that does as it is told.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+use crate::source::{
+    consul::{
+        http::{client::Client, error::AskError, tls::TlsFiles, token::TokenSource},
+        watch::{
+            pace::Pace,
+            told::{News, Reason, Told},
+            watcher::{Wake, Watcher},
+        },
+    },
+    instances::frontend::{Datacenter, Query},
+};
+
+/// Longer than anything takes here, on whatever machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the server does with a question.
+#[derive(Debug, Clone)]
+enum Step {
+    /// It answers: status, index, body.
+    Say(u16, Option<u64>, String),
+    /// It answers from a server that knows no leader.
+    Leaderless(u64, String),
+    /// It says nothing.
+    Hang,
+    /// It closes the connection.
+    Break,
+    /// It says what the token may do.
+    Rights(u16, String),
+}
+
+use Step::{Break, Hang, Leaderless, Rights, Say};
+
+/// One instance of this address.
+fn one(address: &str) -> String {
+    format!(
+        r#"[{{"Node":{{"Node":"n1","Datacenter":"dc1"}},"Service":{{"ID":"w","Service":"web","Address":"{address}","Port":80}},"Checks":[]}}]"#
+    )
+}
+
+fn good(index: u64, address: &str) -> Step {
+    Say(200, Some(index), one(address))
+}
+
+fn empty(index: u64) -> Step {
+    Say(200, Some(index), "[]".to_owned())
+}
+
+fn rights(allowed: bool) -> Step {
+    let right =
+        |allow| format!(r#"{{"Resource":"x","Access":"read","Segment":"y","Allow":{allow}}}"#);
+    Rights(200, format!("[{},{}]", right(true), right(allowed)))
+}
+
+/// A query that is followed, the server that it asks, and what it tells.
+struct World {
+    asked: Arc<Mutex<Vec<String>>>,
+    told: mpsc::Receiver<Told>,
+}
+
+impl World {
+    /// The server does one thing after the other, and then hangs.
+    async fn new(steps: Vec<Step>) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        tokio::spawn(serve(listener, steps.into(), Arc::clone(&asked)));
+        let address = address.to_string().parse().unwrap();
+        let client = Client::new(&address, TokenSource::None, TlsFiles::default(), 1).unwrap();
+        let query = Arc::new(Query {
+            service: "web".into(),
+            connect: false,
+            datacenter: Datacenter::Own,
+        });
+        let (tell, told) = mpsc::channel(64);
+        let watcher = Watcher::new(client, 1, query, "n1".into(), Wake::Blocking, tell);
+        let watcher = watcher.at(Pace {
+            wait: Duration::from_secs(16),
+            answer: Duration::from_millis(300),
+            first: Duration::from_millis(2),
+            longest: Duration::from_millis(5),
+            between: Duration::ZERO,
+            ..Pace::default()
+        });
+        tokio::spawn(watcher.run(Duration::ZERO));
+        Self { asked, told }
+    }
+
+    /// What is told next, in short.
+    async fn next(&mut self) -> String {
+        let told = timeout(PATIENCE, self.told.recv()).await;
+        let Told { query, news } = told.expect("nothing is told").unwrap();
+        assert!(query.is_some());
+        match news {
+            News::Instances {
+                instances, is_back, ..
+            } => {
+                let addresses: Vec<&str> = instances.iter().map(|found| &*found.address).collect();
+                let back = if is_back { " back" } else { "" };
+                format!("[{}]{back}", addresses.join(","))
+            }
+            News::UpToDate => "up to date".to_owned(),
+            News::Stale(trouble) => match trouble.reason {
+                Reason::Failed(AskError::Status { code, .. }) => code.to_string(),
+                Reason::Failed(error) => error.name().to_owned(),
+                Reason::Denied(missing) => format!("denied {missing}"),
+                Reason::NoLeader => "no leader".to_owned(),
+            },
+        }
+    }
+
+    /// That all of this is told, and these questions are asked for it.
+    async fn holds(mut self, told: &[&str], asked: &[&str]) {
+        for expected in told {
+            assert_eq!(self.next().await, *expected, "of {told:?}");
+        }
+        let count = asked.len();
+        let all = || {
+            let known = self.asked.lock().unwrap();
+            (known.len() >= count).then(|| known.clone())
+        };
+        let found = timeout(PATIENCE, async {
+            loop {
+                if let Some(found) = all() {
+                    return found;
+                }
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+        let found = found.await.expect("not all is asked");
+        let expected: Vec<String> = asked.iter().map(|path| full(path)).collect();
+        assert_eq!(found[..count], expected);
+    }
+}
+
+/// A question, of which the usual parts are left out.
+fn full(short: &str) -> String {
+    const PATH: &str = "/v1/health/service/web";
+    match short {
+        "default" => PATH.to_owned(),
+        "stale" => format!("{PATH}?stale"),
+        "rights" => "/v1/internal/acl/authorize".to_owned(),
+        index => format!("{PATH}?stale&index={index}&wait=16000ms"),
+    }
+}
+
+async fn serve(listener: TcpListener, mut steps: VecDeque<Step>, asked: Arc<Mutex<Vec<String>>>) {
+    let mut hanging = Vec::new();
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let Some(path) = question(&mut stream).await else {
+            continue;
+        };
+        let is_of_rights = path.starts_with("/v1/internal");
+        asked.lock().unwrap().push(path);
+        let step = steps.pop_front().unwrap_or(Hang);
+        assert_eq!(matches!(step, Rights(..)), is_of_rights, "{step:?}");
+        let (status, index, leader, body) = match step {
+            Say(status, index, body) => (status, index, true, body),
+            Leaderless(index, body) => (200, Some(index), false, body),
+            Rights(status, body) => (status, None, true, body),
+            Break => continue,
+            Hang => {
+                hanging.push(stream);
+                continue;
+            }
+        };
+        let index = index.map_or_else(String::new, |index| format!("X-Consul-Index: {index}\r\n"));
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {length}\r\n\
+             X-Consul-Knownleader: {leader}\r\n{index}\r\n{body}"
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        drop(stream.shutdown().await);
+    }
+}
+
+/// The path of a question, which is read to its end.
+async fn question(stream: &mut TcpStream) -> Option<String> {
+    let mut text = Vec::new();
+    loop {
+        let mut piece = [0; 1024];
+        let count = stream
+            .read(&mut piece)
+            .await
+            .ok()
+            .filter(|count| *count > 0)?;
+        text.extend_from_slice(&piece[..count]);
+        let read = String::from_utf8_lossy(&text);
+        let Some((head, body)) = read.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("content-length").then_some(value)
+        });
+        let length: usize = length.map_or(0, |value| value.parse().unwrap());
+        if body.len() >= length {
+            return head.split(' ').nth(1).map(str::to_owned);
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_are_followed_by_their_index() {
+    let steps = vec![good(7, "a"), good(7, "ignored"), good(9, "b")];
+    let world = World::new(steps).await;
+    world
+        .holds(&["[a]", "[b]"], &["default", "7", "7", "9"])
+        .await;
+}
+
+#[tokio::test]
+async fn the_index_of_an_error_does_not_count_and_after_one_there_is_none() {
+    for status in [403, 429, 500, 502] {
+        let error = Say(status, Some(1), "no".to_owned());
+        let world = World::new(vec![good(7, "a"), error, good(7, "a")]).await;
+        let code = status.to_string();
+        let told = ["[a]", &code, "[a]", "up to date"];
+        world.holds(&told, &["default", "7", "stale", "7"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_broken_or_a_silent_agent_is_back_later() {
+    let world = World::new(vec![good(7, "a"), Break, Break, good(9, "b")]).await;
+    let told = [
+        "[a]",
+        "unreachable",
+        "unreachable",
+        "[b] back",
+        "up to date",
+    ];
+    world
+        .holds(&told, &["default", "7", "stale", "stale", "9"])
+        .await;
+    let world = World::new(vec![Hang, good(7, "a")]).await;
+    let told = ["slow", "[a] back", "up to date"];
+    world.holds(&told, &["default", "default", "7"]).await;
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_not_believed() {
+    for bad in [
+        Say(200, Some(9), "<html>".to_owned()),
+        Say(200, Some(9), "{}".to_owned()),
+        Say(200, Some(9), "[".to_owned()),
+        Say(200, None, one("b")),
+    ] {
+        let world = World::new(vec![good(7, "a"), bad, good(9, "b")]).await;
+        let told = ["[a]", "unreadable", "[b]", "up to date"];
+        world.holds(&told, &["default", "7", "stale", "9"]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_goes_back_is_confirmed_by_the_leader() {
+    // A server that lags behind.
+    let world = World::new(vec![good(7, "a"), good(3, "old"), good(8, "b")]).await;
+    world
+        .holds(&["[a]", "[b]"], &["default", "7", "default", "8"])
+        .await;
+    // Another Consul.
+    let steps = vec![
+        good(7, "a"),
+        Break,
+        good(3, "x"),
+        good(3, "b"),
+        good(4, "c"),
+    ];
+    let world = World::new(steps).await;
+    let told = ["[a]", "unreachable", "[b] back", "up to date", "[c]"];
+    let asked = ["default", "7", "stale", "default", "3", "4"];
+    world.holds(&told, &asked).await;
+    // The leader does not answer: what is known stays.
+    let no_leader = Say(500, Some(1), "No cluster leader".to_owned());
+    let world = World::new(vec![good(7, "a"), good(3, "x"), no_leader, good(3, "b")]).await;
+    let told = ["[a]", "500", "[b]", "up to date"];
+    world
+        .holds(&told, &["default", "7", "default", "default", "3"])
+        .await;
+}
+
+#[tokio::test]
+async fn an_empty_answer_counts_only_with_the_right_to_see_more() {
+    let steps = vec![
+        good(7, "a"),
+        empty(9),
+        rights(false),
+        empty(9),
+        Rights(500, "no".to_owned()),
+        empty(9),
+        rights(true),
+        // It was empty before: nobody is asked.
+        empty(10),
+    ];
+    let world = World::new(steps).await;
+    let told = [
+        "[a]",
+        "denied node:read on `n1`",
+        "500",
+        "[]",
+        "up to date",
+        "[]",
+    ];
+    let asked = [
+        "default", "7", "rights", "stale", "rights", "stale", "rights", "9", "10",
+    ];
+    world.holds(&told, &asked).await;
+}
+
+#[tokio::test]
+async fn the_first_answer_may_be_empty_for_want_of_rights_too() {
+    let world = World::new(vec![empty(5), rights(false), empty(5), rights(true)]).await;
+    let told = ["denied node:read on `n1`", "[]", "up to date"];
+    let asked = ["default", "rights", "stale", "rights", "5"];
+    world.holds(&told, &asked).await;
+    // Where ACLs are off there are no rights to lack.
+    let off = Rights(401, "ACL support disabled".to_owned());
+    let world = World::new(vec![empty(5), off]).await;
+    world.holds(&["[]"], &["default", "rights", "5"]).await;
+    // What does not fit the questions is no answer.
+    let odd = Rights(200, "[]".to_owned());
+    let world = World::new(vec![empty(5), odd]).await;
+    world
+        .holds(&["unreadable"], &["default", "rights", "stale"])
+        .await;
+}
+
+#[tokio::test]
+async fn a_server_without_a_leader_is_followed_and_shown() {
+    let world = World::new(vec![good(7, "a"), Leaderless(8, one("b")), good(9, "c")]).await;
+    let told = ["[a]", "[b]", "no leader", "[c]", "up to date"];
+    world.holds(&told, &["default", "7", "8", "9"]).await;
+}

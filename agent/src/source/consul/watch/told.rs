@@ -1,0 +1,55 @@
+//! What comes of a query.
+
+use std::{sync::Arc, time::SystemTime};
+
+use crate::source::{
+    consul::http::error::AskError,
+    instances::{frontend::Query, instance::Instance},
+};
+
+/// What a query tells the source.
+#[derive(Debug, Clone)]
+pub(in crate::source::consul) struct Told {
+    /// Which query; `None`: one that gives hints for all.
+    pub(in crate::source::consul) query: Option<Arc<Query>>,
+    /// What.
+    pub(in crate::source::consul) news: News,
+}
+
+/// What is new of a query.
+#[derive(Debug, Clone)]
+pub(in crate::source::consul) enum News {
+    /// These are its instances, and it is up to date.
+    Instances {
+        /// All of them.
+        instances: Vec<Instance>,
+        /// Those of them that cannot be read.
+        unreadable: Vec<String>,
+        /// Whether the agent was out of reach since the last ones.
+        is_back: bool,
+    },
+    /// It is up to date.
+    UpToDate,
+    /// It is not, for this reason. What is known stays.
+    Stale(Trouble),
+}
+
+/// Why a query is not up to date.
+#[derive(Debug, Clone)]
+pub(in crate::source::consul) struct Trouble {
+    /// Since when.
+    pub(in crate::source::consul) since: SystemTime,
+    /// Why.
+    pub(in crate::source::consul) reason: Reason,
+}
+
+/// What is in the way.
+#[derive(Debug, Clone)]
+pub(in crate::source::consul) enum Reason {
+    /// There is no good answer.
+    Failed(AskError),
+    /// The answer is empty, and the token may not see what it would be full of.
+    Denied(String),
+    /// It comes from a server that has no leader.
+    NoLeader,
+}

@@ -1,0 +1,223 @@
+//! From what a catalog tells to events, one at a time of each service. Pure of any waiting: whoever
+//! drives it says what is new and what became of an event.
+
+mod entry;
+mod outcome;
+mod tell;
+mod translated;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use foldhash::quality::RandomState;
+use shunt_model::{RendererEvent, ServiceId};
+
+use crate::source::instances::{
+    engine::entry::{Claim, Entry},
+    frontend::{Frontend, Query, Vip},
+    instance::Instance,
+    place::Place,
+};
+
+/// How long services that may not be read keep back all others at the start. They are the fault of
+/// somebody's configuration, which may stay for long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An event for the renderer, and what to remember when it took effect.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) event: RendererEvent,
+    pub(crate) about: About,
+}
+
+/// What an event is about.
+#[derive(Debug)]
+pub(crate) enum About {
+    /// Everything, with the marks of all services.
+    All {
+        marks: HashMap<Arc<ServiceId>, Mark>,
+        node_ips: BTreeSet<IpAddr>,
+    },
+    /// This node's addresses.
+    NodeIps(BTreeSet<IpAddr>),
+    /// A service, with its mark if there is one now.
+    Service {
+        /// Which frontend it is.
+        entry: usize,
+        mark: Option<u64>,
+    },
+}
+
+/// By what a service is known again; `None`: the renderer was told something that failed.
+pub(crate) type Mark = Option<u64>;
+
+/// What is known of a query.
+#[derive(Debug)]
+enum Known {
+    /// These are its instances.
+    Instances(Arc<[Instance]>),
+    /// They may not be read, since then, and never were.
+    Denied(Instant),
+}
+
+/// Everything that is known, and what of it the renderer was told.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    entries: Vec<Entry>,
+    /// Which frontends need what a query gives.
+    users: BTreeMap<Query, Vec<usize>>,
+    known: HashMap<Query, Known>,
+    /// How many instances are known.
+    count: u64,
+    place: Option<Place>,
+    node_ips: BTreeSet<IpAddr>,
+    told_node_ips: BTreeSet<IpAddr>,
+    /// Frontends that have changed, in the order of their first change.
+    pending: VecDeque<usize>,
+    /// Frontends of which an event failed, to be tried again.
+    failed: BTreeSet<usize>,
+    /// Whether everything has to be told again, once it is tried again.
+    has_failed: bool,
+    /// The frontends whose event is under way, each alone.
+    under_way: HashSet<usize>,
+    /// Whether an event is under way about more than one service, which nothing else is told beside.
+    is_busy: bool,
+    told: HashMap<Arc<ServiceId>, Mark>,
+    is_synced: bool,
+    marks: RandomState,
+    /// What is wrong with each service.
+    problems: BTreeMap<String, Vec<String>>,
+}
+
+impl Engine {
+    /// Knows nothing but what frontends there are to be.
+    pub(crate) fn new(frontends: Vec<Frontend>) -> Self {
+        let mut users = BTreeMap::<Query, Vec<usize>>::new();
+        for (index, frontend) in frontends.iter().enumerate() {
+            for query in frontend.queries() {
+                users.entry(query).or_default().push(index);
+            }
+        }
+        Self {
+            entries: frontends.into_iter().map(Entry::new).collect(),
+            users,
+            known: HashMap::new(),
+            count: 0,
+            place: None,
+            node_ips: BTreeSet::new(),
+            told_node_ips: BTreeSet::new(),
+            pending: VecDeque::new(),
+            failed: BTreeSet::new(),
+            has_failed: false,
+            under_way: HashSet::new(),
+            is_busy: false,
+            told: HashMap::new(),
+            is_synced: false,
+            marks: RandomState::default(),
+            problems: BTreeMap::new(),
+        }
+    }
+
+    /// What has to be asked for, each once.
+    pub(crate) fn queries(&self) -> impl Iterator<Item = &Query> {
+        self.users.keys()
+    }
+
+    /// The frontends whose address is to be claimed.
+    pub(crate) fn claimed(&self) -> impl Iterator<Item = &Frontend> {
+        let frontends = self.entries.iter().map(|entry| &entry.frontend);
+        frontends.filter(|frontend| matches!(frontend.vip, Vip::Claimed(_)))
+    }
+
+    /// The agent is here, and its node has these addresses.
+    pub(crate) fn set_place(&mut self, place: Place, node_ips: BTreeSet<IpAddr>) {
+        self.node_ips = node_ips;
+        if self.place.as_ref() != Some(&place) {
+            self.place = Some(place);
+            for entry in 0..self.entries.len() {
+                self.change(entry);
+            }
+        }
+    }
+
+    /// The instances that a query gives, all of them. Gives whether anything is new.
+    pub(crate) fn set_instances(&mut self, query: &Query, instances: Vec<Instance>) -> bool {
+        if let Some(Known::Instances(known)) = self.known.get(query)
+            && **known == *instances
+        {
+            return false;
+        }
+        self.count += instances.len() as u64;
+        let known = Known::Instances(instances.into());
+        if let Some(Known::Instances(before)) = self.known.insert(query.clone(), known) {
+            self.count -= before.len() as u64;
+        }
+        for entry in self.users.get(query).cloned().unwrap_or_default() {
+            self.change(entry);
+        }
+        true
+    }
+
+    /// The instances that were last known of a query.
+    pub(crate) fn instances(&self, query: &Query) -> Option<&Arc<[Instance]>> {
+        match self.known.get(query)? {
+            Known::Instances(instances) => Some(instances),
+            Known::Denied(_) => None,
+        }
+    }
+
+    /// A query may not be asked. What is known of it stays.
+    pub(crate) fn deny(&mut self, query: &Query, now: Instant) {
+        let known = self.known.entry(query.clone());
+        known.or_insert(Known::Denied(now));
+    }
+
+    /// The address of a frontend is claimed, or why it is not. What was claimed stays.
+    pub(crate) fn set_claim(&mut self, id: &ServiceId, claim: Result<IpAddr, String>) {
+        let mut entries = self.entries.iter_mut();
+        if let Some(index) = entries.position(|entry| *entry.frontend.id == *id) {
+            let entry = &mut self.entries[index];
+            match (claim, &entry.claim) {
+                (Ok(ip), _) => entry.claim = Claim::At(ip),
+                (Err(_), Claim::At(_)) => return,
+                (Err(reason), Claim::Open | Claim::Refused(_)) => {
+                    entry.claim = Claim::Refused(reason);
+                }
+            }
+            self.change(index);
+        }
+    }
+
+    /// What is wrong with each service that something is wrong with.
+    pub(crate) const fn problems(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.problems
+    }
+
+    /// Whether the renderer was told of everything once.
+    pub(crate) const fn is_synced(&self) -> bool {
+        self.is_synced
+    }
+
+    /// How many services have changed, or could not be changed, and wait.
+    pub(crate) fn waiting(&self) -> usize {
+        let pending = self.pending.iter().chain(&self.failed);
+        pending.collect::<BTreeSet<_>>().len()
+    }
+
+    /// How many instances are known, those of each query for itself.
+    pub(crate) const fn count_instances(&self) -> u64 {
+        self.count
+    }
+
+    /// A frontend may be another one than before.
+    fn change(&mut self, entry: usize) {
+        if !self.entries[entry].is_pending {
+            self.entries[entry].is_pending = true;
+            self.pending.push_back(entry);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Addresses that instances say.
+
+use crate::source::instances::{
+    engine::{Engine, Work},
+    frontend::Query,
+    instance::Instance,
+    tests::world::{frontend_at, instance, place},
+};
+use shunt_model::RendererEvent;
+use std::time::Instant;
+
+/// The engine of one frontend.
+struct World {
+    engine: Engine,
+    query: Query,
+}
+
+impl World {
+    fn new(lines: &str) -> Self {
+        let engine = Engine::new(vec![frontend_at(lines, "")]);
+        let query = engine.queries().next().unwrap().clone();
+        Self { engine, query }
+    }
+
+    /// The address of the frontend after it is known that there are these instances.
+    fn address(&mut self, instances: &[Instance]) -> Option<String> {
+        self.engine.set_instances(&self.query, instances.to_vec());
+        self.engine.set_place(place(), [].into());
+        let Work { event, about } = self.engine.next(Instant::now())?;
+        self.engine.done(about, Ok(Vec::new()));
+        let service = match event {
+            RendererEvent::Resync(snapshot) => snapshot.services.into_iter().next()?,
+            RendererEvent::UpdateService(service) => service,
+            other => panic!("{other:?}"),
+        };
+        Some(format!(
+            "{}:{}",
+            service.external_ips[0], service.ports[0].port
+        ))
+    }
+
+    fn problem(&self) -> String {
+        let problems = self.engine.problems().get("consul/web").cloned();
+        problems.unwrap_or_default().join("; ")
+    }
+}
+
+#[test]
+fn instances_say_the_address_and_may_say_the_port() {
+    let web = || instance("10.1.1.1").tagged("virtual", "240.0.0.1", 8080);
+    let mut without = World::new("vip_from_tag = \"virtual\"");
+    assert_eq!(without.address(&[web()]).as_deref(), Some("240.0.0.1:8080"));
+    let mut with = World::new("vip_from_tag = \"virtual\"\nport = 80");
+    let silent = instance("10.1.1.2");
+    let pair = [web(), silent];
+    assert_eq!(with.address(&pair).as_deref(), Some("240.0.0.1:80"));
+    assert_eq!(with.problem(), "");
+}
+
+#[test]
+fn those_who_disagree_leave_everything_as_it_was() {
+    let lines = "vip_from_tag = \"virtual\"\nport = 80";
+    let (one, other) = (
+        instance("10.1.1.1").tagged("virtual", "240.0.0.1", 0),
+        instance("10.1.1.2").tagged("virtual", "240.0.0.2", 0),
+    );
+    let mut world = World::new(lines);
+    assert_eq!(
+        world.address(&[one.clone(), other.clone()]),
+        None,
+        "there was none before"
+    );
+    assert!(world.problem().contains("conflict"), "{}", world.problem());
+    assert!(world.problem().contains("240.0.0.1:80, 240.0.0.2:80"));
+    assert_eq!(
+        world.address(std::slice::from_ref(&one)).as_deref(),
+        Some("240.0.0.1:80")
+    );
+    assert_eq!(world.problem(), "");
+    let both = world.address(&[one, other.clone()]);
+    assert_eq!(both.as_deref(), Some("240.0.0.1:80"));
+    assert!(world.problem().contains("conflict"));
+    assert_eq!(world.address(&[other]).as_deref(), Some("240.0.0.2:80"));
+    // Its last instance is gone, and so are its backends, but not the address.
+    let none = world.address(&[]);
+    assert_eq!(none.as_deref(), Some("240.0.0.2:80"));
+}
+
+#[test]
+fn a_tagged_address_that_is_none_is_shown() {
+    for (address, port, lines, said) in [
+        ("db.example", 1, "", "`db.example` is not an IP address"),
+        ("127.0.0.1", 1, "", "a loopback address"),
+        ("240.0.0.1", 0, "", "its port 0 is outside 1-65535"),
+        ("240.0.0.1", 70_000, "", "its port 70000 is outside 1-65535"),
+    ] {
+        let mut world = World::new(&format!("vip_from_tag = \"virtual\"\n{lines}"));
+        let web = instance("10.1.1.1").tagged("virtual", address, port);
+        assert_eq!(world.address(&[web]), None);
+        assert!(world.problem().contains(said), "{}", world.problem());
+    }
+    let mut world = World::new("vip_from_tag = \"virtual\"");
+    assert_eq!(world.address(&[instance("10.1.1.1")]), None);
+    assert!(world.problem().contains("no instance has the tagged"));
+}
+
+#[test]
+fn a_claimed_address_is_waited_for() {
+    let mut world = World::new("vip_from_range = \"10.200.0.0/24\"\nport = 80");
+    assert_eq!(world.address(&[instance("10.1.1.1")]), None);
+    assert!(!world.engine.is_synced());
+    let id = world.engine.claimed().next().unwrap().id.clone();
+    world.engine.set_claim(&id, Err("no right".to_owned()));
+    assert_eq!(world.address(&[]), None, "there is no service");
+    assert!(world.engine.is_synced());
+    assert_eq!(world.problem(), "no right");
+    world
+        .engine
+        .set_claim(&id, Ok("10.200.0.7".parse().unwrap()));
+    let address = world.address(&[instance("10.1.1.1")]);
+    assert_eq!(address.as_deref(), Some("10.200.0.7:80"));
+    world.engine.set_claim(&id, Err("no right".to_owned()));
+    let still = world.address(&[instance("10.1.1.2")]);
+    assert_eq!(still.as_deref(), Some("10.200.0.7:80"));
+}

@@ -1,0 +1,49 @@
+//! Pods come, and the renderer is told of them.
+
+use std::sync::Arc;
+
+use shunt_model::RendererEvent;
+
+use crate::{
+    runtime::circumstances::Circumstances,
+    source::kubernetes::{
+        engine::{About, Engine, Work, take::follow},
+        failures::General,
+        links::Link,
+        objects::pod::Pod,
+        watch::step::Step,
+    },
+};
+
+impl Engine {
+    /// Takes note of pods. The first event does not wait for them: nothing is translated for them.
+    pub(super) fn pod(&mut self, step: Step<Pod>) {
+        let link = self.pods_link.get_or_insert_with(Link::default);
+        follow("Pods", link, &self.monitor, &step);
+        match step {
+            Step::Listed(list) => self.pods.list(list),
+            Step::Applied(pod) => self.pods.put(pod),
+            Step::Deleted(pod) => self.pods.remove(&pod.id),
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+        }
+    }
+
+    /// What the renderer is to be told of pods, when there is nothing to translate.
+    pub(super) fn tell_of_pods(&mut self) -> Option<Work> {
+        let differs = self.pods.differ();
+        if !self.failures.is_due(General::Pods, differs) {
+            return None;
+        }
+        let update = self.pods.some();
+        let new = update.workloads.iter().map(|new| Arc::clone(&new.id));
+        let gone = update.gone.iter().map(|id| Arc::new(id.clone()));
+        Some(Work {
+            about: About::Pods(new.chain(gone).collect()),
+            event: RendererEvent::UpdateWorkloads(update),
+            circumstances: Circumstances {
+                routine: true,
+                ..Circumstances::default()
+            },
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! What the renderer refuses is tried again, and counts as waiting meanwhile.
+
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::world::{World, service, slice, word};
+use crate::source::kubernetes::{
+    engine::{Change, Work},
+    watch::step::Step,
+};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+fn web(name: &str) -> Change {
+    Change::Service(service(name, CREATED, json!({})))
+}
+
+impl World {
+    /// The next event fails. Gives what it was.
+    fn fail(&mut self) -> String {
+        let Work { event, about, .. } = self.engine.next().unwrap();
+        self.engine.done(about, Err("the table is full".into()));
+        word(&event)
+    }
+
+    /// Since when the oldest change has waited, as health sees it.
+    fn waiting(&self) -> Option<Instant> {
+        let oldest = self.reports.health().pending.oldest;
+        assert_eq!(oldest.v4, oldest.v6);
+        assert_eq!(self.state().pending_since, oldest.v4);
+        oldest.v4
+    }
+
+    fn is_healthy_after(&self, since: Instant, seconds: u64) -> bool {
+        let now = since + Duration::from_secs(seconds);
+        self.reports.health().is_healthy(now)
+    }
+}
+
+#[test]
+fn a_change_that_fails_waits_from_its_first_failure_on() {
+    let mut world = World::synced();
+    world.engine.take(web("full"));
+    world.fail();
+    let first = world.waiting().unwrap();
+    for _ in 0..3 {
+        assert_eq!(world.state().pending, 1);
+        world.engine.retry();
+        world.engine.take(slice("full", "full-1", &["10.0.0.1"]));
+        assert_eq!(world.state().pending, 1, "it is one service");
+        assert_eq!(world.waiting(), Some(first));
+        assert_eq!(world.fail(), "UpdateService default/full 10.0.0.1");
+        assert_eq!(world.waiting(), Some(first));
+    }
+    // Another one that succeeds makes it no better.
+    world.engine.take(web("other"));
+    assert_eq!(world.events(), ["UpdateService default/other"]);
+    assert_eq!(world.waiting(), Some(first));
+    assert!(world.is_healthy_after(first, 59));
+    assert!(!world.is_healthy_after(first, 60));
+    world.engine.retry();
+    assert_eq!(world.events().len(), 1);
+    assert_eq!((world.waiting(), world.state().pending), (None, 0));
+    assert!(world.is_healthy_after(first, 10_000));
+}
+
+#[test]
+fn a_service_that_failed_and_is_gone_waits_no_longer() {
+    let mut world = World::synced();
+    world.engine.take(web("full"));
+    world.fail();
+    let Step::Applied(full) = service("full", CREATED, json!({})) else {
+        unreachable!("it was applied");
+    };
+    world.engine.take(Change::Service(Step::Deleted(full)));
+    assert_eq!(world.events(), [""; 0], "the renderer never had it");
+    assert_eq!((world.waiting(), world.state().pending), (None, 0));
+}
+
+#[test]
+fn a_first_resync_that_fails_waits_as_well() {
+    let mut world = World::new();
+    world.list_nothing();
+    world.fail();
+    let first = world.waiting().unwrap();
+    assert!(world.engine.next().is_none(), "it is put off");
+    world.engine.retry();
+    world.fail();
+    assert_eq!(world.waiting(), Some(first));
+    assert!(!world.is_healthy_after(first, 60));
+    world.engine.retry();
+    assert_eq!(world.events().len(), 1);
+    assert_eq!(world.waiting(), None);
+}
+
+#[test]
+fn services_go_on_while_addresses_that_failed_wait_for_the_next_try() {
+    let mut world = World::synced();
+    world.engine.take(web("web"));
+    assert_eq!(world.events().len(), 1);
+    // The host has lost the node's address.
+    let elsewhere: [IpAddr; 1] = [[192, 0, 2, 9].into()];
+    world.engine.set_host_addresses(elsewhere.into());
+    let addresses = "UpdateNodePortServices {}";
+    assert_eq!(world.fail(), addresses);
+    let first = world.waiting().unwrap();
+    // What makes room.
+    let Step::Applied(gone) = service("web", CREATED, json!({})) else {
+        unreachable!("it was applied");
+    };
+    world.engine.take(Change::Service(Step::Deleted(gone)));
+    assert_eq!(world.events(), ["DeleteService default/web"]);
+    assert_eq!(world.waiting(), Some(first));
+    world.engine.retry();
+    assert_eq!(world.fail(), addresses);
+    assert_eq!(world.waiting(), Some(first));
+    // As they were before.
+    let back: [IpAddr; 1] = [[192, 0, 2, 1].into()];
+    world.engine.set_host_addresses(back.into());
+    assert_eq!(world.events(), [""; 0]);
+    assert_eq!(world.waiting(), None);
+    world.engine.set_host_addresses(elsewhere.into());
+    assert_eq!(world.events(), [addresses]);
+}

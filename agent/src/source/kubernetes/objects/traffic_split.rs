@@ -1,0 +1,70 @@
+//! A TrafficSplit of the Service Mesh Interface (split.smi-spec.io/v1alpha2).
+
+use std::time::SystemTime;
+
+use serde::Deserialize;
+use shunt_model::ServiceId;
+
+use super::{metadata::Metadata, null, service_name::named};
+
+/// A TrafficSplit, with what is read of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "RawTrafficSplit")]
+pub(crate) struct TrafficSplit {
+    /// Its own identity; all Services that it names are of its namespace.
+    pub(crate) id: ServiceId,
+    /// When it was made, in whole seconds.
+    pub(crate) created: SystemTime,
+    /// The Service whose connections are split; `None`: it is named as one of another namespace.
+    pub(crate) root: Option<ServiceId>,
+    /// The Services that get them, each with its weight.
+    pub(crate) backends: Vec<(ServiceId, u32)>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RawTrafficSplit {
+    #[serde(default)]
+    pub(crate) metadata: Metadata,
+    #[serde(default)]
+    spec: RawSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct RawSpec {
+    service: Box<str>,
+    #[serde(deserialize_with = "null::or_default")]
+    backends: Vec<RawBackend>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct RawBackend {
+    #[serde(default)]
+    service: Box<str>,
+    #[serde(default)]
+    weight: i64,
+}
+
+impl From<RawTrafficSplit> for TrafficSplit {
+    fn from(raw: RawTrafficSplit) -> Self {
+        let RawTrafficSplit { metadata, spec } = raw;
+        let RawSpec { service, backends } = spec;
+        let created = metadata.created();
+        let id = metadata.id();
+        let namespace = &id.namespace;
+        let backends = backends.into_iter().map(|backend| {
+            let RawBackend { service, weight } = backend;
+            let service = ServiceId {
+                namespace: namespace.clone(),
+                name: service,
+            };
+            (service, u32::try_from(weight.max(0)).unwrap_or(u32::MAX))
+        });
+        Self {
+            created,
+            backends: backends.collect(),
+            root: named(&service, namespace).filter(|root| root.namespace == *namespace),
+            id,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Pods: whose addresses are no service's. Lookups alone know them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use shunt_model::{Workload, WorkloadId, WorkloadUpdate};
+
+use crate::source::kubernetes::objects::pod::Pod;
+
+/// How many pods an event tells of: services do not wait for a long list of them.
+const AT_ONCE: usize = 256;
+
+/// All pods that are followed, and which of them the renderer was not told of as they are.
+#[derive(Debug, Default)]
+pub(super) struct Pods {
+    known: BTreeMap<Arc<WorkloadId>, Arc<Workload>>,
+    untold: BTreeSet<Arc<WorkloadId>>,
+}
+
+impl Pods {
+    pub(super) fn put(&mut self, pod: Pod) {
+        let Pod { id, workload } = pod;
+        let Some(workload) = workload else {
+            self.remove(&id);
+            return;
+        };
+        if self.known.get(&id) != Some(&workload) {
+            self.known.insert(Arc::clone(&id), workload);
+            self.untold.insert(id);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: &Arc<WorkloadId>) {
+        if self.known.remove(id).is_some() {
+            self.untold.insert(Arc::clone(id));
+        }
+    }
+
+    /// These are all that there are.
+    pub(super) fn list(&mut self, list: Vec<Pod>) {
+        let present: BTreeSet<_> = list.iter().map(|pod| Arc::clone(&pod.id)).collect();
+        let known = self.known.keys().filter(|id| !present.contains(*id));
+        let gone: Vec<_> = known.cloned().collect();
+        gone.iter().for_each(|id| self.remove(id));
+        list.into_iter().for_each(|pod| self.put(pod));
+    }
+
+    /// All of them, of which the renderer is told now.
+    pub(super) fn all(&mut self) -> Vec<Arc<Workload>> {
+        self.untold.clear();
+        self.known.values().cloned().collect()
+    }
+
+    /// Whether the renderer is to be told of some.
+    pub(super) fn differ(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
+    /// Those of which the renderer is told now.
+    pub(super) fn some(&mut self) -> WorkloadUpdate {
+        let mut update = WorkloadUpdate::default();
+        while update.workloads.len() + update.gone.len() < AT_ONCE
+            && let Some(id) = self.untold.pop_first()
+        {
+            match self.known.get(&id) {
+                Some(workload) => update.workloads.push(Arc::clone(workload)),
+                None => update.gone.push((*id).clone()),
+            }
+        }
+        update
+    }
+
+    /// What the renderer was told of these did not reach it.
+    pub(super) fn tell_again(&mut self, ids: Vec<Arc<WorkloadId>>) {
+        self.untold.extend(ids);
+    }
+}

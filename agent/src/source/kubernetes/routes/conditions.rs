@@ -1,0 +1,80 @@
+//! What the status of a route is to say.
+
+use shunt_model::ServiceId;
+
+use crate::source::kubernetes::{
+    objects::{
+        route::{ParentRef, Route},
+        service::{Service, ServicePort},
+    },
+    routes::{
+        attach::ports,
+        backends::resolve,
+        book::{Book, RouteKind},
+        verdict::{Reason, Verdict},
+    },
+};
+
+/// What holds for a route as the child of one parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Conditions<'r> {
+    /// The parent.
+    pub(crate) parent: &'r ParentRef,
+    /// Whether the route is followed.
+    pub(crate) accepted: Verdict,
+    /// Whether all that it refers to is there.
+    pub(crate) resolved: Verdict,
+}
+
+impl Book {
+    /// What holds for the route, for each Service among its parents once. `services` gives those that
+    /// are served.
+    pub(crate) fn conditions<'r, 's>(
+        &self,
+        kind: RouteKind,
+        route: &'r Route,
+        services: impl Fn(&ServiceId) -> Option<&'s Service>,
+    ) -> Vec<Conditions<'r>> {
+        let resolved = resolve(kind, route, &self.grants, &services);
+        let mut found: Vec<Conditions<'r>> = Vec::with_capacity(route.parents.len());
+        for parent in &route.parents {
+            if found.iter().any(|known| known.parent == parent) {
+                continue;
+            }
+            let service = services(&parent.service(&route.id.namespace));
+            let accepted = match ports(kind, route, parent, service) {
+                Ok((service, ports)) => self.contest(route, service, &ports),
+                Err(verdict) => verdict,
+            };
+            found.push(Conditions {
+                parent,
+                accepted,
+                resolved: resolved.clone(),
+            });
+        }
+        found
+    }
+
+    /// Which of these ports the route has, and which an older one does.
+    fn contest(&self, route: &Route, service: &Service, ports: &[&ServicePort]) -> Verdict {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        for port in ports {
+            let number = port.port;
+            match self.route_of(service, port) {
+                Some((_, other)) if other.id != route.id => {
+                    others.push(format!("{number} is that of {}, which is older", other.id));
+                }
+                Some(_) | None => own.push(number.to_string()),
+            }
+        }
+        let others = others.join("; ");
+        if own.is_empty() {
+            return Verdict::new(Reason::Conflicted, format!("port {others}"));
+        }
+        let mut message = format!("it has port {} of {}", own.join(", "), service.id);
+        if !others.is_empty() {
+            message.push_str(&format!("; {others}"));
+        }
+        Verdict::new(Reason::Accepted, message)
+    }
+}

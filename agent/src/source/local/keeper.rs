@@ -1,0 +1,114 @@
+//! Registrations, kept and checked on threads of their own.
+
+use std::{io, time::Instant as Clock};
+
+use thiserror::Error;
+use tokio::{
+    runtime::{self, Runtime},
+    time::Instant,
+};
+use tracing::info;
+
+use crate::{
+    runtime::priority::give_way,
+    source::local::{
+        checks::keep::{keep_asking, keep_time, reap},
+        options::LocalOptions,
+        registrar::{Registrar, ReloadError},
+        state::registry::Registry,
+        store::{Store, StoreError, Stored},
+        writer::write_changes,
+    },
+};
+
+/// Registrations cannot be kept.
+#[derive(Debug, Error)]
+pub enum KeepError {
+    /// The file cannot be used.
+    #[error("--local-state: {0}")]
+    Store(#[from] StoreError),
+    /// The definitions cannot be used.
+    #[error("--local-services: {0}")]
+    Definitions(#[from] ReloadError),
+    /// There is no thread for it.
+    #[error("cannot start the thread that keeps registrations: {0}")]
+    Threads(io::Error),
+}
+
+/// What keeps registrations and asks checks. Dropping it ends that.
+#[derive(Debug)]
+pub struct Keeper {
+    registrar: Registrar,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Keeper {
+    /// Reads what was registered, then the definitions, and begins to ask checks.
+    ///
+    /// # Errors
+    ///
+    /// Either cannot be read, and is as it was.
+    pub async fn start(options: LocalOptions) -> Result<Self, KeepError> {
+        let LocalOptions {
+            node,
+            state,
+            services,
+        } = options;
+        let began = Clock::now();
+        let (store, Stored { known, statuses }) = Store::open(&state)?;
+        let mut registry = Registry::default();
+        let (count, now) = (known.services().len(), Instant::now());
+        registry.install(known, now);
+        registry.restore(&statuses, now);
+        let took = began.elapsed();
+        info!(
+            "{count} services were registered, by {} ({took:?})",
+            state.display()
+        );
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("local")
+            .on_thread_start(give_way)
+            .enable_all()
+            .build()
+            .map_err(KeepError::Threads)?;
+        let (registrar, changes) = Registrar::new(node, registry, services);
+        runtime.spawn(write_changes(registrar.clone(), store, changes));
+        let keeper = Self {
+            registrar,
+            runtime: Some(runtime),
+        };
+        keeper.registrar.reload().await?;
+        if let Some(runtime) = &keeper.runtime {
+            runtime.spawn(keep_asking(keeper.registrar.clone()));
+            runtime.spawn(keep_time(keeper.registrar.clone()));
+            runtime.spawn(reap(keeper.registrar.clone()));
+        }
+        Ok(keeper)
+    }
+
+    /// The way to what is registered.
+    pub const fn registrar(&self) -> &Registrar {
+        &self.registrar
+    }
+}
+
+#[cfg(test)]
+impl Keeper {
+    /// Ends it, and waits until the file is nobody's.
+    pub(crate) fn stop(mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            std::thread::spawn(move || drop(runtime)).join().unwrap();
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A file that is being written has its old content or its new one.
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Services that are registered with this agent itself, in the form of Consul's agent: for hosts without
+//! one.
+//!
+//! A [definition] that is registered becomes part of the [state]: what is registered, how it is by its
+//! checks, and what each change means for others. The [registrar] shares that; a change is
+//! [written](writer) before it takes effect. [Checks](checks) are asked; who waits for a service is
+//! [woken](waiters). `docs/local-api.md` says what of Consul's own agent is here, and what is not.
+
+mod checks;
+pub(crate) mod definition;
+mod instances;
+pub(crate) mod keeper;
+pub(crate) mod monitor;
+pub(crate) mod options;
+pub(crate) mod registrar;
+pub(crate) mod source;
+pub(crate) mod state;
+pub(crate) mod store;
+#[cfg(test)]
+mod tests;
+mod waiters;
+mod writer;

@@ -1,0 +1,66 @@
+//! What is shown of it all.
+
+use std::path::Path;
+
+use shunt_api::view::{LocalApi, Untranslated};
+
+use crate::{
+    runtime::local_monitor::LocalMonitor,
+    source::local::{
+        registrar::{Registrar, Troubles},
+        source::{Progress, Shown},
+        state::status::Status,
+    },
+};
+
+/// A way to see what `registrar` knows, which is served at `address` and kept in the file at `state`, and
+/// how far it has got that the renderer is told.
+pub fn local_monitor(
+    registrar: &Registrar,
+    address: String,
+    state: &Path,
+    shown: Shown,
+) -> LocalMonitor {
+    let registrar = registrar.clone();
+    let state = state.display().to_string();
+    LocalMonitor::new(move || {
+        let registry = registrar.look();
+        let mut checks = [0; 3];
+        for check in registry.known().checks() {
+            let place = match registry.status(check) {
+                Status::Passing => 0,
+                Status::Warning => 1,
+                Status::Critical => 2,
+            };
+            checks[place] += 1;
+        }
+        let [passing, warning, critical] = checks;
+        let services = registry.known().services().len() as u64;
+        drop(registry);
+        let (writes, failed_writes) = registrar.writes();
+        let Troubles { file, definitions } = registrar.troubles();
+        let Progress {
+            frontends,
+            pending,
+            problems,
+        } = shown.progress();
+        LocalApi {
+            address: address.clone(),
+            services,
+            passing,
+            warning,
+            critical,
+            waiting: registrar.waiting() as u64,
+            state: state.clone(),
+            writes,
+            failed_writes,
+            troubles: file.into_iter().chain(definitions).collect(),
+            frontends: frontends as u64,
+            pending: pending as u64,
+            untranslated: problems
+                .into_iter()
+                .map(|(service, reasons)| Untranslated { service, reasons })
+                .collect(),
+        }
+    })
+}

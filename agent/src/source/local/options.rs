@@ -1,0 +1,16 @@
+//! How registrations are kept.
+
+use std::path::PathBuf;
+
+use crate::source::local::registrar::LocalNode;
+
+/// How registrations are kept.
+#[derive(Debug, Clone)]
+pub struct LocalOptions {
+    /// This host.
+    pub node: LocalNode,
+    /// The file in which they outlive the agent.
+    pub state: PathBuf,
+    /// A file, or a folder of files, that defines services beside what is registered.
+    pub services: Option<PathBuf>,
+}

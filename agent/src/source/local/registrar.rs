@@ -1,0 +1,340 @@
+//! What is registered, shared by those who ask, those who check, and those who tell the renderer.
+
+use std::{
+    collections::BTreeSet,
+    mem,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::{Instant, timeout_at},
+};
+
+use crate::source::local::{
+    definition::{
+        check::Probe,
+        file::{Defined, DefinitionError},
+    },
+    state::{
+        check::Check,
+        definitions::Definitions,
+        refusal::Refusal,
+        register::Change,
+        registry::{Effects, Registry},
+        service::Registered,
+        status::Status,
+    },
+    waiters::Waiters,
+};
+
+/// How many changes wait to be written before those who ask do.
+const AHEAD: usize = 1024;
+
+/// A change, and who waits until it is written.
+pub(super) type Asked = (Change, oneshot::Sender<Result<(), Refusal>>);
+
+/// What is registered. A copy of this is another way to the same.
+#[derive(Debug, Clone)]
+pub struct Registrar(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    node: LocalNode,
+    registry: RwLock<Registry>,
+    asked: mpsc::Sender<Asked>,
+    waiters: Waiters,
+    concerned: Mutex<BTreeSet<String>>,
+    is_concerned: Notify,
+    /// A status has changed since the file was written.
+    has_status: Notify,
+    /// Checks have come, gone or changed.
+    has_checks: Notify,
+    /// Somebody has told of a check, or one is new.
+    has_expiry: Notify,
+    defined_in: Option<PathBuf>,
+    written: AtomicU64,
+    not_written: AtomicU64,
+    troubles: Mutex<Troubles>,
+}
+
+/// This host, as services see it.
+#[derive(Debug, Clone)]
+pub struct LocalNode {
+    /// Its name.
+    pub name: String,
+    /// Where a service is that does not say so; `None`: nowhere.
+    pub address: Option<IpAddr>,
+}
+
+/// What does not work now, in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Troubles {
+    /// Why the file cannot be written.
+    pub(crate) file: Option<String>,
+    /// Why the definitions were not read again.
+    pub(crate) definitions: Option<String>,
+}
+
+/// Nobody else can wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoPlace;
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registrar {
+    /// With this registry; gives where changes come that are to be written.
+    pub(super) fn new(
+        node: LocalNode,
+        registry: Registry,
+        defined_in: Option<PathBuf>,
+    ) -> (Self, mpsc::Receiver<Asked>) {
+        let (asked, changes) = mpsc::channel(AHEAD);
+        let shared = Shared {
+            node,
+            registry: RwLock::new(registry),
+            asked,
+            waiters: Waiters::default(),
+            concerned: Mutex::default(),
+            is_concerned: Notify::new(),
+            has_status: Notify::new(),
+            has_checks: Notify::new(),
+            has_expiry: Notify::new(),
+            defined_in,
+            written: AtomicU64::new(0),
+            not_written: AtomicU64::new(0),
+            troubles: Mutex::default(),
+        };
+        (Self(Arc::new(shared)), changes)
+    }
+
+    /// This host.
+    pub(crate) fn node(&self) -> &LocalNode {
+        &self.0.node
+    }
+
+    /// What is registered now, to look at and not to keep.
+    pub(crate) fn look(&self) -> RwLockReadGuard<'_, Registry> {
+        let registry = &self.0.registry;
+        registry.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Registry> {
+        let registry = &self.0.registry;
+        registry.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has something done, and waits until it is written and has taken effect.
+    ///
+    /// # Errors
+    ///
+    /// It is refused, or cannot be written; then it has no effect.
+    pub(crate) async fn change(&self, change: Change) -> Result<(), Refusal> {
+        let ending = || Refusal::failed("the agent ends");
+        let (reply, replied) = oneshot::channel();
+        let asked = self.0.asked.send((change, reply)).await;
+        asked.map_err(|_| ending())?;
+        replied.await.map_err(|_| ending())?
+    }
+
+    /// Reads the definitions in files again, if there are any. What is wrong with them changes nothing,
+    /// and is shown until they are right.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read, or say what is refused.
+    pub async fn reload(&self) -> Result<(), ReloadError> {
+        let Some(path) = self.0.defined_in.clone() else {
+            return Ok(());
+        };
+        let done = self.define(&path).await;
+        let trouble = done.as_ref().err().map(ToString::to_string);
+        lock(&self.0.troubles).definitions = trouble;
+        done
+    }
+
+    async fn define(&self, path: &Path) -> Result<(), ReloadError> {
+        let read = path.to_owned();
+        let defined = tokio::task::spawn_blocking(move || Defined::read(&read)).await;
+        let defined = defined.map_err(|error| ReloadError::Refused {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })??;
+        let changed = self.change(Change::Define(defined)).await;
+        changed.map_err(|refusal| ReloadError::Refused {
+            path: path.to_owned(),
+            reason: refusal.to_string(),
+        })
+    }
+
+    /// A service, at once if its content is not of this hash; else as soon as it is not, or after
+    /// `wait`. `None`: it is not there, or has gone meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Too many wait.
+    pub(crate) async fn service(
+        &self,
+        id: &str,
+        hash: Option<&str>,
+        wait: Duration,
+    ) -> Result<Option<Arc<Registered>>, NoPlace> {
+        let there = || self.look().known().service(id).map(Arc::clone);
+        let Some(hash) = hash else {
+            return Ok(there());
+        };
+        let is_same = |service: &Arc<Registered>| service.content_hash() == hash;
+        if !there().is_some_and(|service| is_same(&service)) {
+            return Ok(there());
+        }
+        let place = self.0.waiters.enter(id).ok_or(NoPlace)?;
+        let deadline = Instant::now() + wait;
+        loop {
+            // From here on it is heard, so that nothing is missed after the look.
+            let rung = place.bell().notified();
+            let service = there();
+            if !service.as_ref().is_some_and(&is_same) {
+                return Ok(service);
+            }
+            if timeout_at(deadline, rung).await.is_err() {
+                return Ok(there());
+            }
+        }
+    }
+
+    /// A check has come to this verdict.
+    pub(crate) fn tell(&self, id: &str, status: Status, output: &str) {
+        let effects = self.write().tell(id, status, output, Instant::now());
+        self.0.has_expiry.notify_one();
+        self.follow_up(effects);
+    }
+
+    /// That check has come to this verdict, if it is still as it was when it was asked.
+    pub(super) fn tell_of(&self, check: &Arc<Check>, status: Status, output: &str) {
+        let mut registry = self.write();
+        let there = registry.known().check(&check.id);
+        if there.is_some_and(|there| there == check) {
+            let effects = registry.tell(&check.id, status, output, Instant::now());
+            drop(registry);
+            self.follow_up(effects);
+        }
+    }
+
+    /// Has those checks critical of which nobody told in time; gives when to look again.
+    pub(super) fn expire(&self) -> Option<Instant> {
+        let mut registry = self.write();
+        let effects = registry.expire(Instant::now());
+        let next = registry.next_expiry();
+        drop(registry);
+        self.follow_up(effects);
+        next
+    }
+
+    /// Has what was written take effect.
+    pub(super) fn install(&self, next: Definitions) {
+        let effects = self.write().install(next, Instant::now());
+        self.0.has_checks.notify_one();
+        self.0.has_expiry.notify_one();
+        self.follow_up(effects);
+    }
+
+    /// Tells those whom it concerns.
+    fn follow_up(&self, effects: Effects) {
+        let Effects {
+            changed,
+            concerned,
+            has_status,
+        } = effects;
+        self.0.waiters.wake(&changed);
+        if has_status {
+            self.0.has_status.notify_one();
+        }
+        if !concerned.is_empty() {
+            lock(&self.0.concerned).extend(concerned);
+            self.0.is_concerned.notify_one();
+        }
+    }
+
+    /// Waits until services are others; gives the names by which frontends look for them.
+    pub(super) async fn concerned(&self) -> BTreeSet<String> {
+        loop {
+            let concerned = mem::take(&mut *lock(&self.0.concerned));
+            if !concerned.is_empty() {
+                return concerned;
+            }
+            self.0.is_concerned.notified().await;
+        }
+    }
+
+    /// Waits until a status has changed.
+    pub(super) async fn has_status(&self) {
+        self.0.has_status.notified().await;
+    }
+
+    /// Waits until checks have come, gone or changed.
+    pub(super) async fn has_checks(&self) {
+        self.0.has_checks.notified().await;
+    }
+
+    /// Waits until the next expiry may be another.
+    pub(super) async fn has_expiry(&self) {
+        self.0.has_expiry.notified().await;
+    }
+
+    /// The file was written, or why not.
+    pub(super) fn was_written(&self, trouble: Option<String>) {
+        let counter = match &trouble {
+            None => &self.0.written,
+            Some(_) => &self.0.not_written,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        lock(&self.0.troubles).file = trouble;
+    }
+
+    /// How often the file was written, and how often it could not be.
+    pub(crate) fn writes(&self) -> (u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&self.0.written), count(&self.0.not_written))
+    }
+
+    /// What does not work.
+    pub(crate) fn troubles(&self) -> Troubles {
+        lock(&self.0.troubles).clone()
+    }
+
+    /// How many wait for a service to change.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.waiters.count()
+    }
+
+    /// Whether somebody may tell of this check.
+    pub(crate) fn is_told(&self, id: &str) -> bool {
+        let registry = self.look();
+        let check = registry.known().check(id);
+        check.is_some_and(|check| matches!(check.probe, Probe::Ttl(_)))
+    }
+}
+
+/// Definitions in files were not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// They cannot be read.
+    #[error(transparent)]
+    Read(#[from] DefinitionError),
+    /// They say what is refused.
+    #[error("{}: {reason}", path.display())]
+    Refused {
+        /// Where they are.
+        path: PathBuf,
+        /// What, and why.
+        reason: String,
+    },
+}

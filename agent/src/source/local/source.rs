@@ -1,0 +1,287 @@
+//! The source: what is registered becomes events, one at a time of each service.
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    process,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use shunt_model::{Conflict, ServiceId};
+use thiserror::Error;
+use tokio::time::{Instant, sleep_until};
+use tracing::error;
+
+use crate::{
+    runtime::{
+        circumstances::Circumstances, contact::Contact, error::Ending, origin::Origin,
+        outcome::Acceptance, queue::EventQueue,
+    },
+    source::{
+        event_source::EventSource,
+        instances::{
+            configuration::parse::parse,
+            engine::{About, Engine, Work},
+            frontend::{Frontend, Vip},
+            place::Place,
+        },
+        local::{instances::instances, registrar::Registrar},
+    },
+};
+
+/// The source's name in reports, and the namespace of its services.
+const SOURCE: &str = "local";
+
+/// How long to wait before an event that failed is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The exit status of a process that has panicked, as Rust has it.
+const EXIT_PANICKED: i32 = 101;
+
+/// The frontends of registered services cannot be read.
+#[derive(Debug, Error)]
+pub enum FrontendsError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{}: {reason}", path.display())]
+    Wrong {
+        /// Which.
+        path: PathBuf,
+        /// What, and where.
+        reason: String,
+    },
+}
+
+/// What the source shows of itself.
+#[derive(Debug, Clone, Default)]
+pub struct Shown(Arc<Mutex<Progress>>);
+
+/// How far the source is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress {
+    /// The frontends that there are to be.
+    pub(crate) frontends: usize,
+    /// Those of which the renderer does not know the last.
+    pub(crate) pending: usize,
+    /// What is left out of each, and why.
+    pub(crate) problems: BTreeMap<String, Vec<String>>,
+}
+
+impl Shown {
+    /// As it is now.
+    pub(crate) fn progress(&self) -> Progress {
+        let progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.clone()
+    }
+
+    fn show(&self, frontends: usize, engine: &Engine) {
+        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.frontends = frontends;
+        progress.pending = engine.waiting();
+        if progress.problems != *engine.problems() {
+            progress.problems.clone_from(engine.problems());
+        }
+    }
+}
+
+/// Services that are registered with this agent.
+#[derive(Debug)]
+pub struct LocalSource {
+    registrar: Registrar,
+    frontends: Vec<Frontend>,
+    path: PathBuf,
+    shown: Shown,
+}
+
+impl LocalSource {
+    /// What `registrar` knows, behind the frontends of the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or asks for what there is not without Consul.
+    pub fn open(registrar: Registrar, path: &Path) -> Result<Self, FrontendsError> {
+        let text = fs::read_to_string(path).map_err(|source| FrontendsError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            registrar,
+            frontends: frontends(&text).map_err(|reason| FrontendsError::Wrong {
+                path: path.to_owned(),
+                reason,
+            })?,
+            path: path.to_owned(),
+            shown: Shown::default(),
+        })
+    }
+
+    /// What it shows of itself, whenever somebody looks.
+    pub fn shown(&self) -> Shown {
+        self.shown.clone()
+    }
+}
+
+/// The frontends of a text, under names of their own.
+fn frontends(text: &str) -> Result<Vec<Frontend>, String> {
+    let frontends = parse(text).map_err(|error| error.to_string())?;
+    let frontends = frontends.into_iter().map(|mut frontend| {
+        if matches!(frontend.vip, Vip::Claimed(_)) {
+            let service = &frontend.service;
+            return Err(format!(
+                "frontend of service {service}: `vip_from_range` needs Consul, which keeps who has \
+                 which address: give it a `vip`"
+            ));
+        }
+        frontend.id = Arc::new(ServiceId::new(SOURCE, &frontend.id.name));
+        Ok(frontend)
+    });
+    frontends.collect()
+}
+
+impl fmt::Display for LocalSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        write!(
+            f,
+            "following registered services, by the frontends in {path}"
+        )
+    }
+}
+
+impl EventSource for LocalSource {
+    type Handle = ();
+
+    fn start(self, queue: EventQueue) -> io::Result<()> {
+        queue.reports().set_source(
+            SOURCE,
+            Contact {
+                connected: true,
+                since: SystemTime::now(),
+                problem: None,
+            },
+        );
+        let delivered = tokio::spawn(deliver(self, queue));
+        tokio::spawn(async move {
+            if delivered.await.is_err_and(|error| error.is_panic()) {
+                error!(
+                    "following registered services has failed: the agent ends, to be started anew"
+                );
+                process::exit(EXIT_PANICKED);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// What became of an event: who waits for whom now, or why it had no effect.
+type Fate = Result<Vec<Conflict>, String>;
+
+/// Delivers events, each as soon as the one before of its service is answered.
+async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, Ending> {
+    let LocalSource {
+        registrar,
+        frontends,
+        path: _,
+        shown,
+    } = source;
+    let count = frontends.len();
+    let mut engine = Engine::new(frontends);
+    let node = registrar.node().clone();
+    let place = Place {
+        node: node.name.as_str().into(),
+        datacenter: "".into(),
+    };
+    engine.set_place(place, node.address.into_iter().collect());
+    look(&mut engine, &registrar, |_| true);
+    let mut number = 0;
+    let mut under_way = FuturesUnordered::new();
+    let mut retry_at: Option<Instant> = None;
+    loop {
+        while let Some(Work { event, about }) = engine.next(std::time::Instant::now()) {
+            number += 1;
+            let origin = Origin {
+                unit: "registration",
+                number,
+            };
+            let queue = queue.clone();
+            under_way.push(async move {
+                // What one service waits for is no other's affair.
+                let answer = queue
+                    .deliver_with(origin, Ok(event), Circumstances::default(), None)
+                    .await?;
+                let fate: Fate = match answer {
+                    Ok(Acceptance::Applied(outcome)) => Ok(outcome.conflicts),
+                    Ok(Acceptance::Held) => Ok(Vec::new()),
+                    Err(error) => Err(error.to_string()),
+                };
+                Ok::<(About, Fate), Ending>((about, fate))
+            });
+        }
+        shown.show(count, &engine);
+        tokio::select! {
+            biased;
+            Some(done) = under_way.next() => {
+                let (about, fate) = done?;
+                if fate.is_err() {
+                    retry_at.get_or_insert_with(|| Instant::now() + RETRY);
+                }
+                engine.done(about, fate);
+            }
+            names = registrar.concerned() => {
+                look(&mut engine, &registrar, |service| {
+                    names.iter().any(|name| name.eq_ignore_ascii_case(service))
+                });
+            }
+            () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
+                retry_at = None;
+                engine.retry();
+            }
+        }
+    }
+}
+
+/// Has the engine know the instances of those services that `is_concerned`.
+fn look(engine: &mut Engine, registrar: &Registrar, is_concerned: impl Fn(&str) -> bool) {
+    let queries = engine.queries();
+    let queries: Vec<_> = queries
+        .filter(|query| is_concerned(&query.service))
+        .cloned()
+        .collect();
+    let registry = registrar.look();
+    for query in queries {
+        let found = instances(&query, &registry, registrar.node());
+        engine.set_instances(&query, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frontends_are_of_this_host_and_need_no_consul() {
+        let text = "[[frontend]]\nservice = \"web\"\nvip = \"10.96.0.1\"\nport = 80\n";
+        let found = frontends(text).unwrap();
+        assert_eq!(found[0].id.to_string(), "local/web");
+        let text =
+            "[[frontend]]\nservice = \"web\"\nvip_from_range = \"10.96.0.0/24\"\nport = 80\n";
+        let refused = frontends(text).unwrap_err();
+        assert!(refused.contains("needs Consul"), "{refused}");
+        assert!(
+            frontends("[[frontend]]\n")
+                .unwrap_err()
+                .starts_with("line 1: ")
+        );
+    }
+}

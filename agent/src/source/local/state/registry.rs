@@ -1,0 +1,234 @@
+//! All of it together: what is registered, how it is, and what each change means for others.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use tokio::time::Instant;
+
+use crate::source::local::{
+    definition::check::Probe,
+    state::{
+        alias::{aliases, output},
+        check::{Check, NODE_MAINTENANCE},
+        definitions::Definitions,
+        health::{Effect, HealthBook},
+        service::Registered,
+        status::Status,
+    },
+};
+
+/// What is registered, and how it is.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    known: Definitions,
+    book: HealthBook,
+    aliases: BTreeMap<Arc<str>, Status>,
+}
+
+/// What a change means for others.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effects {
+    /// Services whose content is another, or that are gone or new: who waits for them is answered.
+    pub(crate) changed: BTreeSet<String>,
+    /// The names of services with another content or status, by which frontends look for them.
+    pub(crate) concerned: BTreeSet<String>,
+    /// Whether a status is another.
+    pub(crate) has_status: bool,
+}
+
+/// How a service is, in Consul's words: maintenance counts more than what checks say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    /// As its checks say.
+    Checked(Status),
+    /// It is in maintenance.
+    Maintenance,
+}
+
+impl Verdict {
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Checked(status) => status.name(),
+            Self::Maintenance => "maintenance",
+        }
+    }
+}
+
+impl Registry {
+    /// What is registered.
+    pub(crate) const fn known(&self) -> &Definitions {
+        &self.known
+    }
+
+    /// The status of a check.
+    pub(crate) fn status(&self, check: &Check) -> Status {
+        let alias = self.aliases.get(check.id.as_str()).copied();
+        alias.unwrap_or_else(|| self.book.status(check))
+    }
+
+    /// What a check says with its status.
+    pub(crate) fn output(&self, check: &Check) -> String {
+        let own = |check: &Check| {
+            let health = self.book.of(check);
+            health
+                .map(|health| health.output.clone())
+                .unwrap_or_default()
+        };
+        match check.probe {
+            Probe::Alias(_) => output(check, &self.known, |other| {
+                let text = match other.probe {
+                    Probe::Alias(_) => String::new(),
+                    _ => own(other),
+                };
+                (self.status(other), text)
+            }),
+            _ => own(check),
+        }
+    }
+
+    /// How a service is.
+    pub(crate) fn verdict(&self, service: &str) -> Verdict {
+        let node = self.known.check(NODE_MAINTENANCE).is_some();
+        if node || self.known.is_in_maintenance(service) {
+            return Verdict::Maintenance;
+        }
+        let checks = self.known.checks_of(service);
+        let worst = checks.map(|check| self.status(check)).max();
+        Verdict::Checked(worst.unwrap_or(Status::Passing))
+    }
+
+    /// Has what is registered replaced by this, as it was planned from it.
+    pub(crate) fn install(&mut self, next: Definitions, now: Instant) -> Effects {
+        let mut effects = Effects::default();
+        let before = std::mem::replace(&mut self.known, next);
+        let known = &self.known;
+        for old in before.services() {
+            match known.service(&old.service.id) {
+                Some(new) if Arc::ptr_eq(old, new) || old.service == new.service => {}
+                new => {
+                    effects.changed.insert(old.service.id.clone());
+                    effects.concern(old);
+                    new.into_iter().for_each(|new| effects.concern(new));
+                }
+            }
+        }
+        for new in known.services() {
+            if before.service(&new.service.id).is_none() {
+                effects.changed.insert(new.service.id.clone());
+                effects.concern(new);
+            }
+        }
+        // Checks that came, went or became others.
+        let differs = |check: &&Arc<Check>, others: &Definitions| {
+            let other = others.check(&check.id);
+            other.is_none_or(|other| !Arc::ptr_eq(other, check) && other != *check)
+        };
+        let gone = before.checks().filter(|check| differs(check, known));
+        let new = known.checks().filter(|check| differs(check, &before));
+        let owners = gone.chain(new).map(|check| check.service.clone());
+        let owners: BTreeSet<String> = owners.collect();
+        self.book.follow(&self.known, &before, now);
+        for service in &owners {
+            self.concern(service, &mut effects);
+        }
+        self.look_at_aliases(&mut effects);
+        effects
+    }
+
+    /// A check that was asked, or somebody who tells of one, has come to a verdict.
+    pub(crate) fn tell(&mut self, id: &str, status: Status, output: &str, now: Instant) -> Effects {
+        let mut effects = Effects::default();
+        if let Some(check) = self.known.check(id).map(Arc::clone)
+            && self.book.tell(&check, status, output, now) == Effect::Status
+        {
+            self.concern(&check.service, &mut effects);
+            effects.has_status = true;
+            self.look_at_aliases(&mut effects);
+        }
+        effects
+    }
+
+    /// Sets how checks were when the agent ended.
+    pub(crate) fn restore(&mut self, statuses: &BTreeMap<String, Status>, now: Instant) {
+        for (id, status) in statuses {
+            self.book.restore(id, *status, now);
+        }
+        self.look_at_aliases(&mut Effects::default());
+    }
+
+    /// How checks are, without aliases, for the next agent.
+    pub(crate) fn statuses(&self) -> BTreeMap<String, Status> {
+        let own = self.known.checks().filter(|check| {
+            let probe = &check.probe;
+            !matches!(probe, Probe::Alias(_) | Probe::Maintenance)
+        });
+        own.map(|check| (check.id.clone(), self.book.status(check)))
+            .collect()
+    }
+
+    /// When somebody has to have told of a check.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.book.next_expiry()
+    }
+
+    /// Has those checks critical of which nobody told in time.
+    pub(crate) fn expire(&mut self, now: Instant) -> Effects {
+        let mut effects = Effects::default();
+        let expired = self.book.expire(now);
+        for id in &expired {
+            if let Some(check) = self.known.check(id).map(Arc::clone) {
+                self.concern(&check.service, &mut effects);
+            }
+        }
+        if !expired.is_empty() {
+            effects.has_status = true;
+            self.look_at_aliases(&mut effects);
+        }
+        effects
+    }
+
+    /// The services that have been critical for longer than one of their checks allows.
+    pub(crate) fn overdue(&self, now: Instant) -> BTreeSet<String> {
+        let checks = self.known.checks().filter(|check| {
+            let allowed = check.deregister_after;
+            let critical = self.book.critical_for(check, now);
+            !check.service.is_empty()
+                && allowed.is_some_and(|allowed| critical.is_some_and(|it| it >= allowed))
+        });
+        checks.map(|check| check.service.clone()).collect()
+    }
+
+    /// Finds anew how aliases are, and whom that concerns.
+    fn look_at_aliases(&mut self, effects: &mut Effects) {
+        let now = aliases(&self.known, |check| self.book.status(check));
+        let before = std::mem::replace(&mut self.aliases, now);
+        let differing = self
+            .aliases
+            .iter()
+            .filter(|(id, status)| before.get(*id) != Some(*status));
+        let checks = differing.filter_map(|(id, _)| self.known.check(id));
+        let owners: BTreeSet<String> = checks.map(|check| check.service.clone()).collect();
+        for service in &owners {
+            self.concern(service, effects);
+        }
+    }
+
+    /// The health of a service, or of all, is another.
+    fn concern(&self, service: &str, effects: &mut Effects) {
+        if service.is_empty() {
+            self.known.services().for_each(|it| effects.concern(it));
+        } else if let Some(registered) = self.known.service(service) {
+            effects.concern(registered);
+        }
+    }
+}
+
+impl Effects {
+    fn concern(&mut self, registered: &Registered) {
+        let names = registered.service.found_as().map(str::to_owned);
+        self.concerned.extend(names);
+    }
+}

@@ -1,0 +1,215 @@
+//! The file in which registrations outlive the agent.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::source::local::state::{
+    check::Check, definitions::Definitions, service::Registered, status::Status,
+};
+
+/// The form of the file.
+const VERSION: u32 = 1;
+
+/// What is in the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    version: u32,
+    services: Vec<Registered>,
+    checks: Vec<Check>,
+    /// How checks were, of those that were told or asked.
+    statuses: BTreeMap<String, Status>,
+}
+
+/// The form of a file, of whatever version.
+#[derive(Debug, Deserialize)]
+struct Form {
+    version: u32,
+}
+
+/// The file cannot be used.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// It cannot be read or written.
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Another agent has it.
+    #[error("{} is another agent's: a file is for one agent (--local-state)", .0.display())]
+    InUse(PathBuf),
+    /// Its content makes no sense.
+    #[error(
+        "{} is damaged: {source}; nothing was changed: put a good copy there, or move it away to begin \
+         without registrations", path.display()
+    )]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// Where.
+        source: serde_json::Error,
+    },
+    /// A later agent has written it.
+    #[error(
+        "{} has version {version}, and this agent reads {VERSION}: nothing was changed; use the agent \
+         that wrote it, or move the file away to begin without registrations", path.display()
+    )]
+    Newer {
+        /// Which.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+}
+
+impl StoreError {
+    fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { what, path, source }
+    }
+}
+
+/// What was registered when the agent ended.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    /// What is registered.
+    pub(crate) known: Definitions,
+    /// How checks were.
+    pub(crate) statuses: BTreeMap<String, Status>,
+}
+
+/// The file, which is this agent's as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Store {
+    path: PathBuf,
+    /// Where it is written before it takes its place.
+    draft: PathBuf,
+    folder: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Store {
+    /// Opens the file and reads it; makes its folder if there is none. Without a file nothing is
+    /// registered.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or another agent has it. It is as it was.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Stored), StoreError> {
+        let parent = path.parent().filter(|parent| *parent != Path::new(""));
+        let folder = parent.unwrap_or(Path::new(".")).to_owned();
+        fs::create_dir_all(&folder).map_err(StoreError::io("cannot make the folder", &folder))?;
+        let lock_path = with_ending(path, "lock");
+        let lock = opened(&lock_path).map_err(StoreError::io("cannot open", &lock_path))?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| StoreError::InUse(path.to_owned()))?;
+        let stored = match fs::read(path) {
+            Ok(text) => read(&text, path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Stored::default(),
+            Err(error) => return Err(StoreError::io("cannot read", path)(error)),
+        };
+        let store = Self {
+            path: path.to_owned(),
+            draft: with_ending(path, "new"),
+            folder,
+            _lock: lock,
+        };
+        Ok((store, stored))
+    }
+
+    /// Writes it. Whatever happens meanwhile, the file has the old content or the new one; when this
+    /// returns, it has the new one, also after the power was cut.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written. It has the old content.
+    pub(crate) fn write(&self, content: &[u8]) -> Result<(), StoreError> {
+        let Self {
+            path,
+            draft,
+            folder,
+            _lock: _,
+        } = self;
+        let failed = |what| StoreError::io(what, draft);
+        let mut file = opened(draft).map_err(failed("cannot open"))?;
+        file.set_len(0).map_err(failed("cannot empty"))?;
+        file.write_all(content).map_err(failed("cannot write"))?;
+        file.sync_all().map_err(failed("cannot write out"))?;
+        fs::rename(draft, path).map_err(StoreError::io("cannot replace", path))?;
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(StoreError::io("cannot write out", folder))
+    }
+}
+
+/// What is written of this.
+///
+/// # Errors
+///
+/// It cannot be written down.
+pub(crate) fn content(
+    known: &Definitions,
+    statuses: BTreeMap<String, Status>,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let services = known.services().map(|service| (**service).clone());
+    let checks = known.checks().map(|check| (**check).clone());
+    serde_json::to_vec(&Content {
+        version: VERSION,
+        services: services.collect(),
+        checks: checks.collect(),
+        statuses,
+    })
+}
+
+fn read(text: &[u8], path: &Path) -> Result<Stored, StoreError> {
+    let damaged = |source| StoreError::Damaged {
+        path: path.to_owned(),
+        source,
+    };
+    let Form { version } = serde_json::from_slice(text).map_err(damaged)?;
+    if version != VERSION {
+        let path = path.to_owned();
+        return Err(StoreError::Newer { path, version });
+    }
+    let Content {
+        version: _,
+        services,
+        checks,
+        statuses,
+    } = serde_json::from_slice(text).map_err(damaged)?;
+    Ok(Stored {
+        known: Definitions::restored(services, checks),
+        statuses,
+    })
+}
+
+/// A file of this name, which nobody but the agent's own user reads.
+fn opened(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}

@@ -1,0 +1,11 @@
+//! What is registered, case by case.
+
+mod alias;
+mod effects;
+mod frontends;
+mod reads;
+mod refusals;
+mod reload;
+mod sidecars;
+mod store;
+mod world;

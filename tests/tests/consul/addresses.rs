@@ -1,0 +1,95 @@
+//! Addresses that instances say, and those that are claimed.
+
+use serde_json::{Value, json};
+use shunt_tests::{addresses, wait_until};
+
+use crate::world::{Plan, SOON, World, is_current, registration};
+
+#[track_caller]
+fn await_frontend(world: &World, address: &str) {
+    let found = wait_until("the frontend", SOON, || {
+        world.frontends().contains_key(address).then_some(())
+    });
+    assert!(
+        found.is_ok(),
+        "{:?}\n{:#}\nlog:\n{}",
+        world.frontends(),
+        world.source(),
+        world.agent.log()
+    );
+}
+
+#[test]
+fn instances_say_the_address_and_must_agree() {
+    let plan =
+        Plan::new("[[frontend]]\nservice = \"web\"\nvip_from_tag = \"virtual\"\nport = 80\n");
+    let Some(world) = World::with(plan, |_, _, _| {}) else {
+        return;
+    };
+    let with = |id: &str, ip, vip: &str| {
+        let mut body = registration(id, ip, "passing");
+        body["Service"]["TaggedAddresses"] = json!({ "virtual": { "Address": vip, "Port": 0 } });
+        body
+    };
+    world.register(&with("a", addresses::POD_A, "10.200.0.1"));
+    await_frontend(&world, "10.200.0.1:80");
+    world.await_pods(&["pod-a"]);
+    world.register(&with("b", addresses::POD_B, "10.200.0.2"));
+    world.await_source("the conflict is shown", |source| {
+        source["skipped"]
+            .to_string()
+            .contains("conflict: instances disagree")
+    });
+    await_frontend(&world, "10.200.0.1:80");
+    world.register(&with("b", addresses::POD_B, "10.200.0.1"));
+    world.await_source("it is over", |source| source["skipped"] == json!([]));
+    world.await_pods(&["pod-a", "pod-b"]);
+}
+
+const CLAIMED: &str = "[[frontend]]\nservice = \"web\"\nvip_from_range = \"10.200.7.0/28\"\nport = 80\n\n\
+                       [[frontend]]\nservice = \"api\"\nvip_from_range = \"10.200.7.0/28\"\nport = 80\n";
+
+#[test]
+fn addresses_are_claimed_once_for_all_agents() {
+    let Some(world) = World::with(Plan::new(CLAIMED), |_, _, _| {}) else {
+        return;
+    };
+    world.await_source("all is there", is_current);
+    let two = wait_until("both frontends", SOON, || {
+        let frontends = world.frontends();
+        (frontends.len() == 2).then_some(frontends)
+    });
+    let two = two.unwrap();
+    // Who comes later finds them there.
+    let world = world.restart(|_, _| {});
+    world.await_source("all is there", is_current);
+    assert_eq!(world.frontends(), two);
+    let keys = world
+        .consul
+        .ask(world.node(), "GET", "/v1/kv/shunt/?keys", "")
+        .unwrap();
+    let keys: Value = serde_json::from_str(&keys.body).unwrap();
+    assert_eq!(keys.as_array().map(Vec::len), Some(4), "{keys}");
+}
+
+#[test]
+fn without_the_right_to_claim_nothing_is_guessed() {
+    const RULES: &str = "service_prefix \"\" { policy = \"read\" } node_prefix \"\" { policy = \"read\" } \
+                         agent_prefix \"\" { policy = \"read\" } key_prefix \"\" { policy = \"read\" }";
+    let mut plan = Plan::new(CLAIMED);
+    plan.consul.acl = true;
+    let world = World::with(plan, |sandbox, consul, plan| {
+        let token = consul.token(sandbox.node(), "shunt", RULES).unwrap();
+        plan.environment = vec![("CONSUL_HTTP_TOKEN".to_owned(), token)];
+    });
+    let Some(world) = world else {
+        return;
+    };
+    world.await_source("all else is there", is_current);
+    world.await_source("it is shown", |source| {
+        source["skipped"]
+            .to_string()
+            .contains("may not claim an address")
+    });
+    assert_eq!(world.frontends().len(), 0);
+}

@@ -1,0 +1,240 @@
+//! Random registrations, deregistrations, health and maintenance, against a plain model of what is to
+//! come of them, with the real Consul in between.
+//!
+//! `SHUNT_SEED` makes a run again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, process,
+};
+
+use serde_json::{Value, json};
+use shunt_tests::{Random, by_length, wait_until};
+
+use crate::world::{Plan, SOON, World, is_current};
+
+/// So many changes come between two looks at the kernel.
+const BETWEEN: u32 = 10;
+
+const SERVICES: u32 = 3;
+const NODES: u32 = 3;
+const IDS: u32 = 4;
+
+/// An instance, as it was registered last.
+#[derive(Debug, Clone)]
+struct Instance {
+    address: String,
+    port: i64,
+    tags: Vec<&'static str>,
+    version: &'static str,
+    status: &'static str,
+    weights: (i64, i64),
+    maintenance: bool,
+}
+
+/// The catalog: instances by service, node and id, and the nodes in maintenance.
+#[derive(Debug, Default)]
+struct Model {
+    instances: BTreeMap<(u32, u32, u32), Instance>,
+    maintained: BTreeSet<u32>,
+}
+
+/// The frontends: each service plain, and one of each with filters.
+fn configuration() -> String {
+    let frontends = (0..SERVICES).map(|service| {
+        let number = service + 1;
+        format!(
+            "[[frontend]]\nservice = \"s{service}\"\nvip = \"10.200.3.{number}\"\nport = 80\n\n\
+             [[frontend]]\nservice = \"s{service}\"\nname = \"some\"\nvip = \"10.200.4.{number}\"\n\
+             port = 80\ntags = [\"Prod\", \"!canary\"]\nservice_meta = {{ version = \"2\" }}\n\
+             only_passing = true\n\n"
+        )
+    });
+    frontends.collect()
+}
+
+/// What the kernel is to have: backends that take connections, with their weights.
+fn expected(model: &Model) -> BTreeMap<String, BTreeMap<String, i64>> {
+    let mut frontends = BTreeMap::new();
+    for service in 0..SERVICES {
+        for (subnet, filtered) in [(3, false), (4, true)] {
+            let mut backends = BTreeMap::<String, i64>::new();
+            for ((of, node, _), instance) in &model.instances {
+                let weight = weight(instance, model.maintained.contains(node), filtered);
+                let is_usable = *of == service
+                    && weight > 0
+                    && instance.address.starts_with("10.")
+                    && (1..=65_535).contains(&instance.port)
+                    && (!filtered
+                        || instance.tags.contains(&"PROD")
+                            && !instance.tags.contains(&"Canary")
+                            && instance.version == "2");
+                if is_usable {
+                    let at = format!("{}:{}", instance.address, instance.port);
+                    let known = backends.entry(at).or_default();
+                    *known = weight.max(*known);
+                }
+            }
+            frontends.insert(format!("10.200.{subnet}.{}:80", service + 1), backends);
+        }
+    }
+    frontends
+}
+
+fn weight(instance: &Instance, node_is_maintained: bool, only_passing: bool) -> i64 {
+    let (passing, warning) = instance.weights;
+    match instance.status {
+        _ if instance.maintenance || node_is_maintained => 0,
+        "passing" => passing.max(1),
+        "warning" if !only_passing => warning,
+        _ => 0,
+    }
+}
+
+fn one<T: Copy>(random: &mut Random, of: &[T]) -> T {
+    of[random.below(of.len() as u32) as usize]
+}
+
+/// One change of the catalog.
+fn change(world: &World, model: &mut Model, random: &mut Random) {
+    let service = random.below(SERVICES);
+    let node = random.below(NODES);
+    let key = (service, node, random.below(IDS));
+    match random.below(10) {
+        0 | 1 => {
+            model.instances.remove(&key);
+            let body = json!({ "Node": name(node), "ServiceID": id(key) });
+            world.put("/v1/catalog/deregister", &body);
+        }
+        2 => maintain(world, model, node),
+        3..=5 if model.instances.contains_key(&key) => {
+            let instance = model.instances.get_mut(&key).unwrap();
+            instance.status = one(random, &["passing", "warning", "critical"]);
+            instance.maintenance = random.below(5) == 0;
+            let instance = instance.clone();
+            register(world, key, &instance);
+        }
+        _ => {
+            let instance = Instance {
+                address: if random.below(8) == 0 {
+                    one(random, &["db.example", "127.0.0.1", "fd00::1", " 10.1.1.1"]).to_owned()
+                } else {
+                    format!("10.9.{}.{}", random.below(2), 1 + random.below(6))
+                },
+                port: one(random, &[80, 80, 81, 65_535, 0, -1, 70_000]),
+                tags: one(
+                    random,
+                    &[&[][..], &["PROD"], &["PROD", "Canary"], &["x", "PROD"]],
+                )
+                .to_vec(),
+                version: one(random, &["1", "2", "2"]),
+                status: one(random, &["passing", "passing", "warning", "critical"]),
+                weights: one(random, &[(1, 1), (10, 2), (5, 0), (3, 7)]),
+                maintenance: random.below(8) == 0,
+            };
+            register(world, key, &instance);
+            model.instances.insert(key, instance);
+        }
+    }
+}
+
+fn name(node: u32) -> String {
+    format!("m{node}")
+}
+
+fn id((service, _, id): (u32, u32, u32)) -> String {
+    format!("s{service}-{id}")
+}
+
+fn register(world: &World, key: (u32, u32, u32), instance: &Instance) {
+    let (service, node, _) = key;
+    let maintenance = format!("_service_maintenance:{}", id(key));
+    let of_service = |check: &str, status: &str| json!({ "Node": name(node), "CheckID": check, "Name": "c", "Status": status, "ServiceID": id(key) });
+    // There is no way to take one check of many away with a registration.
+    let status = if instance.maintenance {
+        "critical"
+    } else {
+        "passing"
+    };
+    let checks = [
+        of_service(&format!("c-{}", id(key)), instance.status),
+        of_service(&maintenance, status),
+    ];
+    let (passing, warning) = instance.weights;
+    world.register(&json!({
+        "Node": name(node),
+        "Address": format!("192.168.99.{}", node + 1),
+        "Service": {
+            "Service": format!("s{service}"), "ID": id(key), "Address": instance.address,
+            "Port": instance.port, "Tags": instance.tags, "Meta": { "version": instance.version },
+            "Weights": { "Passing": passing, "Warning": warning },
+        },
+        "Checks": checks,
+    }));
+}
+
+/// A node goes into maintenance, or comes back.
+fn maintain(world: &World, model: &mut Model, node: u32) {
+    let is_on = !model.maintained.remove(&node);
+    if is_on {
+        model.maintained.insert(node);
+    }
+    let status = if is_on { "critical" } else { "passing" };
+    let check = json!({ "Node": name(node), "CheckID": "_node_maintenance", "Name": "m", "Status": status });
+    world.register(&json!({
+        "Node": name(node), "Address": format!("192.168.99.{}", node + 1), "Check": check,
+    }));
+}
+
+/// What the kernel has, with weights.
+fn found(world: &World) -> BTreeMap<String, BTreeMap<String, i64>> {
+    let services = world.shunt("services");
+    let frontends = services.as_array().unwrap().iter();
+    let at = |value: &Value, port: &Value| format!("{}:{port}", value.as_str().unwrap());
+    frontends
+        .map(|frontend| {
+            let backends = frontend["backends"].as_array().unwrap().iter();
+            let backends = backends.map(|backend| {
+                let weight = backend["weight"].as_i64().unwrap();
+                (at(&backend["ip"], &backend["port"]), weight)
+            });
+            let taking = backends.filter(|(_, weight)| *weight > 0).collect();
+            (at(&frontend["address"], &frontend["port"]), taking)
+        })
+        .collect()
+}
+
+#[test]
+fn the_kernel_has_what_the_catalog_says() {
+    let Some(world) = World::with(Plan::new(&configuration()), |_, _, _| {}) else {
+        return;
+    };
+    let seed = env::var("SHUNT_SEED").ok();
+    let seed = seed.map_or_else(|| process::id().into(), |seed| seed.parse().unwrap());
+    println!("SHUNT_SEED={seed}");
+    let mut random = Random::new(seed, 0);
+    let mut model = Model::default();
+    world.await_source("all is there", is_current);
+    let steps = by_length(200, 2_000);
+    for step in 1..=steps {
+        change(&world, &mut model, &mut random);
+        if step % BETWEEN == 0 {
+            let expected = expected(&model);
+            let mut last = BTreeMap::new();
+            let same = wait_until("the kernel has it", SOON, || {
+                last = found(&world);
+                (last == expected).then_some(())
+            });
+            assert!(
+                same.is_ok(),
+                "after {step} steps: {last:#?}, not {expected:#?}\n{:#}\n{}",
+                world.source(),
+                world.agent.log()
+            );
+        }
+    }
+    let differences = &world.shunt("status")["differences"];
+    assert_eq!(differences.as_array().map(Vec::len), Some(0));
+    let usable: usize = expected(&model).values().map(BTreeMap::len).sum();
+    println!("{steps} steps, {usable} backends at the end");
+}

@@ -1,0 +1,104 @@
+//! HTTPS with certificates of both sides.
+
+use std::path::Path;
+
+use serde_json::json;
+use shunt_tests::{Consul, ConsulSettings, addresses, run};
+
+use crate::world::{Plan, WEB, World, ground, is_current, is_stale, registration};
+
+/// An authority, and certificates of the server and of a client, as Consul makes them.
+fn certificates(binary: &Path, folder: &Path) {
+    let script = "cd \"$1\" && \"$0\" tls ca create >/dev/null && \
+                  \"$0\" tls cert create -server -dc dc1 >/dev/null && \
+                  \"$0\" tls cert create -client -dc dc1 >/dev/null";
+    let (binary, folder) = (binary.to_str().unwrap(), folder.to_str().unwrap());
+    run("sh", &["-c", script, binary, folder]).unwrap();
+}
+
+#[test]
+fn clients_show_their_certificate_and_many_services_share_connections() {
+    let Some((sandbox, binary)) = ground() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    certificates(&binary, folder.path());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let mut settings = ConsulSettings::new(addresses::NODE);
+    settings.further = json!({
+        "ca_file": file("consul-agent-ca.pem"),
+        "cert_file": file("dc1-server-consul-0.pem"),
+        "key_file": file("dc1-server-consul-0-key.pem"),
+        "verify_incoming_https": true,
+        "ports": {
+            "http": 8500, "https": 8501, "dns": -1, "grpc": -1, "serf_wan": -1,
+            "server": 8600, "serf_lan": 8601,
+        },
+    });
+    let consul = Consul::start(&binary, sandbox.node(), settings).unwrap();
+    // More services than sockets, were each to have one.
+    let others = (0..300).map(|number| {
+        format!(
+            "[[frontend]]\nservice = \"s{number}\"\nvip = \"10.200.2.{}\"\nport = {}\n\n",
+            number % 200 + 1,
+            80 + number / 200
+        )
+    });
+    let others: String = others.collect();
+    let mut plan = Plan::new(&format!("{others}{WEB}"));
+    let variables = [
+        ("CONSUL_HTTP_ADDR", "127.0.0.1:8501".to_owned()),
+        ("CONSUL_HTTP_SSL", "true".to_owned()),
+        ("CONSUL_CACERT", file("consul-agent-ca.pem")),
+        ("CONSUL_TLS_SERVER_NAME", "server.dc1.consul".to_owned()),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value));
+    plan.environment = variables.to_vec();
+    let identity = [
+        ("CONSUL_CLIENT_CERT", "dc1-client-consul-0.pem"),
+        ("CONSUL_CLIENT_KEY", "dc1-client-consul-0-key.pem"),
+    ];
+    let identity = identity.map(|(name, value)| (name.to_owned(), file(value)));
+    plan.environment.extend(identity);
+    let world = World::around(sandbox, consul, plan, |_, _, _| {});
+    let source = world.await_source("all is there", is_current);
+    assert_eq!(source["hints"], false, "{source:#}");
+    assert_eq!(source["watches"], 301);
+    world.register(&registration("a", addresses::POD_A, "passing"));
+    world.await_pods(&["pod-a"]);
+    world.register(&registration("a", addresses::POD_A, "critical"));
+    world.await_backends(&[]);
+}
+
+#[test]
+fn without_a_certificate_nothing_is_known_and_it_is_said() {
+    let Some((sandbox, binary)) = ground() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    certificates(&binary, folder.path());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let mut settings = ConsulSettings::new(addresses::NODE);
+    settings.further = json!({
+        "ca_file": file("consul-agent-ca.pem"),
+        "cert_file": file("dc1-server-consul-0.pem"),
+        "key_file": file("dc1-server-consul-0-key.pem"),
+        "verify_incoming_https": true,
+        "ports": {
+            "http": 8500, "https": 8501, "dns": -1, "grpc": -1, "serf_wan": -1,
+            "server": 8600, "serf_lan": 8601,
+        },
+    });
+    let consul = Consul::start(&binary, sandbox.node(), settings).unwrap();
+    let mut plan = Plan::new(WEB);
+    plan.environment = vec![
+        (
+            "CONSUL_HTTP_ADDR".to_owned(),
+            "https://127.0.0.1:8501".to_owned(),
+        ),
+        ("CONSUL_CACERT".to_owned(), file("consul-agent-ca.pem")),
+    ];
+    let world = World::around(sandbox, consul, plan, |_, _, _| {});
+    let source = world.await_source("it is refused", is_stale);
+    assert_eq!(source["synced"], false, "{source:#}");
+}

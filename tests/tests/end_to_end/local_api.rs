@@ -1,0 +1,7 @@
+//! Services that are registered with the agent itself, by real clients.
+
+mod consul;
+mod place;
+mod readers;
+mod registrations;
+mod traffic;

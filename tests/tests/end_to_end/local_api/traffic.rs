@@ -1,0 +1,110 @@
+//! From a registration to the traffic of its service.
+
+use serde_json::{Value, json};
+
+use super::place::Place;
+use crate::world::SERVED;
+
+/// Where the check of a test connects, at a pod.
+const CHECKED: u16 = 9000;
+
+#[test]
+fn traffic_follows_registrations_and_maintenance() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let kept = &place.kept;
+    place.is_served_by(&[]);
+    kept.register(&place.web("pod-a"));
+    place.is_served_by(&["pod-a"]);
+    kept.register(&place.web("pod-d"));
+    place.is_served_by(&["pod-a", "pod-d"]);
+    let maintenance = |id: &str, enable: bool| {
+        let path = format!("service/maintenance/{id}?enable={enable}&reason=a%20test");
+        kept.put(&path, &Value::Null);
+    };
+    maintenance("pod-a", true);
+    place.is_served_by(&["pod-d"]);
+    maintenance("pod-a", false);
+    place.is_served_by(&["pod-a", "pod-d"]);
+    kept.put("service/deregister/pod-d", &Value::Null);
+    place.is_served_by(&["pod-a"]);
+    // The whole node.
+    kept.put("maintenance?enable=true", &Value::Null);
+    place.is_served_by(&[]);
+    kept.put("maintenance?enable=false", &Value::Null);
+    place.is_served_by(&["pod-a"]);
+    let shown = place.shown();
+    assert_eq!(shown["services"], 1);
+    assert_eq!(shown["frontends"], 1);
+    assert_eq!(shown["pending"], 0);
+}
+
+#[test]
+fn traffic_follows_checks_that_are_really_asked() {
+    let Some(mut place) = Place::new() else {
+        return;
+    };
+    let checked = |place: &Place, pod: &str, check: Value| {
+        let mut web = place.web(pod);
+        web["Check"] = check;
+        place.kept.register(&web);
+    };
+    let tcp = format!("{}:{CHECKED}", place.sandbox.pod("pod-a").address());
+    checked(
+        &place,
+        "pod-a",
+        json!({ "TCP": tcp, "Interval": "100ms", "Timeout": "1s" }),
+    );
+    checked(&place, "pod-b", json!({ "TTL": "10m" }));
+    let health = place
+        .kept
+        .ask("GET", "/v1/agent/health/service/name/web?format=text", "");
+    assert_eq!((health.status, &*health.body), (503, "critical"));
+    place
+        .kept
+        .put("check/pass/service:pod-b?note=well", &Value::Null);
+    place.is_served_by(&["pod-b"]);
+    // Somebody listens there now.
+    place.sandbox.serve("pod-a", &[SERVED, CHECKED]).unwrap();
+    place.is_served_by(&["pod-a", "pod-b"]);
+    let writes = place.shown()["writes"].clone();
+    // What is only said is no reason to write, nor to tell anybody.
+    for number in 0..20 {
+        let path = format!("check/pass/service:pod-b?note=number{number}");
+        place.kept.put(&path, &Value::Null);
+    }
+    let output = &place.kept.get("checks")["service:pod-b"]["Output"];
+    assert_eq!(*output, "number19");
+    place.kept.put("check/fail/service:pod-b", &Value::Null);
+    place.is_served_by(&["pod-a"]);
+    assert!(place.shown()["writes"].as_u64() <= writes.as_u64().map(|before| before + 2));
+    place.sandbox.serve("pod-a", &[SERVED]).unwrap();
+    place.is_served_by(&[]);
+}
+
+#[test]
+fn a_sidecar_is_found_for_its_service_and_follows_its_health() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let mut web = place.web("pod-a");
+    web["Connect"] = json!({ "SidecarService": {} });
+    place.kept.register(&web);
+    let services = place.kept.get("services");
+    let sidecar = &services["pod-a-sidecar-proxy"];
+    assert_eq!(sidecar["Kind"], "connect-proxy");
+    assert_eq!(sidecar["Proxy"]["DestinationServiceID"], "pod-a");
+    assert_eq!(sidecar["Port"], 21000);
+    let alias = |place: &Place| {
+        let checks = place.kept.get("checks");
+        checks["service:pod-a-sidecar-proxy:2"]["Status"].clone()
+    };
+    assert_eq!(alias(&place), "passing");
+    place
+        .kept
+        .put("service/maintenance/pod-a?enable=true", &Value::Null);
+    assert_eq!(alias(&place), "critical");
+    place.kept.put("service/deregister/pod-a", &Value::Null);
+    assert_eq!(place.kept.get("services"), json!({}));
+}

@@ -1,0 +1,229 @@
+//! An address that is followed over gRPC.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use shunt_api::proto::{WatchRequest, WatchResponse, inspection_client::InspectionClient};
+use shunt_tests::{Transport, addresses, by_length, patience};
+use tokio::{task::JoinSet, time::timeout};
+use tonic::{
+    Streaming,
+    transport::{Channel, Endpoint},
+};
+
+use crate::{service::Service, world::World};
+
+/// How long a change may take to those who follow, with much else to do on the machine.
+const SOON: Duration = Duration::from_secs(10);
+
+/// What a client has put together: the endpoints' weights.
+type Known = BTreeMap<(IpAddr, u32), u32>;
+
+async fn connect(world: &World) -> Channel {
+    let socket = world.agent.socket().display();
+    let endpoint = Endpoint::from_shared(format!("unix:{socket}")).unwrap();
+    endpoint.connect().await.unwrap()
+}
+
+async fn follow(channel: Channel, ip: &str) -> Streaming<WatchResponse> {
+    let request = WatchRequest {
+        ip: ip.to_owned(),
+        port: Some(80),
+        protocol: 6,
+    };
+    let changes = InspectionClient::new(channel).watch(request).await;
+    changes.unwrap().into_inner()
+}
+
+async fn next(changes: &mut Streaming<WatchResponse>) -> WatchResponse {
+    let next = timeout(patience(SOON), changes.message()).await;
+    next.expect("a message comes").unwrap().expect("it goes on")
+}
+
+/// Applies a message, the adds before the removes.
+fn apply(known: &mut Known, change: &WatchResponse) {
+    for add in &change.adds {
+        let key = add.key.as_ref().unwrap();
+        known.insert((key.ip.parse().unwrap(), key.port), add.weight);
+    }
+    for key in &change.removes {
+        let gone = known.remove(&(key.ip.parse().unwrap(), key.port));
+        assert!(gone.is_some(), "{key:?} was not there");
+    }
+}
+
+fn block_on<T>(client: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(client)
+}
+
+#[test]
+fn what_is_followed_is_told_whole_and_then_by_what_is_new() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let [a, b] = ["pod-a", "pod-b"].map(|pod| world.backend(pod));
+    let service = || Service::new(Transport::Tcp);
+    world.add(&service().backend(a));
+    block_on(async {
+        let mut changes = follow(connect(&world).await, "10.96.0.10").await;
+        let mut known = Known::new();
+        let first = next(&mut changes).await;
+        apply(&mut known, &first);
+        assert!(first.snapshot && !first.rebind && first.empty.is_none());
+        assert_eq!(first.targets.unwrap().kind, "ClusterIP");
+        let weights = |known: &Known| -> Vec<_> { known.clone().into_iter().collect() };
+        assert_eq!(weights(&known), [((a.ip(), a.port().into()), 1)]);
+
+        // A change elsewhere is none here.
+        let interfaces = json!({ "event": "UpdateLocalBackendIfs", "new": ["pod-a"] });
+        world.apply(&interfaces.to_string());
+        world.update(&service().weighted(a, 3).backend(b));
+        let changed = next(&mut changes).await;
+        apply(&mut known, &changed);
+        assert!(!changed.snapshot && changed.removes.is_empty());
+        assert_eq!(
+            changed.generation,
+            first.generation + 2,
+            "the first is skipped"
+        );
+        let both = [
+            ((a.ip(), a.port().into()), 3),
+            ((b.ip(), b.port().into()), 1),
+        ];
+        assert_eq!(weights(&known), both);
+
+        world.update(&service());
+        let emptied = next(&mut changes).await;
+        apply(&mut known, &emptied);
+        assert!(known.is_empty() && emptied.empty.unwrap().exists && !emptied.rebind);
+
+        world.apply(&Service::delete());
+        let gone = next(&mut changes).await;
+        assert!(gone.rebind && !gone.empty.unwrap().exists);
+        assert_eq!(gone.targets.unwrap().kind, "Unknown");
+
+        world.add(&service().backend(b));
+        let again = next(&mut changes).await;
+        apply(&mut known, &again);
+        assert!(again.rebind && again.empty.is_none());
+        assert_eq!(weights(&known), [((b.ip(), b.port().into()), 1)]);
+    });
+}
+
+#[test]
+fn who_follows_again_after_a_restart_sees_no_gap() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let a = world.backend("pod-a");
+    let service = Service::new(Transport::Tcp).backend(a);
+    world.add(&service);
+    let mut world = world.stopped().start(&[]);
+    let snapshot = crate::world::resync_with(&[service.json()]);
+    block_on(async {
+        let channel = connect(&world).await;
+        let following = tokio::spawn(async move {
+            let mut changes = follow(channel, "10.96.0.10").await;
+            next(&mut changes).await
+        });
+        // It has asked by now, or asks later: what it is told is the same.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        world.apply(&snapshot);
+        let first = following.await.unwrap();
+        assert!(first.snapshot && first.empty.is_none() && first.generation > 0);
+        assert_eq!(first.adds.len(), 1);
+    });
+}
+
+#[test]
+fn who_reads_slowly_gets_the_newest() {
+    const CHANGES: u32 = 800;
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let changed = |weight: u32| {
+        let backends = (1..=50).map(|host| ([10, 1, 2, host], 8080).into());
+        let service = Service::new(Transport::Tcp);
+        backends.fold(service, |service, backend| {
+            service.weighted(backend, weight)
+        })
+    };
+    world.add(&changed(1));
+    block_on(async {
+        let mut changes = follow(connect(&world).await, "10.96.0.10").await;
+        let mut known = Known::new();
+        apply(&mut known, &next(&mut changes).await);
+        assert_eq!(known.len(), 50);
+        for weight in 2..=CHANGES {
+            world.update(&changed(weight));
+        }
+        let mut messages = 0;
+        let mut generation = 0;
+        while known.values().any(|weight| *weight != CHANGES) {
+            let change = next(&mut changes).await;
+            assert!(change.generation > generation, "it goes on");
+            generation = change.generation;
+            apply(&mut known, &change);
+            assert_eq!(known.len(), 50, "none is ever missing");
+            messages += 1;
+        }
+        assert!(
+            messages < CHANGES / 2,
+            "{messages} messages were kept for it"
+        );
+    });
+}
+
+#[test]
+fn a_change_reaches_everyone_who_follows() {
+    let followers = by_length(300, 10_000);
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let [a, b] = ["pod-a", "pod-b"].map(|pod| world.backend(pod));
+    let service = || Service::new(Transport::Tcp);
+    world.add(&service().backend(a));
+    block_on(async {
+        let mut streams = Vec::new();
+        for number in 0..followers {
+            // As many clients have a connection each.
+            let channel = if number % 100 == 0 {
+                connect(&world).await
+            } else {
+                let (channel, _): &(Channel, _) = streams.last().unwrap();
+                channel.clone()
+            };
+            let mut changes = follow(channel.clone(), "10.96.0.10").await;
+            assert!(next(&mut changes).await.snapshot);
+            streams.push((channel, changes));
+        }
+        let mut waiting = JoinSet::new();
+        for (channel, mut changes) in streams {
+            waiting.spawn(async move {
+                let change = next(&mut changes).await;
+                let at = Instant::now();
+                drop(channel);
+                let ip = change.adds[0].key.as_ref().unwrap().ip.clone();
+                (at, ip, change.removes.len())
+            });
+        }
+        let begun = Instant::now();
+        world.update(&service().backend(b));
+        let mut last = Duration::ZERO;
+        while let Some(told) = waiting.join_next().await {
+            let (at, ip, removed) = told.unwrap();
+            last = last.max(at.duration_since(begun));
+            assert_eq!((ip, removed), (addresses::POD_B.to_string(), 1));
+        }
+        println!("{followers} followers, the last after {last:?}");
+        assert!(last < patience(SOON), "{last:?}");
+    });
+}

@@ -1,0 +1,108 @@
+//! A Maglev table that takes long to make keeps back what has to come after its event, and nothing else.
+
+use std::{net::Ipv4Addr, thread};
+
+use serde_json::json;
+
+use crate::{command::shunt_at, world::World};
+
+/// A service on one ClusterIP, with so many backends.
+fn event(name: &str, cluster_ip: &str, backends: u32) -> String {
+    let backends: Vec<_> = (0..backends)
+        .map(|number| json!({ "ip": Ipv4Addr::from_bits(0x0a80_0000 + number), "port": 8080 }))
+        .collect();
+    json!({
+        "event": "UpdateService",
+        "service": {
+            "id": { "namespace": "default", "name": name },
+            "cluster_ips": [cluster_ip],
+            "selection": "maglev",
+            "ports": { "main": { "protocol": "TCP", "port": 80 } },
+            "backends": { "main": backends },
+        },
+    })
+    .to_string()
+}
+
+/// Where the log says that an event of these words was applied.
+fn applied_at(log: &str, words: &str) -> Option<usize> {
+    log.lines()
+        .position(|line| line.contains(words) && line.contains(" writes"))
+}
+
+/// The addresses of the frontends in the kernel, with how many backends each.
+fn live(world: &World) -> Vec<(String, usize)> {
+    let shown = world.shunt(&["services", "-o", "json"]).json();
+    let frontends = shown.as_array().unwrap().iter();
+    frontends
+        .map(|frontend| {
+            let address = frontend["address"].as_str().unwrap();
+            let backends = frontend["backends"].as_array().unwrap();
+            (address.to_owned(), backends.len())
+        })
+        .collect()
+}
+
+#[test]
+fn other_events_take_effect_while_a_large_table_is_made_and_those_of_its_service_after_it() {
+    const FLAGS: &[&str] = &[
+        "--maglev-entries-per-backend",
+        "1000",
+        "--max-slots",
+        "6000000",
+        "--max-backends",
+        "16384",
+        "--ip-families",
+        "ipv4",
+    ];
+    let Some(mut world) = World::with_flags(FLAGS) else {
+        return;
+    };
+    // 16,777,213 entries. The second line comes after the first: nobody waits for that one's answer.
+    let wide = event("wide", "10.96.0.1", 10_000);
+    let next = event("next", "10.96.0.2", 1);
+    world.agent.send(&[wide, next]).unwrap();
+
+    let socket = world.agent.socket().to_owned();
+    let ask = |event: String| {
+        let socket = socket.clone();
+        thread::spawn(move || shunt_at(&socket, &["apply", "-"], &event).clean())
+    };
+    let other = ask(event("other", "10.96.0.3", 2)).join().unwrap();
+    assert!(other.contains("1 added, "), "{other}");
+    assert_eq!(live(&world), [("10.96.0.3".to_owned(), 2)]);
+    let log = world.agent.log();
+    for line in ["line 2: ", "line 3: "] {
+        assert_eq!(
+            applied_at(&log, line),
+            None,
+            "the table is being made:\n{log}"
+        );
+    }
+
+    // The one is about the same service, the other claims its frontend.
+    let asked =
+        [("wide", 2), ("late", 1)].map(|(name, backends)| ask(event(name, "10.96.0.1", backends)));
+    let [same, late] = asked.map(|asked| asked.join().unwrap());
+    assert!(same.contains("0 added, 1 changed, 0 removed"), "{same}");
+    assert!(late.contains("belongs to service default/wide"), "{late}");
+    let log = world.agent.log();
+    let place = |words: &str| {
+        let found = applied_at(&log, words);
+        found.unwrap_or_else(|| panic!("{words} is not applied:\n{log}"))
+    };
+    let wide = place("line 2: UpdateService default/wide: 1 added, ");
+    assert!(place("UpdateService default/other: ") < wide, "{log}");
+    for after in [
+        "line 3: UpdateService default/next: ",
+        "UpdateService default/wide: 0 added, 1 changed, ",
+        "UpdateService default/late: ",
+    ] {
+        assert!(wide < place(after), "{after}:\n{log}");
+    }
+    let expected = [("10.96.0.1", 2), ("10.96.0.2", 1), ("10.96.0.3", 2)];
+    assert_eq!(
+        live(&world),
+        expected.map(|(ip, backends)| (ip.to_owned(), backends))
+    );
+}

@@ -1,0 +1,149 @@
+//! Uplinks of other kinds than a network card: devices on top of another one, and those without Ethernet.
+
+use serde_json::Value;
+use shunt_tests::{Namespace, Sandbox, Transport};
+
+use crate::{
+    service::Service,
+    tun::Tun,
+    world::{World, all_answered_outside, resync_with},
+    xdp::{TIMES, as_from_a_wire, taken, uplink, world},
+};
+
+/// Where clients find this node by its other uplink, and their address there.
+const NODE_BY_OTHER: &str = "198.51.105.1";
+const OUTSIDE_BY_OTHER: &str = "198.51.105.50";
+
+/// Configures a namespace with devices of a kind that not every kernel has; says so if this one has not.
+fn has_devices(end: &Namespace, commands: &str) -> bool {
+    match end.configure(commands) {
+        Ok(()) => true,
+        Err(error) if format!("{error:#}").contains("Unknown device type") => {
+            eprintln!("skipped: the kernel has no such device: {error:#}");
+            false
+        }
+        Err(error) => panic!("{error:#}"),
+    }
+}
+
+/// Has clients come by another uplink, which is called so at this node and outside.
+fn go_by_other(sandbox: &Sandbox, [here, there]: [&str; 2]) {
+    let node = format!("address add {NODE_BY_OTHER}/24 dev {here}\nlink set {here} up\n");
+    sandbox.node().configure(&node).unwrap();
+    let outside = format!(
+        "address add {OUTSIDE_BY_OTHER}/24 dev {there}\n\
+         link set {there} up\n\
+         route replace 203.0.113.7 via {NODE_BY_OTHER} src {OUTSIDE_BY_OTHER}\n"
+    );
+    sandbox.outside().configure(&outside).unwrap();
+}
+
+/// The first event, with TC's programs on the other uplink too.
+fn resync_with_other(service: &Service, here: &str) -> String {
+    let mut event: Value = serde_json::from_str(&resync_with(&[service.json()])).unwrap();
+    let interfaces = event["frontend_ifs"].as_array_mut().unwrap();
+    interfaces.push(here.into());
+    event.to_string()
+}
+
+/// Serves clients who come by another uplink, which `devices` make at this node and outside, and whose backend
+/// is behind `eth1`; the kernel runs the program in these modes there, as `--xdp` says. Gives how many packets got
+/// no further than the drivers.
+fn served(
+    devices: impl Fn(&Sandbox) -> bool,
+    [here, there]: [&str; 2],
+    (mode, by_other, by_eth1): (&str, &str, &str),
+) -> Option<u64> {
+    let (world, service) = world("off", Transport::Tcp)?;
+    let unattended = world.stopped();
+    if !devices(&unattended.sandbox) {
+        return None;
+    }
+    go_by_other(&unattended.sandbox, [here, there]);
+    let [mode, other] = [format!("--xdp={mode}"), format!("--xdp-interface={here}")];
+    let mut world: World = unattended.start(&[&mode, "--xdp-interface=eth1", &other]);
+    world.apply(&resync_with_other(&service, here));
+    assert_eq!(uplink(&world.agent, "eth1").0, by_eth1);
+    let (state, reason) = uplink(&world.agent, here);
+    assert_eq!(state, by_other, "{reason}");
+    let is_fallback = mode == "--xdp=auto" && by_other == "generic";
+    assert_eq!(reason.starts_with("not in the driver: "), is_fallback);
+    let outside = world.sandbox.outside();
+    all_answered_outside(outside, service.external_ip(), TIMES);
+    Some(taken(&world.agent))
+}
+
+/// Devices on top of `eth0` cannot run the program in a driver. What a driver hands to one is lost: so beside
+/// one that can, TC does all of theirs.
+fn without_a_driver(devices: impl Fn(&Sandbox) -> bool, names: [&str; 2]) {
+    let beside_native = ("auto", "generic", "native");
+    if let Some(taken) = served(&devices, names, beside_native) {
+        assert_eq!(taken, 0, "packets that a driver would hand there are lost");
+    }
+    if let Some(taken) = served(&devices, names, ("generic", "generic", "generic")) {
+        assert!(taken >= u64::from(4 * TIMES), "{taken}");
+    }
+}
+
+#[test]
+fn clients_behind_a_vlan_device_are_served_without_a_driver() {
+    let vlan = "link add link eth0 name eth0.5 type vlan id 5\n";
+    without_a_driver(
+        |sandbox| has_devices(sandbox.node(), vlan) && has_devices(sandbox.outside(), vlan),
+        ["eth0.5", "eth0.5"],
+    );
+}
+
+#[test]
+fn clients_behind_a_macvlan_device_are_served_without_a_driver() {
+    let macvlan = "link add link eth0 name mac0 type macvlan mode bridge\n";
+    without_a_driver(
+        |sandbox| has_devices(sandbox.node(), macvlan),
+        ["mac0", "eth0"],
+    );
+}
+
+#[test]
+fn a_bond_has_the_program_in_the_drivers_of_its_ports() {
+    let bond = |sandbox: &Sandbox| {
+        let (node, outside) = (sandbox.node(), sandbox.outside());
+        let bond = "link add bond0 type bond mode active-backup miimon 100\n";
+        if !has_devices(node, bond) || !has_devices(outside, bond) {
+            return false;
+        }
+        for port in ["port0", "port1"] {
+            let pair = format!(
+                "link add {port} type veth peer name {port} netns {}\n",
+                outside.name()
+            );
+            node.configure(&pair).unwrap();
+            for end in [node, outside] {
+                let enslave = format!("link set {port} master bond0\nlink set {port} up\n");
+                end.configure(&enslave).unwrap();
+            }
+            as_from_a_wire(outside, port);
+        }
+        true
+    };
+    served(bond, ["bond0", "bond0"], ("auto", "native", "native"));
+}
+
+#[test]
+fn an_interface_without_ethernet_has_no_program_and_tc_does_all() {
+    let Some((world, service)) = world("off", Transport::Udp) else {
+        return;
+    };
+    let unattended = world.stopped();
+    let tun = Tun::new(unattended.sandbox.node(), "tun0");
+    let mut world = unattended.start(&["--xdp=auto", "--xdp-interface=tun0"]);
+    world.apply(&resync_with(&[service.json()]));
+    let (state, reason) = uplink(&world.agent, "tun0");
+    assert_eq!(
+        (&*state, &*reason),
+        ("failed", "it has no Ethernet address")
+    );
+    let tally = all_answered_outside(world.sandbox.outside(), service.node_port(), TIMES);
+    assert_eq!(tally.of(world.backend("pod-d")), u64::from(TIMES));
+    assert_eq!(taken(&world.agent), 0);
+    drop(tun);
+}

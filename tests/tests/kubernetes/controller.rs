@@ -1,0 +1,393 @@
+//! The controller writes the status of routes, and only one of several does.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use shunt_tests::{
+    ApiServer, Controller, Faults, Namespace, agent_binary, http_get, is_root, wait_until,
+};
+
+use crate::{
+    objects::{service, with},
+    route_objects::{
+        GRANTS, TCP_ROUTES, TRAFFIC_SPLITS, UDP_ROUTES, backend, backend_in, definition, grant,
+        route, tcp_route,
+    },
+    world::SOON,
+};
+
+const NAMESPACE: &str = "kube-system";
+pub(crate) const LEASE: &str = "shunt-controller";
+
+/// A cluster with the Services `web` and `v1`, and no controller yet.
+pub(crate) struct Cluster {
+    pub(crate) server: ApiServer,
+    node: Namespace,
+}
+
+/// A controller, and the port of its metrics; that of its health is the next one.
+pub(crate) struct Candidate {
+    pub(crate) process: Controller,
+    port: u16,
+}
+
+impl Cluster {
+    /// `None`, with a word about it, without root.
+    pub(crate) fn new(role: &str) -> Option<Self> {
+        if !is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let node = Namespace::new(0, role).unwrap();
+        let server = ApiServer::start(&node).unwrap();
+        for kind in [TCP_ROUTES, UDP_ROUTES] {
+            server.put(definition(kind, &["v1", "v1alpha2"]));
+        }
+        server.put(definition(GRANTS, &["v1"]));
+        server.put(definition(TRAFFIC_SPLITS, &["v1alpha2"]));
+        server.put(service("web", "10.96.0.10"));
+        server.put(service("v1", "10.96.0.11"));
+        Some(Self { server, node })
+    }
+
+    pub(crate) fn start(&self, name: &str, port: u16) -> Candidate {
+        let (metrics, health) = (
+            format!("127.0.0.1:{port}"),
+            format!("127.0.0.1:{}", port + 1),
+        );
+        let flags = [
+            "--kubeconfig",
+            self.server.kubeconfig(),
+            "--lease-namespace",
+            NAMESPACE,
+            "--identity",
+            name,
+            "--lease-duration",
+            "5s",
+            "--lease-grace",
+            "4s",
+            "--metrics-bind-address",
+            &metrics,
+            "--healthz-bind-address",
+            &health,
+        ];
+        let process = Controller::start(&agent_binary(), &self.node, &flags).unwrap();
+        Candidate { process, port }
+    }
+
+    /// Who has the Lease.
+    fn holder(&self) -> Option<String> {
+        let lease = self.server.lease(NAMESPACE, LEASE)?;
+        Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
+    }
+
+    #[track_caller]
+    fn await_holder(&self, name: &str) {
+        let found = wait_until("the right one leads", SOON, || {
+            (self.holder().as_deref() == Some(name)).then_some(())
+        });
+        found.unwrap_or_else(|error| panic!("{error}: {:?}", self.server.lease(NAMESPACE, LEASE)));
+    }
+
+    /// `status.parents` of the object.
+    fn parents(&self, object: &Value) -> Vec<Value> {
+        let found = self.server.get(object).unwrap();
+        found["status"]["parents"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The reasons of our conditions, and the generation, of each of our entries.
+    fn reasons(&self, object: &Value) -> Vec<String> {
+        let parents = self.parents(object).into_iter();
+        let ours = parents.filter(|entry| entry["controllerName"] == "shunt.io/controller");
+        ours.map(|entry| {
+            let conditions = entry["conditions"].as_array().unwrap().iter();
+            let texts = conditions.map(|condition| {
+                let text = |name: &str| condition[name].as_str().unwrap().to_owned();
+                let is_good = text("reason") == text("type");
+                assert_eq!(text("status") == "True", is_good, "{condition}");
+                format!("{}@{}", text("reason"), condition["observedGeneration"])
+            });
+            texts.collect::<Vec<_>>().join(" ")
+        })
+        .collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn await_reasons(&self, object: &Value, expected: &[&str]) {
+        let found = wait_until("the status says so", SOON, || {
+            (self.reasons(object) == expected).then_some(())
+        });
+        found.unwrap_or_else(|error| {
+            panic!("{error}: {:#?}, not {expected:?}", self.parents(object))
+        });
+    }
+
+    /// How often a status was to be written.
+    fn writes(&self) -> usize {
+        let asked = self.server.asked().into_iter();
+        asked
+            .filter(|(method, uri)| method == "PATCH" && uri.contains("/status?"))
+            .count()
+    }
+
+    /// What a candidate shows of itself, if it does.
+    fn get(&self, port: u16, path: &str) -> Option<String> {
+        let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+        let answer = self.node.enter(|| http_get(at, path, &[])).ok()?;
+        (answer.status == 200).then_some(answer.body)
+    }
+}
+
+impl Candidate {
+    /// A series of its metrics.
+    fn metric(&self, cluster: &Cluster, series: &str) -> u64 {
+        let metrics = cluster.get(self.port, "/metrics").unwrap();
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let value = value.unwrap_or_else(|| panic!("no {series} in\n{metrics}"));
+        value.parse().unwrap()
+    }
+
+    /// How many statuses it has written.
+    fn written(&self, cluster: &Cluster) -> u64 {
+        self.metric(
+            cluster,
+            "shunt_controller_statuses_total{result=\"written\"}",
+        )
+    }
+
+    #[track_caller]
+    fn await_written(&self, cluster: &Cluster, count: u64) {
+        let found = wait_until("it has written", SOON, || {
+            (self.written(cluster) == count).then_some(())
+        });
+        found.unwrap_or_else(|error| panic!("{error}: {}, not {count}", self.written(cluster)));
+    }
+
+    #[track_caller]
+    fn await_ready(&self, cluster: &Cluster) {
+        let found = wait_until("the controller is ready", SOON, || {
+            cluster.get(self.port + 1, "/readyz")
+        });
+        found.unwrap_or_else(|error| panic!("{error}\n{}", self.process.log()));
+    }
+}
+
+#[test]
+fn the_status_of_routes_says_what_holds_for_them() {
+    let Some(cluster) = Cluster::new("controller-status") else {
+        return;
+    };
+    let (server, good) = (&cluster.server, "Accepted@1 ResolvedRefs@1");
+    let r = |backends: &[Value]| tcp_route("r", 2, backends);
+    server.put(r(&[backend("v1", 1)]));
+    let older = route(("UDPRoute", "v1alpha2"), "u", 1, "web", &[backend("v1", 1)]);
+    server.put(older.clone());
+    let one = cluster.start("one", 18_080);
+    cluster.await_reasons(&r(&[]), &[good]);
+    cluster.await_reasons(&older, &["NoMatchingParent@1 BackendNotFound@1"]);
+    let [entry] = <[Value; 1]>::try_from(cluster.parents(&r(&[]))).unwrap();
+    assert_eq!(
+        entry["parentRef"],
+        json!({ "group": "", "kind": "Service", "name": "web" })
+    );
+
+    server.put(r(&[backend("v1", 1), backend("missing", 1)]));
+    cluster.await_reasons(&r(&[]), &["Accepted@2 BackendNotFound@2"]);
+    server.put(service("missing", "10.96.0.12"));
+    cluster.await_reasons(&r(&[]), &["Accepted@2 ResolvedRefs@2"]);
+    server.put(r(&[backend_in("backends", "far", 1)]));
+    cluster.await_reasons(&r(&[]), &["Accepted@3 RefNotPermitted@3"]);
+    server.put(with(
+        service("far", "10.96.0.13"),
+        "/metadata/namespace",
+        "backends",
+    ));
+    server.put(grant("backends"));
+    cluster.await_reasons(&r(&[]), &["Accepted@3 ResolvedRefs@3"]);
+    server.delete(&grant("backends"));
+    cluster.await_reasons(&r(&[]), &["Accepted@3 RefNotPermitted@3"]);
+    // An older one takes its port, and gives it back.
+    let old = tcp_route("old", 1, &[backend("v1", 1)]);
+    server.put(old.clone());
+    cluster.await_reasons(&old, &[good]);
+    cluster.await_reasons(&r(&[]), &["Conflicted@3 RefNotPermitted@3"]);
+    server.delete(&old);
+    cluster.await_reasons(&r(&[]), &["Accepted@3 RefNotPermitted@3"]);
+    // It goes over to a Gateway: what it said is taken back.
+    let elsewhere = with(
+        r(&[backend("v1", 1)]),
+        "/spec/parentRefs",
+        json!([{ "name": "gateway" }]),
+    );
+    server.put(elsewhere.clone());
+    cluster.await_reasons(&elsewhere, &[]);
+    assert_eq!(cluster.parents(&elsewhere), [] as [Value; 0]);
+    assert!(cluster.get(one.port + 1, "/livez").is_some());
+}
+
+#[test]
+fn only_our_entries_are_touched_and_nothing_is_written_twice() {
+    let Some(cluster) = Cluster::new("controller-entries") else {
+        return;
+    };
+    let others = json!({
+        "parentRef": { "group": "", "kind": "Service", "name": "web" },
+        "controllerName": "other.example/controller", "conditions": [],
+    });
+    let mut r = tcp_route("r", 1, &[backend("v1", 1)]);
+    r["status"] = json!({ "parents": [others] });
+    cluster.server.put(r.clone());
+    let one = cluster.start("one", 18_090);
+    cluster.await_reasons(&r, &["Accepted@1 ResolvedRefs@1"]);
+    let parents = cluster.parents(&r);
+    assert_eq!(
+        (parents.len(), &parents[0]),
+        (2, &others),
+        "it stays, and where it is"
+    );
+    one.await_written(&cluster, 1);
+    // What changes nothing for the route: a Service that it does not name, and its own object.
+    cluster.server.put(service("other", "10.96.0.14"));
+    cluster.server.put(r.clone());
+    // Who is told of a change after these has been told of these.
+    let next = tcp_route("s", 2, &[backend("v1", 1)]);
+    cluster.server.put(next.clone());
+    cluster.await_reasons(&next, &["Conflicted@1 ResolvedRefs@1"]);
+    one.await_written(&cluster, 2);
+    assert_eq!(cluster.writes(), 2);
+    assert_eq!(cluster.parents(&r), parents);
+    // The next one finds all as it has to be.
+    assert!(one.process.stop().unwrap().success());
+    let two = cluster.start("two", 18_092);
+    let looks = "shunt_controller_statuses_total{result=\"nothing\"}";
+    two.await_ready(&cluster);
+    wait_until("both are looked at", SOON, || {
+        (two.metric(&cluster, looks) >= 2).then_some(())
+    })
+    .unwrap();
+    assert_eq!((two.written(&cluster), cluster.writes()), (0, 2));
+}
+
+#[test]
+fn a_server_that_refuses_or_is_busy_is_asked_again() {
+    let Some(cluster) = Cluster::new("controller-refused") else {
+        return;
+    };
+    let one = cluster.start("one", 18_100);
+    cluster.await_holder("one");
+    for (number, status) in [409, 429, 500, 503].into_iter().enumerate() {
+        let route = tcp_route("r", 1, &[backend("v1", number as u32)]);
+        let before = cluster.writes();
+        cluster.server.set_faults(Faults {
+            statuses: Some(status),
+            ..Faults::default()
+        });
+        cluster.server.put(route.clone());
+        wait_until("it is tried twice", SOON, || {
+            (cluster.writes() > before + 1).then_some(())
+        })
+        .unwrap_or_else(|error| panic!("{status}: {error}\n{}", one.process.log()));
+        cluster.server.set_faults(Faults::default());
+        let generation = number + 1;
+        let good = format!("Accepted@{generation} ResolvedRefs@{generation}");
+        cluster.await_reasons(&route, &[&good]);
+    }
+    // What is refused for good is not asked again, and is in nobody's way.
+    cluster.server.set_faults(Faults {
+        statuses: Some(422),
+        ..Faults::default()
+    });
+    let before = cluster.writes();
+    cluster.server.put(tcp_route("bad", 2, &[backend("v1", 1)]));
+    let refused = "shunt_controller_statuses_total{result=\"refused\"}";
+    wait_until("it is refused", SOON, || {
+        (one.metric(&cluster, refused) >= 1).then_some(())
+    })
+    .unwrap();
+    cluster.server.set_faults(Faults::default());
+    let next = tcp_route("next", 3, &[backend("v1", 1)]);
+    cluster.server.put(next.clone());
+    cluster.await_reasons(&next, &["Conflicted@1 ResolvedRefs@1"]);
+    assert_eq!(cluster.writes(), before + 2);
+}
+
+#[test]
+fn one_of_two_writes_and_the_other_takes_over() {
+    let Some(cluster) = Cluster::new("controller-election") else {
+        return;
+    };
+    let r = |weight: u32| tcp_route("r", 1, &[backend("v1", weight)]);
+    let one = cluster.start("one", 18_110);
+    cluster.await_holder("one");
+    let two = cluster.start("two", 18_112);
+    two.await_ready(&cluster);
+    cluster.server.put(r(1));
+    cluster.await_reasons(&r(1), &["Accepted@1 ResolvedRefs@1"]);
+    one.await_written(&cluster, 1);
+    assert_eq!(two.written(&cluster), 0);
+    assert_eq!(one.metric(&cluster, "shunt_controller_leader"), 1);
+    assert_eq!(two.metric(&cluster, "shunt_controller_leader"), 0);
+
+    // The one that writes is suspended: the other one takes over.
+    one.process.pause().unwrap();
+    cluster.await_holder("two");
+    cluster.server.put(r(2));
+    cluster.await_reasons(&r(2), &["Accepted@2 ResolvedRefs@2"]);
+    // It wakes up, believes for a moment that it leads, and writes nothing.
+    cluster.server.put(r(3));
+    one.process.go_on().unwrap();
+    cluster.await_reasons(&r(3), &["Accepted@3 ResolvedRefs@3"]);
+    wait_until("it learns of it", SOON, || {
+        (one.metric(&cluster, "shunt_controller_leader") == 0).then_some(())
+    })
+    .unwrap();
+    assert_eq!(one.written(&cluster), 1);
+    assert_eq!(cluster.holder().as_deref(), Some("two"));
+    // One that ends gives the Lease back.
+    assert!(two.process.stop().unwrap().success());
+    cluster.await_holder("one");
+    cluster.server.put(r(4));
+    cluster.await_reasons(&r(4), &["Accepted@4 ResolvedRefs@4"]);
+    // One that is killed leaves it to its end.
+    let three = cluster.start("three", 18_114);
+    three.await_ready(&cluster);
+    one.process.kill().unwrap();
+    cluster.await_holder("three");
+}
+
+#[test]
+fn one_that_lost_its_lease_writes_nothing_and_a_lease_that_is_removed_is_made_anew() {
+    let Some(cluster) = Cluster::new("controller-lost") else {
+        return;
+    };
+    let one = cluster.start("one", 18_120);
+    cluster.await_holder("one");
+    // Somebody else has taken it, for an hour from now on.
+    let mut lease = cluster.server.lease(NAMESPACE, LEASE).unwrap();
+    lease["spec"]["holderIdentity"] = "another".into();
+    lease["spec"]["leaseDurationSeconds"] = 3600.into();
+    cluster.server.set_lease(NAMESPACE, LEASE, Some(lease));
+    let r = tcp_route("r", 1, &[backend("v1", 1)]);
+    cluster.server.put(r.clone());
+    let left = "shunt_controller_statuses_total{result=\"not_leading\"}";
+    wait_until("it asks before it writes", Duration::from_secs(10), || {
+        let knows = one.metric(&cluster, "shunt_controller_leader") == 0;
+        (knows || one.metric(&cluster, left) > 0).then_some(())
+    })
+    .unwrap();
+    wait_until("it knows", SOON, || {
+        (one.metric(&cluster, "shunt_controller_leader") == 0).then_some(())
+    })
+    .unwrap();
+    assert_eq!((cluster.writes(), cluster.reasons(&r)), (0, vec![]));
+    cluster.server.set_lease(NAMESPACE, LEASE, None);
+    cluster.await_holder("one");
+    cluster.await_reasons(&r, &["Accepted@1 ResolvedRefs@1"]);
+}

@@ -1,0 +1,185 @@
+//! Direct server return: what becomes of packets for frontends in mode dsr, and of envelopes.
+
+use std::net::IpAddr;
+
+use shunt_common::{Slot, fill_slots};
+
+use super::{
+    addresses::NODE,
+    cluster::{Backend, Policy, Protocol},
+    edit::Trouble,
+    envelope::{Envelope, combined},
+    frontends::{Frontend, FrontendKey},
+    model::{Became, Hook, Model, Verdict},
+    opening::refusal,
+    wire::{Form, Packet},
+};
+
+/// Where a packet is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// By the node with this address, another one.
+    At(IpAddr),
+    /// Here, by this node's own backends, as far as there are any.
+    ByOwn,
+    /// Here, as if there were no mode dsr.
+    AsEver,
+}
+
+/// What is in an envelope for this node.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// The frame of a packet.
+    Frame(Vec<u8>),
+    /// A packet that is dropped, as a router on the way would have.
+    Congested,
+}
+
+impl Model {
+    /// The frontend that the packet is for. A NodePort of another node, in an envelope, is this node's own of
+    /// the same number, unless a service has just that address.
+    pub(super) fn frontend_of(&self, packet: &Packet<'_>) -> FrontendKey {
+        let own = (packet.ends.protocol, packet.ends.destination);
+        if !packet.is_handed_over {
+            return own;
+        }
+        self.stands_for(own)
+    }
+
+    /// The frontend in mode dsr that one of another node stands for here.
+    pub(super) fn stands_for(&self, (protocol, mut at): FrontendKey) -> FrontendKey {
+        let own = (protocol, at);
+        if self.is_dsr(own) || !self.cluster.is_of_other_node(at.ip) {
+            return own;
+        }
+        at.ip = NODE.like(at.ip);
+        (protocol, at)
+    }
+
+    /// Whether there is such a frontend, in mode dsr.
+    pub(super) fn is_dsr(&self, key: FrontendKey) -> bool {
+        let frontend = self.cluster.frontends.get(&key);
+        frontend.is_some_and(|frontend| frontend.is_dsr)
+    }
+
+    /// Where the packet is served, if it belongs to no flow.
+    pub(super) fn served(&self, packet: &Packet<'_>) -> Served {
+        if packet.is_handed_over {
+            return Served::ByOwn;
+        }
+        let frontend = self.cluster.frontends.get(&self.frontend_of(packet));
+        let Some(frontend) = frontend.filter(|frontend| frontend.is_dsr) else {
+            return Served::AsEver;
+        };
+        let is_as_ever = self.cluster.is_on_this_node(packet.ends.source.ip)
+            || self.refusal(frontend, packet).is_some();
+        let Some(chosen) = self.choice(frontend, packet).filter(|_| !is_as_ever) else {
+            return Served::AsEver;
+        };
+        if chosen.local {
+            return Served::ByOwn;
+        }
+        match self.cluster.location(chosen.at.ip) {
+            Some(node) if !NODE.has(node) => Served::At(node),
+            _ => Served::AsEver,
+        }
+    }
+
+    /// Whom every node chooses for the packet among all backends; with session affinity for its client.
+    fn choice(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<&Backend> {
+        let service = &self.cluster.services[&frontend.service];
+        let listed = self.cluster.listed(frontend, Policy::Cluster);
+        let usable = self.candidates(frontend, Policy::Cluster);
+        if usable.is_empty() {
+            return None;
+        }
+        if service.maglev {
+            let chosen = self.by_table(frontend, packet, usable);
+            let mut all = listed.into_iter().map(|(backend, _)| backend);
+            return all.find(|backend| backend.at == chosen[0].at);
+        }
+        let factor = service.local_backend_weight(&service.ports[frontend.port]);
+        let weights: Vec<u32> = listed
+            .iter()
+            .map(|(backend, takes)| match (takes, backend.local) {
+                (false, _) => 0,
+                (true, true) => backend.weight * factor,
+                (true, false) => backend.weight,
+            })
+            .collect();
+        let places: Vec<u32> = (0..weights.len() as u32).collect();
+        let slots = fill_slots(&places, &weights, 0);
+        let (slot, fraction) =
+            Slot::locate(number(packet, service.affinity > 0), slots.len() as u32);
+        let place = slots[slot as usize].select(fraction);
+        Some(listed[place as usize].0)
+    }
+
+    /// The packet goes to a node in an envelope.
+    pub(super) fn hand_over(&mut self, packet: &Packet<'_>, node: IpAddr) -> Verdict {
+        if let Some(reason) = refusal(packet) {
+            return self.drop(reason);
+        }
+        if packet.hop_limit <= 1 {
+            return self.tell(packet, Trouble::HopsUsedUp, "reject_expired");
+        }
+        self.remember(packet, Hook::Ingress, Became::HandedOver(node));
+        self.count("wrapped");
+        Verdict::Redirect(packet.enclosed(NODE.like(node), node))
+    }
+
+    /// What is in the envelope that a frame is, if that is one from a node of the cluster to this one, with
+    /// a packet for a frontend in mode dsr.
+    pub(super) fn content(&self, frame: &[u8]) -> Option<Content> {
+        let Envelope {
+            source,
+            destination,
+            mark,
+            inner,
+        } = Envelope::read(frame)?;
+        let packet = Packet::read(&inner).ok()?;
+        if packet.overheard || !NODE.has(destination) || !self.cluster.is_of_node(source) {
+            return None;
+        }
+        let is_wanted = if packet.form == Form::Later {
+            matches!(self.recall(&packet, Hook::Ingress), Some(Became::Sent(_)))
+        } else {
+            self.is_dsr(self.stands_for((packet.ends.protocol, packet.ends.destination)))
+        };
+        is_wanted.then(|| match combined(packet.mark(), mark) {
+            Some(mark) => Content::Frame(packet.marked(mark)),
+            None => Content::Congested,
+        })
+    }
+}
+
+/// The number by which all nodes choose for the packet: the hash `MurmurHash3_x86_32`, without the length at
+/// its end, over the source address, the destination address and both ports as they stand in the packet, the
+/// destination's first; with session affinity over the source address alone. It begins with the protocol.
+fn number(packet: &Packet<'_>, stays: bool) -> u32 {
+    let octets = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let (source, destination) = (packet.ends.source, packet.ends.destination);
+    let mut bytes = octets(source.ip);
+    if !stays {
+        bytes.extend(octets(destination.ip));
+        bytes.extend(destination.port.to_be_bytes());
+        bytes.extend(source.port.to_be_bytes());
+    }
+    let Protocol(protocol) = packet.ends.protocol;
+    let mut hash = u32::from(protocol);
+    for block in bytes.as_chunks().0 {
+        let block = u32::from_le_bytes(*block).wrapping_mul(0xcc9e_2d51);
+        hash ^= block.rotate_left(15).wrapping_mul(0x1b87_3593);
+        hash = hash
+            .rotate_left(13)
+            .wrapping_mul(5)
+            .wrapping_add(0xe654_6b64);
+    }
+    for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35), (16, 1)] {
+        hash = (hash ^ hash >> shift).wrapping_mul(factor);
+    }
+    hash
+}

@@ -1,0 +1,127 @@
+//! Clients outside, at both hooks: backends elsewhere, by SNAT and in mode dsr.
+
+use std::net::IpAddr;
+
+use shunt_datapath::RejectLimit;
+
+use crate::{
+    dsr::world::{OTHER_V4, OTHER_V6, counted, dsr, envelope, in_both},
+    frame::{Packet, Transport},
+    node::{Node, Verdict},
+    reports::unreachable,
+    world::{Backends, Family, V4, V6, cluster, seen},
+};
+
+const OPENING: [Transport; 2] = [Transport::TcpSyn, Transport::Udp];
+const PORTS: std::ops::Range<u16> = 20_000..20_200;
+
+/// The cluster, whose service refuses as many connections as it serves.
+fn half_refused(cluster: &str) -> String {
+    let split = r#"{"mode":"strict","backends":[{"service":{"namespace":"default","name":"web"},"port":80},{"invalid":"no such kind"}]}"#;
+    cluster.replacen(
+        r#""ports""#,
+        &format!(r#""splits":{{"TCP":{split},"UDP":{split},"SCTP":{split}}},"ports""#),
+        1,
+    )
+}
+
+fn node(event: &str) -> Node {
+    Node::with(|options| options.rejects = RejectLimit { rate: 0 }, [event])
+}
+
+/// How many of the packets from each of the ports are refused; what is done with the others, `check` says.
+fn refused<A: Family>(
+    node: &mut Node,
+    transport: Transport,
+    mut check: impl FnMut(&Packet<A>, Verdict),
+) -> usize {
+    let refused = PORTS.filter(|port| {
+        let packet = Packet::new(transport, (A::OUTSIDER, *port), (A::EXTERNAL_IP, 80));
+        let answer = Verdict::Redirect(unreachable(&packet));
+        match node.rejecting_ingress(&packet.frame()) {
+            verdict if verdict == answer => true,
+            verdict => {
+                check(&packet, verdict);
+                false
+            }
+        }
+    });
+    refused.count()
+}
+
+#[track_caller]
+fn assert_half(refused: usize) {
+    assert!((50..150).contains(&refused), "{refused} of {}", PORTS.len());
+}
+
+#[test]
+fn transit_is_refused_its_share() {
+    fn check<A: Family>() {
+        let mut node = node(&half_refused(&cluster(Backends::Elsewhere)));
+        for transport in OPENING {
+            let half = refused::<A>(&mut node, transport, |_, verdict| {
+                assert_eq!(seen::<A>(&verdict).0, A::NODE, "on to the backend");
+            });
+            assert_half(half);
+        }
+        assert!(!node.counters().contains_key("drop_corrupt"));
+    }
+    in_both(|| {
+        check::<V4>();
+        check::<V6>();
+    });
+}
+
+#[test]
+fn the_first_node_refuses_the_share_and_sends_all_else_in_envelopes() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let mut node = node(&half_refused(&dsr(Backends::Elsewhere)));
+        for transport in OPENING {
+            let ask = |node: &mut Node| {
+                let mut wrapped = Vec::new();
+                let half = refused::<A>(node, transport, |packet, verdict| {
+                    let inside = packet.forwarded().packet();
+                    let sent = envelope(A::NODE, other, &inside);
+                    assert_eq!(verdict, Verdict::Redirect(sent), "{packet:?}");
+                    wrapped.push(packet.source.1);
+                });
+                assert_half(half);
+                wrapped
+            };
+            let first = ask(&mut node);
+            assert_eq!(ask(&mut node), first, "each packet of a flow alike");
+        }
+        assert_eq!(node.connections().len(), 0);
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}
+
+#[test]
+fn the_backends_node_refuses_nothing_of_what_another_has_chosen_it_for() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let mut node = node(&half_refused(&dsr(Backends::Here)));
+        for transport in OPENING {
+            for port in PORTS {
+                let client = (A::OUTSIDER, port);
+                let packet = Packet::new(transport, client, (A::EXTERNAL_IP, 80));
+                let frame = envelope(other, A::NODE, &packet.packet());
+                let passed = packet.to((A::LOCAL, 8080)).frame();
+                assert_eq!(node.rejecting_ingress(&frame), Verdict::Pass(passed));
+            }
+        }
+        assert_eq!(counted(&node, "reject_no_backend"), 0);
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
+    });
+}

@@ -1,0 +1,7 @@
+//! Frontends whose connections are shared out among several services.
+
+mod driver;
+mod persistence;
+mod refusal;
+mod shares;
+mod world;
