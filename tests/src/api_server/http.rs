@@ -70,10 +70,33 @@ struct Asked {
     kind: Kind,
     selector: Selector,
     limit: Option<usize>,
-    from: usize,
+    /// Where a list goes on, if it is not at its beginning.
+    page: Option<Page>,
     version: u64,
     bookmarks: bool,
     faults: Faults,
+}
+
+/// A page of a list that is not its first. All pages have the version of the first: what changes
+/// meanwhile is told to a watch from there on.
+#[derive(Clone, Copy)]
+struct Page {
+    from: usize,
+    version: u64,
+}
+
+impl Page {
+    fn of(token: &str) -> Option<Self> {
+        let (from, version) = token.split_once('.')?;
+        Some(Self {
+            from: from.parse().ok()?,
+            version: version.parse().ok()?,
+        })
+    }
+
+    fn token(self) -> String {
+        format!("{}.{}", self.from, self.version)
+    }
 }
 
 async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
@@ -157,12 +180,12 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         kind,
         selector: Selector::new(value("labelSelector"), value("fieldSelector")),
         limit: faults.page.or(number("limit").map(|limit| limit as usize)),
-        from: number("continue").unwrap_or(0) as usize,
+        page: value("continue").and_then(Page::of),
         version: number("resourceVersion").unwrap_or(0),
         bookmarks: value("allowWatchBookmarks") == Some("true"),
         faults,
     };
-    if asked.from > 0 && asked.faults.forgets_pages {
+    if asked.page.is_some() && asked.faults.forgets_pages {
         return failure(410, "the continue token is too old", 0);
     }
     let (pieces, receiver) = mpsc::channel(16);
@@ -209,11 +232,17 @@ async fn wait_until_given(kind: Kind, shared: &Shared) {
 async fn list(asked: &Asked, shared: &Shared, pieces: &Sender<Piece>) -> Result<(), Unread> {
     let text = {
         let cluster = shared.cluster();
-        let objects = cluster.list(asked.kind, &asked.selector, asked.from);
+        let begin = Page {
+            from: 0,
+            version: cluster.version(),
+        };
+        let Page { from, version } = asked.page.unwrap_or(begin);
+        let objects = cluster.list(asked.kind, &asked.selector, from);
         let count = asked.limit.unwrap_or(objects.len()).min(objects.len());
-        let mut metadata = json!({ "resourceVersion": cluster.version().to_string() });
+        let mut metadata = json!({ "resourceVersion": version.to_string() });
         if count < objects.len() {
-            metadata["continue"] = (asked.from + count).to_string().into();
+            let from = from + count;
+            metadata["continue"] = Page { from, version }.token().into();
         }
         page(asked.kind, &metadata, &objects[..count])
     };

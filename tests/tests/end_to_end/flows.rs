@@ -3,6 +3,9 @@
 use std::{
     collections::BTreeSet,
     net::{IpAddr, SocketAddr},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -18,6 +21,9 @@ const TRIES: usize = 200;
 
 /// How many bytes a connection carries each time: several segments.
 const CARRIED: usize = 50_000;
+
+/// How long datagrams pause while something else is done.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Flows with what was seen of each when it was opened.
 pub(crate) struct Flows {
@@ -82,9 +88,25 @@ impl Flows {
         }
     }
 
+    /// Does something while datagrams go on: in an emulated machine a list takes longer than a silent flow
+    /// is remembered.
+    fn while_they_speak<T>(&self, act: impl FnOnce() -> T) -> T {
+        thread::scope(|scope| {
+            let (_over, is_over) = mpsc::channel::<()>();
+            scope.spawn(move || {
+                while is_over.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                    for (_, flow, _) in &self.datagrams {
+                        flow.ask(REQUEST).unwrap();
+                    }
+                }
+            });
+            act()
+        })
+    }
+
     /// `shunt conntrack` lists each of them.
     pub(crate) fn check_listed(&self, world: &World) {
-        let listed = world.shunt(&["conntrack", "-o", "json"]).json();
+        let listed = self.while_they_speak(|| world.shunt(&["conntrack", "-o", "json"]).json());
         let listed = listed.as_array().unwrap();
         let connections = self.connections.iter();
         let connections = connections.map(|(target, _, answer)| (target, answer));
