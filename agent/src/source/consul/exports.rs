@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, SystemTime},
 };
 
@@ -88,7 +88,7 @@ pub(super) fn registrations(frontend: &Frontend, node: &str) -> Vec<Registration
         return Vec::new();
     };
     let name = &frontend.id.name;
-    let of = |ip: &std::net::IpAddr| {
+    let of = |ip: &IpAddr| {
         let own = SocketAddr::new(*ip, port);
         let wan = match export {
             Export::AsIs => own,

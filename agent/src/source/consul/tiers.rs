@@ -1,14 +1,14 @@
 //! Which tiers a frontend has, where Consul says it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use serde::Deserialize;
 use shunt_model::ServiceId;
-use tokio::{
-    sync::mpsc,
-    task::JoinSet,
-    time::{interval, timeout},
-};
+use tokio::{sync::mpsc, task::JoinSet, time::interval};
 
 use crate::source::{
     consul::{
@@ -26,7 +26,7 @@ use crate::source::{
 };
 
 /// How often it is asked which datacenters are near: that does not block.
-const NEAR_AGAIN: Duration = Duration::from_secs(60);
+const NEAR_AGAIN: Duration = Duration::from_mins(1);
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The tiers of a frontend.
@@ -89,10 +89,8 @@ async fn by_distance(
     loop {
         tick.tick().await;
         let path = "/v1/catalog/datacenters";
-        let answer = timeout(LIMIT, client.get(0, path, LIMIT)).await;
-        let near = answer
-            .unwrap_or(Err(AskError::Slow(LIMIT)))
-            .and_then(|answer| read::<Vec<Box<str>>>(&answer.body));
+        let answer = client.get(0, path, LIMIT).await;
+        let near = answer.and_then(|answer| read::<Vec<Box<str>>>(&answer.body));
         let news = match near {
             Ok(mut near) => {
                 // They stand in the order of their distance, the own one first.
@@ -107,7 +105,7 @@ async fn by_distance(
                 stale_since.take().map(|_| News::UpToDate)
             }
             Err(error) => {
-                let since = *stale_since.get_or_insert_with(std::time::SystemTime::now);
+                let since = *stale_since.get_or_insert_with(SystemTime::now);
                 let reason = Reason::Failed(error);
                 Some(News::Stale(Trouble { since, reason }))
             }

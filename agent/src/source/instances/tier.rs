@@ -1,5 +1,7 @@
 //! Where a frontend's instances are looked for, in the order in which they are wanted.
 
+use std::net::SocketAddr;
+
 /// The name of the services that gateways of ours are registered as.
 pub(crate) const GATEWAYS: &str = "shunt-gateway";
 
@@ -86,5 +88,5 @@ pub(crate) enum Export {
     /// At its own address and port.
     AsIs,
     /// At this address, which somebody before it leads to it.
-    At(std::net::SocketAddr),
+    At(SocketAddr),
 }

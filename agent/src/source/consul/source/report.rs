@@ -66,9 +66,8 @@ impl Listener {
 fn gateways(engine: &Engine) -> Vec<KnownGateway> {
     let mut gateways = Vec::new();
     for query in engine.queries() {
-        let origin = match origin(query) {
-            Some(origin) => origin,
-            None => continue,
+        let Some(origin) = origin(query) else {
+            continue;
         };
         let found = engine.instances(query);
         let found = found.iter().flat_map(|found| found.iter());
