@@ -47,7 +47,7 @@ pub use self::{
         agent::Agent,
         circumstances::{Circumstances, Trigger},
         cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
-        consul_state::{ConsulMonitor, ConsulState, StaleWatch},
+        consul_state::{ConsulMonitor, ConsulState, KnownGateway, StaleWatch},
         contact::Contact,
         error::{Ending, InspectError},
         event_loop::EventLoop,

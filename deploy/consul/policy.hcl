@@ -13,3 +13,8 @@ agent_prefix "" {
 key_prefix "shunt/" {
   policy = "write"
 }
+
+# Only for gateways that are offered to other datacenters (export).
+service "shunt-gateway" {
+  policy = "write"
+}

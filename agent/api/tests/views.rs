@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use shunt_api::{
     proto,
     view::{
-        Backend, Conflict, Connection, ConnectionState, Consul, Difference, Frontend,
-        FrontendDifference, FrontendKey, Interface, InterfaceState, LastError, Listener, LocalApi,
-        MaglevTables, Malformed, ProtocolNumber, ServiceCounters, ServiceTraffic, SocketLb,
-        SocketLbMode, Source, SourceNode, Split, SplitBackend, SplitTarget, StaleSockets,
+        Backend, Conflict, Connection, ConnectionState, Consul, Difference, FailedOver, Frontend,
+        FrontendDifference, FrontendKey, Gateway, Interface, InterfaceState, LastError, Listener,
+        LocalApi, MaglevTables, Malformed, ProtocolNumber, ServiceCounters, ServiceTraffic,
+        SocketLb, SocketLbMode, Source, SourceNode, Split, SplitBackend, SplitTarget, StaleSockets,
         StaleWatch, Status, TableUse, TakeOver, Unlocated, Untranslated, Uplink, UplinkState,
     },
 };
@@ -192,6 +192,17 @@ fn consul() -> Consul {
         lag_milliseconds: Some(37),
         missing_rights: vec!["node:read".into()],
         skipped: untranslated(),
+        failed_over: vec![FailedOver {
+            service: "consul/web".into(),
+            datacenter: "dc2".into(),
+        }],
+        gateways: vec![Gateway {
+            datacenter: "dc2".into(),
+            node: "g1".into(),
+            id: "gateway".into(),
+            usable: true,
+            origin: "catalog".into(),
+        }],
     }
 }
 
@@ -235,6 +246,10 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "synced": true, "last_change_seconds_ago": 33, "frontends": 34, "instances": 35,
         "pending": 36, "lag_milliseconds": 37, "missing_rights": ["node:read"],
         "skipped": [{ "service": "consul/web", "reasons": ["no"] }],
+        "failed_over": [{ "service": "consul/web", "datacenter": "dc2" }],
+        "gateways": [{
+            "datacenter": "dc2", "node": "g1", "id": "gateway", "usable": true, "origin": "catalog",
+        }],
     });
     let local_api = json!({
         "address": "127.0.0.1:8500", "services": 41, "passing": 42, "warning": 43,

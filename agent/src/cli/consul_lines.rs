@@ -1,6 +1,6 @@
 //! `shunt status`: the source that follows Consul.
 
-use shunt_api::view::{Consul, StaleWatch, Untranslated};
+use shunt_api::view::{Consul, FailedOver, Gateway, StaleWatch, Untranslated};
 
 use crate::cli::table::Table;
 
@@ -27,6 +27,8 @@ pub(super) fn lines(
         lag_milliseconds,
         missing_rights,
         skipped: _,
+        failed_over: _,
+        gateways: _,
     } = consul;
     let oldest = stale.iter().map(|stale| stale.since_seconds_ago).max();
     let state = match (oldest, synced) {
@@ -94,6 +96,41 @@ pub(super) fn skipped(consul: &Consul) -> Table<2> {
         for reason in reasons {
             table.push([service.clone(), reason.clone()]);
         }
+    }
+    table
+}
+
+/// Who is served by another datacenter.
+pub(super) fn failed_over(consul: &Consul) -> Table<2> {
+    let mut table = Table::new(["SERVICE", "SERVED BY DATACENTER"]);
+    for FailedOver {
+        service,
+        datacenter,
+    } in consul.failed_over.iter().take(SHOWN)
+    {
+        table.push([service.clone(), datacenter.clone()]);
+    }
+    table
+}
+
+/// The gateways of other datacenters, and where they are known from.
+pub(super) fn gateways(consul: &Consul) -> Table<4> {
+    let mut table = Table::new(["DATACENTER", "GATEWAY", "STATE", "KNOWN FROM"]);
+    for Gateway {
+        datacenter,
+        node,
+        id,
+        usable,
+        origin,
+    } in consul.gateways.iter().take(SHOWN)
+    {
+        let state = if *usable { "usable" } else { "critical" };
+        table.push([
+            datacenter.clone(),
+            format!("{id} on {node}"),
+            state.to_owned(),
+            origin.clone(),
+        ]);
     }
     table
 }

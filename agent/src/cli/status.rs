@@ -105,6 +105,10 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         more(output, consul.stale.len(), "queries")?;
         section(output, &consul_lines::skipped(consul))?;
         more(output, consul.skipped.len(), "services")?;
+        section(output, &consul_lines::failed_over(consul))?;
+        more(output, consul.failed_over.len(), "services")?;
+        section(output, &consul_lines::gateways(consul))?;
+        more(output, consul.gateways.len(), "gateways")?;
     }
 
     let mut differences = Table::new(["FRONTEND", "DIFFERENCE"]);

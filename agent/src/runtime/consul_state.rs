@@ -37,6 +37,10 @@ pub struct ConsulState {
     pub missing_rights: BTreeSet<String>,
     /// What is left out of each service, and why.
     pub skipped: BTreeMap<String, Vec<String>>,
+    /// The datacenters to which new connections of services go that want another one more.
+    pub failed_over: BTreeMap<String, String>,
+    /// The gateways of other datacenters that are known, sorted.
+    pub gateways: Vec<KnownGateway>,
     /// Good answers that had something new, since the agent's start.
     pub answers: u64,
     /// Questions without a good answer since then, by what was in the way.
@@ -50,6 +54,21 @@ pub struct StaleWatch {
     pub since: SystemTime,
     /// Why.
     pub reason: String,
+}
+
+/// A gateway of another datacenter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KnownGateway {
+    /// Its datacenter.
+    pub datacenter: String,
+    /// Its node there.
+    pub node: String,
+    /// Its id there.
+    pub id: String,
+    /// Whether it may have new connections, by its own checks.
+    pub usable: bool,
+    /// Where it is known from.
+    pub origin: &'static str,
 }
 
 /// The state of the source, shared with whoever shows it.
@@ -74,6 +93,8 @@ impl ConsulMonitor {
             pending_since: None,
             missing_rights: BTreeSet::new(),
             skipped: BTreeMap::new(),
+            failed_over: BTreeMap::new(),
+            gateways: Vec::new(),
             answers: 0,
             failures: BTreeMap::new(),
         })))

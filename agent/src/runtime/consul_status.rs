@@ -2,9 +2,9 @@
 
 use std::time::SystemTime;
 
-use shunt_api::view::{self, Consul, Untranslated};
+use shunt_api::view::{self, Consul, FailedOver, Gateway, Untranslated};
 
-use crate::runtime::consul_state::{ConsulState, StaleWatch};
+use crate::runtime::consul_state::{ConsulState, KnownGateway, StaleWatch};
 
 /// As `shunt status` has it.
 pub(super) fn consul(state: ConsulState) -> Consul {
@@ -23,6 +23,8 @@ pub(super) fn consul(state: ConsulState) -> Consul {
         pending_since,
         missing_rights,
         skipped,
+        failed_over,
+        gateways,
         answers: _,
         failures: _,
     } = state;
@@ -52,6 +54,31 @@ pub(super) fn consul(state: ConsulState) -> Consul {
         skipped: skipped
             .into_iter()
             .map(|(service, reasons)| Untranslated { service, reasons })
+            .collect(),
+        failed_over: failed_over
+            .into_iter()
+            .map(|(service, datacenter)| FailedOver {
+                service,
+                datacenter,
+            })
+            .collect(),
+        gateways: gateways
+            .into_iter()
+            .map(
+                |KnownGateway {
+                     datacenter,
+                     node,
+                     id,
+                     usable,
+                     origin,
+                 }| Gateway {
+                    datacenter,
+                    node,
+                    id,
+                    usable,
+                    origin: origin.to_owned(),
+                },
+            )
             .collect(),
     }
 }

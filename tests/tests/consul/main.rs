@@ -7,6 +7,7 @@
 mod addresses;
 mod catalog;
 mod connections;
+mod datacenters;
 mod leader;
 mod model;
 mod rights;

@@ -35,6 +35,34 @@ pub struct Consul {
     pub missing_rights: Vec<String>,
     /// What is left out of each service, sorted by its name.
     pub skipped: Vec<Untranslated>,
+    /// Services whose new connections go to another datacenter than the one that is wanted most, sorted.
+    pub failed_over: Vec<FailedOver>,
+    /// The gateways of other datacenters that are known, sorted.
+    pub gateways: Vec<Gateway>,
+}
+
+/// A service whose new connections go to another datacenter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedOver {
+    /// As `namespace/name`.
+    pub service: String,
+    /// Where they go.
+    pub datacenter: String,
+}
+
+/// A gateway of another datacenter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gateway {
+    /// Its datacenter.
+    pub datacenter: String,
+    /// Its node there.
+    pub node: String,
+    /// Its id there.
+    pub id: String,
+    /// Whether it may have new connections, by its own checks.
+    pub usable: bool,
+    /// Where it is known from: Consul's federation state, or the catalog of its datacenter.
+    pub origin: String,
 }
 
 /// A query that is not up to date: what it said last stays.
@@ -65,6 +93,8 @@ impl From<Consul> for proto::Consul {
             lag_milliseconds,
             missing_rights,
             skipped,
+            failed_over,
+            gateways,
         } = consul;
         let stale = stale.into_iter();
         let skipped = skipped.into_iter();
@@ -97,6 +127,8 @@ impl From<Consul> for proto::Consul {
             skipped: skipped
                 .map(|Untranslated { service, reasons }| proto::Untranslated { service, reasons })
                 .collect(),
+            failed_over: failed_over.into_iter().map(Into::into).collect(),
+            gateways: gateways.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -118,6 +150,8 @@ impl From<proto::Consul> for Consul {
             lag_milliseconds,
             missing_rights,
             skipped,
+            failed_over,
+            gateways,
         } = message;
         let stale = stale.into_iter();
         let skipped = skipped.into_iter();
@@ -150,6 +184,72 @@ impl From<proto::Consul> for Consul {
             skipped: skipped
                 .map(|proto::Untranslated { service, reasons }| Untranslated { service, reasons })
                 .collect(),
+            failed_over: failed_over.into_iter().map(Into::into).collect(),
+            gateways: gateways.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<FailedOver> for proto::FailedOver {
+    fn from(value: FailedOver) -> Self {
+        let FailedOver {
+            service,
+            datacenter,
+        } = value;
+        Self {
+            service,
+            datacenter,
+        }
+    }
+}
+
+impl From<proto::FailedOver> for FailedOver {
+    fn from(value: proto::FailedOver) -> Self {
+        let proto::FailedOver {
+            service,
+            datacenter,
+        } = value;
+        Self {
+            service,
+            datacenter,
+        }
+    }
+}
+
+impl From<Gateway> for proto::Gateway {
+    fn from(value: Gateway) -> Self {
+        let Gateway {
+            datacenter,
+            node,
+            id,
+            usable,
+            origin,
+        } = value;
+        Self {
+            datacenter,
+            node,
+            id,
+            usable,
+            origin,
+        }
+    }
+}
+
+impl From<proto::Gateway> for Gateway {
+    fn from(value: proto::Gateway) -> Self {
+        let proto::Gateway {
+            datacenter,
+            node,
+            id,
+            usable,
+            origin,
+        } = value;
+        Self {
+            datacenter,
+            node,
+            id,
+            usable,
+            origin,
         }
     }
 }

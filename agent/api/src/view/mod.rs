@@ -24,7 +24,7 @@ mod workload;
 
 pub use self::{
     connection::{Connection, ConnectionState, End},
-    consul::{Consul, StaleWatch},
+    consul::{Consul, FailedOver, Gateway, StaleWatch},
     error::Malformed,
     frontend::{Backend, Difference, Frontend, FrontendKey, with_shares},
     listener::Listener,

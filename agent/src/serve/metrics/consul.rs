@@ -39,6 +39,16 @@ impl Collector for Followed {
                 "Services of Consul of which something is left out",
                 state.map(|state| state.skipped.len() as u64),
             ),
+            (
+                "shunt_consul_services_failed_over",
+                "Services of Consul that another datacenter serves",
+                state.map(|state| state.failed_over.len() as u64),
+            ),
+            (
+                "shunt_consul_gateways",
+                "Gateways of other datacenters that are known",
+                state.map(|state| state.gateways.len() as u64),
+            ),
         ] {
             let value = value.map(|value| -> Series<f64> { (Vec::new(), value as f64) });
             samples.gauge(name, help, &[], value)?;

@@ -1,19 +1,31 @@
 //! Who follows what: a query for each service, or hints for all.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+};
 
 use crate::source::{
     consul::{
         http::client::{Client, SOCKETS, STREAMS},
         watch::{
-            hints::{Hinted, by_checks, by_services},
+            hinted::Hinted,
+            hints::{by_checks, by_services},
             told::Told,
             watcher::{Wake, Watcher},
         },
     },
-    instances::frontend::Query,
+    instances::{
+        frontend::Frontend,
+        query::{Query, QueryKind, TierQueries},
+        tier::{Datacenter, Failover, Tier},
+    },
 };
 
 /// How many sockets are left for what is asked besides.
@@ -23,39 +35,121 @@ const BESIDE: usize = 4;
 const SPREAD: Duration = Duration::from_secs(1);
 const SPREAD_OF_ONE: Duration = Duration::from_millis(10);
 
-/// Whether so many queries cannot block each on a connection of its own.
-pub(super) const fn needs_hints(has_tls: bool, queries: usize) -> bool {
-    !has_tls && queries > SOCKETS - BESIDE
+/// So many datacenters of a resolver are reckoned with.
+const TARGETS: usize = 4;
+
+/// How many queries block at the same time for these frontends, as far as that can be known before.
+pub(super) fn expected(frontends: &[Frontend]) -> usize {
+    let of = |frontend: &Frontend, tier: Tier| TierQueries::of(frontend, &tier).all();
+    let configured = frontends.iter().flat_map(|frontend| {
+        let tiers = frontend.configured_tiers().into_iter();
+        tiers.flat_map(|tier| of(frontend, tier))
+    });
+    let configured: BTreeSet<Query> = configured.collect();
+    let further = frontends.iter().map(|frontend| match frontend.failover {
+        Failover::Datacenters { nearest, .. } => 2 * nearest,
+        // Beside its instances, who resolves it.
+        Failover::Resolver => 1 + TARGETS,
+    });
+    configured.len() + further.sum::<usize>()
 }
 
-/// Begins to follow the queries. Gives those who wait for hints, if these are needed.
-pub(super) fn follow(
-    tasks: &mut JoinSet<()>,
-    client: &Client,
-    has_tls: bool,
-    queries: Vec<Arc<Query>>,
-    node: &str,
-    told: &mpsc::Sender<Told>,
-) -> Option<Arc<Hinted>> {
-    let node: Arc<str> = node.into();
-    let spread = SPREAD.min(SPREAD_OF_ONE * queries.len() as u32);
-    let mut hinted = needs_hints(has_tls, queries.len()).then(Hinted::default);
-    for (number, query) in queries.into_iter().enumerate() {
-        let wake = match &mut hinted {
-            Some(hinted) => Wake::Hints(hinted.add(&query.service)),
-            None => Wake::Blocking,
-        };
-        let (client, node, told) = (client.clone(), Arc::clone(&node), told.clone());
-        // The first connection is for what is asked besides.
-        let lane = 1 + number / STREAMS;
-        let watcher = Watcher::new(client, lane, query, node, wake, told);
-        tasks.spawn(watcher.run(spread));
+/// Follows queries, each in a task of its own.
+#[derive(Debug)]
+pub(super) struct Followed {
+    client: Client,
+    node: Arc<str>,
+    told: mpsc::Sender<Told>,
+    /// Who waits for hints, by datacenter, if these are needed.
+    hinted: Option<BTreeMap<Datacenter, Arc<Hinted>>>,
+    watchers: BTreeMap<Query, AbortHandle>,
+    /// How many were ever begun.
+    begun: usize,
+}
+
+impl Followed {
+    /// Follows nothing yet. So many queries are `expected`: over plain HTTP, many cannot block each on a
+    /// connection of its own.
+    pub(super) fn new(
+        client: Client,
+        has_tls: bool,
+        expected: usize,
+        node: &str,
+        told: mpsc::Sender<Told>,
+    ) -> Self {
+        let needs_hints = !has_tls && expected > SOCKETS - BESIDE;
+        Self {
+            client,
+            node: node.into(),
+            told,
+            hinted: needs_hints.then(BTreeMap::new),
+            watchers: BTreeMap::new(),
+            begun: 0,
+        }
     }
-    let hinted = Arc::new(hinted?);
-    let hints = || (client.clone(), Arc::clone(&hinted), told.clone());
-    let (client, all, told) = hints();
-    tasks.spawn(by_checks(client, all, told));
-    let (client, all, told) = hints();
-    tasks.spawn(by_services(client, all, told));
-    Some(hinted)
+
+    /// Whether there are hints for all.
+    pub(super) const fn has_hints(&self) -> bool {
+        self.hinted.is_some()
+    }
+
+    /// Follows these, and no others any more.
+    pub(super) fn follow(&mut self, tasks: &mut JoinSet<()>, wanted: BTreeSet<Query>) {
+        self.watchers.retain(|query, watcher| {
+            let is_wanted = wanted.contains(query);
+            if !is_wanted {
+                watcher.abort();
+            }
+            is_wanted
+        });
+        let new = wanted.into_iter();
+        let new: Vec<Query> = new
+            .filter(|query| !self.watchers.contains_key(query))
+            .collect();
+        let spread = SPREAD.min(SPREAD_OF_ONE * new.len() as u32);
+        for query in new {
+            // The first connection is for what is asked besides.
+            let lane = 1 + self.begun / STREAMS;
+            self.begun += 1;
+            let wake = self.wake(tasks, &query);
+            let watcher = Watcher::new(
+                self.client.clone(),
+                lane,
+                Arc::new(query.clone()),
+                Arc::clone(&self.node),
+                wake,
+                self.told.clone(),
+            );
+            let watcher = tasks.spawn(watcher.run(spread));
+            self.watchers.insert(query, watcher);
+        }
+    }
+
+    /// How a query learns that there is something new. The first of a datacenter has hints given for it.
+    fn wake(&mut self, tasks: &mut JoinSet<()>, query: &Query) -> Wake {
+        let Some(hinted) = &mut self.hinted else {
+            return Wake::Blocking;
+        };
+        if query.kind == QueryKind::MeshGateways {
+            // There is one for all, and no list of services speaks of other datacenters.
+            return Wake::Blocking;
+        }
+        let datacenter = &query.datacenter;
+        let all = hinted.entry(datacenter.clone()).or_insert_with(|| {
+            let all = Arc::<Hinted>::default();
+            let parts = || {
+                let (client, told) = (self.client.clone(), self.told.clone());
+                (client, datacenter.clone(), Arc::clone(&all), told)
+            };
+            let (client, of, hinted, told) = parts();
+            tasks.spawn(by_checks(client, of, hinted, told));
+            let (client, of, hinted, told) = parts();
+            tasks.spawn(by_services(client, of, hinted, told));
+            all
+        });
+        Wake::Hints {
+            hint: all.add(&query.service),
+            hinted: Arc::clone(all),
+        }
+    }
 }

@@ -14,12 +14,14 @@
 //! Beside these: who the agent is (identity), and addresses that all agents agree on (claims).
 
 mod claims;
+mod exports;
 mod follow;
 mod http;
 mod identity;
 mod objects;
 mod options;
 mod source;
+mod tiers;
 mod watch;
 
 pub use self::{

@@ -10,8 +10,9 @@ use serde_json::Value;
 use crate::source::{
     consul::http::error::AskError,
     instances::{
-        frontend::{Datacenter, Query},
         instance::{Check, CheckStatus, Instance, Meta, TaggedAddress, Weights},
+        query::{Query, QueryKind},
+        tier::Datacenter,
     },
 };
 
@@ -31,11 +32,34 @@ pub(super) fn part(text: &str) -> String {
 pub(super) fn path(query: &Query) -> String {
     let Query {
         service,
-        connect,
-        datacenter: Datacenter::Own,
+        kind,
+        datacenter,
+        filter,
     } = query;
-    let kind = if *connect { "connect" } else { "service" };
-    format!("/v1/health/{kind}/{}", part(service))
+    let path = match kind {
+        QueryKind::Service => format!("/v1/health/service/{}", part(service)),
+        QueryKind::Connect => format!("/v1/health/connect/{}", part(service)),
+        QueryKind::MeshGateways => "/v1/internal/federation-states/mesh-gateways".to_owned(),
+    };
+    let path = within(&path, datacenter);
+    match filter {
+        Some(filter) => with(&path, &format!("filter={}", part(filter))),
+        None => path,
+    }
+}
+
+/// A path, asked of a datacenter.
+pub(super) fn within(path: &str, datacenter: &Datacenter) -> String {
+    match datacenter {
+        Datacenter::Own => path.to_owned(),
+        Datacenter::Other(name) => with(path, &format!("dc={}", part(name))),
+    }
+}
+
+/// A path with one more parameter.
+pub(super) fn with(path: &str, parameter: &str) -> String {
+    let sign = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{sign}{parameter}")
 }
 
 /// An answer, read.
@@ -47,12 +71,42 @@ pub(super) struct Instances {
     pub(super) unreadable: Vec<String>,
 }
 
-/// The instances of an answer.
+/// What a query's answer says.
 ///
 /// # Errors
 ///
-/// It is no list.
-pub(super) fn instances(body: &[u8]) -> Result<Instances, AskError> {
+/// It is neither a list nor, of mesh gateways, a list for each datacenter.
+pub(super) fn found(kind: QueryKind, body: &[u8]) -> Result<Instances, AskError> {
+    match kind {
+        QueryKind::Service | QueryKind::Connect => instances(body),
+        QueryKind::MeshGateways => gateways(body),
+    }
+}
+
+/// The gateways of all datacenters.
+fn gateways(body: &[u8]) -> Result<Instances, AskError> {
+    let datacenters: Option<BTreeMap<Box<str>, Option<Vec<Value>>>> = read(body)?;
+    let mut all = Instances {
+        instances: Vec::new(),
+        unreadable: Vec::new(),
+    };
+    for (datacenter, list) in datacenters.unwrap_or_default() {
+        let Instances {
+            instances,
+            unreadable,
+        } = one_by_one(list.unwrap_or_default());
+        all.instances
+            .extend(instances.into_iter().map(|instance| Instance {
+                datacenter: datacenter.clone(),
+                ..instance
+            }));
+        all.unreadable.extend(unreadable);
+    }
+    Ok(all)
+}
+
+/// The instances of an answer.
+fn instances(body: &[u8]) -> Result<Instances, AskError> {
     if let Ok(entries) = serde_json::from_slice::<Option<Vec<Entry>>>(body) {
         let entries = entries.unwrap_or_default();
         return Ok(Instances {
@@ -60,7 +114,11 @@ pub(super) fn instances(body: &[u8]) -> Result<Instances, AskError> {
             unreadable: Vec::new(),
         });
     }
-    let values: Vec<Value> = read(body)?;
+    Ok(one_by_one(read(body)?))
+}
+
+/// Those that can be read.
+fn one_by_one(values: Vec<Value>) -> Instances {
     let mut found = Instances {
         instances: Vec::new(),
         unreadable: Vec::new(),
@@ -79,7 +137,7 @@ pub(super) fn instances(body: &[u8]) -> Result<Instances, AskError> {
                 .push(format!("{name}: cannot be read: {error}")),
         }
     }
-    Ok(found)
+    found
 }
 
 /// What an answer says.
@@ -249,18 +307,48 @@ mod tests {
 
     #[test]
     fn names_are_encoded_in_paths() {
-        let query = |service: &str, connect| Query {
+        let query = |service: &str, kind| Query {
             service: service.into(),
-            connect,
+            kind,
             datacenter: Datacenter::Own,
+            filter: None,
         };
-        for (service, connect, expected) in [
-            ("web", false, "/v1/health/service/web"),
-            ("web", true, "/v1/health/connect/web"),
-            ("a/b c.ü?", false, "/v1/health/service/a%2Fb%20c.%C3%BC%3F"),
+        for (service, kind, expected) in [
+            ("web", QueryKind::Service, "/v1/health/service/web"),
+            ("web", QueryKind::Connect, "/v1/health/connect/web"),
+            (
+                "a/b c.ü?",
+                QueryKind::Service,
+                "/v1/health/service/a%2Fb%20c.%C3%BC%3F",
+            ),
         ] {
-            assert_eq!(path(&query(service, connect)), expected);
+            assert_eq!(path(&query(service, kind)), expected);
         }
+        let far = Query {
+            datacenter: Datacenter::Other("dc2".into()),
+            filter: Some("Service.Meta.v == 2".into()),
+            ..query("web", QueryKind::Service)
+        };
+        let expected = "/v1/health/service/web?dc=dc2&filter=Service.Meta.v%20%3D%3D%202";
+        assert_eq!(path(&far), expected);
+        assert_eq!(
+            with(&path(&far), "stale"),
+            format!("{expected}&stale"),
+            "one question mark"
+        );
+    }
+
+    #[test]
+    fn mesh_gateways_are_those_of_all_datacenters() {
+        let gateway = r#"{"Node":{"Node":"g1","Address":"10.2.0.1"},
+            "Service":{"Kind":"mesh-gateway","ID":"g","Service":"gate","Port":443},"Checks":[]}"#;
+        let body = format!(r#"{{"dc2":[{gateway}],"dc3":[{gateway},{{}}],"dc4":null}}"#);
+        let all = found(QueryKind::MeshGateways, body.as_bytes()).unwrap();
+        let datacenters: Vec<&str> = all.instances.iter().map(|it| &*it.datacenter).collect();
+        assert_eq!(datacenters, ["dc2", "dc3"]);
+        assert_eq!(all.unreadable.len(), 1);
+        assert_eq!(found(QueryKind::MeshGateways, b"{}").unwrap().instances, []);
+        found(QueryKind::MeshGateways, b"[]").unwrap_err();
     }
 
     #[test]

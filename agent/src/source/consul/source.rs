@@ -5,7 +5,8 @@ mod news;
 mod report;
 
 use std::{
-    collections::BTreeSet, convert::Infallible, fmt, io, net::IpAddr, panic, process, sync::Arc,
+    collections::BTreeSet, convert::Infallible, fmt, io, net::IpAddr, panic, pin::pin, process,
+    sync::Arc,
 };
 
 use tokio::{
@@ -20,7 +21,8 @@ use crate::{
     source::{
         consul::{
             claims::claim,
-            follow::follow,
+            exports::{keep_registered, registrations},
+            follow::{Followed, expected},
             http::client::Client,
             identity::{Identity, identity},
             options::ConsulOptions,
@@ -28,11 +30,13 @@ use crate::{
                 deliver::{AHEAD, Claimed, Input, RETRY, deliver},
                 news::Listener,
             },
+            tiers::follow_tiers,
         },
         event_source::EventSource,
         instances::{
             engine::Engine,
             frontend::{Frontend, Vip},
+            query::Query,
         },
     },
 };
@@ -67,8 +71,7 @@ impl ConsulSource {
             frontends,
             ..
         } = &options;
-        let queries = frontends.iter().flat_map(Frontend::queries);
-        let queries = queries.collect::<BTreeSet<_>>().len();
+        let queries = expected(frontends);
         let client = Client::new(address, token.clone(), tls.clone(), queries);
         Ok(Self {
             monitor: ConsulMonitor::new(address.to_string(), frontends.len() as u64),
@@ -126,7 +129,7 @@ impl ConsulSource {
             address,
             node,
             settle,
-            frontends,
+            mut frontends,
             ..
         } = options;
         let listener = Listener::new(monitor.clone(), Arc::clone(queue.reports()), settle);
@@ -136,8 +139,13 @@ impl ConsulSource {
             "Consul's agent is node {} of datacenter {}",
             identity.place.node, identity.place.datacenter
         );
+        let place = &identity.place;
+        for frontend in &mut frontends {
+            frontend.settle_in(&place.datacenter);
+        }
+        let (has_tls, expected) = (address.has_tls(), expected(&frontends));
         let engine = Engine::new(frontends);
-        let queries: Vec<_> = engine.queries().cloned().map(Arc::new).collect();
+        let queries: BTreeSet<Query> = engine.queries().cloned().collect();
         let (told, news) = mpsc::channel(AHEAD);
         let (claimed, claims) = mpsc::channel(AHEAD);
         let mut tasks = JoinSet::new();
@@ -145,20 +153,32 @@ impl ConsulSource {
         if !wanted.is_empty() {
             tasks.spawn(claim_all(client.clone(), wanted, claimed));
         }
-        let place = &identity.place;
-        let watches = queries.len() as u64;
-        let hinted = follow(
+        let (tiered, tiers) = mpsc::unbounded_channel();
+        let (wanted, mut wants) = mpsc::unbounded_channel();
+        follow_tiers(
             &mut tasks,
             &client,
-            address.has_tls(),
-            queries,
-            &place.node,
+            &place.datacenter,
+            engine.tiered(),
             &told,
+            &tiered,
         );
+        let exported = engine.exported();
+        let gateways = exported.flat_map(|frontend| registrations(frontend, &place.node));
+        tasks.spawn(keep_registered(
+            client.clone(),
+            place.node.clone(),
+            gateways.collect(),
+            monitor.clone(),
+            told.clone(),
+        ));
+        let watches = queries.len() as u64;
+        let mut followed = Followed::new(client, has_tls, expected, &place.node, told);
+        followed.follow(&mut tasks, queries);
         monitor.update(|state| {
             state.node = Some(place.node.to_string());
             state.datacenter = Some(place.datacenter.to_string());
-            state.hints = hinted.is_some();
+            state.hints = followed.has_hints();
             state.watches = watches;
         });
         let input = Input {
@@ -166,11 +186,16 @@ impl ConsulSource {
             claims,
             host: host_addresses,
             identity,
-            hinted,
+            tiers,
+            wanted,
         };
-        tokio::select! {
-            end = deliver(engine, input, listener, queue) => end,
-            panicked = panicked(&mut tasks) => panic::resume_unwind(panicked),
+        let mut delivered = pin!(deliver(engine, input, listener, queue));
+        loop {
+            tokio::select! {
+                end = &mut delivered => return end,
+                panicked = panicked(&mut tasks) => panic::resume_unwind(panicked),
+                Some(queries) = wants.recv() => followed.follow(&mut tasks, queries),
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use shunt_model::{Endpoint, EndpointState, Scopes};
 
 use crate::source::instances::{
     address::{Family, reached},
-    frontend::Frontend,
+    health::Standing,
     instance::Instance,
     place::Place,
     skip::{Skip, SkipReason},
@@ -19,11 +19,11 @@ use crate::source::instances::{
 /// Endpoints by address and port, each once.
 pub(super) type Endpoints = BTreeMap<(IpAddr, u16), Endpoint>;
 
-/// The endpoints of those instances that the frontend is for, in these families. An instance that has no
+/// The endpoints of these instances in these families, each as `standing` says. An instance that has no
 /// place in any of them is skipped.
 pub(super) fn endpoints<'a>(
-    frontend: &Frontend,
     instances: impl Iterator<Item = &'a Instance>,
+    standing: impl Fn(&Instance) -> Standing,
     place: &Place,
     families: &BTreeSet<Family>,
     skips: &mut Vec<Skip>,
@@ -36,7 +36,10 @@ pub(super) fn endpoints<'a>(
             match reached(instance, place, family) {
                 Ok(at) => {
                     is_reached = true;
-                    add(&mut found, endpoint(frontend, instance, place, at));
+                    add(
+                        &mut found,
+                        endpoint(instance, standing(instance), place, at),
+                    );
                 }
                 Err(other) => worse(&mut reason, other),
             }
@@ -60,13 +63,12 @@ fn worse(reason: &mut Option<SkipReason>, other: SkipReason) {
 }
 
 fn endpoint(
-    frontend: &Frontend,
     instance: &Instance,
+    (state, weight): Standing,
     place: &Place,
     (ip, port): (IpAddr, u16),
 ) -> Endpoint {
     let local = place.is_node_of(instance);
-    let (state, weight) = frontend.standing(instance);
     Endpoint {
         ip,
         port,

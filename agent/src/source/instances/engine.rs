@@ -18,9 +18,11 @@ use shunt_model::{RendererEvent, ServiceId};
 
 use crate::source::instances::{
     engine::entry::{Claim, Entry},
-    frontend::{Frontend, Query, Vip},
+    frontend::{Frontend, Vip},
     instance::Instance,
     place::Place,
+    query::Query,
+    tier::{Datacenter, Tier},
 };
 
 /// How long services that may not be read keep back all others at the start. They are the fault of
@@ -88,6 +90,8 @@ pub(crate) struct Engine {
     is_busy: bool,
     told: HashMap<Arc<ServiceId>, Mark>,
     is_synced: bool,
+    /// When the first event could have been told.
+    began: Option<Instant>,
     marks: RandomState,
     /// What is wrong with each service.
     problems: BTreeMap<String, Vec<String>>,
@@ -96,15 +100,11 @@ pub(crate) struct Engine {
 impl Engine {
     /// Knows nothing but what frontends there are to be.
     pub(crate) fn new(frontends: Vec<Frontend>) -> Self {
-        let mut users = BTreeMap::<Query, Vec<usize>>::new();
-        for (index, frontend) in frontends.iter().enumerate() {
-            for query in frontend.queries() {
-                users.entry(query).or_default().push(index);
-            }
-        }
+        let entries: Vec<Entry> = frontends.into_iter().map(Entry::new).collect();
         Self {
-            entries: frontends.into_iter().map(Entry::new).collect(),
-            users,
+            users: users(&entries),
+            began: None,
+            entries,
             known: HashMap::new(),
             count: 0,
             place: None,
@@ -127,10 +127,71 @@ impl Engine {
         self.users.keys()
     }
 
+    /// Whether this has to be asked for.
+    pub(crate) fn wants(&self, query: &Query) -> bool {
+        self.users.contains_key(query)
+    }
+
+    /// The frontends that are offered to other datacenters.
+    pub(crate) fn exported(&self) -> impl Iterator<Item = &Frontend> {
+        let frontends = self.entries.iter().map(|entry| &entry.frontend);
+        frontends.filter(|frontend| frontend.export.is_some())
+    }
+
     /// The frontends whose address is to be claimed.
     pub(crate) fn claimed(&self) -> impl Iterator<Item = &Frontend> {
         let frontends = self.entries.iter().map(|entry| &entry.frontend);
         frontends.filter(|frontend| matches!(frontend.vip, Vip::Claimed(_)))
+    }
+
+    /// The frontends to which somebody has to say their tiers.
+    pub(crate) fn tiered(&self) -> impl Iterator<Item = &Frontend> {
+        let frontends = self.entries.iter().map(|entry| &entry.frontend);
+        frontends.filter(|frontend| !frontend.has_fixed_tiers())
+    }
+
+    /// A frontend has these tiers. Gives whether other [queries](Self::queries) are to be asked for than
+    /// before. What nobody asks for any more is forgotten.
+    pub(crate) fn set_tiers(&mut self, id: &ServiceId, tiers: Vec<Tier>) -> bool {
+        let mut entries = self.entries.iter_mut();
+        let Some(index) = entries.position(|entry| *entry.frontend.id == *id) else {
+            return false;
+        };
+        if !self.entries[index].set_tiers(tiers) {
+            return false;
+        }
+        let users = users(&self.entries);
+        let is_other = !users.keys().eq(self.users.keys());
+        self.users = users;
+        let (wanted, count) = (&self.users, &mut self.count);
+        self.known.retain(|query, known| {
+            let is_wanted = wanted.contains_key(query);
+            if let (false, Known::Instances(instances)) = (is_wanted, known) {
+                *count -= instances.len() as u64;
+            }
+            is_wanted
+        });
+        self.change(index);
+        is_other
+    }
+
+    /// Whether there is anything to ask of other datacenters.
+    pub(crate) fn has_other_datacenters(&self) -> bool {
+        let mut queries = self.users.keys();
+        queries.any(|query| query.datacenter != Datacenter::Own)
+    }
+
+    /// The frontends whose new connections go to another datacenter than the most wanted one, and to which.
+    pub(crate) fn failed_over(&self) -> impl Iterator<Item = (&ServiceId, &str)> {
+        self.entries.iter().filter_map(|entry| {
+            let (first, _) = entry.tiers.first()?;
+            match &entry.serving {
+                Some(serving @ Datacenter::Other(name)) if *serving != first.datacenter => {
+                    Some((&*entry.frontend.id, &**name))
+                }
+                _ => None,
+            }
+        })
     }
 
     /// The agent is here, and its node has these addresses.
@@ -146,6 +207,10 @@ impl Engine {
 
     /// The instances that a query gives, all of them. Gives whether anything is new.
     pub(crate) fn set_instances(&mut self, query: &Query, instances: Vec<Instance>) -> bool {
+        if !self.users.contains_key(query) {
+            // It was on its way when nobody wanted it any more.
+            return false;
+        }
         if let Some(Known::Instances(known)) = self.known.get(query)
             && **known == *instances
         {
@@ -172,6 +237,9 @@ impl Engine {
 
     /// A query may not be asked. What is known of it stays.
     pub(crate) fn deny(&mut self, query: &Query, now: Instant) {
+        if !self.users.contains_key(query) {
+            return;
+        }
         let known = self.known.entry(query.clone());
         known.or_insert(Known::Denied(now));
     }
@@ -220,4 +288,18 @@ impl Engine {
             self.pending.push_back(entry);
         }
     }
+}
+
+/// Which frontends need what a query gives.
+fn users(entries: &[Entry]) -> BTreeMap<Query, Vec<usize>> {
+    let mut users = BTreeMap::<Query, Vec<usize>>::new();
+    for (index, entry) in entries.iter().enumerate() {
+        for query in entry.queries() {
+            let all = users.entry(query).or_default();
+            if all.last() != Some(&index) {
+                all.push(index);
+            }
+        }
+    }
+    users
 }

@@ -5,7 +5,11 @@ use std::{net::IpAddr, sync::Arc};
 use ipnet::IpNet;
 use shunt_model::{Protocol, Selection, ServiceId};
 
-use crate::source::instances::{instance::Meta, tag::TagRule};
+use crate::source::instances::{
+    instance::Meta,
+    tag::TagRule,
+    tier::{Datacenter, Export, Failover, Tier, Via},
+};
 
 /// The namespace of services that come from a catalog.
 pub(crate) const NAMESPACE: &str = "consul";
@@ -41,8 +45,12 @@ pub(crate) struct Frontend {
     pub(crate) affinity: u32,
     /// How it selects; `None`: as the agent's default is.
     pub(crate) selection: Option<Selection>,
-    /// Where its instances are, in the order in which they are wanted.
-    pub(crate) tiers: Vec<Datacenter>,
+    /// Where its instances are looked for after the own datacenter.
+    pub(crate) failover: Failover,
+    /// How connections get there.
+    pub(crate) via: Via,
+    /// Whether and how it is offered to other datacenters.
+    pub(crate) export: Option<Export>,
 }
 
 /// Where a frontend's addresses come from.
@@ -56,32 +64,37 @@ pub(crate) enum Vip {
     Claimed(IpNet),
 }
 
-/// A place where instances are looked for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Datacenter {
-    /// The agent's own.
-    Own,
-}
-
-/// What is asked for instances. Several frontends may have it in common.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Query {
-    /// The service.
-    pub(crate) service: Box<str>,
-    /// Whether those are asked for that speak Connect's protocol for it.
-    pub(crate) connect: bool,
-    /// Where.
-    pub(crate) datacenter: Datacenter,
-}
-
 impl Frontend {
-    /// What has to be known for it, tier by tier.
-    pub(crate) fn queries(&self) -> impl Iterator<Item = Query> + use<'_> {
-        self.tiers.iter().map(|datacenter| Query {
-            service: self.service.clone(),
-            connect: self.connect,
-            datacenter: datacenter.clone(),
-        })
+    /// Its tiers, as far as the configuration says them: that of the own datacenter, and those that it
+    /// names.
+    pub(crate) fn configured_tiers(&self) -> Vec<Tier> {
+        self.tiers_with(&[])
+    }
+
+    /// Its tiers, where these are the nearest other datacenters. Each of them once.
+    pub(crate) fn tiers_with(&self, near: &[Box<str>]) -> Vec<Tier> {
+        let mut tiers = vec![Tier::of(&self.service, Datacenter::Own)];
+        if let Failover::Datacenters { nearest, then } = &self.failover {
+            for name in near.iter().take(*nearest).chain(then) {
+                let tier = Tier::of(&self.service, Datacenter::Other(name.clone()));
+                if !tiers.contains(&tier) {
+                    tiers.push(tier);
+                }
+            }
+        }
+        tiers
+    }
+
+    /// Whether the configuration says all its tiers.
+    pub(crate) const fn has_fixed_tiers(&self) -> bool {
+        matches!(self.failover, Failover::Datacenters { nearest: 0, .. })
+    }
+
+    /// Leaves the own datacenter out of those that come after it.
+    pub(crate) fn settle_in(&mut self, own: &str) {
+        if let Failover::Datacenters { then, .. } = &mut self.failover {
+            then.retain(|name| **name != *own);
+        }
     }
 }
 

@@ -18,8 +18,9 @@ pub(super) type Standing = (EndpointState, u32);
 const DRAINING: Standing = (EndpointState::Terminating, 0);
 
 impl Frontend {
-    /// What the worst of an instance's checks makes of it.
-    pub(super) fn standing(&self, instance: &Instance) -> Standing {
+    /// What the worst of an instance's checks makes of it; with `only_passing` one that is warned of
+    /// drains, whatever the frontend says.
+    pub(super) fn standing(&self, instance: &Instance, only_passing: bool) -> Standing {
         let checks = instance.checks.iter();
         let counted = checks.filter(|check| !self.ignored_checks.contains(&check.id));
         let worst = counted.map(|check| check.status).max();
@@ -29,7 +30,7 @@ impl Frontend {
         });
         let weight = match worst.unwrap_or(CheckStatus::Passing) {
             CheckStatus::Passing => passing.max(1),
-            CheckStatus::Warning if !self.only_passing => warning,
+            CheckStatus::Warning if !self.only_passing && !only_passing => warning,
             CheckStatus::Warning | CheckStatus::Critical => 0,
         };
         if weight < 1 {

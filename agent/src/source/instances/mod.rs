@@ -7,6 +7,8 @@
 //!     v filters, health, address
 //! backends        the endpoints of a frontend, and who is left out of them, and why
 //!     v vip: the frontend's address, where the instances say it
+//! tier, query     where instances are looked for, and what is asked for them
+//!     v
 //! translate       the model's service, from an ordered list of tiers
 //!     v
 //! engine          one event a changed service
@@ -18,13 +20,16 @@ pub(crate) mod configuration;
 pub(crate) mod engine;
 mod filters;
 pub(crate) mod frontend;
+mod gateways;
 mod health;
 pub(crate) mod instance;
 pub(crate) mod place;
+pub(crate) mod query;
 pub(crate) mod settle;
 pub(crate) mod skip;
 mod tag;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tier;
 pub(crate) mod translate;
 pub(crate) mod vip;

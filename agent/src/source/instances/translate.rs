@@ -11,9 +11,11 @@ use crate::source::instances::{
     address::Family,
     backends::{Endpoints, endpoints},
     frontend::Frontend,
+    gateways::{leads_to, standing_of_gateway},
     instance::Instance,
     place::Place,
     skip::Skip,
+    tier::{Datacenter, Tier},
     vip::Address,
 };
 
@@ -24,6 +26,18 @@ pub(crate) struct Translation {
     pub(crate) service: Service,
     /// Who is left out, sorted.
     pub(crate) skips: Vec<Skip>,
+    /// Where those are that take new connections; `None`: nobody does.
+    pub(crate) serving: Option<Datacenter>,
+}
+
+/// A tier, and who is there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidates<'a> {
+    pub(crate) tier: &'a Tier,
+    /// The service's instances.
+    pub(crate) instances: &'a [Instance],
+    /// Gateways, those of this tier among them, if connections go to them in place of the instances.
+    pub(crate) gateways: Option<&'a [Instance]>,
 }
 
 /// The service of a frontend at `address`, whose instances are in `tiers`, the most wanted first.
@@ -33,23 +47,24 @@ pub(crate) struct Translation {
 pub(crate) fn translate<'a>(
     frontend: &Frontend,
     address: &Address,
-    tiers: impl IntoIterator<Item = &'a [Instance]>,
+    tiers: impl IntoIterator<Item = Candidates<'a>>,
     place: &Place,
 ) -> Translation {
     let families: BTreeSet<Family> = address.ips.iter().map(|ip| Family::of(*ip)).collect();
     let mut skips = Vec::new();
     let mut found = Vec::new();
-    for tier in tiers {
-        let instances = tier.iter().filter(|instance| frontend.is_for(instance));
-        let all = endpoints(frontend, instances, place, &families, &mut skips);
+    for candidates in tiers {
+        let datacenter = &candidates.tier.datacenter;
+        let all = of_tier(frontend, candidates, place, &families, &mut skips);
         let (near, far): (Endpoints, Endpoints) = all
             .into_iter()
             .partition(|(_, endpoint)| frontend.prefer_local && endpoint.local);
-        found.extend([near, far]);
+        found.extend([(datacenter, near), (datacenter, far)]);
     }
     skips.sort();
     skips.dedup();
-    let endpoints = joined(found).into_values().collect();
+    let (endpoints, serving) = joined(found);
+    let endpoints = endpoints.into_values().collect();
     let service = Service {
         id: Arc::clone(&frontend.id),
         cluster_ips: Vec::new(),
@@ -73,18 +88,64 @@ pub(crate) fn translate<'a>(
             split: None,
         }],
     };
-    Translation { service, skips }
+    Translation {
+        service,
+        skips,
+        serving: serving.cloned(),
+    }
 }
 
-/// All endpoints, of which only those of the first tier that has a usable one take new connections.
-fn joined(tiers: Vec<Endpoints>) -> Endpoints {
+/// The endpoints of a tier: the instances there, or the gateways that lead to them. Gateways take no new
+/// connection while nobody behind them does.
+fn of_tier(
+    frontend: &Frontend,
+    candidates: Candidates<'_>,
+    place: &Place,
+    families: &BTreeSet<Family>,
+    skips: &mut Vec<Skip>,
+) -> Endpoints {
+    let Candidates {
+        tier,
+        instances,
+        gateways,
+    } = candidates;
+    let Some(gateways) = gateways else {
+        let instances = instances
+            .iter()
+            .filter(|instance| frontend.is_for(instance));
+        let standing = |instance: &Instance| frontend.standing(instance, tier.only_passing);
+        return endpoints(instances, standing, place, families, skips);
+    };
+    let gateways = gateways
+        .iter()
+        .filter(|gateway| leads_to(gateway, frontend, tier));
+    let mut found = endpoints(gateways, standing_of_gateway, place, families, skips);
+    if !has_usable(frontend, tier, instances) {
+        for endpoint in found.values_mut() {
+            endpoint.weight = 0;
+        }
+    }
+    found
+}
+
+/// Whether some of these instances of a tier take new connections, if they can be reached.
+pub(super) fn has_usable(frontend: &Frontend, tier: &Tier, instances: &[Instance]) -> bool {
+    instances.iter().any(|instance| {
+        let (state, _) = frontend.standing(instance, tier.only_passing);
+        state == EndpointState::Ready && frontend.is_for(instance)
+    })
+}
+
+/// All endpoints, of which only those of the first tier that has a usable one take new connections; and
+/// where that is.
+fn joined(tiers: Vec<(&Datacenter, Endpoints)>) -> (Endpoints, Option<&Datacenter>) {
     let mut joined = Endpoints::new();
-    let mut is_served = false;
-    for tier in tiers {
+    let mut serving = None;
+    for (datacenter, tier) in tiers {
         let takes = |endpoint: &shunt_model::Endpoint| {
             endpoint.state == EndpointState::Ready && endpoint.weight > 0
         };
-        let is_chosen = !is_served && tier.values().any(takes);
+        let is_chosen = serving.is_none() && tier.values().any(takes);
         for (key, mut endpoint) in tier {
             if !is_chosen {
                 endpoint.weight = 0;
@@ -99,7 +160,9 @@ fn joined(tiers: Vec<Endpoints>) -> Endpoints {
                 Entry::Occupied(_) => {}
             }
         }
-        is_served |= is_chosen;
+        if is_chosen {
+            serving = Some(datacenter);
+        }
     }
-    joined
+    (joined, serving)
 }

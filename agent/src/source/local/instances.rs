@@ -2,8 +2,8 @@
 
 use crate::source::{
     instances::{
-        frontend::Query,
         instance::{self, CheckStatus, Instance},
+        query::{Query, QueryKind},
     },
     local::{
         definition::service::{TaggedAddress, Weights},
@@ -25,8 +25,11 @@ pub(super) fn instances(query: &Query, registry: &Registry, node: &LocalNode) ->
 
 fn is_wanted(query: &Query, service: &Service) -> bool {
     let is_named = |name: &str| name.eq_ignore_ascii_case(&query.service);
-    if !query.connect {
-        return is_named(&service.name);
+    match query.kind {
+        QueryKind::Service => return is_named(&service.name),
+        QueryKind::Connect => {}
+        // They lead to other datacenters, of which nobody speaks here.
+        QueryKind::MeshGateways => return false,
     }
     let proxy = service.proxy.as_ref().filter(|_| service.kind == PROXY);
     proxy.is_some_and(|proxy| is_named(&proxy.destination_service_name))

@@ -143,6 +143,19 @@ fn frontends(text: &str) -> Result<Vec<Frontend>, String> {
                  which address: give it a `vip`"
             ));
         }
+        let service = &frontend.service;
+        if !frontend.has_fixed_tiers() || frontend.configured_tiers().len() > 1 {
+            return Err(format!(
+                "frontend of service {service}: `failover` needs Consul, which knows other \
+                 datacenters: take it away"
+            ));
+        }
+        if frontend.export.is_some() {
+            return Err(format!(
+                "frontend of service {service}: `export` needs Consul, where others find it: take it \
+                 away"
+            ));
+        }
         frontend.id = Arc::new(ServiceId::new(SOURCE, &frontend.id.name));
         Ok(frontend)
     });

@@ -22,15 +22,11 @@ use crate::{
         queue::EventQueue,
     },
     source::{
-        consul::{
-            identity::Identity,
-            source::news::Listener,
-            watch::{
-                hints::Hinted,
-                told::{News, Told},
-            },
+        consul::{identity::Identity, source::news::Listener, tiers::Tiered, watch::told::Told},
+        instances::{
+            engine::{About, Engine, Work},
+            query::Query,
         },
-        instances::engine::{About, Engine, Work},
     },
 };
 
@@ -54,7 +50,9 @@ pub(super) struct Input {
     pub(super) claims: mpsc::Receiver<Claimed>,
     pub(super) host: watch::Receiver<BTreeSet<IpAddr>>,
     pub(super) identity: Identity,
-    pub(super) hinted: Option<Arc<Hinted>>,
+    pub(super) tiers: mpsc::UnboundedReceiver<Tiered>,
+    /// Takes all queries that are to be followed, when they are others than before.
+    pub(super) wanted: mpsc::UnboundedSender<BTreeSet<Query>>,
 }
 
 /// What becomes of an event: who waits for whom now, or why it had no effect.
@@ -73,7 +71,8 @@ pub(super) async fn deliver(
         mut claims,
         mut host,
         identity,
-        hinted,
+        mut tiers,
+        wanted,
     } = input;
     listener.is_known();
     // A loopback address is nobody's to come from.
@@ -131,10 +130,18 @@ pub(super) async fn deliver(
             }
             () = come(&mut turn), if turn.is_some() => turn = None,
             Some(told) = news.recv() => {
-                take(&mut engine, &mut listener, hinted.as_deref(), told);
+                listener.take(&mut engine, told, Instant::now());
                 for _ in 0..AHEAD {
                     let Ok(told) = news.try_recv() else { break };
-                    take(&mut engine, &mut listener, hinted.as_deref(), told);
+                    listener.take(&mut engine, told, Instant::now());
+                }
+            }
+            Some((id, tiers)) = tiers.recv() => {
+                if engine.set_tiers(&id, tiers) {
+                    let queries: BTreeSet<Query> = engine.queries().cloned().collect();
+                    listener.wanted(&queries);
+                    // Whoever follows them ends with us.
+                    drop(wanted.send(queries));
                 }
             }
             Some((id, claim)) = claims.recv() => engine.set_claim(&id, claim),
@@ -154,16 +161,6 @@ pub(super) async fn deliver(
             _ = tick.tick(), if !engine.is_synced() => {}
         }
     }
-}
-
-fn take(engine: &mut Engine, listener: &mut Listener, hinted: Option<&Hinted>, told: Told) {
-    if let (Some(hinted), Some(query), News::Instances { instances, .. }) =
-        (hinted, &told.query, &told.news)
-    {
-        let nodes = instances.iter().map(|instance| &*instance.node);
-        hinted.is_on(&query.service, nodes);
-    }
-    listener.take(engine, told, Instant::now());
 }
 
 /// Waits until the turn of an event has come.

@@ -1,7 +1,7 @@
 //! What queries tell, taken note of.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -17,17 +17,20 @@ use crate::{
     source::{
         consul::{
             http::error::AskError,
-            watch::told::{News, Reason, Told, Trouble},
+            watch::told::{News, Reason, Told, Topic, Trouble},
         },
-        instances::{engine::Engine, frontend::Query, instance::Instance, settle::settling},
+        instances::{
+            engine::Engine,
+            instance::Instance,
+            query::{Query, QueryKind},
+            settle::settling,
+            tier::Datacenter,
+        },
     },
 };
 
 /// The source's name in reports.
 const SOURCE: &str = "consul";
-
-/// How a query that gives hints for all is shown.
-const HINTS: &str = "(hints for all services)";
 
 /// Takes note of what queries tell.
 #[derive(Debug)]
@@ -95,8 +98,16 @@ impl Listener {
 
     /// Takes note of this, and tells the engine what follows from it.
     pub(super) fn take(&mut self, engine: &mut Engine, told: Told, now: Instant) {
-        let Told { query, news } = told;
-        let name = query.as_deref().map_or_else(|| HINTS.to_owned(), shown);
+        let Told { topic, news } = told;
+        let name = named(&topic);
+        let query = match topic {
+            Topic::Instances(query) if !engine.wants(&query) => {
+                // It was on its way when nobody wanted it any more.
+                return;
+            }
+            Topic::Instances(query) => Some(query),
+            Topic::Hints(_) | Topic::Resolver(_) | Topic::Datacenters | Topic::Exports => None,
+        };
         match (news, query) {
             (
                 News::Instances {
@@ -127,6 +138,26 @@ impl Listener {
                 self.stale(name, &trouble);
             }
         }
+        self.show_contact();
+    }
+
+    /// These queries are followed from now on. What is known of others is forgotten.
+    pub(super) fn wanted(&mut self, queries: &BTreeSet<Query>) {
+        let is_wanted = |query: &Arc<Query>| queries.contains(&**query);
+        self.settling.retain(|query, _| is_wanted(query));
+        self.unreadable.retain(|query, _| is_wanted(query));
+        let names: BTreeSet<String> = queries.iter().map(shown).collect();
+        self.monitor.update(|state| {
+            state.watches = queries.len() as u64;
+            // What stands in parentheses is no query of instances.
+            state
+                .stale
+                .retain(|name, _| name.starts_with('(') || names.contains(name));
+            state.missing_rights.retain(|right| {
+                let of = right.split_once(": ").map(|(name, _)| name);
+                of.is_none_or(|name| names.contains(name))
+            });
+        });
         self.show_contact();
     }
 
@@ -233,14 +264,36 @@ impl Listener {
     }
 }
 
+/// How what was asked is shown.
+fn named(topic: &Topic) -> String {
+    match topic {
+        Topic::Instances(query) => shown(query),
+        Topic::Hints(Datacenter::Own) => "(hints for all services)".to_owned(),
+        Topic::Hints(Datacenter::Other(name)) => format!("(hints for all services of {name})"),
+        Topic::Resolver(service) => format!("(resolver of {service})"),
+        Topic::Datacenters => "(datacenters)".to_owned(),
+        Topic::Exports => "(gateways that are offered)".to_owned(),
+    }
+}
+
 /// How a query is shown.
 pub(super) fn shown(query: &Query) -> String {
     let Query {
-        service, connect, ..
+        service,
+        kind,
+        datacenter,
+        filter,
     } = query;
-    if *connect {
-        format!("{service} (connect)")
-    } else {
-        service.to_string()
+    let mut text = match kind {
+        QueryKind::Service => service.to_string(),
+        QueryKind::Connect => format!("{service} (connect)"),
+        QueryKind::MeshGateways => "(mesh gateways)".to_owned(),
+    };
+    if let Datacenter::Other(name) = datacenter {
+        text.push_str(&format!(" in {name}"));
     }
+    if let Some(filter) = filter {
+        text.push_str(&format!(" where {filter}"));
+    }
+    text
 }

@@ -3,10 +3,19 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use crate::{
-    runtime::health::{ByFamily, Pending},
+    runtime::{
+        consul_state::KnownGateway,
+        health::{ByFamily, Pending},
+    },
     source::{
         consul::source::news::{Listener, shown},
-        instances::{engine::Engine, frontend::NAMESPACE},
+        instances::{
+            engine::Engine,
+            frontend::NAMESPACE,
+            instance::CheckStatus,
+            query::{Query, QueryKind},
+            tier::{Datacenter, GATEWAYS},
+        },
     },
 };
 
@@ -27,6 +36,13 @@ impl Listener {
             state.pending = waiting;
             state.instances = engine.count_instances();
             state.skipped = skipped;
+            if engine.has_other_datacenters() {
+                let failed_over = engine.failed_over();
+                state.failed_over = failed_over
+                    .map(|(id, datacenter)| (id.to_string(), datacenter.to_owned()))
+                    .collect();
+                state.gateways = gateways(engine);
+            }
             state.pending_since = match waiting {
                 0 => None,
                 _ => Some(state.pending_since.unwrap_or_else(Instant::now)),
@@ -43,5 +59,40 @@ impl Listener {
                 v6: since,
             },
         });
+    }
+}
+
+/// The gateways of other datacenters that are known.
+fn gateways(engine: &Engine) -> Vec<KnownGateway> {
+    let mut gateways = Vec::new();
+    for query in engine.queries() {
+        let Some(origin) = origin(query) else {
+            continue;
+        };
+        let found = engine.instances(query);
+        let found = found.iter().flat_map(|found| found.iter());
+        gateways.extend(found.map(|gateway| {
+            let mut checks = gateway.checks.iter();
+            KnownGateway {
+                datacenter: gateway.datacenter.to_string(),
+                node: gateway.node.to_string(),
+                id: gateway.id.to_string(),
+                usable: checks.all(|check| check.status != CheckStatus::Critical),
+                origin,
+            }
+        }));
+    }
+    gateways.sort();
+    gateways
+}
+
+/// Where the gateways of a query are known from; `None`: it gives others than gateways.
+fn origin(query: &Query) -> Option<&'static str> {
+    match (query.kind, &query.datacenter) {
+        (QueryKind::MeshGateways, _) => Some("Consul's federation state"),
+        (QueryKind::Service, Datacenter::Other(_)) if &*query.service == GATEWAYS => {
+            Some("the catalog of its datacenter")
+        }
+        _ => None,
     }
 }

@@ -5,96 +5,30 @@
 //! are looked at, at a bounded rate.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::HashMap,
     hash::{BuildHasher as _, RandomState},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    sync::Arc,
 };
 
 use serde::Deserialize;
-use tokio::{
-    sync::{Notify, mpsc},
-    time::sleep,
-};
+use tokio::sync::mpsc;
 
-use crate::source::consul::{
-    http::{client::Client, error::AskError},
-    objects::{null, read},
-    watch::{
-        cursor::{Cursor, Read, Worth},
-        pace::{Backoff, Bucket, Pace},
-        told::{News, Reason, Told, Trouble},
+use crate::source::{
+    consul::{
+        http::client::Client,
+        objects::{null, read, within},
+        watch::{
+            hinted::Hinted,
+            path::follow,
+            told::{Told, Topic},
+        },
     },
+    instances::tier::Datacenter,
 };
 
 /// Where all checks are, and all services.
 const CHECKS: &str = "/v1/health/state/any";
 const SERVICES: &str = "/v1/catalog/services";
-
-/// So many services are looked at in each of these times while all of them are.
-const PORTION: usize = 20;
-const PORTION_TIME: Duration = Duration::from_millis(10);
-
-/// Those who wait for a hint, by the name of their service in lower case; services of one name are
-/// looked at together.
-#[derive(Debug, Default)]
-pub(in crate::source::consul) struct Hinted {
-    services: BTreeMap<String, Vec<Arc<Notify>>>,
-    /// The services that have instances on each node.
-    nodes: Mutex<HashMap<Box<str>, HashSet<String>>>,
-}
-
-impl Hinted {
-    /// One more who waits for hints of a service.
-    pub(in crate::source::consul) fn add(&mut self, service: &str) -> Arc<Notify> {
-        let notify = Arc::new(Notify::new());
-        let all = self.services.entry(service.to_lowercase()).or_default();
-        all.push(Arc::clone(&notify));
-        notify
-    }
-
-    fn hint(&self, service: &str) {
-        for notify in self.services.get(service).into_iter().flatten() {
-            notify.notify_one();
-        }
-    }
-
-    /// The service has an instance on this node.
-    pub(in crate::source::consul) fn is_on<'a>(
-        &self,
-        service: &str,
-        nodes: impl Iterator<Item = &'a str>,
-    ) {
-        let service = service.to_lowercase();
-        let mut known = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        for node in nodes {
-            if let Some(services) = known.get_mut(node) {
-                if !services.contains(&service) {
-                    services.insert(service.clone());
-                }
-            } else {
-                known.insert(node.into(), [service.clone()].into());
-            }
-        }
-    }
-
-    /// Has all services looked at, at a bounded rate.
-    async fn sweep(&self) {
-        for (number, service) in self.services.keys().enumerate() {
-            if number % PORTION == PORTION - 1 {
-                sleep(PORTION_TIME).await;
-            }
-            self.hint(service);
-        }
-    }
-
-    fn hint_node(&self, node: &str) {
-        let known = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        for service in known.get(node).into_iter().flatten() {
-            self.hint(service);
-        }
-    }
-}
 
 /// A check of the catalog.
 #[derive(Debug, Deserialize)]
@@ -157,9 +91,10 @@ impl Checks {
     }
 }
 
-/// Gives hints by the catalog's checks, for ever.
+/// Gives hints by the checks of a datacenter, for ever.
 pub(in crate::source::consul) async fn by_checks(
     client: Client,
+    datacenter: Datacenter,
     hinted: Arc<Hinted>,
     told: mpsc::Sender<Told>,
 ) {
@@ -174,76 +109,21 @@ pub(in crate::source::consul) async fn by_checks(
         }
         Ok(())
     };
-    follow(client, CHECKS, told, changed, None).await;
+    let path = within(CHECKS, &datacenter);
+    follow(client, &path, Topic::Hints(datacenter), told, changed, None).await;
 }
 
-/// Gives hints by the catalog's services, for ever.
+/// Gives hints by the services of a datacenter, for ever. After each answer, also one that says nothing new,
+/// all are looked at: what no query wakes for is seen then.
 pub(in crate::source::consul) async fn by_services(
     client: Client,
+    datacenter: Datacenter,
     hinted: Arc<Hinted>,
     told: mpsc::Sender<Told>,
 ) {
-    follow(client, SERVICES, told, |_| Ok(()), Some(&hinted)).await;
-}
-
-/// Follows what is at a path, for ever. After each answer, also one that says nothing new, `all` are
-/// looked at: what no query wakes for is seen then.
-async fn follow(
-    client: Client,
-    path: &str,
-    told: mpsc::Sender<Told>,
-    mut take: impl FnMut(&[u8]) -> Result<(), AskError>,
-    all: Option<&Hinted>,
-) {
-    let pace = Pace::default();
-    let (mut cursor, mut backoff, mut bucket) =
-        (Cursor::default(), Backoff::default(), Bucket::new());
-    let mut stale_since = None;
-    loop {
-        let (question, limit) = match cursor.read() {
-            Read::Default => (path.to_owned(), pace.answer),
-            Read::Stale => (format!("{path}?stale"), pace.answer),
-            Read::Blocking(index) => {
-                let wait = pace.wait.as_millis();
-                let path = format!("{path}?stale&index={index}&wait={wait}ms");
-                (path, pace.blocked())
-            }
-        };
-        let answer = client.get(0, &question, limit).await;
-        let taken = answer.and_then(|answer| {
-            let index = answer
-                .index
-                .ok_or_else(|| AskError::Unreadable("it has no X-Consul-Index".to_owned()))?;
-            if cursor.answered(index) == Worth::New {
-                take(&answer.body)?;
-            }
-            Ok(())
-        });
-        let (news, pause) = match taken {
-            Ok(()) => {
-                backoff.reset();
-                if let Some(hinted) = all {
-                    hinted.sweep().await;
-                }
-                let news = stale_since.take().map(|_| News::UpToDate);
-                (news, bucket.take(&pace, Instant::now()))
-            }
-            Err(error) => {
-                cursor.failed();
-                let since = *stale_since.get_or_insert_with(SystemTime::now);
-                let reason = Reason::Failed(error);
-                let news = News::Stale(Trouble { since, reason });
-                (Some(news), backoff.pause(&pace))
-            }
-        };
-        if let Some(news) = news {
-            let news = Told { query: None, news };
-            if told.send(news).await.is_err() {
-                return;
-            }
-        }
-        sleep(pause).await;
-    }
+    let path = within(SERVICES, &datacenter);
+    let topic = Topic::Hints(datacenter);
+    follow(client, &path, topic, told, |_| Ok(()), Some(&hinted)).await;
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Queries that are followed: what to ask next, what to believe of an answer, and when.
 
 mod cursor;
+pub(super) mod hinted;
 pub(super) mod hints;
-mod pace;
+pub(super) mod pace;
+pub(super) mod path;
 mod rights;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,14 @@ use hyper::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::source::{
-    consul::http::{client::Client, error::AskError},
-    instances::{frontend::Query, instance::Instance},
+    consul::{
+        http::{client::Client, error::AskError},
+        objects::within,
+    },
+    instances::{
+        instance::Instance,
+        query::{Query, QueryKind},
+    },
 };
 
 /// Of so many nodes is asked at most.
@@ -40,7 +46,13 @@ pub(super) async fn missing(
     if nodes.is_empty() {
         nodes.insert(node);
     }
-    let mut questions = vec![question("service", &query.service)];
+    let mut services = BTreeSet::from([&*query.service]);
+    if query.kind == QueryKind::MeshGateways && !known.is_empty() {
+        // They may have any name.
+        services = known.iter().map(|gateway| &*gateway.service).collect();
+    }
+    let services = services.into_iter().take(NODES);
+    let mut questions: Vec<_> = services.map(|name| question("service", name)).collect();
     questions.extend(
         nodes
             .into_iter()
@@ -49,8 +61,8 @@ pub(super) async fn missing(
     );
     let body = serde_json::to_vec(&questions);
     let body = body.map_err(|error| AskError::Unreadable(error.to_string()))?;
-    let path = "/v1/internal/acl/authorize";
-    let answer = match client.send(Method::POST, path, body, limit).await {
+    let path = within("/v1/internal/acl/authorize", &query.datacenter);
+    let answer = match client.send(Method::POST, &path, body, limit).await {
         Ok(answer) => answer,
         // There are no rights to lack where ACLs are off.
         Err(AskError::Status { code: 401, .. }) => return Ok(None),

@@ -18,11 +18,14 @@ use crate::source::{
         http::{client::Client, error::AskError, tls::TlsFiles, token::TokenSource},
         watch::{
             pace::Pace,
-            told::{News, Reason, Told},
+            told::{News, Reason, Told, Topic},
             watcher::{Wake, Watcher},
         },
     },
-    instances::frontend::{Datacenter, Query},
+    instances::{
+        query::{Query, QueryKind},
+        tier::Datacenter,
+    },
 };
 
 /// Longer than anything takes here, on whatever machine.
@@ -83,8 +86,9 @@ impl World {
         let client = Client::new(&address, TokenSource::None, TlsFiles::default(), 1).unwrap();
         let query = Arc::new(Query {
             service: "web".into(),
-            connect: false,
+            kind: QueryKind::Service,
             datacenter: Datacenter::Own,
+            filter: None,
         });
         let (tell, told) = mpsc::channel(64);
         let watcher = Watcher::new(client, 1, query, "n1".into(), Wake::Blocking, tell);
@@ -103,8 +107,8 @@ impl World {
     /// What is told next, in short.
     async fn next(&mut self) -> String {
         let told = timeout(PATIENCE, self.told.recv()).await;
-        let Told { query, news } = told.expect("nothing is told").unwrap();
-        assert!(query.is_some());
+        let Told { topic, news } = told.expect("nothing is told").unwrap();
+        assert!(matches!(topic, Topic::Instances(_)));
         match news {
             News::Instances {
                 instances, is_back, ..

@@ -4,16 +4,31 @@ use std::{sync::Arc, time::SystemTime};
 
 use crate::source::{
     consul::http::error::AskError,
-    instances::{frontend::Query, instance::Instance},
+    instances::{instance::Instance, query::Query, tier::Datacenter},
 };
 
 /// What a query tells the source.
 #[derive(Debug, Clone)]
 pub(in crate::source::consul) struct Told {
-    /// Which query; `None`: one that gives hints for all.
-    pub(in crate::source::consul) query: Option<Arc<Query>>,
+    /// What was asked.
+    pub(in crate::source::consul) topic: Topic,
     /// What.
     pub(in crate::source::consul) news: News,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub(in crate::source::consul) enum Topic {
+    /// The instances that a query gives.
+    Instances(Arc<Query>),
+    /// Which services of a datacenter may have changed.
+    Hints(Datacenter),
+    /// What the resolver of a service says.
+    Resolver(Box<str>),
+    /// Which datacenters there are, and how near.
+    Datacenters,
+    /// Whether the agent has the gateways that are offered.
+    Exports,
 }
 
 /// What is new of a query.

@@ -19,12 +19,13 @@ use crate::source::{
         objects,
         watch::{
             cursor::{Cursor, Read, Worth},
+            hinted::Hinted,
             pace::{Backoff, Bucket, Pace, part_of},
             rights,
-            told::{News, Reason, Told, Trouble},
+            told::{News, Reason, Told, Topic, Trouble},
         },
     },
-    instances::{frontend::Query, instance::Instance},
+    instances::{instance::Instance, query::Query},
 };
 
 /// How a query learns that there is something new.
@@ -33,7 +34,12 @@ pub(in crate::source::consul) enum Wake {
     /// It blocks at Consul.
     Blocking,
     /// It is told by those that do.
-    Hints(Arc<Notify>),
+    Hints {
+        /// When.
+        hint: Arc<Notify>,
+        /// Who has to know where its instances are.
+        hinted: Arc<Hinted>,
+    },
 }
 
 /// Follows the instances of a service, for ever.
@@ -100,7 +106,7 @@ impl Watcher {
         let mut backoff = Backoff::default();
         let mut bucket = Bucket::new();
         loop {
-            if let Wake::Hints(hint) = &self.wake
+            if let Wake::Hints { hint, .. } = &self.wake
                 && matches!(self.cursor.read(), Read::Blocking(_))
             {
                 hint.notified().await;
@@ -168,11 +174,11 @@ impl Watcher {
         let Self { path, pace, .. } = self;
         match self.cursor.read() {
             Read::Default => (path.clone(), pace.answer),
-            Read::Stale => (format!("{path}?stale"), pace.answer),
+            Read::Stale => (objects::with(path, "stale"), pace.answer),
             Read::Blocking(index) => {
                 let wait = pace.wait.as_millis();
                 (
-                    format!("{path}?stale&index={index}&wait={wait}ms"),
+                    objects::with(path, &format!("stale&index={index}&wait={wait}ms")),
                     pace.blocked(),
                 )
             }
@@ -184,7 +190,7 @@ impl Watcher {
         let objects::Instances {
             instances,
             unreadable,
-        } = objects::instances(body).map_err(Reason::Failed)?;
+        } = objects::found(self.query.kind, body).map_err(Reason::Failed)?;
         let had_some = self.known.as_ref().is_none_or(|known| !known.is_empty());
         if instances.is_empty() && unreadable.is_empty() && had_some {
             let known = self.known.as_deref().unwrap_or_default();
@@ -194,6 +200,10 @@ impl Watcher {
             if let Some(missing) = missing.map_err(Reason::Failed)? {
                 return Err(Reason::Denied(missing));
             }
+        }
+        if let Wake::Hints { hinted, .. } = &self.wake {
+            let nodes = instances.iter().map(|instance| &*instance.node);
+            hinted.is_on(&self.query.service, nodes);
         }
         self.known = Some(instances.clone());
         Ok(News::Instances {
@@ -210,7 +220,7 @@ impl Watcher {
 
     async fn tell(&self, news: News) -> Result<(), Unheard> {
         let told = Told {
-            query: Some(Arc::clone(&self.query)),
+            topic: Topic::Instances(Arc::clone(&self.query)),
             news,
         };
         self.told.send(told).await.map_err(|_| Unheard)

@@ -13,19 +13,14 @@ use toml::Spanned;
 
 use crate::source::instances::{
     configuration::{
+        elsewhere::{Elsewhere, Written, elsewhere},
         error::ConfigurationError,
+        fault::{Fault, fault},
         written::{Addresses, Entry},
     },
-    frontend::{Datacenter, Frontend, Vip, id},
+    frontend::{Frontend, Vip, id},
     tag::TagRule,
 };
-
-/// Where something stands, and what is wrong with it.
-type Fault = (Range<usize>, String);
-
-fn fault<T>(at: &Spanned<T>, what: impl Into<String>) -> Fault {
-    (at.span(), what.into())
-}
 
 /// All entries of the file, of which no two are for the same frontend.
 pub(super) fn checked(
@@ -90,6 +85,11 @@ fn frontend(entry: Entry, span: &Range<usize>) -> Result<Frontend, Fault> {
         prefer_local,
         affinity,
         selection,
+        failover,
+        failover_nearest,
+        via,
+        sni,
+        export,
     } = entry;
     let named = |field: &str, text: &Spanned<String>| {
         if text.get_ref().is_empty() {
@@ -109,6 +109,23 @@ fn frontend(entry: Entry, span: &Range<usize>) -> Result<Frontend, Fault> {
             "port: it is missing, and only a tagged address (vip_from_tag) may bring one".into(),
         ));
     }
+    let protocol = protocol
+        .as_ref()
+        .map_or(Ok(Protocol::Tcp), known_protocol)?;
+    let Elsewhere {
+        failover,
+        via,
+        export,
+    } = elsewhere(Written {
+        span,
+        failover,
+        nearest: failover_nearest,
+        via,
+        sni,
+        export,
+        vip: &vip,
+        protocol,
+    })?;
     Ok(Frontend {
         id: Arc::new(id(
             service.get_ref(),
@@ -117,9 +134,7 @@ fn frontend(entry: Entry, span: &Range<usize>) -> Result<Frontend, Fault> {
         service: service.into_inner().into(),
         vip,
         port,
-        protocol: protocol
-            .as_ref()
-            .map_or(Ok(Protocol::Tcp), known_protocol)?,
+        protocol,
         tags: tags.iter().map(tag).collect::<Result<_, _>>()?,
         service_meta,
         node_meta,
@@ -129,7 +144,9 @@ fn frontend(entry: Entry, span: &Range<usize>) -> Result<Frontend, Fault> {
         prefer_local,
         affinity: affinity.as_ref().map_or(Ok(0), seconds)?,
         selection: selection.as_ref().map(known_selection).transpose()?,
-        tiers: vec![Datacenter::Own],
+        failover,
+        via,
+        export,
     })
 }
 

@@ -3,6 +3,8 @@
 //! [frontends]: crate::source::instances::frontend::Frontend
 
 mod check;
+mod elsewhere;
 pub(crate) mod error;
+mod fault;
 pub(crate) mod parse;
 mod written;

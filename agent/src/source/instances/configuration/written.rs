@@ -45,6 +45,34 @@ pub(super) struct Entry {
     pub(super) prefer_local: bool,
     pub(super) affinity: Option<Spanned<String>>,
     pub(super) selection: Option<Spanned<String>>,
+    pub(super) failover: Option<Spanned<FailoverList>>,
+    pub(super) failover_nearest: Option<Spanned<i64>>,
+    pub(super) via: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) sni: bool,
+    pub(super) export: Option<Spanned<ExportAt>>,
+}
+
+/// `"resolver"`, or the names of datacenters.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "failover: neither `\"resolver\"` nor a list of datacenters"
+)]
+pub(super) enum FailoverList {
+    Word(String),
+    Names(Vec<String>),
+}
+
+/// `true`, or the address by which others reach it.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "export: neither `true` nor an address and a port as text"
+)]
+pub(super) enum ExportAt {
+    AsIs(bool),
+    At(String),
 }
 
 /// One address, or a list of them.

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use crate::source::instances::{
     frontend::{Frontend, Vip},
     instance::Instance,
+    query::{Query, TierQueries},
+    tier::{Datacenter, Tier},
     vip::{Address, tagged},
 };
 
@@ -16,6 +18,12 @@ pub(super) struct Entry {
     /// The address that it was last given by its instances.
     address: Option<Address>,
     pub(super) is_pending: bool,
+    /// Where its instances are, in the order in which they are wanted, and what is asked for them.
+    pub(super) tiers: Vec<(Tier, TierQueries)>,
+    /// Whether somebody has still to say which tiers there are.
+    pub(super) tiers_are_open: bool,
+    /// Where those are that take new connections, of what the renderer is told.
+    pub(super) serving: Option<Datacenter>,
 }
 
 /// What is known of an address that is to be claimed.
@@ -30,13 +38,32 @@ pub(super) enum Claim {
 }
 
 impl Entry {
-    pub(super) const fn new(frontend: Frontend) -> Self {
+    pub(super) fn new(frontend: Frontend) -> Self {
         Self {
+            tiers: with_queries(&frontend, frontend.configured_tiers()),
+            tiers_are_open: !frontend.has_fixed_tiers(),
+            serving: None,
             frontend,
             claim: Claim::Open,
             address: None,
             is_pending: false,
         }
+    }
+
+    /// Has other tiers from now on. Gives whether they are others than before.
+    pub(super) fn set_tiers(&mut self, tiers: Vec<Tier>) -> bool {
+        let was_open = std::mem::replace(&mut self.tiers_are_open, false);
+        let tiers = with_queries(&self.frontend, tiers);
+        let is_new = tiers != self.tiers;
+        self.tiers = tiers;
+        is_new || was_open
+    }
+
+    /// What has to be known for it.
+    pub(super) fn queries(&self) -> impl Iterator<Item = Query> + use<> {
+        let queries = self.tiers.iter().map(|(_, queries)| queries.clone());
+        let queries: Vec<TierQueries> = queries.collect();
+        queries.into_iter().flat_map(TierQueries::all)
     }
 
     /// The frontend's address, and what is wrong with it. One that instances gave stays until they agree
@@ -50,7 +77,7 @@ impl Entry {
             frontend,
             claim,
             address,
-            is_pending: _,
+            ..
         } = self;
         match &frontend.vip {
             Vip::Fixed(ips) => Some(Address {
@@ -79,4 +106,13 @@ impl Entry {
             }
         }
     }
+}
+
+fn with_queries(frontend: &Frontend, tiers: Vec<Tier>) -> Vec<(Tier, TierQueries)> {
+    let tiers = tiers.into_iter();
+    let with = |tier: Tier| {
+        let queries = TierQueries::of(frontend, &tier);
+        (tier, queries)
+    };
+    tiers.map(with).collect()
 }

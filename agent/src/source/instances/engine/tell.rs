@@ -8,6 +8,7 @@ use crate::source::instances::{
     engine::{About, Engine, Known, PATIENCE, Work, entry::Claim},
     frontend::Vip,
     place::Place,
+    query::TierQueries,
 };
 
 impl Engine {
@@ -67,15 +68,24 @@ impl Engine {
         None
     }
 
-    /// Whether all is known that is needed to begin: each query is answered, and each address claimed. Those
-    /// that may not be asked are waited for for a while, and for ever if there are no others.
-    fn is_complete(&self, now: Instant) -> bool {
-        let mut is_answered = self.users.is_empty();
-        for query in self.users.keys() {
-            match self.known.get(query) {
-                Some(Known::Instances(_)) => is_answered = true,
-                Some(Known::Denied(since)) if now.duration_since(*since) >= PATIENCE => {}
-                Some(Known::Denied(_)) | None => return false,
+    /// Whether all is known that is needed to begin: the instances that are wanted most, where others are
+    /// wanted in their place, and each address that is claimed. Those that may not be asked are waited for for
+    /// a while, and for ever if there are no others; other datacenters for a while.
+    fn is_complete(&mut self, now: Instant) -> bool {
+        let began = *self.began.get_or_insert(now);
+        let is_late = now.duration_since(began) >= PATIENCE;
+        let mut is_answered = self.entries.is_empty();
+        for entry in &self.entries {
+            let first = entry.tiers.first().map(|(_, queries)| queries.clone());
+            for query in first.into_iter().flat_map(TierQueries::all) {
+                match self.known.get(&query) {
+                    Some(Known::Instances(_)) => is_answered = true,
+                    Some(Known::Denied(since)) if now.duration_since(*since) >= PATIENCE => {}
+                    Some(Known::Denied(_)) | None => return false,
+                }
+            }
+            if !is_late && !self.is_decided(entry) {
+                return false;
             }
         }
         let mut entries = self.entries.iter();

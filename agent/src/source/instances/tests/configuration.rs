@@ -4,8 +4,9 @@ use shunt_model::{Protocol, Selection};
 
 use crate::source::instances::{
     configuration::parse::parse,
-    frontend::{Datacenter, Vip},
+    frontend::Vip,
     tests::world::ip,
+    tier::{Datacenter, Export, Failover, Tier, Via},
 };
 
 #[test]
@@ -45,7 +46,8 @@ fn everything_that_can_be_said_is_read() {
     assert_eq!((web.port, web.protocol), (Some(443), Protocol::Udp));
     assert_eq!(web.affinity, 3 * 3600);
     assert_eq!(web.selection, Some(Selection::Maglev));
-    assert_eq!(web.tiers, [Datacenter::Own]);
+    assert_eq!(web.configured_tiers(), [Tier::of("web", Datacenter::Own)]);
+    assert!(web.has_fixed_tiers() && web.export.is_none());
     assert!(web.only_passing && web.connect && web.prefer_local);
     assert_eq!(odd.id.to_string(), "consul/a%2Fb%20ü%25");
     assert_eq!(&*odd.service, "a/b ü%");
@@ -185,6 +187,84 @@ fn other_wrong_values_are_said_with_their_lines() {
             "line 1 has a frontend of this service and name already",
         ),
         (same, 6, "is the frontend of line 1 already"),
+    ] {
+        is_refused(case);
+    }
+}
+
+#[test]
+fn other_datacenters_are_tiers_in_their_order() {
+    let read = |lines: &str| parse(&at(lines)).unwrap().remove(0);
+    let mut named = read("failover = [\"dc2\", \"dc1\", \"dc3\"]\nvia = \"gateway\"");
+    assert!(named.has_fixed_tiers());
+    assert_eq!(named.via, Via::Gateway);
+    named.settle_in("dc1");
+    let other = |name: &str| Tier::of("web", Datacenter::Other(name.into()));
+    let own = Tier::of("web", Datacenter::Own);
+    let expected = [own.clone(), other("dc2"), other("dc3")];
+    assert_eq!(named.configured_tiers(), expected);
+    let nearest = read("failover = [\"dc4\", \"dc3\"]\nfailover_nearest = 2");
+    assert!(!nearest.has_fixed_tiers());
+    let near = ["dc3", "dc2", "dc5"].map(Into::into);
+    let expected = [own, other("dc3"), other("dc2"), other("dc4")];
+    assert_eq!(nearest.tiers_with(&near), expected);
+    let resolved = read("failover = \"resolver\"\nvia = \"mesh\"\nsni = true");
+    assert_eq!(
+        (resolved.failover, resolved.via),
+        (Failover::Resolver, Via::Mesh)
+    );
+    assert_eq!(read("export = true").export, Some(Export::AsIs));
+    assert_eq!(read("export = false").export, None);
+    let at = Export::At("192.0.2.1:443".parse().unwrap());
+    assert_eq!(read("export = \"192.0.2.1:443\"").export, Some(at));
+}
+
+#[test]
+fn what_is_wrong_with_other_datacenters_is_said_with_its_line() {
+    let failover = |lines: &str| at(&format!("failover = [\"dc2\"]\n{lines}"));
+    for case in [
+        (at("failover = \"dc2\""), 5, "`dc2` is not `resolver`"),
+        (at("failover = []"), 5, "the list is empty"),
+        (
+            at("failover = [\"DC2\"]"),
+            5,
+            "`DC2` is no name of a datacenter",
+        ),
+        (at("failover = [\"dc2\", \"dc2\"]"), 5, "listed twice"),
+        (at("failover = 2"), 5, "failover: neither"),
+        (at("failover_nearest = 0"), 5, "0 is not among 1-16"),
+        (
+            at("failover = \"resolver\"\nfailover_nearest = 1"),
+            6,
+            "the resolver says",
+        ),
+        (at("via = \"gateway\""), 5, "there are none"),
+        (failover("via = \"tunnel\""), 6, "`tunnel` is none of"),
+        (
+            failover("via = \"mesh\""),
+            6,
+            "would hang: set `sni = true`",
+        ),
+        (failover("sni = true"), 1, "only mesh gateways need it"),
+        (
+            failover("via = \"mesh\"\nsni = true\nprotocol = \"udp\""),
+            1,
+            "TLS over TCP alone",
+        ),
+        (failover("export = true"), 6, "use two frontends"),
+        (
+            at("export = \"gate.example:443\""),
+            5,
+            "is not an address and a port",
+        ),
+        (at("export = \"192.0.2.1:0\""), 5, "has no port"),
+        (at("export = \"127.0.0.1:80\""), 5, "loopback"),
+        (at("export = 7"), 5, "export: neither"),
+        (
+            frontend("vip_from_tag = \"virtual\"\nexport = true"),
+            4,
+            "give the frontend a `vip`",
+        ),
     ] {
         is_refused(case);
     }

@@ -7,8 +7,9 @@ use shunt_model::RendererEvent;
 use crate::source::instances::{
     configuration::parse::parse,
     engine::{About, Engine, Work},
-    frontend::Query,
+    query::{Query, QueryKind},
     tests::world::{instance, place},
+    tier::{Datacenter, Tier},
 };
 
 const TWO: &str = r#"
@@ -148,4 +149,85 @@ fn what_changes_twice_is_one_event_and_what_failed_is_tried_again() {
     assert_eq!(engine.problems().len(), 0);
     engine.retry();
     assert_eq!(told(&mut engine), None);
+}
+
+/// One frontend with another datacenter, and what is asked for both.
+fn of_two(lines: &str) -> (Engine, Query, Query) {
+    let text =
+        format!("[[frontend]]\nservice = \"web\"\nvip = \"10.200.0.1\"\nport = 80\n{lines}\n");
+    let mut engine = Engine::new(parse(&text).unwrap());
+    engine.set_place(place(), ["10.1.0.1".parse().unwrap()].into());
+    let query = |datacenter| Query {
+        service: "web".into(),
+        kind: QueryKind::Service,
+        datacenter,
+        filter: None,
+    };
+    let other = Datacenter::Other("dc2".into());
+    (engine, query(Datacenter::Own), query(other))
+}
+
+#[test]
+fn another_datacenter_is_waited_for_only_where_it_is_needed() {
+    let failover = "failover = [\"dc2\"]";
+    let start = Instant::now();
+    // The own one serves.
+    let (mut engine, near, _) = of_two(failover);
+    engine.set_instances(&near, vec![instance("10.1.1.1")]);
+    assert!(engine.next(start).is_some());
+    // It does not, and the other one says something, or nothing for long.
+    for far_says in [true, false] {
+        let (mut engine, near, far) = of_two(failover);
+        engine.set_instances(&near, vec![]);
+        assert!(engine.next(start).is_none());
+        if far_says {
+            engine.set_instances(&far, vec![]);
+            assert!(engine.next(start).is_some());
+        } else {
+            assert!(engine.next(start + Duration::from_secs(31)).is_some());
+        }
+    }
+}
+
+#[test]
+fn new_connections_go_where_somebody_is_and_back_at_once() {
+    let (mut engine, near, far) = of_two("failover = [\"dc2\"]");
+    engine.set_instances(&near, vec![instance("10.1.1.1")]);
+    engine.set_instances(&far, vec![instance("10.2.1.1").in_datacenter("dc2")]);
+    told(&mut engine).unwrap();
+    let serving = |engine: &Engine| {
+        let failed_over = engine.failed_over();
+        failed_over.map(|(_, name)| name.to_owned()).next()
+    };
+    assert_eq!(serving(&engine), None);
+    engine.set_instances(&near, vec![]);
+    told(&mut engine).unwrap();
+    assert_eq!(serving(&engine).as_deref(), Some("dc2"));
+    engine.set_instances(&near, vec![instance("10.1.1.1")]);
+    told(&mut engine).unwrap();
+    assert_eq!(serving(&engine), None);
+}
+
+#[test]
+fn tiers_that_somebody_says_are_asked_for_and_no_others() {
+    let (mut engine, near, far) = of_two("failover = \"resolver\"");
+    assert_eq!(engine.queries().collect::<Vec<_>>(), [&near]);
+    engine.set_instances(&near, vec![]);
+    let start = Instant::now();
+    assert!(engine.next(start).is_none(), "nobody has said the tiers");
+    let id = engine.tiered().next().unwrap().id.clone();
+    let other = |name: &str| Tier::of("web", Datacenter::Other(name.into()));
+    let own = Tier::of("web", Datacenter::Own);
+    assert!(engine.set_tiers(&id, vec![own.clone(), other("dc2")]));
+    assert!(!engine.set_tiers(&id, vec![own.clone(), other("dc2")]));
+    assert_eq!(engine.queries().collect::<Vec<_>>(), [&near, &far]);
+    assert!(engine.next(start).is_none());
+    engine.set_instances(&far, vec![instance("10.2.1.1").in_datacenter("dc2")]);
+    assert_eq!(engine.count_instances(), 1);
+    assert!(engine.next(start).is_some());
+    // What is no tier any more is forgotten, and what was on its way is not taken.
+    assert!(engine.set_tiers(&id, vec![own]));
+    assert_eq!(engine.count_instances(), 0);
+    assert!(!engine.set_instances(&far, vec![instance("10.2.1.1")]));
+    assert!(!engine.wants(&far));
 }

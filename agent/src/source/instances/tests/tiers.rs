@@ -1,6 +1,13 @@
 //! Which tier has the new connections.
 
-use crate::source::instances::tests::world::{endpoints, frontend, instance, taking, translated};
+use crate::source::instances::{
+    frontend::Frontend,
+    instance::Instance,
+    tests::world::{endpoints, frontend, instance, place, taking, translated},
+    tier::{Datacenter, Tier},
+    translate::{Candidates, translate},
+    vip::Address,
+};
 
 #[test]
 fn the_first_tier_with_a_usable_instance_has_all_new_connections() {
@@ -54,4 +61,102 @@ fn a_node_prefers_its_own_instances_if_it_is_to() {
     assert_eq!(taking(&prefers, &[&[there()]]), ["10.1.1.2:8080"]);
     let warned = [here().checked("c", "warning"), there()];
     assert_eq!(taking(&prefers, &[&warned]), ["10.1.1.1:8080"]);
+}
+
+/// The endpoints of a frontend whose own datacenter has nobody, through these gateways to dc2, where these
+/// instances are.
+fn through(
+    frontend: &Frontend,
+    gateways: &[Instance],
+    instances: &[Instance],
+) -> (Vec<(String, Option<u32>)>, Option<Datacenter>) {
+    let address = Address {
+        ips: vec!["10.200.0.1".parse().unwrap()],
+        port: 80,
+    };
+    let (own, far) = (
+        Tier::of("web", Datacenter::Own),
+        Tier::of("web", Datacenter::Other("dc2".into())),
+    );
+    let tiers = [
+        Candidates {
+            tier: &own,
+            instances: &[],
+            gateways: None,
+        },
+        Candidates {
+            tier: &far,
+            instances,
+            gateways: Some(gateways),
+        },
+    ];
+    let found = translate(frontend, &address, tiers, &place());
+    (endpoints(&found), found.serving)
+}
+
+/// A gateway at this address for others.
+fn gateway(wan: &str) -> Instance {
+    instance("10.9.0.1")
+        .in_datacenter("dc2")
+        .tagged("wan", wan, 443)
+}
+
+#[test]
+fn mesh_gateways_stand_for_usable_instances_behind_them() {
+    let mesh = |wan, datacenter: &str| Instance {
+        kind: "mesh-gateway".into(),
+        ..gateway(wan).in_datacenter(datacenter)
+    };
+    let one = frontend("failover = [\"dc2\"]\nvia = \"mesh\"\nsni = true");
+    let gateways = [
+        mesh("192.0.2.1", "dc2"),
+        // Who is warned of is used, as by Consul.
+        mesh("192.0.2.2", "dc2").checked("c", "warning"),
+        mesh("192.0.2.3", "dc2").checked("c", "critical"),
+        mesh("192.0.2.4", "dc3"),
+        gateway("192.0.2.5"),
+    ];
+    let well = [instance("10.2.1.1").in_datacenter("dc2")];
+    let at = |number, weight| (format!("192.0.2.{number}:443"), weight);
+    let (found, serving) = through(&one, &gateways, &well);
+    assert_eq!(found, [at(1, Some(1)), at(2, Some(1)), at(3, None)]);
+    assert_eq!(serving, Some(Datacenter::Other("dc2".into())));
+    // Nobody is sent to a gateway with nothing behind it.
+    for behind in [vec![], vec![instance("10.2.1.1").checked("c", "critical")]] {
+        let (found, serving) = through(&one, &gateways, &behind);
+        assert_eq!(found, [at(1, Some(0)), at(2, Some(0)), at(3, None)]);
+        assert_eq!(serving, None);
+    }
+}
+
+#[test]
+fn gateways_of_ours_are_those_of_the_service_and_its_protocol() {
+    let of = |wan, pairs: &[(&str, &str)]| {
+        let mut gateway = gateway(wan);
+        for (key, value) in pairs {
+            gateway.meta.insert((*key).into(), (*value).into());
+        }
+        gateway
+    };
+    let pairs = [
+        ("shunt-service", "web"),
+        ("shunt-protocol", "tcp"),
+        ("shunt-connect", "false"),
+    ];
+    let other = |at: usize, value| {
+        let mut pairs = pairs;
+        pairs[at].1 = value;
+        pairs
+    };
+    let gateways = [
+        of("192.0.2.1", &pairs),
+        of("192.0.2.2", &other(0, "api")),
+        of("192.0.2.3", &other(1, "udp")),
+        of("192.0.2.4", &other(2, "true")),
+        of("192.0.2.5", &[]),
+    ];
+    let well = [instance("10.2.1.1").in_datacenter("dc2")];
+    let one = frontend("failover = [\"dc2\"]\nvia = \"gateway\"");
+    let (found, _) = through(&one, &gateways, &well);
+    assert_eq!(found, [("192.0.2.1:443".to_owned(), Some(1))]);
 }

@@ -2,8 +2,8 @@
 
 use crate::source::instances::{
     engine::{Engine, Work},
-    frontend::Query,
     instance::Instance,
+    query::Query,
     tests::world::{frontend_at, instance, place},
 };
 use shunt_model::RendererEvent;

@@ -9,7 +9,8 @@ use crate::source::instances::{
     frontend::Frontend,
     instance::{Check, CheckStatus, Instance, TaggedAddress, Weights},
     place::Place,
-    translate::{Translation, translate},
+    tier::{Datacenter, Tier},
+    translate::{Candidates, Translation, translate},
     vip::Address,
 };
 
@@ -94,7 +95,13 @@ pub(super) fn translated(frontend: &Frontend, ips: &[&str], tiers: &[&[Instance]
         ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
         port: 80,
     };
-    translate(frontend, &address, tiers.iter().copied(), &place())
+    let own = Tier::of("web", Datacenter::Own);
+    let tiers = tiers.iter().map(|instances| Candidates {
+        tier: &own,
+        instances,
+        gateways: None,
+    });
+    translate(frontend, &address, tiers, &place())
 }
 
 /// The endpoints with their weights; one on its way out has none.

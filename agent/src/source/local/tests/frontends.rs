@@ -5,8 +5,9 @@ use serde_json::json;
 use super::world::{NODE, World, register};
 use crate::source::{
     instances::{
-        frontend::{Datacenter, Query},
         instance::CheckStatus,
+        query::{Query, QueryKind},
+        tier::Datacenter,
     },
     local::{instances::instances, registrar::LocalNode, state::status::Status},
 };
@@ -28,24 +29,26 @@ fn instances_are_those_of_the_name_or_who_speaks_connect_for_it() {
         name: NODE.to_owned(),
         address: Some("192.0.2.1".parse().unwrap()),
     };
-    let found = |service: &str, connect| {
+    use QueryKind::{Connect, Service};
+    let found = |service: &str, kind| {
         let query = Query {
             service: service.into(),
-            connect,
+            kind,
             datacenter: Datacenter::Own,
+            filter: None,
         };
         instances(&query, &world.registry, &node)
     };
-    let ids = |service, connect| {
-        let found = found(service, connect).into_iter();
+    let ids = |service, kind| {
+        let found = found(service, kind).into_iter();
         found
             .map(|instance| instance.id.to_string())
             .collect::<Vec<_>>()
     };
-    assert_eq!(ids("WEB", false), ["web1", "web2"]);
-    assert_eq!(ids("web", true), ["web1-sidecar-proxy", "web2"]);
-    assert!(ids("nobody", false).is_empty());
-    let web = &found("web", false)[0];
+    assert_eq!(ids("WEB", Service), ["web1", "web2"]);
+    assert_eq!(ids("web", Connect), ["web1-sidecar-proxy", "web2"]);
+    assert!(ids("nobody", Service).is_empty());
+    let web = &found("web", Service)[0];
     assert_eq!(&*web.node, NODE);
     assert_eq!(&*web.node_address, "192.0.2.1");
     assert_eq!((web.port, &*web.tags[0], &*web.meta["k"]), (80, "t", "v"));
