@@ -6,6 +6,8 @@
 pub(super) mod address;
 pub(crate) mod custom;
 pub(super) mod endpoint_slice;
+pub(crate) mod external_workload;
+pub(crate) mod external_workload_spec;
 pub(super) mod interner;
 pub(crate) mod metadata;
 mod names;
