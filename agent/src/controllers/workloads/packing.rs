@@ -69,12 +69,12 @@ pub(super) fn plan(service: &Service, slices: &[Arc<Slice>], desired: &Desired) 
         family.is_none_or(|family| !desired.families.contains_key(&family))
     });
     lists.push(others.cloned().map(Write::Delete).collect());
-    lists.retain(|list| !list.is_empty());
     if service.is_terminating {
         for list in &mut lists {
             list.retain(|write| !matches!(write, Write::Create(_)));
         }
     }
+    lists.retain(|list| !list.is_empty());
     lists
 }
 
