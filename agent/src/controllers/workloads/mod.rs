@@ -24,4 +24,5 @@ mod store;
 mod tests;
 mod verdicts;
 pub(super) mod work;
+mod write;
 mod writer;

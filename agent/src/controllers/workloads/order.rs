@@ -8,8 +8,8 @@ use std::{
 
 use crate::controllers::workloads::{
     desired::Groups,
-    packing::Write,
     slice::{Content, Endpoint, Slice},
+    write::Write,
 };
 
 /// In how many slices each endpoint is that is to stay, by its identity.

@@ -11,19 +11,11 @@ use crate::controllers::workloads::{
     order::ordered,
     service::{Family, Labels, Service},
     slice::{Content, Endpoint, Ports, Slice},
+    write::Write,
 };
 
 /// How many endpoints a slice has at most.
 pub(super) const AT_MOST: usize = 100;
-
-/// What is to be done to a slice.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Write {
-    Create(Content),
-    /// Its content is to be another one.
-    Update(Arc<Slice>, Content),
-    Delete(Arc<Slice>),
-}
 
 /// A slice as it is to be.
 #[derive(Debug)]

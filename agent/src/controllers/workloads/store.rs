@@ -14,8 +14,10 @@ use crate::{
         slice::Slice,
     },
     source::kubernetes::{
-        EndpointSlice,
-        objects::external_workload::{ExternalWorkload, Group, WorkloadKey},
+        objects::{
+            endpoint_slice::EndpointSlice,
+            external_workload::{ExternalWorkload, Group, WorkloadKey},
+        },
         watch::step::Step,
     },
 };

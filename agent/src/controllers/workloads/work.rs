@@ -41,10 +41,10 @@ use crate::{
         },
     },
     source::kubernetes::{
-        EndpointSlice,
         links::{CustomLinks, Link},
         objects::{
             custom::{CustomKind, Definition},
+            endpoint_slice::EndpointSlice,
             external_workload::{ExternalWorkload, Group, WorkloadKey},
         },
         watch::{

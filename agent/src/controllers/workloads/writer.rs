@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use crate::controllers::{
     election::Ballot,
     workloads::{
-        packing::Write,
         service::Service,
         slice::{RawSlice, Slice},
+        write::Write,
     },
 };
 

@@ -6,8 +6,9 @@ use super::world::{desired, linkerds, web, workload};
 use crate::{
     controllers::workloads::{
         desired::{LeftOut, labels},
-        packing::{Write, plan},
+        packing::plan,
         service::{Family, Service},
+        write::Write,
     },
     source::kubernetes::objects::external_workload::ExternalWorkload,
 };

@@ -9,11 +9,7 @@ use serde_json::{Value, json};
 
 use super::world::{confirmed, desired, id, linkerds, service, web, workload};
 use crate::{
-    controllers::workloads::{
-        packing::{Write, plan},
-        slice::Slice,
-        store::Store,
-    },
+    controllers::workloads::{packing::plan, slice::Slice, store::Store, write::Write},
     source::kubernetes::{
         objects::external_workload::{ExternalWorkload, Group},
         watch::step::Step,

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use super::world::{Server, desired, web, workload};
 use crate::{
     controllers::workloads::{
-        packing::{AT_MOST, Write, plan},
+        packing::{AT_MOST, plan},
         service::Service,
         slice::Slice,
+        write::Write,
     },
     source::kubernetes::objects::external_workload::ExternalWorkload,
 };

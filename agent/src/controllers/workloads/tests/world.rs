@@ -8,9 +8,9 @@ use shunt_model::ServiceId;
 use crate::{
     controllers::workloads::{
         desired::Desired,
-        packing::Write,
         service::{RawService, Service},
         slice::{RawSlice, Slice},
+        write::Write,
     },
     source::kubernetes::objects::external_workload::{ExternalWorkload, RawLinkerd, RawOwn},
 };
