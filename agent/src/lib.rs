@@ -33,6 +33,7 @@ pub use self::{
     controllers::{
         controller::Controller,
         options::{ControllerOptions, LeaseOptions},
+        workloads::options::WorkloadOptions,
     },
     host::{
         addresses::host_addresses,

@@ -45,6 +45,7 @@ use self::{
     kubeconfig::Kubeconfig,
     leases::Leases,
     marks::{Marked, Marks},
+    selector::Selector,
     tls::Identity,
 };
 pub use self::{faults::Faults, kind::Kind};
@@ -163,6 +164,28 @@ impl ApiServer {
     pub fn put(&self, object: Value) {
         self.shared.cluster().put(object);
         self.shared.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Has the status of an object be this.
+    ///
+    /// # Panics
+    ///
+    /// If it has no kind that there is, or no name.
+    pub fn set_status(&self, object: &Value, status: Value) {
+        self.shared.cluster().set_status(object, status);
+        self.shared.changed.send_modify(|count| *count += 1);
+    }
+
+    /// The objects of a kind, by their names.
+    pub fn objects(&self, kind: Kind) -> Vec<Value> {
+        let objects = self.shared.cluster().list(kind, &Selector::default(), 0);
+        objects.iter().map(|object| object.value()).collect()
+    }
+
+    /// What became of the objects of a kind since the last time that it was forgotten, in order: each as
+    /// it was before and after a change.
+    pub fn history(&self, kind: Kind) -> Vec<(Option<Value>, Option<Value>)> {
+        self.shared.cluster().history(kind)
     }
 
     /// Removes an object, of which kind, namespace and name count.

@@ -1,4 +1,4 @@
-//! `shunt controller`: the status of routes, of one process for the whole cluster.
+//! `shunt controller`: the status of routes, and endpoints outside the cluster, of one process for all of it.
 
 use std::{
     fs,
@@ -9,8 +9,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
-use shunt::{Controller, ControllerOptions, LeaseOptions, kubernetes::ApiServer, serve_controller};
+use clap::{Args, ValueEnum};
+use shunt::{
+    Controller, ControllerOptions, LeaseOptions, WorkloadOptions, kubernetes::ApiServer,
+    serve_controller,
+};
 use tokio::runtime::Builder;
 use tracing::info;
 use tracing_subscriber::EnvFilter;
@@ -31,7 +34,8 @@ const LONGEST_IDENTITY: usize = 100;
 const HEALTH: u16 = 8081;
 const METRICS: u16 = 8080;
 
-/// Write the status of a Kubernetes cluster's TCPRoutes and UDPRoutes
+/// Write the status of a Kubernetes cluster's TCPRoutes and UDPRoutes, and the EndpointSlices of workloads
+/// outside of it
 ///
 /// Of several of them, the one that has a Lease writes. It needs no rights on its host. Runs until
 /// SIGINT or SIGTERM. RUST_LOG sets what is logged (default: info).
@@ -48,6 +52,20 @@ pub(crate) struct ControllerArgs {
     /// The agents' --service-proxy-name, if they have one
     #[arg(long, value_name = "NAME")]
     service_proxy_name: Option<String>,
+
+    /// Whose ExternalWorkloads become endpoints of the Services that select them
+    #[arg(
+        long,
+        value_enum,
+        value_name = "GROUPS",
+        value_delimiter = ',',
+        default_value = "shunt"
+    )]
+    external_workloads: Vec<GroupArg>,
+
+    /// Handle the Services of the namespace kube-system as all others
+    #[arg(long)]
+    external_workloads_in_kube_system: bool,
 
     /// The namespace of the Lease [default: that of this pod]
     #[arg(long, value_name = "NAME")]
@@ -78,6 +96,17 @@ pub(crate) struct ControllerArgs {
     metrics_bind_address: BindAddress,
 }
 
+/// Whose ExternalWorkloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GroupArg {
+    /// Nobody's
+    Off,
+    /// Those of workload.shunt.io
+    Shunt,
+    /// Those of workload.linkerd.io
+    Linkerd,
+}
+
 fn health(text: &str) -> Result<BindAddress, String> {
     BindAddress::parse(text, HEALTH)
 }
@@ -99,6 +128,8 @@ impl ControllerArgs {
             kubeconfig,
             kube_apiserver,
             service_proxy_name,
+            external_workloads,
+            external_workloads_in_kube_system,
             lease_namespace,
             lease_name,
             lease_duration: Seconds(duration),
@@ -109,6 +140,10 @@ impl ControllerArgs {
         } = self;
         if grace == 0 || grace >= duration {
             bail!("--lease-grace must be more than 0s and less than --lease-duration");
+        }
+        let has = |group| external_workloads.contains(&group);
+        if has(GroupArg::Off) && external_workloads.len() > 1 {
+            bail!("--external-workloads is either off, or whose they are");
         }
         // As the API has it.
         if i32::try_from(duration).is_err() {
@@ -123,6 +158,11 @@ impl ControllerArgs {
                 url: kube_apiserver,
             },
             proxy_name: service_proxy_name,
+            workloads: WorkloadOptions {
+                shunt: has(GroupArg::Shunt),
+                linkerd: has(GroupArg::Linkerd),
+                in_kube_system: external_workloads_in_kube_system,
+            },
             lease: LeaseOptions {
                 namespace: lease_namespace,
                 name: lease_name,
@@ -186,6 +226,22 @@ mod tests {
     fn options(flags: &[&str]) -> Result<ControllerOptions> {
         let flags = [&["controller"], flags].concat();
         Flags::try_parse_from(flags)?.controller.options()
+    }
+
+    #[test]
+    fn workloads_of_our_group_are_followed_unless_it_is_said_otherwise() {
+        for (flags, expected) in [
+            (&[][..], Some((true, false))),
+            (&["--external-workloads=off"], Some((false, false))),
+            (&["--external-workloads=linkerd"], Some((false, true))),
+            (&["--external-workloads=shunt,linkerd"], Some((true, true))),
+            (&["--external-workloads=shunt,off"], None),
+            (&["--external-workloads=other"], None),
+        ] {
+            let found = options(flags).ok();
+            let found = found.map(|one| (one.workloads.shunt, one.workloads.linkerd));
+            assert_eq!(found, expected, "{flags:?}");
+        }
     }
 
     #[test]

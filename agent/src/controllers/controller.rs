@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::OptionFuture;
 use kube::{Client, Config};
 use shunt_model::ServiceId;
 use tokio::{
@@ -22,6 +23,7 @@ use crate::{
         meters::{ControllerMeters, Wrote},
         observed::{Change, Observed, Report},
         options::ControllerOptions,
+        workloads::work,
         writer::{Done, WriteError, write},
     },
     runtime::reports::Reports,
@@ -119,9 +121,27 @@ impl Controller {
         for_lease.reset_reader_on_write = true;
         let for_lease = client(for_lease).map_err(io::Error::other)?;
         let ballot = Ballot::new(for_lease.clone(), &namespace, &lease);
+        let identity = lease.identity.clone();
         let mut election = Election::start(for_lease, namespace, lease);
         let mut watchers = JoinSet::new();
         let (defined, changes) = watch_all(&mut watchers, &access, options.proxy_name.as_deref());
+        // Beside the routes, and as long as these.
+        let workloads = options.workloads.is_on().then(|| {
+            let (ballot, meters) = (ballot.clone(), Arc::clone(&meters));
+            let leads = election.leads.clone();
+            work::run(
+                options.workloads,
+                access.clone(),
+                ballot,
+                identity,
+                meters,
+                leads,
+            )
+        });
+        if workloads.is_none() {
+            meters.set_workloads_ready();
+        }
+        let workloads = OptionFuture::from(workloads);
         let work = Work {
             client: access.client().clone(),
             ballot,
@@ -137,6 +157,9 @@ impl Controller {
         };
         tokio::select! {
             () = work.go_on(changes, defined, &mut election.leads) => {
+                return Err(io::Error::other("nobody stands for the Lease any more"));
+            }
+            Some(()) = workloads => {
                 return Err(io::Error::other("nobody stands for the Lease any more"));
             }
             Some(Err(failed)) = watchers.join_next() => {

@@ -60,8 +60,34 @@ pub(crate) struct ControllerMeters {
     pub(crate) routes: Family<Label, Gauge>,
     /// What became of each look at a status.
     pub(crate) statuses: Family<Label, Counter>,
+    /// What is measured of workloads and their slices.
+    pub(crate) workloads: WorkloadMeters,
     is_ready: AtomicBool,
+    workloads_are_ready: AtomicBool,
     last_round: Mutex<Instant>,
+}
+
+/// What is measured of workloads and their slices.
+#[derive(Debug, Default)]
+pub(crate) struct WorkloadMeters {
+    /// ExternalWorkloads, by their group.
+    pub(crate) workloads: Family<Label, Gauge>,
+    /// Those that nobody can read.
+    pub(crate) unreadable: Gauge,
+    /// Those that a Service selects and leaves out.
+    pub(crate) left_out: Gauge,
+    /// Our slices, and their endpoints.
+    pub(crate) slices: Gauge,
+    pub(crate) endpoints: Gauge,
+    /// Writes of slices that the server has confirmed, by operation.
+    pub(crate) writes: Family<Label, Counter>,
+    /// What became of each look at the slices of a Service.
+    pub(crate) syncs: Family<Label, Counter>,
+    /// Services that wait for one, and those that were given up.
+    pub(crate) waiting: Gauge,
+    pub(crate) given_up: Gauge,
+    /// How often one was given up.
+    pub(crate) drops: Counter,
 }
 
 impl Default for ControllerMeters {
@@ -75,7 +101,9 @@ impl Default for ControllerMeters {
             leads: Gauge::default(),
             routes: Family::default(),
             statuses,
+            workloads: WorkloadMeters::default(),
             is_ready: AtomicBool::new(false),
+            workloads_are_ready: AtomicBool::new(false),
             last_round: Mutex::new(Instant::now()),
         }
     }
@@ -100,6 +128,62 @@ impl ControllerMeters {
         self.is_ready.store(true, Ordering::Relaxed);
     }
 
+    /// What workloads and slices are made of is known, too, or nobody asks for it.
+    pub(super) fn set_workloads_ready(&self) {
+        self.workloads_are_ready.store(true, Ordering::Relaxed);
+    }
+
+    /// So many workloads of each group, ours first; so many that nobody can read, or that are left out.
+    pub(super) fn set_workloads(&self, counts: [usize; 2], unreadable: usize, left_out: usize) {
+        let meters = &self.workloads;
+        for (group, count) in ["shunt", "linkerd"].into_iter().zip(counts) {
+            let gauge = meters.workloads.get_or_create(&[("group", group)]);
+            gauge.set(count as i64);
+        }
+        meters.unreadable.set(unreadable as i64);
+        meters.left_out.set(left_out as i64);
+    }
+
+    /// So many slices with so many endpoints.
+    pub(super) fn set_slices(&self, slices: usize, endpoints: usize) {
+        self.workloads.slices.set(slices as i64);
+        self.workloads.endpoints.set(endpoints as i64);
+    }
+
+    /// So many Services wait, and so many were given up.
+    pub(super) fn set_queue(&self, waiting: usize, given_up: usize) {
+        self.workloads.waiting.set(waiting as i64);
+        self.workloads.given_up.set(given_up as i64);
+    }
+
+    /// A look at the slices of a Service came to an end.
+    pub(super) fn synced(&self, result: &'static str) {
+        self.workloads
+            .syncs
+            .get_or_create(&[("result", result)])
+            .inc();
+    }
+
+    /// The server has confirmed these writes of slices.
+    pub(super) fn wrote_slices(&self, created: u64, updated: u64, deleted: u64) {
+        for (operation, count) in [
+            ("create", created),
+            ("update", updated),
+            ("delete", deleted),
+        ] {
+            let counter = self
+                .workloads
+                .writes
+                .get_or_create(&[("operation", operation)]);
+            counter.inc_by(count);
+        }
+    }
+
+    /// A Service was given up.
+    pub(super) fn dropped(&self) {
+        self.workloads.drops.inc();
+    }
+
     /// The controller looks around.
     pub(super) fn look_around(&self) {
         *self
@@ -110,7 +194,7 @@ impl ControllerMeters {
 
     /// Whether it knows all that it has to.
     pub(crate) fn is_ready(&self) -> bool {
-        self.is_ready.load(Ordering::Relaxed)
+        self.is_ready.load(Ordering::Relaxed) && self.workloads_are_ready.load(Ordering::Relaxed)
     }
 
     /// Whether it does anything at all.

@@ -1,4 +1,5 @@
-//! What one process does for a whole cluster, whatever its nodes do: the status of routes.
+//! What one process does for a whole cluster, whatever its nodes do: the status of routes, and
+//! endpoints of workloads outside the cluster ([`workloads`]).
 //!
 //! ```text
 //! source/kubernetes/watch    routes, Services and grants, as agents watch them
@@ -16,4 +17,5 @@ pub(crate) mod meters;
 mod observed;
 pub(crate) mod options;
 mod parents;
+pub(crate) mod workloads;
 mod writer;

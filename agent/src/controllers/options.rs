@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::source::kubernetes::watch::client::ApiServer;
+use crate::{
+    controllers::workloads::options::WorkloadOptions, source::kubernetes::watch::client::ApiServer,
+};
 
 /// What the controller has to be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub struct ControllerOptions {
     /// The name of the proxy, if its agents serve only Services that have it as their
     /// `service.kubernetes.io/service-proxy-name`.
     pub proxy_name: Option<String>,
+    /// Which workloads outside the cluster become endpoints.
+    pub workloads: WorkloadOptions,
     /// What says which of several controllers writes.
     pub lease: LeaseOptions,
 }

@@ -7,7 +7,10 @@ use prometheus_client::{encoding::text, registry::Registry};
 use tracing::debug;
 
 use crate::{
-    controllers::{controller::Controller, meters::ControllerMeters},
+    controllers::{
+        controller::Controller,
+        meters::{ControllerMeters, WorkloadMeters},
+    },
     host::process::ProcessUse,
     runtime::{listeners::Listener, reports::Reports},
     serve::{
@@ -95,6 +98,7 @@ impl Metrics {
             "Looks at the status of a route, by what became of it",
             meters.statuses.clone(),
         );
+        register_workloads(&meters.workloads, &mut registry);
         register_requests(&reports.meters().rest_client, &mut registry);
         Self {
             meters: registry,
@@ -117,6 +121,68 @@ impl Metrics {
         text::encode_eof(&mut metrics)?;
         Ok(metrics)
     }
+}
+
+fn register_workloads(meters: &WorkloadMeters, registry: &mut Registry) {
+    let registry = registry.sub_registry_with_prefix("shunt_controller");
+    let WorkloadMeters {
+        workloads,
+        unreadable,
+        left_out,
+        slices,
+        endpoints,
+        writes,
+        syncs,
+        waiting,
+        given_up,
+        drops,
+    } = meters;
+    registry.register(
+        "workloads",
+        "ExternalWorkloads, by whose they are",
+        workloads.clone(),
+    );
+    for (name, help, gauge) in [
+        (
+            "workloads_unreadable",
+            "ExternalWorkloads that nobody can read",
+            unreadable,
+        ),
+        (
+            "workloads_left_out",
+            "ExternalWorkloads that a Service selects and leaves out",
+            left_out,
+        ),
+        ("slices", "EndpointSlices of ExternalWorkloads", slices),
+        ("slice_endpoints", "Endpoints in them", endpoints),
+        (
+            "services_waiting",
+            "Services whose slices are to be looked at",
+            waiting,
+        ),
+        (
+            "services_given_up",
+            "Services whose slices could not be written",
+            given_up,
+        ),
+    ] {
+        registry.register(name, help, gauge.clone());
+    }
+    registry.register(
+        "slice_writes",
+        "EndpointSlices written, by operation",
+        writes.clone(),
+    );
+    registry.register(
+        "service_syncs",
+        "Looks at the slices of a Service, by what became of it",
+        syncs.clone(),
+    );
+    registry.register(
+        "service_drops",
+        "How often a Service was given up",
+        drops.clone(),
+    );
 }
 
 impl Answers for Metrics {

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::{kind::Kind, merge::merge, object::Object, selector::Selector, target::Target};
+use super::{
+    faults::Step, kind::Kind, merge::merge, object::Object, selector::Selector, target::Target,
+};
 
 /// All objects with their versions, and what has changed since the last time that it was forgotten.
 #[derive(Debug, Default)]
@@ -81,6 +83,99 @@ impl Cluster {
             .ok_or(StatusError::Missing)
     }
 
+    /// Has the status of an object be this.
+    pub(super) fn set_status(&mut self, object: &Value, status: Value) {
+        let key = key(object);
+        if let Some(before) = self.objects.get(&key) {
+            let mut object = before.value();
+            object["status"] = status;
+            self.set(key, object);
+        }
+    }
+
+    /// Makes an object of those of which clients make some, with the name that it has or a new one.
+    pub(super) fn create(&mut self, target: &Target, mut object: Value) -> StatusOutcome {
+        let version = self.version + 1;
+        let metadata = &mut object["metadata"];
+        let name = match (metadata["name"].as_str(), metadata["generateName"].as_str()) {
+            (Some(name), _) => name.to_owned(),
+            // Names of objects that are made one after the other are in no order.
+            (None, Some(prefix)) => {
+                format!("{prefix}{:05x}", version.wrapping_mul(40_503) % 0xf_ffff)
+            }
+            (None, None) => return Err(StatusError::Invalid),
+        };
+        metadata["name"] = name.clone().into();
+        metadata["namespace"] = target.namespace.clone().into();
+        metadata["uid"] = format!("uid-{version}").into();
+        metadata["generation"] = 1.into();
+        let key = (target.kind, target.namespace.clone(), name);
+        if self.objects.contains_key(&key) {
+            return Err(StatusError::Conflict);
+        }
+        self.checked(key, object)
+    }
+
+    /// Replaces an object by another one, if that was made of it as it is.
+    pub(super) fn replace(&mut self, target: &Target, mut object: Value) -> StatusOutcome {
+        let name = target.name.clone().unwrap_or_default();
+        let key = (target.kind, target.namespace.clone(), name);
+        let before = self.objects.get(&key).ok_or(StatusError::Missing)?.value();
+        let version = &object["metadata"]["resourceVersion"];
+        if !version.is_null() && *version != before["metadata"]["resourceVersion"] {
+            return Err(StatusError::Conflict);
+        }
+        let generation = before["metadata"]["generation"].as_u64().unwrap_or(0);
+        object["metadata"]["uid"] = before["metadata"]["uid"].clone();
+        object["metadata"]["generation"] = (generation + 1).into();
+        self.checked(key, object)
+    }
+
+    /// Removes an object, if it is the one that is meant.
+    pub(super) fn remove(&mut self, target: &Target, options: &Value) -> StatusOutcome {
+        let name = target.name.clone().unwrap_or_default();
+        let key = (target.kind, target.namespace.clone(), name);
+        let before = self.objects.get(&key).ok_or(StatusError::Missing)?.value();
+        for field in ["resourceVersion", "uid"] {
+            let wanted = &options["preconditions"][field];
+            if !wanted.is_null() && *wanted != before["metadata"][field] {
+                return Err(StatusError::Conflict);
+            }
+        }
+        self.remove_key(key);
+        Ok(Bytes::from_static(
+            br#"{"kind":"Status","status":"Success"}"#,
+        ))
+    }
+
+    /// Has the object be this, if a server takes it.
+    fn checked(&mut self, key: Key, object: Value) -> StatusOutcome {
+        let endpoints = object["endpoints"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        let has_addresses = |endpoint: &Value| {
+            let addresses = endpoint["addresses"].as_array();
+            addresses.is_some_and(|addresses| !addresses.is_empty() && addresses.len() <= 100)
+        };
+        if endpoints.len() > 1000 || !endpoints.iter().all(has_addresses) {
+            return Err(StatusError::Invalid);
+        }
+        self.set(key.clone(), object);
+        let made = self.objects.get(&key).ok_or(StatusError::Missing)?;
+        Ok(made.text().clone())
+    }
+
+    /// What became of the objects of a kind, in order: each as it was, and as it was then.
+    pub(super) fn history(&self, kind: Kind) -> Vec<Step> {
+        let changes = self.changes.iter().filter(|change| change.kind == kind);
+        changes
+            .map(|change| {
+                let value = |object: &Option<Arc<Object>>| object.as_ref().map(|one| one.value());
+                (value(&change.before), value(&change.after))
+            })
+            .collect()
+    }
+
     fn set(&mut self, key: Key, object: Value) {
         self.version += 1;
         let object = Arc::new(Object::new(object, self.version));
@@ -93,7 +188,10 @@ impl Cluster {
     }
 
     pub(super) fn delete(&mut self, object: &Value) {
-        let key = key(object);
+        self.remove_key(key(object));
+    }
+
+    fn remove_key(&mut self, key: Key) {
         if let Some(before) = self.objects.remove(&key) {
             self.version += 1;
             self.changes.push(Change {
@@ -212,8 +310,8 @@ fn count_generations(object: &mut Value, before: Option<&Value>, version: u64) {
 }
 
 fn key(object: &Value) -> Key {
-    let kind = object["kind"].as_str();
-    let kind = Kind::ALL.into_iter().find(|one| Some(one.name()) == kind);
+    let said = |name: &str| object[name].as_str().unwrap_or_default();
+    let kind = Kind::of(said("kind"), said("apiVersion"));
     let Some(kind) = kind else {
         panic!("an object of no kind that there is: {object}");
     };

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::kind::Kind;
+
+/// A change of an object: as it was before, and after.
+pub(super) type Step = (Option<Value>, Option<Value>);
 
 /// What a server does wrong, until it is told otherwise.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +36,10 @@ pub struct Faults {
     pub events: Option<u16>,
     /// Answers whoever writes a status with this status.
     pub statuses: Option<u16>,
+    /// Answers whoever writes a slice with this status.
+    pub slices: Option<u16>,
+    /// With this cause.
+    pub cause: Option<&'static str>,
     /// Gives no more than so many objects in a page.
     pub page: Option<usize>,
 }

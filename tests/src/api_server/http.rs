@@ -156,6 +156,20 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         let body = whole_body(request).await;
         return patch_status(&target, &body, &shared);
     }
+    if method != Method::GET {
+        if target.kind != Kind::EndpointSlice {
+            return failure(405, "only slices are written", 0);
+        }
+        if let Some(status) = faults.slices {
+            let mut answer = self::status(status, "a fault", faults.retry_after);
+            if let Some(cause) = faults.cause {
+                answer["details"]["causes"] = json!([{ "reason": cause }]);
+            }
+            return whole(status, answer.to_string().into());
+        }
+        let body = whole_body(request).await;
+        return write(&method, &target, &body, &shared);
+    }
     let kind = target.kind;
     if let Some(name) = &target.name {
         return match shared.cluster().get(kind, &target.namespace, name) {
@@ -203,6 +217,30 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
 async fn whole_body(request: Request<Incoming>) -> Bytes {
     let body = request.into_body().collect().await;
     body.map_or_else(|_| Bytes::new(), Collected::to_bytes)
+}
+
+/// Makes, replaces or removes an object.
+fn write(method: &Method, target: &Target, body: &[u8], shared: &Shared) -> Response<Body> {
+    let Ok(body) = serde_json::from_slice::<Value>(body) else {
+        return failure(400, "no JSON", 0);
+    };
+    let is_new = *method == Method::POST;
+    let outcome = {
+        let mut cluster = shared.cluster();
+        match method.as_str() {
+            "POST" => cluster.create(target, body),
+            "PUT" => cluster.replace(target, body),
+            "DELETE" => cluster.remove(target, &body),
+            _ => return failure(405, "no such method", 0),
+        }
+    };
+    shared.changed.send_modify(|count| *count += 1);
+    match outcome {
+        Ok(object) => whole(if is_new { 201 } else { 200 }, object),
+        Err(StatusError::Missing) => failure(404, "there is none of this name", 0),
+        Err(StatusError::Conflict) => refusal(409, "Conflict"),
+        Err(StatusError::Invalid) => failure(422, "it is not valid", 0),
+    }
 }
 
 fn patch_status(target: &Target, body: &[u8], shared: &Shared) -> Response<Body> {

@@ -25,10 +25,14 @@ pub enum Kind {
     TrafficSplit,
     /// ServiceProfiles, if they are defined.
     ServiceProfile,
+    /// ExternalWorkloads of our group, if they are defined.
+    ExternalWorkload,
+    /// ExternalWorkloads of linkerd's group, if they are defined.
+    LinkerdExternalWorkload,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Service,
         Self::EndpointSlice,
         Self::Node,
@@ -40,6 +44,8 @@ impl Kind {
         Self::ReferenceGrant,
         Self::TrafficSplit,
         Self::ServiceProfile,
+        Self::ExternalWorkload,
+        Self::LinkerdExternalWorkload,
     ];
 
     /// Its group, and its name in paths.
@@ -56,6 +62,8 @@ impl Kind {
             Self::ReferenceGrant => ("gateway.networking.k8s.io", "referencegrants"),
             Self::TrafficSplit => ("split.smi-spec.io", "trafficsplits"),
             Self::ServiceProfile => ("linkerd.io", "serviceprofiles"),
+            Self::ExternalWorkload => ("workload.shunt.io", "externalworkloads"),
+            Self::LinkerdExternalWorkload => ("workload.linkerd.io", "externalworkloads"),
         }
     }
 
@@ -63,6 +71,17 @@ impl Kind {
     pub(super) fn at(group: &str, plural: &str) -> Option<Self> {
         let mut kinds = Self::ALL.into_iter();
         kinds.find(|kind| kind.place() == (group, plural))
+    }
+
+    /// The kind of an object that says its kind and the version of its API: two groups may have kinds of
+    /// one name.
+    pub(super) fn of(kind: &str, api_version: &str) -> Option<Self> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let mut kinds = Self::ALL.into_iter();
+        kinds.find(|own| {
+            let is_shared = matches!(own, Self::ExternalWorkload | Self::LinkerdExternalWorkload);
+            own.name() == kind && (!is_shared || own.place().0 == group)
+        })
     }
 
     /// The name of its definition, if it is there only where it is defined.
@@ -73,7 +92,9 @@ impl Kind {
             | Self::UdpRoute
             | Self::ReferenceGrant
             | Self::TrafficSplit
-            | Self::ServiceProfile => Some(format!("{plural}.{group}")),
+            | Self::ServiceProfile
+            | Self::ExternalWorkload
+            | Self::LinkerdExternalWorkload => Some(format!("{plural}.{group}")),
             Self::Service
             | Self::EndpointSlice
             | Self::Node
@@ -85,7 +106,13 @@ impl Kind {
 
     /// Whether its status is written by itself, and changes of the rest are counted.
     pub(super) const fn has_status(self) -> bool {
-        matches!(self, Self::TcpRoute | Self::UdpRoute)
+        matches!(
+            self,
+            Self::TcpRoute
+                | Self::UdpRoute
+                | Self::ExternalWorkload
+                | Self::LinkerdExternalWorkload
+        )
     }
 
     /// Its name in objects.
@@ -102,6 +129,7 @@ impl Kind {
             Self::ReferenceGrant => "ReferenceGrant",
             Self::TrafficSplit => "TrafficSplit",
             Self::ServiceProfile => "ServiceProfile",
+            Self::ExternalWorkload | Self::LinkerdExternalWorkload => "ExternalWorkload",
         }
     }
 }

@@ -54,11 +54,16 @@ impl Cluster {
     }
 
     pub(crate) fn start(&self, name: &str, port: u16) -> Candidate {
+        self.start_with(name, port, &[])
+    }
+
+    /// One with further flags.
+    pub(crate) fn start_with(&self, name: &str, port: u16, further: &[&str]) -> Candidate {
         let (metrics, health) = (
             format!("127.0.0.1:{port}"),
             format!("127.0.0.1:{}", port + 1),
         );
-        let flags = [
+        let mut flags = vec![
             "--kubeconfig",
             self.server.kubeconfig(),
             "--lease-namespace",
@@ -74,6 +79,7 @@ impl Cluster {
             "--healthz-bind-address",
             &health,
         ];
+        flags.extend(further);
         let process = Controller::start(&agent_binary(), &self.node, &flags).unwrap();
         Candidate { process, port }
     }

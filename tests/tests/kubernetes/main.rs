@@ -9,6 +9,7 @@ mod cluster_events;
 mod container;
 mod controller;
 mod dsr;
+mod external_workloads;
 mod health_checks;
 mod init;
 mod kills;

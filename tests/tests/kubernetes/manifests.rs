@@ -6,11 +6,14 @@ use std::{
     process::Command,
 };
 
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment},
-    batch::v1::Job,
-    core::v1::{ConfigMap, Container, PodSpec, ServiceAccount},
-    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, Deployment},
+        batch::v1::Job,
+        core::v1::{ConfigMap, Container, PodSpec, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -21,7 +24,7 @@ const FOLDERS: [(&str, usize); 6] = [
     ("overlays/replace-kube-proxy", 4),
     ("overlays/replace-without-configmap", 5),
     ("cleanup", 1),
-    ("controller", 6),
+    ("controller", 7),
     ("lookup-pods", 2),
 ];
 
@@ -122,6 +125,7 @@ fn is_known(object: &Value) {
         "DaemonSet" => is_whole::<DaemonSet>(object),
         "Deployment" => is_whole::<Deployment>(object),
         "Job" => is_whole::<Job>(object),
+        "CustomResourceDefinition" => is_whole::<CustomResourceDefinition>(object),
         other => panic!("an object of an unexpected kind: {other}"),
     }
 }

@@ -37,6 +37,8 @@ fn needed(method: &str, uri: &str) -> Right {
         ("GET", 2) => "get",
         ("POST", 1) => "create",
         ("PATCH", 2 | 3) => "patch",
+        ("PUT", 2) => "update",
+        ("DELETE", 2) => "delete",
         _ => panic!("{method} {uri}"),
     };
     let resource = match *rest {
@@ -137,7 +139,9 @@ fn the_manifests_allow_exactly_what_the_controller_asks_for() {
     let udp = route(("UDPRoute", "v1"), "r", 1, "web", &[backend("v1", 1)]);
     cluster.server.put(tcp.clone());
     cluster.server.put(udp.clone());
-    let one = cluster.start("one", 18_130);
+    cluster.prepare_workloads();
+    let one = cluster.start_with("one", 18_130, &["--external-workloads", "shunt,linkerd"]);
+    cluster.await_workloads(&one.process);
     cluster.await_reasons(&tcp, &["Accepted@1 ResolvedRefs@1"]);
     cluster.await_reasons(&udp, &["NoMatchingParent@1 BackendNotFound@1"]);
     assert!(one.process.stop().unwrap().success());

@@ -86,7 +86,7 @@ pub(crate) struct CustomLinks {
 
 impl Default for CustomLinks {
     fn default() -> Self {
-        Self::of(&CustomKind::ALL)
+        Self::of(&CustomKind::ROUTES)
     }
 }
 

@@ -18,7 +18,7 @@ mod engine_tests;
 mod failures;
 pub(crate) mod links;
 mod node_ports;
-mod notices;
+pub(crate) mod notices;
 pub(crate) mod objects;
 mod options;
 mod pending;

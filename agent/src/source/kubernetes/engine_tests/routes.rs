@@ -14,7 +14,7 @@ use crate::source::kubernetes::{
 /// A world whose cluster defines all kinds, with these services, all of which were told.
 fn world(services: &[&str]) -> World {
     let mut world = World::synced();
-    world.define(&CustomKind::ALL);
+    world.define(&CustomKind::ROUTES);
     for change in [
         RouteChange::TcpRoute(Step::Listed(Vec::new())),
         RouteChange::UdpRoute(Step::Listed(Vec::new())),
@@ -163,7 +163,7 @@ fn a_kind_that_is_not_defined_any_more_leaves_nothing_behind() {
     // What was on its way comes too late.
     world.engine.take(tcp(Step::Applied(r.clone())));
     assert_eq!(told(&mut world), [""; 0]);
-    world.define(&CustomKind::ALL);
+    world.define(&CustomKind::ROUTES);
     assert!(!world.state().connected, "they are not listed yet");
     world.engine.take(tcp(Step::Listed(vec![r])));
     assert_eq!(told(&mut world), ["web default/v1:80"]);

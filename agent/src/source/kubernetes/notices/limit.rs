@@ -10,7 +10,7 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// A bucket of tokens, one for each Event.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     tokens: u32,
     /// When the last token came, or would have.
     filled: Instant,
@@ -18,7 +18,7 @@ pub(super) struct Limit {
 
 impl Limit {
     /// A full one.
-    pub(super) const fn new(now: Instant) -> Self {
+    pub(crate) const fn new(now: Instant) -> Self {
         Self {
             tokens: BURST,
             filled: now,
@@ -26,7 +26,7 @@ impl Limit {
     }
 
     /// Whether there is a token at `now`; it is taken then.
-    pub(super) fn take(&mut self, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.filled);
         let new = passed.as_nanos() / EVERY.as_nanos();
         match u32::try_from(new) {

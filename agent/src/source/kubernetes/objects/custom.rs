@@ -18,11 +18,26 @@ pub(crate) enum CustomKind {
     TrafficSplit,
     /// ServiceProfile of Linkerd.
     ServiceProfile,
+    /// ExternalWorkload of our own group.
+    ExternalWorkload,
+    /// ExternalWorkload of Linkerd.
+    LinkerdExternalWorkload,
 }
 
 impl CustomKind {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
+        Self::TcpRoute,
+        Self::UdpRoute,
+        Self::ReferenceGrant,
+        Self::TrafficSplit,
+        Self::ServiceProfile,
+        Self::ExternalWorkload,
+        Self::LinkerdExternalWorkload,
+    ];
+
+    /// Those that share a service's connections out.
+    pub(crate) const ROUTES: [Self; 5] = [
         Self::TcpRoute,
         Self::UdpRoute,
         Self::ReferenceGrant,
@@ -38,6 +53,8 @@ impl CustomKind {
             Self::ReferenceGrant => "referencegrants.gateway.networking.k8s.io",
             Self::TrafficSplit => "trafficsplits.split.smi-spec.io",
             Self::ServiceProfile => "serviceprofiles.linkerd.io",
+            Self::ExternalWorkload => "externalworkloads.workload.shunt.io",
+            Self::LinkerdExternalWorkload => "externalworkloads.workload.linkerd.io",
         }
     }
 
@@ -49,6 +66,8 @@ impl CustomKind {
             Self::ReferenceGrant => "ReferenceGrants",
             Self::TrafficSplit => "TrafficSplits",
             Self::ServiceProfile => "ServiceProfiles",
+            Self::ExternalWorkload => "ExternalWorkloads",
+            Self::LinkerdExternalWorkload => "ExternalWorkloads of linkerd",
         }
     }
 }

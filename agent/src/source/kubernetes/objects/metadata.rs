@@ -53,6 +53,21 @@ impl Metadata {
         }
     }
 
+    /// What no other object has or had; empty: it does not say.
+    pub(crate) fn uid(&self) -> &str {
+        self.uid.as_deref().unwrap_or_default()
+    }
+
+    /// How often it was changed, but for its status; 0: it does not say.
+    pub(crate) fn generation(&self) -> i64 {
+        self.generation.unwrap_or_default()
+    }
+
+    /// Whether it is being deleted.
+    pub(crate) const fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
     /// When the object was made; of one that does not say: at the beginning of time.
     pub(super) fn created(&self) -> SystemTime {
         time(self.creation_timestamp.as_deref()).unwrap_or(SystemTime::UNIX_EPOCH)

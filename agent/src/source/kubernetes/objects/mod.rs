@@ -5,7 +5,9 @@
 
 pub(super) mod address;
 pub(crate) mod custom;
-pub(super) mod endpoint_slice;
+pub(crate) mod endpoint_slice;
+pub(crate) mod external_workload;
+pub(crate) mod external_workload_spec;
 pub(super) mod interner;
 pub(crate) mod metadata;
 mod names;

@@ -74,6 +74,9 @@ impl Book {
     /// that this concerns.
     pub(crate) fn forget(&mut self, kind: CustomKind) -> BTreeSet<ServiceId> {
         self.take(match kind {
+            CustomKind::ExternalWorkload | CustomKind::LinkerdExternalWorkload => {
+                return BTreeSet::new();
+            }
             CustomKind::TcpRoute => RouteChange::TcpRoute(Step::Listed(Vec::new())),
             CustomKind::UdpRoute => RouteChange::UdpRoute(Step::Listed(Vec::new())),
             CustomKind::ReferenceGrant => RouteChange::ReferenceGrant(Step::Listed(Vec::new())),

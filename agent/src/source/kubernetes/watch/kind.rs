@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::source::kubernetes::objects::{
     custom::{Definition, RawDefinition},
     endpoint_slice::{EndpointSlice, RawSlice},
+    external_workload::{ExternalWorkload, RawLinkerd, RawOwn},
     metadata::Metadata,
     node::{Node, RawNode},
     pod::{Pod, RawPod},
@@ -83,6 +84,14 @@ impl Selectors {
             fields: Some(format!(
                 "status.phase!=Succeeded,status.phase!=Failed{here}"
             )),
+        }
+    }
+
+    /// Those with these labels, as a selector says it.
+    pub(crate) fn labelled(labels: &str) -> Self {
+        Self {
+            labels: Some(labels.to_owned()),
+            fields: None,
         }
     }
 
@@ -264,6 +273,38 @@ impl Kind for ServiceProfiles {
 
     fn metadata(raw: &RawServiceProfile) -> &Metadata {
         &raw.metadata
+    }
+}
+
+/// ExternalWorkloads of our own group.
+#[derive(Debug)]
+pub(crate) struct ExternalWorkloads;
+
+impl Kind for ExternalWorkloads {
+    type Raw = RawOwn;
+    type Object = ExternalWorkload;
+    const NAME: &'static str = "ExternalWorkloads";
+    const PATH: &'static str = "/apis/workload.shunt.io/v1alpha1/externalworkloads";
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawOwn) -> &Metadata {
+        raw.metadata()
+    }
+}
+
+/// ExternalWorkloads of linkerd's group.
+#[derive(Debug)]
+pub(crate) struct LinkerdExternalWorkloads;
+
+impl Kind for LinkerdExternalWorkloads {
+    type Raw = RawLinkerd;
+    type Object = ExternalWorkload;
+    const NAME: &'static str = "ExternalWorkloads of linkerd";
+    const PATH: &'static str = "/apis/workload.linkerd.io/v1beta1/externalworkloads";
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawLinkerd) -> &Metadata {
+        raw.metadata()
     }
 }
 

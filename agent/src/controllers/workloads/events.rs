@@ -1,0 +1,121 @@
+//! Kubernetes Events about Services and workloads, of the leader alone.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    time::timeout,
+};
+use tracing::debug;
+
+use crate::{
+    controllers::workloads::service::Service,
+    source::kubernetes::{notices::limit::Limit, objects::external_workload::ExternalWorkload},
+};
+
+/// Who Events are from.
+const CONTROLLER: &str = "shunt-controller";
+
+/// How many may wait.
+const AHEAD: usize = 64;
+
+/// How long the server may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest note and reporting instance in bytes, as the API takes them.
+const LONGEST: usize = 1000;
+const LONGEST_INSTANCE: usize = 128;
+
+/// What a user is told.
+#[derive(Debug)]
+pub(super) struct Notice {
+    reason: &'static str,
+    note: String,
+    regarding: ObjectReference,
+}
+
+impl Notice {
+    pub(super) fn of_service(service: &Service, reason: &'static str, note: String) -> Self {
+        let regarding = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Service".to_owned()),
+            namespace: Some(service.id.namespace.to_string()),
+            name: Some(service.id.name.to_string()),
+            uid: Some(service.uid.to_string()),
+            ..ObjectReference::default()
+        };
+        Self {
+            reason,
+            note,
+            regarding,
+        }
+    }
+
+    pub(super) fn of_workload(
+        workload: &ExternalWorkload,
+        reason: &'static str,
+        note: String,
+    ) -> Self {
+        let key = &workload.key;
+        let regarding = ObjectReference {
+            api_version: Some(key.group.api_version().to_owned()),
+            kind: Some("ExternalWorkload".to_owned()),
+            namespace: Some(key.namespace.to_string()),
+            name: Some(key.name.to_string()),
+            uid: Some(workload.uid.to_string()),
+            ..ObjectReference::default()
+        };
+        Self {
+            reason,
+            note,
+            regarding,
+        }
+    }
+}
+
+/// A way for notices that nobody waits at: what there is no room for is dropped.
+pub(super) fn channel() -> (Sender<Notice>, Receiver<Notice>) {
+    mpsc::channel(AHEAD)
+}
+
+/// Makes an Event of each notice, a few at once.
+pub(super) async fn record(client: Client, identity: String, mut notices: Receiver<Notice>) {
+    let end = identity.floor_char_boundary(LONGEST_INSTANCE);
+    let recorder = Recorder::new(
+        client,
+        Reporter {
+            controller: CONTROLLER.to_owned(),
+            instance: Some(identity[..end].to_owned()),
+        },
+    );
+    let mut limit = Limit::new(Instant::now());
+    while let Some(notice) = notices.recv().await {
+        if !limit.take(Instant::now()) {
+            debug!("an Event is dropped, as there were many lately: {notice:?}");
+            continue;
+        }
+        let Notice {
+            reason,
+            mut note,
+            regarding,
+        } = notice;
+        note.truncate(note.floor_char_boundary(LONGEST));
+        let event = Event {
+            type_: EventType::Warning,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: "Publish".to_owned(),
+            secondary: None,
+        };
+        match timeout(PATIENCE, recorder.publish(&event, &regarding)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!("an Event cannot be made: {error}"),
+            Err(_) => debug!("an Event cannot be made: no answer within {PATIENCE:?}"),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Workloads outside the cluster become endpoints of the Services that select them.
+//!
+//! ```text
+//! source/kubernetes/watch    ExternalWorkloads, Services, and our own EndpointSlices
+//!     v
+//! store       what is known, and which Services a change concerns
+//!     v  queue: each Service once, again after a while if it fails
+//! desired     the endpoints that a Service is to have            pure
+//! packing     which slice has which; order: nobody is missing    pure
+//!     v
+//! writer      one write after the other, as long as this process leads
+//! ```
+
+mod desired;
+mod events;
+pub(crate) mod options;
+mod order;
+mod packing;
+mod queue;
+mod service;
+mod slice;
+mod store;
+#[cfg(test)]
+mod tests;
+mod verdicts;
+pub(super) mod work;
+mod write;
+mod writer;

@@ -1,0 +1,19 @@
+//! What the controller of workloads has to be told.
+
+/// Which ExternalWorkloads are made endpoints of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkloadOptions {
+    /// Those of our own group, `workload.shunt.io`.
+    pub shunt: bool,
+    /// Those of linkerd's group, `workload.linkerd.io`.
+    pub linkerd: bool,
+    /// Whether the Services of `kube-system` are handled as all others are.
+    pub in_kube_system: bool,
+}
+
+impl WorkloadOptions {
+    /// Whether anything is to be done at all.
+    pub const fn is_on(&self) -> bool {
+        self.shunt || self.linkerd
+    }
+}

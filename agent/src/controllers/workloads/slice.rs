@@ -1,0 +1,413 @@
+//! An EndpointSlice as it is read, compared and written.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shunt_model::ServiceId;
+
+use crate::{
+    controllers::workloads::service::{Family, Labels, Service},
+    source::kubernetes::{objects::metadata::Metadata, watch::kind::Kind},
+};
+
+/// The label that says whose endpoints a slice has.
+pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The label that says who writes a slice.
+pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// The label of the slices of headless Services.
+pub(super) const HEADLESS: &str = "service.kubernetes.io/headless";
+
+/// Who writes ours.
+pub(super) const MANAGER: &str = "external-workloads.shunt.io";
+
+/// Who writes linkerd's.
+pub(super) const LINKERDS: &str = "linkerd-external-workloads-controller";
+
+/// How the names of ours begin.
+const PREFIX: &str = "shunt-external-";
+
+/// The longest prefix of which the API makes a name.
+const LONGEST_PREFIX: usize = 58;
+
+/// An EndpointSlice, as it was read or as the server answered when it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) name: Box<str>,
+    /// What no other slice has or had.
+    pub(super) uid: Box<str>,
+    /// The version, of which it is written and deleted.
+    pub(super) version: Box<str>,
+    /// How often it was changed: of two readings the one with the higher number is the later one.
+    pub(super) generation: i64,
+    /// Its Service.
+    pub(super) service: ServiceId,
+    /// The uid of the Service that owns it, if one does.
+    pub(super) owner: Option<Box<str>>,
+    /// Whether it is being deleted.
+    pub(super) is_terminating: bool,
+    pub(super) content: Content,
+    /// Annotations and finalizers, which stay as they are.
+    rest: Value,
+}
+
+/// What a slice says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Content {
+    /// `None`: it has names in place of addresses.
+    pub(super) family: Option<Family>,
+    pub(super) labels: Arc<Labels>,
+    pub(super) ports: Ports,
+    pub(super) endpoints: Vec<Arc<Endpoint>>,
+}
+
+/// The ports of a slice, sorted: their order says nothing.
+pub(super) type Ports = Arc<[EndpointPort]>;
+
+/// A port of a slice.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EndpointPort {
+    #[serde(default)]
+    pub(super) name: Option<Box<str>>,
+    #[serde(default)]
+    pub(super) port: Option<u16>,
+    #[serde(default)]
+    pub(super) protocol: Option<Box<str>>,
+    /// Ours have none.
+    #[serde(default)]
+    pub(super) app_protocol: Option<Box<str>>,
+}
+
+/// An endpoint of a slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Endpoint {
+    /// What makes it the same endpoint in another slice, or at another time: its addresses in order, its
+    /// name in the DNS, and whose it is.
+    pub(super) identity: Box<str>,
+    pub(super) addresses: Box<[Box<str>]>,
+    pub(super) conditions: Conditions,
+    pub(super) hostname: Option<Box<str>>,
+    /// Ours have none.
+    pub(super) node: Option<Box<str>>,
+    pub(super) zone: Option<Box<str>>,
+    pub(super) target: Target,
+}
+
+/// What an endpoint can do, as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Conditions {
+    pub(super) ready: Option<bool>,
+    pub(super) serving: Option<bool>,
+    pub(super) terminating: Option<bool>,
+}
+
+/// Whose an endpoint is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Target {
+    pub(super) api_version: Option<Box<str>>,
+    pub(super) kind: Box<str>,
+    pub(super) namespace: Box<str>,
+    pub(super) name: Box<str>,
+    pub(super) uid: Box<str>,
+}
+
+impl Endpoint {
+    /// With the identity that follows from the rest.
+    pub(super) fn new(
+        addresses: Vec<Box<str>>,
+        conditions: Conditions,
+        hostname: Option<Box<str>>,
+        zone: Option<Box<str>>,
+        target: Target,
+    ) -> Self {
+        let mut sorted: Vec<&str> = addresses.iter().map(|text| &**text).collect();
+        sorted.sort_unstable();
+        let identity = format!(
+            "{}|{}|{}|{}/{}",
+            sorted.join(","),
+            hostname.as_deref().unwrap_or_default(),
+            target.api_version.as_deref().unwrap_or_default(),
+            target.namespace,
+            target.name
+        );
+        Self {
+            identity: identity.into(),
+            addresses: addresses.into(),
+            conditions,
+            hostname,
+            node: None,
+            zone,
+            target,
+        }
+    }
+
+    fn json(&self) -> Value {
+        let Self {
+            identity: _,
+            addresses,
+            conditions:
+                Conditions {
+                    ready,
+                    serving,
+                    terminating,
+                },
+            hostname,
+            node: _,
+            zone,
+            target,
+        } = self;
+        let mut endpoint = json!({
+            "addresses": addresses,
+            "conditions": { "ready": ready, "serving": serving, "terminating": terminating },
+            "targetRef": {
+                "kind": target.kind, "namespace": target.namespace, "name": target.name,
+                "uid": target.uid,
+            },
+        });
+        if let Some(version) = &target.api_version {
+            endpoint["targetRef"]["apiVersion"] = json!(version);
+        }
+        if let Some(hostname) = hostname {
+            endpoint["hostname"] = json!(hostname);
+        }
+        if let Some(zone) = zone {
+            endpoint["zone"] = json!(zone);
+        }
+        endpoint
+    }
+}
+
+impl Slice {
+    /// The same slice, once it has this content.
+    pub(super) fn with(&self, content: Content) -> Self {
+        Self {
+            content,
+            ..self.clone()
+        }
+    }
+
+    /// Whether it is owned by this Service.
+    pub(super) fn is_owned_by(&self, service: &Service) -> bool {
+        self.owner.as_deref() == Some(&*service.uid)
+    }
+
+    /// The slice with another content, to be written in its place: of this version, and no other one.
+    pub(super) fn replaced(&self, content: &Content, service: &Service) -> Value {
+        let mut slice = content.json(service);
+        let metadata = &mut slice["metadata"];
+        for (name, value) in self.rest.as_object().into_iter().flatten() {
+            metadata[name] = value.clone();
+        }
+        metadata["name"] = json!(self.name);
+        metadata["uid"] = json!(self.uid);
+        metadata["resourceVersion"] = json!(self.version);
+        slice
+    }
+}
+
+impl Content {
+    /// A new slice of this content, whose name the server makes.
+    pub(super) fn new_slice(&self, service: &Service) -> Value {
+        let mut slice = self.json(service);
+        let prefix = format!("{PREFIX}{}-", service.id.name);
+        let prefix = &prefix[..prefix.floor_char_boundary(LONGEST_PREFIX)];
+        slice["metadata"]["generateName"] = json!(prefix);
+        slice
+    }
+
+    fn json(&self, service: &Service) -> Value {
+        let Self {
+            family,
+            labels,
+            ports,
+            endpoints,
+        } = self;
+        let ports: Vec<Value> = ports.iter().map(EndpointPort::json).collect();
+        let endpoints: Vec<Value> = endpoints.iter().map(|endpoint| endpoint.json()).collect();
+        json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "namespace": service.id.namespace,
+                "labels": **labels,
+                "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "Service", "name": service.id.name,
+                    "uid": service.uid, "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "addressType": family.map_or("FQDN", Family::name),
+            "ports": ports,
+            "endpoints": endpoints,
+        })
+    }
+}
+
+impl EndpointPort {
+    fn json(&self) -> Value {
+        let Self {
+            name,
+            port,
+            protocol,
+            app_protocol: _,
+        } = self;
+        let mut written = json!({ "port": port, "protocol": protocol });
+        if let Some(name) = name {
+            written["name"] = json!(name);
+        }
+        written
+    }
+}
+
+/// The slices of one controller.
+#[derive(Debug)]
+pub(super) struct Slices;
+
+impl Kind for Slices {
+    type Raw = RawSlice;
+    type Object = Slice;
+    const NAME: &'static str = "EndpointSlices";
+    const PATH: &'static str = "/apis/discovery.k8s.io/v1/endpointslices";
+    const OPTIONAL: bool = false;
+
+    fn metadata(raw: &RawSlice) -> &Metadata {
+        &raw.metadata.common
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RawSlice {
+    #[serde(default)]
+    metadata: RawMetadata,
+    #[serde(default)]
+    address_type: Box<str>,
+    #[serde(default)]
+    ports: Option<Vec<EndpointPort>>,
+    #[serde(default)]
+    endpoints: Option<Vec<RawEndpoint>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMetadata {
+    #[serde(flatten)]
+    common: Metadata,
+    #[serde(default)]
+    labels: Option<Labels>,
+    #[serde(default)]
+    owner_references: Option<Vec<RawOwner>>,
+    #[serde(default)]
+    annotations: Option<Value>,
+    #[serde(default)]
+    finalizers: Option<Value>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawOwner {
+    #[serde(default)]
+    api_version: Box<str>,
+    #[serde(default)]
+    kind: Box<str>,
+    #[serde(default)]
+    uid: Box<str>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawEndpoint {
+    #[serde(default)]
+    addresses: Option<Vec<Box<str>>>,
+    #[serde(default)]
+    conditions: Option<Conditions>,
+    #[serde(default)]
+    hostname: Option<Box<str>>,
+    #[serde(default)]
+    node_name: Option<Box<str>>,
+    #[serde(default)]
+    zone: Option<Box<str>>,
+    #[serde(default)]
+    target_ref: Option<Target>,
+}
+
+impl From<RawSlice> for Slice {
+    fn from(raw: RawSlice) -> Self {
+        let RawSlice {
+            metadata:
+                RawMetadata {
+                    common,
+                    labels,
+                    owner_references,
+                    annotations,
+                    finalizers,
+                },
+            address_type,
+            ports,
+            endpoints,
+        } = raw;
+        let labels = labels.unwrap_or_default();
+        let mut ports = ports.unwrap_or_default();
+        ports.sort();
+        let mut owners = owner_references.unwrap_or_default().into_iter();
+        let owner = owners.find(|owner| &*owner.kind == "Service" && &*owner.api_version == "v1");
+        let endpoints = endpoints
+            .unwrap_or_default()
+            .into_iter()
+            .map(Into::into)
+            .map(Arc::new);
+        let mut rest = json!({});
+        for (name, value) in [("annotations", annotations), ("finalizers", finalizers)] {
+            if let Some(value) = value {
+                rest[name] = value;
+            }
+        }
+        Self {
+            uid: common.uid().into(),
+            generation: common.generation(),
+            is_terminating: common.is_terminating(),
+            version: common.resource_version.unwrap_or_default(),
+            service: ServiceId {
+                namespace: common.namespace.unwrap_or_default(),
+                name: labels.get(SERVICE_NAME).cloned().unwrap_or_default(),
+            },
+            name: common.name.unwrap_or_default(),
+            owner: owner.map(|owner| owner.uid),
+            content: Content {
+                family: Family::of_name(&address_type),
+                labels: Arc::new(labels),
+                ports: ports.into(),
+                endpoints: endpoints.collect(),
+            },
+            rest,
+        }
+    }
+}
+
+impl From<RawEndpoint> for Endpoint {
+    fn from(raw: RawEndpoint) -> Self {
+        let RawEndpoint {
+            addresses,
+            conditions,
+            hostname,
+            node_name,
+            zone,
+            target_ref,
+        } = raw;
+        let endpoint = Self::new(
+            addresses.unwrap_or_default(),
+            conditions.unwrap_or_default(),
+            hostname,
+            zone,
+            target_ref.unwrap_or_default(),
+        );
+        Self {
+            node: node_name,
+            ..endpoint
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! What is known of Services, workloads and slices, and which Services a change concerns.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use shunt_model::ServiceId;
+
+use crate::{
+    controllers::workloads::{
+        service::{Labels, Service},
+        slice::Slice,
+    },
+    source::kubernetes::{
+        objects::{
+            endpoint_slice::EndpointSlice,
+            external_workload::{ExternalWorkload, Group, WorkloadKey},
+        },
+        watch::step::Step,
+    },
+};
+
+/// The namespace whose Services are left alone unless that is asked for.
+const SYSTEM: &str = "kube-system";
+
+/// The label of a workload that its endpoints have.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// How long after a write a list may have been made before it.
+const LISTED: Duration = Duration::from_mins(1);
+
+/// How long a list that contradicts what was written is not believed: the watch that follows it tells.
+const DOUBT: Duration = Duration::from_secs(5);
+
+/// A namespace and a name.
+type Name = (Box<str>, Box<str>);
+
+/// Everything that slices are made of, and the slices.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    /// Whether the Services of [`SYSTEM`] are handled, too.
+    takes_system: bool,
+    services: BTreeMap<ServiceId, Arc<Service>>,
+    workloads: BTreeMap<Arc<WorkloadKey>, Arc<ExternalWorkload>>,
+    slices: HashMap<ServiceId, BTreeMap<Box<str>, Arc<Slice>>>,
+    /// The Service of each slice.
+    places: HashMap<Name, ServiceId>,
+    /// The slices that linkerd's controller has of a Service.
+    linkerds: HashMap<ServiceId, BTreeSet<ServiceId>>,
+    tracker: Tracker,
+}
+
+/// What was written here, and the server has confirmed.
+#[derive(Debug, Default)]
+struct Tracker {
+    written: HashMap<Name, Written>,
+    /// Slices that were deleted, by their uid.
+    deleted: HashMap<Box<str>, Instant>,
+    /// Slices of which a list says something older than what was written.
+    doubtful: HashMap<ServiceId, (Name, Instant)>,
+}
+
+#[derive(Debug)]
+struct Written {
+    uid: Box<str>,
+    generation: i64,
+    service: ServiceId,
+    at: Instant,
+}
+
+fn name_of(slice: &Slice) -> Name {
+    (slice.service.namespace.clone(), slice.name.clone())
+}
+
+impl Store {
+    pub(super) fn new(takes_system: bool) -> Self {
+        Self {
+            takes_system,
+            ..Self::default()
+        }
+    }
+
+    /// The Services, and those that are none any more but have slices.
+    pub(super) fn all(&self) -> BTreeSet<ServiceId> {
+        let known = self.services.keys().chain(self.slices.keys());
+        known.filter(|id| self.handles(id)).cloned().collect()
+    }
+
+    fn handles(&self, id: &ServiceId) -> bool {
+        self.takes_system || &*id.namespace != SYSTEM
+    }
+
+    pub(super) fn service(&self, id: &ServiceId) -> Option<&Arc<Service>> {
+        self.services.get(id)
+    }
+
+    pub(super) fn workload(&self, key: &WorkloadKey) -> Option<&Arc<ExternalWorkload>> {
+        self.workloads.get(key)
+    }
+
+    pub(super) fn workloads(&self) -> impl Iterator<Item = &Arc<ExternalWorkload>> {
+        self.workloads.values()
+    }
+
+    /// Our slices of a Service.
+    pub(super) fn slices(&self, id: &ServiceId) -> Vec<Arc<Slice>> {
+        let known = self.slices.get(id).into_iter();
+        known.flat_map(BTreeMap::values).map(Arc::clone).collect()
+    }
+
+    /// How many slices and endpoints there are.
+    pub(super) fn count_slices(&self) -> (usize, usize) {
+        let slices = self.slices.values().flat_map(BTreeMap::values);
+        slices.fold((0, 0), |(slices, endpoints), slice| {
+            (slices + 1, endpoints + slice.content.endpoints.len())
+        })
+    }
+
+    /// The workloads that a Service selects.
+    pub(super) fn selected<'a>(
+        &'a self,
+        service: &'a Service,
+    ) -> impl Iterator<Item = &'a ExternalWorkload> {
+        let own = self.of_namespace(&service.id.namespace);
+        own.filter(|workload| service.selects(&workload.labels))
+    }
+
+    fn of_namespace<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a ExternalWorkload> {
+        let first = WorkloadKey {
+            namespace: namespace.into(),
+            group: Group::Shunt,
+            name: "".into(),
+        };
+        let found = self.workloads.range(Arc::new(first)..);
+        let found = found.take_while(move |(key, _)| &*key.namespace == namespace);
+        found.map(|(_, workload)| &**workload)
+    }
+
+    /// The Services of a namespace that select these labels.
+    fn selecting(&self, namespace: &str, labels: &Labels) -> BTreeSet<ServiceId> {
+        let first = ServiceId::new(namespace, "");
+        let found = self.services.range(first..);
+        let found = found.take_while(|(id, _)| &*id.namespace == namespace);
+        let found = found.filter(|(_, service)| service.has_endpoints() && service.selects(labels));
+        found.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether linkerd's own controller publishes the workloads of a Service.
+    pub(super) fn is_linkerds(&self, id: &ServiceId) -> bool {
+        self.linkerds.contains_key(id)
+    }
+
+    /// Whether what is known of a Service's slices is older than what was written.
+    pub(super) fn is_out_of_date(&self, id: &ServiceId, now: Instant) -> bool {
+        let doubt = self.tracker.doubtful.get(id);
+        doubt.is_some_and(|(_, until)| now < *until)
+    }
+
+    fn only_handled(&self, mut concerned: BTreeSet<ServiceId>) -> BTreeSet<ServiceId> {
+        concerned.retain(|id| self.handles(id));
+        concerned
+    }
+
+    /// Takes note of Services, and gives those that this concerns.
+    pub(super) fn take_services(&mut self, step: Step<Service>) -> BTreeSet<ServiceId> {
+        let mut concerned = BTreeSet::new();
+        match step {
+            Step::Listed(list) => {
+                let list = list.into_iter().map(|one| (one.id.clone(), Arc::new(one)));
+                let new: BTreeMap<ServiceId, Arc<Service>> = list.collect();
+                let old = std::mem::replace(&mut self.services, new);
+                let gone = old.keys().filter(|id| !self.services.contains_key(*id));
+                concerned.extend(gone.cloned());
+                let new = self.services.iter();
+                let new = new.filter(|(id, service)| old.get(*id) != Some(*service));
+                concerned.extend(new.map(|(id, _)| id.clone()));
+            }
+            Step::Applied(service) => {
+                let id = service.id.clone();
+                if self.services.get(&id).is_none_or(|old| **old != service) {
+                    concerned.insert(id.clone());
+                }
+                self.services.insert(id, Arc::new(service));
+            }
+            Step::Deleted(service) => {
+                self.services.remove(&service.id);
+                concerned.insert(service.id);
+            }
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+        }
+        self.only_handled(concerned)
+    }
+
+    /// Takes note of workloads of a group, and gives the Services that this concerns. The keys of those
+    /// that are new, other than before, or gone, come into `changed`.
+    pub(super) fn take_workloads(
+        &mut self,
+        group: Group,
+        step: Step<ExternalWorkload>,
+        changed: &mut BTreeSet<Arc<WorkloadKey>>,
+    ) -> BTreeSet<ServiceId> {
+        let mut concerned = BTreeSet::new();
+        match step {
+            Step::Listed(list) => {
+                let present: BTreeSet<&Arc<WorkloadKey>> =
+                    list.iter().map(|one| &one.key).collect();
+                let known = self.workloads.keys().filter(|key| key.group == group);
+                let gone = known.filter(|key| !present.contains(*key));
+                let gone: Vec<Arc<WorkloadKey>> = gone.cloned().collect();
+                for key in gone {
+                    concerned.extend(self.remove_workload(key, changed));
+                }
+                for workload in list {
+                    concerned.extend(self.put_workload(workload, changed));
+                }
+            }
+            Step::Applied(workload) => concerned = self.put_workload(workload, changed),
+            Step::Deleted(workload) => concerned = self.remove_workload(workload.key, changed),
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+        }
+        self.only_handled(concerned)
+    }
+
+    fn put_workload(
+        &mut self,
+        workload: ExternalWorkload,
+        changed: &mut BTreeSet<Arc<WorkloadKey>>,
+    ) -> BTreeSet<ServiceId> {
+        let key = Arc::clone(&workload.key);
+        let workload = Arc::new(workload);
+        let old = self
+            .workloads
+            .insert(Arc::clone(&key), Arc::clone(&workload));
+        if old.as_ref() == Some(&workload) {
+            return BTreeSet::new();
+        }
+        changed.insert(key);
+        self.concerned(old.as_deref(), Some(&workload))
+    }
+
+    fn remove_workload(
+        &mut self,
+        key: Arc<WorkloadKey>,
+        changed: &mut BTreeSet<Arc<WorkloadKey>>,
+    ) -> BTreeSet<ServiceId> {
+        let old = self.workloads.remove(&key);
+        if old.is_some() {
+            changed.insert(key);
+        }
+        self.concerned(old.as_deref(), None)
+    }
+
+    /// The Services that a change of a workload concerns.
+    fn concerned(
+        &self,
+        old: Option<&ExternalWorkload>,
+        new: Option<&ExternalWorkload>,
+    ) -> BTreeSet<ServiceId> {
+        let selecting =
+            |workload: &ExternalWorkload| self.selecting(&workload.key.namespace, &workload.labels);
+        let (old, new) = match (old, new) {
+            (None, None) => return BTreeSet::new(),
+            (Some(one), None) | (None, Some(one)) => return selecting(one),
+            (Some(old), Some(new)) => (old, new),
+        };
+        match (differ(old, new), old.labels != new.labels) {
+            (false, false) => BTreeSet::new(),
+            (true, false) => selecting(new),
+            (false, true) => &selecting(old) ^ &selecting(new),
+            (true, true) => &selecting(old) | &selecting(new),
+        }
+    }
+
+    /// Takes note of our slices, and gives the Services that this concerns: what was written here and is
+    /// told back concerns nobody.
+    pub(super) fn take_slices(&mut self, step: Step<Slice>, now: Instant) -> BTreeSet<ServiceId> {
+        let concerned = match step {
+            Step::Listed(list) => self.list_slices(list, now),
+            Step::Applied(slice) => self.put_slice(slice),
+            Step::Deleted(slice) => self.remove_slice(&slice),
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => BTreeSet::new(),
+        };
+        self.only_handled(concerned)
+    }
+
+    fn list_slices(&mut self, list: Vec<Slice>, now: Instant) -> BTreeSet<ServiceId> {
+        let old = std::mem::take(&mut self.slices);
+        self.places.clear();
+        let tracker = &mut self.tracker;
+        tracker.forget(now);
+        tracker.doubt(&list, now);
+        for slice in list {
+            self.insert(Arc::new(slice));
+        }
+        let known = old.keys().chain(self.slices.keys());
+        let differs = |id: &&ServiceId| old.get(*id) != self.slices.get(*id);
+        known.filter(differs).cloned().collect()
+    }
+
+    fn put_slice(&mut self, slice: Slice) -> BTreeSet<ServiceId> {
+        let name = name_of(&slice);
+        if self.tracker.deleted.contains_key(&slice.uid) {
+            return BTreeSet::new();
+        }
+        self.tracker.heard(&name, &slice);
+        let known = self.known(&name);
+        if let Some(known) = known
+            && known.uid == slice.uid
+            && (slice.generation < known.generation || slice.version == known.version)
+        {
+            return BTreeSet::new();
+        }
+        let mut concerned = BTreeSet::from([slice.service.clone()]);
+        if let Some(known) = known {
+            concerned.insert(known.service.clone());
+        }
+        self.insert(Arc::new(slice));
+        concerned
+    }
+
+    fn remove_slice(&mut self, slice: &Slice) -> BTreeSet<ServiceId> {
+        let name = name_of(slice);
+        let was_expected = self.tracker.deleted.remove(&slice.uid).is_some();
+        self.tracker
+            .doubtful
+            .retain(|_, (doubtful, _)| *doubtful != name);
+        let Some(known) = self.known(&name).filter(|known| known.uid == slice.uid) else {
+            return BTreeSet::new();
+        };
+        let service = known.service.clone();
+        self.take_out(&name);
+        if was_expected {
+            BTreeSet::new()
+        } else {
+            BTreeSet::from([service])
+        }
+    }
+
+    fn known(&self, name: &Name) -> Option<&Arc<Slice>> {
+        self.slices.get(self.places.get(name)?)?.get(&name.1)
+    }
+
+    fn insert(&mut self, slice: Arc<Slice>) {
+        let name = name_of(&slice);
+        self.take_out(&name);
+        let service = slice.service.clone();
+        self.places.insert(name, service.clone());
+        let own = self.slices.entry(service).or_default();
+        own.insert(slice.name.clone(), slice);
+    }
+
+    fn take_out(&mut self, name: &Name) {
+        let Some(service) = self.places.remove(name) else {
+            return;
+        };
+        if let Some(slices) = self.slices.get_mut(&service) {
+            slices.remove(&name.1);
+            if slices.is_empty() {
+                self.slices.remove(&service);
+            }
+        }
+    }
+
+    /// The server has confirmed that it has a slice in this form now.
+    pub(super) fn written(&mut self, slice: Arc<Slice>, now: Instant) {
+        let name = name_of(&slice);
+        let written = Written {
+            uid: slice.uid.clone(),
+            generation: slice.generation,
+            service: slice.service.clone(),
+            at: now,
+        };
+        self.tracker.written.insert(name.clone(), written);
+        // The watch may have told of it, and of what came after, before the answer was read.
+        let known = self.known(&name).filter(|known| known.uid == slice.uid);
+        if known.is_none_or(|known| known.generation <= slice.generation) {
+            self.insert(slice);
+        }
+    }
+
+    /// The server has confirmed that it does not have a slice any more.
+    pub(super) fn deleted(&mut self, slice: &Slice, now: Instant) {
+        let name = name_of(slice);
+        self.tracker.written.remove(&name);
+        if let Some(known) = self.known(&name)
+            && known.uid == slice.uid
+        {
+            self.tracker.deleted.insert(slice.uid.clone(), now);
+            self.take_out(&name);
+        }
+    }
+
+    /// Takes note of slices of linkerd's controller, and gives the Services that this concerns.
+    pub(super) fn take_linkerds(&mut self, step: Step<EndpointSlice>) -> BTreeSet<ServiceId> {
+        let before: BTreeSet<ServiceId> = self.linkerds.keys().cloned().collect();
+        let known = &mut self.linkerds;
+        let forget = |known: &mut HashMap<ServiceId, BTreeSet<ServiceId>>, id: &ServiceId| {
+            known.retain(|_, slices| {
+                slices.remove(id);
+                !slices.is_empty()
+            });
+        };
+        let put = |known: &mut HashMap<ServiceId, BTreeSet<ServiceId>>, slice: EndpointSlice| {
+            forget(known, &slice.id);
+            if let Some(service) = slice.service {
+                known.entry(service).or_default().insert(slice.id);
+            }
+        };
+        match step {
+            Step::Listed(list) => {
+                known.clear();
+                list.into_iter().for_each(|slice| put(known, slice));
+            }
+            Step::Applied(slice) => put(known, slice),
+            Step::Deleted(slice) => forget(known, &slice.id),
+            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+        }
+        let after = self.linkerds.keys().cloned().collect();
+        let concerned = &before ^ &after;
+        self.only_handled(concerned)
+    }
+
+    /// Forgets what was written: another one may have written meanwhile.
+    pub(super) fn forget_written(&mut self) {
+        self.tracker = Tracker::default();
+    }
+}
+
+impl Tracker {
+    /// Forgets what no list could contradict any more.
+    fn forget(&mut self, now: Instant) {
+        let is_young = |at: Instant| now.saturating_duration_since(at) < LISTED;
+        self.written.retain(|_, written| is_young(written.at));
+        self.deleted.retain(|_, at| is_young(*at));
+        self.doubtful.clear();
+    }
+
+    /// Finds out of which Services a list says something older than what was written.
+    fn doubt(&mut self, list: &[Slice], now: Instant) {
+        let until = now + DOUBT;
+        let listed: HashMap<Name, &Slice> = list.iter().map(|one| (name_of(one), one)).collect();
+        for (name, written) in &self.written {
+            let is_known = listed.get(name).is_some_and(|slice| {
+                slice.uid != written.uid || slice.generation >= written.generation
+            });
+            if !is_known {
+                let doubt = (name.clone(), until);
+                self.doubtful.insert(written.service.clone(), doubt);
+            }
+        }
+        for (name, slice) in listed {
+            if self.deleted.remove(&slice.uid).is_some() {
+                self.doubtful.insert(slice.service.clone(), (name, until));
+            }
+        }
+    }
+
+    /// The watch tells of a slice.
+    fn heard(&mut self, name: &Name, slice: &Slice) {
+        let written = self.written.get(name);
+        let is_old = written.is_some_and(|written| {
+            written.uid == slice.uid && slice.generation < written.generation
+        });
+        if !is_old {
+            self.doubtful.retain(|_, (doubtful, _)| doubtful != name);
+        }
+    }
+}
+
+/// Whether endpoints of the one are others than those of the other. The order of addresses counts, that of
+/// ports does not.
+fn differ(old: &ExternalWorkload, new: &ExternalWorkload) -> bool {
+    let sorted = |workload: &ExternalWorkload| {
+        let body = workload.body.as_ref().ok()?;
+        let mut ports = body.ports.clone();
+        ports.sort();
+        Some((body.ips.clone(), ports))
+    };
+    old.uid != new.uid
+        || old.is_terminating != new.is_terminating
+        || old.is_ready != new.is_ready
+        || old.labels.get(ZONE) != new.labels.get(ZONE)
+        || sorted(old) != sorted(new)
+}

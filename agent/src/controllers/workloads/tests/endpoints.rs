@@ -1,0 +1,255 @@
+//! Which endpoints a Service has (rules A1 to A5, P1 to P9), and what its slices are labelled.
+
+use serde_json::{Value, json};
+
+use super::world::{desired, linkerds, web, workload};
+use crate::{
+    controllers::workloads::{
+        desired::{LeftOut, labels},
+        packing::plan,
+        service::{Family, Service},
+        write::Write,
+    },
+    source::kubernetes::objects::external_workload::ExternalWorkload,
+};
+
+/// Families, ports and addresses of what is desired.
+fn shown(service: &Service, workloads: &[ExternalWorkload]) -> Vec<String> {
+    let desired = desired(service, workloads);
+    let mut shown = Vec::new();
+    for (family, groups) in &desired.families {
+        for (ports, group) in groups {
+            let ports = ports.iter().map(|port| {
+                let name = port.name.as_deref().unwrap_or("-");
+                format!(
+                    "{name}:{}/{}",
+                    port.port.unwrap(),
+                    port.protocol.as_deref().unwrap()
+                )
+            });
+            let ports = ports.collect::<Vec<_>>().join(",");
+            for endpoint in group.values() {
+                let addresses = endpoint.addresses.join("+");
+                shown.push(format!("{} {ports} {addresses}", family.name()));
+            }
+        }
+    }
+    shown
+}
+
+#[test]
+fn addresses_are_those_of_the_services_families() {
+    let both = json!([{ "ip": "192.0.2.1" }, { "ip": "FD00:0::1" }]);
+    let dual = [("/spec/workloadIPs", both)];
+    for (families, expected) in [
+        (json!(["IPv4"]), &["IPv4 http:8080/TCP 192.0.2.1"][..]),
+        (json!(["IPv6"]), &["IPv6 http:8080/TCP fd00::1"]),
+        (
+            json!(["IPv6", "IPv4"]),
+            &["IPv4 http:8080/TCP 192.0.2.1", "IPv6 http:8080/TCP fd00::1"],
+        ),
+        (
+            json!([]),
+            &["IPv4 http:8080/TCP 192.0.2.1", "IPv6 http:8080/TCP fd00::1"],
+        ),
+    ] {
+        let service = web(&[("/spec/ipFamilies", families.clone())]);
+        assert_eq!(
+            shown(&service, &[workload("vm", "", &dual)]),
+            expected,
+            "{families}"
+        );
+    }
+    let v6 = web(&[("/spec/ipFamilies", json!(["IPv6"]))]);
+    assert!(shown(&v6, &[workload("vm", "192.0.2.1", &[])]).is_empty());
+    // linkerd's may have two of a family: one endpoint with both.
+    let two = json!([{ "ip": "192.0.2.2" }, { "ip": "192.0.2.1" }]);
+    let two = linkerds("vm", "", &[("/spec/workloadIPs", two)]);
+    assert_eq!(
+        shown(&web(&[]), &[two]),
+        ["IPv4 http:8080/TCP 192.0.2.2+192.0.2.1"]
+    );
+}
+
+#[test]
+fn a_target_port_is_one_of_the_workloads_own() {
+    let own = json!([
+        { "name": "http", "port": 8080 }, { "name": "dns", "port": 53, "protocol": "UDP" },
+        { "name": "dns-tcp", "port": 53, "protocol": "TCP" },
+    ]);
+    let port = |protocol: &str, target: Value| json!([{ "name": "p", "port": 80, "protocol": protocol, "targetPort": target }]);
+    for (ports, expected) in [
+        (port("TCP", json!("http")), Some("p:8080/TCP")),
+        (port("TCP", json!(8080)), Some("p:8080/TCP")),
+        (port("UDP", json!("http")), None),
+        (port("UDP", json!(8080)), None),
+        (port("TCP", json!(9999)), None),
+        (port("TCP", json!("none")), None),
+        (port("UDP", json!(53)), Some("p:53/UDP")),
+        (port("TCP", json!(53)), Some("p:53/TCP")),
+        (port("UDP", json!("dns-tcp")), None),
+        (json!([{ "port": 53, "protocol": "UDP" }]), Some("-:53/UDP")),
+        (
+            json!([
+                { "name": "z", "port": 1, "protocol": "TCP", "targetPort": "http" },
+                { "name": "a", "port": 2, "protocol": "UDP", "targetPort": 53 },
+                { "name": "n", "port": 3, "protocol": "TCP", "targetPort": 3 },
+            ]),
+            Some("a:53/UDP,z:8080/TCP"),
+        ),
+    ] {
+        let service = web(&[("/spec/ports", ports.clone())]);
+        let vm = workload("vm", "192.0.2.1", &[("/spec/ports", own.clone())]);
+        let expected: Vec<String> = expected
+            .map(|ports| format!("IPv4 {ports} 192.0.2.1"))
+            .into_iter()
+            .collect();
+        assert_eq!(
+            shown(&service, std::slice::from_ref(&vm)),
+            expected,
+            "{ports}"
+        );
+        let left_out = desired(&service, &[vm]).left_out;
+        let why: Vec<LeftOut> = left_out.into_values().collect();
+        let is_left_out = expected.is_empty();
+        assert_eq!(
+            why.contains(&LeftOut::NoMatchingPort),
+            is_left_out,
+            "{ports}"
+        );
+    }
+}
+
+#[test]
+fn workloads_of_other_ports_are_groups_of_their_own() {
+    let service = web(&[("/spec/ports/0/targetPort", json!("http"))]);
+    let other = [("/spec/ports/0/port", json!(9090))];
+    let workloads = [
+        workload("one", "192.0.2.1", &[]),
+        workload("two", "192.0.2.2", &other),
+        workload("three", "192.0.2.3", &[]),
+    ];
+    let families = desired(&service, &workloads).families;
+    let sizes = families[&Family::V4].values().map(|group| group.len());
+    assert_eq!(sizes.collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn a_headless_service_names_its_endpoints_and_may_have_no_ports() {
+    let headless = [
+        ("/spec/clusterIP", json!("None")),
+        ("/spec/ports", json!([])),
+    ];
+    let service = web(&headless);
+    assert_eq!(
+        shown(&service, &[workload("vm", "192.0.2.1", &[])]),
+        ["IPv4  192.0.2.1"]
+    );
+    for (name, expected) in [("vm", Some("vm")), ("vm.example", None)] {
+        let families = desired(&service, &[workload(name, "192.0.2.1", &[])]).families;
+        let endpoint = families[&Family::V4]
+            .values()
+            .next()
+            .unwrap()
+            .values()
+            .next()
+            .unwrap();
+        assert_eq!(endpoint.hostname.as_deref(), expected);
+    }
+    assert_eq!(
+        labels(&service)
+            .get("service.kubernetes.io/headless")
+            .map(|text| &**text),
+        Some("")
+    );
+}
+
+#[test]
+fn conditions_are_those_of_kubernetes_own_controller() {
+    let unready = ("/status/conditions/0/status", json!("False"));
+    let leaving = ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+    let publishing = [("/spec/publishNotReadyAddresses", json!(true))];
+    // ready, serving, terminating
+    for (changes, publishes, expected) in [
+        (&[][..], false, [true, true, false]),
+        (std::slice::from_ref(&unready), false, [false, false, false]),
+        (std::slice::from_ref(&unready), true, [true, false, false]),
+        (std::slice::from_ref(&leaving), false, [false, true, true]),
+        (std::slice::from_ref(&leaving), true, [true, true, true]),
+        (
+            &[unready.clone(), leaving.clone()],
+            false,
+            [false, false, true],
+        ),
+        (&[("/status", json!({}))], false, [false, false, false]),
+    ] {
+        let service = web(if publishes { &publishing } else { &[] });
+        let families = desired(&service, &[workload("vm", "192.0.2.1", changes)]).families;
+        let endpoint = families[&Family::V4]
+            .values()
+            .next()
+            .unwrap()
+            .values()
+            .next()
+            .unwrap();
+        let found = endpoint.conditions;
+        let found = [found.ready, found.serving, found.terminating].map(Option::unwrap);
+        assert_eq!(found, expected, "{changes:?} {publishes}");
+    }
+}
+
+#[test]
+fn a_slice_says_whose_it_is_and_has_the_services_labels_but_not_what_is_ours() {
+    let service = web(&[(
+        "/metadata/labels",
+        json!({ "team": "blue", "kubernetes.io/service-name": "x",
+                "endpointslice.kubernetes.io/managed-by": "y", "service.kubernetes.io/headless": "" }),
+    )]);
+    let zone = (
+        "/metadata/labels",
+        json!({ "app": "web", "topology.kubernetes.io/zone": "z1" }),
+    );
+    let workloads = [
+        workload("vm", "192.0.2.1", &[zone]),
+        linkerds("old", "192.0.2.2", &[]),
+    ];
+    let lists = plan(&service, &[], &desired(&service, &workloads));
+    let [list] = <[Vec<Write>; 1]>::try_from(lists).unwrap();
+    let [Write::Create(content)] = &*list else {
+        panic!("{list:?}");
+    };
+    let object = content.new_slice(&service);
+    let endpoint = |ip: &str, name: &str| {
+        json!({
+            "addresses": [ip],
+            "conditions": { "ready": true, "serving": true, "terminating": false },
+            "targetRef": {
+                "kind": "ExternalWorkload", "namespace": "a", "name": name,
+                "uid": format!("uid-{name}"),
+            },
+        })
+    };
+    let mut own = endpoint("192.0.2.1", "vm");
+    own["targetRef"]["apiVersion"] = json!("workload.shunt.io/v1alpha1");
+    own["zone"] = json!("z1");
+    assert_eq!(
+        object,
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "namespace": "a", "generateName": "shunt-external-web-",
+                "labels": {
+                    "team": "blue", "kubernetes.io/service-name": "web",
+                    "endpointslice.kubernetes.io/managed-by": "external-workloads.shunt.io",
+                },
+                "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "Service", "name": "web", "uid": "uid-web",
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "addressType": "IPv4",
+            "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
+            "endpoints": [own, endpoint("192.0.2.2", "old")],
+        })
+    );
+}

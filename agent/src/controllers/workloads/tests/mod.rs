@@ -1,0 +1,6 @@
+//! Table tests of the rules, and properties of the packing.
+
+mod endpoints;
+mod events;
+mod packing;
+mod world;

@@ -1,0 +1,14 @@
+//! What is to be done to a slice.
+
+use std::sync::Arc;
+
+use crate::controllers::workloads::slice::{Content, Slice};
+
+/// What is to be done to a slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Write {
+    Create(Content),
+    /// Its content is to be another one.
+    Update(Arc<Slice>, Content),
+    Delete(Arc<Slice>),
+}
