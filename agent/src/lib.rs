@@ -72,6 +72,7 @@ pub use self::{
         queue::{EventQueue, Requests, queue},
         reports::Reports,
         service_counts::ServiceFigures,
+        steering::{Steering, SteeringError},
         terminate::is_gone,
     },
     serve::{

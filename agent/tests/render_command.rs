@@ -60,17 +60,28 @@ fn json_has_every_frontend_with_its_fields_in_order() {
 }
 
 #[test]
-fn people_get_a_table_with_a_line_for_each_backend() {
-    let (status, table, errors) = render_events(&[], &[RESYNC, &add("web", "10.96.0.1")]);
+fn people_get_a_line_for_each_frontend_or_for_each_backend() {
+    let events = [RESYNC, &add("web", "10.96.0.1")];
+    let (status, table, errors) = render_events(&[], &events);
     assert_eq!((status, errors.as_str()), (0, ""));
     assert_eq!(
         table,
         "\
-FRONTEND                 KIND       SERVICE      POLICY   CLIENTS   SELECTION  FORWARDING  AFFINITY  BACKEND        WEIGHT  LOCAL
-10.96.0.1:80/TCP         ClusterIP  default/web  Cluster  everyone  weighted   snat        -         10.1.1.3:8080  1       yes
-                                                                                                     10.1.2.3:8080  1       no
-192.168.16.10:30080/TCP  NodePort   default/web  Cluster  everyone  weighted   snat        -         10.1.1.3:8080  1       yes
-                                                                                                     10.1.2.3:8080  1       no
+FRONTEND                 KIND       SERVICE      PORT  POLICY   CLIENTS   BACKENDS  STATE
+10.96.0.1:80/TCP         ClusterIP  default/web  http  Cluster  everyone  2         right
+192.168.16.10:30080/TCP  NodePort   default/web  http  Cluster  everyone  2         right
+"
+    );
+    let (status, table, errors) = render_events(&["-o", "wide"], &events);
+    assert_eq!((status, errors.as_str()), (0, ""));
+    assert_eq!(
+        table,
+        "\
+FRONTEND                 KIND       SERVICE      PORT  POLICY   CLIENTS   SELECTION  FORWARDING  AFFINITY  BACKEND        WEIGHT  LOCAL  STATE
+10.96.0.1:80/TCP         ClusterIP  default/web  http  Cluster  everyone  weighted   snat        -         10.1.1.3:8080  1       yes    right
+10.96.0.1:80/TCP         ClusterIP  default/web  http  Cluster  everyone  weighted   snat        -         10.1.2.3:8080  1       no     right
+192.168.16.10:30080/TCP  NodePort   default/web  http  Cluster  everyone  weighted   snat        -         10.1.1.3:8080  1       yes    right
+192.168.16.10:30080/TCP  NodePort   default/web  http  Cluster  everyone  weighted   snat        -         10.1.2.3:8080  1       no     right
 "
     );
 }

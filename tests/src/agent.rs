@@ -114,6 +114,20 @@ impl Agent {
         Self::launch(binary, namespace, pins, &[], &[], flags)
     }
 
+    /// As [`Self::alone`], with these variables of its environment and no flag.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn with_environment(
+        binary: &Path,
+        namespace: &Namespace,
+        pins: &PinDir,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        Self::launch::<&str>(binary, namespace, pins, &[], environment, &[])
+    }
+
     fn launch<S: AsRef<OsStr>>(
         binary: &Path,
         namespace: &Namespace,
@@ -134,7 +148,8 @@ impl Agent {
             .args(flags)
             .args(without_sockets(binary, flags)?)
             .envs(environment.iter().copied())
-            .env("RUST_LOG", "info")
+            // It says of each event what became of it, also where nothing changed or many came at once.
+            .env("RUST_LOG", "info,shunt::runtime::event_loop=debug")
             .env("NO_COLOR", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod build;
 mod deny;
+mod dist;
 mod fuzz;
 mod image;
 mod kernel;
@@ -37,6 +38,8 @@ enum Command {
     Setup,
     /// Builds the agent
     Build(build::Args),
+    /// Makes what is installed on a host: an archive, and a package of Debian's
+    Dist(dist::Args),
     /// Builds a container image of the agent
     Image(image::Args),
     /// Runs the agent in a sandbox of network namespaces, with real traffic (needs root)
@@ -71,6 +74,7 @@ fn dispatch(command: Command) -> Result<()> {
     match command {
         Command::Setup => setup::ensure(setup::Needs::Network),
         Command::Build(args) => build::main(&args),
+        Command::Dist(args) => dist::main(&args),
         Command::Image(args) => image::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Load(args) => load::main(&args),

@@ -7,6 +7,10 @@ pub mod message;
 pub mod proto;
 pub mod view;
 
+/// What the messages and methods are, as a `FileDescriptorSet` of protobuf, for clients that do not know
+/// them.
+pub const DESCRIPTION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shunt.bin"));
+
 /// The longest message that agent and client take, in bytes: as long as the longest line of an
 /// event file.
 pub const MESSAGE_LIMIT: usize = 256 << 20;

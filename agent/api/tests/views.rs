@@ -1,19 +1,20 @@
 //! What an agent shows: the same after its way through a message, and one form in JSON.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{collections::BTreeMap, net::SocketAddr, num::NonZeroU16};
 
 use serde_json::{Value, json};
 use shunt_api::{
     proto,
     view::{
-        Backend, Conflict, Connection, ConnectionState, Consul, Difference, FailedOver, Frontend,
-        FrontendDifference, FrontendKey, Gateway, Interface, InterfaceState, LastError, Listener,
-        LocalApi, MaglevTables, Malformed, ProtocolNumber, ServiceCounters, ServiceTraffic,
-        SocketLb, SocketLbMode, Source, SourceNode, Split, SplitBackend, SplitTarget, StaleSockets,
-        StaleWatch, Status, TableUse, TakeOver, Unlocated, Untranslated, Uplink, UplinkState,
+        self, Backend, Conflict, Connection, ConnectionState, Consul, Difference, FailedOver,
+        Frontend, FrontendDifference, FrontendKey, Gateway, HeldRemoval, Interface, InterfaceState,
+        LastError, Listener, LiveOverride, LocalApi, MaglevTables, Malformed, ProtocolNumber,
+        ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source, SourceNode, Split,
+        SplitBackend, SplitTarget, StaleSockets, StaleWatch, Status, TableUse, TakeOver, Unlocated,
+        Untranslated, Uplink, UplinkState,
     },
 };
-use shunt_model::{Forwarding, Protocol, Selection, SplitMode, TrafficPolicy};
+use shunt_model::{Forwarding, Override, Protocol, Selection, ServiceId, SplitMode, TrafficPolicy};
 
 fn key(address: &str, protocol: u8) -> FrontendKey {
     FrontendKey {
@@ -99,7 +100,7 @@ fn status() -> Status {
         own_node_ips: vec!["fd00::1".parse().unwrap()],
         interfaces: vec![
             interface("eth0", InterfaceState::Attached { index: 7 }),
-            interface("eth1", InterfaceState::Absent),
+            interface("eth1", InterfaceState::Absent { seconds: 12 }),
             interface("eth3", InterfaceState::Attaching),
             interface(
                 "eth2",
@@ -121,6 +122,7 @@ fn status() -> Status {
         tables: vec![TableUse {
             name: "slots_v4".into(),
             used: 6,
+            retired: 13,
             capacity: 7,
         }],
         maglev: MaglevTables {
@@ -162,7 +164,43 @@ fn status() -> Status {
         uplinks: uplinks(),
         consul: Some(consul()),
         local_api: Some(local_api()),
+        host: vec!["this host does not forward".into()],
+        socket_recreated: 41,
+        overrides: overrides(),
+        held_removal: Some(HeldRemoval {
+            event: "line 3: Resync".into(),
+            removed: 42,
+            frontends: 43,
+            waiting: 44,
+            seconds: 45,
+        }),
     }
+}
+
+fn overrides() -> Vec<LiveOverride> {
+    let ip = "10.1.1.3".parse().unwrap();
+    let port = NonZeroU16::new(8080);
+    let changes = [
+        Override::Drain { ip, port },
+        Override::DrainNode {
+            node: "node-2".into(),
+        },
+        Override::Weight {
+            service: ServiceId::new("default", "web"),
+            ip,
+            port: None,
+            weight: 7,
+        },
+    ];
+    let live = changes
+        .into_iter()
+        .zip(51..)
+        .map(|(change, endpoints)| LiveOverride {
+            change: view::Override(change),
+            ends_in_seconds: Some(endpoints + 10),
+            endpoints,
+        });
+    live.collect()
 }
 
 fn untranslated() -> Vec<Untranslated> {
@@ -264,7 +302,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "node_ips": ["192.168.16.10", "fd00::1"], "own_node_ips": ["fd00::1"],
         "interfaces": [
             { "name": "eth0", "pattern": "eth*", "state": "attached", "index": 7 },
-            { "name": "eth1", "pattern": null, "state": "absent" },
+            { "name": "eth1", "pattern": null, "state": "absent", "seconds": 12 },
             { "name": "eth3", "pattern": null, "state": "attaching" },
             { "name": "eth2", "pattern": null, "state": "failed", "reason": "no" },
         ],
@@ -273,7 +311,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         ],
         "differences": [{ "frontend": "[fd00::96]:80/99", "difference": "unknown" }],
         "untranslated": 5,
-        "tables": [{ "name": "slots_v4", "used": 6, "capacity": 7 }],
+        "tables": [{ "name": "slots_v4", "used": 6, "retired": 13, "capacity": 7 }],
         "maglev": { "tables": 22, "slots": 23, "without_room": ["default/web:http"] },
         "unlocated": [{ "service": "default/web", "address": "10.1.2.3" }],
         "counters": { "connection": 8 },
@@ -299,6 +337,18 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             { "name": "eth2", "state": "failed", "reason": "no" },
         ],
         "consul": consul, "local_api": local_api,
+        "host": ["this host does not forward"], "socket_recreated": 41,
+        "overrides": [
+            { "override": "drain 10.1.1.3:8080", "ends_in_seconds": 61, "endpoints": 51 },
+            { "override": "drain --node node-2", "ends_in_seconds": 62, "endpoints": 52 },
+            {
+                "override": "weight default/web 10.1.1.3 7", "ends_in_seconds": 63, "endpoints": 53,
+            },
+        ],
+        "held_removal": {
+            "event": "line 3: Resync", "removed": 42, "frontends": 43, "waiting": 44,
+            "seconds": 45,
+        },
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);
 }
@@ -411,6 +461,7 @@ fn every_state_of_a_connection_is_the_same_after_its_message() {
             backend: end("10.1.1.3:8080"),
             state,
             idle_seconds: 1,
+            snat_source: (state == ConnectionState::New).then(|| end("192.168.16.10:1024")),
         };
         let message = proto::Connection::from(connection);
         assert_eq!(Connection::try_from(message), Ok(connection));

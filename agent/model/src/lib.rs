@@ -17,6 +17,7 @@ mod kind;
 mod lookup;
 pub mod maglev;
 mod named;
+mod overrides;
 mod path;
 mod policy;
 mod protocol;
@@ -53,6 +54,7 @@ pub use self::{
         query::{Query, QueryError, Subject},
         target::{FrontendView, Owner, ServiceTarget, Target, TargetKind, Who},
     },
+    overrides::{Override, Overrides},
     path::segment as path_segment,
     policy::TrafficPolicy,
     protocol::Protocol,

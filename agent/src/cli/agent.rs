@@ -3,6 +3,8 @@
 mod beside;
 mod end;
 mod host;
+mod notify;
+mod refusals;
 mod sources;
 
 use std::{net::IpAddr, process::ExitCode, sync::Arc};
@@ -16,12 +18,12 @@ use shunt::{
 use shunt_datapath::{Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit};
 use shunt_model::Renderer;
 use tracing::info;
-use tracing_subscriber::EnvFilter;
 
 use self::{
     beside::Beside,
     end::finish,
-    host::{check_in, set_up_host, warn_of_host},
+    host::{HostWatch, check_in, set_up_host},
+    refusals::{check_families, check_snat_ports},
     sources::Sources,
 };
 use crate::cli::{
@@ -36,7 +38,9 @@ use crate::cli::{
         http::HttpArgs,
         interfaces::InterfaceArgs,
         kubernetes::KubernetesArgs,
+        logging::LogArgs,
         node::NodeArgs,
+        operator::OperatorArgs,
         packet_log::PacketLogArgs,
         paths::{PinArgs, SocketArgs},
         services::ServiceCountArgs,
@@ -132,6 +136,12 @@ pub(crate) struct AgentArgs {
     packet_log: PacketLogArgs,
 
     #[command(flatten)]
+    logging: LogArgs,
+
+    #[command(flatten)]
+    operator: OperatorArgs,
+
+    #[command(flatten)]
     sizes: SizeArgs,
 
     #[command(flatten)]
@@ -164,15 +174,12 @@ pub(crate) struct AgentArgs {
 /// The events cannot be opened, or the kernel does not take the programs.
 pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
     let kube_proxy = KubeProxySettings::of(&args.kube_proxy)?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        let default = match args.packet_log.packet_log() {
-            _ if kube_proxy.is_verbose => "debug",
-            PacketLog::Off => "info",
-            PacketLog::Debug => "info,shunt_ebpf=debug",
-        };
-        EnvFilter::new(default)
-    });
-    log::start(filter);
+    let default = match args.packet_log.packet_log() {
+        _ if kube_proxy.is_verbose => "debug",
+        PacketLog::Off => "info",
+        PacketLog::Debug => "info,shunt_ebpf=debug",
+    };
+    log::start_in(args.logging.log_format, log::filter(default)?);
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -180,6 +187,10 @@ pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
         .block_on(serve(args, &kube_proxy))
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "what an agent begins with is one list, whose order matters"
+)]
 async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCode> {
     let AgentArgs {
         events,
@@ -200,6 +211,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         sockets,
         families,
         packet_log,
+        logging: _,
+        operator,
         sizes,
         timeouts,
         http,
@@ -210,6 +223,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         no_pin,
     } = args;
     check_in(kube_proxy)?;
+    check_snat_ports(snat.snat_ports)?;
+    check_families(&node.pod_cidrs, families.families())?;
     let pin_dir = (!no_pin).then_some(pin_dir);
     let mut stop = Stop::listen()?;
     let (follows_cluster, serves_all) = (kubernetes.is_on(), kubernetes.serves_all());
@@ -217,6 +232,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let mut sources = Sources::open(events, kubernetes, consul, &node).await?;
     // Before anything is touched: another agent may be at work here.
     let (socket_file, apis) = (SocketFile::listen(&socket)?, apis.listen().await?);
+    let steering = operator.steering(&socket)?;
     let (families, terminates_tcp) = (families.families(), sockets.terminate_tcp);
     let (http, conntrack_timeouts) = (
         kube_proxy.http(&http, follows_cluster),
@@ -236,7 +252,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     let pods = detect_local.detection(&node.pod_cidrs, redirect, families)?;
-    warn_of_host(families, &snat, &node, &pods, &render_options);
+    let host = HostWatch::new(families, &snat, &node, &pods, &render_options);
+    host.start(Arc::clone(queue.reports()));
     let defaults = DatapathOptions::default();
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
     let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
@@ -272,14 +289,22 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let inspector = inspector(queue.clone(), &datapath);
     let agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
     let beside = Beside::start(&agent, timeouts.scan_interval(), terminates_tcp, &queue)?;
-    let event_loop = EventLoop::new(agent, pin_dir.clone(), sources.followed());
+    let event_loop = EventLoop::new(
+        agent,
+        pin_dir.clone(),
+        sources.followed(),
+        steering,
+        operator.max_removal,
+    );
     let apis = apis.serve(&inspector, &queue)?;
     let (names, calls) = sources.start(queue, addresses, socket)?;
     http.show(inspector.clone());
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;
     info!("ready: {}", names.join(", "));
+    notify::ready();
 
     let agent = event_loop.run(requests, links, stop.wait()).await;
+    notify::stopping();
     drop((server, http, apis));
     beside.stop();
     finish(agent, pin_dir.as_deref())

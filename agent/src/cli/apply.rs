@@ -1,18 +1,20 @@
 //! `shunt apply`: events for a running agent.
 
 use std::{
-    collections::BTreeSet,
     io::{self, Write as _},
     process::ExitCode,
-    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use shunt::{Input, Outcome, read_lines};
+use serde::Serialize;
+use shunt::{Input, read_lines};
 use shunt_api::{
     message::encode,
-    proto::{Applied, Refused, StreamRequest, stream_response::Result as Answer},
+    proto::{
+        Applied, Refused, StreamRequest, Unreadable, stream_request::Event,
+        stream_response::Result as Answer,
+    },
 };
 use shunt_model::{Escaped, Line, LineError, LineFault};
 use tokio::sync::mpsc;
@@ -22,7 +24,8 @@ use tonic::transport::Channel;
 use crate::cli::{
     client::{self, NO_ANSWER, refused, with_agent},
     flags::paths::SocketArgs,
-    output::complain,
+    output::{self, OutputFormat, complain},
+    steered::outcome,
 };
 
 /// An event was refused; the others were applied.
@@ -44,6 +47,10 @@ pub(crate) struct ApplyArgs {
     /// Events, one JSON object a line; - is standard input
     #[arg(value_name = "FILE")]
     events: Input,
+
+    /// The form of the output; JSON is a line for each event
+    #[arg(short, long, value_enum, default_value_t)]
+    output: OutputFormat,
 
     #[command(flatten)]
     socket: SocketArgs,
@@ -69,12 +76,15 @@ enum Pending {
 pub(crate) fn run(args: ApplyArgs) -> Result<ExitCode> {
     let ApplyArgs {
         events,
+        output,
         socket: SocketArgs { socket },
     } = args;
-    with_agent(&socket, async |channel| apply(&events, channel).await)
+    with_agent(&socket, async |channel| {
+        apply(&events, output, channel).await
+    })
 }
 
-async fn apply(events: &Input, channel: Channel) -> Result<ExitCode> {
+async fn apply(events: &Input, output: OutputFormat, channel: Channel) -> Result<ExitCode> {
     let reader = events
         .open()
         .with_context(|| format!("cannot open the events in {events}"))?;
@@ -93,19 +103,32 @@ async fn apply(events: &Input, channel: Channel) -> Result<ExitCode> {
         let (line, subject) = match next {
             Pending::Sent { line, subject } => (line, subject),
             Pending::Bad(error) => {
-                complain(format_args!("error: {error}"));
                 if matches!(error.fault, LineFault::Read(_)) {
+                    complain(format_args!("error: {error}"));
                     return Ok(ExitCode::from(NO_ANSWER));
                 }
+                // The agent was told of it, for its status.
+                let told = answers.message().await.map_err(|status| refused(&status))?;
+                if told.is_none() {
+                    bail!("the agent ended before it answered line {}", error.line);
+                }
+                refuse(error.line, &error.fault.to_string(), output)?;
                 status = ExitCode::from(REFUSED);
                 continue;
             }
         };
         let answer = answers.message().await.map_err(|status| refused(&status))?;
         match answer.and_then(|answer| answer.result) {
-            Some(Answer::Applied(applied)) => acknowledge(line, &subject, applied)?,
+            Some(Answer::Applied(applied)) => match output {
+                OutputFormat::Table => acknowledge(line, &subject, applied)?,
+                OutputFormat::Json => {
+                    output::print(|out| {
+                        output::write_json(&AppliedLine::of(line, &subject, applied), out)
+                    })?;
+                }
+            },
             Some(Answer::Refused(Refused { code: _, reason })) => {
-                complain(format_args!("error: line {line}: {reason}"));
+                refuse(line, &reason, output)?;
                 status = ExitCode::from(REFUSED);
             }
             None => bail!("the agent ended before it answered line {line}"),
@@ -128,32 +151,99 @@ fn send(
             });
             noted.is_ok() && encode(event).all(|message| messages.blocking_send(message).is_ok())
         }
-        Err(error) => lines.blocking_send(Pending::Bad(error)).is_ok(),
+        Err(error) => {
+            let told = match &error.fault {
+                LineFault::Event(_) => Some(StreamRequest {
+                    event: Some(Event::Unreadable(Unreadable {
+                        reason: error.to_string(),
+                    })),
+                }),
+                LineFault::Read(_) => None,
+            };
+            lines.blocking_send(Pending::Bad(error)).is_ok()
+                && told.is_none_or(|told| messages.blocking_send(told).is_ok())
+        }
+    }
+}
+
+/// What became of a line that was applied, for programs.
+#[derive(Debug, Serialize)]
+struct AppliedLine<'a> {
+    line: u64,
+    event: &'a str,
+    /// `applied` or `held`.
+    result: &'static str,
+    added: u64,
+    changed: u64,
+    removed: u64,
+    untranslated: u64,
+    writes: u64,
+    took_us: u64,
+    conflicts: Vec<String>,
+}
+
+impl<'a> AppliedLine<'a> {
+    fn of(line: u64, event: &'a str, applied: Applied) -> Self {
+        let Applied {
+            held,
+            added,
+            changed,
+            removed,
+            untranslated,
+            writes,
+            took_us,
+            conflicts,
+        } = applied;
+        Self {
+            line,
+            event,
+            result: if held { "held" } else { "applied" },
+            added,
+            changed,
+            removed,
+            untranslated,
+            writes,
+            took_us,
+            conflicts,
+        }
+    }
+}
+
+/// What became of a line that was refused, for programs.
+#[derive(Debug, Serialize)]
+struct RefusedLine<'a> {
+    line: u64,
+    result: &'static str,
+    reason: &'a str,
+}
+
+/// Says that a line was refused: to people on standard error, to programs among the other lines.
+fn refuse(line: u64, reason: &str, output: OutputFormat) -> io::Result<()> {
+    match output {
+        OutputFormat::Table => {
+            complain(format_args!("error: line {line}: {reason}"));
+            Ok(())
+        }
+        OutputFormat::Json => output::print(|out| {
+            let refused = RefusedLine {
+                line,
+                result: "refused",
+                reason,
+            };
+            output::write_json(&refused, out)
+        }),
     }
 }
 
 /// Prints what the agent has logged.
 fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
+    let outcome = outcome(&applied);
     let Applied {
         held,
-        added,
-        changed,
-        removed,
         untranslated,
-        writes,
-        took_us,
         conflicts,
+        ..
     } = applied;
-    let outcome = Outcome {
-        added: added as usize,
-        changed: changed as usize,
-        removed: removed as usize,
-        untranslated: untranslated as usize,
-        writes,
-        conflicts: Vec::new(),
-        left_out: BTreeSet::new(),
-        took: Duration::from_micros(took_us),
-    };
     let mut output = io::stdout().lock();
     if held {
         writeln!(

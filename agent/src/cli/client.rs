@@ -5,7 +5,10 @@ use std::{path::Path, process::ExitCode};
 use anyhow::{Context as _, Result, anyhow};
 use shunt_api::{
     MESSAGE_LIMIT,
-    proto::{events_client::EventsClient, inspection_client::InspectionClient},
+    proto::{
+        control_client::ControlClient, events_client::EventsClient,
+        inspection_client::InspectionClient,
+    },
     view::Malformed,
 };
 use tonic::{
@@ -13,7 +16,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::cli::output::complain;
+use crate::cli::output::{causes, complain};
 
 /// No agent, or none that answers.
 pub(crate) const NO_ANSWER: u8 = 2;
@@ -34,7 +37,7 @@ pub(crate) fn with_agent(
         .context("cannot start the runtime")?;
     let done = runtime.block_on(async { work(connect(socket).await?).await });
     Ok(done.unwrap_or_else(|error| {
-        complain(format_args!("error: {error:#}"));
+        complain(format_args!("error: {}", causes(&error)));
         ExitCode::from(NO_ANSWER)
     }))
 }
@@ -61,6 +64,11 @@ pub(crate) fn events(channel: Channel) -> EventsClient<Channel> {
 /// For questions.
 pub(crate) fn inspection(channel: Channel) -> InspectionClient<Channel> {
     InspectionClient::new(channel).max_decoding_message_size(MESSAGE_LIMIT)
+}
+
+/// For what an operator does.
+pub(crate) fn control(channel: Channel) -> ControlClient<Channel> {
+    ControlClient::new(channel)
 }
 
 /// What the agent says is wrong.

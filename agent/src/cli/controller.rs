@@ -16,7 +16,6 @@ use shunt::{
 };
 use tokio::runtime::Builder;
 use tracing::info;
-use tracing_subscriber::EnvFilter;
 
 use crate::cli::{
     flags::{duration::Seconds, http::BindAddress},
@@ -193,7 +192,7 @@ fn identified(given: Option<String>) -> Result<String> {
 ///
 /// It is not known how to reach the API server.
 pub(crate) fn run(args: ControllerArgs) -> Result<ExitCode> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = log::filter("info")?;
     log::start(filter);
     let [health, metrics] = args.addresses();
     let options = args.options()?;

@@ -1,21 +1,26 @@
 //! Which subcommand runs.
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::{
     agent::{self, AgentArgs},
     apply::{self, ApplyArgs},
     cleanup::{self, CleanupArgs},
+    config::agent_file::with_file,
+    config_command::{self, ConfigArgs},
     conntrack::{self, ConntrackArgs},
     controller::{self, ControllerArgs},
+    decide::{self, ConfirmArgs, DiscardArgs},
+    documents::{self, CompletionsArgs, DescriptionArgs, ManArgs},
     init::{self, InitArgs},
     lookup::{self, LookupArgs},
-    output::complain,
+    output::{causes, complain},
     render::{self, RenderArgs},
     services::{self, ServicesArgs},
     status::{self, StatusArgs},
+    steer::{self, DrainArgs, UndrainArgs, WeightArgs},
 };
 
 /// In-kernel translation of Kubernetes services.
@@ -29,38 +34,144 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Agent(Box<AgentArgs>),
-    Controller(ControllerArgs),
-    Apply(ApplyArgs),
-    Services(ServicesArgs),
-    Status(StatusArgs),
-    Conntrack(ConntrackArgs),
-    Lookup(LookupArgs),
-    Render(RenderArgs),
     Init(InitArgs),
     Cleanup(CleanupArgs),
+    Controller(ControllerArgs),
+    Status(StatusArgs),
+    Services(ServicesArgs),
+    Lookup(LookupArgs),
+    Conntrack(ConntrackArgs),
+    Apply(ApplyArgs),
+    Drain(DrainArgs),
+    Undrain(UndrainArgs),
+    Weight(WeightArgs),
+    Confirm(ConfirmArgs),
+    Discard(DiscardArgs),
+    Render(RenderArgs),
+    Config(ConfigArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+    Description(DescriptionArgs),
+}
+
+/// The command line makes no sense.
+const UNUSABLE: u8 = 2;
+
+/// The subcommands as the help shows them, each under what it is for.
+const GROUPS: [(&str, &[&str]); 4] = [
+    (
+        "Run translation",
+        &["agent", "init", "cleanup", "controller"],
+    ),
+    (
+        "See what is going on",
+        &["status", "services", "lookup", "conntrack"],
+    ),
+    (
+        "Change something",
+        &["apply", "drain", "undrain", "weight", "confirm", "discard"],
+    ),
+    (
+        "Without an agent",
+        &["render", "config", "completions", "man", "description"],
+    ),
+];
+
+/// The command line, with its help in groups.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let mut text = String::new();
+    for (heading, names) in GROUPS {
+        text += &format!("{heading}:\n");
+        for name in names {
+            let found = command.find_subcommand(name);
+            let about = found.and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text += &format!("  {name:<12} {about}\n");
+        }
+        text += "\n";
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}\n\n\
+         `shunt COMMAND --help` says more of each."
+    ))
 }
 
 /// Runs the subcommand that the command line names.
 pub(crate) fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let mut whole = command();
+    // The flags of subcommands are known then.
+    whole.build();
+    let arguments = env::args_os().collect();
+    let arguments = match whole.find_subcommand("agent") {
+        Some(agent) => with_file(arguments, agent),
+        None => Ok(arguments),
+    };
+    let arguments = match arguments {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            complain(format_args!("error: {error}"));
+            return ExitCode::from(UNUSABLE);
+        }
+    };
+    let parsed = Cli::from_arg_matches(&command().get_matches_from(arguments));
+    let result = match parsed.unwrap_or_else(|error| error.exit()).command {
         Command::Agent(args) => agent::run(*args),
-        Command::Controller(args) => controller::run(args),
-        Command::Apply(args) => apply::run(args),
-        Command::Services(args) => services::run(&args),
-        Command::Status(args) => status::run(&args),
-        Command::Conntrack(args) => conntrack::run(&args),
-        Command::Lookup(args) => lookup::run(&args),
-        Command::Render(args) => render::run(args),
         Command::Init(args) => init::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),
+        Command::Controller(args) => controller::run(args),
+        Command::Status(args) => status::run(&args),
+        Command::Services(args) => services::run(&args),
+        Command::Lookup(args) => lookup::run(&args),
+        Command::Conntrack(args) => conntrack::run(&args),
+        Command::Apply(args) => apply::run(args),
+        Command::Drain(args) => steer::drain(args),
+        Command::Undrain(args) => steer::undrain(args),
+        Command::Weight(args) => steer::weight(args),
+        Command::Confirm(args) => decide::confirm(&args),
+        Command::Discard(args) => decide::discard(&args),
+        Command::Render(args) => render::run(args),
+        Command::Config(args) => Ok(config_command::run(&args, command())),
+        Command::Completions(args) => documents::completions(&args, command()),
+        Command::Man(args) => documents::man(&args, command()),
+        Command::Description(args) => documents::description(&args),
     };
     result.unwrap_or_else(|error| {
         // What the kernel's verifier says of a program has lines. None of them can be taken for
         // the beginning of a message.
-        for (number, line) in format!("{error:#}").lines().enumerate() {
+        for (number, line) in causes(&error).lines().enumerate() {
             let start = if number == 0 { "error: " } else { "    " };
             complain(format_args!("{start}{line}"));
         }
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_each_subcommand_once() {
+        let command = command();
+        let named: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        let set: BTreeSet<&str> = named.iter().copied().collect();
+        assert_eq!(set.len(), named.len(), "one is named twice");
+        let there = command
+            .get_subcommands()
+            .filter(|found| !found.is_hide_set());
+        let there: BTreeSet<&str> = there.map(clap::Command::get_name).collect();
+        assert_eq!(set, there);
+    }
 }

@@ -1,4 +1,4 @@
-//! Frontends as a table for people.
+//! Frontends as tables for people: a line each, or a line for each backend.
 
 use std::{
     array,
@@ -8,14 +8,56 @@ use std::{
 
 use shunt_api::view::{Backend, Frontend};
 
-use crate::cli::{split_table::write_splits, table::Table};
+use crate::cli::{output::ListFormat, split_table::write_splits, table::Table};
 
-/// Writes the frontends as a table, a line for each backend, and behind it their splits.
-pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io::Result<()> {
+/// Writes the frontends in the form that was asked for, if it is one for people; gives whether it was.
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub(crate) fn write_frontends(
+    frontends: &[Frontend],
+    form: ListFormat,
+    output: &mut impl Write,
+) -> io::Result<bool> {
+    match form {
+        ListFormat::Table => write!(output, "{}", brief(frontends))?,
+        ListFormat::Wide => write!(output, "{}", wide(frontends))?,
+        ListFormat::Json => return Ok(false),
+    }
+    write_splits(frontends, output)?;
+    Ok(true)
+}
+
+/// A line for each frontend.
+pub(crate) fn brief(frontends: &[Frontend]) -> Table<8> {
+    let mut table = Table::new([
+        "FRONTEND", "KIND", "SERVICE", "PORT", "POLICY", "CLIENTS", "BACKENDS", "STATE",
+    ]);
+    for frontend in frontends {
+        let [key, kind, service, port, policy, clients, ..] = facts(frontend);
+        table.push([
+            key,
+            kind,
+            service,
+            port,
+            policy,
+            clients,
+            backends(frontend),
+            state(frontend),
+        ]);
+    }
+    table
+}
+
+/// A line for each backend, and one for what a split refuses; each says all that there is to say, so that
+/// a line can be picked out of many.
+fn wide(frontends: &[Frontend]) -> Table<13> {
     let mut table = Table::new([
         "FRONTEND",
         "KIND",
         "SERVICE",
+        "PORT",
         "POLICY",
         "CLIENTS",
         "SELECTION",
@@ -24,50 +66,19 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
         "BACKEND",
         "WEIGHT",
         "LOCAL",
+        "STATE",
     ]);
     for frontend in frontends {
+        let mut push = |backend: [String; 3]| {
+            let cells = facts(frontend).into_iter().chain(backend);
+            let mut cells = cells.chain([state(frontend)]);
+            table.push(array::from_fn(|_| cells.next().unwrap_or_default()));
+        };
         let Frontend {
-            key,
-            kind,
-            service,
-            service_port: _,
-            policy,
-            selection,
-            forwarding,
-            affinity_timeout,
-            backends,
-            split,
-            difference: _,
-            counters: _,
-            this_node_only,
+            backends, split, ..
         } = frontend;
-        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        let clients = if *this_node_only {
-            "this node"
-        } else {
-            "everyone"
-        };
-        let affinity = match affinity_timeout {
-            0 => "-".to_owned(),
-            seconds => format!("{seconds}s"),
-        };
-        let first = [
-            key.to_string(),
-            known(kind),
-            known(service),
-            policy.map_or_else(|| "-".to_owned(), |policy| policy.to_string()),
-            clients.into(),
-            selection.map_or_else(|| "-".to_owned(), |selection| selection.to_string()),
-            forwarding.map_or_else(|| "-".to_owned(), |forwarding| forwarding.to_string()),
-            affinity,
-        ];
-        let mut left = Some(first);
         if backends.is_empty() {
-            push(
-                &mut table,
-                left.take(),
-                ["none".into(), "-".into(), "-".into()],
-            );
+            push(["none", "-", "-"].map(str::to_owned));
         }
         for &Backend {
             ip,
@@ -81,18 +92,78 @@ pub(crate) fn write_table(frontends: &[Frontend], output: &mut impl Write) -> io
                 None => weight.to_string(),
                 Some(_) => percent(weight),
             };
-            let right = [SocketAddr::new(ip, port).to_string(), weight, local.into()];
-            push(&mut table, left.take(), right);
+            push([SocketAddr::new(ip, port).to_string(), weight, local.into()]);
         }
         if let Some(refused) = split.as_ref().map(|split| split.refused)
             && refused > 0
         {
-            let right = ["refused".into(), percent(refused), "-".into()];
-            push(&mut table, left.take(), right);
+            push(["refused".into(), percent(refused), "-".into()]);
         }
     }
-    write!(output, "{table}")?;
-    write_splits(frontends, output)
+    table
+}
+
+/// What there is to say of a frontend by itself.
+fn facts(frontend: &Frontend) -> [String; 9] {
+    let Frontend {
+        key,
+        kind,
+        service,
+        service_port,
+        policy,
+        selection,
+        forwarding,
+        affinity_timeout,
+        backends: _,
+        split: _,
+        difference: _,
+        counters: _,
+        this_node_only,
+    } = frontend;
+    let known = |text: &Option<String>| match text.as_deref() {
+        None | Some("") => "-".to_owned(),
+        Some(text) => text.to_owned(),
+    };
+    let clients = if *this_node_only {
+        "this node"
+    } else {
+        "everyone"
+    };
+    let affinity = match affinity_timeout {
+        0 => "-".to_owned(),
+        seconds => format!("{seconds}s"),
+    };
+    [
+        key.to_string(),
+        known(kind),
+        known(service),
+        known(service_port),
+        policy.map_or_else(|| "-".to_owned(), |policy| policy.to_string()),
+        clients.into(),
+        selection.map_or_else(|| "-".to_owned(), |selection| selection.to_string()),
+        forwarding.map_or_else(|| "-".to_owned(), |forwarding| forwarding.to_string()),
+        affinity,
+    ]
+}
+
+/// How many backends it has: those that take new connections, and how many there are if that is another
+/// number.
+fn backends(frontend: &Frontend) -> String {
+    let there = frontend.backends.len();
+    let taking = frontend.backends.iter();
+    let taking = taking.filter(|backend| backend.weight > 0).count();
+    match (taking, there) {
+        (_, 0) => "none".to_owned(),
+        (taking, there) if taking == there => there.to_string(),
+        (taking, there) => format!("{taking} of {there}"),
+    }
+}
+
+/// How the kernel's frontend is beside what the events lead to.
+fn state(frontend: &Frontend) -> String {
+    frontend
+        .difference
+        .map_or_else(|| "right".to_owned(), |difference| difference.to_string())
 }
 
 /// A share of a split, in parts of [`u32::MAX`].
@@ -101,8 +172,63 @@ fn percent(share: u32) -> String {
     format!("{percent:.2}%")
 }
 
-/// Adds a row; a backend after the first has nothing on its left.
-fn push(table: &mut Table<11>, left: Option<[String; 8]>, right: [String; 3]) {
-    let mut cells = left.unwrap_or_default().into_iter().chain(right);
-    table.push(array::from_fn(|_| cells.next().unwrap_or_default()));
+#[cfg(test)]
+mod tests {
+    use shunt_api::view::{FrontendKey, ProtocolNumber};
+
+    use super::*;
+
+    fn frontend(weights: &[u32]) -> Frontend {
+        let backends = weights.iter().zip(1..).map(|(weight, number)| Backend {
+            ip: [10, 1, 1, number].into(),
+            port: 8080,
+            weight: *weight,
+            local: number == 1,
+        });
+        Frontend {
+            key: FrontendKey {
+                address: [10, 96, 0, 10].into(),
+                port: 80,
+                protocol: ProtocolNumber(6),
+            },
+            kind: Some("ClusterIP".to_owned()),
+            service: Some("default/web".to_owned()),
+            service_port: Some(String::new()),
+            policy: None,
+            selection: None,
+            forwarding: None,
+            affinity_timeout: 0,
+            backends: backends.collect(),
+            split: None,
+            difference: None,
+            counters: None,
+            this_node_only: false,
+        }
+    }
+
+    #[test]
+    fn a_frontend_is_one_line_that_says_how_many_backends_take_connections() {
+        for (weights, shown) in [
+            (&[][..], "none"),
+            (&[1, 1], "2"),
+            (&[1, 0, 3], "2 of 3"),
+            (&[0], "0 of 1"),
+        ] {
+            let table = brief(&[frontend(weights)]).to_string();
+            let line = table.lines().nth(1).unwrap();
+            assert!(line.contains(&format!("  {shown}  ")), "{shown}: {line}");
+            assert_eq!(table.lines().count(), 2, "{table}");
+        }
+    }
+
+    #[test]
+    fn each_line_of_the_wide_form_names_its_frontend_and_service() {
+        let table = wide(&[frontend(&[1, 2]), frontend(&[])]).to_string();
+        let lines: Vec<_> = table.lines().skip(1).collect();
+        assert_eq!(lines.len(), 3, "{table}");
+        for line in lines {
+            assert!(line.starts_with("10.96.0.10:80/TCP "), "{line}");
+            assert!(line.contains(" default/web "), "{line}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use shunt_datapath::{mount_bpffs, mount_root_cgroup};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{
-    config::{flags::KubeProxyFlags, settings::KubeProxySettings},
+    config::{agent_file::is_agent_file, flags::KubeProxyFlags, settings::KubeProxySettings},
     flags::paths::PinArgs,
     log,
 };
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         pins: PinArgs { pin_dir },
     } = args;
     log::start(EnvFilter::new("info"));
-    if let Some(config) = config {
+    if let Some(config) = config.as_ref().filter(|config| !is_agent_file(config)) {
         let settings = KubeProxySettings::of(&KubeProxyFlags {
             config: Some(config.clone()),
             given: Vec::new(),

@@ -1,10 +1,12 @@
 //! The log, on standard error.
 
 use std::{
+    env::{self, VarError},
     fmt,
     io::{self, IsTerminal as _},
 };
 
+use anyhow::{Context as _, Result};
 use shunt_model::Escaped;
 use tracing_subscriber::{
     EnvFilter,
@@ -15,9 +17,44 @@ use tracing_subscriber::{
     },
 };
 
+use crate::cli::flags::logging::LogFormat;
+
 /// Begins to log, to standard error, what `filter` lets through.
 pub(crate) fn start(filter: EnvFilter) {
-    subscribe(filter, io::stderr, io::stderr().is_terminal());
+    start_in(LogFormat::Text, filter);
+}
+
+/// As [`start`], in this form.
+pub(crate) fn start_in(form: LogFormat, filter: EnvFilter) {
+    match form {
+        LogFormat::Text => subscribe(filter, io::stderr, io::stderr().is_terminal()),
+        LogFormat::Json => tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_env_filter(filter)
+            .with_writer(io::stderr)
+            .init(),
+    }
+}
+
+/// What RUST_LOG lets through, or else `default`.
+///
+/// # Errors
+///
+/// RUST_LOG is no filter: what it was to show would be missing.
+pub(crate) fn filter(default: &str) -> Result<EnvFilter> {
+    match env::var(EnvFilter::DEFAULT_ENV) {
+        Ok(text) if !text.trim().is_empty() => EnvFilter::try_new(&text).with_context(|| {
+            format!(
+                "RUST_LOG=`{text}` is no filter of the log, such as `debug` or \
+                 `info,shunt_datapath=debug`"
+            )
+        }),
+        Ok(_) | Err(VarError::NotPresent) => Ok(EnvFilter::new(default)),
+        Err(error @ VarError::NotUnicode(_)) => Err(error).context("RUST_LOG cannot be read"),
+    }
 }
 
 fn subscribe<W: for<'w> MakeWriter<'w> + Send + Sync + 'static>(

@@ -1,35 +1,37 @@
 //! `shunt lookup`: who is behind an address.
 
+mod asked;
 mod found;
 mod tables;
 mod watch;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
-use shunt_api::proto::LookupRequest;
+use shunt_api::proto::{LookupRequest, ServiceId};
 use shunt_model::{Query, Subject};
 use tonic::transport::Channel;
 
 use crate::cli::{
     client::{inspection, refused, understood, with_agent},
     flags::paths::SocketArgs,
-    lookup::{found::Found, tables::write_found, watch::watch},
+    lookup::{asked::Asked, found::Found, tables::write_found, watch::watch},
     output::{self, OutputFormat},
 };
 
 /// Nothing is there.
 const NOT_FOUND: u8 = 1;
 
-/// Show who is behind an address: whose it is, the endpoints behind it, and the services it is behind
+/// Show who is behind an address or a service: whose it is, the endpoints behind it, the services it is behind
 ///
 /// Exit status: 0; 1 if nobody is there, as far as is known; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct LookupArgs {
-    /// 10.96.0.10, 10.96.0.10:80, 10.96.0.10:53/udp, fd00::1 or [fd00::1]:80
-    #[arg(value_name = "ADDRESS[:PORT][/PROTOCOL]")]
-    target: Query,
+    /// 10.96.0.10, 10.96.0.10:80, 10.96.0.10:53/udp, fd00::1, [fd00::1]:80, or a service with its
+    /// namespace: default/web, default/web:80, default/web:53/udp
+    #[arg(value_name = "ADDRESS[:PORT][/PROTOCOL]|NAMESPACE/NAME[:PORT][/PROTOCOL]")]
+    target: Asked,
 
     /// Follow it: first all there is, then what is new
     #[arg(short, long)]
@@ -50,36 +52,43 @@ pub(crate) struct LookupArgs {
 /// If the command cannot even begin.
 pub(crate) fn run(args: &LookupArgs) -> Result<ExitCode> {
     let LookupArgs {
-        target,
+        target: Asked(target),
         watch: follows,
         output,
         socket: SocketArgs { socket },
     } = args;
     with_agent(socket, async |channel| {
         if *follows {
-            watch(channel, request(target)?, *output).await
+            watch(channel, request(target), *output).await
         } else {
-            look_up(channel, request(target)?, *output).await
+            look_up(channel, request(target), *output).await
         }
     })
 }
 
 /// The question as a message.
-fn request(query: &Query) -> Result<LookupRequest> {
+fn request(query: &Query) -> LookupRequest {
     let Query {
         subject,
         port,
         protocol,
     } = query;
-    let Subject::Address(address) = subject else {
-        // No text is read as anything else.
-        return None.context("only an address can be looked up");
+    let (ip, service) = match subject {
+        Subject::Address(address) => (address.to_string(), None),
+        Subject::Service(id) => {
+            let service = ServiceId {
+                namespace: id.namespace.to_string(),
+                name: id.name.to_string(),
+            };
+            (String::new(), Some(service))
+        }
     };
-    Ok(LookupRequest {
-        ip: address.to_string(),
+    LookupRequest {
+        ip,
         port: port.map(|port| port.get().into()),
         protocol: protocol.map_or(0, |protocol| protocol.number().into()),
-    })
+        service,
+    }
 }
 
 async fn look_up(

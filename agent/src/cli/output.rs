@@ -20,20 +20,55 @@ pub(crate) enum OutputFormat {
     Json,
 }
 
+/// How a list is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// Aligned columns, a line each
+    #[default]
+    Table,
+    /// Aligned columns with all that there is to say, in every line
+    Wide,
+    /// JSON on one line, for programs
+    Json,
+}
+
 /// Writes to standard output. Whoever reads it may have seen enough before the end.
 pub(crate) fn print(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
 ) -> io::Result<()> {
+    print_while_read(write).map(|_is_read| ())
+}
+
+/// As [`print`]; gives whether anybody may read more.
+pub(crate) fn print_while_read(
+    write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
+) -> io::Result<bool> {
     let mut output = BufWriter::new(io::stdout().lock());
     match write(&mut output).and_then(|()| output.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
 /// Writes a line to standard error, in which text of others forges nothing.
 pub(crate) fn complain(text: impl fmt::Display) {
     eprintln!("{}", Escaped(text));
+}
+
+/// An error with its causes, in one line; a cause that the text before it says already is not said again.
+pub(crate) fn causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text += ": ";
+            text += &cause;
+        }
+    }
+    text
 }
 
 /// Writes JSON and a line feed. What a terminal would obey is escaped, and means the same.
@@ -69,6 +104,18 @@ impl Formatter for PlainFormatter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_said_twice_in_one_error() {
+        let cause = io::Error::other("no room");
+        let wrapped = anyhow::Error::new(cause).context("cannot write x: no room");
+        assert_eq!(
+            causes(&wrapped.context("cannot begin")),
+            "cannot begin: cannot write x: no room"
+        );
+        let other = anyhow::anyhow!("no room").context("cannot write x");
+        assert_eq!(causes(&other), "cannot write x: no room");
+    }
 
     #[test]
     fn json_shows_what_cannot_be_seen_and_means_the_same() {

@@ -9,8 +9,8 @@ use shunt_model::{Line, LineFault, Lines, Renderer, RendererEvent};
 
 use crate::cli::{
     flags::node::NodeArgs,
-    frontend_table::write_table,
-    output::{self, OutputFormat, complain},
+    frontend_table::write_frontends,
+    output::{self, ListFormat, complain},
 };
 
 /// A line was bad; the others were rendered.
@@ -27,7 +27,7 @@ pub(crate) struct RenderArgs {
 
     /// The form of the output
     #[arg(short, long, value_enum, default_value_t)]
-    output: OutputFormat,
+    output: ListFormat,
 
     #[command(flatten)]
     node: NodeArgs,
@@ -89,9 +89,11 @@ pub(crate) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
     }
 
     let frontends: Vec<Frontend> = renderer.frontends().map(Frontend::from).collect();
-    output::print(|out| match output {
-        OutputFormat::Table => write_table(&frontends, out),
-        OutputFormat::Json => output::write_json(&frontends, out),
+    output::print(|out| {
+        if write_frontends(&frontends, output, out)? {
+            return Ok(());
+        }
+        output::write_json(&frontends, out)
     })?;
     let failed = bad_lines > 0 || held > 0;
     Ok(if failed {

@@ -1,6 +1,9 @@
 //! `shunt services`: the frontends that are live.
 
-use std::process::ExitCode;
+use std::{
+    io::{BufWriter, StdoutLock},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::Args;
@@ -8,13 +11,16 @@ use shunt_api::{
     proto::{ServicesRequest, ServicesResponse, StatusRequest},
     view::{Difference, Frontend, FrontendKey, SocketLb, SocketLbMode, Status},
 };
+use tonic::transport::Channel;
 
 use crate::cli::{
     client::{inspection, refused, understood, with_agent},
     flags::paths::SocketArgs,
-    frontend_table::write_table,
-    output::{self, OutputFormat, complain},
+    frontend_filter::FrontendFilter,
+    frontend_table::write_frontends,
+    output::{self, ListFormat, complain},
     service_table::write_counters,
+    watch::WatchArgs,
 };
 
 /// So many differences are enough for a person.
@@ -22,18 +28,34 @@ const SHOWN: usize = 20;
 
 /// Show the frontends that are live, as the kernel's tables have them
 ///
-/// Where kernel and events differ, that is said on standard error, and in the field `difference`
+/// A line each, or with `-o wide` a line for each backend. Where kernel and events differ, that is said
+/// on standard error, in the column STATE, and in the field `difference`
 /// of JSON: `unknown`, `changed`. What is counted of each service port, all its frontends together,
 /// is a table of its own, and the field `counters` of JSON. Whether processes of the node itself are
 /// left out, against what the agent was told, is said on standard error too. Exit status: 0; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct ServicesArgs {
+    #[command(flatten)]
+    filter: FrontendFilter,
+
+    #[command(flatten)]
+    watch: WatchArgs,
+
     /// The form of the output
     #[arg(short, long, value_enum, default_value_t)]
-    output: OutputFormat,
+    output: ListFormat,
 
     #[command(flatten)]
     socket: SocketArgs,
+}
+
+/// What was found.
+struct Found {
+    /// The frontends that are asked for.
+    live: Vec<Frontend>,
+    /// The differences among them, in words.
+    differences: Vec<String>,
+    sockets: SocketLb,
 }
 
 /// Asks and prints.
@@ -43,57 +65,91 @@ pub(crate) struct ServicesArgs {
 /// If the command cannot even begin.
 pub(crate) fn run(args: &ServicesArgs) -> Result<ExitCode> {
     let ServicesArgs {
+        filter,
+        watch,
         output,
         socket: SocketArgs { socket },
     } = args;
     with_agent(socket, async |channel| {
-        let status = inspection(channel.clone())
-            .status(StatusRequest {})
+        watch
+            .follow(*output != ListFormat::Json, async || {
+                let found = ask(channel.clone(), filter).await?;
+                Ok((
+                    move |out: &mut BufWriter<StdoutLock<'static>>| {
+                        let Found { live, .. } = &found;
+                        if write_frontends(live, *output, out)? {
+                            write_counters(live, out)?;
+                        } else {
+                            output::write_json(live, out)?;
+                        }
+                        remark(&found);
+                        Ok(())
+                    },
+                    ExitCode::SUCCESS,
+                ))
+            })
             .await
-            .map_err(|status| refused(&status))?;
-        let Status { socket_lb, .. } = understood(status.into_inner().try_into())?;
-        let mut pieces = inspection(channel)
-            .services(ServicesRequest {})
-            .await
-            .map_err(|status| refused(&status))?
-            .into_inner();
-        let mut live: Vec<Frontend> = Vec::new();
-        let mut differences: Vec<String> = Vec::new();
-        while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
-            let ServicesResponse { frontends, missing } = piece;
-            for frontend in frontends {
-                live.push(understood(frontend.try_into())?);
+    })
+}
+
+async fn ask(channel: Channel, filter: &FrontendFilter) -> Result<Found> {
+    let status = inspection(channel.clone())
+        .status(StatusRequest {})
+        .await
+        .map_err(|status| refused(&status))?;
+    let Status { socket_lb, .. } = understood(status.into_inner().try_into())?;
+    let mut pieces = inspection(channel)
+        .services(ServicesRequest {})
+        .await
+        .map_err(|status| refused(&status))?
+        .into_inner();
+    let mut live: Vec<Frontend> = Vec::new();
+    let mut differences: Vec<String> = Vec::new();
+    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
+        let ServicesResponse { frontends, missing } = piece;
+        for frontend in frontends {
+            let frontend = understood(frontend.try_into())?;
+            if filter.takes(&frontend) {
+                live.push(frontend);
             }
-            for key in missing {
-                let key: FrontendKey = understood(key.try_into())?;
+        }
+        for key in missing {
+            let key: FrontendKey = understood(key.try_into())?;
+            if filter.takes_missing(&key) {
                 differences.push(difference(key, Difference::Missing));
             }
         }
-        let found = live
-            .iter()
-            .filter_map(|frontend| Some(difference(frontend.key, frontend.difference?)));
-        differences.extend(found);
-        output::print(|out| match output {
-            OutputFormat::Table => {
-                write_table(&live, out)?;
-                write_counters(&live, out)
-            }
-            OutputFormat::Json => output::write_json(&live, out),
-        })?;
-        for text in differences.iter().take(SHOWN) {
-            complain(format_args!("difference: {text}"));
-        }
-        if let Some(text) = left_out(&socket_lb) {
-            complain(format_args!("{text}"));
-        }
-        if differences.len() > SHOWN {
-            complain(format_args!(
-                "and {} more differences",
-                differences.len() - SHOWN
-            ));
-        }
-        Ok(ExitCode::SUCCESS)
+    }
+    let found = live
+        .iter()
+        .filter_map(|frontend| Some(difference(frontend.key, frontend.difference?)));
+    differences.extend(found);
+    Ok(Found {
+        live,
+        differences,
+        sockets: socket_lb,
     })
+}
+
+/// Says on standard error what is not as it should be.
+fn remark(found: &Found) {
+    let Found {
+        live: _,
+        differences,
+        sockets,
+    } = found;
+    for text in differences.iter().take(SHOWN) {
+        complain(format_args!("difference: {text}"));
+    }
+    if let Some(text) = left_out(sockets) {
+        complain(format_args!("{text}"));
+    }
+    if differences.len() > SHOWN {
+        complain(format_args!(
+            "and {} more differences",
+            differences.len() - SHOWN
+        ));
+    }
 }
 
 /// A difference in words for people.

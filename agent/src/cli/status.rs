@@ -1,7 +1,9 @@
 //! `shunt status`: how the agent is.
 
+mod interfaces;
+
 use std::{
-    io::{self, Write},
+    io::{self, BufWriter, StdoutLock, Write},
     process::ExitCode,
 };
 
@@ -10,18 +12,21 @@ use clap::Args;
 use shunt_api::{
     proto::StatusRequest,
     view::{
-        Conflict, FrontendDifference, Interface, InterfaceState, Listener, LocalApi, MaglevTables,
+        Conflict, FrontendDifference, HeldRemoval, Listener, LiveOverride, LocalApi, MaglevTables,
         SocketLb, Source, SourceNode, StaleSockets, Status, TableUse, TakeOver, Unlocated,
-        Untranslated, Uplink, UplinkState,
+        Untranslated,
     },
 };
 
 use crate::cli::{
     client::{inspection, refused, understood, with_agent},
     consul_lines,
+    elapsed::duration,
     flags::paths::SocketArgs,
     output::{self, OutputFormat},
+    status::interfaces::{interfaces, uplinks},
     table::Table,
+    watch::WatchArgs,
 };
 
 /// So many conflicts and differences are enough for a person.
@@ -38,6 +43,9 @@ const UNLOCATED: &str = "its node is unknown: packets for it go on by SNAT";
 /// Exit status: 0; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    watch: WatchArgs,
+
     /// The form of the output
     #[arg(short, long, value_enum, default_value_t)]
     output: OutputFormat,
@@ -53,20 +61,27 @@ pub(crate) struct StatusArgs {
 /// If the command cannot even begin.
 pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
     let StatusArgs {
+        watch,
         output,
         socket: SocketArgs { socket },
     } = args;
     with_agent(socket, async |channel| {
-        let response = inspection(channel)
-            .status(StatusRequest {})
+        watch
+            .follow(matches!(output, OutputFormat::Table), async || {
+                let response = inspection(channel.clone())
+                    .status(StatusRequest {})
+                    .await
+                    .map_err(|status| refused(&status))?;
+                let status: Status = understood(response.into_inner().try_into())?;
+                Ok((
+                    move |out: &mut BufWriter<StdoutLock<'static>>| match output {
+                        OutputFormat::Json => output::write_json(&status, out),
+                        OutputFormat::Table => write_status(&status, out),
+                    },
+                    ExitCode::SUCCESS,
+                ))
+            })
             .await
-            .map_err(|status| refused(&status))?;
-        let status: Status = understood(response.into_inner().try_into())?;
-        output::print(|out| match output {
-            OutputFormat::Json => output::write_json(&status, out),
-            OutputFormat::Table => write_status(&status, out),
-        })?;
-        Ok(ExitCode::SUCCESS)
     })
 }
 
@@ -134,14 +149,28 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
     }
     section(output, &listeners)?;
 
-    let mut tables = Table::new(["TABLE", "USED", "CAPACITY"]);
+    let mut overrides = Table::new(["OVERRIDE", "ENDPOINTS", "ENDS IN"]);
+    for live in &status.overrides {
+        let LiveOverride {
+            change,
+            ends_in_seconds,
+            endpoints,
+        } = live;
+        let end = ends_in_seconds.map_or_else(|| "-".to_owned(), duration);
+        overrides.push([change.to_string(), endpoints.to_string(), end]);
+    }
+    section(output, &overrides)?;
+
+    let mut tables = Table::new(["TABLE", "USED", "RETIRED", "CAPACITY"]);
     for table in &status.tables {
         let TableUse {
             name,
             used,
+            retired,
             capacity,
         } = table;
-        tables.push([name.clone(), used.to_string(), capacity.to_string()]);
+        let [used, retired, capacity] = [used, retired, capacity].map(u64::to_string);
+        tables.push([name.clone(), used, retired, capacity]);
     }
     section(output, &tables)?;
 
@@ -166,52 +195,6 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         counters.push([name.clone(), packets.to_string()]);
     }
     section(output, &counters)
-}
-
-/// Where the TC programs are to be.
-fn interfaces(status: &Status) -> Table<5> {
-    let mut table = Table::new(["INTERFACE", "CHOSEN BY", "STATE", "INDEX", "REASON"]);
-    for interface in &status.interfaces {
-        let Interface {
-            name,
-            pattern,
-            state,
-        } = interface;
-        let (state, index, reason) = match state {
-            InterfaceState::Attached { index } => ("attached", index.to_string(), ""),
-            InterfaceState::Attaching => ("attaching", "-".to_owned(), ""),
-            InterfaceState::Absent => ("absent", "-".to_owned(), ""),
-            InterfaceState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
-        };
-        let pattern = pattern.as_deref().unwrap_or("name");
-        table.push([
-            name.clone(),
-            pattern.to_owned(),
-            state.to_owned(),
-            index,
-            reason.to_owned(),
-        ]);
-    }
-    table
-}
-
-/// Where the XDP program is to be.
-fn uplinks(status: &Status) -> Table<4> {
-    let mut table = Table::new(["UPLINK", "XDP", "INDEX", "REASON"]);
-    for Uplink { name, state } in &status.uplinks {
-        let (state, index, reason) = match state {
-            UplinkState::Native { index } => ("native", index.to_string(), ""),
-            UplinkState::Generic { index, reason } => (
-                "generic",
-                index.to_string(),
-                reason.as_deref().unwrap_or_default(),
-            ),
-            UplinkState::Absent => ("absent", "-".to_owned(), ""),
-            UplinkState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
-        };
-        table.push([name.clone(), state.to_owned(), index, reason.to_owned()]);
-    }
-    table
 }
 
 /// What is one line each.
@@ -253,6 +236,16 @@ fn summary(status: &Status) -> Table<2> {
         ("socket LB:", socket_lb(&status.socket_lb)),
         ("stale sockets:", stale_sockets(&status.stale_sockets)),
     ];
+    let recreated = status.socket_recreated;
+    let recreated = (recreated > 0).then(|| {
+        let text = format!("its file was removed by somebody and made anew {recreated} times");
+        ("socket:", text)
+    });
+    let host = status.host.iter().map(|text| ("HOST:", text.clone()));
+    let removal = status
+        .held_removal
+        .iter()
+        .map(|held| ("HELD:", held_removal(held)));
     let taken = status
         .take_over
         .iter()
@@ -263,10 +256,31 @@ fn summary(status: &Status) -> Table<2> {
     let consul = status.consul.iter();
     let consul = consul.flat_map(|consul| consul_lines::lines(consul, duration));
     let mut table = Table::without_headings();
-    for (name, value) in lines.into_iter().chain(taken).chain(followed).chain(consul) {
+    let lines = lines
+        .into_iter()
+        .chain(recreated)
+        .chain(host)
+        .chain(removal);
+    for (name, value) in lines.chain(taken).chain(followed).chain(consul) {
         table.push([name.to_owned(), value]);
     }
     table
+}
+
+/// An event that waits for a decision.
+fn held_removal(held: &HeldRemoval) -> String {
+    let HeldRemoval {
+        event,
+        removed,
+        frontends,
+        waiting,
+        seconds,
+    } = held;
+    let since = duration(*seconds);
+    format!(
+        "{event} would remove {removed} of {frontends} frontends: for {since} it waits for `shunt confirm` \
+         or `shunt discard`, and {waiting} events behind it"
+    )
 }
 
 /// The source that follows a cluster.
@@ -436,33 +450,4 @@ fn more(output: &mut impl Write, there: usize, what: &str) -> io::Result<()> {
         writeln!(output, "and {} more {what}", there - SHOWN)?;
     }
     Ok(())
-}
-
-/// Seconds for people: `2d 3h`, `4m 5s`.
-fn duration(seconds: u64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match () {
-        () if days > 0 => format!("{days}d {}h", hours % 24),
-        () if hours > 0 => format!("{hours}h {}m", minutes % 60),
-        () if minutes > 0 => format!("{minutes}m {}s", seconds % 60),
-        () => format!("{seconds}s"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_two_units_at_most() {
-        for (seconds, text) in [
-            (0, "0s"),
-            (59, "59s"),
-            (61, "1m 1s"),
-            (3_600, "1h 0m"),
-            (90_000, "1d 1h"),
-        ] {
-            assert_eq!(duration(seconds), text);
-        }
-    }
 }

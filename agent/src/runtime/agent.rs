@@ -1,22 +1,24 @@
 //! The agent: each event is planned, published, and only then known.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fmt, io,
     net::IpAddr,
     time::{Duration, Instant},
 };
 
-use shunt_datapath::{Datapath, MaglevRecipe, ReadyTables};
+use shunt_datapath::{Datapath, InterfaceState, InterfaceStatus, MaglevRecipe, ReadyTables};
 use shunt_model::{
-    Changes, EventKind, Footprint, InterfacePattern, Plan, Query, Renderer, RendererEvent,
+    Changes, EventKind, Footprint, InterfacePattern, Overrides, Plan, Query, Renderer,
+    RendererEvent,
 };
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::runtime::{
     health_checks::HealthCheckChange,
     lookup::{followers::Followers, following::Following},
     outcome::{ApplyError, Outcome},
+    removal::Removal,
 };
 
 /// With how many entries, of all Maglev tables that an event lacks, these are not made when it is applied
@@ -40,6 +42,8 @@ pub struct Agent {
     interfaces: BTreeSet<InterfacePattern>,
     /// Who follows what the renderer knows.
     followers: Followers,
+    /// Since when interfaces are absent.
+    absent: BTreeMap<String, Instant>,
 }
 
 impl fmt::Debug for Agent {
@@ -65,6 +69,7 @@ impl Agent {
             datapath,
             interfaces,
             followers: Followers::default(),
+            absent: BTreeMap::new(),
         };
         agent.reconcile_interfaces();
         agent
@@ -106,23 +111,39 @@ impl Agent {
     /// The event has to wait for a Resync, cannot be rendered, or does not fit into the tables. It
     /// had no effect then.
     pub fn apply(&mut self, event: RendererEvent) -> Result<Outcome, ApplyError> {
-        self.apply_with(event, &HealthCheckChange::None, &ReadyTables::default())
+        self.apply_with(
+            event,
+            &HealthCheckChange::None,
+            &ReadyTables::default(),
+            None,
+        )
     }
 
     /// As [`Self::apply`], with Maglev tables that were made before. With the event, health checks of
-    /// services change so.
+    /// services change so. It may remove this share of all frontends, in percent, or any if none is given.
     ///
     /// # Errors
     ///
-    /// As [`Self::apply`].
+    /// As [`Self::apply`]; or it would remove more.
     pub fn apply_with(
         &mut self,
         event: RendererEvent,
         health_checks: &HealthCheckChange,
         ready: &ReadyTables,
+        max_removal: Option<u8>,
     ) -> Result<Outcome, ApplyError> {
         let start = Instant::now();
         let plan = self.renderer.plan(event)?;
+        let removal = self.renderer.is_synced() || max_removal.is_some();
+        let removal = removal.then(|| self.removal(&plan));
+        if let (Some(removal), Some(percent)) = (removal, max_removal)
+            && removal.exceeds(percent)
+        {
+            return Err(ApplyError::Removal(removal));
+        }
+        if let Some(Removal { removed, frontends }) = removal.filter(|removal| removal.is_large()) {
+            warn!("one event removes {removed} of {frontends} frontends (see --max-removal)");
+        }
         let outcome = self.install(plan, health_checks, ready)?;
         Ok(Outcome {
             took: start.elapsed(),
@@ -252,6 +273,72 @@ impl Agent {
         }
         let synced = self.renderer.is_synced();
         self.datapath.reconcile_interfaces(&wanted, synced);
+        let now = Instant::now();
+        let absent = self.datapath.interfaces();
+        let absent = absent.filter(|interface| interface.state == InterfaceState::Absent);
+        self.absent = absent
+            .map(|InterfaceStatus { name, .. }| {
+                let since = self.absent.get(&name).copied().unwrap_or(now);
+                (name, since)
+            })
+            .collect();
+    }
+
+    /// For how long an interface is absent.
+    pub fn absent_for(&self, name: &str) -> Duration {
+        self.absent
+            .get(name)
+            .map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    /// What an operator has changed holds from the first Resync on.
+    pub fn begin_with(&mut self, overrides: Overrides) {
+        self.renderer.set_overrides(overrides);
+    }
+
+    /// Makes what an operator has changed these, and no others; before the first Resync nothing follows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::apply`]; what was changed before holds then.
+    pub fn steer(&mut self, overrides: Overrides) -> Result<Option<Outcome>, ApplyError> {
+        if !self.renderer.is_synced() {
+            self.renderer.set_overrides(overrides);
+            return Ok(None);
+        }
+        let start = Instant::now();
+        let plan = self.renderer.plan_overrides(overrides)?;
+        let outcome = self.install(plan, &HealthCheckChange::None, &ReadyTables::default())?;
+        Ok(Some(Outcome {
+            took: start.elapsed(),
+            ..outcome
+        }))
+    }
+
+    /// How many of all frontends a plan removes: of those that are known, or before the first Resync of
+    /// those in the kernel.
+    fn removal(&self, plan: &Plan) -> Removal {
+        if !self.renderer.is_synced() {
+            let wanted = plan.snapshot.iter().flatten().map(|(key, _)| *key);
+            let wanted: HashSet<_> = wanted.collect();
+            // What cannot be read is judged when it is compared.
+            let live = self.datapath.live().unwrap_or_default();
+            let stays = live
+                .iter()
+                .filter(|live| live.key.frontend().is_some_and(|key| wanted.contains(&key)));
+            return Removal {
+                removed: live.len() - stays.count(),
+                frontends: live.len(),
+            };
+        }
+        let removed = plan.changes.removed.len();
+        Removal {
+            removed,
+            frontends: match removed {
+                0 => 0,
+                _ => self.renderer.frontends().count(),
+            },
+        }
     }
 
     /// Whether interfaces wait for their turn to get the programs.

@@ -1,16 +1,19 @@
 //! The connections, read beside the event loop: a reading takes milliseconds, in which events must
 //! not wait.
 
-use std::fmt;
+use std::{fmt, thread::yield_now};
 
-use shunt_api::view::{Connection, ConnectionState, ProtocolNumber};
+use shunt_api::view::{Connection, ConnectionFilter, ConnectionState, ProtocolNumber};
 use shunt_datapath::{ConnectionList, Connections, ConntrackState, LiveConnection};
 use tokio::task::spawn_blocking;
 
 use crate::runtime::error::InspectError;
 
 /// The connections, read piece by piece. Whoever reads may take their time.
-pub struct ConnectionPieces(ConnectionList);
+pub struct ConnectionPieces {
+    list: ConnectionList,
+    filter: ConnectionFilter,
+}
 
 impl fmt::Debug for ConnectionPieces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,8 +22,12 @@ impl fmt::Debug for ConnectionPieces {
 }
 
 impl ConnectionPieces {
-    pub(super) fn of(connections: &Connections) -> Self {
-        Self(connections.list())
+    /// Those of the connections that are meant.
+    pub(super) fn of(connections: &Connections, filter: ConnectionFilter) -> Self {
+        Self {
+            list: connections.list(),
+            filter,
+        }
     }
 
     /// Some more connections, and what gives the next; `None` at the end.
@@ -29,10 +36,31 @@ impl ConnectionPieces {
     ///
     /// If the kernel's clock cannot be read.
     pub async fn next(self) -> Result<Option<(Vec<Connection>, Self)>, InspectError> {
-        let Self(mut list) = self;
+        let Self { mut list, filter } = self;
         let (piece, list) = spawn_blocking(move || (list.next_piece(), list)).await?;
-        Ok(piece?.map(|piece| (piece.iter().map(connection).collect(), Self(list))))
+        let Some(piece) = piece? else {
+            return Ok(None);
+        };
+        let piece = piece.iter().map(connection);
+        let piece = piece.filter(|connection| filter.takes(connection));
+        Ok(Some((piece.collect(), Self { list, filter })))
     }
+}
+
+/// Forgets the connections that are meant, beside the event loop. Gives how many these were.
+///
+/// # Errors
+///
+/// If the kernel's clock cannot be read.
+pub(super) async fn flush(
+    connections: &Connections,
+    filter: ConnectionFilter,
+) -> Result<u64, InspectError> {
+    let connections = connections.clone();
+    let flushed = spawn_blocking(move || {
+        connections.flush(|found| filter.takes(&connection(found)), yield_now)
+    });
+    Ok(flushed.await??)
 }
 
 fn connection(connection: &LiveConnection) -> Connection {
@@ -43,6 +71,7 @@ fn connection(connection: &LiveConnection) -> Connection {
         backend,
         state,
         idle,
+        snat_source,
     } = connection;
     Connection {
         protocol: ProtocolNumber(protocol),
@@ -62,5 +91,6 @@ fn connection(connection: &LiveConnection) -> Connection {
             ConntrackState::Assured => ConnectionState::Assured,
         },
         idle_seconds: idle,
+        snat_source: snat_source.map(Into::into),
     }
 }

@@ -5,12 +5,14 @@
 //! [in a thread](crate::runtime::table_maker), and with it what has to come after it. It is applied as
 //! any other then, at once, with what is so by then.
 
+mod decision;
+mod steer;
 mod waiting;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     fmt,
-    future::Future,
+    future::{Future, pending},
     io, mem,
     net::IpAddr,
     path::PathBuf,
@@ -20,11 +22,16 @@ use std::{
 };
 
 use shunt_datapath::{Families, InterfaceWatch, MadeTable, MaglevRecipe, ReadyTables};
-use shunt_model::{EventError, RendererEvent};
-use tokio::{sync::oneshot, task::yield_now, time::sleep};
+use shunt_model::{EventError, EventKind, RendererEvent};
+use tokio::{
+    sync::oneshot,
+    task::yield_now,
+    time::{sleep, sleep_until},
+};
 use tracing::{debug, error, info, warn};
 
 use crate::runtime::{
+    acknowledgements::{Acknowledgements, Summary},
     agent::Agent,
     aside::Aside,
     circumstances::Circumstances,
@@ -32,16 +39,18 @@ use crate::runtime::{
     figures::Figures,
     frontends::FrontendList,
     held_events::HeldEvents,
+    held_removal::HeldRemoval,
     history::History,
     ip_family::IpFamily,
     lookup::followers::observe,
     meters::Fate,
     origin::Origin,
-    outcome::{Acceptance, ApplyError},
+    outcome::{Acceptance, ApplyError, Outcome},
     queue::Requests,
     reports::Reports,
     request::{Queued, Request, Submission},
     status,
+    steering::Steering,
     table_maker::TableMaker,
     terminate::are_gone,
 };
@@ -72,11 +81,28 @@ pub struct EventLoop {
     /// What waits for tables, and for what they are for.
     aside: Aside<Request, MaglevRecipe>,
     tables: TableMaker<MaglevRecipe, MadeTable>,
+    /// How much is logged.
+    acknowledgements: Acknowledgements,
+    /// What an operator has changed.
+    steering: Steering,
+    /// How many of all frontends one event may remove, in percent; `None`: all.
+    max_removal: Option<u8>,
+    /// The event that would remove more.
+    held_removal: Option<HeldRemoval>,
 }
 
 impl EventLoop {
-    /// With `agent`, which starts now, and is pinned at `pin_dir`. The status shows `followed`.
-    pub fn new(agent: Agent, pin_dir: Option<PathBuf>, followed: Option<ClusterMonitor>) -> Self {
+    /// With `agent`, which starts now, and is pinned at `pin_dir`. The status shows `followed`. What
+    /// `steering` says holds from the begin. One event may remove this share of all frontends, in percent,
+    /// or all of them if none is given.
+    pub fn new(
+        mut agent: Agent,
+        pin_dir: Option<PathBuf>,
+        followed: Option<ClusterMonitor>,
+        steering: Steering,
+        max_removal: Option<u8>,
+    ) -> Self {
+        agent.begin_with(steering.overrides());
         let Families { ipv4, ipv6 } = agent.datapath().families();
         let families = [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)].into_iter();
         Self {
@@ -90,6 +116,10 @@ impl EventLoop {
             followed,
             aside: Aside::default(),
             tables: TableMaker::new(MaglevRecipe::make),
+            acknowledgements: Acknowledgements::new(Instant::now()),
+            steering,
+            max_removal,
+            held_removal: None,
         }
     }
 
@@ -115,6 +145,10 @@ impl EventLoop {
                 // In pieces, in turn with whatever else is to be done.
                 () = yield_now(), if self.agent.is_attaching() => {
                     reports.while_busy(|| self.agent.attach_more());
+                }
+                () = until(self.acknowledgements.due()) => self.summarise(),
+                () = after(self.steering.next_end(SystemTime::now())) => {
+                    reports.while_busy(|| self.end_overrides());
                 }
                 () = sleep(IDLE), if self.has_to_tidy() => reports.while_busy(|| self.tidy()),
                 () = &mut stop => return self.agent,
@@ -152,7 +186,11 @@ impl EventLoop {
                 let reports = queued.reports();
                 let accepted = self.event(reports, origin, event, circumstances, preparation);
                 drop(queued);
-                if let Some(answer) = answer {
+                let is_held = matches!(accepted, Err(ApplyError::Removal(_)));
+                if let Some(held) = self.held_removal.as_mut().filter(|_| is_held) {
+                    // Whoever waits for it waits for the decision.
+                    held.answer = answer;
+                } else if let Some(answer) = answer {
                     reply(answer, accepted);
                 }
             }
@@ -169,10 +207,17 @@ impl EventLoop {
             Request::Figures(answer) => {
                 reply(answer, Figures::of(&self.agent, self.held.count()));
             }
+            Request::Steer(steer, answer) => reply(answer, self.steer(steer)),
+            Request::Decide(confirm, answer) => reply(answer, self.decide(confirm)),
             Request::Status(answer) => {
-                let held = self.held.count();
-                let followed = self.followed.as_ref();
-                let status = status::assemble(&self.agent, &self.history, held, followed);
+                let status = status::assemble(
+                    &self.agent,
+                    &self.history,
+                    self.held.count(),
+                    self.followed.as_ref(),
+                    &self.steering,
+                    self.held_removal.as_ref(),
+                );
                 reply(answer, status);
             }
         }
@@ -245,7 +290,7 @@ impl EventLoop {
     /// Applies one event and logs what it changed, or why it did not.
     fn apply(
         &mut self,
-        reports: &Reports,
+        reports: &Arc<Reports>,
         origin: Origin,
         event: RendererEvent,
         circumstances: Circumstances,
@@ -261,7 +306,12 @@ impl EventLoop {
             routine,
         } = circumstances;
         reports.announce(&health_checks);
-        match self.agent.apply_with(event, &health_checks, ready) {
+        let max_removal = self.max_removal;
+        let kept = max_removal.is_some().then(|| event.clone());
+        match self
+            .agent
+            .apply_with(event, &health_checks, ready, max_removal)
+        {
             Ok(mut outcome) => {
                 if let Some(since) = since {
                     outcome.took = since.elapsed();
@@ -273,10 +323,13 @@ impl EventLoop {
                 meters.applied(kind, &self.families, outcome.took, outcome.writes);
                 meters.programmed(&triggers, now);
                 self.history.applied += 1;
-                if routine {
-                    debug!("{origin}: {subject}: {outcome}");
-                } else {
+                let is_logged = !routine
+                    && (outcome.has_changed() || kind == EventKind::Resync)
+                    && self.may_log(&outcome);
+                if is_logged {
                     info!("{origin}: {subject}: {outcome}");
+                } else {
+                    debug!("{origin}: {subject}: {outcome}");
                 }
                 for conflict in &outcome.conflicts {
                     warn!("{origin}: conflict: {conflict}");
@@ -293,6 +346,25 @@ impl EventLoop {
                 }
                 Ok(Acceptance::Applied(outcome))
             }
+            Err(ApplyError::Removal(removal)) => {
+                let error = ApplyError::Removal(removal);
+                warn!("{origin}: {subject}: {error}");
+                self.held_removal = kept.map(|event| HeldRemoval {
+                    origin,
+                    event,
+                    circumstances: Circumstances {
+                        triggers,
+                        health_checks,
+                        routine,
+                    },
+                    answer: None,
+                    removal,
+                    since: Instant::now(),
+                    behind: VecDeque::new(),
+                    reports: Arc::clone(reports),
+                });
+                Err(error)
+            }
             Err(error) => {
                 reports.meters().count(Some(kind), Fate::Refused);
                 self.refuse(&format_args!("{origin}: {subject}: {error}"));
@@ -301,9 +373,52 @@ impl EventLoop {
         }
     }
 
+    /// Whether another line may be logged; if not, the summary has what it says.
+    fn may_log(&mut self, outcome: &Outcome) -> bool {
+        let may_log = self.acknowledgements.has_room(Instant::now());
+        if !may_log {
+            let Summary {
+                events,
+                added,
+                changed,
+                removed,
+                writes,
+            } = self.acknowledgements.leave_out();
+            *events += 1;
+            *added += outcome.added as u64;
+            *changed += outcome.changed as u64;
+            *removed += outcome.removed as u64;
+            *writes += outcome.writes;
+        }
+        may_log
+    }
+
+    /// Logs in one line what was not logged in many.
+    fn summarise(&mut self) {
+        if let Some(summary) = self.acknowledgements.take(Instant::now()) {
+            info!("{summary}");
+        }
+    }
+
     fn refuse(&mut self, error: &dyn fmt::Display) {
         error!("{error}");
         self.history.refuse(error);
+    }
+}
+
+/// Waits until then; for ever if there is no such time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time.into()).await,
+        None => pending().await,
+    }
+}
+
+/// Waits for so long; for ever if that is not said.
+async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => sleep(time).await,
+        None => pending().await,
     }
 }
 

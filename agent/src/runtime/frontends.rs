@@ -1,10 +1,13 @@
 //! The frontends in the kernel beside those that the events lead to.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use shunt_api::view::{self, Difference, ProtocolNumber, ServiceCounters};
 use shunt_datapath::{LiveFrontend, LiveKey};
-use shunt_model::{Backend, Frontend, FrontendKey, Renderer};
+use shunt_model::{Backend, Frontend, FrontendKey, FrontendKind, Renderer, ServiceId};
 
 use crate::runtime::{agent::Agent, error::InspectError, service_counts::PortName};
 
@@ -25,6 +28,12 @@ impl InspectedFrontend {
     /// Where its connections go, in the order of the kernel's table.
     pub fn backends(&self) -> &[Backend] {
         &self.live.backends
+    }
+
+    /// Whose it is, and of which kind, by the events.
+    pub fn of(&self) -> Option<(&Arc<ServiceId>, FrontendKind)> {
+        let wanted = self.wanted.as_ref()?;
+        Some((&wanted.backends.service, wanted.kind))
     }
 
     /// What is wrong with it, if anything is.

@@ -1,22 +1,24 @@
 //! What others see of the agent: snapshots and streams, never the agent itself.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::SystemTime};
 
-use shunt_api::view::{self, Status};
+use shunt_api::view::{self, ConnectionFilter, Status};
 use shunt_datapath::{Connections, Counters, Services};
-use shunt_model::Query;
+use shunt_model::{Override, Query};
+use tracing::info;
 
 use crate::runtime::{
-    conntrack::ConnectionPieces,
+    conntrack::{ConnectionPieces, flush},
     consul_status::consul,
     error::{Ending, InspectError},
     figures::Figures,
     frontends::FrontendList,
     listeners::{Listener, ListenerState},
     lookup::{following::Following, observed::Observed},
+    outcome::{Acceptance, ControlError},
     queue::EventQueue,
     reports::Reports,
-    request::Request,
+    request::{Request, Steer},
     service_counts::{self, ServiceFigures},
 };
 
@@ -141,13 +143,67 @@ impl Inspector {
             take_over: self.reports().take_over(),
             local_api: self.reports().local(),
             consul: self.reports().consul().map(consul),
+            host: self.reports().host(),
+            socket_recreated: self.reports().socket_recreated(),
             ..status
         })
     }
 
-    /// The connections, read when they are asked for.
-    pub fn connections(&self) -> ConnectionPieces {
-        ConnectionPieces::of(&self.connections)
+    /// Forgets the connections that are meant. Gives how many these were.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel's clock cannot be read.
+    pub async fn flush(&self, filter: ConnectionFilter) -> Result<u64, InspectError> {
+        let flushed = flush(&self.connections, filter).await?;
+        info!("{flushed} connections were forgotten, as an operator has asked for");
+        Ok(flushed)
+    }
+
+    /// Makes a change of endpoints hold, until then if a time is given.
+    ///
+    /// # Errors
+    ///
+    /// If it leads to something that cannot be, or the agent is ending.
+    pub async fn set_override(
+        &self,
+        change: Override,
+        until: Option<SystemTime>,
+    ) -> Result<Result<Acceptance, ControlError>, Ending> {
+        let steer = Steer::Set(change, until);
+        self.queue.ask(|answer| Request::Steer(steer, answer)).await
+    }
+
+    /// Takes back the change of endpoints that has the target of this one.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the agent is ending.
+    pub async fn remove_override(
+        &self,
+        change: Override,
+    ) -> Result<Result<Acceptance, ControlError>, Ending> {
+        let steer = Steer::Remove(change);
+        self.queue.ask(|answer| Request::Steer(steer, answer)).await
+    }
+
+    /// Decides whether the event takes effect that would remove too many frontends.
+    ///
+    /// # Errors
+    ///
+    /// If none waits, or the agent is ending.
+    pub async fn decide_removal(
+        &self,
+        confirm: bool,
+    ) -> Result<Result<Acceptance, ControlError>, Ending> {
+        self.queue
+            .ask(|answer| Request::Decide(confirm, answer))
+            .await
+    }
+
+    /// The connections that are meant, read when they are asked for.
+    pub fn connections(&self, filter: ConnectionFilter) -> ConnectionPieces {
+        ConnectionPieces::of(&self.connections, filter)
     }
 }
 

@@ -3,6 +3,7 @@
 //! All that is asked of the agent goes through one queue and is done one at a time. Sources hold
 //! the end of the queue that takes events, servers an [`Inspector`](inspector::Inspector).
 
+mod acknowledgements;
 pub(crate) mod agent;
 pub(crate) mod aside;
 pub(crate) mod circumstances;
@@ -19,6 +20,7 @@ pub(crate) mod go_duration;
 pub(crate) mod health;
 pub(crate) mod health_checks;
 pub(crate) mod held_events;
+pub(crate) mod held_removal;
 pub(crate) mod history;
 pub(crate) mod inspector;
 pub(crate) mod ip_family;
@@ -30,11 +32,13 @@ pub(crate) mod origin;
 pub(crate) mod outcome;
 pub(crate) mod priority;
 pub(crate) mod queue;
+pub(crate) mod removal;
 pub(crate) mod reports;
 pub(crate) mod request;
 pub(crate) mod rest_client;
 pub(crate) mod service_counts;
 pub(crate) mod status;
+pub(crate) mod steering;
 pub(crate) mod table_flags;
 pub(crate) mod table_maker;
 pub(crate) mod terminate;

@@ -6,7 +6,7 @@ use shunt_datapath::TableError;
 use shunt_model::{Conflict, EventError, RenderError};
 use thiserror::Error;
 
-use crate::runtime::table_flags::with_advice;
+use crate::runtime::{removal::Removal, steering::SteeringError, table_flags::with_advice};
 
 /// What an event has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,13 @@ pub struct Outcome {
     pub left_out: BTreeSet<IpAddr>,
     /// From the event's arrival at the agent to the end of its last write.
     pub took: Duration,
+}
+
+impl Outcome {
+    /// Whether anything became of it.
+    pub const fn has_changed(&self) -> bool {
+        self.added + self.changed + self.removed > 0 || self.writes > 0
+    }
 }
 
 impl fmt::Display for Outcome {
@@ -72,6 +79,18 @@ pub enum ApplyError {
     /// The tables did not take what it leads to.
     #[error("{}", with_advice(.0))]
     Tables(#[from] TableError),
+    /// It would remove more frontends than an event may, and waits for a decision.
+    #[error(
+        "it would remove {} of {} frontends, more than --max-removal lets it: it waits for `shunt \
+         confirm` or `shunt discard`", .0.removed, .0.frontends
+    )]
+    Removal(Removal),
+    /// It waited for a decision, and this was against it.
+    #[error("it was discarded: it would have removed too many frontends")]
+    Discarded,
+    /// It waited for a decision, or behind an event that did, and a Resync has come.
+    #[error("a Resync has come in its place while it waited for a decision")]
+    Replaced,
 }
 
 impl ApplyError {
@@ -82,4 +101,24 @@ impl ApplyError {
             Self::Tables(TableError::Full { .. } | TableError::TooManyBackends { .. })
         )
     }
+}
+
+/// Why what an operator has asked for is not done.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// Nothing of this target is changed.
+    #[error("no override has this target: `shunt status` lists them")]
+    NoSuchOverride,
+    /// No event waits.
+    #[error("no event waits for a decision")]
+    NothingHeld,
+    /// It leads to something that cannot be.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// The event that was confirmed cannot take effect.
+    #[error("{0}")]
+    Confirmed(String),
+    /// The change holds, but not after the agent's restart.
+    #[error("it holds until the agent's end, but cannot be kept: {0}")]
+    Keep(#[from] SteeringError),
 }

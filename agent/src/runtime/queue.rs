@@ -219,6 +219,8 @@ pub(crate) mod testing {
                 | Request::Lookup(..)
                 | Request::Follow(..)
                 | Request::AreGone(..)
+                | Request::Steer(..)
+                | Request::Decide(..)
                 | Request::Figures(_)
                 | Request::Status(_) => "a question".to_owned(),
             })

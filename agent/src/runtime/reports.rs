@@ -4,7 +4,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Instant, SystemTime},
 };
 
@@ -33,6 +36,8 @@ pub struct Reports {
     take_over: Mutex<Option<TakeOver>>,
     local: Mutex<Option<LocalMonitor>>,
     consul: Mutex<Option<ConsulMonitor>>,
+    host: Mutex<Vec<String>>,
+    socket_recreated: AtomicU64,
     meters: Meters,
 }
 
@@ -99,6 +104,26 @@ impl Reports {
     /// Says whether the agent takes over from kube-proxy.
     pub fn set_take_over(&self, state: TakeOver) {
         *lock(&self.take_over) = Some(state);
+    }
+
+    /// Says what of the host stands in the way now, a sentence each.
+    pub fn set_host(&self, complaints: Vec<String>) {
+        *lock(&self.host) = complaints;
+    }
+
+    /// What of the host stands in the way.
+    pub(crate) fn host(&self) -> Vec<String> {
+        lock(&self.host).clone()
+    }
+
+    /// The file of the agent's socket was made anew.
+    pub(crate) fn count_socket(&self) {
+        self.socket_recreated.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was.
+    pub(crate) fn socket_recreated(&self) -> u64 {
+        self.socket_recreated.load(Ordering::Relaxed)
     }
 
     /// Says where the state is of the source that follows Consul.

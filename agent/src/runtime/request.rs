@@ -1,10 +1,12 @@
 //! What the event loop is asked, by whoever asks it.
 
-use std::{collections::BTreeSet, convert::Infallible, io, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeSet, convert::Infallible, io, net::IpAddr, sync::Arc, time::SystemTime,
+};
 
 use shunt_api::view::Status;
 use shunt_datapath::StaleConnection;
-use shunt_model::{EventError, Footprint, Query, RendererEvent};
+use shunt_model::{EventError, Footprint, Override, Query, RendererEvent};
 use tokio::sync::oneshot;
 
 use crate::runtime::{
@@ -15,7 +17,7 @@ use crate::runtime::{
     frontends::FrontendList,
     lookup::{following::Following, observed::Observed},
     origin::Origin,
-    outcome::{Acceptance, ApplyError},
+    outcome::{Acceptance, ApplyError, ControlError},
     reports::Reports,
 };
 
@@ -42,6 +44,10 @@ pub(super) enum Request {
     Follow(Query, oneshot::Sender<io::Result<Following>>),
     /// Which of these connections are to endpoints that are gone.
     AreGone(Vec<StaleConnection>, oneshot::Sender<Vec<bool>>),
+    /// An operator's change, and until when; or it is taken back.
+    Steer(Steer, oneshot::Sender<Result<Acceptance, ControlError>>),
+    /// Whether the event takes effect that waits for a decision.
+    Decide(bool, oneshot::Sender<Result<Acceptance, ControlError>>),
     /// How the agent is, in figures.
     Figures(oneshot::Sender<Figures>),
     /// How the agent is.
@@ -59,6 +65,8 @@ impl Request {
             | Self::Lookup(..)
             | Self::Follow(..)
             | Self::AreGone(..)
+            | Self::Steer(..)
+            | Self::Decide(..)
             | Self::Figures(_)
             | Self::Status(_) => false,
         };
@@ -75,6 +83,15 @@ impl Request {
         }
         self
     }
+}
+
+/// What an operator does to a change of endpoints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Steer {
+    /// It holds, until then if a time is given.
+    Set(Override, Option<SystemTime>),
+    /// What has its target is taken back.
+    Remove(Override),
 }
 
 /// An event that is handed in, or what was wrong with it.

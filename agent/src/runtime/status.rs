@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use shunt_api::view::{
-    Conflict, FrontendDifference, Interface, InterfaceState, LastError, MaglevTables, SocketLb,
-    SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse, Unlocated, Untranslated,
-    Uplink, UplinkState,
+    self, Conflict, FrontendDifference, Interface, InterfaceState, LastError, LiveOverride,
+    MaglevTables, SocketLb, SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse,
+    Unlocated, Untranslated, Uplink, UplinkState,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
@@ -15,7 +15,9 @@ use crate::runtime::{
     cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
     error::InspectError,
     frontends::FrontendList,
+    held_removal::HeldRemoval,
     history::History,
+    steering::{Steered, Steering},
 };
 
 /// How `agent` is, with what it has been through.
@@ -28,6 +30,8 @@ pub(super) fn assemble(
     history: &History,
     held: usize,
     followed: Option<&ClusterMonitor>,
+    steering: &Steering,
+    held_removal: Option<&HeldRemoval>,
 ) -> Result<Status, InspectError> {
     let History {
         started,
@@ -61,7 +65,13 @@ pub(super) fn assemble(
         }),
         node_ips: renderer.nodes().all().iter().copied().collect(),
         own_node_ips: renderer.nodes().own().iter().copied().collect(),
-        interfaces: datapath.interfaces().map(interface).collect(),
+        interfaces: datapath
+            .interfaces()
+            .map(|found| {
+                let seconds = agent.absent_for(&found.name).as_secs();
+                interface(found, seconds)
+            })
+            .collect(),
         conflicts: renderer.conflicts().map(|found| conflict(&found)).collect(),
         untranslated: list.untranslated as u64,
         differences: if renderer.is_synced() {
@@ -85,7 +95,24 @@ pub(super) fn assemble(
         local_api: None,
         consul: None,
         uplinks: datapath.uplinks().map(uplink).collect(),
+        host: Vec::new(),
+        socket_recreated: 0,
+        overrides: overrides(agent, steering),
+        held_removal: held_removal.map(HeldRemoval::view),
     })
+}
+
+/// What an operator has changed.
+fn overrides(agent: &Agent, steering: &Steering) -> Vec<LiveOverride> {
+    let now = SystemTime::now();
+    let all = steering
+        .iter()
+        .map(|Steered { change, until }| LiveOverride {
+            endpoints: agent.renderer().count_meant(change) as u64,
+            ends_in_seconds: until.map(|end| end.duration_since(now).unwrap_or_default().as_secs()),
+            change: view::Override(change.clone()),
+        });
+    all.collect()
 }
 
 /// The endpoints elsewhere of services in mode dsr whose node is not known.
@@ -184,7 +211,8 @@ fn stale_sockets(sockets: &datapath::StaleSockets) -> StaleSockets {
     }
 }
 
-fn interface(interface: datapath::InterfaceStatus) -> Interface {
+/// As it is shown; if it is absent, it is for so many seconds.
+fn interface(interface: datapath::InterfaceStatus, seconds: u64) -> Interface {
     let datapath::InterfaceStatus {
         name,
         pattern,
@@ -194,7 +222,7 @@ fn interface(interface: datapath::InterfaceStatus) -> Interface {
         name,
         pattern,
         state: match state {
-            datapath::InterfaceState::Absent => InterfaceState::Absent,
+            datapath::InterfaceState::Absent => InterfaceState::Absent { seconds },
             datapath::InterfaceState::Attaching => InterfaceState::Attaching,
             datapath::InterfaceState::Attached { index } => InterfaceState::Attached { index },
             datapath::InterfaceState::Failed(reason) => InterfaceState::Failed { reason },
@@ -239,11 +267,13 @@ fn table_use(table: datapath::TableUse) -> TableUse {
     let datapath::TableUse {
         name,
         used,
+        retired,
         capacity,
     } = table;
     TableUse {
         name: name.to_owned(),
         used: used.into(),
+        retired: retired.into(),
         capacity: capacity.into(),
     }
 }

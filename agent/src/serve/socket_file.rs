@@ -124,6 +124,16 @@ impl SocketFile {
         })
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether somebody has removed the file, so that nobody can connect any more.
+    pub(super) fn is_removed(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The listener, which does not block.
     ///
     /// # Errors

@@ -237,6 +237,7 @@ async fn follow(socket: &str, crowd: Crowd, told: Sender<Instant>) -> Result<()>
             ip: crowd.address(number).to_string(),
             port: Some(80),
             protocol: Protocol::Tcp.number().into(),
+            service: None,
         };
         let mut changes = InspectionClient::new(channel)
             .watch(request)

@@ -59,7 +59,7 @@ fn what_is_applied_is_listed_as_it_is_rendered() {
             "line 6: UpdateLocalFrontendIfs",
         ]
     );
-    for form in ["table", "json"] {
+    for form in ["table", "wide", "json"] {
         let live = world.shunt(&["services", "-o", form]).clean();
         let node = ["--node-ip", "192.168.16.10", "-o", form];
         let rendered = shunt(&[&["render", "--events", EXAMPLE], &node[..]].concat(), "");

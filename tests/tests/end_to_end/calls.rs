@@ -184,6 +184,7 @@ fn a_refused_call_has_a_status_and_no_effect() {
             ip: "here".to_owned(),
             port: None,
             protocol: 0,
+            service: None,
         };
         let wrong = inspection.lookup(place).await.unwrap_err();
         assert_eq!(wrong.code(), Code::InvalidArgument);

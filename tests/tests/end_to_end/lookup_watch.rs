@@ -34,6 +34,7 @@ async fn follow(channel: Channel, ip: &str) -> Streaming<WatchResponse> {
         ip: ip.to_owned(),
         port: Some(80),
         protocol: 6,
+        service: None,
     };
     let changes = InspectionClient::new(channel).watch(request).await;
     changes.unwrap().into_inner()

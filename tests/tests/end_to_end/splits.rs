@@ -141,7 +141,7 @@ fn the_next_agent_finds_a_split_as_it_is_to_be() {
         let part = part.as_f64().unwrap() / f64::from(u32::MAX);
         assert!((part - share).abs() < 1e-6, "{shown:#}");
     }
-    let table = world.shunt(&["services"]).output;
+    let table = world.shunt(&["services", "-o", "wide"]).output;
     for text in ["50.00%", "25.00%", "refused", "strict", "default/gone:80"] {
         assert!(table.contains(text), "{text} is not in {table}");
     }

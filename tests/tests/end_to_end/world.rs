@@ -204,11 +204,10 @@ pub(crate) fn try_start_agent_with(
     further: &[&str],
 ) -> Result<Agent> {
     // Small tables can be read whole by a test.
-    let mut flags = [
-        ["--pod-cidr", addresses::POD_CIDR],
-        ["--pod-cidr", addresses::POD_CIDR_V6],
-    ]
-    .concat();
+    let mut flags = vec!["--pod-cidr", addresses::POD_CIDR];
+    if !further.contains(&"ipv4") {
+        flags.extend(["--pod-cidr", addresses::POD_CIDR_V6]);
+    }
     for size in [
         ["--max-frontends", "64"],
         ["--max-slots", "1024"],

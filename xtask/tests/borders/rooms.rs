@@ -102,6 +102,7 @@ pub(crate) const CRATES: &[Crate] = &[
             "kind",
             "maglev",
             "named",
+            "overrides",
             "path",
             "policy",
             "protocol",
@@ -143,13 +144,28 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     ("aya_log", &["agent/datapath"]),
     ("libc", &["agent/datapath"]),
     ("clap", &["agent/src/cli"]),
+    ("clap_complete", &["agent/src/cli"]),
+    ("clap_mangen", &["agent/src/cli"]),
+    ("sd_notify", &["agent/src/cli"]),
     // Sources and serving know the runtime, never the datapath.
     ("shunt_datapath", &["agent/src/cli", "agent/src/runtime"]),
-    ("toml", &["agent/src/source/instances/configuration"]),
+    (
+        "toml",
+        &[
+            "agent/src/source/instances/configuration",
+            "agent/src/cli/config",
+        ],
+    ),
     ("tokio_rustls", &["agent/src/source/consul/http"]),
     ("tonic", &["agent/api", "agent/src/serve", "agent/src/cli"]),
-    ("tonic_health", &["agent/src/serve/linkerd"]),
-    ("tonic_reflection", &["agent/src/serve/linkerd"]),
+    (
+        "tonic_health",
+        &["agent/src/serve/grpc", "agent/src/serve/linkerd"],
+    ),
+    (
+        "tonic_reflection",
+        &["agent/src/serve/grpc", "agent/src/serve/linkerd"],
+    ),
     ("linkerd2_proxy_api", &["agent/src/serve/linkerd"]),
     ("form_urlencoded", &["agent/src/serve/local_api"]),
     (

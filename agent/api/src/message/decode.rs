@@ -12,10 +12,10 @@ use crate::{
         unchecked_workload::{gone, workloads},
     },
     proto::{
-        AddServiceRequest, DeleteServiceRequest, SnapshotPiece, UpdateLocalBackendIfsRequest,
-        UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest, UpdateNodesRequest,
-        UpdateServiceCidrsRequest, UpdateServiceRequest, UpdateWorkloadsRequest,
-        stream_request::Event,
+        AddServiceRequest, DeleteServiceRequest, SnapshotPiece, Unreadable,
+        UpdateLocalBackendIfsRequest, UpdateLocalFrontendIfsRequest, UpdateNodePortServicesRequest,
+        UpdateNodesRequest, UpdateServiceCidrsRequest, UpdateServiceRequest,
+        UpdateWorkloadsRequest, stream_request::Event,
     },
 };
 
@@ -62,6 +62,9 @@ fn unchecked(message: &Event) -> Result<unchecked::Event<'_>, EventError> {
         }
         Event::UpdateNodes(UpdateNodesRequest { nodes: new }) => {
             unchecked::Event::UpdateNodes(nodes(new))
+        }
+        Event::Unreadable(Unreadable { reason }) => {
+            return Err(Fault::Shape(reason.clone()).into());
         }
         Event::UpdateWorkloads(UpdateWorkloadsRequest {
             workloads: new,

@@ -30,6 +30,9 @@ pub struct Connection {
     pub state: ConnectionState,
     /// For how many seconds neither side has sent a packet.
     pub idle_seconds: u32,
+    /// From where its packets go on to the backend, if not from the client's own address and port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snat_source: Option<End>,
 }
 
 /// One end of a connection.
@@ -67,9 +70,10 @@ pub enum ConnectionState {
     Assured,
 }
 
-impl fmt::Display for ConnectionState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl ConnectionState {
+    /// As it is shown: `ESTABLISHED`.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::SynSent => "SYN_SENT",
             Self::SynRecv => "SYN_RECV",
             Self::New => "NEW",
@@ -80,7 +84,13 @@ impl fmt::Display for ConnectionState {
             Self::Unreplied => "UNREPLIED",
             Self::Replied => "REPLIED",
             Self::Assured => "ASSURED",
-        })
+        }
+    }
+}
+
+impl fmt::Display for ConnectionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
@@ -131,19 +141,9 @@ impl From<Connection> for proto::Connection {
             backend,
             state,
             idle_seconds,
+            snat_source,
         } = connection;
-        let state = match state {
-            ConnectionState::SynSent => State::SynSent,
-            ConnectionState::SynRecv => State::SynRecv,
-            ConnectionState::New => State::New,
-            ConnectionState::Established => State::Established,
-            ConnectionState::Closing => State::Closing,
-            ConnectionState::Closed => State::Closed,
-            ConnectionState::TimeWait => State::TimeWait,
-            ConnectionState::Unreplied => State::Unreplied,
-            ConnectionState::Replied => State::Replied,
-            ConnectionState::Assured => State::Assured,
-        };
+        let state = State::from(state);
         Self {
             protocol: protocol.into(),
             client: Some(client.into()),
@@ -151,6 +151,7 @@ impl From<Connection> for proto::Connection {
             backend: Some(backend.into()),
             state: state.into(),
             idle_seconds,
+            snat_source: snat_source.map(Into::into),
         }
     }
 }
@@ -166,6 +167,7 @@ impl TryFrom<proto::Connection> for Connection {
             backend,
             state,
             idle_seconds,
+            snat_source,
         } = connection;
         Ok(Self {
             protocol: ProtocolNumber(
@@ -174,22 +176,68 @@ impl TryFrom<proto::Connection> for Connection {
             client: client.try_into()?,
             frontend: frontend.try_into()?,
             backend: backend.try_into()?,
-            state: match State::try_from(state) {
-                Ok(State::SynSent) => ConnectionState::SynSent,
-                Ok(State::SynRecv) => ConnectionState::SynRecv,
-                Ok(State::New) => ConnectionState::New,
-                Ok(State::Established) => ConnectionState::Established,
-                Ok(State::Closing) => ConnectionState::Closing,
-                Ok(State::Closed) => ConnectionState::Closed,
-                Ok(State::TimeWait) => ConnectionState::TimeWait,
-                Ok(State::Unreplied) => ConnectionState::Unreplied,
-                Ok(State::Replied) => ConnectionState::Replied,
-                Ok(State::Assured) => ConnectionState::Assured,
-                Ok(State::Unspecified) | Err(_) => {
-                    return Err(Malformed::Value(state, "state of a connection"));
-                }
-            },
+            state: ConnectionState::of_message(state)?,
             idle_seconds,
+            snat_source: match snat_source {
+                None => None,
+                source => Some(source.try_into()?),
+            },
         })
+    }
+}
+
+impl ConnectionState {
+    /// Every state.
+    pub const ALL: [Self; 10] = [
+        Self::SynSent,
+        Self::SynRecv,
+        Self::New,
+        Self::Established,
+        Self::Closing,
+        Self::Closed,
+        Self::TimeWait,
+        Self::Unreplied,
+        Self::Replied,
+        Self::Assured,
+    ];
+
+    /// That of its number in a message.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this number.
+    pub fn of_message(number: i32) -> Result<Self, Malformed> {
+        match State::try_from(number) {
+            Ok(State::SynSent) => Ok(Self::SynSent),
+            Ok(State::SynRecv) => Ok(Self::SynRecv),
+            Ok(State::New) => Ok(Self::New),
+            Ok(State::Established) => Ok(Self::Established),
+            Ok(State::Closing) => Ok(Self::Closing),
+            Ok(State::Closed) => Ok(Self::Closed),
+            Ok(State::TimeWait) => Ok(Self::TimeWait),
+            Ok(State::Unreplied) => Ok(Self::Unreplied),
+            Ok(State::Replied) => Ok(Self::Replied),
+            Ok(State::Assured) => Ok(Self::Assured),
+            Ok(State::Unspecified) | Err(_) => {
+                Err(Malformed::Value(number, "state of a connection"))
+            }
+        }
+    }
+}
+
+impl From<ConnectionState> for State {
+    fn from(state: ConnectionState) -> Self {
+        match state {
+            ConnectionState::SynSent => Self::SynSent,
+            ConnectionState::SynRecv => Self::SynRecv,
+            ConnectionState::New => Self::New,
+            ConnectionState::Established => Self::Established,
+            ConnectionState::Closing => Self::Closing,
+            ConnectionState::Closed => Self::Closed,
+            ConnectionState::TimeWait => Self::TimeWait,
+            ConnectionState::Unreplied => Self::Unreplied,
+            ConnectionState::Replied => Self::Replied,
+            ConnectionState::Assured => Self::Assured,
+        }
     }
 }

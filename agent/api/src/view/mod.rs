@@ -2,6 +2,7 @@
 //! form in JSON.
 
 mod connection;
+mod connection_filter;
 mod consul;
 mod error;
 mod frontend;
@@ -9,6 +10,7 @@ mod listener;
 mod local_api;
 mod lookup;
 mod maglev;
+mod overrides;
 mod protocol;
 mod service_counters;
 mod socket_lb;
@@ -24,6 +26,7 @@ mod workload;
 
 pub use self::{
     connection::{Connection, ConnectionState, End},
+    connection_filter::{BadFilter, ConnectionFilter, Place},
     consul::{Consul, FailedOver, Gateway, StaleWatch},
     error::Malformed,
     frontend::{Backend, Difference, Frontend, FrontendKey, with_shares},
@@ -36,6 +39,7 @@ pub use self::{
         target::{ServiceTarget, Target, Who},
     },
     maglev::MaglevTables,
+    overrides::{HeldRemoval, LiveOverride, Override},
     protocol::ProtocolNumber,
     service_counters::{ServiceCounters, ServiceTraffic},
     socket_lb::{SocketLb, SocketLbMode},

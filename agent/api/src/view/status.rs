@@ -13,6 +13,7 @@ use crate::{
         listener::Listener,
         local_api::LocalApi,
         maglev::MaglevTables,
+        overrides::{HeldRemoval, LiveOverride},
         socket_lb::SocketLb,
         source::Source,
         stale_sockets::StaleSockets,
@@ -81,6 +82,14 @@ pub struct Status {
     pub local_api: Option<LocalApi>,
     /// The source that follows Consul, if there is one.
     pub consul: Option<Consul>,
+    /// What of the host stands in the way now, a sentence each.
+    pub host: Vec<String>,
+    /// How often the file of the agent's socket was made anew, because somebody had removed it.
+    pub socket_recreated: u64,
+    /// What an operator has changed on this node, beside the events.
+    pub overrides: Vec<LiveOverride>,
+    /// An event that would remove more frontends than it may, and waits for a decision.
+    pub held_removal: Option<HeldRemoval>,
 }
 
 /// An event that was refused.
@@ -116,7 +125,10 @@ pub enum InterfaceState {
     /// It is about to get the programs.
     Attaching,
     /// There is none of this name, or that the pattern means: it is waited for.
-    Absent,
+    Absent {
+        /// For how long.
+        seconds: u64,
+    },
     /// The kernel refused the programs.
     Failed {
         /// Why.
@@ -151,8 +163,10 @@ pub struct FrontendDifference {
 pub struct TableUse {
     /// What it holds, and of which family: `frontends_v4`.
     pub name: String,
-    /// Entries in use, also by what is replaced and not yet free.
+    /// Entries in use.
     pub used: u64,
+    /// Entries that were replaced and are not free yet.
+    pub retired: u64,
     /// Entries in all.
     pub capacity: u64,
 }
@@ -187,6 +201,10 @@ impl From<Status> for StatusResponse {
             consul,
             uplinks,
             local_api,
+            host,
+            socket_recreated,
+            overrides,
+            held_removal,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -221,6 +239,10 @@ impl From<Status> for StatusResponse {
             maglev: Some(maglev.into()),
             unlocated: unlocated.into_iter().map(Into::into).collect(),
             local_api: local_api.map(Into::into),
+            host,
+            socket_recreated,
+            overrides: overrides.into_iter().map(Into::into).collect(),
+            held_removal: held_removal.map(Into::into),
         }
     }
 }
@@ -257,6 +279,10 @@ impl TryFrom<StatusResponse> for Status {
             maglev,
             unlocated,
             local_api,
+            host,
+            socket_recreated,
+            overrides,
+            held_removal,
         } = status;
         Ok(Self {
             version,
@@ -293,6 +319,10 @@ impl TryFrom<StatusResponse> for Status {
                 .map(TryInto::try_into)
                 .collect::<Result<_, _>>()?,
             local_api: local_api.map(Into::into),
+            host,
+            socket_recreated,
+            overrides: all(overrides, LiveOverride::try_from)?,
+            held_removal: held_removal.map(Into::into),
         })
     }
 }
@@ -311,9 +341,13 @@ impl From<Interface> for proto::Interface {
             pattern,
             state,
         } = interface;
+        let absent_seconds = match state {
+            InterfaceState::Absent { seconds } => seconds,
+            _ => 0,
+        };
         let (state, index, reason) = match state {
             InterfaceState::Attaching => (interface::State::Attaching, 0, String::new()),
-            InterfaceState::Absent => (interface::State::Absent, 0, String::new()),
+            InterfaceState::Absent { .. } => (interface::State::Absent, 0, String::new()),
             InterfaceState::Attached { index } => {
                 (interface::State::Attached, index, String::new())
             }
@@ -325,6 +359,7 @@ impl From<Interface> for proto::Interface {
             index,
             reason,
             pattern: pattern.unwrap_or_default(),
+            absent_seconds,
         }
     }
 }
@@ -339,10 +374,13 @@ impl TryFrom<proto::Interface> for Interface {
             index,
             reason,
             pattern,
+            absent_seconds,
         } = message;
         let state = match interface::State::try_from(state) {
             Ok(interface::State::Attaching) => InterfaceState::Attaching,
-            Ok(interface::State::Absent) => InterfaceState::Absent,
+            Ok(interface::State::Absent) => InterfaceState::Absent {
+                seconds: absent_seconds,
+            },
             Ok(interface::State::Attached) => InterfaceState::Attached { index },
             Ok(interface::State::Failed) => InterfaceState::Failed { reason },
             Ok(interface::State::Unspecified) | Err(_) => {
@@ -423,12 +461,14 @@ impl From<TableUse> for proto::TableUse {
         let TableUse {
             name,
             used,
+            retired,
             capacity,
         } = table;
         Self {
             name,
             used,
             capacity,
+            retired,
         }
     }
 }
@@ -439,10 +479,12 @@ impl From<proto::TableUse> for TableUse {
             name,
             used,
             capacity,
+            retired,
         } = table;
         Self {
             name,
             used,
+            retired,
             capacity,
         }
     }

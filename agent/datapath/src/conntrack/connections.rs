@@ -48,6 +48,8 @@ pub struct LiveConnection {
     pub state: ConntrackState,
     /// For how long neither side has sent a packet, in seconds.
     pub idle: u32,
+    /// From where its packets go on, if not from the client's own address and port.
+    pub snat_source: Option<SocketAddr>,
 }
 
 /// A way to read the connections beside the programs.
@@ -127,6 +129,21 @@ impl Connections {
             && v6.table.live(0, u32::MAX, now).next().is_none())
     }
 
+    /// Forgets the connections that `is_meant`, as if they had ended. Gives how many these were. Between
+    /// two pieces of a table, `pause` is called.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel's clock cannot be read.
+    pub fn flush(
+        &self,
+        is_meant: impl Fn(&LiveConnection) -> bool,
+        mut pause: impl FnMut(),
+    ) -> io::Result<u64> {
+        let Inner { clock, v4, v6, .. } = &*self.0;
+        Ok(v4.flush(clock, &is_meant, &mut pause)? + v6.flush(clock, &is_meant, &mut pause)?)
+    }
+
     /// Begins to list the connections.
     pub fn list(&self) -> ConnectionList {
         ConnectionList {
@@ -141,7 +158,7 @@ impl<F: FromIp + Wide> Counted<F> {
     fn open(ebpf: &Ebpf, seeds: Seeds, timeouts: Timeouts) -> Result<Self, DatapathError> {
         let map = kernel_tables::array(ebpf, F::MAPS.conntrack)?;
         Ok(Self {
-            table: ConnectionTable::map(map, Access::Read, seeds, timeouts)?,
+            table: ConnectionTable::map(map, Access::Write, seeds, timeouts)?,
             dsr_frontends: DsrFrontends::open(ebpf)?,
             used: AtomicU32::new(0),
         })
@@ -151,6 +168,7 @@ impl<F: FromIp + Wide> Counted<F> {
         TableUse {
             name: F::MAPS.conntrack.shown,
             used: self.used.load(Ordering::Relaxed),
+            retired: 0,
             capacity: self.table.capacity(),
         }
     }
@@ -176,6 +194,27 @@ impl<F: FromIp + Wide> Counted<F> {
         }
         self.used.store(used, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Forgets the connections that are meant.
+    fn flush(
+        &self,
+        clock: &Clock,
+        is_meant: &impl Fn(&LiveConnection) -> bool,
+        pause: &mut impl FnMut(),
+    ) -> io::Result<u64> {
+        let mut flushed = 0;
+        for begin in (0..self.table.slots()).step_by(PIECE as usize) {
+            let now = clock.tick()?;
+            for snapshot in self.table.remembered(begin, begin + PIECE, now) {
+                let idle = clock.rate().seconds(snapshot.idle(now));
+                let is_flushed =
+                    is_meant(&live(&snapshot, idle)) && self.table.table().end_snapshot(&snapshot);
+                flushed += u64::from(is_flushed);
+            }
+            pause();
+        }
+        Ok(flushed)
     }
 
     /// The connections in the piece that begins at this place, which goes on to the next; `None`
@@ -231,5 +270,7 @@ fn live<F: FromIp + Wide>(snapshot: &Snapshot<F>, idle: u32) -> LiveConnection {
         backend: at(translated.destination, translated.destination_port),
         state: snapshot.phase().into(),
         idle,
+        snat_source: (!connection.keeps_client())
+            .then(|| at(translated.source, translated.source_port)),
     }
 }

@@ -5,8 +5,10 @@
 pub struct TableUse {
     /// What it holds, and of which family.
     pub name: &'static str,
-    /// Entries that are taken, also by what was replaced and is not yet free.
+    /// Entries that are in use.
     pub used: u32,
+    /// Entries that were replaced and are not free yet.
+    pub retired: u32,
     /// Entries in all.
     pub capacity: u32,
 }

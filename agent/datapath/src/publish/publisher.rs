@@ -213,21 +213,34 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     /// The use of the tables of frontends, slots and backends.
     pub(crate) fn table_use(&self) -> [TableUse; 3] {
         let (capacity, maps) = (self.tables.capacity(), F::MAPS);
-        let of = |name, free, capacity: u32| TableUse {
+        let of = |name, free, retired, capacity: u32| TableUse {
             name,
-            used: capacity.saturating_sub(free),
+            used: capacity.saturating_sub(free).saturating_sub(retired),
+            retired,
             capacity,
         };
+        let Retired {
+            slices,
+            backends,
+            frontends,
+        } = &self.retired;
         [
             of(
                 maps.frontends.shown,
                 self.indexes.free_count(),
+                frontends.len() as u32,
                 capacity.frontends,
             ),
-            of(maps.slots.shown, self.slots.free_count(), capacity.slots),
+            of(
+                maps.slots.shown,
+                self.slots.free_count(),
+                slices.iter().map(|(_, count)| count).sum(),
+                capacity.slots,
+            ),
             of(
                 maps.backends.shown,
                 self.backends.free_count(),
+                backends.len() as u32,
                 capacity.backends,
             ),
         ]

@@ -154,6 +154,7 @@ impl Services {
         TableUse {
             name: registry::SERVICES.shown,
             used: capacity.saturating_sub(directory.free.len() as u32),
+            retired: 0,
             capacity,
         }
     }

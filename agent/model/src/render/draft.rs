@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     cluster_nodes::ClusterNodes,
+    overrides::Overrides,
     render::{
         entry::Entry, error::RenderError, nodes::NodeAddresses, plan::Plan, rendered::Rendered,
         state::State,
@@ -23,8 +24,10 @@ pub(super) struct Draft<'a> {
     cluster_nodes: Option<ClusterNodes>,
     /// `None`: it is gone.
     services: HashMap<Arc<ServiceId>, Option<Arc<Service>>>,
-    /// In the order in which they come.
-    put: Vec<Arc<Service>>,
+    /// In the order in which they come, each with what the events say of it.
+    put: Vec<(Arc<Service>, Arc<Service>)>,
+    /// What an operator changes, if that changes.
+    overrides: Option<Overrides>,
     /// All there is, not only what differs.
     complete: bool,
 }
@@ -38,6 +41,7 @@ impl<'a> Draft<'a> {
             cluster_nodes: None,
             services: HashMap::new(),
             put: Vec::new(),
+            overrides: None,
             complete: false,
         }
     }
@@ -55,11 +59,18 @@ impl<'a> Draft<'a> {
         self.cluster_nodes = (nodes != self.state.cluster_nodes).then_some(nodes);
     }
 
-    /// Adds a service that is new, replaced, or to be rendered anew.
-    pub(super) fn put(&mut self, service: Arc<Service>) {
+    /// Replaces what an operator changes. To be called before any service is put.
+    pub(super) fn set_overrides(&mut self, overrides: Overrides) {
+        self.overrides = Some(overrides);
+    }
+
+    /// Adds a service that is new, replaced, or to be rendered anew, as the events say it.
+    pub(super) fn put(&mut self, told: Arc<Service>) {
+        let overrides = self.overrides.as_ref().unwrap_or(&self.state.overrides);
+        let service = overrides.apply(Arc::clone(&told));
         let id = Arc::clone(&service.id);
         self.services.insert(id, Some(Arc::clone(&service)));
-        self.put.push(service);
+        self.put.push((service, told));
     }
 
     /// Removes a service that is known.
@@ -96,6 +107,7 @@ impl<'a> Draft<'a> {
             cluster_nodes,
             services,
             put,
+            overrides,
             complete,
         } = self;
         let find = |id: &ServiceId| match services.get(id) {
@@ -108,10 +120,11 @@ impl<'a> Draft<'a> {
             .filter(|(_, service)| service.is_none())
             .map(|(id, _)| (Arc::clone(id), None))
             .collect();
-        for service in put {
+        for (service, told) in put {
             let id = Arc::clone(&service.id);
             let entry = Entry::new(
                 service,
+                told,
                 state.services.get(&id),
                 &find,
                 nodes.as_ref().unwrap_or(&state.nodes),
@@ -120,7 +133,7 @@ impl<'a> Draft<'a> {
             )?;
             entries.insert(id, Some(entry));
         }
-        Ok(Rendered {
+        let plan = Rendered {
             state,
             nodes,
             cluster_nodes,
@@ -128,7 +141,8 @@ impl<'a> Draft<'a> {
             claims_made,
             complete,
         }
-        .plan())
+        .plan();
+        Ok(Plan { overrides, ..plan })
     }
 
     /// The event concerns services too whose splits name one that it concerns.
@@ -141,7 +155,7 @@ impl<'a> Draft<'a> {
             .collect();
         for id in followers {
             if let Some(entry) = self.state.services.get(&id) {
-                self.put(Arc::clone(&entry.service));
+                self.put(Arc::clone(&entry.told));
             }
         }
     }

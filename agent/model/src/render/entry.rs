@@ -22,7 +22,10 @@ use crate::{
 /// What the renderer keeps of a service.
 #[derive(Debug)]
 pub(crate) struct Entry {
+    /// With what an operator has changed.
     pub(crate) service: Arc<Service>,
+    /// As the events say it.
+    pub(super) told: Arc<Service>,
     /// The other services that its splits name, as far as they exist.
     named: Box<[Arc<Service>]>,
     /// Sorted by key, each key once; also those that an older claim of another service withholds.
@@ -32,10 +35,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Renders `service`, beside which there are `others`. What it has in common with its `old` form, it keeps: the number of claims,
+    /// Renders `service`, which is `told` with what an operator has changed, beside which there are `others`. What it has in common with its `old` form, it keeps: the number of claims,
     /// and backend sets in their place in memory. Other claims are counted on from `claims_made`.
     pub(super) fn new(
         service: Arc<Service>,
+        told: Arc<Service>,
         old: Option<&Self>,
         others: &Others<'_>,
         nodes: &NodeAddresses,
@@ -64,6 +68,7 @@ impl Entry {
             .collect();
         Ok(Self {
             service,
+            told,
             named,
             frontends,
             ages,

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use crate::{
     cluster_nodes::ClusterNodes,
     interface_pattern::InterfacePattern,
+    overrides::Overrides,
     render::{
         conflict::Conflict,
         entry::Entry,
@@ -48,6 +49,8 @@ pub struct Plan {
     pub(crate) services: HashMap<Arc<ServiceId>, Option<Entry>>,
     /// What is new of workloads.
     pub(crate) workloads: Option<WorkloadPlan>,
+    /// What an operator changes, if that changes.
+    pub(super) overrides: Option<Overrides>,
     pub(super) nodes: Option<NodeAddresses>,
     pub(super) claims_made: u64,
     /// Which state of the renderer the plan starts from.

@@ -95,6 +95,7 @@ impl Rendered<'_> {
             frontends: keys,
             services,
             workloads: None,
+            overrides: None,
             nodes,
             claims_made,
             revision: state.revision,

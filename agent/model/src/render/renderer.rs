@@ -13,6 +13,7 @@ use crate::{
     cluster_nodes::ClusterNodes,
     event::{NodePortUpdate, RendererEvent, Snapshot},
     interface_pattern::InterfacePattern,
+    overrides::{Override, Overrides},
     render::{
         backend_sets::maglev_entries,
         conflict::Conflict,
@@ -24,6 +25,7 @@ use crate::{
         plan::{Plan, WorkloadPlan},
         state::State,
     },
+    service::Service,
     service_id::ServiceId,
 };
 
@@ -135,6 +137,53 @@ impl Renderer {
         })
     }
 
+    /// Takes note of what an operator has changed before the first event; later,
+    /// [`plan_overrides`](Self::plan_overrides) says what follows.
+    pub fn set_overrides(&mut self, overrides: Overrides) {
+        self.state.overrides = overrides;
+    }
+
+    /// What an operator has changed.
+    pub const fn overrides(&self) -> &Overrides {
+        &self.state.overrides
+    }
+
+    /// What it changes that these hold from now on, and no others.
+    ///
+    /// # Errors
+    ///
+    /// A service cannot be rendered, or has to wait for a Resync.
+    pub fn plan_overrides(&self, overrides: Overrides) -> Result<Plan, RenderError> {
+        if !self.state.synced {
+            return Err(RenderError::BeforeResync);
+        }
+        let before = &self.state.overrides;
+        let mut concerned: Vec<_> = self.state.services.values().collect();
+        concerned.retain(|entry| {
+            let told = &entry.told;
+            before.concerns(told) || overrides.concerns(told)
+        });
+        // Services claim what is new in their order.
+        concerned.sort_by(|one, other| one.told.id.cmp(&other.told.id));
+        let mut draft = Draft::new(&self.state);
+        draft.set_overrides(overrides);
+        for entry in concerned {
+            draft.put(Arc::clone(&entry.told));
+        }
+        draft.finish()
+    }
+
+    /// How many endpoints of services `change` means.
+    pub fn count_meant(&self, change: &Override) -> usize {
+        let services = self.state.services.values();
+        let endpoints = services.flat_map(|entry| {
+            let Service { id, ports, .. } = &*entry.told;
+            let endpoints = ports.iter().flat_map(|port| &port.endpoints);
+            endpoints.filter(|endpoint| change.means(id, endpoint))
+        });
+        endpoints.count()
+    }
+
     fn plan_node_ports(&self, update: NodePortUpdate) -> Result<Plan, RenderError> {
         let NodePortUpdate { node_ips, services } = update;
         let mut draft = Draft::new(&self.state);
@@ -145,7 +194,7 @@ impl Renderer {
         if nodes_changed {
             for entry in self.state.services.values() {
                 if entry.service.has_node_ports() && !draft.concerns(&entry.service.id) {
-                    draft.put(Arc::clone(&entry.service));
+                    draft.put(Arc::clone(&entry.told));
                 }
             }
         }

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use crate::{
     cluster_nodes::ClusterNodes,
     interface_pattern::InterfacePattern,
+    overrides::Overrides,
     render::{
         claims::Claims,
         entry::Entry,
@@ -54,6 +55,8 @@ pub(crate) struct State {
     pub(crate) residents: Residents,
     /// Where nodes answer for the health of services.
     pub(crate) health_checks: HealthCheckPorts,
+    /// What an operator has changed.
+    pub(crate) overrides: Overrides,
     /// Whether a Resync was committed.
     pub(super) synced: bool,
 }
@@ -77,6 +80,7 @@ impl State {
             members: Members::default(),
             residents: Residents::default(),
             health_checks: HealthCheckPorts::default(),
+            overrides: Overrides::default(),
             synced: false,
         }
     }
@@ -96,6 +100,7 @@ impl State {
             frontends: _,
             services,
             workloads,
+            overrides,
             nodes,
             claims_made,
             revision,
@@ -139,6 +144,9 @@ impl State {
         if let Some(cluster_nodes) = cluster_nodes {
             self.atlas.set_nodes(&cluster_nodes);
             self.cluster_nodes = cluster_nodes;
+        }
+        if let Some(overrides) = overrides {
+            self.overrides = overrides;
         }
         match workloads {
             Some(WorkloadPlan::All(all)) => self.residents = Residents::of(all),

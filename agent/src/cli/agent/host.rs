@@ -1,18 +1,25 @@
 //! What an agent needs of its host, and what it sets there.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
-use shunt::{HostNeeds, HostSettings, missing_capabilities, raise_open_files, set_oom_score};
+use shunt::{
+    HostNeeds, HostSettings, Reports, missing_capabilities, raise_open_files, set_oom_score,
+};
+use shunt_common::PortRange;
 use shunt_datapath::{Families, PodDetection};
 use shunt_model::RenderOptions;
-use tracing::warn;
+use tokio::time::sleep;
+use tracing::{info, warn};
 
 use crate::cli::{
     config::settings::KubeProxySettings,
     flags::{node::NodeArgs, snat::SnatArgs},
 };
+
+/// How often the host is looked at.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Refuses to begin without what the kernel asks for, warns of what kube-proxy's configuration asks
 /// for in vain, and has the process open as many files as it may.
@@ -55,23 +62,73 @@ pub(super) fn set_up_host(kube_proxy: &KubeProxySettings) {
     }
 }
 
-/// Logs what of this host stands in the way.
-pub(super) fn warn_of_host(
-    families: Families,
-    snat: &SnatArgs,
-    node: &NodeArgs,
-    pods: &PodDetection,
-    options: &RenderOptions,
-) {
-    let needs = HostNeeds {
-        snat_ports: snat.snat_ports,
-        pod_cidrs: &[&node.pod_cidrs[..], &pods.cluster_cidrs].concat(),
-        pods_by_interface: pods.interfaces.are_known(),
-        ipv4: families.ipv4,
-        ipv6: families.ipv6 && uses_ipv6(options, &node.pod_cidrs),
-    };
-    for complaint in HostSettings::read().complaints(&needs) {
-        warn!("{complaint}");
+/// What translation needs of this host, looked at again and again: forwarding that somebody turns off
+/// later stands in the way as much.
+#[derive(Debug, Clone)]
+pub(super) struct HostWatch {
+    snat_ports: PortRange,
+    pod_cidrs: Vec<IpNet>,
+    pods_by_interface: bool,
+    ipv4: bool,
+    ipv6: bool,
+}
+
+impl HostWatch {
+    /// Of what these settings need.
+    pub(super) fn new(
+        families: Families,
+        snat: &SnatArgs,
+        node: &NodeArgs,
+        pods: &PodDetection,
+        options: &RenderOptions,
+    ) -> Self {
+        Self {
+            snat_ports: snat.snat_ports,
+            pod_cidrs: [&node.pod_cidrs[..], &pods.cluster_cidrs].concat(),
+            pods_by_interface: pods.interfaces.are_known(),
+            ipv4: families.ipv4,
+            ipv6: families.ipv6 && uses_ipv6(options, &node.pod_cidrs),
+        }
+    }
+
+    /// Logs what stands in the way, now and whenever something new does, and has the status show it.
+    pub(super) fn start(self, reports: Arc<Reports>) {
+        let mut known = Vec::new();
+        self.look(&mut known, &reports);
+        tokio::spawn(async move {
+            loop {
+                sleep(LOOK).await;
+                self.look(&mut known, &reports);
+            }
+        });
+    }
+
+    fn look(&self, known: &mut Vec<String>, reports: &Reports) {
+        let Self {
+            snat_ports,
+            pod_cidrs,
+            pods_by_interface,
+            ipv4,
+            ipv6,
+        } = self;
+        let complaints = HostSettings::read().complaints(&HostNeeds {
+            snat_ports: *snat_ports,
+            pod_cidrs,
+            pods_by_interface: *pods_by_interface,
+            ipv4: *ipv4,
+            ipv6: *ipv6,
+        });
+        if complaints == *known {
+            return;
+        }
+        for complaint in complaints.iter().filter(|new| !known.contains(new)) {
+            warn!("{complaint}");
+        }
+        for ended in known.iter().filter(|old| !complaints.contains(old)) {
+            info!("no longer so: {ended}");
+        }
+        reports.set_host(complaints.clone());
+        *known = complaints;
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::cli::{
     config::{
+        agent_file::is_agent_file,
         table::{SETTINGS, Setting, Takes},
         v1alpha1::KubeProxyConfiguration,
     },
@@ -34,9 +35,10 @@ impl Args for KubeProxyFlags {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help(
-                "A KubeProxyConfiguration of kube-proxy (kubeproxy.config.k8s.io/v1alpha1), in YAML \
-                 or JSON; its fields count in place of kube-proxy's flags, which are accepted as \
-                 well: docs/kube-proxy-config.md",
+                "A file of settings: TOML in which each key is a flag without its dashes, where flags \
+                 of the command line win; or a KubeProxyConfiguration of kube-proxy \
+                 (kubeproxy.config.k8s.io/v1alpha1), in YAML or JSON, whose fields count in place \
+                 of kube-proxy's flags, which are accepted as well: docs/kube-proxy-config.md",
             );
         let theirs = SETTINGS
             .iter()
@@ -65,7 +67,11 @@ fn arg(setting: &'static Setting) -> Arg {
 impl FromArgMatches for KubeProxyFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut flags = Self {
-            config: matches.get_one::<PathBuf>(CONFIG).cloned(),
+            config: matches
+                .get_one::<PathBuf>(CONFIG)
+                // What that says was put among the flags before.
+                .filter(|path| !is_agent_file(path))
+                .cloned(),
             given: Vec::new(),
         };
         for setting in SETTINGS.iter().filter(|setting| !setting.flag.is_empty()) {

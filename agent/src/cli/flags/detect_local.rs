@@ -5,6 +5,8 @@ use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use shunt_datapath::{Families, PodDetection, PodInterfaces};
 
+use crate::cli::flags::cidr::cidr;
+
 /// What tells this node's pods from others, by kube-proxy's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
@@ -35,6 +37,7 @@ pub(crate) enum NodeRanges {
 
 /// How this node's pods are told from others.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "This node")]
 pub(crate) struct DetectLocalArgs {
     /// What tells this node's pods from other clients; what --pod-cidr names counts in any case
     /// [default: ClusterCIDR with --cluster-cidr, else NodeCIDR, if its Node has ranges]
@@ -42,7 +45,13 @@ pub(crate) struct DetectLocalArgs {
     detect_local_mode: Option<Mode>,
 
     /// The range of the cluster's pod addresses, one for each family, separated by a comma
-    #[arg(id = "cluster-cidr", long, value_name = "CIDR", value_delimiter = ',')]
+    #[arg(
+        id = "cluster-cidr",
+        long,
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = cidr
+    )]
     cluster_cidrs: Vec<IpNet>,
 
     /// The bridge that this node's pods, and nobody else, are behind

@@ -3,10 +3,11 @@
 use clap::Args;
 use ipnet::IpNet;
 
-use crate::cli::flags::switch::Switch;
+use crate::cli::flags::{cidr::cidr, switch::Switch};
 
 /// Direct server return.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "DSR")]
 #[command(mut_arg("dsr_lower_mss", Switch::flag))]
 pub(crate) struct DsrArgs {
     /// Have backends of services with --forwarding dsr announce segments that fit into an envelope, so that
@@ -22,9 +23,7 @@ pub(crate) struct DsrArgs {
 }
 
 fn source_range(text: &str) -> Result<IpNet, String> {
-    let range: IpNet = text
-        .parse()
-        .map_err(|_| "not of the form ADDRESS/LENGTH, as in 172.16.0.0/12")?;
+    let range = cidr(text)?;
     if range.prefix_len() == range.max_prefix_len() {
         return Err(format!("{range} is one address, and tells no flows apart"));
     }

@@ -16,6 +16,7 @@ pub(crate) enum IpFamily {
 
 /// Which families are translated.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "This node")]
 pub(crate) struct FamilyArgs {
     /// The address families that are translated, separated by commas; the tables of another take
     /// no memory [default: ipv4, and ipv6 if this host has it]

@@ -7,6 +7,7 @@ use crate::cli::flags::switch::Switch;
 
 /// What becomes of packets for services' addresses that are for none of their frontends.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Guard")]
 #[expect(clippy::duplicated_attributes, reason = "both are switches")]
 #[command(mut_arg("guard", Switch::flag), mut_arg("answer_echo", Switch::flag))]
 pub(crate) struct GuardArgs {

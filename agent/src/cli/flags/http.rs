@@ -49,6 +49,7 @@ fn metrics(text: &str) -> Result<BindAddress, String> {
 
 /// What is asked over HTTP.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "HTTP")]
 #[command(mut_arg("bind-address-hard-fail", Switch::flag))]
 pub(crate) struct HttpArgs {
     /// Where /healthz and /livez are answered, as by kube-proxy; an unspecified address is that of

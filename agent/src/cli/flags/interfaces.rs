@@ -7,6 +7,7 @@ use shunt_model::InterfacePattern;
 
 /// The interfaces where packets of clients are translated.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Interfaces")]
 pub(crate) struct InterfaceArgs {
     /// An interface where clients are, besides those of the events; may be given several times: its
     /// name, a pattern such as 'veth*' for those that are there or come, or auto for all by which

@@ -12,6 +12,7 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// How a Kubernetes cluster is followed, and what of it.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Kubernetes")]
 pub(crate) struct KubernetesArgs {
     /// Translate the Services of a Kubernetes cluster, as its API server tells of them: in place of
     /// kube-proxy

@@ -6,6 +6,7 @@ use shunt::{Inspector, LinkerdServer, LinkerdSettings, OpaquePorts, ServeAddress
 
 /// linkerd's destination API.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "linkerd's destination API")]
 pub(crate) struct LinkerdArgs {
     /// Where linkerd's destination API is served: IP:port, as in 127.0.0.1:8086, or unix:PATH. Whoever
     /// gets there is told of all services [default: nowhere]

@@ -16,6 +16,7 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Services that are registered with the agent itself.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Local API")]
 pub(crate) struct LocalApiArgs {
     /// Where services of this host are registered, in the form of Consul's agent: IP:port of this host
     /// alone, as in 127.0.0.1:8500, or unix:PATH [default: nowhere]

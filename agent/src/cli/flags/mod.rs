@@ -2,6 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod apis;
+pub(crate) mod cidr;
 #[cfg_attr(not(feature = "consul"), path = "no_consul.rs")]
 pub(crate) mod consul;
 pub(crate) mod detect_local;
@@ -16,7 +17,9 @@ pub(crate) mod kubernetes;
 pub(crate) mod linkerd;
 #[cfg_attr(not(feature = "local-api"), path = "no_local_api.rs")]
 pub(crate) mod local_api;
+pub(crate) mod logging;
 pub(crate) mod node;
+pub(crate) mod operator;
 pub(crate) mod packet_log;
 pub(crate) mod paths;
 pub(crate) mod selection;

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use shunt::host_addresses;
 use shunt_model::{Balancing, Forwarding, RenderOptions};
 
-use crate::cli::flags::{dsr::DsrArgs, selection::SelectionArgs};
+use crate::cli::flags::{cidr::cidr, dsr::DsrArgs, selection::SelectionArgs};
 
 /// How packets from outside get to backends on other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -22,6 +22,7 @@ enum Way {
 
 /// What the renderer has to know of this node.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "This node")]
 pub(crate) struct NodeArgs {
     /// An address of this node; may be given several times [default: those node addresses of the
     /// events that are assigned on this host]
@@ -44,7 +45,7 @@ pub(crate) struct NodeArgs {
     pub(crate) dsr: DsrArgs,
 
     /// A range of addresses of this node's pods; may be given several times, for both families
-    #[arg(long = "pod-cidr", value_name = "CIDR")]
+    #[arg(long = "pod-cidr", value_name = "CIDR", value_parser = cidr)]
     pub(crate) pod_cidrs: Vec<IpNet>,
 }
 

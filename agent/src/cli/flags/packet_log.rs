@@ -5,6 +5,7 @@ use shunt_datapath::PacketLog;
 
 /// What the kernel programs log of packets.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Logging")]
 pub(crate) struct PacketLogArgs {
     /// What the kernel programs log of packets
     #[arg(long = "packet-log", value_name = "LEVEL", value_enum, default_value_t)]

@@ -15,6 +15,7 @@ enum Way {
 
 /// How frontends select their backends.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Selection of backends")]
 pub(crate) struct SelectionArgs {
     /// How a new connection's backend is selected, each by its weight, where clients come from outside
     /// (NodePort, ExternalIP, load balancer) and the service does not say it

@@ -9,18 +9,22 @@ use shunt_datapath::TableSizes;
 /// The one place that knows which flag sizes which table: the library names tables, and an error
 /// about one of them gets its flag here.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Table sizes")]
 pub(crate) struct SizeArgs {
     /// How many frontends each address family can have
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().frontends)]
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().frontends,
+          value_parser = clap::value_parser!(u32).range(1..))]
     max_frontends: u32,
 
     /// How many slots each address family can have: one for each backend of each set that
     /// frontends select from
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().slots)]
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().slots,
+          value_parser = clap::value_parser!(u32).range(1..))]
     max_slots: u32,
 
     /// How many backends each address family can have, counted once for each service port
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().backends)]
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().backends,
+          value_parser = clap::value_parser!(u32).range(1..))]
     max_backends: u32,
 
     /// How many conntrack entries each address family can have, two for each connection, if all
@@ -31,16 +35,19 @@ pub(crate) struct SizeArgs {
 
     /// How many clients of services with session affinity are remembered in each address family,
     /// counted once for each service port
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().affinity)]
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().affinity,
+          value_parser = clap::value_parser!(u32).range(1..))]
     max_affinity: u32,
 
     /// How many source ranges each address family can have, counted once for each frontend
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().source_ranges)]
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().source_ranges,
+          value_parser = clap::value_parser!(u32).range(1..))]
     max_source_ranges: u32,
 
     /// How many fragmented packets are remembered in each address family, so that their later
     /// fragments follow the first
-    #[arg(long, value_name = "N", default_value_t = TableSizes::default().fragments)]
+    #[arg(long, value_name = "N", default_value_t = TableSizes::default().fragments,
+          value_parser = clap::value_parser!(u32).range(1..))]
     max_fragments: u32,
 
     /// How many service ports are counted by themselves, of both families together; the others are

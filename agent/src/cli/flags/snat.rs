@@ -7,6 +7,7 @@ use shunt_common::PortRange;
 
 /// From where connections from outside to backends on other nodes go on.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "SNAT")]
 pub(crate) struct SnatArgs {
     /// The address of this node, one for each family, from which connections from outside go on
     /// to backends on other nodes, as long as an interface of the host has it or none of the

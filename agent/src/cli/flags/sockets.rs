@@ -18,6 +18,7 @@ enum Mode {
 
 /// What is translated where a process opens a connection, before there is a packet.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Sockets")]
 pub(crate) struct SocketLbArgs {
     /// Whose connections are translated where they are made, at the socket: processes of the node
     /// itself are clients in no other way [default: host, where the kernel can: Linux 5.18]

@@ -16,6 +16,7 @@ pub(crate) enum TakeOver {
 
 /// Taking over from kube-proxy.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "kube-proxy on this node")]
 pub(crate) struct TakeOverArgs {
     /// When packets to services that begin no connection, and are of none that is known, go on to the
     /// host's stack, where kube-proxy's rules have translated theirs: so these live on, and new

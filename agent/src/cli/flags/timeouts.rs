@@ -10,6 +10,7 @@ use crate::cli::flags::duration::Seconds;
 /// After how long a silence in both directions a connection is forgotten, and how often connections are
 /// counted.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Timeouts of connections")]
 pub(crate) struct TimeoutArgs {
     /// How long a TCP connection that is SYN_SENT, without an answer, may be silent
     #[arg(long = "conntrack-tcp-timeout-syn-sent", value_name = "DURATION",

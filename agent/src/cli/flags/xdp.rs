@@ -22,6 +22,7 @@ enum Mode {
 
 /// Where packets in transit are forwarded past TC.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "XDP")]
 pub(crate) struct XdpArgs {
     /// Forward packets between clients outside and backends on other nodes where the driver has
     /// them, by an XDP program on the uplinks, and what is dropped or rejected, drop or reject there

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use shunt_api::view::{BehindEndpoint, Frontend, Membership, ServiceTarget, Target, Who, Workload};
 use shunt_model::Escaped;
 
-use crate::cli::{frontend_table::write_table, lookup::found::Found, table::Table};
+use crate::cli::{
+    frontend_table::brief, lookup::found::Found, split_table::write_splits, table::Table,
+};
 
 /// Writes what was found, each part that there is under its heading.
 pub(super) fn write_found(found: &Found, out: &mut impl Write) -> io::Result<()> {
@@ -50,7 +52,8 @@ fn write_frontends(heading: &str, list: &[Frontend], out: &mut impl Write) -> io
         return Ok(());
     }
     writeln!(out, "{heading}")?;
-    write_table(list, out)
+    write!(out, "{}", brief(list))?;
+    write_splits(list, out)
 }
 
 /// A target in one line.

@@ -25,8 +25,18 @@ pub(super) async fn watch(
     request: LookupRequest,
     output: OutputFormat,
 ) -> Result<ExitCode> {
-    let LookupRequest { ip, port, protocol } = request;
-    let request = WatchRequest { ip, port, protocol };
+    let LookupRequest {
+        ip,
+        port,
+        protocol,
+        service,
+    } = request;
+    let request = WatchRequest {
+        ip,
+        port,
+        protocol,
+        service,
+    };
     let asked = inspection(channel).watch(request).await;
     let mut changes = asked.map_err(|status| refused(&status))?.into_inner();
     loop {

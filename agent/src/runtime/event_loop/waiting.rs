@@ -14,6 +14,9 @@ use crate::runtime::{
 impl EventLoop {
     /// Does what is asked now, or has it wait aside.
     pub(super) fn accept(&mut self, request: Request) {
+        let Some(request) = self.behind_removal(request) else {
+            return;
+        };
         let Some(foresight) = self.foresee(&request) else {
             self.handle(request, &Preparation::default());
             return;
@@ -58,6 +61,8 @@ impl EventLoop {
             | Request::Lookup(..)
             | Request::Follow(..)
             | Request::AreGone(..)
+            | Request::Steer(..)
+            | Request::Decide(..)
             | Request::Figures(_)
             | Request::Status(_) => None,
         }

@@ -197,7 +197,7 @@ impl Events for EventsService {
     }
 }
 
-fn applied(accepted: Acceptance) -> Applied {
+pub(super) fn applied(accepted: Acceptance) -> Applied {
     match accepted {
         Acceptance::Held => Applied {
             held: true,

@@ -11,13 +11,13 @@ use futures_util::stream::{self, Stream};
 use shunt_api::{
     message,
     proto::{
-        ConntrackRequest, ConntrackResponse, LookupRequest, LookupResponse, ServicesRequest,
+        self, ConntrackRequest, ConntrackResponse, LookupRequest, LookupResponse, ServicesRequest,
         ServicesResponse, StatusRequest, StatusResponse, WatchRequest, WatchResponse,
         inspection_server::Inspection,
     },
-    view::{self, ProtocolNumber},
+    view::{self, BadFilter, ConnectionFilter, ProtocolNumber},
 };
-use shunt_model::{Delta, Escaped, Protocol, Query, Subject};
+use shunt_model::{Delta, Escaped, FrontendKind, Protocol, Query, ServiceId, Subject};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
@@ -107,10 +107,12 @@ impl Inspection for InspectionService {
 
     async fn conntrack(
         &self,
-        _request: Request<ConntrackRequest>,
+        request: Request<ConntrackRequest>,
     ) -> Result<Response<Self::ConntrackStream>, Status> {
+        let ConntrackRequest { filter } = request.into_inner();
+        let filter = connection_filter(filter)?;
         // Reads on only when the client has taken what came before.
-        let pieces = stream::try_unfold(self.inspector.connections(), async |pieces| {
+        let pieces = stream::try_unfold(self.inspector.connections(filter), async |pieces| {
             let next = pieces.next().await.map_err(|error| unreadable(&error))?;
             Ok(next.map(|(piece, rest)| {
                 let connections = piece.into_iter().map(Into::into).collect();
@@ -124,8 +126,13 @@ impl Inspection for InspectionService {
         &self,
         request: Request<LookupRequest>,
     ) -> Result<Response<LookupResponse>, Status> {
-        let LookupRequest { ip, port, protocol } = request.into_inner();
-        let query = query(&ip, port, protocol)?;
+        let LookupRequest {
+            ip,
+            port,
+            protocol,
+            service,
+        } = request.into_inner();
+        let query = query(&ip, port, protocol, service)?;
         let Observed { generation, answer } =
             self.inspector.lookup(query.clone()).await.map_err(ending)?;
         let FrontendList {
@@ -135,12 +142,14 @@ impl Inspection for InspectionService {
             let chosen = frontends.iter().filter(|frontend| is_chosen(frontend));
             chosen.map(|frontend| frontend.view().into()).collect()
         };
-        let is_asked = |key: view::FrontendKey| {
+        let asks_at = |key: view::FrontendKey| {
             asks(&query, SocketAddr::new(key.address, key.port), key.protocol)
         };
-        let missing = missing.into_iter().filter(|key| is_asked(*key));
+        let missing = missing.into_iter().filter(|key| asks_at(*key));
         Ok(Response::new(LookupResponse {
-            frontends: chosen(&|frontend| is_asked(frontend.key())),
+            frontends: chosen(&|frontend| {
+                asks_at(frontend.key()) || asks_of_service(&query, frontend)
+            }),
             backend_of: chosen(&|frontend| {
                 let protocol = frontend.key().protocol;
                 let mut backends = frontend.backends().iter();
@@ -159,8 +168,14 @@ impl Inspection for InspectionService {
         &self,
         request: Request<WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let WatchRequest { ip, port, protocol } = request.into_inner();
-        let followed = self.inspector.follow(query(&ip, port, protocol)?).await;
+        let WatchRequest {
+            ip,
+            port,
+            protocol,
+            service,
+        } = request.into_inner();
+        let query = query(&ip, port, protocol, service)?;
+        let followed = self.inspector.follow(query).await;
         let following = followed.map_err(|error| unreadable(&error))?;
         // The next message is made when the client has taken the one before, of the newest answer.
         let messages = stream::try_unfold((following, true), async |(mut following, is_first)| {
@@ -186,11 +201,12 @@ impl Inspection for InspectionService {
 }
 
 /// The question that a request asks.
-fn query(ip: &str, port: Option<u32>, protocol: i32) -> Result<Query, Status> {
-    let address: IpAddr = ip.parse().map_err(|_| {
-        let ip = Escaped(ip);
-        Status::invalid_argument(format!("ip: `{ip}` is not an IP address"))
-    })?;
+fn query(
+    ip: &str,
+    port: Option<u32>,
+    protocol: i32,
+    service: Option<proto::ServiceId>,
+) -> Result<Query, Status> {
     let port = match port {
         Some(port) => {
             let number = u16::try_from(port).map_err(|_| {
@@ -211,7 +227,47 @@ fn query(ip: &str, port: Option<u32>, protocol: i32) -> Result<Query, Status> {
             })?)
         }
     };
+    if let Some(proto::ServiceId { namespace, name }) = service {
+        if !ip.is_empty() {
+            let text = "either an address or a service is asked about, not both";
+            return Err(Status::invalid_argument(text));
+        }
+        let id = Arc::new(ServiceId::new(&namespace, &name));
+        return Ok(Query::service(id, port, protocol));
+    }
+    let address: IpAddr = ip.parse().map_err(|_| {
+        let ip = Escaped(ip);
+        Status::invalid_argument(format!("ip: `{ip}` is not an IP address"))
+    })?;
     Ok(Query::address(address, port, protocol))
+}
+
+/// The connections that a request means.
+pub(super) fn connection_filter(
+    filter: Option<proto::ConnectionFilter>,
+) -> Result<ConnectionFilter, Status> {
+    let filter = filter.unwrap_or_default().try_into();
+    filter.map_err(|error: BadFilter| {
+        Status::invalid_argument(Escaped(format!("filter: {error}")).to_string())
+    })
+}
+
+/// Whether the question is about the service that has the frontend, by the events, at this port of it.
+fn asks_of_service(query: &Query, frontend: &InspectedFrontend) -> bool {
+    let Query {
+        subject,
+        port,
+        protocol,
+    } = query;
+    let (Subject::Service(id), Some((service, kind))) = (subject, frontend.of()) else {
+        return false;
+    };
+    let key = frontend.key();
+    // A node port is no port of the service.
+    let is_at = |port: NonZeroU16| kind != FrontendKind::NodePort && port.get() == key.port;
+    id == service
+        && port.is_none_or(is_at)
+        && protocol.is_none_or(|asked| ProtocolNumber::from(asked) == key.protocol)
 }
 
 /// Whether the question is about this place in the kernel's tables, too.

@@ -1,6 +1,8 @@
-//! The gRPC service at the agent's socket: events in, what is live out.
+//! The gRPC service at the agent's socket: events in, what is live out, and what an operator does.
 
+mod control;
 pub(crate) mod events;
 pub(crate) mod inspection;
 pub(crate) mod server;
+mod socket;
 pub(crate) mod status_code;

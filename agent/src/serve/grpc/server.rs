@@ -1,23 +1,35 @@
 //! The server, which has threads of its own, so that neither a huge message nor a slow client keeps
 //! the event loop waiting: a message is decoded and checked there, and only then put into the queue.
 
-use std::io;
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use shunt_api::{
-    MESSAGE_LIMIT,
-    proto::{events_server::EventsServer, inspection_server::InspectionServer},
+    DESCRIPTION, MESSAGE_LIMIT,
+    proto::{
+        control_server::ControlServer, events_server::EventsServer,
+        inspection_server::InspectionServer,
+    },
 };
 use tokio::{
     net::UnixListener,
     runtime::{self, Runtime},
+    sync::mpsc,
 };
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio_stream::wrappers::ReceiverStream;
 use tracing::error;
 
 use crate::{
     runtime::{inspector::Inspector, priority::give_way},
     serve::{
-        grpc::{events::EventsService, inspection::InspectionService},
+        grpc::{
+            control::ControlService,
+            events::EventsService,
+            inspection::InspectionService,
+            socket::{Shared, keep},
+        },
         socket_file::SocketFile,
     },
     source::socket::Calls,
@@ -31,7 +43,7 @@ const THREADS: usize = 2;
 pub struct Server {
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
-    _socket: SocketFile,
+    socket: Shared,
 }
 
 impl Server {
@@ -49,24 +61,49 @@ impl Server {
             .build()?;
         let events =
             EventsServer::new(EventsService::new(calls)).max_decoding_message_size(MESSAGE_LIMIT);
+        let control = ControlServer::new(ControlService::new(inspector.clone()));
+        let reports = Arc::clone(inspector.reports());
         let inspection = InspectionServer::new(InspectionService::new(inspector));
+        let (reporter, health) = tonic_health::server::health_reporter();
+        let description = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTION)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let reflection = description().build_v1().map_err(io::Error::other)?;
+        // Older clients know this one alone.
+        let reflection_alpha = description().build_v1alpha().map_err(io::Error::other)?;
         let listener = socket.take_listener()?;
         let listener = {
             let _inside = runtime.enter();
             UnixListener::from_std(listener)?
         };
+        let socket: Shared = Arc::new(Mutex::new(Some(socket)));
+        let (streams, incoming) = mpsc::channel(1);
+        runtime.spawn(keep(listener, Arc::clone(&socket), streams, reports));
         runtime.spawn(async move {
+            reporter.set_serving::<EventsServer<EventsService>>().await;
+            reporter
+                .set_serving::<InspectionServer<InspectionService>>()
+                .await;
+            reporter
+                .set_serving::<ControlServer<ControlService>>()
+                .await;
             let served = tonic::transport::Server::builder()
                 .add_service(events)
                 .add_service(inspection)
-                .serve_with_incoming(UnixListenerStream::new(listener));
+                .add_service(control)
+                .add_service(health)
+                .add_service(reflection)
+                .add_service(reflection_alpha)
+                .serve_with_incoming(ReceiverStream::new(incoming));
             if let Err(error) = served.await {
                 error!(%error, "the socket is no longer served");
             }
         });
         Ok(Self {
             runtime: Some(runtime),
-            _socket: socket,
+            socket,
         })
     }
 }
@@ -77,5 +114,8 @@ impl Drop for Server {
             // Whoever still waits for an answer is told by the connection's end.
             runtime.shutdown_background();
         }
+        // The file goes with it.
+        let socket = self.socket.lock();
+        drop(socket.unwrap_or_else(PoisonError::into_inner).take());
     }
 }

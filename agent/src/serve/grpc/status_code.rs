@@ -5,7 +5,7 @@ use tonic::{Code, Status};
 
 use crate::runtime::{
     error::{Ending, InspectError},
-    outcome::ApplyError,
+    outcome::{ApplyError, ControlError},
 };
 
 /// The status of an event that was refused. Its text is the one of an event in a file.
@@ -17,8 +17,22 @@ pub(super) fn refused(error: &ApplyError) -> Status {
         ApplyError::Render(RenderError::BeforeResync) => Code::FailedPrecondition,
         ApplyError::Tables(_) if error.is_for_want_of_room() => Code::ResourceExhausted,
         ApplyError::Tables(_) => Code::Internal,
+        ApplyError::Removal(_) | ApplyError::Discarded | ApplyError::Replaced => Code::Aborted,
     };
     Status::new(code, Escaped(error).to_string())
+}
+
+/// The status of what an operator has asked for in vain.
+pub(super) fn not_done(error: &ControlError) -> Status {
+    match error {
+        ControlError::NoSuchOverride | ControlError::NothingHeld => {
+            Status::failed_precondition(error.to_string())
+        }
+        ControlError::Apply(error) => refused(error),
+        ControlError::Confirmed(_) | ControlError::Keep(_) => {
+            Status::internal(Escaped(error).to_string())
+        }
+    }
 }
 
 /// The status of an inspection that failed.

@@ -40,7 +40,12 @@ fn suggestions(cluster: &Cluster) -> Vec<(String, String)> {
     let socket = cluster.agent().socket().display();
     for (comment, question) in [
         ("the frontends that are live", "services"),
+        ("their backends too, a line each", "services -o wide"),
         ("the connections that are remembered", "conntrack"),
+        (
+            "how many of them each client has",
+            "conntrack --count=client",
+        ),
         ("how the agent is", "status"),
     ] {
         add(comment, format!("{shunt} {question} --socket {socket}"));

@@ -1,0 +1,253 @@
+//! What an operator changes on one node, beside the events.
+
+use std::{fmt, net::IpAddr, num::NonZeroU16, sync::Arc};
+
+use crate::{endpoint::Endpoint, service::Service, service_id::ServiceId};
+
+/// A change of endpoints. It holds for those that are there and those that come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Override {
+    /// These endpoints get no new connection.
+    Drain {
+        /// Their address; an IPv4 address is never in the clothes of an IPv6 one.
+        ip: IpAddr,
+        /// Their port; `None`: any.
+        port: Option<NonZeroU16>,
+    },
+    /// The endpoints on a node get no new connection.
+    DrainNode {
+        /// Its name.
+        node: String,
+    },
+    /// An endpoint of a service has another weight.
+    Weight {
+        /// The service.
+        service: ServiceId,
+        /// The endpoint's address.
+        ip: IpAddr,
+        /// Its port; `None`: any.
+        port: Option<NonZeroU16>,
+        /// Its weight.
+        weight: u32,
+    },
+}
+
+impl Override {
+    /// Whether both are about the same endpoints: the one replaces the other.
+    pub fn has_target_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Weight {
+                    service, ip, port, ..
+                },
+                Self::Weight {
+                    service: other,
+                    ip: other_ip,
+                    port: other_port,
+                    ..
+                },
+            ) => (service, ip, port) == (other, other_ip, other_port),
+            _ => self == other,
+        }
+    }
+
+    /// Whether the endpoint of the service is meant.
+    pub fn means(&self, of: &ServiceId, endpoint: &Endpoint) -> bool {
+        let is_at = |ip: &IpAddr, port: &Option<NonZeroU16>| {
+            endpoint.ip == *ip && port.is_none_or(|port| port.get() == endpoint.port)
+        };
+        match self {
+            Self::Drain { ip, port } => is_at(ip, port),
+            Self::DrainNode { node } => endpoint.node.as_deref() == Some(node),
+            Self::Weight {
+                service, ip, port, ..
+            } => service == of && is_at(ip, port),
+        }
+    }
+
+    /// The weight that it gives.
+    const fn weight(&self) -> u32 {
+        match self {
+            Self::Drain { .. } | Self::DrainNode { .. } => 0,
+            Self::Weight { weight, .. } => *weight,
+        }
+    }
+}
+
+/// As the commands are written that make it: `drain 10.1.1.3:8080`.
+impl fmt::Display for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place =
+            |f: &mut fmt::Formatter<'_>, ip: &IpAddr, port: &Option<NonZeroU16>| match (ip, port) {
+                (_, None) => write!(f, "{ip}"),
+                (IpAddr::V4(_), Some(port)) => write!(f, "{ip}:{port}"),
+                (IpAddr::V6(_), Some(port)) => write!(f, "[{ip}]:{port}"),
+            };
+        match self {
+            Self::Drain { ip, port } => {
+                f.write_str("drain ")?;
+                place(f, ip, port)
+            }
+            Self::DrainNode { node } => write!(f, "drain --node {node}"),
+            Self::Weight {
+                service,
+                ip,
+                port,
+                weight,
+            } => {
+                write!(f, "weight {service} ")?;
+                place(f, ip, port)?;
+                write!(f, " {weight}")
+            }
+        }
+    }
+}
+
+/// All changes that hold. What is drained is drained, whatever weight it was given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Overrides(Vec<Override>);
+
+impl Overrides {
+    /// These, of which no two have the same target.
+    pub fn new(all: impl IntoIterator<Item = Override>) -> Self {
+        Self(all.into_iter().collect())
+    }
+
+    /// Whether nothing is changed.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The service with the weights that follow; as it is if none of its endpoints is meant.
+    pub fn apply(&self, service: Arc<Service>) -> Arc<Service> {
+        if !self.concerns(&service) {
+            return service;
+        }
+        let mut changed = (*service).clone();
+        let id = Arc::clone(&changed.id);
+        let endpoints = changed
+            .ports
+            .iter_mut()
+            .flat_map(|port| &mut port.endpoints);
+        for endpoint in endpoints {
+            endpoint.weight = self.weight(&id, endpoint);
+        }
+        Arc::new(changed)
+    }
+
+    /// Whether any endpoint of the service is meant.
+    pub(crate) fn concerns(&self, service: &Service) -> bool {
+        let mut endpoints = service.ports.iter().flat_map(|port| &port.endpoints);
+        !self.0.is_empty()
+            && endpoints.any(|endpoint| {
+                let mut all = self.0.iter();
+                all.any(|change| change.means(&service.id, endpoint))
+            })
+    }
+
+    /// The weight that an endpoint has then: the least that any of them gives, or its own.
+    fn weight(&self, service: &ServiceId, endpoint: &Endpoint) -> u32 {
+        let meant = self.0.iter();
+        let meant = meant.filter(|change| change.means(service, endpoint));
+        meant.map(Override::weight).min().unwrap_or(endpoint.weight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{EndpointState, Scopes};
+
+    fn endpoint(ip: [u8; 4], node: Option<&str>) -> Endpoint {
+        Endpoint {
+            ip: ip.into(),
+            port: 8080,
+            weight: 3,
+            local: false,
+            state: EndpointState::Ready,
+            serving: false,
+            scopes: Scopes {
+                cluster: true,
+                local: false,
+            },
+            node: node.map(Into::into),
+            zone: None,
+        }
+    }
+
+    fn port(number: u16) -> Option<NonZeroU16> {
+        NonZeroU16::new(number)
+    }
+
+    #[test]
+    fn an_endpoint_is_meant_by_its_place_its_node_or_its_service_and_place() {
+        let web = ServiceId::new("default", "web");
+        let ip: IpAddr = [10, 1, 1, 3].into();
+        let it = endpoint([10, 1, 1, 3], Some("node-2"));
+        let weight = |service: &str, port| Override::Weight {
+            service: ServiceId::new("default", service),
+            ip,
+            port,
+            weight: 7,
+        };
+        let node = |node: &str| Override::DrainNode { node: node.into() };
+        for (change, means, shown) in [
+            (Override::Drain { ip, port: None }, true, "drain 10.1.1.3"),
+            (
+                Override::Drain {
+                    ip,
+                    port: port(8080),
+                },
+                true,
+                "drain 10.1.1.3:8080",
+            ),
+            (
+                Override::Drain { ip, port: port(80) },
+                false,
+                "drain 10.1.1.3:80",
+            ),
+            (node("node-2"), true, "drain --node node-2"),
+            (node("node-1"), false, "drain --node node-1"),
+            (weight("web", None), true, "weight default/web 10.1.1.3 7"),
+            (
+                weight("api", port(8080)),
+                false,
+                "weight default/api 10.1.1.3:8080 7",
+            ),
+        ] {
+            assert_eq!(change.means(&web, &it), means, "{change}");
+            assert_eq!(change.to_string(), shown);
+        }
+        assert!(weight("web", None).has_target_of(&Override::Weight {
+            service: web,
+            ip,
+            port: None,
+            weight: 0,
+        }));
+        assert!(!weight("web", None).has_target_of(&weight("web", port(1))));
+        let v6 = Override::Drain {
+            ip: "fd00::1".parse().unwrap(),
+            port: port(80),
+        };
+        assert_eq!(v6.to_string(), "drain [fd00::1]:80");
+    }
+
+    #[test]
+    fn what_is_drained_is_drained_whatever_weight_it_was_given() {
+        let web = ServiceId::new("default", "web");
+        let ip: IpAddr = [10, 1, 1, 3].into();
+        let given = Override::Weight {
+            service: web.clone(),
+            ip,
+            port: None,
+            weight: 7,
+        };
+        let it = endpoint([10, 1, 1, 3], None);
+        let other = endpoint([10, 1, 1, 4], None);
+        let overrides = Overrides::new([given.clone()]);
+        assert_eq!(overrides.weight(&web, &it), 7);
+        assert_eq!(overrides.weight(&web, &other), 3);
+        let overrides = Overrides::new([given, Override::Drain { ip, port: None }]);
+        assert_eq!(overrides.weight(&web, &it), 0);
+    }
+}

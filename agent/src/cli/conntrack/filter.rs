@@ -1,0 +1,93 @@
+//! Which connections are asked for.
+
+use clap::{Args, ValueEnum};
+use shunt_api::view::{ConnectionFilter, ConnectionState, Place};
+use shunt_model::Protocol;
+
+use crate::cli::flags::duration::Seconds;
+
+/// Which connections are meant: those that are all of this.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Filters")]
+pub(super) struct FilterArgs {
+    /// Those of clients there: 10.1.1.5, 10.1.0.0/16, [fd00::1]:4711
+    #[arg(long, value_name = "PLACE")]
+    client: Option<Place>,
+
+    /// Those to frontends there: 10.96.0.10:80, or all ports of an address
+    #[arg(long, value_name = "PLACE")]
+    frontend: Option<Place>,
+
+    /// Those that are served there
+    #[arg(long, value_name = "PLACE")]
+    backend: Option<Place>,
+
+    /// Those of this protocol
+    #[arg(long, value_enum, value_name = "PROTOCOL", ignore_case = true)]
+    protocol: Option<Transport>,
+
+    /// Those in this state; may be given several times
+    #[arg(long, value_enum, value_name = "STATE", ignore_case = true)]
+    state: Vec<State>,
+
+    /// Those on which neither side has sent a packet for so long, or longer: 30s, 2m
+    #[arg(long, value_name = "TIME")]
+    idle: Option<Seconds>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Transport {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+/// A state by the name that it is shown with.
+#[derive(Debug, Clone, Copy)]
+struct State(ConnectionState);
+
+impl ValueEnum for State {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [State; ConnectionState::ALL.len()] = {
+            let mut all = [State(ConnectionState::New); ConnectionState::ALL.len()];
+            let mut index = 0;
+            while index < all.len() {
+                all[index] = State(ConnectionState::ALL[index]);
+                index += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()))
+    }
+}
+
+impl FilterArgs {
+    /// The connections that are meant.
+    pub(super) fn filter(&self) -> ConnectionFilter {
+        let Self {
+            client,
+            frontend,
+            backend,
+            protocol,
+            state,
+            idle,
+        } = self;
+        let protocol = protocol.map(|protocol| match protocol {
+            Transport::Tcp => Protocol::Tcp,
+            Transport::Udp => Protocol::Udp,
+            Transport::Sctp => Protocol::Sctp,
+        });
+        ConnectionFilter {
+            client: *client,
+            frontend: *frontend,
+            backend: *backend,
+            protocol: protocol.map(Into::into),
+            states: state.iter().map(|State(state)| *state).collect(),
+            idle_seconds: idle.map_or(0, |Seconds(seconds)| seconds),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Where the programs are to be, and what became of that.
+
+use shunt_api::view::{Interface, InterfaceState, Status, Uplink, UplinkState};
+
+use crate::cli::{elapsed::duration, table::Table};
+
+/// An interface that is not there for so many seconds may have been named wrongly.
+const LONG_ABSENT: u64 = 300;
+
+/// Where the TC programs are to be.
+pub(super) fn interfaces(status: &Status) -> Table<5> {
+    let mut table = Table::new(["INTERFACE", "CHOSEN BY", "STATE", "INDEX", "REASON"]);
+    for interface in &status.interfaces {
+        let Interface {
+            name,
+            pattern,
+            state,
+        } = interface;
+        let (state, index, reason) = match state {
+            InterfaceState::Attached { index } => ("attached", index.to_string(), ""),
+            InterfaceState::Attaching => ("attaching", "-".to_owned(), ""),
+            InterfaceState::Absent { .. } => ("absent", "-".to_owned(), ""),
+            InterfaceState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
+        };
+        let reason = match state {
+            "absent" => absence(interface),
+            _ => reason.to_owned(),
+        };
+        let pattern = pattern.as_deref().unwrap_or("name");
+        table.push([
+            name.clone(),
+            pattern.to_owned(),
+            state.to_owned(),
+            index,
+            reason,
+        ]);
+    }
+    table
+}
+
+/// For how long it is not there.
+fn absence(interface: &Interface) -> String {
+    let InterfaceState::Absent { seconds } = interface.state else {
+        return String::new();
+    };
+    let since = duration(seconds);
+    if seconds < LONG_ABSENT {
+        format!("for {since}")
+    } else {
+        format!("for {since}: is it the right name?")
+    }
+}
+
+/// Where the XDP program is to be.
+pub(super) fn uplinks(status: &Status) -> Table<4> {
+    let mut table = Table::new(["UPLINK", "XDP", "INDEX", "REASON"]);
+    for Uplink { name, state } in &status.uplinks {
+        let (state, index, reason) = match state {
+            UplinkState::Native { index } => ("native", index.to_string(), ""),
+            UplinkState::Generic { index, reason } => (
+                "generic",
+                index.to_string(),
+                reason.as_deref().unwrap_or_default(),
+            ),
+            UplinkState::Absent => ("absent", "-".to_owned(), ""),
+            UplinkState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
+        };
+        table.push([name.clone(), state.to_owned(), index, reason.to_owned()]);
+    }
+    table
+}

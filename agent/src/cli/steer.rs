@@ -1,0 +1,243 @@
+//! `shunt drain`, `undrain` and `weight`: what an operator changes on this node, whatever events say.
+
+use std::{net::IpAddr, num::NonZeroU16, process::ExitCode, str::FromStr};
+
+use anyhow::Result;
+use clap::Args;
+use shunt_api::{
+    proto::{RemoveOverrideRequest, SetOverrideRequest},
+    view,
+};
+use shunt_model::{Override, Query, ServiceId, Subject};
+use tonic::{Code, Status};
+
+use crate::cli::{
+    client::{control, refused, with_agent},
+    flags::{duration::Seconds, paths::SocketArgs},
+    output::complain,
+    steered::write_applied,
+};
+
+/// What is done and what is not.
+const NOT_DONE: u8 = 1;
+
+/// The endpoints that are meant.
+#[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
+struct DrainedArgs {
+    /// Those with this address, and this port if one is given: 10.1.1.3, 10.1.1.3:8080, [fd00::1]:80
+    #[arg(value_name = "ADDRESS[:PORT]")]
+    place: Option<EndpointPlace>,
+
+    /// Those on the node of this name, as far as the events say where endpoints are
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+}
+
+impl DrainedArgs {
+    fn change(self) -> Option<Override> {
+        let Self { place, node } = self;
+        let drained = place.map(|EndpointPlace { ip, port }| Override::Drain { ip, port });
+        drained.or_else(|| node.map(|node| Override::DrainNode { node }))
+    }
+}
+
+/// Where an endpoint is.
+#[derive(Debug, Clone, Copy)]
+struct EndpointPlace {
+    ip: IpAddr,
+    port: Option<NonZeroU16>,
+}
+
+impl FromStr for EndpointPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let query: Query = text.parse().map_err(|error| format!("{error}"))?;
+        match query {
+            Query {
+                subject: Subject::Address(ip),
+                port,
+                protocol: None,
+            } => Ok(Self { ip, port }),
+            _ => Err("an endpoint is an address, or an address and a port".to_owned()),
+        }
+    }
+}
+
+/// A service by its name.
+#[derive(Debug, Clone)]
+struct ServiceName(ServiceId);
+
+impl FromStr for ServiceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+                Ok(Self(ServiceId::new(namespace, name)))
+            }
+            _ => Err("a service is NAMESPACE/NAME".to_owned()),
+        }
+    }
+}
+
+/// Have endpoints on this node's tables get no new connection, whatever events say
+///
+/// Connections that they have go on. It holds for endpoints that come later too, and after a restart of the
+/// agent, until `shunt undrain` or the end that --for gives. Exit status: 0; 1 if the agent refuses; 2
+/// without an agent.
+#[derive(Debug, Args)]
+pub(crate) struct DrainArgs {
+    #[command(flatten)]
+    endpoints: DrainedArgs,
+
+    /// End by itself after so long: 30s, 10m, 2h
+    #[arg(long = "for", value_name = "TIME")]
+    time: Option<Seconds>,
+
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Take back what `shunt drain` has said of the same address, port or node
+///
+/// Exit status: 0; 1 if there is no such drain; 2 without an agent.
+#[derive(Debug, Args)]
+pub(crate) struct UndrainArgs {
+    #[command(flatten)]
+    endpoints: DrainedArgs,
+
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Give an endpoint of a service another weight on this node, whatever events say
+///
+/// It holds after a restart of the agent, too, until --reset or the end that --for gives. Exit status: 0; 1 if
+/// the agent refuses; 2 without an agent.
+#[derive(Debug, Args)]
+pub(crate) struct WeightArgs {
+    /// The service
+    #[arg(value_name = "NAMESPACE/NAME")]
+    service: ServiceName,
+
+    /// Its endpoint: an address, or an address and a port
+    #[arg(value_name = "ADDRESS[:PORT]")]
+    endpoint: EndpointPlace,
+
+    /// Its share of new connections is this weight of the sum of all; 0: it gets none
+    #[arg(value_name = "WEIGHT", required_unless_present = "reset")]
+    weight: Option<u32>,
+
+    /// The weight that the events say, again
+    #[arg(long, conflicts_with_all = ["weight", "time"])]
+    reset: bool,
+
+    /// End by itself after so long: 30s, 10m, 2h
+    #[arg(id = "time", long = "for", value_name = "TIME")]
+    time: Option<Seconds>,
+
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Has endpoints drained.
+pub(crate) fn drain(args: DrainArgs) -> Result<ExitCode> {
+    let DrainArgs {
+        endpoints,
+        time,
+        socket,
+    } = args;
+    set(endpoints.change(), time, &socket)
+}
+
+/// Has them serve again.
+pub(crate) fn undrain(args: UndrainArgs) -> Result<ExitCode> {
+    let UndrainArgs { endpoints, socket } = args;
+    remove(endpoints.change(), &socket)
+}
+
+/// Sets a weight, or takes it back.
+pub(crate) fn weight(args: WeightArgs) -> Result<ExitCode> {
+    let WeightArgs {
+        service: ServiceName(service),
+        endpoint: EndpointPlace { ip, port },
+        weight,
+        reset,
+        time,
+        socket,
+    } = args;
+    let change = Override::Weight {
+        service,
+        ip,
+        port,
+        weight: weight.unwrap_or_default(),
+    };
+    if reset {
+        remove(Some(change), &socket)
+    } else {
+        set(Some(change), time, &socket)
+    }
+}
+
+fn set(change: Option<Override>, time: Option<Seconds>, socket: &SocketArgs) -> Result<ExitCode> {
+    let request = SetOverrideRequest {
+        r#override: change.clone().map(|change| view::Override(change).into()),
+        seconds: time.map(|Seconds(seconds)| seconds.into()),
+    };
+    with_agent(&socket.socket, async |channel| {
+        match control(channel).set_override(request).await {
+            Ok(applied) => {
+                let what = change.map(|change| change.to_string()).unwrap_or_default();
+                write_applied(&what, &applied.into_inner())?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(status) => failed(&status),
+        }
+    })
+}
+
+fn remove(change: Option<Override>, socket: &SocketArgs) -> Result<ExitCode> {
+    let request = RemoveOverrideRequest {
+        r#override: change.map(|change| view::Override(change).into()),
+    };
+    with_agent(&socket.socket, async |channel| {
+        match control(channel).remove_override(request).await {
+            Ok(applied) => {
+                write_applied("taken back", &applied.into_inner())?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(status) => failed(&status),
+        }
+    })
+}
+
+/// The agent has refused it, or is not there any more.
+pub(crate) fn failed(status: &Status) -> Result<ExitCode> {
+    match status.code() {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::ResourceExhausted => {
+            complain(format_args!("error: {}", refused(status)));
+            Ok(ExitCode::from(NOT_DONE))
+        }
+        _ => Err(refused(status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_an_address_and_maybe_a_port() {
+        let place: EndpointPlace = "10.1.1.3:8080".parse().unwrap();
+        assert_eq!(place.port, NonZeroU16::new(8080));
+        let place: EndpointPlace = "[fd00::1]".parse().unwrap();
+        assert_eq!((place.ip.is_ipv6(), place.port), (true, None));
+        for text in ["web", "10.1.1.3:0", "10.1.1.3:80/tcp", "10.1.1.0/24"] {
+            assert!(text.parse::<EndpointPlace>().is_err(), "{text}");
+        }
+        assert!("web".parse::<ServiceName>().is_err());
+        assert!("default/web".parse::<ServiceName>().is_ok());
+    }
+}

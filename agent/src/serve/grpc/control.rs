@@ -1,0 +1,107 @@
+//! Calls of an operator.
+
+use std::time::{Duration, SystemTime};
+
+use shunt_api::{
+    proto::{
+        self, Applied, DecideRemovalRequest, FlushConntrackRequest, FlushConntrackResponse,
+        RemoveOverrideRequest, SetOverrideRequest, control_server::Control,
+    },
+    view::Override,
+};
+use shunt_model::Escaped;
+use tonic::{Request, Response, Status, async_trait};
+
+use crate::{
+    runtime::{
+        error::Ending,
+        inspector::Inspector,
+        outcome::{Acceptance, ControlError},
+    },
+    serve::grpc::{
+        events::applied,
+        inspection::connection_filter,
+        status_code::{ending, not_done, unreadable},
+    },
+};
+
+/// `shunt.v1.Control`.
+#[derive(Clone)]
+pub(super) struct ControlService {
+    inspector: Inspector,
+}
+
+impl ControlService {
+    pub(super) const fn new(inspector: Inspector) -> Self {
+        Self { inspector }
+    }
+}
+
+#[async_trait]
+impl Control for ControlService {
+    async fn flush_conntrack(
+        &self,
+        request: Request<FlushConntrackRequest>,
+    ) -> Result<Response<FlushConntrackResponse>, Status> {
+        let FlushConntrackRequest { filter, all } = request.into_inner();
+        let filter = connection_filter(filter)?;
+        if filter.is_all() && !all {
+            let text = "filter: nothing is set, and all connections are not meant";
+            return Err(Status::invalid_argument(text));
+        }
+        let flushed = self.inspector.flush(filter).await;
+        let flushed = flushed.map_err(|error| unreadable(&error))?;
+        Ok(Response::new(FlushConntrackResponse { flushed }))
+    }
+
+    async fn set_override(
+        &self,
+        request: Request<SetOverrideRequest>,
+    ) -> Result<Response<Applied>, Status> {
+        let SetOverrideRequest {
+            r#override: change,
+            seconds,
+        } = request.into_inner();
+        let Override(change) = understood(change)?;
+        let until = seconds.map(|seconds| {
+            let end = SystemTime::now().checked_add(Duration::from_secs(seconds));
+            end.ok_or_else(|| Status::invalid_argument("seconds: no clock goes so far"))
+        });
+        answer(
+            self.inspector
+                .set_override(change, until.transpose()?)
+                .await,
+        )
+    }
+
+    async fn remove_override(
+        &self,
+        request: Request<RemoveOverrideRequest>,
+    ) -> Result<Response<Applied>, Status> {
+        let RemoveOverrideRequest { r#override: change } = request.into_inner();
+        let Override(change) = understood(change)?;
+        answer(self.inspector.remove_override(change).await)
+    }
+
+    async fn decide_removal(
+        &self,
+        request: Request<DecideRemovalRequest>,
+    ) -> Result<Response<Applied>, Status> {
+        let DecideRemovalRequest { confirm } = request.into_inner();
+        answer(self.inspector.decide_removal(confirm).await)
+    }
+}
+
+fn understood(change: Option<proto::Override>) -> Result<Override, Status> {
+    let change = change.ok_or_else(|| Status::invalid_argument("missing field `override`"))?;
+    Override::try_from(change).map_err(|error| {
+        Status::invalid_argument(Escaped(format!("override: {error}")).to_string())
+    })
+}
+
+fn answer(
+    done: Result<Result<Acceptance, ControlError>, Ending>,
+) -> Result<Response<Applied>, Status> {
+    let accepted = done.map_err(ending)?.map_err(|error| not_done(&error))?;
+    Ok(Response::new(applied(accepted)))
+}
