@@ -204,7 +204,7 @@ pub(crate) fn run(args: ControllerArgs) -> Result<ExitCode> {
             let mut stop = Stop::listen()?;
             let controller = Controller::new(options).await?;
             serve_controller(&controller, health, metrics);
-            controller.run(stop.wait()).await?;
+            Box::pin(controller.run(stop.wait())).await?;
             info!("stopping");
             Ok(ExitCode::SUCCESS)
         })

@@ -113,7 +113,7 @@ impl Cluster {
         if self.objects.contains_key(&key) {
             return Err(StatusError::Conflict);
         }
-        self.checked(key, object)
+        self.checked(&key, object)
     }
 
     /// Replaces an object by another one, if that was made of it as it is.
@@ -128,7 +128,7 @@ impl Cluster {
         let generation = before["metadata"]["generation"].as_u64().unwrap_or(0);
         object["metadata"]["uid"] = before["metadata"]["uid"].clone();
         object["metadata"]["generation"] = (generation + 1).into();
-        self.checked(key, object)
+        self.checked(&key, object)
     }
 
     /// Removes an object, if it is the one that is meant.
@@ -142,14 +142,14 @@ impl Cluster {
                 return Err(StatusError::Conflict);
             }
         }
-        self.remove_key(key);
+        self.remove_key(&key);
         Ok(Bytes::from_static(
             br#"{"kind":"Status","status":"Success"}"#,
         ))
     }
 
     /// Has the object be this, if a server takes it.
-    fn checked(&mut self, key: Key, object: Value) -> StatusOutcome {
+    fn checked(&mut self, key: &Key, object: Value) -> StatusOutcome {
         let endpoints = object["endpoints"]
             .as_array()
             .map_or(&[][..], Vec::as_slice);
@@ -161,7 +161,7 @@ impl Cluster {
             return Err(StatusError::Invalid);
         }
         self.set(key.clone(), object);
-        let made = self.objects.get(&key).ok_or(StatusError::Missing)?;
+        let made = self.objects.get(key).ok_or(StatusError::Missing)?;
         Ok(made.text().clone())
     }
 
@@ -188,11 +188,11 @@ impl Cluster {
     }
 
     pub(super) fn delete(&mut self, object: &Value) {
-        self.remove_key(key(object));
+        self.remove_key(&key(object));
     }
 
-    fn remove_key(&mut self, key: Key) {
-        if let Some(before) = self.objects.remove(&key) {
+    fn remove_key(&mut self, key: &Key) {
+        if let Some(before) = self.objects.remove(key) {
             self.version += 1;
             self.changes.push(Change {
                 version: self.version,

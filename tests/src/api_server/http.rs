@@ -170,6 +170,16 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         let body = whole_body(request).await;
         return write(&method, &target, &body, &shared);
     }
+    read(target, uri.query().unwrap_or_default(), faults, shared).await
+}
+
+/// Gives an object, a list, or a watch.
+async fn read(
+    target: Target,
+    parameters: &str,
+    faults: Faults,
+    shared: Arc<Shared>,
+) -> Response<Body> {
     let kind = target.kind;
     if let Some(name) = &target.name {
         return match shared.cluster().get(kind, &target.namespace, name) {
@@ -177,7 +187,7 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
             None => failure(404, "there is none of this name", 0),
         };
     }
-    let query = query(uri.query().unwrap_or_default());
+    let query = query(parameters);
     let value = |name: &str| {
         let found = query.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())

@@ -51,7 +51,7 @@ mod tests {
         for (first, last, is_right) in [
             (1024, 29_999, true),
             (40_000, 40_999, true),
-            (20_000, 30_000, false),
+            (20_000, 30_100, false),
             (32_767, 40_000, false),
             (31_000, 31_001, false),
             (1024, 65_535, false),

@@ -49,7 +49,7 @@ mod tests {
             assert_eq!(source_range(text), Ok(range.parse().unwrap()));
         }
         for (text, reason) in [
-            ("172.16.0.0", "not of the form ADDRESS/LENGTH"),
+            ("172.16.0.0", "the length of the prefix is missing"),
             ("172.16.0.1/32", "172.16.0.1/32 is one address"),
             ("fd00::1/128", "fd00::1/128 is one address"),
             ("0.0.0.0/0", "packets may not come from all of 0.0.0.0/0"),

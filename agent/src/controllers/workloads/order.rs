@@ -88,11 +88,8 @@ impl Present<'_> {
 
     /// Each write of `waiting` waits for another one of them: does a part of one of them.
     fn untie(&mut self, waiting: &mut Vec<Write>, done: &mut Vec<Write>) {
-        let update = waiting
-            .iter()
-            .position(|write| matches!(write, Write::Update(..)));
-        let Some(index) = update else {
-            // Removals alone wait for nobody: all that is to stay is elsewhere by now.
+        let Some(index) = waiting.iter().position(gains) else {
+            // Whoever only loses waits for nobody: all that is to stay is elsewhere by now.
             done.append(waiting);
             return;
         };
@@ -128,6 +125,16 @@ fn identities(endpoints: &[Arc<Endpoint>]) -> HashSet<&str> {
         .iter()
         .map(|endpoint| &*endpoint.identity)
         .collect()
+}
+
+/// Whether a slice that there is gets endpoints.
+fn gains(write: &Write) -> bool {
+    let Write::Update(old, content) = write else {
+        return false;
+    };
+    let known = identities(&old.content.endpoints);
+    let mut new = content.endpoints.iter();
+    new.any(|endpoint| !known.contains(&*endpoint.identity))
 }
 
 /// The endpoints that a slice loses.

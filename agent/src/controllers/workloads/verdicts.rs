@@ -149,7 +149,7 @@ mod tests {
         source::kubernetes::objects::external_workload::RawOwn,
     };
 
-    fn workload(spec: Value, conditions: Value) -> ExternalWorkload {
+    fn workload(spec: &Value, conditions: &Value) -> ExternalWorkload {
         let raw: RawOwn = serde_json::from_value(json!({
             "metadata": { "namespace": "a", "name": "vm" }, "spec": spec,
             "status": { "conditions": conditions },
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_workload_is_told_why_it_is_left_out_and_that_it_is_not_any_more() {
-        let vm = workload(json!({}), json!([{ "type": "Ready", "status": "True" }]));
+        let vm = workload(&json!({}), &json!([{ "type": "Ready", "status": "True" }]));
         let (one, two) = (ServiceId::new("a", "one"), ServiceId::new("a", "two"));
         let out = || BTreeMap::from([(Arc::clone(&vm.key), NoMatchingPort)]);
         let mut verdicts = Verdicts::default();
@@ -174,7 +174,7 @@ mod tests {
         verdicts.set(&one, BTreeMap::new());
         verdicts.set(&two, BTreeMap::new());
         assert_eq!((verdicts.of(&vm), verdicts.len()), (None, 0));
-        let bad = workload(json!({ "ports": [{ "port": 0 }] }), json!([]));
+        let bad = workload(&json!({ "ports": [{ "port": 0 }] }), &json!([]));
         assert_eq!(verdicts.of(&bad).unwrap().reason, "Invalid");
     }
 
@@ -186,14 +186,14 @@ mod tests {
             reason: "NoMatchingPort",
             message: message.to_owned(),
         };
-        let fine = workload(json!({}), json!([ready]));
+        let fine = workload(&json!({}), &json!([ready]));
         assert_eq!(conditions(&fine, None, at(0)), None, "nobody asked");
         let first = conditions(&fine, Some(&trouble("a")), at(0)).unwrap();
         assert_eq!(
             (first.len(), &first[0], &first[1]["status"]),
             (2, &ready, &json!("False"))
         );
-        let told = workload(json!({}), json!(first));
+        let told = workload(&json!({}), &json!(first));
         assert_eq!(conditions(&told, Some(&trouble("a")), at(9)), None);
         let second = conditions(&told, Some(&trouble("b")), at(9)).unwrap();
         assert_eq!(second[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");

@@ -658,7 +658,10 @@ async fn write_status(
     match timeout(ANSWER, client.request_text(request)).await {
         // It is gone.
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(()),
-        Ok(written) => Ok(drop(written?)),
+        Ok(written) => {
+            written?;
+            Ok(())
+        }
         Err(_) => Err(slow()),
     }
 }

@@ -1,5 +1,7 @@
 //! Which endpoints a Service has (rules A1 to A5, P1 to P9), and what its slices are labelled.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::world::{desired, linkerds, web, workload};
@@ -130,7 +132,7 @@ fn workloads_of_other_ports_are_groups_of_their_own() {
         workload("three", "192.0.2.3", &[]),
     ];
     let families = desired(&service, &workloads).families;
-    let sizes = families[&Family::V4].values().map(|group| group.len());
+    let sizes = families[&Family::V4].values().map(BTreeMap::len);
     assert_eq!(sizes.collect::<Vec<_>>(), [2, 1]);
 }
 

@@ -148,7 +148,7 @@ fn slices_follow_the_labels_of_their_service_also_those_that_are_removed() {
             .labels
             .contains_key("service.kubernetes.io/headless")
     );
-    assert_eq!(sync(&mut server, &web(&[]), &workloads) > 0, true);
+    assert!(sync(&mut server, &web(&[]), &workloads) > 0);
     assert!(
         !server.slices[0]
             .content
@@ -264,7 +264,7 @@ fn of_state(state: &State) -> Vec<ExternalWorkload> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(6))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// From any state to any other, also through one in which all ports have other names, and with
     /// endpoints that are in two slices: [`sync`] holds what must hold.

@@ -223,7 +223,7 @@ impl TryFrom<Spec> for Body {
             let text = one.ip.unwrap_or_default();
             match Address::of(&text) {
                 Address::Ip(ip) if unusable(ip).is_some() || is_link_local(ip) => {
-                    bad_ips.push(text)
+                    bad_ips.push(text);
                 }
                 Address::Ip(ip) if !ips.contains(&ip) => ips.push(ip),
                 Address::Ip(_) => {}
@@ -302,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    fn read(spec: Value) -> Result<Body, Box<str>> {
+    fn read(spec: &Value) -> Result<Body, Box<str>> {
         let raw: RawOwn = serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap();
         ExternalWorkload::from(raw).body
     }
@@ -342,7 +342,7 @@ mod tests {
             (json!(null), false),
             (json!("text"), false),
         ] {
-            let found = read(spec.clone());
+            let found = read(&spec);
             assert_eq!(found.is_ok(), is_good, "{spec}: {found:?}");
         }
     }

@@ -14,6 +14,8 @@ use crate::source::{
 
 #[test]
 fn instances_are_those_of_the_name_or_who_speaks_connect_for_it() {
+    use QueryKind::{Connect, Service};
+
     let mut world = World::default();
     world.change(&register(json!({
         "Name": "Web", "ID": "web1", "Port": 80, "Tags": ["t"], "Meta": { "k": "v" },
@@ -29,7 +31,6 @@ fn instances_are_those_of_the_name_or_who_speaks_connect_for_it() {
         name: NODE.to_owned(),
         address: Some("192.0.2.1".parse().unwrap()),
     };
-    use QueryKind::{Connect, Service};
     let found = |service: &str, kind| {
         let query = Query {
             service: service.into(),
