@@ -19,6 +19,7 @@ mod packing;
 mod queue;
 mod service;
 mod slice;
+mod status;
 mod store;
 #[cfg(test)]
 mod tests;

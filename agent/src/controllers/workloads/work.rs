@@ -6,12 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use kube::{
-    Client,
-    api::{Patch, PatchParams},
-    core::Request,
-};
-use serde_json::{Value, json};
+use kube::Client;
 use shunt_model::ServiceId;
 use tokio::{
     sync::{
@@ -19,7 +14,7 @@ use tokio::{
         watch,
     },
     task::JoinSet,
-    time::{MissedTickBehavior, interval, sleep_until, timeout},
+    time::{MissedTickBehavior, interval, sleep_until},
 };
 use tracing::{debug, info, warn};
 
@@ -35,6 +30,7 @@ use crate::{
             queue::{End, Next, Queue},
             service::{AllServices, Service},
             slice::{LINKERDS, MANAGED_BY, MANAGER, Slice, Slices},
+            status::write_status,
             store::Store,
             verdicts::{Verdicts, conditions},
             writer::{Outcome, WriteError, write},
@@ -71,12 +67,6 @@ const COUNT: Duration = Duration::from_secs(1);
 
 /// How often those that were given up are tried again.
 const REVIVE: Duration = Duration::from_mins(10);
-
-/// How long one answer may take.
-const ANSWER: Duration = Duration::from_secs(10);
-
-/// Who writes conditions.
-const FIELD_MANAGER: &str = "shunt.io/controller";
 
 /// What is new.
 #[derive(Debug)]
@@ -620,48 +610,5 @@ fn is_lost<T>(step: &Step<T>) -> bool {
 async fn until(when: Option<Instant>) {
     if let Some(when) = when {
         sleep_until(when.into()).await;
-    }
-}
-
-/// Has the status of a workload have these conditions, if it is still as it was read.
-async fn write_status(
-    client: &Client,
-    ballot: &Ballot,
-    workload: &ExternalWorkload,
-    conditions: Vec<Value>,
-) -> Result<(), WriteError> {
-    let is_won = timeout(ANSWER, ballot.is_won()).await;
-    let slow = || WriteError::Unavailable {
-        error: format!("no answer within {ANSWER:?}"),
-        retry_after: None,
-    };
-    if !is_won.map_err(|_| slow())?? {
-        return Err(WriteError::NotLeading);
-    }
-    let key = &workload.key;
-    let path = format!(
-        "/apis/{}/namespaces/{}/externalworkloads",
-        key.group.api_version(),
-        key.namespace
-    );
-    let patch = Patch::Merge(json!({
-        // Of any other version the server refuses it (409).
-        "metadata": { "resourceVersion": workload.version },
-        "status": { "conditions": conditions },
-    }));
-    let params = PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let request = Request::new(path).patch_subresource("status", &key.name, &params, &patch);
-    let request = request.map_err(kube::Error::BuildRequest)?;
-    match timeout(ANSWER, client.request_text(request)).await {
-        // It is gone.
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(()),
-        Ok(written) => {
-            written?;
-            Ok(())
-        }
-        Err(_) => Err(slow()),
     }
 }

@@ -20,7 +20,7 @@ use crate::controllers::{
 };
 
 /// How long one answer may take.
-const ANSWER: Duration = Duration::from_secs(10);
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
 /// The cause that a server gives if nothing can be made in a namespace any more.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
@@ -266,7 +266,8 @@ impl Writer<'_> {
     }
 }
 
-fn slow() -> WriteError {
+/// There was no answer in time.
+pub(super) fn slow() -> WriteError {
     WriteError::Unavailable {
         error: format!("no answer within {ANSWER:?}"),
         retry_after: None,

@@ -1,0 +1,59 @@
+//! The conditions of a workload, written by whoever leads at that moment.
+
+use kube::{
+    Client,
+    api::{Patch, PatchParams},
+    core::Request,
+};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::{
+    controllers::{
+        election::Ballot,
+        workloads::writer::{ANSWER, WriteError, slow},
+    },
+    source::kubernetes::objects::external_workload::ExternalWorkload,
+};
+
+/// Who writes conditions.
+const FIELD_MANAGER: &str = "shunt.io/controller";
+
+/// Has the status of a workload have these conditions, if it is still as it was read.
+pub(super) async fn write_status(
+    client: &Client,
+    ballot: &Ballot,
+    workload: &ExternalWorkload,
+    conditions: Vec<Value>,
+) -> Result<(), WriteError> {
+    let is_won = timeout(ANSWER, ballot.is_won()).await;
+    if !is_won.map_err(|_| slow())?? {
+        return Err(WriteError::NotLeading);
+    }
+    let key = &workload.key;
+    let path = format!(
+        "/apis/{}/namespaces/{}/externalworkloads",
+        key.group.api_version(),
+        key.namespace
+    );
+    let patch = Patch::Merge(json!({
+        // Of any other version the server refuses it (409).
+        "metadata": { "resourceVersion": workload.version },
+        "status": { "conditions": conditions },
+    }));
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let request = Request::new(path).patch_subresource("status", &key.name, &params, &patch);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    match timeout(ANSWER, client.request_text(request)).await {
+        // It is gone.
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(()),
+        Ok(written) => {
+            written?;
+            Ok(())
+        }
+        Err(_) => Err(slow()),
+    }
+}
