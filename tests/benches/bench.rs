@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// Where results.json, results.md and the charts go
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     output: PathBuf,
-    /// Put the results into bench.md in this folder, and the charts beside it
+    /// Put the results into bench/results.md in this folder, and the charts beside it
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
     /// What cargo says to every bench

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Only this; may be given more than once
     #[arg(long, value_enum)]
     suite: Vec<Suite>,
-    /// Put the results into docs/bench.md
+    /// Put the results into docs/bench/results.md
     #[arg(long)]
     update_docs: bool,
     /// An earlier revision, whose programs take turns with these on the same packets

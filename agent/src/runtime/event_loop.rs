@@ -196,6 +196,7 @@ impl EventLoop {
             }
             Request::Ended(end) => self.source_ended(end),
             Request::HostAddresses(addresses) => self.host_addresses(addresses),
+            Request::Slack => self.has_slack = true,
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
             Request::Lookup(query, answer) => {
                 reply(answer, observe(&query, self.agent.renderer()));

@@ -130,6 +130,16 @@ impl EventQueue {
         self.requests.send(request).await.map_err(|_| Ending)
     }
 
+    /// Says that much was read of which little is kept: what it took is given back to the system when
+    /// nothing else is to be done.
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes events any more.
+    pub async fn has_slack(&self) -> Result<(), Ending> {
+        self.requests.send(Request::Slack).await.map_err(|_| Ending)
+    }
+
     fn send_blocking(&self, request: Request) -> Result<(), Ending> {
         self.requests.blocking_send(request).map_err(|_| Ending)
     }
@@ -215,6 +225,7 @@ pub(crate) mod testing {
                 Request::Ended(Ok(())) => "the end".to_owned(),
                 Request::Ended(Err((origin, error))) => format!("{origin}: {error}"),
                 Request::HostAddresses(_) => "addresses".to_owned(),
+                Request::Slack => "slack".to_owned(),
                 Request::Frontends(_)
                 | Request::Lookup(..)
                 | Request::Follow(..)

@@ -36,6 +36,8 @@ pub(super) enum Request {
     Ended(Result<(), (Origin, io::Error)>),
     /// The host's interfaces have these addresses now.
     HostAddresses(BTreeSet<IpAddr>),
+    /// A source has read much and kept little of it.
+    Slack,
     /// The frontends in the kernel.
     Frontends(oneshot::Sender<Result<FrontendList, InspectError>>),
     /// Who is behind what is asked about.
@@ -61,6 +63,7 @@ impl Request {
             Self::Event(submission) => submission.answer.is_none(),
             Self::Ended(_) => true,
             Self::HostAddresses(_)
+            | Self::Slack
             | Self::Frontends(_)
             | Self::Lookup(..)
             | Self::Follow(..)

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 
 /// The page, in the folder of the documentation.
-const PAGE: &str = "bench.md";
+const PAGE: &str = "bench/results.md";
 
 /// Between these, the page is the results'.
 const BEGIN: &str = "<!-- results: begin, written by `cargo xtask bench --update-docs` -->";

@@ -21,7 +21,7 @@ pub(super) fn page(machine: &Machine, studies: &[Results], facts: &[Facts]) -> S
     let gigabytes = memory >> 30;
     let mut text = format!(
         "Linux {kernel}, {processors} processors ({processor}), {gigabytes} GiB; {date}; commit \
-         `{commit}`.\n\n### Bounds\n\n"
+         `{commit}`.\n\n## Bounds\n\n"
     );
     text += &row(&["", "what", "is", "quartiles", "has to be"]);
     text += &rule(5);
@@ -40,7 +40,7 @@ pub(super) fn page(machine: &Machine, studies: &[Results], facts: &[Facts]) -> S
         text += &study(results);
     }
     for facts in facts {
-        text += &format!("\n### {}\n\n", facts.name);
+        text += &format!("\n## {}\n\n", facts.name);
         // As in `shunt_tests::Table`, the sign of a column that is aligned to the right.
         let columns = facts.columns.iter();
         let columns: Vec<_> = columns.map(|name| name.trim_start_matches('>')).collect();
@@ -69,7 +69,7 @@ fn study(results: &Results) -> String {
     };
     let file = chart::file_name(study);
     let mut text = format!(
-        "\n### {study}\n\n{unit}; {better} is better; {rounds} rounds.\n\n![{study}](bench/{file})\n\n"
+        "\n## {study}\n\n{unit}; {better} is better; {rounds} rounds.\n\n![{study}]({file})\n\n"
     );
     text += &row(&["", "", "median", "quartiles", "ratio", "quartiles"]);
     text += &rule(6);

@@ -57,6 +57,7 @@ impl EventLoop {
             // What the log says of them has its place among the events.
             Request::Event(_) | Request::Ended(_) => (!is_way_free).then(Foresight::default),
             Request::HostAddresses(_)
+            | Request::Slack
             | Request::Frontends(_)
             | Request::Lookup(..)
             | Request::Follow(..)

@@ -66,6 +66,18 @@ pub(super) enum Change {
     Route(RouteChange),
 }
 
+impl Change {
+    /// Whether it has all objects of a kind of which there are many.
+    pub(super) const fn is_long_list(&self) -> bool {
+        matches!(
+            self,
+            Self::Service(Step::Listed(_))
+                | Self::EndpointSlice(Step::Listed(_))
+                | Self::Pod(Step::Listed(_))
+        )
+    }
+}
+
 impl From<RouteChange> for Change {
     fn from(change: RouteChange) -> Self {
         Self::Route(change)

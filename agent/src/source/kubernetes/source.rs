@@ -330,10 +330,16 @@ pub(super) async fn deliver(
             }
             () = come(&mut turn), if turn.is_some() => turn = None,
             Some(change) = changes.recv() => {
+                let mut is_list = change.is_long_list();
                 engine.take(change);
                 for _ in 0..AHEAD {
                     let Ok(change) = changes.try_recv() else { break };
+                    is_list |= change.is_long_list();
                     engine.take(change);
+                }
+                // Nearly all of it is known from the list before.
+                if is_list {
+                    queue.has_slack().await?;
                 }
                 if let Some(reason) = engine.outdated() {
                     return Err(End::Outdated(reason));

@@ -13,6 +13,7 @@ use crate::{
     source::kubernetes::{
         engine::Change,
         source::{Wishes, deliver},
+        watch::step::Step,
     },
 };
 
@@ -40,6 +41,30 @@ async fn the_next_event_comes_when_the_one_before_is_applied_or_waits_aside() {
         wide_is_done.send(Ok(Acceptance::Held)).unwrap();
         let last = requests.next_event().await.unwrap();
         assert_eq!(last, "change 3: UpdateService default/last");
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        assert!(requests.next_event().now_or_never().is_none());
+    };
+    tokio::select! {
+        end = delivering => panic!("no more is delivered: {end:?}"),
+        () = seen => {}
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_what_is_known_is_slack() {
+    let world = World::synced();
+    let list = || Change::Service(Step::Listed(Vec::new()));
+    let (queue, mut requests) = queue();
+    let (changing, changes) = mpsc::channel(2);
+    let (_host, host) = watch::channel(World::host());
+    let delivering = deliver(world.engine, changes, host, queue, Wishes::default());
+    let seen = async {
+        changing.send(list()).await.unwrap();
+        assert_eq!(requests.next_event().await.unwrap(), "slack");
+        let known = Change::Service(Step::Alive);
+        changing.send(known).await.unwrap();
         for _ in 0..10 {
             yield_now().await;
         }
