@@ -83,6 +83,29 @@ impl Agent {
         Self::launch(binary, namespace, pins, &["--kubernetes"], &[], flags)
     }
 
+    /// As [`Self::follow`], with an agent that logs what one does of which nothing is asked: no line for
+    /// each change.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn follow_quietly<S: AsRef<OsStr>>(
+        binary: &Path,
+        namespace: &Namespace,
+        pins: &PinDir,
+        flags: &[S],
+    ) -> Result<Self> {
+        let environment = [("RUST_LOG", "info")];
+        Self::launch(
+            binary,
+            namespace,
+            pins,
+            &["--kubernetes"],
+            &environment,
+            flags,
+        )
+    }
+
     /// As [`Self::follow`], with an agent that follows Consul: it runs with `--consul` and these variables
     /// of its environment; the flags say which frontends.
     ///
@@ -147,10 +170,10 @@ impl Agent {
             .arg(socket.path())
             .args(flags)
             .args(without_sockets(binary, flags)?)
-            .envs(environment.iter().copied())
             // It says of each event what became of it, also where nothing changed or many came at once.
             .env("RUST_LOG", "info,shunt::runtime::event_loop=debug")
             .env("NO_COLOR", "1")
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());

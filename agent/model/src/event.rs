@@ -1,6 +1,6 @@
 //! The events.
 
-use std::{collections::BTreeSet, net::IpAddr, slice, sync::Arc};
+use std::{collections::BTreeSet, fmt, net::IpAddr, slice, sync::Arc};
 
 use ipnet::IpNet;
 
@@ -71,22 +71,43 @@ pub struct NodePortUpdate {
     pub services: Vec<Service>,
 }
 
+/// What an event is about, as it is shown: its name and a service, [escaped](Escaped).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    kind: EventKind,
+    service: Option<Arc<ServiceId>>,
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, service } = self;
+        f.write_str(kind.name())?;
+        match service {
+            Some(id) => write!(f, " {}", Escaped(id)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl RendererEvent {
-    /// The event's name and the service that it is about, if it is about one, [escaped](Escaped).
-    pub fn subject(&self) -> String {
-        let name = self.kind().name();
-        match self {
+    /// The event's name and the service that it is about, if it is about one.
+    pub fn subject(&self) -> Topic {
+        let service = match self {
             Self::AddService(service) | Self::UpdateService(service) => {
-                format!("{name} {}", Escaped(&service.id))
+                Some(Arc::clone(&service.id))
             }
-            Self::DeleteService(id) => format!("{name} {}", Escaped(id)),
+            Self::DeleteService(id) => Some(Arc::new(id.clone())),
             Self::Resync(_)
             | Self::UpdateNodePortServices(_)
             | Self::UpdateLocalFrontendIfs(_)
             | Self::UpdateLocalBackendIfs(_)
             | Self::UpdateServiceCidrs(_)
             | Self::UpdateNodes(_)
-            | Self::UpdateWorkloads(_) => name.to_owned(),
+            | Self::UpdateWorkloads(_) => None,
+        };
+        Topic {
+            kind: self.kind(),
+            service,
         }
     }
 

@@ -37,7 +37,7 @@ pub use self::{
     endpoint::{Endpoint, EndpointState, Scope, Scopes},
     error::{EventError, Fault},
     escaped::{Escaped, must_be_escaped},
-    event::{NodePortUpdate, RendererEvent, Snapshot},
+    event::{NodePortUpdate, RendererEvent, Snapshot, Topic},
     forwarding::Forwarding,
     interface_pattern::InterfacePattern,
     json::{

@@ -147,7 +147,7 @@ fn send(
         Ok(Line { number, event }) => {
             let noted = lines.blocking_send(Pending::Sent {
                 line: number,
-                subject: event.subject(),
+                subject: event.subject().to_string(),
             });
             noted.is_ok() && encode(event).all(|message| messages.blocking_send(message).is_ok())
         }

@@ -259,12 +259,7 @@ impl EventLoop {
         })?;
         let synced = self.agent.renderer().is_synced();
         let kind = event.kind();
-        // What is not held is named where it is applied.
-        let subject = if synced {
-            String::new()
-        } else {
-            event.subject()
-        };
+        let subject = event.subject();
         let admitted = self.held.admit(synced, origin, event, circumstances);
         let Some((event, circumstances)) = admitted else {
             reports.meters().count(Some(kind), Fate::Held);

@@ -44,7 +44,7 @@ impl Follower {
             "lo",
         ];
         Ok(Self {
-            agent: Agent::follow(binary, &world.namespace, &pins, &flags)?,
+            agent: Agent::follow_quietly(binary, &world.namespace, &pins, &flags)?,
             binary: binary.to_owned(),
             pins,
         })

@@ -39,7 +39,7 @@ fn engine() -> (Engine, Query, Query) {
 fn told(engine: &mut Engine) -> Option<String> {
     let Work { event, about } = engine.next(Instant::now())?;
     engine.done(about, Ok(Vec::new()));
-    Some(event.subject())
+    Some(event.subject().to_string())
 }
 
 #[test]

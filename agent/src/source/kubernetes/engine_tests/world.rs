@@ -84,7 +84,7 @@ pub(super) fn node(name: &str, zone: &str, address: &str) -> Step<Node> {
 
 /// An event in a word, with the endpoints of services.
 pub(super) fn word(event: &RendererEvent) -> String {
-    let subject = event.subject();
+    let subject = event.subject().to_string();
     match event {
         RendererEvent::UpdateService(service) => {
             let endpoints = service.ports.iter().flat_map(|port| &port.endpoints);
