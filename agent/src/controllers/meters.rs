@@ -88,6 +88,10 @@ pub(crate) struct WorkloadMeters {
     pub(crate) given_up: Gauge,
     /// How often one was given up.
     pub(crate) drops: Counter,
+    /// Workloads that are looked at.
+    pub(crate) probed: Gauge,
+    /// Looks at them, by what became of them.
+    pub(crate) probes: Family<Label, Counter>,
 }
 
 impl Default for ControllerMeters {
@@ -182,6 +186,17 @@ impl ControllerMeters {
     /// A Service was given up.
     pub(super) fn dropped(&self) {
         self.workloads.drops.inc();
+    }
+
+    /// So many workloads are looked at.
+    pub(super) fn set_probed(&self, count: usize) {
+        self.workloads.probed.set(count as i64);
+    }
+
+    /// A look at a workload came to an end.
+    pub(super) fn probed(&self, result: &'static str) {
+        let counter = self.workloads.probes.get_or_create(&[("result", result)]);
+        counter.inc();
     }
 
     /// The controller looks around.

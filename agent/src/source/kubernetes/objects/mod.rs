@@ -15,6 +15,7 @@ pub(super) mod node;
 pub(super) mod null;
 mod opaque_ports;
 pub(super) mod pod;
+pub(crate) mod readiness_probe;
 pub(crate) mod reference_grant;
 pub(crate) mod route;
 pub(crate) mod service;
