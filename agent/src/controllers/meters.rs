@@ -101,11 +101,15 @@ impl Default for ControllerMeters {
             // Zero is said, too.
             drop(statuses.get_or_create(&[("result", wrote.name())]));
         }
+        let workloads = WorkloadMeters::default();
+        for result in ["success", "failure", "unknown"] {
+            drop(workloads.probes.get_or_create(&[("result", result)]));
+        }
         Self {
             leads: Gauge::default(),
             routes: Family::default(),
             statuses,
-            workloads: WorkloadMeters::default(),
+            workloads,
             is_ready: AtomicBool::new(false),
             workloads_are_ready: AtomicBool::new(false),
             last_round: Mutex::new(Instant::now()),

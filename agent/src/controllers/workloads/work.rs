@@ -3,6 +3,8 @@
 mod sync;
 mod take;
 mod tell;
+#[cfg(test)]
+mod tests;
 mod watches;
 
 use std::{

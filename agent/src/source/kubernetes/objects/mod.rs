@@ -7,6 +7,8 @@ pub(super) mod address;
 pub(crate) mod custom;
 pub(crate) mod endpoint_slice;
 pub(crate) mod external_workload;
+#[cfg(test)]
+mod external_workload_schema;
 pub(crate) mod external_workload_spec;
 pub(super) mod interner;
 pub(crate) mod metadata;
