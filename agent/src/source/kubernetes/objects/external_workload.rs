@@ -18,6 +18,7 @@ use super::{
     custom::CustomKind,
     external_workload_spec::{Port, ReadinessProbe, Spec},
     metadata::{Annotations, Metadata},
+    null,
     readiness_probe::Probe,
     service::protocol,
 };
@@ -101,6 +102,10 @@ pub(crate) struct ExternalWorkload {
     /// How to look whether it is ready, if it asks for that; `Err`: why that cannot be. Of our group the body
     /// cannot be used, either.
     pub(crate) probe: Option<Result<Arc<Probe>, Box<str>>>,
+    /// What it belongs to, if that is one object: kind and name.
+    pub(crate) owner: Option<(Box<str>, Box<str>)>,
+    /// The ports whose protocol proxies are not to look into, by names and numbers; `None`: it does not say.
+    pub(crate) opaque_ports: Option<Box<str>>,
 }
 
 /// What an ExternalWorkload says.
@@ -143,6 +148,18 @@ struct RawMetadata {
     common: Metadata,
     #[serde(default)]
     labels: Option<BTreeMap<Box<str>, Box<str>>>,
+    #[serde(
+        rename = "ownerReferences",
+        default,
+        deserialize_with = "null::or_default"
+    )]
+    owners: Vec<RawOwner>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct RawOwner {
+    kind: Box<str>,
+    name: Box<str>,
 }
 
 /// One of our own group, as it comes.
@@ -182,7 +199,12 @@ impl From<RawLinkerd> for ExternalWorkload {
 impl RawWorkload {
     fn read(self, group: Group) -> ExternalWorkload {
         let Self {
-            metadata: RawMetadata { common, labels },
+            metadata:
+                RawMetadata {
+                    common,
+                    labels,
+                    owners,
+                },
             spec,
             mut status,
         } = self;
@@ -221,6 +243,11 @@ impl RawWorkload {
                 })
                 .map_err(String::into_boxed_str),
             probe,
+            owner: match <[RawOwner; 1]>::try_from(owners) {
+                Ok([RawOwner { kind, name }]) => Some((kind, name)),
+                Err(_) => None,
+            },
+            opaque_ports: common.annotations.and_then(|own| own.opaque_ports),
         }
     }
 }
@@ -391,6 +418,7 @@ mod tests {
             "metadata": {
                 "namespace": "a", "name": "vm", "labels": { "app": "db" }, "generation": 3,
                 "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": [{ "kind": "A", "name": "a" }, { "kind": "B", "name": "b" }],
             },
             "spec": {
                 "meshTLS": { "identity": "spiffe://a", "serverName": "a" },
@@ -414,6 +442,7 @@ mod tests {
             "canonical, in their order"
         );
         assert_eq!(*body.bad_ips, ["nonsense".into()]);
+        assert_eq!(found.owner, None, "it has two");
         let protocols: Vec<&str> = body.ports.iter().map(|port| &*port.protocol).collect();
         assert_eq!(protocols, ["TCP", "QUIC"]);
     }

@@ -15,7 +15,7 @@ pub(crate) mod metadata;
 mod names;
 pub(super) mod node;
 pub(super) mod null;
-mod opaque_ports;
+pub(super) mod opaque_ports;
 pub(super) mod pod;
 pub(crate) mod readiness_probe;
 pub(crate) mod reference_grant;
