@@ -51,6 +51,24 @@ impl Wrote {
     }
 }
 
+/// What is done to a slice.
+const OPERATIONS: [&str; 3] = ["create", "update", "delete"];
+
+/// What becomes of a look at the slices of a Service.
+const SYNCS: [&str; 8] = [
+    "nothing",
+    "written",
+    "conflict",
+    "forbidden",
+    "invalid",
+    "namespace_terminating",
+    "unavailable",
+    "not_leading",
+];
+
+/// What becomes of a look at a workload.
+const PROBES: [&str; 3] = ["success", "failure", "unknown"];
+
 /// What is measured of a controller, for whoever looks at it.
 #[derive(Debug)]
 pub(crate) struct ControllerMeters {
@@ -102,8 +120,14 @@ impl Default for ControllerMeters {
             drop(statuses.get_or_create(&[("result", wrote.name())]));
         }
         let workloads = WorkloadMeters::default();
-        for result in ["success", "failure", "unknown"] {
-            drop(workloads.probes.get_or_create(&[("result", result)]));
+        for (family, label, values) in [
+            (&workloads.writes, "operation", &OPERATIONS[..]),
+            (&workloads.syncs, "result", &SYNCS),
+            (&workloads.probes, "result", &PROBES),
+        ] {
+            for value in values {
+                drop(family.get_or_create(&[(label, *value)]));
+            }
         }
         Self {
             leads: Gauge::default(),
@@ -174,11 +198,7 @@ impl ControllerMeters {
 
     /// The server has confirmed these writes of slices.
     pub(super) fn wrote_slices(&self, created: u64, updated: u64, deleted: u64) {
-        for (operation, count) in [
-            ("create", created),
-            ("update", updated),
-            ("delete", deleted),
-        ] {
+        for (operation, count) in OPERATIONS.into_iter().zip([created, updated, deleted]) {
             let counter = self
                 .workloads
                 .writes
