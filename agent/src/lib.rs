@@ -33,7 +33,7 @@ pub use self::{
     controllers::{
         controller::Controller,
         options::{ControllerOptions, LeaseOptions},
-        workloads::options::WorkloadOptions,
+        workloads::options::{ProbeOptions, WorkloadOptions},
     },
     host::{
         addresses::host_addresses,

@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use shunt_tests::{interrupt, is_root};
 
 use crate::{
-    cluster, control,
+    cluster, control, controllers,
     measure::Study,
     packets,
     report::{Facts, Report},
@@ -69,6 +69,8 @@ enum Suite {
     Control,
     /// A cluster's objects, from the API server to the kernel's tables
     Cluster,
+    /// Workloads outside a cluster, from the API server to its EndpointSlices
+    Controllers,
 }
 
 impl Suite {
@@ -80,6 +82,7 @@ impl Suite {
             Self::Sockets => sockets::run(bench),
             Self::Control => control::run(bench),
             Self::Cluster => cluster::run(bench),
+            Self::Controllers => controllers::run(bench),
         }
     }
 }

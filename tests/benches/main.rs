@@ -7,6 +7,7 @@
 mod bench;
 mod cluster;
 mod control;
+mod controllers;
 mod load;
 mod machine;
 mod measure;

@@ -273,6 +273,11 @@ impl ApiServer {
         self.shared.marks.lists()
     }
 
+    /// When clients have written slices: just after each counted.
+    pub fn write_times(&self) -> Vec<Instant> {
+        self.shared.marks.writes()
+    }
+
     /// When it last gave the kernel bytes to be sent, whatever they were. What it says by itself are
     /// bookmarks alone ([`Faults::no_bookmarks`]).
     pub fn last_sent(&self) -> Option<Instant> {

@@ -61,6 +61,11 @@ impl Controller {
         })
     }
 
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Everything that it has logged so far.
     pub fn log(&self) -> String {
         self.log.text()

@@ -23,6 +23,8 @@ enum Suite {
     Control,
     /// A cluster's objects, from the API server to the kernel's tables
     Cluster,
+    /// Workloads outside a cluster, from the API server to its EndpointSlices
+    Controllers,
 }
 
 #[derive(Debug, clap::Args)]
@@ -109,6 +111,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
             Suite::Sockets => "sockets",
             Suite::Control => "control",
             Suite::Cluster => "cluster",
+            Suite::Controllers => "controllers",
         };
         command.args(["--suite", name]);
     }

@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use shunt::{
-    Controller, ControllerOptions, LeaseOptions, WorkloadOptions, kubernetes::ApiServer,
-    serve_controller,
+    Controller, ControllerOptions, LeaseOptions, ProbeOptions, WorkloadOptions,
+    kubernetes::ApiServer, serve_controller,
 };
 use tokio::runtime::Builder;
 use tracing::info;
@@ -65,6 +65,19 @@ pub(crate) struct ControllerArgs {
     /// Handle the Services of the namespace kube-system as all others
     #[arg(long)]
     external_workloads_in_kube_system: bool,
+
+    /// Look whether workloads are ready that ask for it, and write that into their status; without GROUPS, those
+    /// of workload.shunt.io
+    #[arg(
+        long,
+        value_enum,
+        value_name = "GROUPS",
+        value_delimiter = ',',
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "shunt"
+    )]
+    probe: Vec<GroupArg>,
 
     /// The namespace of the Lease [default: that of this pod]
     #[arg(long, value_name = "NAME")]
@@ -129,6 +142,7 @@ impl ControllerArgs {
             service_proxy_name,
             external_workloads,
             external_workloads_in_kube_system,
+            probe,
             lease_namespace,
             lease_name,
             lease_duration: Seconds(duration),
@@ -141,8 +155,19 @@ impl ControllerArgs {
             bail!("--lease-grace must be more than 0s and less than --lease-duration");
         }
         let has = |group| external_workloads.contains(&group);
-        if has(GroupArg::Off) && external_workloads.len() > 1 {
-            bail!("--external-workloads is either off, or whose they are");
+        let probes = |group| probe.contains(&group);
+        for (flag, groups) in [
+            ("--external-workloads", &external_workloads),
+            ("--probe", &probe),
+        ] {
+            if groups.contains(&GroupArg::Off) && groups.len() > 1 {
+                bail!("{flag} is either off, or whose they are");
+            }
+        }
+        for (group, name) in [(GroupArg::Shunt, "shunt"), (GroupArg::Linkerd, "linkerd")] {
+            if probes(group) && !has(group) {
+                bail!("--probe={name} needs {name} among --external-workloads");
+            }
         }
         // As the API has it.
         if i32::try_from(duration).is_err() {
@@ -161,6 +186,10 @@ impl ControllerArgs {
                 shunt: has(GroupArg::Shunt),
                 linkerd: has(GroupArg::Linkerd),
                 in_kube_system: external_workloads_in_kube_system,
+                probes: ProbeOptions {
+                    shunt: probes(GroupArg::Shunt),
+                    linkerd: probes(GroupArg::Linkerd),
+                },
             },
             lease: LeaseOptions {
                 namespace: lease_namespace,
@@ -239,6 +268,28 @@ mod tests {
         ] {
             let found = options(flags).ok();
             let found = found.map(|one| (one.workloads.shunt, one.workloads.linkerd));
+            assert_eq!(found, expected, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn workloads_are_probed_if_so_asked_and_only_those_that_are_followed() {
+        let all = "--external-workloads=shunt,linkerd";
+        let theirs = "--external-workloads=linkerd";
+        for (flags, expected) in [
+            (&[][..], Some((false, false))),
+            (&["--probe"], Some((true, false))),
+            (&["--probe=off"], Some((false, false))),
+            (&["--probe=shunt"], Some((true, false))),
+            (&[all, "--probe"], Some((true, false))),
+            (&[all, "--probe=linkerd"], Some((false, true))),
+            (&[all, "--probe=shunt,linkerd"], Some((true, true))),
+            (&["--probe=linkerd"], None),
+            (&[theirs, "--probe"], None),
+            (&["--probe=shunt,off"], None),
+        ] {
+            let found = options(flags).ok().map(|one| one.workloads.probes);
+            let found = found.map(|probes| (probes.shunt, probes.linkerd));
             assert_eq!(found, expected, "{flags:?}");
         }
     }

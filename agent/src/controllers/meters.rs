@@ -51,6 +51,24 @@ impl Wrote {
     }
 }
 
+/// What is done to a slice.
+const OPERATIONS: [&str; 3] = ["create", "update", "delete"];
+
+/// What becomes of a look at the slices of a Service.
+const SYNCS: [&str; 8] = [
+    "nothing",
+    "written",
+    "conflict",
+    "forbidden",
+    "invalid",
+    "namespace_terminating",
+    "unavailable",
+    "not_leading",
+];
+
+/// What becomes of a look at a workload.
+const PROBES: [&str; 3] = ["success", "failure", "unknown"];
+
 /// What is measured of a controller, for whoever looks at it.
 #[derive(Debug)]
 pub(crate) struct ControllerMeters {
@@ -88,6 +106,10 @@ pub(crate) struct WorkloadMeters {
     pub(crate) given_up: Gauge,
     /// How often one was given up.
     pub(crate) drops: Counter,
+    /// Workloads that are looked at.
+    pub(crate) probed: Gauge,
+    /// Looks at them, by what became of them.
+    pub(crate) probes: Family<Label, Counter>,
 }
 
 impl Default for ControllerMeters {
@@ -97,11 +119,21 @@ impl Default for ControllerMeters {
             // Zero is said, too.
             drop(statuses.get_or_create(&[("result", wrote.name())]));
         }
+        let workloads = WorkloadMeters::default();
+        for (family, label, values) in [
+            (&workloads.writes, "operation", &OPERATIONS[..]),
+            (&workloads.syncs, "result", &SYNCS),
+            (&workloads.probes, "result", &PROBES),
+        ] {
+            for value in values {
+                drop(family.get_or_create(&[(label, *value)]));
+            }
+        }
         Self {
             leads: Gauge::default(),
             routes: Family::default(),
             statuses,
-            workloads: WorkloadMeters::default(),
+            workloads,
             is_ready: AtomicBool::new(false),
             workloads_are_ready: AtomicBool::new(false),
             last_round: Mutex::new(Instant::now()),
@@ -166,11 +198,7 @@ impl ControllerMeters {
 
     /// The server has confirmed these writes of slices.
     pub(super) fn wrote_slices(&self, created: u64, updated: u64, deleted: u64) {
-        for (operation, count) in [
-            ("create", created),
-            ("update", updated),
-            ("delete", deleted),
-        ] {
+        for (operation, count) in OPERATIONS.into_iter().zip([created, updated, deleted]) {
             let counter = self
                 .workloads
                 .writes
@@ -182,6 +210,17 @@ impl ControllerMeters {
     /// A Service was given up.
     pub(super) fn dropped(&self) {
         self.workloads.drops.inc();
+    }
+
+    /// So many workloads are looked at.
+    pub(super) fn set_probed(&self, count: usize) {
+        self.workloads.probed.set(count as i64);
+    }
+
+    /// A look at a workload came to an end.
+    pub(super) fn probed(&self, result: &'static str) {
+        let counter = self.workloads.probes.get_or_create(&[("result", result)]);
+        counter.inc();
     }
 
     /// The controller looks around.

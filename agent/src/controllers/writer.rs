@@ -42,6 +42,9 @@ pub(super) enum WriteError {
     /// An answer that is an error, or none.
     #[error(transparent)]
     Request(#[from] kube::Error),
+    /// The server does not say who leads. That is nothing that the route could be blamed for.
+    #[error("the Lease: {0}")]
+    Lease(#[source] kube::Error),
     /// No answer.
     #[error("no answer within {ANSWER:?}")]
     Slow,
@@ -71,7 +74,9 @@ impl WriteError {
 
     /// How long the server asks to be left alone.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        let Self::Request(kube::Error::Api(status)) = self else {
+        let (Self::Request(kube::Error::Api(status)) | Self::Lease(kube::Error::Api(status))) =
+            self
+        else {
             return None;
         };
         let seconds = status.details.as_ref()?.retry_after_seconds;
@@ -108,7 +113,8 @@ pub(super) async fn write(
         return Ok(Done::Unchanged);
     };
     let is_won = timeout(ANSWER, ballot.is_won()).await;
-    if !is_won.map_err(|_| WriteError::Slow)?? {
+    let is_won = is_won.map_err(|_| WriteError::Slow)?;
+    if !is_won.map_err(WriteError::Lease)? {
         return Ok(Done::NotLeading);
     }
     let patch = Patch::Merge(json!({
@@ -140,4 +146,22 @@ fn path(report: &Report) -> String {
     };
     let (version, namespace) = (&report.api_version, &report.id.namespace);
     format!("/apis/{version}/namespaces/{namespace}/{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_is_forbidden_of_the_lease_is_not_final_for_a_route() {
+        let forbidden = || {
+            let mut status = Status::failure("forbidden", "Forbidden");
+            status.code = 403;
+            kube::Error::Api(Box::new(status))
+        };
+        assert!(WriteError::Request(forbidden()).is_final());
+        assert!(!WriteError::Lease(forbidden()).is_final());
+    }
 }

@@ -136,6 +136,8 @@ fn register_workloads(meters: &WorkloadMeters, registry: &mut Registry) {
         waiting,
         given_up,
         drops,
+        probed,
+        probes,
     } = meters;
     registry.register(
         "workloads",
@@ -165,6 +167,11 @@ fn register_workloads(meters: &WorkloadMeters, registry: &mut Registry) {
             "Services whose slices could not be written",
             given_up,
         ),
+        (
+            "probed_workloads",
+            "ExternalWorkloads that are looked at for being ready",
+            probed,
+        ),
     ] {
         registry.register(name, help, gauge.clone());
     }
@@ -182,6 +189,11 @@ fn register_workloads(meters: &WorkloadMeters, registry: &mut Registry) {
         "service_drops",
         "How often a Service was given up",
         drops.clone(),
+    );
+    registry.register(
+        "probes",
+        "Looks at ExternalWorkloads, by what became of them",
+        probes.clone(),
     );
 }
 

@@ -245,6 +245,9 @@ fn write(method: &Method, target: &Target, body: &[u8], shared: &Shared) -> Resp
         }
     };
     shared.changed.send_modify(|count| *count += 1);
+    if outcome.is_ok() {
+        shared.marks.is_written();
+    }
     match outcome {
         Ok(object) => whole(if is_new { 201 } else { 200 }, object),
         Err(StatusError::Missing) => failure(404, "there is none of this name", 0),

@@ -21,6 +21,7 @@ pub(super) struct Marks(Mutex<Times>);
 struct Times {
     last_sent: Option<Instant>,
     lists: Vec<Instant>,
+    writes: Vec<Instant>,
 }
 
 impl Marks {
@@ -32,6 +33,16 @@ impl Marks {
     /// When the answers to requests for lists began.
     pub(super) fn lists(&self) -> Vec<Instant> {
         self.times().lists.clone()
+    }
+
+    /// A client has written a slice.
+    pub(super) fn is_written(&self) {
+        self.times().writes.push(Instant::now());
+    }
+
+    /// When clients have written slices.
+    pub(super) fn writes(&self) -> Vec<Instant> {
+        self.times().writes.clone()
     }
 
     /// When bytes last were given to the kernel to be sent, whatever they were.

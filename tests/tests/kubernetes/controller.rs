@@ -1,7 +1,10 @@
 //! The controller writes the status of routes, and only one of several does.
 
 use std::{
+    collections::BTreeMap,
+    fs,
     net::{Ipv4Addr, SocketAddr},
+    path::Path,
     time::Duration,
 };
 
@@ -25,7 +28,7 @@ pub(crate) const LEASE: &str = "shunt-controller";
 /// A cluster with the Services `web` and `v1`, and no controller yet.
 pub(crate) struct Cluster {
     pub(crate) server: ApiServer,
-    node: Namespace,
+    pub(crate) node: Namespace,
 }
 
 /// A controller, and the port of its metrics; that of its health is the next one.
@@ -152,7 +155,7 @@ impl Cluster {
 
 impl Candidate {
     /// A series of its metrics.
-    fn metric(&self, cluster: &Cluster, series: &str) -> u64 {
+    pub(crate) fn metric(&self, cluster: &Cluster, series: &str) -> u64 {
         let metrics = cluster.get(self.port, "/metrics").unwrap();
         let mut lines = metrics.lines();
         let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -236,6 +239,44 @@ fn the_status_of_routes_says_what_holds_for_them() {
     cluster.await_reasons(&elsewhere, &[]);
     assert_eq!(cluster.parents(&elsewhere), [] as [Value; 0]);
     assert!(cluster.get(one.port + 1, "/livez").is_some());
+}
+
+/// The metrics of the controller that a document has in a table, each with its type.
+fn documented(name: &str) -> BTreeMap<String, String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let document = fs::read_to_string(file.join(name)).unwrap();
+    let mut found = BTreeMap::new();
+    for line in document.lines() {
+        let Some(row) = line.strip_prefix("| `shunt_controller_") else {
+            continue;
+        };
+        let mut cells = row.split('|').map(str::trim);
+        let names = format!("`shunt_controller_{}", cells.next().unwrap());
+        let kind = cells.next().unwrap();
+        for name in names.split(", ") {
+            let name = name.trim_matches('`').to_owned();
+            assert_eq!(found.insert(name, kind.to_owned()), None, "{line}");
+        }
+    }
+    found
+}
+
+#[test]
+fn every_metric_of_the_controller_is_documented_as_it_is() {
+    let Some(cluster) = Cluster::new("controller-metrics") else {
+        return;
+    };
+    let one = cluster.start("one", 18_220);
+    one.await_ready(&cluster);
+    let metrics = cluster.get(one.port, "/metrics").unwrap();
+    let typed = metrics.lines().filter_map(|line| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        name.starts_with("shunt_controller_")
+            .then(|| (name.to_owned(), kind.to_owned()))
+    });
+    let mut expected = documented("routes.md");
+    expected.extend(documented("external-workloads.md"));
+    assert_eq!(typed.collect::<BTreeMap<_, _>>(), expected);
 }
 
 #[test]

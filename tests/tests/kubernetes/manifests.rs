@@ -243,7 +243,7 @@ fn knows_all(name: &str, args: &[String]) {
     for arg in args.iter().filter_map(|arg| arg.strip_prefix("--")) {
         let flag = arg.split('=').next().unwrap();
         let is_there = help.lines().any(|line| {
-            let words = line.trim_start().split([' ', '=', ',']);
+            let words = line.trim_start().split([' ', '=', ',', '[']);
             words.into_iter().any(|word| word == format!("--{flag}"))
         });
         assert!(is_there, "{name}: --{flag}");

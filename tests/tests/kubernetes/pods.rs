@@ -1,10 +1,12 @@
-//! Pods, which lookups know.
+//! Pods and machines outside the cluster, which lookups know.
 
 use serde_json::{Value, json};
 use shunt_tests::{ApiServer, addresses, run, wait_until};
 
 use crate::{
-    objects::{node, ready, service, slice},
+    objects::{node, ready, service, slice, with},
+    route_objects::definition,
+    workload_objects::{LINKERDS, WORKLOADS, linkerds, readiness, workload},
     world::{SOON, World, tcp},
 };
 
@@ -109,6 +111,45 @@ fn pods_of_this_node_alone_are_known_if_so_asked() {
         pods.all(|uri| uri.contains("spec.nodeName%3Dnode-1")),
         "{requests:?}"
     );
+}
+
+#[test]
+fn machines_outside_the_cluster_are_known_and_followed() {
+    let prepare = |server: &ApiServer| {
+        prepare(server);
+        server.put(definition(WORKLOADS, &["v1alpha1"]));
+        server.put(workload("vm", "203.0.113.7"));
+        // Nobody can read it, and it is in nobody's way.
+        server.put(with(workload("bad", "203.0.113.9"), "/spec/ports", "x"));
+        let mut endpoint = ready(addresses::POD_A);
+        endpoint["addresses"] = json!(["203.0.113.7"]);
+        server.put(slice("web", "vm", &[endpoint]));
+    };
+    let Some(world) = World::with(&["--lookup-pods", "all"], prepare) else {
+        return;
+    };
+    await_pod(&world, "203.0.113.7:8080/tcp", Some("vm"));
+    let found = lookup(&world, "203.0.113.7:8080/tcp");
+    assert_eq!(found["kind"], "ExternalWorkload");
+    assert_eq!(found["targets"][0]["workload"]["ready"], true, "{found}");
+    assert_eq!(found["member_of"][0]["service"], "default/web", "{found}");
+    let other = lookup(&world, "203.0.113.7:9090/tcp");
+    assert_eq!(other, Value::Null, "it declares no such port");
+    world
+        .server
+        .set_status(&workload("vm", ""), readiness(false));
+    let is_ready =
+        || lookup(&world, "203.0.113.7:8080/tcp")["targets"][0]["workload"]["ready"].clone();
+    wait_until("it is not ready", SOON, || {
+        (is_ready() == false).then_some(())
+    })
+    .unwrap();
+    // linkerd's are known as soon as the cluster has them.
+    world.server.put(definition(LINKERDS, &["v1beta1"]));
+    world.server.put(linkerds("theirs", "203.0.113.8"));
+    await_pod(&world, "203.0.113.8:8080/tcp", Some("theirs"));
+    world.server.delete(&workload("vm", ""));
+    await_pod(&world, "203.0.113.7:8080/tcp", None);
 }
 
 /// A Service without a cluster IP, whose instances are known by their names, and its slice.

@@ -13,6 +13,7 @@ use crate::{
         GRANTS, SERVICE_PROFILES, TCP_ROUTES, TRAFFIC_SPLITS, UDP_ROUTES, backend, definition,
         route, tcp_route,
     },
+    workload_objects::{LINKERDS, WORKLOADS},
     world::{Pods, SOON, World, tcp},
 };
 
@@ -93,6 +94,8 @@ fn the_manifests_allow_exactly_what_the_agent_asks_for() {
         for kind in [TRAFFIC_SPLITS, SERVICE_PROFILES] {
             server.put(definition(kind, &["v1alpha2"]));
         }
+        server.put(definition(WORKLOADS, &["v1alpha1"]));
+        server.put(definition(LINKERDS, &["v1beta1"]));
         server.put(service("old", "10.96.0.10"));
         server.put(slice("old", "4", &[ready(addresses::POD_A)]));
     };
@@ -140,7 +143,12 @@ fn the_manifests_allow_exactly_what_the_controller_asks_for() {
     cluster.server.put(tcp.clone());
     cluster.server.put(udp.clone());
     cluster.prepare_workloads();
-    let one = cluster.start_with("one", 18_130, &["--external-workloads", "shunt,linkerd"]);
+    let both = [
+        "--external-workloads",
+        "shunt,linkerd",
+        "--probe=shunt,linkerd",
+    ];
+    let one = cluster.start_with("one", 18_130, &both);
     cluster.await_workloads(&one.process);
     cluster.await_reasons(&tcp, &["Accepted@1 ResolvedRefs@1"]);
     cluster.await_reasons(&udp, &["NoMatchingParent@1 BackendNotFound@1"]);

@@ -69,8 +69,8 @@ pub(crate) struct KubernetesArgs {
     #[arg(long, requires = "kubernetes")]
     remote_node_ports: bool,
 
-    /// Which pods `shunt lookup` knows: none, those of this node, or all. Follows these Pods, which the
-    /// agent has to be allowed to list and watch
+    /// Which pods `shunt lookup` knows: none, those of this node, or all, and with these the
+    /// ExternalWorkloads. Follows these objects, which the agent has to be allowed to list and watch
     #[arg(
         long,
         value_enum,
@@ -91,7 +91,7 @@ enum PodsArg {
     Off,
     /// Those of this node
     Node,
-    /// Those of all nodes
+    /// Those of all nodes, and machines outside the cluster
     All,
 }
 

@@ -10,12 +10,17 @@
 //!     v
 //! writer      one write after the other, as long as this process leads
 //! ```
+//!
+//! Beside it, `probes` looks whether workloads are ready that ask for it, and `verdicts` has what is wrong
+//! with some: both become `conditions`, which `status` writes.
 
+mod conditions;
 mod desired;
 mod events;
 pub(crate) mod options;
 mod order;
 mod packing;
+mod probes;
 mod queue;
 mod service;
 mod slice;
@@ -26,4 +31,5 @@ mod tests;
 mod verdicts;
 pub(super) mod work;
 mod write;
+mod write_error;
 mod writer;

@@ -9,6 +9,17 @@ pub struct WorkloadOptions {
     pub linkerd: bool,
     /// Whether the Services of `kube-system` are handled as all others are.
     pub in_kube_system: bool,
+    /// Which of them are looked at.
+    pub probes: ProbeOptions,
+}
+
+/// Of which workloads it is found out whether they take connections, if they ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProbeOptions {
+    /// Those of our own group.
+    pub shunt: bool,
+    /// Those of linkerd's group.
+    pub linkerd: bool,
 }
 
 impl WorkloadOptions {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::{
     controllers::{
         election::Ballot,
-        workloads::writer::{ANSWER, WriteError, slow},
+        workloads::write_error::{ANSWER, WriteError, lead, slow},
     },
     source::kubernetes::objects::external_workload::ExternalWorkload,
 };
@@ -26,10 +26,7 @@ pub(super) async fn write_status(
     workload: &ExternalWorkload,
     conditions: Vec<Value>,
 ) -> Result<(), WriteError> {
-    let is_won = timeout(ANSWER, ballot.is_won()).await;
-    if !is_won.map_err(|_| slow())?? {
-        return Err(WriteError::NotLeading);
-    }
+    lead(ballot).await?;
     let key = &workload.key;
     let path = format!(
         "/apis/{}/namespaces/{}/externalworkloads",

@@ -3,19 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
-    time::SystemTime,
 };
 
-use serde_json::{Value, json};
 use shunt_model::ServiceId;
 
 use crate::{
     controllers::workloads::desired::LeftOut,
     source::kubernetes::objects::external_workload::{ExternalWorkload, WorkloadKey},
 };
-
-/// The type of our condition.
-pub(super) const PUBLISHED: &str = "Published";
 
 /// Why each workload is left out, by the Services that leave it out.
 #[derive(Debug, Default)]
@@ -73,6 +68,20 @@ impl Verdicts {
                 message: error.to_string(),
             });
         }
+        let left_out = self.of_services(workload);
+        // It is an endpoint all the same, and nobody looks whether it is ready.
+        let bad_probe = || {
+            let error = workload.probe.as_ref()?.as_ref().err()?;
+            Some(Trouble {
+                reason: "InvalidProbe",
+                message: error.to_string(),
+            })
+        };
+        left_out.or_else(bad_probe)
+    }
+
+    /// Why Services leave it out.
+    fn of_services(&self, workload: &ExternalWorkload) -> Option<Trouble> {
         let services = self.by_workload.get(&workload.key)?;
         let why = *services.values().min()?;
         let named = services.iter().filter(|(_, own)| **own == why);
@@ -101,52 +110,14 @@ impl Verdicts {
     }
 }
 
-/// The conditions of a workload as they are to be with the one that says whether it is published; `None`: as
-/// they are. One that never had a trouble is not told that it has none.
-pub(super) fn conditions(
-    workload: &ExternalWorkload,
-    trouble: Option<&Trouble>,
-    now: SystemTime,
-) -> Option<Vec<Value>> {
-    let mut conditions = workload.conditions.clone();
-    let known = conditions.iter_mut().find(|one| one["type"] == PUBLISHED);
-    let (status, reason, message) = match trouble {
-        Some(Trouble { reason, message }) => ("False", *reason, &**message),
-        None => (
-            "True",
-            "Published",
-            "it is an endpoint of the Services that select it",
-        ),
-    };
-    let now = humantime::format_rfc3339_seconds(now).to_string();
-    match known {
-        None if trouble.is_none() => return None,
-        None => conditions.push(json!({
-            "type": PUBLISHED, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": now,
-        })),
-        Some(known) => {
-            if known["status"] == status && known["reason"] == reason && known["message"] == message
-            {
-                return None;
-            }
-            if known["status"] != status {
-                known["lastTransitionTime"] = json!(now);
-            }
-            known["status"] = json!(status);
-            known["reason"] = json!(reason);
-            known["message"] = json!(message);
-        }
-    }
-    Some(conditions)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::{
         controllers::workloads::desired::LeftOut::NoMatchingPort,
-        source::kubernetes::objects::external_workload::RawOwn,
+        source::kubernetes::objects::external_workload::{RawLinkerd, RawOwn},
     };
 
     fn workload(spec: &Value, conditions: &Value) -> ExternalWorkload {
@@ -176,29 +147,16 @@ mod tests {
         assert_eq!((verdicts.of(&vm), verdicts.len()), (None, 0));
         let bad = workload(&json!({ "ports": [{ "port": 0 }] }), &json!([]));
         assert_eq!(verdicts.of(&bad).unwrap().reason, "Invalid");
-    }
-
-    #[test]
-    fn a_condition_is_written_when_it_changes_and_others_stay() {
-        let ready = json!({ "type": "Ready", "status": "True", "extra": 1 });
-        let at = |second| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(second);
-        let trouble = |message: &str| Trouble {
-            reason: "NoMatchingPort",
-            message: message.to_owned(),
-        };
-        let fine = workload(&json!({}), &json!([ready]));
-        assert_eq!(conditions(&fine, None, at(0)), None, "nobody asked");
-        let first = conditions(&fine, Some(&trouble("a")), at(0)).unwrap();
+        let linkerds: RawLinkerd = serde_json::from_value(json!({
+            "metadata": { "namespace": "a", "name": "vm", "annotations": {
+                "workload.shunt.io/readiness-probe": "{}",
+            } },
+            "spec": {},
+        }))
+        .unwrap();
         assert_eq!(
-            (first.len(), &first[0], &first[1]["status"]),
-            (2, &ready, &json!("False"))
+            verdicts.of(&linkerds.into()).unwrap().reason,
+            "InvalidProbe"
         );
-        let told = workload(&json!({}), &json!(first));
-        assert_eq!(conditions(&told, Some(&trouble("a")), at(9)), None);
-        let second = conditions(&told, Some(&trouble("b")), at(9)).unwrap();
-        assert_eq!(second[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");
-        let third = conditions(&told, None, at(9)).unwrap();
-        assert_eq!(third[1]["status"], "True");
-        assert_eq!(third[1]["lastTransitionTime"], "1970-01-01T00:00:09Z");
     }
 }

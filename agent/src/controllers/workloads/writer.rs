@@ -1,13 +1,12 @@
 //! Writes of slices, one after the other, each by whoever leads at that moment.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use kube::{
     Client,
     api::{DeleteParams, PostParams, Preconditions},
     core::Request,
 };
-use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::controllers::{
@@ -16,14 +15,9 @@ use crate::controllers::{
         service::Service,
         slice::{RawSlice, Slice},
         write::Write,
+        write_error::{ANSWER, WriteError, lead},
     },
 };
-
-/// How long one answer may take.
-pub(super) const ANSWER: Duration = Duration::from_secs(10);
-
-/// The cause that a server gives if nothing can be made in a namespace any more.
-const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// What became of the writes of a Service.
 #[derive(Debug, Default)]
@@ -44,92 +38,6 @@ pub(super) struct Counts {
     pub(super) created: u64,
     pub(super) updated: u64,
     pub(super) deleted: u64,
-}
-
-/// Why a write was not done. The later ones are the worse ones.
-#[derive(Debug, Error)]
-pub(super) enum WriteError {
-    /// Nothing can be made in a namespace that is on its way out, or gone.
-    #[error("the namespace is being removed")]
-    NamespaceTerminating,
-    /// Somebody else has written the slice, or removed it.
-    #[error("the slice has changed meanwhile")]
-    Conflict,
-    /// The server does not allow it: for want of a right, or of quota.
-    #[error("the server forbids it: {0}")]
-    Forbidden(String),
-    /// The server does not take it.
-    #[error("the server does not take it: {0}")]
-    Invalid(String),
-    /// The server is busy or away.
-    #[error("the server is busy or away: {error}")]
-    Unavailable {
-        /// What it says.
-        error: String,
-        /// How long it asks to be left alone.
-        retry_after: Option<Duration>,
-    },
-    /// Somebody else leads.
-    #[error("another controller leads")]
-    NotLeading,
-}
-
-impl WriteError {
-    /// The name of the metrics.
-    pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::NamespaceTerminating => "namespace_terminating",
-            Self::Conflict => "conflict",
-            Self::Forbidden(_) => "forbidden",
-            Self::Invalid(_) => "invalid",
-            Self::Unavailable { .. } => "unavailable",
-            Self::NotLeading => "not_leading",
-        }
-    }
-
-    const fn rank(&self) -> u8 {
-        match self {
-            Self::NamespaceTerminating => 0,
-            Self::Conflict => 1,
-            Self::Forbidden(_) => 2,
-            Self::Invalid(_) => 3,
-            Self::Unavailable { .. } => 4,
-            Self::NotLeading => 5,
-        }
-    }
-
-    /// Whether nothing else can be written now, either.
-    const fn is_of_all(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::NotLeading)
-    }
-}
-
-impl From<kube::Error> for WriteError {
-    fn from(error: kube::Error) -> Self {
-        let kube::Error::Api(status) = &error else {
-            return Self::Unavailable {
-                error: error.to_string(),
-                retry_after: None,
-            };
-        };
-        let details = status.details.as_ref();
-        let mut causes = details.into_iter().flat_map(|details| &details.causes);
-        let is_ending = causes.any(|cause| cause.reason == NAMESPACE_TERMINATING);
-        match status.code {
-            403 if is_ending => Self::NamespaceTerminating,
-            403 => Self::Forbidden(status.message.clone()),
-            404 | 409 => Self::Conflict,
-            400 | 413 | 415 | 422 => Self::Invalid(status.message.clone()),
-            code => {
-                let seconds = details.map_or(0, |details| details.retry_after_seconds);
-                let retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
-                Self::Unavailable {
-                    error: format!("{code} {}", status.message),
-                    retry_after,
-                }
-            }
-        }
-    }
 }
 
 /// Who writes slices of one Service.
@@ -184,17 +92,7 @@ pub(super) async fn write(
 
 impl Writer<'_> {
     async fn write(&mut self, write: Write) -> Result<(), WriteError> {
-        match timeout(ANSWER, self.ballot.is_won()).await {
-            Ok(Ok(true)) => {}
-            Ok(Ok(false)) => return Err(WriteError::NotLeading),
-            Ok(Err(error)) => {
-                return Err(WriteError::Unavailable {
-                    error: format!("the Lease: {error}"),
-                    retry_after: None,
-                });
-            }
-            Err(_) => return Err(slow()),
-        }
+        lead(self.ballot).await?;
         match write {
             Write::Create(content) => {
                 let body = content.new_slice(self.service).to_string();
@@ -263,13 +161,5 @@ impl Writer<'_> {
         let request = request.map_err(kube::Error::BuildRequest)?;
         let answer = timeout(ANSWER, self.client.request_text(request)).await;
         answer.unwrap_or_else(|_| Err(kube::Error::Service("no answer in time".into())))
-    }
-}
-
-/// There was no answer in time.
-pub(super) fn slow() -> WriteError {
-    WriteError::Unavailable {
-        error: format!("no answer within {ANSWER:?}"),
-        retry_after: None,
     }
 }

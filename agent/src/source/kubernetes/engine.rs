@@ -30,11 +30,13 @@ use crate::{
     },
     source::kubernetes::{
         failures::{Failures, General, Topic},
-        links::{Link, Links},
+        links::{CustomLinks, Link, Links},
+        machines::Machines,
         node_ports::NodePortAddresses,
         notices::outbox::Outbox,
         objects::{
             endpoint_slice::EndpointSlice,
+            external_workload::{ExternalWorkload, Group},
             node::{Node, PrimaryAddresses},
             pod::Pod,
             service::Service,
@@ -63,6 +65,8 @@ pub(super) enum Change {
     /// One of all nodes, which are watched as soon as they are wanted.
     Peer(Step<Node>),
     Pod(Step<Pod>),
+    /// A machine outside the cluster, of one of two groups.
+    Machine(Group, Step<ExternalWorkload>),
     Route(RouteChange),
 }
 
@@ -189,6 +193,7 @@ pub(super) struct Engine {
     peers: ClusterNodes,
     told_peers: ClusterNodes,
     pods: Pods,
+    machines: Machines,
     /// How the watch of pods is, if there is one.
     pods_link: Option<Link>,
     failures: Failures,
@@ -221,6 +226,10 @@ impl Engine {
     ) -> Self {
         // Until it is known that it is.
         reports.set_node_eligible(false);
+        let mut links = Links::default();
+        if options.lookup_pods.has_machines() {
+            links.custom = CustomLinks::with_lookups();
+        }
         Self {
             store: Store::default(),
             book: Book::default(),
@@ -229,7 +238,7 @@ impl Engine {
                 zone: None,
                 addresses: PrimaryAddresses::default().with(options.node_ip),
             },
-            links: Links::default(),
+            links,
             addresses: options.node_port_addresses.clone(),
             host_addresses: BTreeSet::new(),
             pending: Pending::default(),
@@ -243,6 +252,7 @@ impl Engine {
             peers: ClusterNodes::default(),
             told_peers: ClusterNodes::default(),
             pods: Pods::default(),
+            machines: Machines::default(),
             pods_link: None,
             failures: Failures::default(),
             is_synced: false,

@@ -79,6 +79,8 @@ pub(super) struct Links {
 pub(crate) struct CustomLinks {
     /// The kinds that are of interest.
     wanted: &'static [CustomKind],
+    /// Those of them without which nothing goes on.
+    awaited: &'static [CustomKind],
     definitions: Link,
     /// Those of the kinds that are defined.
     kinds: BTreeMap<CustomKind, Link>,
@@ -95,8 +97,17 @@ impl CustomLinks {
     pub(crate) fn of(wanted: &'static [CustomKind]) -> Self {
         Self {
             wanted,
+            awaited: wanted,
             definitions: Link::default(),
             kinds: BTreeMap::new(),
+        }
+    }
+
+    /// Those of routes, and of workloads outside the cluster, which nobody waits for.
+    pub(super) fn with_lookups() -> Self {
+        Self {
+            wanted: &CustomKind::WITH_LOOKUPS,
+            ..Self::default()
         }
     }
 
@@ -169,10 +180,12 @@ impl CustomLinks {
     fn all(&self) -> impl Iterator<Item = &Link> {
         let Self {
             wanted: _,
+            awaited,
             definitions,
             kinds,
         } = self;
-        [definitions].into_iter().chain(kinds.values())
+        let kinds = kinds.iter().filter(|(kind, _)| awaited.contains(kind));
+        [definitions].into_iter().chain(kinds.map(|(_, link)| link))
     }
 
     /// Whether the first lists are there.

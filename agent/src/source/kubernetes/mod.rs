@@ -17,6 +17,7 @@ mod engine;
 mod engine_tests;
 mod failures;
 pub(crate) mod links;
+mod machines;
 mod node_ports;
 pub(crate) mod notices;
 pub(crate) mod objects;

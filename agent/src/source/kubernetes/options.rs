@@ -26,7 +26,7 @@ pub struct KubernetesOptions {
     pub external_ips: bool,
     /// How packets from outside get to backends on other nodes, where a Service does not say it.
     pub forwarding: Forwarding,
-    /// Which pods lookups know.
+    /// Which pods lookups know, and whether machines outside the cluster.
     pub lookup_pods: LookupPods,
 }
 
@@ -38,8 +38,15 @@ pub enum LookupPods {
     Off,
     /// Those of this node.
     Node,
-    /// Those of all nodes.
+    /// Those of all nodes, and machines outside the cluster (ExternalWorkloads).
     All,
+}
+
+impl LookupPods {
+    /// Whether machines outside the cluster are known, too.
+    pub(super) const fn has_machines(self) -> bool {
+        matches!(self, Self::All)
+    }
 }
 
 /// The name of this node's Node: what is given, or the host's own name. As Kubernetes does with it,

@@ -1,18 +1,18 @@
-//! Pods: whose addresses are no service's. Lookups alone know them.
+//! Pods, and machines outside the cluster: whose addresses are no service's. Lookups alone know them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use shunt_model::{Workload, WorkloadId, WorkloadUpdate};
+use shunt_model::{Workload, WorkloadId, WorkloadKind, WorkloadUpdate};
 
 use crate::source::kubernetes::objects::pod::Pod;
 
 /// How many pods an event tells of: services do not wait for a long list of them.
 const AT_ONCE: usize = 256;
 
-/// All pods that are followed, and which of them the renderer was not told of as they are.
+/// All pods and machines that are followed, and which of them the renderer was not told of as they are.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     known: BTreeMap<Arc<WorkloadId>, Arc<Workload>>,
@@ -22,6 +22,11 @@ pub(super) struct Pods {
 impl Pods {
     pub(super) fn put(&mut self, pod: Pod) {
         let Pod { id, workload } = pod;
+        self.set(id, workload);
+    }
+
+    /// It is this now; `None`: it has no addresses any more.
+    pub(super) fn set(&mut self, id: Arc<WorkloadId>, workload: Option<Arc<Workload>>) {
         let Some(workload) = workload else {
             self.remove(&id);
             return;
@@ -38,10 +43,12 @@ impl Pods {
         }
     }
 
-    /// These are all that there are.
+    /// These are all pods that there are.
     pub(super) fn list(&mut self, list: Vec<Pod>) {
         let present: BTreeSet<_> = list.iter().map(|pod| Arc::clone(&pod.id)).collect();
-        let known = self.known.keys().filter(|id| !present.contains(*id));
+        let pods = self.known.keys();
+        let pods = pods.filter(|id| id.kind == WorkloadKind::Pod);
+        let known = pods.filter(|id| !present.contains(*id));
         let gone: Vec<_> = known.cloned().collect();
         gone.iter().for_each(|id| self.remove(id));
         list.into_iter().for_each(|pod| self.put(pod));

@@ -30,12 +30,16 @@ use crate::{
         kubernetes::{
             engine::{About, Change, Engine, Work},
             notices::{outbox::Outbox, recorder::record},
-            objects::custom::CustomKind,
+            objects::{custom::CustomKind, external_workload::Group},
             options::{KubernetesOptions, LookupPods},
             routes::change::{watch_meshes, watch_routes},
             watch::{
                 client::{Access, ApiServerError},
-                kind::{EndpointSlices, Nodes, Pods, Selectors, ServiceCidrs, Services},
+                defined::watch_while_defined,
+                kind::{
+                    EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Nodes, Pods,
+                    Selectors, ServiceCidrs, Services,
+                },
                 pod_cidrs::{PodCidrsError, known_pod_cidrs, wait_for_pod_cidrs},
                 watcher::Watcher,
             },
@@ -243,6 +247,22 @@ fn watch_all(
         watchers.spawn(Watcher::<Pods, _>::new(access(), pods, steps(), Change::Pod).run());
     }
     let defined = || wishes.defined.subscribe();
+    if options.lookup_pods.has_machines() {
+        watchers.spawn(watch_while_defined::<ExternalWorkloads, Change>(
+            Group::Shunt.kind(),
+            access(),
+            steps(),
+            |step| Change::Machine(Group::Shunt, step),
+            defined(),
+        ));
+        watchers.spawn(watch_while_defined::<LinkerdExternalWorkloads, Change>(
+            Group::Linkerd.kind(),
+            access(),
+            steps(),
+            |step| Change::Machine(Group::Linkerd, step),
+            defined(),
+        ));
+    }
     watch_routes(watchers, &access(), &steps(), &defined());
     watch_meshes(watchers, &access(), &steps(), &defined());
     let mut wants_peers = wishes.peers.subscribe();

@@ -255,3 +255,54 @@ fn a_slice_says_whose_it_is_and_has_the_services_labels_but_not_what_is_ours() {
         })
     );
 }
+
+#[test]
+fn a_workload_without_an_address_is_left_out() {
+    // P1: also one whose addresses lead to nobody; of linkerd's group, since ours does not have such.
+    for ips in [
+        json!([]),
+        json!([{ "ip": "127.0.0.1" }]),
+        json!([{ "ip": "x" }]),
+    ] {
+        let vm = linkerds("vm", "", &[("/spec/workloadIPs", ips.clone())]);
+        let found = desired(&web(&[]), &[vm]);
+        let why: Vec<LeftOut> = found.left_out.into_values().collect();
+        assert_eq!(why, [LeftOut::NoAddress], "{ips}");
+        assert!(found.families.values().all(BTreeMap::is_empty), "{ips}");
+    }
+}
+
+#[test]
+fn an_endpoint_is_known_by_its_workload_and_its_addresses() {
+    // P10: two workloads of one address are two, one that is there twice is one.
+    let (one, two) = (
+        workload("one", "192.0.2.1", &[]),
+        workload("two", "192.0.2.1", &[]),
+    );
+    let count = |workloads: &[ExternalWorkload]| {
+        let families = desired(&web(&[]), workloads).families;
+        families[&Family::V4]
+            .values()
+            .map(BTreeMap::len)
+            .sum::<usize>()
+    };
+    assert_eq!(count(&[one.clone(), two]), 2);
+    assert_eq!(count(&[one.clone(), one]), 1);
+}
+
+#[test]
+fn each_family_is_written_by_itself() {
+    // A3: what goes wrong in a list is the end of that list alone.
+    let both = json!([{ "ip": "192.0.2.1" }, { "ip": "fd00::1" }]);
+    let vm = workload("vm", "", &[("/spec/workloadIPs", both)]);
+    let service = web(&[("/spec/ipFamilies", json!(["IPv4", "IPv6"]))]);
+    let lists = plan(&service, &[], &desired(&service, &[vm]));
+    let families = lists.iter().map(|list| {
+        let families = list.iter().map(|write| match write {
+            Write::Create(content) => content.family.unwrap(),
+            other => panic!("{other:?}"),
+        });
+        families.collect::<Vec<_>>()
+    });
+    assert_eq!(families.collect::<Vec<_>>(), [[Family::V4], [Family::V6]]);
+}

@@ -3,4 +3,4 @@
 mod endpoints;
 mod events;
 mod packing;
-mod world;
+pub(super) mod world;

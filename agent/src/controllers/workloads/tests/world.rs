@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The Service `a/web`, which selects `app: web`, with another value in the place that the path names.
-pub(super) fn web(changes: &[(&str, Value)]) -> Service {
+pub(in super::super) fn web(changes: &[(&str, Value)]) -> Service {
     let mut object = json!({
         "metadata": {
             "namespace": "a", "name": "web", "uid": "uid-web", "labels": { "team": "blue" },
@@ -30,18 +30,26 @@ pub(super) fn web(changes: &[(&str, Value)]) -> Service {
     service(object)
 }
 
-pub(super) fn service(object: Value) -> Service {
+pub(in super::super) fn service(object: Value) -> Service {
     serde_json::from_value::<RawService>(object).unwrap().into()
 }
 
 /// A ready workload of our group with the labels of `web`.
-pub(super) fn workload(name: &str, ip: &str, changes: &[(&str, Value)]) -> ExternalWorkload {
+pub(in super::super) fn workload(
+    name: &str,
+    ip: &str,
+    changes: &[(&str, Value)],
+) -> ExternalWorkload {
     let raw: RawOwn = serde_json::from_value(object(name, ip, changes)).unwrap();
     raw.into()
 }
 
 /// One of linkerd's.
-pub(super) fn linkerds(name: &str, ip: &str, changes: &[(&str, Value)]) -> ExternalWorkload {
+pub(in super::super) fn linkerds(
+    name: &str,
+    ip: &str,
+    changes: &[(&str, Value)],
+) -> ExternalWorkload {
     let raw: RawLinkerd = serde_json::from_value(object(name, ip, changes)).unwrap();
     raw.into()
 }
@@ -73,7 +81,7 @@ fn set(object: &mut Value, changes: &[(&str, Value)]) {
 }
 
 /// A slice as the server gives it after this was written.
-pub(super) fn confirmed(mut object: Value, name: &str, generation: i64) -> Arc<Slice> {
+pub(in super::super) fn confirmed(mut object: Value, name: &str, generation: i64) -> Arc<Slice> {
     let metadata = &mut object["metadata"];
     metadata["name"] = json!(name);
     metadata["uid"] = json!(format!("uid-{name}"));
@@ -85,13 +93,13 @@ pub(super) fn confirmed(mut object: Value, name: &str, generation: i64) -> Arc<S
 
 /// What a server makes of writes, one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Server {
-    pub(super) slices: Vec<Arc<Slice>>,
+pub(in super::super) struct Server {
+    pub(in super::super) slices: Vec<Arc<Slice>>,
     made: usize,
 }
 
 impl Server {
-    pub(super) fn apply(&mut self, service: &Service, write: &Write) {
+    pub(in super::super) fn apply(&mut self, service: &Service, write: &Write) {
         match write {
             Write::Create(content) => {
                 self.made += 1;
@@ -117,11 +125,11 @@ impl Server {
     }
 }
 
-pub(super) fn desired(service: &Service, workloads: &[ExternalWorkload]) -> Desired {
+pub(in super::super) fn desired(service: &Service, workloads: &[ExternalWorkload]) -> Desired {
     let selected = workloads.iter().filter(|one| service.selects(&one.labels));
     Desired::of(service, selected)
 }
 
-pub(super) fn id(name: &str) -> ServiceId {
+pub(in super::super) fn id(name: &str) -> ServiceId {
     ServiceId::new("a", name)
 }

@@ -1,4 +1,4 @@
-//! Pods come, and the renderer is told of them.
+//! Pods and machines outside the cluster come, and the renderer is told of them.
 
 use std::sync::Arc;
 
@@ -7,10 +7,16 @@ use shunt_model::RendererEvent;
 use crate::{
     runtime::circumstances::Circumstances,
     source::kubernetes::{
-        engine::{About, Engine, Work, take::follow},
+        engine::{
+            About, Engine, Work,
+            take::{follow, heard},
+        },
         failures::General,
         links::Link,
-        objects::pod::Pod,
+        objects::{
+            external_workload::{ExternalWorkload, Group},
+            pod::Pod,
+        },
         watch::step::Step,
     },
 };
@@ -25,6 +31,14 @@ impl Engine {
             Step::Applied(pod) => self.pods.put(pod),
             Step::Deleted(pod) => self.pods.remove(&pod.id),
             Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+        }
+    }
+
+    /// Takes note of machines outside the cluster, which nothing waits for, either.
+    pub(super) fn machine(&mut self, group: Group, step: Step<ExternalWorkload>) {
+        heard(&self.monitor, &step);
+        if self.links.custom.follow(group.kind(), &step) {
+            self.machines.take(group, step, &mut self.pods);
         }
     }
 

@@ -6,7 +6,7 @@ use shunt_model::ServiceId;
 
 use crate::source::kubernetes::{
     engine::{Engine, take::heard},
-    objects::custom::CustomKind,
+    objects::{custom::CustomKind, external_workload::Group},
     routes::change::RouteChange,
     store::Concerned,
     watch::step::Step,
@@ -23,6 +23,12 @@ impl Engine {
         let is_followed = match &change {
             RouteChange::Definition(step) => {
                 let gone = self.links.custom.define(step);
+                for group in [Group::Shunt, Group::Linkerd] {
+                    if gone.contains(&group.kind()) {
+                        let none = Step::Listed(Vec::new());
+                        self.machines.take(group, none, &mut self.pods);
+                    }
+                }
                 let services = gone.into_iter().flat_map(|kind| self.book.forget(kind));
                 let services: BTreeSet<ServiceId> = services.collect();
                 return self.with_splits(services);

@@ -37,6 +37,10 @@ impl Engine {
                 self.pod(step);
                 Vec::new()
             }
+            Change::Machine(group, step) => {
+                self.machine(group, step);
+                Vec::new()
+            }
         };
         if concerned.len() > 1 {
             self.store.sort_by_age(&mut concerned);

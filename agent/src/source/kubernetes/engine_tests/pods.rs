@@ -3,7 +3,16 @@
 use serde_json::json;
 
 use super::world::{World, service, slice};
-use crate::source::kubernetes::{engine::Change, objects::pod::Pod, watch::step::Step};
+use crate::source::kubernetes::{
+    engine::Change,
+    objects::{
+        custom::CustomKind,
+        external_workload::{ExternalWorkload, Group, RawOwn},
+        pod::Pod,
+    },
+    options::LookupPods,
+    watch::step::Step,
+};
 
 fn pod(name: &str, phase: &str) -> Pod {
     let pod = json!({
@@ -73,4 +82,46 @@ fn pods_that_cannot_be_had_keep_nothing_waiting() {
     let web = service("web", "2026-01-01T00:00:00Z", json!({}));
     world.engine.take(Change::Service(web));
     assert_eq!(world.events().len(), 1);
+}
+
+fn machine(name: &str) -> ExternalWorkload {
+    let machine = json!({
+        "metadata": { "namespace": "default", "name": name },
+        "spec": { "workloadIPs": [{ "ip": "203.0.113.1" }], "ports": [{ "port": 80 }] },
+    });
+    serde_json::from_value::<RawOwn>(machine).unwrap().into()
+}
+
+#[test]
+fn machines_are_told_of_as_pods_are_and_nothing_waits_for_them() {
+    let mut world = World::with(|options| options.lookup_pods = LookupPods::All);
+    world.list_nothing();
+    world.define(&[CustomKind::ExternalWorkload]);
+    // They are defined, and not listed yet.
+    assert_eq!(world.events(), ["Resync  {192.0.2.1, 192.0.2.9}"]);
+    let of = |step| Change::Machine(Group::Shunt, step);
+    world.engine.take(of(Step::Listed(vec![machine("vm")])));
+    world.engine.take(applied("web-1", "Running"));
+    assert_eq!(world.events(), ["UpdateWorkloads +web-1 +vm"]);
+    // A list of pods says nothing of machines, nor the other way round.
+    world.engine.take(Change::Pod(Step::Listed(vec![])));
+    assert_eq!(world.events(), ["UpdateWorkloads -web-1"]);
+    world.engine.take(applied("web-1", "Running"));
+    world.engine.take(of(Step::Listed(vec![])));
+    assert_eq!(world.events(), ["UpdateWorkloads +web-1 -vm"]);
+    // Their definition goes, and they with it.
+    world.engine.take(of(Step::Applied(machine("vm"))));
+    assert_eq!(world.events(), ["UpdateWorkloads +vm"]);
+    world.define(&[]);
+    assert_eq!(world.events(), ["UpdateWorkloads -vm"]);
+    world.engine.take(of(Step::Applied(machine("late"))));
+    assert_eq!(world.events(), [""; 0], "it is not defined any more");
+}
+
+#[test]
+fn machines_are_not_followed_unless_all_is_to_be_known() {
+    let mut world = World::with(|options| options.lookup_pods = LookupPods::Node);
+    world.list_nothing();
+    world.define(&[CustomKind::ExternalWorkload]);
+    assert_eq!(world.engine.defined().count(), 0);
 }

@@ -45,6 +45,9 @@ impl CustomKind {
         Self::ServiceProfile,
     ];
 
+    /// Those of [`Self::ROUTES`], and those that lookups know besides.
+    pub(crate) const WITH_LOOKUPS: [Self; 7] = Self::ALL;
+
     /// The name of its definition.
     pub(crate) const fn definition(self) -> &'static str {
         match self {

@@ -16,10 +16,15 @@ use shunt_model::unusable;
 use super::{
     address::Address,
     custom::CustomKind,
-    external_workload_spec::{Port, Spec},
-    metadata::Metadata,
+    external_workload_spec::{Port, ReadinessProbe, Spec},
+    metadata::{Annotations, Metadata},
+    null,
+    readiness_probe::Probe,
     service::protocol,
 };
+
+/// The annotation that has the probe of a workload of linkerd's group.
+const PROBE: &str = "workload.shunt.io/readiness-probe";
 
 /// Whose definition an object is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,6 +99,13 @@ pub(crate) struct ExternalWorkload {
     pub(crate) conditions: Vec<Value>,
     /// What it says; `Err`: why that cannot be used.
     pub(crate) body: Result<Body, Box<str>>,
+    /// How to look whether it is ready, if it asks for that; `Err`: why that cannot be. Of our group the body
+    /// cannot be used, either.
+    pub(crate) probe: Option<Result<Arc<Probe>, Box<str>>>,
+    /// What it belongs to, if that is one object: kind and name.
+    pub(crate) owner: Option<(Box<str>, Box<str>)>,
+    /// The ports whose protocol proxies are not to look into, by names and numbers; `None`: it does not say.
+    pub(crate) opaque_ports: Option<Box<str>>,
 }
 
 /// What an ExternalWorkload says.
@@ -136,6 +148,18 @@ struct RawMetadata {
     common: Metadata,
     #[serde(default)]
     labels: Option<BTreeMap<Box<str>, Box<str>>>,
+    #[serde(
+        rename = "ownerReferences",
+        default,
+        deserialize_with = "null::or_default"
+    )]
+    owners: Vec<RawOwner>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct RawOwner {
+    kind: Box<str>,
+    name: Box<str>,
 }
 
 /// One of our own group, as it comes.
@@ -175,13 +199,25 @@ impl From<RawLinkerd> for ExternalWorkload {
 impl RawWorkload {
     fn read(self, group: Group) -> ExternalWorkload {
         let Self {
-            metadata: RawMetadata { common, labels },
+            metadata:
+                RawMetadata {
+                    common,
+                    labels,
+                    owners,
+                },
             spec,
             mut status,
         } = self;
         let conditions = match status["conditions"].take() {
             Value::Array(conditions) => conditions,
             _ => Vec::new(),
+        };
+        let mut spec = Spec::deserialize(spec).map_err(|error| format!("spec: {error}"));
+        let probe = match (group, &mut spec) {
+            (Group::Shunt, Ok(spec)) => spec.readiness_probe.take().map(own_probe),
+            (Group::Shunt, Err(_)) => None,
+            // Its definition has no place for it.
+            (Group::Linkerd, _) => annotated_probe(common.annotations.as_ref()),
         };
         ExternalWorkload {
             key: Arc::new(WorkloadKey {
@@ -198,16 +234,38 @@ impl RawWorkload {
                 .iter()
                 .any(|one| one["type"] == "Ready" && one["status"] == "True"),
             conditions,
-            body: Spec::deserialize(spec)
-                .map_err(|error| format!("spec: {error}"))
+            body: spec
                 .and_then(Body::try_from)
-                .and_then(|body| match group {
-                    Group::Shunt => body.checked(),
-                    Group::Linkerd => Ok(body),
+                .and_then(|body| match (group, &probe) {
+                    (Group::Shunt, Some(Err(error))) => Err(error.to_string()),
+                    (Group::Shunt, _) => body.checked(),
+                    (Group::Linkerd, _) => Ok(body),
                 })
                 .map_err(String::into_boxed_str),
+            probe,
+            owner: match <[RawOwner; 1]>::try_from(owners) {
+                Ok([RawOwner { kind, name }]) => Some((kind, name)),
+                Err(_) => None,
+            },
+            opaque_ports: common.annotations.and_then(|own| own.opaque_ports),
         }
     }
+}
+
+fn own_probe(probe: ReadinessProbe) -> Result<Arc<Probe>, Box<str>> {
+    let probe = Probe::try_from(probe);
+    let probe = probe.map_err(|error| format!("spec.readinessProbe: {error}"));
+    Ok(Arc::new(probe?))
+}
+
+/// The probe that an annotation says: in JSON, as the specs of our group have it.
+fn annotated_probe(annotations: Option<&Annotations>) -> Option<Result<Arc<Probe>, Box<str>>> {
+    let text = annotations?.readiness_probe.as_deref()?;
+    let probe = serde_json::from_str::<ReadinessProbe>(text);
+    let probe = probe.map_err(|error| error.to_string());
+    let probe = probe.and_then(Probe::try_from);
+    let named = |error| format!("the annotation {PROBE}: {error}").into_boxed_str();
+    Some(probe.map(Arc::new).map_err(named))
 }
 
 impl TryFrom<Spec> for Body {
@@ -217,6 +275,7 @@ impl TryFrom<Spec> for Body {
         let Spec {
             workload_ips,
             ports,
+            readiness_probe: _,
         } = spec;
         let (mut ips, mut bad_ips) = (Vec::new(), Vec::new());
         for one in workload_ips.unwrap_or_default() {
@@ -338,6 +397,12 @@ mod tests {
             (ports(json!([{ "port": 70000 }])), false),
             (ports(json!([{ "port": "80" }])), false),
             (ports(json!([{}])), false),
+            (
+                json!({ "readinessProbe": { "tcpSocket": { "port": 1 } } }),
+                true,
+            ),
+            (json!({ "readinessProbe": {} }), false),
+            (json!({ "readinessProbe": { "tcpSocket": {} } }), false),
             (json!({}), true),
             (json!(null), false),
             (json!("text"), false),
@@ -353,6 +418,7 @@ mod tests {
             "metadata": {
                 "namespace": "a", "name": "vm", "labels": { "app": "db" }, "generation": 3,
                 "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": [{ "kind": "A", "name": "a" }, { "kind": "B", "name": "b" }],
             },
             "spec": {
                 "meshTLS": { "identity": "spiffe://a", "serverName": "a" },
@@ -376,6 +442,7 @@ mod tests {
             "canonical, in their order"
         );
         assert_eq!(*body.bad_ips, ["nonsense".into()]);
+        assert_eq!(found.owner, None, "it has two");
         let protocols: Vec<&str> = body.ports.iter().map(|port| &*port.protocol).collect();
         assert_eq!(protocols, ["TCP", "QUIC"]);
     }

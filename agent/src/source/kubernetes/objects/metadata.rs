@@ -42,6 +42,8 @@ pub(crate) struct Annotations {
     pub(super) forwarding: Option<Box<str>>,
     #[serde(rename = "config.linkerd.io/opaque-ports")]
     pub(super) opaque_ports: Option<Box<str>>,
+    #[serde(rename = "workload.shunt.io/readiness-probe")]
+    pub(super) readiness_probe: Option<Box<str>>,
 }
 
 impl Metadata {

@@ -7,14 +7,17 @@ pub(super) mod address;
 pub(crate) mod custom;
 pub(crate) mod endpoint_slice;
 pub(crate) mod external_workload;
+#[cfg(test)]
+mod external_workload_schema;
 pub(crate) mod external_workload_spec;
 pub(super) mod interner;
 pub(crate) mod metadata;
 mod names;
 pub(super) mod node;
 pub(super) mod null;
-mod opaque_ports;
+pub(super) mod opaque_ports;
 pub(super) mod pod;
+pub(crate) mod readiness_probe;
 pub(crate) mod reference_grant;
 pub(crate) mod route;
 pub(crate) mod service;

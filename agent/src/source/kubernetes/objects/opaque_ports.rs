@@ -7,7 +7,7 @@ use shunt_model::PortRange;
 /// The ports that the text says: names of `named` ports, numbers and ranges of them, separated by commas.
 /// A name comes first, also one that looks like a number. What is none of these is left out, as
 /// linkerd does.
-pub(super) fn opaque_ports<'a>(
+pub(in super::super) fn opaque_ports<'a>(
     text: &str,
     named: &(impl Iterator<Item = (&'a str, u16)> + Clone),
 ) -> BTreeSet<PortRange> {

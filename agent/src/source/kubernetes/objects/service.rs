@@ -83,7 +83,7 @@ pub struct ServicePort {
 }
 
 /// The protocol of that name; without one it is TCP.
-pub(super) fn protocol(name: Option<&str>) -> Option<Protocol> {
+pub(in super::super) fn protocol(name: Option<&str>) -> Option<Protocol> {
     match name {
         None | Some("TCP") => Some(Protocol::Tcp),
         Some("UDP") => Some(Protocol::Udp),

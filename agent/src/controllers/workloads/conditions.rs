@@ -1,0 +1,162 @@
+//! Conditions of a workload: whether it is published, and whether it is ready.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use crate::controllers::workloads::{probes::prober::Verdict, verdicts::Trouble};
+
+/// The type of our own condition.
+const PUBLISHED: &str = "Published";
+
+/// The type of the condition that endpoints are made by.
+const READY: &str = "Ready";
+
+/// Has these conditions say whether the workload is published; gives whether that is new. One that never had a
+/// trouble is not told that it has none.
+pub(super) fn set_published(
+    conditions: &mut Vec<Value>,
+    trouble: Option<&Trouble>,
+    now: SystemTime,
+) -> bool {
+    let new = match trouble {
+        Some(Trouble { reason, message }) => (false, *reason, &**message),
+        None => (
+            true,
+            "Published",
+            "it is an endpoint of the Services that select it",
+        ),
+    };
+    let known = conditions.iter_mut().find(|one| one["type"] == PUBLISHED);
+    match known {
+        None if trouble.is_none() => false,
+        None => {
+            conditions.push(condition(PUBLISHED, new, now));
+            true
+        }
+        Some(known) => {
+            let (is_true, reason, message) = new;
+            let status = status(is_true);
+            if known["status"] == status && known["reason"] == reason && known["message"] == message
+            {
+                return false;
+            }
+            if known["status"] != status {
+                known["lastTransitionTime"] = time(now);
+            }
+            known["status"] = json!(status);
+            known["reason"] = json!(reason);
+            known["message"] = json!(message);
+            true
+        }
+    }
+}
+
+/// Has these conditions say whether the workload is ready; gives whether that is new. A condition that says so
+/// already stays as it is, whatever else is in it.
+pub(super) fn set_ready(conditions: &mut Vec<Value>, verdict: &Verdict, now: SystemTime) -> bool {
+    let Verdict { is_ready, message } = verdict;
+    let mut known = conditions.iter().filter(|one| one["type"] == READY);
+    let says_so = known
+        .next()
+        .is_some_and(|first| first["status"] == status(*is_ready));
+    // Of several, one that says that it is ready is enough for being so.
+    if says_so && known.next().is_none() {
+        return false;
+    }
+    let reason = if *is_ready {
+        "ProbeSucceeded"
+    } else {
+        "ProbeFailed"
+    };
+    let new = condition(READY, (*is_ready, reason, message), now);
+    let place = conditions.iter().position(|one| one["type"] == READY);
+    conditions.retain(|one| one["type"] != READY);
+    conditions.insert(place.unwrap_or(conditions.len()), new);
+    true
+}
+
+fn condition(kind: &str, new: (bool, &str, &str), now: SystemTime) -> Value {
+    let (is_true, reason, message) = new;
+    json!({
+        "type": kind, "status": status(is_true), "reason": reason, "message": message,
+        "lastTransitionTime": time(now),
+    })
+}
+
+const fn status(is_true: bool) -> &'static str {
+    if is_true { "True" } else { "False" }
+}
+
+fn time(now: SystemTime) -> Value {
+    json!(humantime::format_rfc3339_seconds(now).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// So many seconds after 1970.
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_condition_is_written_when_it_changes_and_others_stay() {
+        let ready = json!({ "type": "Ready", "status": "True", "extra": 1 });
+        let trouble = |message: &str| Trouble {
+            reason: "NoMatchingPort",
+            message: message.to_owned(),
+        };
+        let mut conditions = vec![ready.clone()];
+        assert!(!set_published(&mut conditions, None, at(0)), "nobody asked");
+        assert!(set_published(&mut conditions, Some(&trouble("a")), at(0)));
+        assert_eq!(
+            (conditions.len(), &conditions[0], &conditions[1]["status"]),
+            (2, &ready, &json!("False"))
+        );
+        assert!(!set_published(&mut conditions, Some(&trouble("a")), at(9)));
+        assert!(set_published(&mut conditions, Some(&trouble("b")), at(9)));
+        assert_eq!(conditions[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");
+        assert!(set_published(&mut conditions, None, at(9)));
+        assert_eq!(conditions[1]["status"], "True");
+        assert_eq!(conditions[1]["lastTransitionTime"], "1970-01-01T00:00:09Z");
+        assert_eq!(conditions[0], ready);
+    }
+
+    #[test]
+    fn readiness_is_written_on_transitions_alone() {
+        let of = |is_ready: bool, message: &str| Verdict {
+            is_ready,
+            message: message.to_owned(),
+        };
+        let other = json!({ "type": "Other", "status": "False" });
+        let mut conditions = vec![other.clone()];
+        assert!(set_ready(&mut conditions, &of(true, "it answers"), at(0)));
+        let first = json!({
+            "type": "Ready", "status": "True", "reason": "ProbeSucceeded", "message": "it answers",
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        });
+        assert_eq!(conditions, [other.clone(), first]);
+        assert!(!set_ready(&mut conditions, &of(true, "again"), at(9)));
+        assert!(set_ready(&mut conditions, &of(false, "away"), at(9)));
+        assert!(!set_ready(&mut conditions, &of(false, "still"), at(19)));
+        assert_eq!(conditions[1]["reason"], "ProbeFailed");
+        assert_eq!(conditions[1]["message"], "away");
+        assert_eq!(conditions[1]["lastTransitionTime"], "1970-01-01T00:00:09Z");
+        // What a user wrote by hand, also twice, gives way; one that says the same stays.
+        let by_hand = |status: &str| json!({ "type": "Ready", "status": status });
+        let mut twice = vec![by_hand("False"), other.clone(), by_hand("True")];
+        assert!(set_ready(&mut twice, &of(false, "away"), at(9)));
+        assert_eq!(twice, [conditions[1].clone(), other]);
+        let mut same = vec![by_hand("False")];
+        assert!(!set_ready(&mut same, &of(false, "away"), at(9)));
+        assert!(set_ready(
+            &mut vec![by_hand("Unknown")],
+            &of(false, "away"),
+            at(9)
+        ));
+    }
+}

@@ -1,0 +1,11 @@
+//! Whether workloads take connections that ask to be looked at.
+//!
+//! ```text
+//! prober    a task for each such workload, as long as this process leads
+//! look      one look: a connection, or a request
+//! health    how many looks in a row count: a kubelet's thresholds    pure
+//! ```
+
+mod health;
+mod look;
+pub(super) mod prober;

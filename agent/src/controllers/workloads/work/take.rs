@@ -1,0 +1,88 @@
+//! What is new is taken note of.
+
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
+
+use crate::{
+    controllers::workloads::work::{WorkloadWork, watches::Change},
+    source::kubernetes::{
+        links::Link,
+        objects::{
+            custom::CustomKind,
+            external_workload::{Group, WorkloadKey},
+        },
+        watch::step::Step,
+    },
+};
+
+impl WorkloadWork {
+    /// Takes note of what is new.
+    pub(super) fn take(&mut self, change: Change) {
+        self.note(change);
+        if self.is_heard() {
+            self.meters.set_workloads_ready();
+        }
+    }
+
+    fn note(&mut self, change: Change) {
+        let is_lost = change.is_lost();
+        if !is_lost && std::mem::take(&mut self.was_lost) {
+            self.revive();
+        }
+        self.was_lost |= is_lost;
+        let mut changed = BTreeSet::new();
+        let concerned = match change {
+            Change::Definition(step) => {
+                let mut concerned = BTreeSet::new();
+                self.definitions_are_listed |= matches!(step, Step::Listed(_));
+                for kind in self.links.define(&step) {
+                    self.listed.remove(&kind);
+                    let group = match kind {
+                        CustomKind::ExternalWorkload => Group::Shunt,
+                        CustomKind::LinkerdExternalWorkload => Group::Linkerd,
+                        _ => continue,
+                    };
+                    let none = Step::Listed(Vec::new());
+                    concerned.extend(self.store.take_workloads(group, none, &mut changed));
+                }
+                concerned
+            }
+            Change::Service(step) => {
+                self.services_link.follow("Services", &step);
+                self.store.take_services(step)
+            }
+            Change::Slice(step) => {
+                self.slices_link
+                    .follow("EndpointSlices of workloads", &step);
+                self.store.take_slices(step, Instant::now())
+            }
+            Change::Linkerds(step) => {
+                let link = self.linkerds_link.get_or_insert_with(Link::default);
+                link.follow("EndpointSlices of linkerd's workloads", &step);
+                self.store.take_linkerds(step)
+            }
+            Change::Workload(group, step) => {
+                if self.links.follow(group.kind(), &step) {
+                    if matches!(step, Step::Listed(_)) {
+                        self.listed.insert(group.kind());
+                    }
+                    self.store.take_workloads(group, step, &mut changed)
+                } else {
+                    BTreeSet::new()
+                }
+            }
+        };
+        concerned.into_iter().for_each(|id| self.queue.add(id));
+        changed.into_iter().for_each(|key| self.changed(key));
+    }
+
+    /// A workload is new, other than before, or gone.
+    pub(super) fn changed(&mut self, key: Arc<WorkloadKey>) {
+        if self.leads {
+            match self.store.workload(&key) {
+                Some(workload) => self.prober.follow(workload),
+                None => self.prober.forget(&key),
+            }
+        }
+        self.statuses.add(key);
+    }
+}
