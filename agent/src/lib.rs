@@ -91,14 +91,20 @@ pub use self::{
 };
 #[cfg(feature = "local-api")]
 pub use self::{
-    serve::local_api::server::LocalApiServer,
+    serve::local_api::{primary::FederationServer, server::LocalApiServer},
     source::local::{
         definition::file::DefinitionError,
+        federation::{
+            keep::FederationKeeper,
+            options::{FederationError, FederationOptions},
+            shared::Federation,
+            token::TokenError,
+        },
         keeper::{KeepError, Keeper},
         monitor::local_monitor,
         options::LocalOptions,
         registrar::{LocalNode, Registrar, ReloadError},
-        source::{FrontendsError, LocalSource, Shown},
+        source::{FrontendsError, LocalSource, OfferedFrontends, Shown},
         store::StoreError,
     },
 };

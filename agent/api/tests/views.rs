@@ -7,11 +7,11 @@ use shunt_api::{
     proto,
     view::{
         self, Backend, Conflict, Connection, ConnectionState, Consul, Difference, FailedOver,
-        Frontend, FrontendDifference, FrontendKey, Gateway, HeldRemoval, Interface, InterfaceState,
-        LastError, Listener, LiveOverride, LocalApi, MaglevTables, Malformed, ProtocolNumber,
-        ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source, SourceNode, Split,
-        SplitBackend, SplitTarget, StaleSockets, StaleWatch, Status, TableUse, TakeOver, Unlocated,
-        Untranslated, Uplink, UplinkState,
+        Federation, Frontend, FrontendDifference, FrontendKey, Gateway, HeldRemoval, Interface,
+        InterfaceState, LastError, Listener, LiveOverride, LocalApi, MaglevTables, Malformed,
+        ProtocolNumber, ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source,
+        SourceNode, Split, SplitBackend, SplitTarget, StaleSockets, StaleWatch, Status, TableUse,
+        TakeOver, Unlocated, Untranslated, Uplink, UplinkState,
     },
 };
 use shunt_model::{Forwarding, Override, Protocol, Selection, ServiceId, SplitMode, TrafficPolicy};
@@ -259,6 +259,17 @@ fn local_api() -> LocalApi {
         frontends: 48,
         pending: 49,
         untranslated: untranslated(),
+        federation: Some(Federation {
+            datacenter: "dc2".into(),
+            primary: "dc1".into(),
+            up_to_date: false,
+            since_seconds_ago: 50,
+            trouble: Some("away".into()),
+            index: 51,
+            failures: 52,
+            gateways: Vec::new(),
+            failed_over: Vec::new(),
+        }),
     }
 }
 
@@ -294,6 +305,10 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
         "critical": 44, "waiting": 45, "state": "/var/lib/shunt/services.json", "writes": 46,
         "failed_writes": 47, "troubles": ["no"], "frontends": 48, "pending": 49,
         "untranslated": [{ "service": "consul/web", "reasons": ["no"] }],
+        "federation": {
+            "datacenter": "dc2", "primary": "dc1", "up_to_date": false, "since_seconds_ago": 50,
+            "trouble": "away", "index": 51, "failures": 52, "gateways": [], "failed_over": [],
+        },
     });
     let expected = json!({
         "version": "1.2.3", "uptime_seconds": 60, "pin_dir": null, "synced": true, "held": 1,

@@ -101,20 +101,20 @@ pub(super) fn skipped(consul: &Consul) -> Table<2> {
 }
 
 /// Who is served by another datacenter.
-pub(super) fn failed_over(consul: &Consul) -> Table<2> {
+pub(super) fn failed_over(failed_over: &[FailedOver]) -> Table<2> {
     let mut table = Table::new(["SERVICE", "SERVED BY DATACENTER"]);
     for FailedOver {
         service,
         datacenter,
-    } in consul.failed_over.iter().take(SHOWN)
+    } in failed_over.iter().take(SHOWN)
     {
         table.push([service.clone(), datacenter.clone()]);
     }
     table
 }
 
-/// The gateways of other datacenters, and where they are known from.
-pub(super) fn gateways(consul: &Consul) -> Table<4> {
+/// The gateways of datacenters, and where they are known from.
+pub(super) fn gateways(gateways: &[Gateway]) -> Table<4> {
     let mut table = Table::new(["DATACENTER", "GATEWAY", "STATE", "KNOWN FROM"]);
     for Gateway {
         datacenter,
@@ -122,7 +122,7 @@ pub(super) fn gateways(consul: &Consul) -> Table<4> {
         id,
         usable,
         origin,
-    } in consul.gateways.iter().take(SHOWN)
+    } in gateways.iter().take(SHOWN)
     {
         let state = if *usable { "usable" } else { "critical" };
         table.push([

@@ -12,9 +12,9 @@ use clap::Args;
 use shunt_api::{
     proto::StatusRequest,
     view::{
-        Conflict, FrontendDifference, HeldRemoval, Listener, LiveOverride, LocalApi, MaglevTables,
-        SocketLb, Source, SourceNode, StaleSockets, Status, TableUse, TakeOver, Unlocated,
-        Untranslated,
+        Conflict, Federation, FrontendDifference, HeldRemoval, Listener, LiveOverride, LocalApi,
+        MaglevTables, SocketLb, Source, SourceNode, StaleSockets, Status, TableUse, TakeOver,
+        Unlocated, Untranslated,
     },
 };
 
@@ -120,10 +120,21 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         more(output, consul.stale.len(), "queries")?;
         section(output, &consul_lines::skipped(consul))?;
         more(output, consul.skipped.len(), "services")?;
-        section(output, &consul_lines::failed_over(consul))?;
-        more(output, consul.failed_over.len(), "services")?;
-        section(output, &consul_lines::gateways(consul))?;
-        more(output, consul.gateways.len(), "gateways")?;
+    }
+    let of_consul = status
+        .consul
+        .iter()
+        .map(|it| (&it.failed_over, &it.gateways));
+    let federation = status
+        .local_api
+        .iter()
+        .filter_map(|it| it.federation.as_ref());
+    let of_federation = federation.map(|it| (&it.failed_over, &it.gateways));
+    for (failed_over, gateways) in of_consul.chain(of_federation) {
+        section(output, &consul_lines::failed_over(failed_over))?;
+        more(output, failed_over.len(), "services")?;
+        section(output, &consul_lines::gateways(gateways))?;
+        more(output, gateways.len(), "gateways")?;
     }
 
     let mut differences = Table::new(["FRONTEND", "DIFFERENCE"]);
@@ -355,6 +366,7 @@ fn local_lines(local: &LocalApi) -> Vec<(&'static str, String)> {
         frontends,
         pending,
         untranslated: _,
+        federation,
     } = local;
     let checks = format!("{passing} passing, {warning} warning, {critical} critical");
     let mut lines = vec![
@@ -371,12 +383,37 @@ fn local_lines(local: &LocalApi) -> Vec<(&'static str, String)> {
         let shown = format!("{frontends}, of which {pending} are not up to date");
         lines.push(("local frontends:", shown));
     }
+    lines.extend(federation.iter().map(|it| ("federation:", federated(it))));
     lines.extend(
         troubles
             .iter()
             .map(|trouble| ("local trouble:", trouble.clone())),
     );
     lines
+}
+
+/// What is known of other datacenters without Consul.
+fn federated(federation: &Federation) -> String {
+    let Federation {
+        datacenter,
+        primary,
+        up_to_date,
+        since_seconds_ago,
+        trouble,
+        ..
+    } = federation;
+    let role = if datacenter == primary {
+        "the primary".to_owned()
+    } else {
+        format!("primary {primary}")
+    };
+    let since = duration(*since_seconds_ago);
+    let state = match (up_to_date, trouble) {
+        (true, _) => format!("up to date for {since}"),
+        (false, Some(trouble)) => format!("NOT up to date for {since}: {trouble}"),
+        (false, None) => "reading what there is".to_owned(),
+    };
+    format!("datacenter {datacenter}, {role}: {state}")
 }
 
 /// Whose connections are translated at the socket, where, and by what.

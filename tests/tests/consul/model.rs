@@ -32,14 +32,24 @@ struct Instance {
     maintenance: bool,
 }
 
-/// The catalog: instances by service, node and id, and the nodes in maintenance.
+/// What a service's resolver says.
+#[derive(Debug, Clone, Copy, Default)]
+struct Resolver {
+    /// Whether only instances of version 2 count that pass their checks, also where another resolver leads here.
+    only_some: bool,
+    /// The service whose instances are wanted next.
+    failover: Option<u32>,
+}
+
+/// The catalog: instances by service, node and id, the nodes in maintenance, and the resolvers.
 #[derive(Debug, Default)]
 struct Model {
     instances: BTreeMap<(u32, u32, u32), Instance>,
     maintained: BTreeSet<u32>,
+    resolvers: BTreeMap<u32, Resolver>,
 }
 
-/// The frontends: each service plain, and one of each with filters.
+/// The frontends: each service plain, one of each with filters, and one with the tiers of its resolver.
 fn configuration() -> String {
     let frontends = (0..SERVICES).map(|service| {
         let number = service + 1;
@@ -47,7 +57,9 @@ fn configuration() -> String {
             "[[frontend]]\nservice = \"s{service}\"\nvip = \"10.200.3.{number}\"\nport = 80\n\n\
              [[frontend]]\nservice = \"s{service}\"\nname = \"some\"\nvip = \"10.200.4.{number}\"\n\
              port = 80\ntags = [\"Prod\", \"!canary\"]\nservice_meta = {{ version = \"2\" }}\n\
-             only_passing = true\n\n"
+             only_passing = true\n\n\
+             [[frontend]]\nservice = \"s{service}\"\nname = \"tiers\"\nvip = \"10.200.5.{number}\"\n\
+             port = 80\nfailover = \"resolver\"\n\n"
         )
     });
     frontends.collect()
@@ -57,28 +69,56 @@ fn configuration() -> String {
 fn expected(model: &Model) -> BTreeMap<String, BTreeMap<String, i64>> {
     let mut frontends = BTreeMap::new();
     for service in 0..SERVICES {
-        for (subnet, filtered) in [(3, false), (4, true)] {
-            let mut backends = BTreeMap::<String, i64>::new();
-            for ((of, node, _), instance) in &model.instances {
-                let weight = weight(instance, model.maintained.contains(node), filtered);
-                let is_usable = *of == service
-                    && weight > 0
-                    && instance.address.starts_with("10.")
-                    && (1..=65_535).contains(&instance.port)
-                    && (!filtered
-                        || instance.tags.contains(&"PROD")
-                            && !instance.tags.contains(&"Canary")
-                            && instance.version == "2");
-                if is_usable {
-                    let at = format!("{}:{}", instance.address, instance.port);
-                    let known = backends.entry(at).or_default();
-                    *known = weight.max(*known);
-                }
-            }
-            frontends.insert(format!("10.200.{subnet}.{}:80", service + 1), backends);
-        }
+        let number = service + 1;
+        let plain = usable(model, service, false, |_| true);
+        let some = usable(model, service, true, |instance| {
+            instance.tags.contains(&"PROD")
+                && !instance.tags.contains(&"Canary")
+                && instance.version == "2"
+        });
+        frontends.insert(format!("10.200.3.{number}:80"), plain);
+        frontends.insert(format!("10.200.4.{number}:80"), some);
+        frontends.insert(format!("10.200.5.{number}:80"), of_tiers(model, service));
     }
     frontends
+}
+
+/// Those of the first tier of the service's resolver that has any.
+fn of_tiers(model: &Model, service: u32) -> BTreeMap<String, i64> {
+    let resolver = |of| model.resolvers.get(&of).copied().unwrap_or_default();
+    let tiers = [Some(service), resolver(service).failover];
+    let found = tiers.into_iter().flatten().map(|of| {
+        let Resolver { only_some, .. } = resolver(of);
+        usable(model, of, only_some, |instance| {
+            !only_some || instance.version == "2"
+        })
+    });
+    let mut found = found.filter(|backends| !backends.is_empty());
+    found.next().unwrap_or_default()
+}
+
+/// The backends of a service that take connections.
+fn usable(
+    model: &Model,
+    service: u32,
+    only_passing: bool,
+    is_wanted: impl Fn(&Instance) -> bool,
+) -> BTreeMap<String, i64> {
+    let mut backends = BTreeMap::<String, i64>::new();
+    for ((of, node, _), instance) in &model.instances {
+        let weight = weight(instance, model.maintained.contains(node), only_passing);
+        let is_usable = *of == service
+            && weight > 0
+            && instance.address.starts_with("10.")
+            && (1..=65_535).contains(&instance.port)
+            && is_wanted(instance);
+        if is_usable {
+            let at = format!("{}:{}", instance.address, instance.port);
+            let known = backends.entry(at).or_default();
+            *known = weight.max(*known);
+        }
+    }
+    backends
 }
 
 fn weight(instance: &Instance, node_is_maintained: bool, only_passing: bool) -> i64 {
@@ -100,7 +140,8 @@ fn change(world: &World, model: &mut Model, random: &mut Random) {
     let service = random.below(SERVICES);
     let node = random.below(NODES);
     let key = (service, node, random.below(IDS));
-    match random.below(10) {
+    match random.below(11) {
+        10 => resolve(world, model, random, service),
         0 | 1 => {
             model.instances.remove(&key);
             let body = json!({ "Node": name(node), "ServiceID": id(key) });
@@ -184,6 +225,30 @@ fn maintain(world: &World, model: &mut Model, node: u32) {
     world.register(&json!({
         "Node": name(node), "Address": format!("192.168.99.{}", node + 1), "Check": check,
     }));
+}
+
+/// A service has another resolver.
+fn resolve(world: &World, model: &mut Model, random: &mut Random, service: u32) {
+    let resolver = Resolver {
+        only_some: random.below(3) == 0,
+        failover: (random.below(4) > 0).then(|| (service + 1 + random.below(SERVICES - 1)) % SERVICES),
+    };
+    model.resolvers.insert(service, resolver);
+    let Resolver {
+        only_some,
+        failover,
+    } = resolver;
+    let mut entry = json!({
+        "Kind": "service-resolver", "Name": format!("s{service}"),
+        "Subsets": { "some": { "Filter": "Service.Meta.version == 2", "OnlyPassing": true } },
+    });
+    if only_some {
+        entry["DefaultSubset"] = json!("some");
+    }
+    if let Some(failover) = failover {
+        entry["Failover"] = json!({ "*": { "Service": format!("s{failover}") } });
+    }
+    world.put("/v1/config", &entry);
 }
 
 /// What the kernel has, with weights.

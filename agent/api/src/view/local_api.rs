@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::{proto, view::source::Untranslated};
+use crate::{
+    proto,
+    view::{federation::Federation, source::Untranslated},
+};
 
 /// Services that are registered with the agent itself. The order of the fields is the order in JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -33,6 +36,8 @@ pub struct LocalApi {
     pub pending: u64,
     /// What is not translated of each, and why, sorted.
     pub untranslated: Vec<Untranslated>,
+    /// What is known of other datacenters, if this one takes part in a federation.
+    pub federation: Option<Federation>,
 }
 
 impl From<LocalApi> for proto::LocalApi {
@@ -51,6 +56,7 @@ impl From<LocalApi> for proto::LocalApi {
             frontends,
             pending,
             untranslated,
+            federation,
         } = local;
         Self {
             address,
@@ -69,6 +75,7 @@ impl From<LocalApi> for proto::LocalApi {
                 .into_iter()
                 .map(|Untranslated { service, reasons }| proto::Untranslated { service, reasons })
                 .collect(),
+            federation: federation.map(Into::into),
         }
     }
 }
@@ -89,6 +96,7 @@ impl From<proto::LocalApi> for LocalApi {
             frontends,
             pending,
             untranslated,
+            federation,
         } = message;
         Self {
             address,
@@ -107,6 +115,7 @@ impl From<proto::LocalApi> for LocalApi {
                 .into_iter()
                 .map(|proto::Untranslated { service, reasons }| Untranslated { service, reasons })
                 .collect(),
+            federation: federation.map(Into::into),
         }
     }
 }

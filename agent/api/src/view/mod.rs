@@ -5,6 +5,7 @@ mod connection;
 mod connection_filter;
 mod consul;
 mod error;
+mod federation;
 mod frontend;
 mod listener;
 mod local_api;
@@ -29,6 +30,7 @@ pub use self::{
     connection_filter::{BadFilter, ConnectionFilter, Place},
     consul::{Consul, FailedOver, Gateway, StaleWatch},
     error::Malformed,
+    federation::Federation,
     frontend::{Backend, Difference, Frontend, FrontendKey, with_shares},
     listener::Listener,
     local_api::LocalApi,

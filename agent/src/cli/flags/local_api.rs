@@ -11,6 +11,8 @@ use shunt::{
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
+use crate::cli::flags::federation::{FederationArgs, FederationPlace, RunningFederation};
+
 /// Where the host's name is, as gethostname(2) has it.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
@@ -50,6 +52,9 @@ pub(crate) struct LocalApiArgs {
     /// The address of services that have none of their own [default: this host's first]
     #[arg(long, value_name = "IP", requires = "local_api")]
     local_address: Option<IpAddr>,
+
+    #[command(flatten)]
+    federation: FederationArgs,
 }
 
 impl LocalApiArgs {
@@ -65,6 +70,7 @@ impl LocalApiArgs {
             local_services,
             local_state,
             local_address,
+            federation,
         } = self;
         let Some(address) = local_api else {
             return Ok(LocalPlace(None));
@@ -79,6 +85,7 @@ impl LocalApiArgs {
         Ok(LocalPlace(Some(Open {
             listener,
             address: shown,
+            federation: federation.open()?,
             frontends: local_frontends,
             options: LocalOptions {
                 node: node(local_address)?,
@@ -119,6 +126,7 @@ pub(crate) struct LocalPlace(Option<Open>);
 struct Open {
     listener: ServeListener,
     address: String,
+    federation: Option<FederationPlace>,
     frontends: Option<PathBuf>,
     options: LocalOptions,
 }
@@ -134,6 +142,7 @@ impl LocalPlace {
         let Some(Open {
             listener,
             address,
+            federation,
             frontends,
             options,
         }) = open
@@ -143,11 +152,13 @@ impl LocalPlace {
         let state = options.state.clone();
         let keeper = Keeper::start(options).await?;
         let registrar = keeper.registrar();
-        let source = frontends.map(|path| LocalSource::open(registrar.clone(), &path));
+        let known = federation.as_ref().map(|place| place.federation.clone());
+        let source = frontends.map(|path| LocalSource::open(registrar.clone(), known, &path));
         Ok(LocalKept(Some(Kept {
             listener,
             address,
             state,
+            federation,
             source: source.transpose().context("--local-frontends")?,
             keeper,
         })))
@@ -163,6 +174,7 @@ struct Kept {
     listener: ServeListener,
     address: String,
     state: PathBuf,
+    federation: Option<FederationPlace>,
     source: Option<LocalSource>,
     keeper: Keeper,
 }
@@ -171,6 +183,7 @@ struct Kept {
 #[derive(Debug)]
 pub(crate) struct LocalApi {
     _server: LocalApiServer,
+    _federation: Option<RunningFederation>,
     _keeper: Keeper,
 }
 
@@ -186,6 +199,7 @@ impl LocalKept {
             listener,
             address,
             state,
+            federation,
             source,
             keeper,
         }) = kept
@@ -196,8 +210,12 @@ impl LocalKept {
         let shown = source
             .as_ref()
             .map_or_else(Shown::default, LocalSource::shown);
-        let monitor = local_monitor(registrar, address, &state, shown);
+        let known = federation.as_ref().map(|place| place.federation.clone());
+        let monitor = local_monitor(registrar, address, &state, shown, known.clone());
         queue.reports().set_local(monitor);
+        let offered = source.as_ref().map(LocalSource::offered);
+        let federation =
+            federation.map(|place| place.start(registrar, offered.unwrap_or_default()));
         if let Some(source) = source {
             info!("{source}");
             source
@@ -214,9 +232,10 @@ impl LocalKept {
                 }
             }
         });
-        let server = LocalApiServer::start(listener, registrar.clone());
+        let server = LocalApiServer::start(listener, registrar.clone(), known);
         Ok(Some(LocalApi {
             _server: server.context("cannot serve the local API")?,
+            _federation: federation.transpose()?,
             _keeper: keeper,
         }))
     }

@@ -9,6 +9,8 @@ pub(crate) mod detect_local;
 pub(crate) mod dsr;
 pub(crate) mod duration;
 pub(crate) mod families;
+#[cfg(feature = "local-api")]
+mod federation;
 pub(crate) mod guard;
 pub(crate) mod http;
 pub(crate) mod interfaces;

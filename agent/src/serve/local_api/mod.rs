@@ -2,11 +2,13 @@
 //! health, over HTTP.
 //!
 //! A [connection](server)'s request is refused if a [browser](guard) sends it, or [routed](route) to what
-//! reads or changes what is registered. [Shown](shown) is what Consul shows. `docs/local-api.md` says what
+//! reads or changes what is registered. [Shown](shown) is what Consul shows. A [primary] serves the agents of other datacenters besides. `docs/local-api.md` says what
 //! of it is here, and what is not.
 
+mod federation;
 mod guard;
 mod health;
+pub(crate) mod primary;
 mod request;
 mod route;
 pub(crate) mod server;

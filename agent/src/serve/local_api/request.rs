@@ -52,23 +52,29 @@ pub(super) fn decoded(part: &str) -> String {
 /// # Errors
 ///
 /// The answer, if it is not all there in time, too long, or no JSON.
-pub(super) async fn json(body: Incoming) -> Result<Value, Answer> {
+pub(super) async fn json(body: Incoming) -> Result<Value, Box<Answer>> {
+    let refused = |status, reason: &str| Box::new(text(status, reason));
     let collected = timeout(PATIENCE, Limited::new(body, LENGTH).collect()).await;
     let body = match collected {
-        Err(_) => return Err(text(StatusCode::REQUEST_TIMEOUT, "the body takes too long")),
+        Err(_) => {
+            return Err(refused(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body takes too long",
+            ));
+        }
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let reason = format!("the body has more than {LENGTH} bytes");
-            return Err(text(StatusCode::PAYLOAD_TOO_LARGE, reason));
+            return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, &reason));
         }
         Ok(Err(error)) => {
             let reason = format!("Request decode failed: {error}");
-            return Err(text(StatusCode::BAD_REQUEST, reason));
+            return Err(refused(StatusCode::BAD_REQUEST, &reason));
         }
         Ok(Ok(body)) => body.to_bytes(),
     };
     serde_json::from_slice(&body).map_err(|error| {
         let reason = format!("Request decode failed: {error}");
-        text(StatusCode::BAD_REQUEST, reason)
+        refused(StatusCode::BAD_REQUEST, &reason)
     })
 }
 

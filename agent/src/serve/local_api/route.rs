@@ -11,6 +11,7 @@ use crate::{
     serve::{
         http::answer::{Answer, not_found, text, with_header},
         local_api::{
+            federation as states,
             guard::refused,
             health,
             request::{self, Parameters, decoded},
@@ -24,6 +25,7 @@ use crate::{
             fields::{Fields, Malformed},
             service::ServiceDefinition,
         },
+        federation::shared::Federation,
         registrar::Registrar,
         state::{refusal::Refusal, register::Change, status::Status},
     },
@@ -48,11 +50,18 @@ enum Asked {
     Tell(Status, String),
     /// A verdict in the body.
     Update(String),
+    /// The gateways of all datacenters, or of one; in the whole records, or alone.
+    States,
+    State(String),
+    Gateways,
 }
 
 impl Asked {
     /// What a path asks for, and by which method.
     fn of(path: &str) -> Option<(Method, Self)> {
+        if let Some(path) = path.strip_prefix("/v1/internal/") {
+            return Self::of_federation(path).map(|asked| (Method::GET, asked));
+        }
         let path = path.strip_prefix("/v1/agent/")?;
         let rest = |prefix: &str| path.strip_prefix(prefix).map(decoded);
         let (get, put) = (Method::GET, Method::PUT);
@@ -87,6 +96,17 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// What is known of other datacenters.
+    fn of_federation(path: &str) -> Option<Self> {
+        Some(match path {
+            "federation-states" => Self::States,
+            "federation-states/mesh-gateways" => Self::Gateways,
+            _ => Self::State(decoded(path.strip_prefix("federation-state/")?)),
+        })
+    }
+}
+
 /// A verdict on a check.
 fn verdict(path: &str) -> Option<Asked> {
     let words = [
@@ -104,6 +124,7 @@ fn verdict(path: &str) -> Option<Asked> {
 /// Answers a request.
 pub(super) async fn respond(
     registrar: &Registrar,
+    federation: Option<&Federation>,
     request: Request<Incoming>,
     is_tcp: bool,
 ) -> Answer {
@@ -121,18 +142,18 @@ pub(super) async fn respond(
     }
     let parameters = Parameters::of(request.uri().query());
     let body = request.into_body();
-    match done(registrar, asked, &parameters, body).await {
-        Ok(answer) | Err(answer) => answer,
-    }
+    let done = done(registrar, federation, asked, &parameters, body).await;
+    done.unwrap_or_else(|refused| *refused)
 }
 
 /// Does what is asked for. What is not done is an answer, too.
 async fn done(
     registrar: &Registrar,
+    federation: Option<&Federation>,
     asked: Asked,
     parameters: &Parameters,
     body: Incoming,
-) -> Result<Answer, Answer> {
+) -> Result<Answer, Box<Answer>> {
     let change = match asked {
         Asked::Agent => return Ok(json(&agent(registrar.node()), parameters)),
         Asked::Services => return Ok(json(&services(&registrar.look()), parameters)),
@@ -143,42 +164,54 @@ async fn done(
         Asked::Service(id) => return Ok(service(registrar, &id, parameters).await),
         Asked::HealthOf(id) => return Ok(health::by_id(registrar, &id, parameters)),
         Asked::HealthOfName(name) => return Ok(health::by_name(registrar, &name, parameters)),
+        Asked::States | Asked::State(_) | Asked::Gateways => {
+            // Without a federation there is nothing there.
+            let Some(known) = federation else {
+                return Err(Box::new(not_found()));
+            };
+            return Ok(match asked {
+                Asked::State(datacenter) => states::one(known, &datacenter, parameters).await,
+                Asked::Gateways => states::gateways(known, parameters).await,
+                _ => states::all(known, parameters).await,
+            });
+        }
         Asked::Tell(status, id) => {
             let note = parameters.get("note").unwrap_or_default();
-            return tell(registrar, &id, status, note).map_err(|answer| *answer);
+            return tell(registrar, &id, status, note);
         }
         Asked::Update(id) => {
-            let (status, output) = update(request::json(body).await?).map_err(|answer| *answer)?;
-            return tell(registrar, &id, status, &output).map_err(|answer| *answer);
+            let (status, output) = update(request::json(body).await?)?;
+            return tell(registrar, &id, status, &output);
         }
         Asked::Register => {
             let read = ServiceDefinition::of(request::json(body).await?);
             Change::Register {
-                definition: Box::new(read.map_err(|error| malformed(&error))?),
+                definition: Box::new(read.map_err(|error| Box::new(malformed(&error)))?),
                 replaces_checks: parameters.is_on("replace-existing-checks"),
             }
         }
         Asked::Deregister(id) => Change::Deregister(id),
         Asked::Maintenance(id) if id.is_empty() => {
-            return Err(text(StatusCode::BAD_REQUEST, "Missing service ID"));
+            return Err(Box::new(text(
+                StatusCode::BAD_REQUEST,
+                "Missing service ID",
+            )));
         }
         Asked::Maintenance(service) => Change::Maintenance {
             service,
-            reason: reason(parameters).map_err(|answer| *answer)?,
+            reason: reason(parameters)?,
         },
-        Asked::NodeMaintenance => {
-            Change::NodeMaintenance(reason(parameters).map_err(|answer| *answer)?)
-        }
+        Asked::NodeMaintenance => Change::NodeMaintenance(reason(parameters)?),
         Asked::RegisterCheck => {
             let fields = Fields::of(request::json(body).await?, "");
             let read = fields.and_then(CheckDefinition::read);
-            Change::RegisterCheck(Box::new(read.map_err(|error| malformed(&error))?))
+            Change::RegisterCheck(Box::new(read.map_err(|error| Box::new(malformed(&error)))?))
         }
         Asked::DeregisterCheck(id) => Change::DeregisterCheck(id),
     };
     match registrar.change(change).await {
         Ok(()) => Ok(nothing()),
-        Err(refusal) => Err(refused_with(&refusal)),
+        Err(refusal) => Err(Box::new(refused_with(&refusal))),
     }
 }
 
@@ -316,7 +349,17 @@ mod tests {
             let found = Asked::of(&format!("/v1/agent/{path}"));
             assert_eq!(found, Some((method, asked)), "{path}");
         }
+        for (path, asked) in [
+            ("federation-states", Asked::States),
+            ("federation-states/mesh-gateways", Asked::Gateways),
+            ("federation-state/dc2", Asked::State("dc2".to_owned())),
+            ("federation-state/", Asked::State(String::new())),
+        ] {
+            let found = Asked::of(&format!("/v1/internal/{path}"));
+            assert_eq!(found, Some((Method::GET, asked)), "{path}");
+        }
         for path in [
+            "/v1/internal/ui/nodes",
             "/",
             "/v1/agent/nothing",
             "/v1/catalog/services",

@@ -21,7 +21,7 @@ use crate::{
         local_api::{route::respond, stalled::Stalled},
         socket_file::SocketFile,
     },
-    source::local::registrar::Registrar,
+    source::local::{federation::shared::Federation, registrar::Registrar},
 };
 
 /// How many connections there are at once; others wait in the kernel. More than may wait for a service
@@ -42,6 +42,10 @@ pub struct LocalApiServer {
     _socket: Option<SocketFile>,
 }
 
+/// What is asked.
+#[derive(Debug, Clone)]
+struct Known(Registrar, Option<Federation>);
+
 /// Where connections come from.
 enum Listening {
     Tcp(TcpListener),
@@ -49,12 +53,16 @@ enum Listening {
 }
 
 impl LocalApiServer {
-    /// Begins to serve at `listener` what `registrar` knows.
+    /// Begins to serve at `listener` what `registrar` knows, and `federation` of other datacenters.
     ///
     /// # Errors
     ///
     /// If its thread cannot be started.
-    pub fn start(listener: ServeListener, registrar: Registrar) -> io::Result<Self> {
+    pub fn start(
+        listener: ServeListener,
+        registrar: Registrar,
+        federation: Option<Federation>,
+    ) -> io::Result<Self> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("local-api")
@@ -72,7 +80,7 @@ impl LocalApiServer {
             }
         };
         drop(inside);
-        runtime.spawn(accept(listening, registrar));
+        runtime.spawn(accept(listening, Known(registrar, federation)));
         Ok(Self {
             runtime: Some(runtime),
             _socket: socket,
@@ -81,26 +89,26 @@ impl LocalApiServer {
 }
 
 /// Takes connections and answers them, for ever. Dropped, it ends them all.
-async fn accept(listening: Listening, registrar: Registrar) -> Infallible {
+async fn accept(listening: Listening, known: Known) -> Infallible {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
         // It is never closed.
         let place = Arc::clone(&room).acquire_owned().await;
         while connections.try_join_next().is_some() {}
-        let registrar = registrar.clone();
+        let known = known.clone();
         let taken = match &listening {
             Listening::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                 // Answers are short, and wait for no other.
                 let _ = stream.set_nodelay(true);
                 connections.spawn(async move {
-                    answer(stream, &registrar, true).await;
+                    answer(stream, &known, true).await;
                     drop(place);
                 });
             }),
             Listening::Unix(listener) => listener.accept().await.map(|(stream, _)| {
                 connections.spawn(async move {
-                    answer(stream, &registrar, false).await;
+                    answer(stream, &known, false).await;
                     drop(place);
                 });
             }),
@@ -114,12 +122,14 @@ async fn accept(listening: Listening, registrar: Registrar) -> Infallible {
 
 /// Answers what a connection asks until it ends. Its end ends what it waits for, too: who has gone keeps
 /// no place.
-async fn answer<S>(stream: S, registrar: &Registrar, is_tcp: bool)
+async fn answer<S>(stream: S, known: &Known, is_tcp: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let Known(registrar, federation) = known;
+    let federation = federation.as_ref();
     let service = service_fn(|request| async move {
-        Ok::<_, Infallible>(respond(registrar, request, is_tcp).await)
+        Ok::<_, Infallible>(respond(registrar, federation, request, is_tcp).await)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

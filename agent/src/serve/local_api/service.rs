@@ -37,13 +37,11 @@ const HASH: HeaderName = HeaderName::from_static("x-consul-contenthash");
 
 /// Answers for a service.
 pub(super) async fn service(registrar: &Registrar, id: &str, asked: &Parameters) -> Answer {
-    let wait = match asked.get("wait").map(wait) {
-        None => WAIT,
-        Some(Some(wait)) => wait,
-        Some(None) => return text(StatusCode::BAD_REQUEST, "Invalid wait time"),
+    let Some(wait) = asked_wait(asked) else {
+        return text(StatusCode::BAD_REQUEST, "Invalid wait time");
     };
     let hash = asked.get("hash").filter(|hash| !hash.is_empty());
-    match registrar.service(id, hash, later(wait)).await {
+    match registrar.service(id, hash, wait).await {
         Ok(Some(registered)) => {
             let answer = json(&ShownService::alone(&registered), asked);
             // Hexadecimal digits are what a header may have.
@@ -62,6 +60,15 @@ pub(super) async fn service(registrar: &Registrar, id: &str, asked: &Parameters)
             "too many wait for services to change: try again later",
         ),
     }
+}
+
+/// How long a client that asks so is to wait; `None`: what it says is no time.
+pub(super) fn asked_wait(asked: &Parameters) -> Option<Duration> {
+    let asked = match asked.get("wait") {
+        None => WAIT,
+        Some(text) => wait(text)?,
+    };
+    Some(later(asked))
 }
 
 /// How long a client wants to wait: Go's form, with its unit.

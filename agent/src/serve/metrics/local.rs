@@ -1,9 +1,9 @@
 //! What is registered with the agent itself.
 
-use std::fmt;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
-use shunt_api::view::LocalApi;
+use shunt_api::view::{Federation, LocalApi};
 
 use crate::serve::metrics::sample::{Samples, of, one};
 
@@ -45,6 +45,44 @@ impl Collector for Registered {
                 of("written", local.writes),
                 of("failed", local.failed_writes),
             ],
-        )
+        )?;
+        match &local.federation {
+            Some(federation) => federated(&mut samples, federation),
+            None => Ok(()),
+        }
     }
+}
+
+/// What is known of other datacenters.
+fn federated(samples: &mut Samples<'_>, federation: &Federation) -> fmt::Result {
+    let mut gateways = BTreeMap::<&str, u64>::new();
+    for gateway in &federation.gateways {
+        *gateways.entry(&gateway.datacenter).or_default() += 1;
+    }
+    samples.gauge(
+        "shunt_federation_gateways",
+        "Gateways of datacenters that are known without Consul, the own ones too",
+        &["datacenter"],
+        gateways
+            .into_iter()
+            .map(|(datacenter, count)| (vec![Cow::Owned(datacenter.to_owned())], count as f64)),
+    )?;
+    samples.gauge(
+        "shunt_federation_up_to_date",
+        "Whether they are as the primary datacenter has them",
+        &[],
+        one(f64::from(u8::from(federation.up_to_date))),
+    )?;
+    samples.gauge(
+        "shunt_federation_services_failed_over",
+        "Services whose new connections go to another datacenter",
+        &[],
+        one(federation.failed_over.len() as f64),
+    )?;
+    samples.counter(
+        "shunt_federation_failures",
+        "Failures to tell or ask the primary datacenter",
+        &[],
+        one(federation.failures),
+    )
 }

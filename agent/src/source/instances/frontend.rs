@@ -49,6 +49,8 @@ pub(crate) struct Frontend {
     pub(crate) failover: Failover,
     /// How connections get there.
     pub(crate) via: Via,
+    /// Whether the checks of gateways say whether anybody is behind them: nobody here can ask for those.
+    pub(crate) trusts_gateways: bool,
     /// Whether and how it is offered to other datacenters.
     pub(crate) export: Option<Export>,
 }

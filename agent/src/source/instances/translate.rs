@@ -120,7 +120,7 @@ fn of_tier(
         .iter()
         .filter(|gateway| leads_to(gateway, frontend, tier));
     let mut found = endpoints(gateways, standing_of_gateway, place, families, skips);
-    if !has_usable(frontend, tier, instances) {
+    if !frontend.trusts_gateways && !has_usable(frontend, tier, instances) {
         for endpoint in found.values_mut() {
             endpoint.weight = 0;
         }
@@ -129,7 +129,7 @@ fn of_tier(
 }
 
 /// Whether some of these instances of a tier take new connections, if they can be reached.
-pub(super) fn has_usable(frontend: &Frontend, tier: &Tier, instances: &[Instance]) -> bool {
+pub(crate) fn has_usable(frontend: &Frontend, tier: &Tier, instances: &[Instance]) -> bool {
     instances.iter().any(|instance| {
         let (state, _) = frontend.standing(instance, tier.only_passing);
         state == EndpointState::Ready && frontend.is_for(instance)

@@ -7,6 +7,7 @@ use shunt_api::view::{LocalApi, Untranslated};
 use crate::{
     runtime::local_monitor::LocalMonitor,
     source::local::{
+        federation::shared::Federation,
         registrar::{Registrar, Troubles},
         source::{Progress, Shown},
         state::status::Status,
@@ -14,12 +15,13 @@ use crate::{
 };
 
 /// A way to see what `registrar` knows, which is served at `address` and kept in the file at `state`, and
-/// how far it has got that the renderer is told.
+/// how far it has got that the renderer is told, and what `federation` knows.
 pub fn local_monitor(
     registrar: &Registrar,
     address: String,
     state: &Path,
     shown: Shown,
+    federation: Option<Federation>,
 ) -> LocalMonitor {
     let registrar = registrar.clone();
     let state = state.display().to_string();
@@ -43,6 +45,7 @@ pub fn local_monitor(
             frontends,
             pending,
             problems,
+            failed_over,
         } = shown.progress();
         LocalApi {
             address: address.clone(),
@@ -61,6 +64,7 @@ pub fn local_monitor(
                 .into_iter()
                 .map(|(service, reasons)| Untranslated { service, reasons })
                 .collect(),
+            federation: federation.as_ref().map(|it| it.shown(failed_over)),
         }
     })
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, timeout_at},
 };
 
@@ -52,6 +52,8 @@ struct Shared {
     waiters: Waiters,
     concerned: Mutex<BTreeSet<String>>,
     is_concerned: Notify,
+    /// For whoever looks at all services.
+    changes: watch::Sender<()>,
     /// A status has changed since the file was written.
     has_status: Notify,
     /// Checks have come, gone or changed.
@@ -105,6 +107,7 @@ impl Registrar {
             waiters: Waiters::default(),
             concerned: Mutex::default(),
             is_concerned: Notify::new(),
+            changes: watch::Sender::new(()),
             has_status: Notify::new(),
             has_checks: Notify::new(),
             has_expiry: Notify::new(),
@@ -260,6 +263,7 @@ impl Registrar {
         if !concerned.is_empty() {
             lock(&self.0.concerned).extend(concerned);
             self.0.is_concerned.notify_one();
+            self.0.changes.send_replace(());
         }
     }
 
@@ -272,6 +276,11 @@ impl Registrar {
             }
             self.0.is_concerned.notified().await;
         }
+    }
+
+    /// Tells whenever a service has another content or status.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.0.changes.subscribe()
     }
 
     /// Waits until a status has changed.

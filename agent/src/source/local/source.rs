@@ -3,7 +3,9 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
-    fmt, fs, io,
+    fmt, fs,
+    future::pending,
+    io,
     path::{Path, PathBuf},
     process,
     sync::{Arc, Mutex, PoisonError},
@@ -13,7 +15,10 @@ use std::{
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use shunt_model::{Conflict, ServiceId};
 use thiserror::Error;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 use tracing::error;
 
 use crate::{
@@ -28,8 +33,14 @@ use crate::{
             engine::{About, Engine, Work},
             frontend::{Frontend, Vip},
             place::Place,
+            query::{Query, QueryKind},
+            tier::{Datacenter, Via},
         },
-        local::{instances::instances, registrar::Registrar},
+        local::{
+            federation::{shared::Federation, states::States},
+            instances::instances,
+            registrar::Registrar,
+        },
     },
 };
 
@@ -76,6 +87,8 @@ pub(crate) struct Progress {
     pub(crate) pending: usize,
     /// What is left out of each, and why.
     pub(crate) problems: BTreeMap<String, Vec<String>>,
+    /// The frontends whose new connections go to another datacenter, and to which.
+    pub(crate) failed_over: BTreeMap<String, String>,
 }
 
 impl Shown {
@@ -92,32 +105,50 @@ impl Shown {
         if progress.problems != *engine.problems() {
             progress.problems.clone_from(engine.problems());
         }
+        let failed_over = engine.failed_over();
+        progress.failed_over = failed_over
+            .map(|(id, datacenter)| (id.to_string(), datacenter.to_owned()))
+            .collect();
     }
 }
+
+/// Frontends that are offered to other datacenters.
+#[derive(Debug, Clone, Default)]
+pub struct OfferedFrontends(pub(crate) Vec<Frontend>);
 
 /// Services that are registered with this agent.
 #[derive(Debug)]
 pub struct LocalSource {
     registrar: Registrar,
+    federation: Option<Federation>,
     frontends: Vec<Frontend>,
     path: PathBuf,
     shown: Shown,
 }
 
 impl LocalSource {
-    /// What `registrar` knows, behind the frontends of the file at `path`.
+    /// What `registrar` knows, and gateways of other datacenters that `federation` knows, behind the
+    /// frontends of the file at `path`.
     ///
     /// # Errors
     ///
     /// The file cannot be read, or asks for what there is not without Consul.
-    pub fn open(registrar: Registrar, path: &Path) -> Result<Self, FrontendsError> {
+    pub fn open(
+        registrar: Registrar,
+        federation: Option<Federation>,
+        path: &Path,
+    ) -> Result<Self, FrontendsError> {
         let text = fs::read_to_string(path).map_err(|source| FrontendsError::Io {
             path: path.to_owned(),
             source,
         })?;
+        let own = federation.as_ref();
+        let own = own.map(|federation| federation.options().datacenter.clone());
+        let frontends = frontends(&text, own.as_deref());
         Ok(Self {
             registrar,
-            frontends: frontends(&text).map_err(|reason| FrontendsError::Wrong {
+            federation,
+            frontends: frontends.map_err(|reason| FrontendsError::Wrong {
                 path: path.to_owned(),
                 reason,
             })?,
@@ -126,14 +157,21 @@ impl LocalSource {
         })
     }
 
+    /// The frontends that are offered to other datacenters.
+    pub fn offered(&self) -> OfferedFrontends {
+        let offered = self.frontends.iter().filter(|it| it.export.is_some());
+        OfferedFrontends(offered.cloned().collect())
+    }
+
     /// What it shows of itself, whenever somebody looks.
     pub fn shown(&self) -> Shown {
         self.shown.clone()
     }
 }
 
-/// The frontends of a text, under names of their own.
-fn frontends(text: &str) -> Result<Vec<Frontend>, String> {
+/// The frontends of a text, under names of their own, for a host of the datacenter `own` of a federation, or
+/// of none.
+fn frontends(text: &str, own: Option<&str>) -> Result<Vec<Frontend>, String> {
     let frontends = parse(text).map_err(|error| error.to_string())?;
     let frontends = frontends.into_iter().map(|mut frontend| {
         if matches!(frontend.vip, Vip::Claimed(_)) {
@@ -144,18 +182,27 @@ fn frontends(text: &str) -> Result<Vec<Frontend>, String> {
             ));
         }
         let service = &frontend.service;
-        if !frontend.has_fixed_tiers() || frontend.configured_tiers().len() > 1 {
+        if !frontend.has_fixed_tiers() {
             return Err(format!(
-                "frontend of service {service}: `failover` needs Consul, which knows other \
-                 datacenters: take it away"
+                "frontend of service {service}: `resolver` and `failover_nearest` need Consul, which knows \
+                 them: name the datacenters"
             ));
         }
-        if frontend.export.is_some() {
+        let has_others = frontend.configured_tiers().len() > 1;
+        if own.is_none() && (has_others || frontend.export.is_some()) {
             return Err(format!(
-                "frontend of service {service}: `export` needs Consul, where others find it: take it \
-                 away"
+                "frontend of service {service}: `failover` and `export` need Consul, or a federation, which \
+                 knows other datacenters: give --federation-datacenter, or take it away"
             ));
         }
+        if has_others && frontend.via == Via::Direct {
+            return Err(format!(
+                "frontend of service {service}: a federation knows the gateways of other datacenters and not \
+                 their instances: set `via = \"gateway\"`"
+            ));
+        }
+        frontend.settle_in(own.unwrap_or_default());
+        frontend.trusts_gateways = true;
         frontend.id = Arc::new(ServiceId::new(SOURCE, &frontend.id.name));
         Ok(frontend)
     });
@@ -204,10 +251,12 @@ type Fate = Result<Vec<Conflict>, String>;
 async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, Ending> {
     let LocalSource {
         registrar,
+        federation,
         frontends,
         path: _,
         shown,
     } = source;
+    let mut known = federation.as_ref().map(Federation::changes);
     let count = frontends.len();
     let mut engine = Engine::new(frontends);
     let node = registrar.node().clone();
@@ -217,6 +266,7 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
     };
     engine.set_place(place, node.address.into_iter().collect());
     look(&mut engine, &registrar, |_| true);
+    look_around(&mut engine, federation.as_ref());
     let mut number = 0;
     let mut under_way = FuturesUnordered::new();
     let mut retry_at: Option<Instant> = None;
@@ -256,6 +306,7 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
                     names.iter().any(|name| name.eq_ignore_ascii_case(service))
                 });
             }
+            () = changed(&mut known) => look_around(&mut engine, federation.as_ref()),
             () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                 retry_at = None;
                 engine.retry();
@@ -264,11 +315,36 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
     }
 }
 
-/// Has the engine know the instances of those services that `is_concerned`.
+/// Waits until other gateways are known.
+async fn changed(known: &mut Option<watch::Receiver<Arc<States>>>) {
+    if let Some(changes) = known
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    pending().await
+}
+
+/// Whether what a query gives is of this host.
+fn is_of_here(query: &Query) -> bool {
+    query.datacenter == Datacenter::Own && query.kind != QueryKind::MeshGateways
+}
+
+/// Has the engine know what there is in other datacenters.
+fn look_around(engine: &mut Engine, federation: Option<&Federation>) {
+    let queries = engine.queries().filter(|query| !is_of_here(query));
+    let queries: Vec<_> = queries.cloned().collect();
+    for query in queries {
+        let found = federation.map(|federation| federation.instances(&query));
+        engine.set_instances(&query, found.unwrap_or_default());
+    }
+}
+
+/// Has the engine know the instances of those services of this host that `is_concerned`.
 fn look(engine: &mut Engine, registrar: &Registrar, is_concerned: impl Fn(&str) -> bool) {
     let queries = engine.queries();
     let queries: Vec<_> = queries
-        .filter(|query| is_concerned(&query.service))
+        .filter(|query| is_of_here(query) && is_concerned(&query.service))
         .cloned()
         .collect();
     let registry = registrar.look();
@@ -285,16 +361,54 @@ mod tests {
     #[test]
     fn frontends_are_of_this_host_and_need_no_consul() {
         let text = "[[frontend]]\nservice = \"web\"\nvip = \"10.96.0.1\"\nport = 80\n";
-        let found = frontends(text).unwrap();
+        let found = frontends(text, None).unwrap();
         assert_eq!(found[0].id.to_string(), "local/web");
         let text =
             "[[frontend]]\nservice = \"web\"\nvip_from_range = \"10.96.0.0/24\"\nport = 80\n";
-        let refused = frontends(text).unwrap_err();
+        let refused = frontends(text, None).unwrap_err();
         assert!(refused.contains("needs Consul"), "{refused}");
         assert!(
-            frontends("[[frontend]]\n")
+            frontends("[[frontend]]\n", None)
                 .unwrap_err()
                 .starts_with("line 1: ")
         );
+    }
+
+    #[test]
+    fn other_datacenters_are_a_federations() {
+        let with = |more: &str| {
+            format!("[[frontend]]\nservice = \"web\"\nvip = \"10.96.0.1\"\nport = 80\n{more}\n")
+        };
+        let failover = with("failover = [\"dc1\", \"dc2\"]\nvia = \"gateway\"");
+        let found = frontends(&failover, Some("dc1")).unwrap();
+        assert_eq!(
+            found[0].configured_tiers().len(),
+            2,
+            "the own one is there once"
+        );
+        assert!(found[0].trusts_gateways);
+        frontends(&with("export = true"), Some("dc1")).unwrap();
+        for (more, own, word) in [
+            (
+                "failover = [\"dc2\"]\nvia = \"gateway\"",
+                None,
+                "--federation-datacenter",
+            ),
+            ("export = true", None, "--federation-datacenter"),
+            ("failover = [\"dc2\"]", Some("dc1"), "via = \"gateway\""),
+            (
+                "failover = \"resolver\"\nvia = \"gateway\"",
+                Some("dc1"),
+                "need Consul",
+            ),
+            (
+                "failover_nearest = 1\nvia = \"gateway\"",
+                Some("dc1"),
+                "need Consul",
+            ),
+        ] {
+            let refused = frontends(&with(more), own).unwrap_err();
+            assert!(refused.contains(word), "{more}: {refused}");
+        }
     }
 }

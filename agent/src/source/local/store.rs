@@ -50,7 +50,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another agent has it.
-    #[error("{} is another agent's: a file is for one agent (--local-state)", .0.display())]
+    #[error("{} is another agent's: a file is for one agent", .0.display())]
     InUse(PathBuf),
     /// Its content makes no sense.
     #[error(
@@ -110,6 +110,21 @@ impl Store {
     ///
     /// It cannot be read, or another agent has it. It is as it was.
     pub(crate) fn open(path: &Path) -> Result<(Self, Stored), StoreError> {
+        let (store, kept) = Self::take(path)?;
+        let stored = match kept {
+            Some(text) => read(&text, path)?,
+            None => Stored::default(),
+        };
+        Ok((store, stored))
+    }
+
+    /// Has a file for this agent alone; makes its folder if there is none. Gives what is in it, if it is
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or another agent has it. It is as it was.
+    pub(crate) fn take(path: &Path) -> Result<(Self, Option<Vec<u8>>), StoreError> {
         let parent = path.parent().filter(|parent| *parent != Path::new(""));
         let folder = parent.unwrap_or(Path::new(".")).to_owned();
         fs::create_dir_all(&folder).map_err(StoreError::io("cannot make the folder", &folder))?;
@@ -117,9 +132,9 @@ impl Store {
         let lock = opened(&lock_path).map_err(StoreError::io("cannot open", &lock_path))?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
             .map_err(|_| StoreError::InUse(path.to_owned()))?;
-        let stored = match fs::read(path) {
-            Ok(text) => read(&text, path)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Stored::default(),
+        let kept = match fs::read(path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(StoreError::io("cannot read", path)(error)),
         };
         let store = Self {
@@ -128,7 +143,7 @@ impl Store {
             folder,
             _lock: lock,
         };
-        Ok((store, stored))
+        Ok((store, kept))
     }
 
     /// Writes it. Whatever happens meanwhile, the file has the old content or the new one; when this

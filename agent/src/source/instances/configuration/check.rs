@@ -146,6 +146,7 @@ fn frontend(entry: Entry, span: &Range<usize>) -> Result<Frontend, Fault> {
         selection: selection.as_ref().map(known_selection).transpose()?,
         failover,
         via,
+        trusts_gateways: false,
         export,
     })
 }

@@ -1,0 +1,148 @@
+//! What is known of other datacenters, in the form of Consul's federation states.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use hyper::{
+    StatusCode,
+    header::{HeaderName, HeaderValue},
+};
+use serde::Serialize;
+
+use crate::{
+    serve::{
+        http::answer::{Answer, text, with_header},
+        local_api::{request::Parameters, service::asked_wait, shown::json},
+    },
+    source::local::{
+        federation::{
+            record::{Gateway, Record},
+            shared::Federation,
+            states::States,
+        },
+        registrar::NoPlace,
+    },
+};
+
+/// Where the index is.
+const INDEX: HeaderName = HeaderName::from_static("x-consul-index");
+
+/// One record, as Consul shows it alone.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Alone<'a> {
+    state: &'a Record,
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+}
+
+/// All records, sorted by datacenter.
+pub(in crate::serve) async fn all(federation: &Federation, asked: &Parameters) -> Answer {
+    let states = match newer(federation, asked, |states| states.index).await {
+        Ok(states) => states,
+        Err(refused) => return *refused,
+    };
+    let records: Vec<&Record> = states.records.values().collect();
+    with_index(json(&records, asked), states.index)
+}
+
+/// One record.
+pub(super) async fn one(federation: &Federation, datacenter: &str, asked: &Parameters) -> Answer {
+    if datacenter.is_empty() {
+        return text(StatusCode::BAD_REQUEST, "Missing datacenter name");
+    }
+    // One that has gone is news at once.
+    let index_of = |states: &States| {
+        let record = states.records.get(datacenter);
+        record.map_or(u64::MAX, |record| record.modify_index)
+    };
+    let states = match newer(federation, asked, index_of).await {
+        Ok(states) => states,
+        Err(refused) => return *refused,
+    };
+    let Some(state) = states.records.get(datacenter) else {
+        let reason = format!("Federation state not found: {datacenter}");
+        return text(StatusCode::NOT_FOUND, reason);
+    };
+    let alone = Alone {
+        state,
+        index: state.modify_index,
+        last_contact: 0,
+        known_leader: true,
+    };
+    with_index(json(&alone, asked), state.modify_index)
+}
+
+/// The gateways by datacenter, without those datacenters that have none.
+pub(super) async fn gateways(federation: &Federation, asked: &Parameters) -> Answer {
+    let states = match newer(federation, asked, |states| states.index).await {
+        Ok(states) => states,
+        Err(refused) => return *refused,
+    };
+    let records = states.records.values();
+    let records = records.filter(|record| !record.mesh_gateways.is_empty());
+    let gateways: BTreeMap<&str, &[Gateway]> = records
+        .map(|record| (record.datacenter.as_str(), record.mesh_gateways.as_slice()))
+        .collect();
+    with_index(json(&gateways, asked), states.index)
+}
+
+async fn newer(
+    federation: &Federation,
+    asked: &Parameters,
+    index_of: impl Fn(&States) -> u64,
+) -> Result<std::sync::Arc<States>, Box<Answer>> {
+    let (index, wait) = index_and_wait(asked)?;
+    let found = federation.newer(index, wait, index_of).await;
+    found.map_err(|NoPlace| {
+        let reason = "too many wait for gateways to change: try again later";
+        Box::new(text(StatusCode::SERVICE_UNAVAILABLE, reason))
+    })
+}
+
+/// What a client has seen, and how long it waits for something else.
+fn index_and_wait(asked: &Parameters) -> Result<(u64, Duration), Box<Answer>> {
+    let bad = |reason| Box::new(text(StatusCode::BAD_REQUEST, reason));
+    let wait = asked_wait(asked).ok_or_else(|| bad("Invalid wait time"))?;
+    let index = asked.get("index").filter(|index| !index.is_empty());
+    let index = index.map_or(Ok(0), str::parse);
+    Ok((index.map_err(|_| bad("Invalid index"))?, wait))
+}
+
+/// An index is never 0: a client that has one would not wait with it.
+fn with_index(answer: Answer, index: u64) -> Answer {
+    with_header(answer, INDEX, HeaderValue::from(index.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_a_number() {
+        for (query, expected) in [
+            ("", Some((0, 300))),
+            ("index=7&wait=2s", Some((7, 2))),
+            ("index=", Some((0, 300))),
+            ("index=-1", None),
+            ("index=abc", None),
+            ("index=1&wait=2", None),
+        ] {
+            let read = index_and_wait(&Parameters::of(Some(query))).ok();
+            // Answers are spread over a sixteenth of the wait.
+            let read = read.map(|(index, wait)| (index, wait.as_secs_f64()));
+            match (read, expected) {
+                (None, None) => {}
+                (Some((index, wait)), Some((number, seconds))) => {
+                    let least = f64::from(seconds);
+                    assert_eq!(index, number, "{query}");
+                    assert!(
+                        (least..=least * 17.0 / 16.0).contains(&wait),
+                        "{query}: {wait}"
+                    );
+                }
+                other => panic!("{query}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! How a datacenter takes part in a federation.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::source::local::{federation::token::TokenError, store::StoreError};
+
+/// How this agent takes part.
+#[derive(Debug, Clone)]
+pub struct FederationOptions {
+    /// Its datacenter.
+    pub datacenter: String,
+    /// The primary datacenter; the own one: this agent keeps the records of all.
+    pub primary: String,
+    /// Addresses, HOST:PORT, that lead to the primary, for a secondary.
+    pub gateways: Vec<String>,
+    /// The tokens of datacenters.
+    pub token_file: PathBuf,
+    /// The file in which the records outlive the agent.
+    pub state: PathBuf,
+    /// Whether another agent tells of this datacenter's gateways.
+    pub only_reads: bool,
+}
+
+/// The federation cannot begin.
+#[derive(Debug, Error)]
+pub enum FederationError {
+    /// The records cannot be read.
+    #[error("--federation-state: {0}")]
+    Store(#[from] StoreError),
+    /// What was kept makes no sense.
+    #[error(
+        "--federation-state: {} is damaged: {source}; nothing was changed: move it away to begin without \
+         it", path.display()
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// Where.
+        source: serde_json::Error,
+    },
+    /// There is no token.
+    #[error("--federation-token-file: {0}")]
+    Token(#[from] TokenError),
+    /// There is no thread for it.
+    #[error("cannot start the thread of the federation: {0}")]
+    Threads(std::io::Error),
+}

@@ -1,0 +1,87 @@
+//! How fast records go around.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep_until};
+
+/// The first try after an error; each further one waits twice as long.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// No try waits longer, but for the random part.
+const LONGEST: Duration = Duration::from_mins(2);
+
+/// Some at once, and then one each interval.
+#[derive(Debug)]
+pub(super) struct Pace {
+    interval: Duration,
+    burst: u32,
+    /// When all of the burst is there again.
+    full: Instant,
+}
+
+impl Pace {
+    pub(super) fn new(burst: u32, interval: Duration) -> Self {
+        Self {
+            interval,
+            burst,
+            full: Instant::now(),
+        }
+    }
+
+    /// Waits until it is one's turn.
+    pub(super) async fn turn(&mut self) {
+        let Self {
+            interval,
+            burst,
+            full,
+        } = self;
+        *full = (*full).max(Instant::now()) + *interval;
+        sleep_until(*full - *interval * *burst).await;
+    }
+}
+
+/// How long to wait after so many failures before this one, with a tenth more at random: those who lost
+/// the same primary do not come back together.
+pub(super) fn backoff(failures: u32) -> Duration {
+    let wait = FIRST.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
+    let wait = wait.min(LONGEST);
+    wait + (wait / 10).mul_f64(random() as f64 / u64::MAX as f64)
+}
+
+/// Any number.
+pub(super) fn random() -> u64 {
+    RandomState::new().hash_one(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn some_go_at_once_and_then_one_each_interval() {
+        let mut pace = Pace::new(5, Duration::from_secs(5));
+        let began = Instant::now();
+        for _ in 0..5 {
+            pace.turn().await;
+        }
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        pace.turn().await;
+        pace.turn().await;
+        assert_eq!(began.elapsed().as_secs(), 10);
+    }
+
+    #[test]
+    fn failures_wait_longer_and_not_for_ever() {
+        for (failures, seconds) in [(0, 1), (1, 2), (6, 64), (7, 120), (40, 120)] {
+            let wait = backoff(failures);
+            let least = Duration::from_secs(seconds);
+            assert!(
+                wait >= least && wait <= least + least / 10,
+                "{failures}: {wait:?}"
+            );
+        }
+    }
+}
