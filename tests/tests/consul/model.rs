@@ -231,7 +231,8 @@ fn maintain(world: &World, model: &mut Model, node: u32) {
 fn resolve(world: &World, model: &mut Model, random: &mut Random, service: u32) {
     let resolver = Resolver {
         only_some: random.below(3) == 0,
-        failover: (random.below(4) > 0).then(|| (service + 1 + random.below(SERVICES - 1)) % SERVICES),
+        failover: (random.below(4) > 0)
+            .then(|| (service + 1 + random.below(SERVICES - 1)) % SERVICES),
     };
     model.resolvers.insert(service, resolver);
     let Resolver {

@@ -33,7 +33,8 @@ const TOKENS: [(&str, &str); 3] = [
 ];
 
 /// The gateway of `web` in dc1.
-const OFFERED: &str = "[[frontend]]\nservice = \"web\"\nvip = \"192.168.16.20\"\nport = 21500\nexport = true\n";
+const OFFERED: &str =
+    "[[frontend]]\nservice = \"web\"\nvip = \"192.168.16.20\"\nport = 21500\nexport = true\n";
 
 /// `web` in dc2, which the others serve if nobody does there.
 const WANTED: &str = "[[frontend]]\nservice = \"web\"\nvip = \"10.96.0.10\"\nport = 80\n\
@@ -149,7 +150,10 @@ impl Member {
         });
         if let Err(error) = known {
             let log = self.agent.as_ref().map(Agent::log).unwrap_or_default();
-            panic!("{}: {error:#}: {last:?}, not {expected:?}\n{log}", self.name);
+            panic!(
+                "{}: {error:#}: {last:?}, not {expected:?}\n{log}",
+                self.name
+            );
         }
     }
 
@@ -187,7 +191,14 @@ impl World {
             "dc1",
             addresses::NODE2,
             OFFERED,
-            &["--federation-listen", PRIMARY, "--interface", "eth0", "--pod-cidr", "10.1.2.0/24"],
+            &[
+                "--federation-listen",
+                PRIMARY,
+                "--interface",
+                "eth0",
+                "--pod-cidr",
+                "10.1.2.0/24",
+            ],
         );
         let secondary = ["--federation-gateway", PRIMARY];
         let mut near = secondary.to_vec();
@@ -253,23 +264,33 @@ fn gateways_are_known_in_all_datacenters_and_the_primary_may_be_away() {
         .map(|gateway| (gateway["datacenter"].as_str(), gateway["origin"].as_str()))
         .collect();
     let copied = Some("copied from dc1");
-    assert_eq!(origins, [(Some("dc1"), copied), (Some("dc3"), copied)], "{shown:#}");
+    assert_eq!(
+        origins,
+        [(Some("dc1"), copied), (Some("dc3"), copied)],
+        "{shown:#}"
+    );
 
     // The own instances, then those behind the gateway, and nobody when nobody is behind it.
     world.is_served_by(Some("pod-a"));
     world.dc2.put("service/deregister/pod-a", "");
     world.is_served_by(Some("pod-d"));
     let failed_over = json!([{ "service": "local/web", "datacenter": "dc1" }]);
-    world.dc2.await_shown("dc1 serves", |it| it["failed_over"] == failed_over);
+    world
+        .dc2
+        .await_shown("dc1 serves", |it| it["failed_over"] == failed_over);
     world.dc1.put("service/maintenance/pod-d?enable=true", "");
-    world.dc2.await_gateways(&[("dc1", "critical"), ("dc3", "passing")]);
+    world
+        .dc2
+        .await_gateways(&[("dc1", "critical"), ("dc3", "passing")]);
     world.is_served_by(None);
     world.dc1.put("service/maintenance/pod-d?enable=false", "");
     world.is_served_by(Some("pod-d"));
 
     // The primary is away: everybody keeps what is known, over an end of one's own, too.
     world.dc1.kill();
-    let away = world.dc2.await_shown("the primary is away", |it| it["up_to_date"] == false);
+    let away = world
+        .dc2
+        .await_shown("the primary is away", |it| it["up_to_date"] == false);
     assert!(away["trouble"].is_string(), "{away:#}");
     world.dc2.kill();
     world.dc2.start(world.sandbox.node());
@@ -285,7 +306,9 @@ fn gateways_are_known_in_all_datacenters_and_the_primary_may_be_away() {
     for member in [&world.dc1, &world.dc2, &world.dc3] {
         member.await_gateways(&changed);
     }
-    world.dc2.await_shown("all is well", |it| it["up_to_date"] == true);
+    world
+        .dc2
+        .await_shown("all is well", |it| it["up_to_date"] == true);
     world.dc3.put("service/deregister/m", "");
     world.dc2.await_gateways(&[("dc1", "passing")]);
 }
@@ -341,7 +364,13 @@ fn states_are_read_in_consuls_form_and_written_with_the_own_token_alone() {
     let [_, (_, second), (_, third)] = TOKENS;
     for (method, path, token, body, status) in [
         ("GET", "/v1/federation-states", "", "", 403),
-        ("GET", "/v1/federation-states", "token-of-dc2-012345678", "", 403),
+        (
+            "GET",
+            "/v1/federation-states",
+            "token-of-dc2-012345678",
+            "",
+            403,
+        ),
         ("GET", "/v1/federation-states", second, "", 200),
         ("PUT", "/v1/federation-state/dc2", third, "[]", 403),
         ("PUT", "/v1/federation-state/dc2", second, "{}", 400),
@@ -349,10 +378,18 @@ fn states_are_read_in_consuls_form_and_written_with_the_own_token_alone() {
         ("GET", "/v1/agent/services", second, "", 404),
     ] {
         let answer = ask(method, path, token, body);
-        assert_eq!(answer.status, status, "{method} {path} {token}: {}", answer.body);
+        assert_eq!(
+            answer.status, status,
+            "{method} {path} {token}: {}",
+            answer.body
+        );
     }
     let (states, _) = dc2.read("federation-states");
-    assert_eq!(states.as_array().unwrap().len(), 1, "nobody wrote for dc2: {states:#}");
+    assert_eq!(
+        states.as_array().unwrap().len(),
+        1,
+        "nobody wrote for dc2: {states:#}"
+    );
 
     // Without a token there is no federation.
     let refused = shunt(
@@ -368,5 +405,8 @@ fn states_are_read_in_consuls_form_and_written_with_the_own_token_alone() {
         "",
     );
     assert_ne!(refused.status, 0);
-    assert!(refused.errors.contains("--federation-token-file"), "{refused:?}");
+    assert!(
+        refused.errors.contains("--federation-token-file"),
+        "{refused:?}"
+    );
 }

@@ -33,13 +33,18 @@ impl Pace {
 
     /// Waits until it is one's turn.
     pub(super) async fn turn(&mut self) {
+        sleep_until(self.next(Instant::now())).await;
+    }
+
+    /// When it is the turn of whoever comes now.
+    fn next(&mut self, now: Instant) -> Instant {
         let Self {
             interval,
             burst,
             full,
         } = self;
-        *full = (*full).max(Instant::now()) + *interval;
-        sleep_until(*full - *interval * *burst).await;
+        *full = (*full).max(now) + *interval;
+        *full - *interval * *burst
     }
 }
 
@@ -60,17 +65,15 @@ pub(super) fn random() -> u64 {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn some_go_at_once_and_then_one_each_interval() {
+    #[test]
+    fn some_go_at_once_and_then_one_each_interval() {
         let mut pace = Pace::new(5, Duration::from_secs(5));
-        let began = Instant::now();
+        let now = pace.full;
         for _ in 0..5 {
-            pace.turn().await;
+            assert!(pace.next(now) <= now);
         }
-        assert_eq!(began.elapsed(), Duration::ZERO);
-        pace.turn().await;
-        pace.turn().await;
-        assert_eq!(began.elapsed().as_secs(), 10);
+        let after = [pace.next(now), pace.next(now)];
+        assert_eq!(after.map(|turn| (turn - now).as_secs()), [5, 10]);
     }
 
     #[test]
