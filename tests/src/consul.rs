@@ -271,6 +271,8 @@ fn spawn(
         "check_update_interval": "0s",
         "log_level": "warn",
         "performance": { "raft_multiplier": 1 },
+        // It answers for resolvers of services then.
+        "connect": { "enabled": true },
         "ports": {
             "http": port, "dns": -1, "grpc": -1, "serf_wan": -1,
             "server": port + 100, "serf_lan": port + 101,

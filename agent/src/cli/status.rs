@@ -121,21 +121,7 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         section(output, &consul_lines::skipped(consul))?;
         more(output, consul.skipped.len(), "services")?;
     }
-    let of_consul = status
-        .consul
-        .iter()
-        .map(|it| (&it.failed_over, &it.gateways));
-    let federation = status
-        .local_api
-        .iter()
-        .filter_map(|it| it.federation.as_ref());
-    let of_federation = federation.map(|it| (&it.failed_over, &it.gateways));
-    for (failed_over, gateways) in of_consul.chain(of_federation) {
-        section(output, &consul_lines::failed_over(failed_over))?;
-        more(output, failed_over.len(), "services")?;
-        section(output, &consul_lines::gateways(gateways))?;
-        more(output, gateways.len(), "gateways")?;
-    }
+    write_gateways(status, output)?;
 
     let mut differences = Table::new(["FRONTEND", "DIFFERENCE"]);
     for difference in status.differences.iter().take(SHOWN) {
@@ -206,6 +192,26 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         counters.push([name.clone(), packets.to_string()]);
     }
     section(output, &counters)
+}
+
+/// What has gone over to other datacenters, and the gateways to them.
+fn write_gateways(status: &Status, output: &mut impl Write) -> io::Result<()> {
+    let of_consul = status
+        .consul
+        .iter()
+        .map(|it| (&it.failed_over, &it.gateways));
+    let federation = status
+        .local_api
+        .iter()
+        .filter_map(|it| it.federation.as_ref());
+    let of_federation = federation.map(|it| (&it.failed_over, &it.gateways));
+    for (failed_over, gateways) in of_consul.chain(of_federation) {
+        section(output, &consul_lines::failed_over(failed_over))?;
+        more(output, failed_over.len(), "services")?;
+        section(output, &consul_lines::gateways(gateways))?;
+        more(output, gateways.len(), "gateways")?;
+    }
+    Ok(())
 }
 
 /// What is one line each.

@@ -20,7 +20,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("controllers/") {
         return Ok(());
     }
-    priority::real_time()?;
+    priority::raise()?;
     cold::run(bench)?;
     change::run(bench)
 }

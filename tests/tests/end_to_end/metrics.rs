@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    io::Write as _,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
@@ -10,6 +11,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 use shunt_tests::{HttpAnswer, SocketPath, Transport, http_get};
+use tempfile::NamedTempFile;
 
 use crate::{host_world::HostWorld, http::ASKED, service::Service, world::World};
 
@@ -67,13 +69,33 @@ fn scrape(world: &World, headers: &[&str]) -> HttpAnswer {
     node.enter(|| http_get(address, "/metrics", headers).unwrap())
 }
 
+/// A file with this text that nobody else may read.
+fn private_file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
 #[test]
 fn every_metric_is_documented_as_it_is() {
     let (socket, state) = (SocketPath::new(), SocketPath::new());
     let place = format!("unix:{}", socket.path().display());
     let state = state.path().to_str().unwrap();
+    let tokens = private_file(&format!("dc1 {}", "3f".repeat(32)));
+    let tokens = tokens.path().to_str().unwrap();
     let local = ["--local-api", &place, "--local-state", state];
-    let Some(world) = World::with_flags(&[&ASKED[..], &local[..]].concat()) else {
+    let federation = [
+        "--federation-datacenter",
+        "dc1",
+        "--federation-primary",
+        "dc1",
+        "--federation-listen",
+        "127.0.0.1:8502",
+        "--federation-token-file",
+        tokens,
+    ];
+    let flags = [&ASKED[..], &local[..], &federation[..]].concat();
+    let Some(world) = World::with_flags(&flags) else {
         return;
     };
     let answer = scrape(&world, &[]);

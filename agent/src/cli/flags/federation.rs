@@ -164,7 +164,7 @@ impl FederationPlace {
         let server = listener.map(|listener| FederationServer::start(listener, federation.clone()));
         Ok(RunningFederation {
             _server: server.transpose().context("cannot serve the federation")?,
-            _keeper: FederationKeeper::start(federation, registrar, offered)?,
+            _keeper: FederationKeeper::start(&federation, registrar, offered)?,
         })
     }
 }

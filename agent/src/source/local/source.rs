@@ -322,7 +322,7 @@ async fn changed(known: &mut Option<watch::Receiver<Arc<States>>>) {
     {
         return;
     }
-    pending().await
+    pending::<()>().await;
 }
 
 /// Whether what a query gives is of this host.

@@ -31,7 +31,7 @@ impl FederationKeeper {
     ///
     /// There is no thread for it.
     pub fn start(
-        federation: Federation,
+        federation: &Federation,
         registrar: &Registrar,
         frontends: OfferedFrontends,
     ) -> Result<Self, FederationError> {

@@ -57,7 +57,7 @@ fn of_service(registered: &Registered, registry: &Registry, node: &Node) -> Gate
     let service = &registered.service;
     let checks = registry.known().checks_of(&service.id).map(|check| Check {
         node: node.node.clone(),
-        id: check.id.to_string(),
+        id: check.id.clone(),
         status: registry.status(check).name().to_owned(),
         service_id: service.id.clone(),
     });
