@@ -23,6 +23,6 @@ mod socket;
 
 use shunt_object as _;
 
-/// The host builds this crate only to lint it.
+/// The host builds this crate only to lint it; `agent/programs` has the same source run there.
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

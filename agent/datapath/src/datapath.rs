@@ -53,6 +53,7 @@ use crate::{
         opened::Opened,
         options::DatapathOptions,
         packet_log::{self, PacketLogError},
+        parts::Parts,
         pods::PodInterfaces,
         programs,
     },
@@ -71,6 +72,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Datapath {
     object: Loaded,
+    parts: Parts,
     selection: Selection,
     attachments: Attachments,
     uplinks: Uplinks,
@@ -124,6 +126,7 @@ impl Datapath {
         let sockets = Sockets::open(&options.sockets)?;
         let Opened {
             mut ebpf,
+            parts,
             counters,
             pins,
             takeover,
@@ -191,6 +194,7 @@ impl Datapath {
                 .then(|| Peers::take(&mut ebpf))
                 .transpose()?,
             object: Loaded::new(ebpf, pins)?,
+            parts,
             selection: Selection::new(options.excluded_interfaces.clone()),
             attachments: Attachments::default(),
             uplinks: Uplinks::new(
@@ -223,6 +227,11 @@ impl Datapath {
     /// If the kernel does not take it.
     pub fn xdp_program(&mut self) -> Result<&mut Xdp, DatapathError> {
         self.object.xdp_program()
+    }
+
+    /// The object's tables and constants.
+    pub const fn parts(&self) -> &Parts {
+        &self.parts
     }
 
     /// The loaded object, for what is not wrapped here: the programs' log.

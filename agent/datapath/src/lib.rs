@@ -48,6 +48,7 @@ pub use self::{
         guard::GuardOptions,
         options::{DatapathOptions, PacketLog},
         packet_log::PacketLogError,
+        parts::{Contents, Parts},
         pods::{PodDetection, PodInterfaces},
         reject_limit::RejectLimit,
         sockets::{SocketLb, SocketOptions},
@@ -65,5 +66,8 @@ pub use self::{
         stale::{Destroyed, IsGone, StaleConnection, StaleSockets},
         sweeper::Sweeper,
     },
-    sys::{heap::release as release_memory, socket_iterator::SocketIterator},
+    sys::{
+        heap::release as release_memory, jiffies::Jiffies, route_lookup::RouteLookup,
+        socket_iterator::SocketIterator,
+    },
 };

@@ -420,6 +420,13 @@ fn exchange(word: *mut u64, old: u64, new: u64) -> bool {
 }
 
 #[cfg(not(target_arch = "bpf"))]
-fn exchange(_word: *mut u64, _old: u64, _new: u64) -> bool {
-    unreachable!("the host builds this crate only to lint it")
+fn exchange(word: *mut u64, old: u64, new: u64) -> bool {
+    // SAFETY: as in `Words::load`; nobody else writes there.
+    unsafe {
+        let found = word.read();
+        if found == old {
+            word.write(new);
+        }
+        found == old
+    }
 }

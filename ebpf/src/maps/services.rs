@@ -193,6 +193,7 @@ unsafe fn add_one(word: *mut u64) {
 }
 
 #[cfg(not(target_arch = "bpf"))]
-unsafe fn add_one(_word: *mut u64) {
-    unreachable!("the host builds this crate only to lint it")
+unsafe fn add_one(word: *mut u64) {
+    // SAFETY: as the caller says; nobody else writes there.
+    unsafe { *word += 1 };
 }

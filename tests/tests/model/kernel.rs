@@ -18,6 +18,7 @@ use super::{
     contents::Contents,
     model::{Hook, Verdict},
     packet,
+    twin::Twin,
 };
 
 /// How many connections there may be.
@@ -78,6 +79,8 @@ pub(crate) struct Kernel {
     uplinks: Option<Uplinks>,
     size: Size,
     tables: (ConnectionSlots<V4>, ConnectionSlots<V6>),
+    /// The same programs, run by this process.
+    twin: Twin,
     /// What the counters said when the node was last [cleared](Self::clear).
     before: BTreeMap<&'static str, u64>,
 }
@@ -128,6 +131,7 @@ impl Kernel {
             uplinks,
             size,
             tables,
+            twin: Twin::new(),
             before: BTreeMap::new(),
         }
     }
@@ -183,6 +187,7 @@ impl Kernel {
     pub(crate) fn apply(&mut self, event: &str) -> bool {
         let decoded = shunt_model::decode(event).unwrap_or_else(|error| panic!("{error}: {event}"));
         let applied = self.agent.apply(decoded);
+        self.twin.is_stale = true;
         if let Some(uplinks) = &mut self.uplinks {
             uplinks.set_all(packet::TO).unwrap();
         }
@@ -196,6 +201,7 @@ impl Kernel {
     /// Waits for a grace period and frees what was replaced.
     pub(crate) fn reclaim(&mut self) {
         self.agent.datapath_mut().reclaim().unwrap();
+        self.twin.is_stale = true;
     }
 
     /// Lets time pass.
@@ -235,6 +241,20 @@ impl Kernel {
     /// What the programs of a hook do with a frame; an error if the kernel takes none, or for another
     /// verdict.
     pub(crate) fn run(&mut self, hook: Hook, frame: &[u8]) -> Result<(Verdict, Door), String> {
+        // With large tables it takes too long.
+        let is_compared = self.size == Size::Small && self.twin.is_next();
+        if is_compared {
+            self.twin.look_at(self.agent.datapath().parts());
+        }
+        let (verdict, door) = self.run_in_kernel(hook, frame)?;
+        if is_compared {
+            let has_driver = self.uplinks.is_some();
+            self.twin.compare(hook, has_driver, frame, &verdict, door)?;
+        }
+        Ok((verdict, door))
+    }
+
+    fn run_in_kernel(&mut self, hook: Hook, frame: &[u8]) -> Result<(Verdict, Door), String> {
         if self.uplinks.is_some() && hook == Hook::Ingress {
             let program = self.agent.datapath_mut().xdp_program().unwrap();
             match run_driver(program, frame).map_err(|error| format!("{error:#}"))? {

@@ -34,6 +34,7 @@ mod room;
 mod selection;
 mod shapes;
 mod strategies;
+mod twin;
 mod wire;
 
 use std::{

@@ -1,7 +1,7 @@
 //! Constants of the programs: settings that never change while they are loaded.
 
 use aya::EbpfLoader;
-use bytemuck::Zeroable as _;
+use bytemuck::{Zeroable as _, bytes_of};
 use ipnet::IpNet;
 use shunt_common::{
     Cidr, PodCidrs, PortRange, V4, V6,
@@ -130,6 +130,13 @@ impl Constants {
 
     /// Has the loader put them into the object.
     pub(crate) fn set<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
+        for (name, value) in self.values() {
+            loader.override_global(name, value, true);
+        }
+    }
+
+    /// Each by its name, as the programs hold it.
+    pub(crate) fn values(&self) -> Vec<(&'static str, &[u8])> {
         let Self {
             v4,
             v6,
@@ -153,28 +160,32 @@ impl Constants {
             previous_clock,
             log_level,
         } = self;
-        v4.set(loader);
-        v6.set(loader);
-        loader
-            .override_global(registry::SNAT_PORTS.name, snat_ports, true)
-            .override_global(registry::REPLY_PORTS.name, reply_ports, true)
-            .override_global(registry::REJECT_INTERVAL.name, reject_interval, true)
-            .override_global(registry::REJECT_BURST.name, reject_burst, true)
-            .override_global(registry::REDIRECT.name, redirect, true)
-            .override_global(registry::PODS_BY_INTERFACE.name, pods_by_interface, true)
-            .override_global(registry::MASQUERADE_ALL.name, masquerade_all, true)
-            .override_global(registry::HOST_NETNS.name, host_netns, true)
-            .override_global(registry::SOCKETS_OF_PODS.name, sockets_of_pods, true)
-            .override_global(registry::CHOSEN_BY_PACKET.name, chosen_by_packet, true)
-            .override_global(registry::GUARD.name, guard, true)
-            .override_global(registry::COUNT_TRAFFIC.name, count_traffic, true)
-            .override_global(registry::LOWER_MSS.name, lower_mss, true)
-            .override_global(registry::CONNTRACK_SEEDS.name, seeds, true)
-            .override_global(registry::CONNTRACK_TIMEOUTS.name, timeouts, true)
-            .override_global(registry::CLOCK_HZ.name, clock_hz, true)
-            .override_global(registry::HANDS_OVER.name, hands_over, true)
-            .override_global(registry::PREVIOUS_CLOCK.name, previous_clock, true)
-            .override_global(aya_log::LEVEL, log_level, true);
+        let shared = [
+            (registry::SNAT_PORTS.name, bytes_of(&snat_ports.0)),
+            (registry::REPLY_PORTS.name, bytes_of(&reply_ports.0)),
+            (registry::REJECT_INTERVAL.name, bytes_of(reject_interval)),
+            (registry::REJECT_BURST.name, bytes_of(reject_burst)),
+            (registry::REDIRECT.name, bytes_of(redirect)),
+            (
+                registry::PODS_BY_INTERFACE.name,
+                bytes_of(pods_by_interface),
+            ),
+            (registry::MASQUERADE_ALL.name, bytes_of(masquerade_all)),
+            (registry::HOST_NETNS.name, bytes_of(host_netns)),
+            (registry::SOCKETS_OF_PODS.name, bytes_of(sockets_of_pods)),
+            (registry::CHOSEN_BY_PACKET.name, bytes_of(chosen_by_packet)),
+            (registry::GUARD.name, bytes_of(guard)),
+            (registry::COUNT_TRAFFIC.name, bytes_of(count_traffic)),
+            (registry::LOWER_MSS.name, bytes_of(lower_mss)),
+            (registry::CONNTRACK_SEEDS.name, bytes_of(&seeds.0)),
+            (registry::CONNTRACK_TIMEOUTS.name, bytes_of(&timeouts.0)),
+            (registry::CLOCK_HZ.name, bytes_of(clock_hz)),
+            (registry::HANDS_OVER.name, bytes_of(hands_over)),
+            (registry::PREVIOUS_CLOCK.name, bytes_of(previous_clock)),
+            (aya_log::LEVEL, bytes_of(log_level)),
+        ];
+        let families = v4.values().into_iter().chain(v6.values());
+        families.chain(shared).collect()
     }
 }
 
@@ -208,18 +219,24 @@ impl<F: FromIp> OfFamily<F> {
         })
     }
 
-    fn set<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
-        loader
-            .override_global(F::CONSTANTS.pod_cidrs.name, &self.pod_cidrs, true)
-            .override_global(F::CONSTANTS.cluster_cidrs.name, &self.cluster_cidrs, true)
-            .override_global(F::CONSTANTS.dsr_sources.name, &self.dsr_sources, true)
-            .override_global(F::CONSTANTS.hairpin_ip.name, &self.hairpin_ip, true)
-            .override_global(
-                F::CONSTANTS.conntrack_homes.name,
-                &self.conntrack_homes,
-                true,
-            )
-            .override_global(F::CONSTANTS.previous_homes.name, &self.previous_homes, true);
+    fn values(&self) -> [(&'static str, &[u8]); 6] {
+        let Self {
+            pod_cidrs,
+            cluster_cidrs,
+            dsr_sources,
+            hairpin_ip,
+            conntrack_homes,
+            previous_homes,
+        } = self;
+        let names = F::CONSTANTS;
+        [
+            (names.pod_cidrs.name, bytes_of(&pod_cidrs.0)),
+            (names.cluster_cidrs.name, bytes_of(&cluster_cidrs.0)),
+            (names.dsr_sources.name, bytes_of(&dsr_sources.0)),
+            (names.hairpin_ip.name, bytes_of(&hairpin_ip.0)),
+            (names.conntrack_homes.name, bytes_of(conntrack_homes)),
+            (names.previous_homes.name, bytes_of(previous_homes)),
+        ]
     }
 }
 

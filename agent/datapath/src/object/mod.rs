@@ -7,6 +7,7 @@ pub(crate) mod loaded;
 pub(crate) mod opened;
 pub(crate) mod options;
 pub(crate) mod packet_log;
+pub(crate) mod parts;
 pub(crate) mod pods;
 pub(crate) mod programs;
 pub(crate) mod reject_limit;

@@ -19,8 +19,8 @@ use crate::{
         table_sizes::{Outgrown, SizedTable},
     },
     object::{
-        constants::Constants, definitions, options::DatapathOptions, programs::OBJECT,
-        remake::remake, room::Room, takeover::Takeover,
+        constants::Constants, definitions, options::DatapathOptions, parts::Parts,
+        programs::OBJECT, remake::remake, room::Room, takeover::Takeover,
     },
     pins::{
         directory::Pins,
@@ -33,6 +33,8 @@ use crate::{
 pub(crate) struct Opened {
     /// The object.
     pub(crate) ebpf: Ebpf,
+    /// Its tables and constants.
+    pub(crate) parts: Parts,
     /// The programs' counters.
     pub(crate) counters: Counters,
     /// Where things are pinned, if they are, and how.
@@ -98,9 +100,11 @@ impl Opened {
         if let Some((pins, _)) = &pins {
             remake(&mut ebpf, pins, &room.remade)?;
         }
+        let parts = Parts::of(&ebpf, &constants).map_err(DatapathError::Parts)?;
         let counters = Counters::new(kernel_tables::take(&mut ebpf, registry::COUNTERS)?);
         Ok(Self {
             ebpf,
+            parts,
             counters,
             pins,
             takeover,

@@ -192,6 +192,34 @@ pub(crate) fn copy(
     Ok(())
 }
 
+/// Reads up to so many entries of this size, of whatever table: the bytes of all keys and of all values,
+/// each right after the other. What changes meanwhile may be there as it was or as it is.
+///
+/// # Errors
+///
+/// If the kernel refuses.
+pub(crate) fn read(
+    map: BorrowedFd<'_>,
+    size: EntrySize,
+    limit: usize,
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut piece = (vec![0_u8; PIECE * size.key], vec![0_u8; PIECE * size.value]);
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    let mut cursor = Cursor::new(size.key);
+    let mut left = limit;
+    while left > 0 {
+        let to = (piece.0.as_mut_ptr() as u64, piece.1.as_mut_ptr() as u64);
+        let (count, last) = cursor.read(map, to.0, to.1, PIECE.min(left))?;
+        keys.extend_from_slice(&piece.0[..count * size.key]);
+        values.extend_from_slice(&piece.1[..count * size.value]);
+        left = left.saturating_sub(count);
+        if last {
+            break;
+        }
+    }
+    Ok((keys, values))
+}
+
 /// Reads a whole hash table in pieces. What changes meanwhile may be seen or not, and an entry of
 /// a bucket that is read is seen once.
 #[derive(Debug)]

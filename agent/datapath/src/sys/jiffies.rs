@@ -2,20 +2,9 @@
 //!
 //! No system call gives them: their distance to the monotonic clock is another one at each boot.
 
-use std::{
-    io,
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
-};
+use std::io;
 
-use bytemuck::{Pod, Zeroable};
-
-/// Of `linux/bpf.h`.
-const BPF_PROG_LOAD: libc::c_long = 5;
-const BPF_PROG_TEST_RUN: libc::c_long = 10;
-/// A program that is run by a system call alone (Linux 5.14).
-const BPF_PROG_TYPE_SYSCALL: u32 = 31;
-/// A program of that type has to have it.
-const BPF_F_SLEEPABLE: u32 = 1 << 4;
+use crate::sys::handwritten::{Handwritten, Kind, instruction};
 
 /// Writes what `bpf_jiffies64` gives into its context, a word:
 ///
@@ -30,47 +19,9 @@ const PROGRAM: [u64; 5] = [
     instruction(0x95, 0, 0, 0),
 ];
 
-/// A `struct bpf_insn` without an offset.
-const fn instruction(code: u8, to: u8, from: u8, immediate: u32) -> u64 {
-    code as u64 | (to as u64) << 8 | (from as u64) << 12 | (immediate as u64) << 32
-}
-
-/// The part of `union bpf_attr` that loading uses.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct LoadAttributes {
-    kind: u32,
-    instruction_count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-}
-
-/// The part of it that a run uses.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct RunAttributes {
-    program: u32,
-    return_value: u32,
-    data_sizes: [u32; 2],
-    data: [u64; 2],
-    repeat: u32,
-    duration: u32,
-    context_size_in: u32,
-    context_size_out: u32,
-    context_in: u64,
-    context_out: u64,
-}
-
-const _: () = assert!(size_of::<LoadAttributes>() == 48 && size_of::<RunAttributes>() == 64);
-
 /// A way to read the jiffies.
 #[derive(Debug)]
-pub(crate) struct Jiffies(OwnedFd);
+pub struct Jiffies(Handwritten);
 
 impl Jiffies {
     /// Loads the program.
@@ -78,19 +29,8 @@ impl Jiffies {
     /// # Errors
     ///
     /// If the kernel does not take it: it needs `CAP_BPF`.
-    pub(crate) fn open() -> io::Result<Self> {
-        let mut attributes = LoadAttributes {
-            kind: BPF_PROG_TYPE_SYSCALL,
-            instruction_count: PROGRAM.len() as u32,
-            instructions: PROGRAM.as_ptr() as u64,
-            license: c"Dual MIT/GPL".as_ptr() as u64,
-            flags: BPF_F_SLEEPABLE,
-            ..LoadAttributes::zeroed()
-        };
-        let descriptor = call(BPF_PROG_LOAD, &mut attributes)?;
-        let descriptor = i32::try_from(descriptor).map_err(io::Error::other)?;
-        // SAFETY: the kernel has just made it for us.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    pub fn open() -> io::Result<Self> {
+        Handwritten::load(Kind::SystemCall, &PROGRAM).map(Self)
     }
 
     /// How many there have been, and some that the kernel begins with.
@@ -98,17 +38,10 @@ impl Jiffies {
     /// # Errors
     ///
     /// If the kernel does not run the program.
-    pub(crate) fn read(&self) -> io::Result<u64> {
-        let mut jiffies = 0_u64;
-        let mut attributes = RunAttributes {
-            program: self.0.as_raw_fd().cast_unsigned(),
-            context_size_in: size_of::<u64>() as u32,
-            // The kernel writes the context back where it came from.
-            context_in: (&raw mut jiffies) as u64,
-            ..RunAttributes::zeroed()
-        };
-        call(BPF_PROG_TEST_RUN, &mut attributes)?;
-        Ok(jiffies)
+    pub fn read(&self) -> io::Result<u64> {
+        let mut jiffies = [0; 8];
+        self.0.run(&mut jiffies)?;
+        Ok(u64::from_ne_bytes(jiffies))
     }
 }
 
@@ -136,18 +69,6 @@ pub(crate) fn per_second() -> io::Result<u32> {
         )));
     }
     Ok((1_000_000_000 + jiffy / 2) / jiffy)
-}
-
-fn call<T: Pod>(command: libc::c_long, attributes: &mut T) -> io::Result<libc::c_long> {
-    // SAFETY: the kernel reads and writes the attributes, and what they point at: a program and a
-    // licence that are constant, and a context that the caller holds.
-    let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,38 @@
+//! The kernel programs, built for the host: the same source, over tables in memory and a
+//! [`World`](aya_ebpf::world) that answers instead of a kernel. So what a packet would meet can be told
+//! without a packet, a table or a counter of the kernel's being touched.
+
+// The programs' own rooms, see `ebpf/src/main.rs`.
+#[path = "../../../ebpf/src/ctx/mod.rs"]
+mod ctx;
+#[path = "../../../ebpf/src/forward/mod.rs"]
+mod forward;
+#[path = "../../../ebpf/src/hooks/mod.rs"]
+mod hooks;
+#[path = "../../../ebpf/src/lb/mod.rs"]
+mod lb;
+#[path = "../../../ebpf/src/maps/mod.rs"]
+mod maps;
+#[path = "../../../ebpf/src/nat/mod.rs"]
+mod nat;
+#[path = "../../../ebpf/src/packet/mod.rs"]
+mod packet;
+#[path = "../../../ebpf/src/pipeline/mod.rs"]
+mod pipeline;
+#[path = "../../../ebpf/src/rewrite/mod.rs"]
+mod rewrite;
+#[path = "../../../ebpf/src/socket/mod.rs"]
+mod socket;
+
+// What the programs log through.
+extern crate aya_ebpf as aya_log_ebpf;
+
+mod programs;
+mod tables;
+
+pub use aya_ebpf::{
+    bindings::bpf_fib_lookup as FibLookup,
+    table::Entry,
+    world::{Answers, Deed, How},
+};
+pub use programs::{Arrival, Outcome, Programs, SetError, Verdict};
