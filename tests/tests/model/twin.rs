@@ -77,7 +77,7 @@ impl Twin {
         let is_stale = std::mem::take(&mut self.is_stale);
         if is_stale {
             self.tables.clear();
-            self.constants = parts.constants.clone();
+            self.constants.clone_from(&parts.constants);
         } else {
             self.tables.retain(|(name, _)| !WRITTEN.contains(name));
         }
