@@ -5,46 +5,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
-use shunt_tests::{
-    Agent, Consul, ConsulSettings, Continuous, PinDir, addresses, agent_binary, patience,
-    wait_until,
-};
+use serde_json::json;
+use shunt_tests::{Agent, Continuous, PinDir, addresses, agent_binary, patience};
 use tempfile::TempDir;
 
-use crate::world::{Plan, REQUEST, SERVED, SOON, WEB, World, ground, registration, web};
+use crate::{
+    joined::two_datacenters,
+    world::{Plan, REQUEST, SERVED, SOON, WEB, World, ground, registration, web},
+};
 
 /// How long nobody may be sent to an instance that is gone.
 const GONE: Duration = Duration::from_secs(1);
 
 /// The gateway's port on the second node.
 const GATE: u16 = 21_500;
-
-/// Ports that servers of other datacenters reach.
-fn ports() -> Value {
-    json!({
-        "http": 8500, "dns": -1, "grpc": -1, "server": 8600, "serf_lan": 8601, "serf_wan": 8602,
-    })
-}
-
-/// dc1 on this node, and dc2 on the second one, which joins it.
-fn settings() -> [ConsulSettings; 2] {
-    let first = ConsulSettings {
-        further: json!({ "ports": ports() }),
-        ..ConsulSettings::new(addresses::NODE)
-    };
-    let second = ConsulSettings {
-        node: "far".to_owned(),
-        further: json!({
-            "datacenter": "dc2",
-            "ports": ports(),
-            "retry_join_wan": [format!("{}:8602", addresses::NODE)],
-            "retry_interval_wan": "1s",
-        }),
-        ..ConsulSettings::new(addresses::NODE2)
-    };
-    [first, second]
-}
 
 /// The agent on the second node, with a gateway for `web`, its pins and its folder.
 fn gateway_host(world: &World) -> (Agent, PinDir, TempDir) {
@@ -75,15 +49,7 @@ fn another_datacenter_serves_through_a_gateway_while_the_own_one_has_nobody() {
     let Some((sandbox, binary)) = ground() else {
         return;
     };
-    let [first, second] = settings();
-    let near = Consul::start(&binary, sandbox.node(), first).unwrap();
-    let far = Consul::start(&binary, sandbox.node2(), second).unwrap();
-    let joined = wait_until("dc1 knows dc2", SOON, || {
-        let path = "/v1/health/service/consul?dc=dc2";
-        let answer = near.ask(sandbox.node(), "GET", path, "").ok()?;
-        (answer.status == 200).then_some(())
-    });
-    joined.unwrap_or_else(|error| panic!("{error}\n{}\n{}", near.log(), far.log()));
+    let (near, far) = two_datacenters(&sandbox, &binary);
     let body = json!({
         "Name": "web", "ID": "d", "Address": addresses::POD_D.to_string(), "Port": SERVED,
     });

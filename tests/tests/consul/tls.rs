@@ -1,19 +1,32 @@
 //! HTTPS with certificates of both sides.
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use serde_json::json;
-use shunt_tests::{Consul, ConsulSettings, addresses, run};
+use shunt_tests::{Consul, ConsulSettings, addresses};
 
 use crate::world::{Plan, WEB, World, ground, is_current, is_stale, registration};
 
-/// An authority, and certificates of the server and of a client, as Consul makes them.
-fn certificates(binary: &Path, folder: &Path) {
-    let script = "cd \"$1\" && \"$0\" tls ca create >/dev/null && \
-                  \"$0\" tls cert create -server -dc dc1 >/dev/null && \
-                  \"$0\" tls cert create -client -dc dc1 >/dev/null";
-    let (binary, folder) = (binary.to_str().unwrap(), folder.to_str().unwrap());
-    run("sh", &["-c", script, binary, folder]).unwrap();
+/// The certificates of the server and of a client.
+const BOTH: [&[&str]; 2] = [&["-server", "-dc", "dc1"], &["-client", "-dc", "dc1"]];
+
+/// Has Consul make an authority's certificate in the folder, and those that these arguments ask for.
+pub(crate) fn certificates(binary: &Path, folder: &Path, asked: &[&[&str]]) {
+    let tls = |arguments: &[&str]| {
+        let mut command = Command::new(binary);
+        let output = command
+            .arg("tls")
+            .args(arguments)
+            .current_dir(folder)
+            .output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+    };
+    tls(&["ca", "create"]);
+    for arguments in asked {
+        tls(&[&["cert", "create"], *arguments].concat());
+    }
 }
 
 #[test]
@@ -22,7 +35,7 @@ fn clients_show_their_certificate_and_many_services_share_connections() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    certificates(&binary, folder.path());
+    certificates(&binary, folder.path(), &BOTH);
     let file = |name: &str| folder.path().join(name).display().to_string();
     let mut settings = ConsulSettings::new(addresses::NODE);
     settings.further = json!({
@@ -76,7 +89,7 @@ fn without_a_certificate_nothing_is_known_and_it_is_said() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    certificates(&binary, folder.path());
+    certificates(&binary, folder.path(), &BOTH);
     let file = |name: &str| folder.path().join(name).display().to_string();
     let mut settings = ConsulSettings::new(addresses::NODE);
     settings.further = json!({
