@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use shunt_tests::{interrupt, is_root};
 
 use crate::{
-    cluster, control, controllers,
+    cluster, consul, control, controllers,
     measure::Study,
     packets,
     report::{Facts, Report},
@@ -71,6 +71,8 @@ enum Suite {
     Cluster,
     /// Workloads outside a cluster, from the API server to its EndpointSlices
     Controllers,
+    /// A Consul catalog, from the real server to the kernel's tables
+    Consul,
 }
 
 impl Suite {
@@ -83,6 +85,7 @@ impl Suite {
             Self::Control => control::run(bench),
             Self::Cluster => cluster::run(bench),
             Self::Controllers => controllers::run(bench),
+            Self::Consul => consul::run(bench),
         }
     }
 }

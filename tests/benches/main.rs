@@ -6,6 +6,7 @@
 
 mod bench;
 mod cluster;
+mod consul;
 mod control;
 mod controllers;
 mod load;

@@ -25,6 +25,8 @@ enum Suite {
     Cluster,
     /// Workloads outside a cluster, from the API server to its EndpointSlices
     Controllers,
+    /// A Consul catalog, from the real server to the kernel's tables
+    Consul,
 }
 
 #[derive(Debug, clap::Args)]
@@ -112,6 +114,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
             Suite::Control => "control",
             Suite::Cluster => "cluster",
             Suite::Controllers => "controllers",
+            Suite::Consul => "consul",
         };
         command.args(["--suite", name]);
     }

@@ -8,9 +8,10 @@ use std::{
 use anyhow::{Context as _, Result};
 use shunt_tests::interrupt;
 
-use super::{kernel::Kernel, world::World};
+use super::world::World;
 use crate::{
     bench::Bench,
+    machine::frontends::Frontends,
     measure::{Better, Bound, Limit, Sample, Study, sample},
 };
 
@@ -29,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Changes of a cluster's slices, each of another service than the one before.
 pub(super) struct Changes<'a> {
     world: &'a World,
-    kernel: Kernel,
+    kernel: Frontends,
 }
 
 /// Runs the study.
@@ -68,7 +69,7 @@ pub(super) fn run(bench: &mut Bench, changes: &Changes<'_>) -> Result<()> {
 
 impl<'a> Changes<'a> {
     /// No change yet.
-    pub(super) const fn new(world: &'a World, kernel: Kernel) -> Self {
+    pub(super) const fn new(world: &'a World, kernel: Frontends) -> Self {
         Self { world, kernel }
     }
 

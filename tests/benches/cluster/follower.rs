@@ -9,11 +9,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use shunt_tests::{Agent, PinDir, interrupt};
 
-use super::{
-    kernel::Kernel,
-    world::{ALL_ENDPOINTS, World, node},
-};
-use crate::machine::{process, tables};
+use super::world::{ALL, ALL_ENDPOINTS, World, node};
+use crate::machine::{frontends::Frontends, process, tables};
 
 /// An agent in a cluster's namespace. All of it goes when it is dropped.
 pub(super) struct Follower {
@@ -56,10 +53,10 @@ impl Follower {
     /// # Errors
     ///
     /// If they never are.
-    pub(super) fn complete(binary: &Path, world: &World) -> Result<(Self, Kernel, Duration)> {
+    pub(super) fn complete(binary: &Path, world: &World) -> Result<(Self, Frontends, Duration)> {
         let before = world.server.list_times().len();
         let follower = Self::start(binary, world)?;
-        let (kernel, there) = Kernel::await_all(follower.pins.path())?;
+        let (kernel, there) = Frontends::await_all(follower.pins.path(), ALL)?;
         let lists = world.server.list_times();
         let first: &Instant = lists.get(before).context("nothing was listed")?;
         Ok((follower, kernel, there.saturating_duration_since(*first)))

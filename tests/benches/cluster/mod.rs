@@ -8,7 +8,6 @@ mod change;
 mod churn;
 mod cold;
 mod follower;
-mod kernel;
 mod memory;
 mod world;
 

@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
 use anyhow::Result;
@@ -10,18 +11,28 @@ use serde_json::{Value, json};
 use shunt_tests::{ApiServer, Faults, Namespace};
 
 use super::follower::next_number;
+use crate::machine::frontends::Expected;
 
 /// How many services there are, with an EndpointSlice each.
 pub(super) const SERVICES: u32 = 5_000;
 
 /// How many endpoints a slice has.
-pub(super) const ENDPOINTS: u32 = 50;
+const ENDPOINTS: u32 = 50;
 
 /// How many endpoints there are.
 pub(super) const ALL_ENDPOINTS: u32 = SERVICES * ENDPOINTS;
 
 /// The port of all services.
-pub(super) const PORT: u16 = 80;
+const PORT: u16 = 80;
+
+/// What of them is in the kernel, which takes a minute at most.
+pub(super) const ALL: Expected = Expected {
+    services: SERVICES,
+    backends: ENDPOINTS,
+    address: cluster_ip,
+    port: PORT,
+    limit: Duration::from_mins(1),
+};
 
 /// How many nodes the endpoints are on.
 const NODES: u32 = 500;
@@ -107,7 +118,7 @@ fn name(number: u32) -> String {
 }
 
 /// Where a service is.
-pub(super) fn cluster_ip(number: u32) -> Ipv4Addr {
+fn cluster_ip(number: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a60_0001 + number)
 }
 

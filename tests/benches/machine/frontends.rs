@@ -15,9 +15,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use shunt_common::{Cell, registry::FamilyMaps};
 use shunt_tests::interrupt;
 
-use super::world::{ENDPOINTS, PORT, SERVICES, cluster_ip};
-
-/// How long whatever is waited for may take.
+/// How long a change may take.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// How often it is looked whether all frontends are there.
@@ -29,21 +27,43 @@ const TCP: u8 = 6;
 /// A key of the table of frontends: address, port, protocol, scope.
 type Key = [u8; 8];
 
+/// What the tables are to hold: services that are alike.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    /// How many there are.
+    pub(crate) services: u32,
+    /// How many backends each has.
+    pub(crate) backends: u32,
+    /// The address of each.
+    pub(crate) address: fn(u32) -> Ipv4Addr,
+    /// The port of all.
+    pub(crate) port: u16,
+    /// How long it may take until all are there.
+    pub(crate) limit: Duration,
+}
+
 /// The frontends of all services.
-pub(super) struct Kernel {
+pub(crate) struct Frontends {
     cells: MmapRaw,
     /// Where each service's cell is.
     indexes: Vec<u32>,
 }
 
-impl Kernel {
+impl Frontends {
     /// Waits until all services are in the tables that are pinned at `pins`, with all of their
-    /// endpoints. Gives when they were.
+    /// backends. Gives when they were.
     ///
     /// # Errors
     ///
     /// If they never are, or the tables cannot be read.
-    pub(super) fn await_all(pins: &Path) -> Result<(Self, Instant)> {
+    pub(crate) fn await_all(pins: &Path, expected: Expected) -> Result<(Self, Instant)> {
+        let Expected {
+            services,
+            backends,
+            address,
+            port,
+            limit,
+        } = expected;
         let maps = pins.join("maps");
         let map = MapData::from_pin(maps.join(FamilyMaps::V4.frontends.pin))?;
         let frontends = HashMap::<_, Key, u32>::try_from(Map::HashMap(map))?;
@@ -56,15 +76,15 @@ impl Kernel {
         let cells = MmapOptions::new()
             .len(info.max_entries() as usize * size_of::<Cell>())
             .map_raw_read_only(map.fd().as_fd().as_raw_fd())?;
-        let mut kernel = Self {
+        let mut all = Self {
             cells,
             indexes: Vec::new(),
         };
-        let deadline = Instant::now() + LIMIT;
-        while (kernel.indexes.len() as u32) < SERVICES {
-            let next = kernel.indexes.len() as u32;
-            match frontends.get(&key(cluster_ip(next)), 0) {
-                Ok(index) => kernel.indexes.push(index),
+        let deadline = Instant::now() + limit;
+        while (all.indexes.len() as u32) < services {
+            let next = all.indexes.len() as u32;
+            match frontends.get(&key(address(next), port), 0) {
+                Ok(index) => all.indexes.push(index),
                 Err(_) if Instant::now() < deadline => {
                     interrupt::check()?;
                     thread::sleep(LOOK);
@@ -73,14 +93,11 @@ impl Kernel {
             }
         }
         let at = Instant::now();
-        for service in 0..SERVICES {
-            let count = kernel.cell(service).count();
-            ensure!(
-                count == ENDPOINTS,
-                "service {service} has {count} endpoints"
-            );
+        for service in 0..services {
+            let count = all.cell(service).count();
+            ensure!(count == backends, "service {service} has {count} backends");
         }
-        Ok((kernel, at))
+        Ok((all, at))
     }
 
     /// A service's cell.
@@ -88,7 +105,7 @@ impl Kernel {
         clippy::cast_ptr_alignment,
         reason = "a mapping begins at a page, and cells are words"
     )]
-    pub(super) fn cell(&self, service: u32) -> Cell {
+    pub(crate) fn cell(&self, service: u32) -> Cell {
         let index = self.indexes[service as usize] as usize;
         assert!(index < self.cells.len() / size_of::<Cell>());
         let cell = self.cells.as_mut_ptr().cast::<u64>();
@@ -102,7 +119,7 @@ impl Kernel {
     /// # Errors
     ///
     /// If it stays.
-    pub(super) fn await_other(&self, service: u32, before: Cell) -> Result<Instant> {
+    pub(crate) fn await_other(&self, service: u32, before: Cell) -> Result<Instant> {
         let deadline = Instant::now() + LIMIT;
         loop {
             let cell = self.cell(service);
@@ -116,8 +133,8 @@ impl Kernel {
     }
 }
 
-fn key(address: Ipv4Addr) -> Key {
+fn key(address: Ipv4Addr, port: u16) -> Key {
     let [a, b, c, d] = address.octets();
-    let [high, low] = PORT.to_be_bytes();
+    let [high, low] = port.to_be_bytes();
     [a, b, c, d, high, low, TCP, 0]
 }

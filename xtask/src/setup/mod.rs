@@ -55,10 +55,10 @@ pub(crate) fn ensure(needs: Needs) -> Result<()> {
         None => find(&root)?,
     };
     tools::ensure(needs)?;
-    if needs == Needs::Test
+    if matches!(needs, Needs::Test | Needs::Bench)
         && let Err(error) = consul::ensure()
     {
-        eprintln!("setup: {error:#}: the tests on Consul will be skipped");
+        eprintln!("setup: {error:#}: what is done with Consul will be skipped");
     }
     let Toolchain { way, version, .. } = toolchain;
     eprintln!(

@@ -1,0 +1,152 @@
+//! An agent that follows a catalog.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use shunt_tests::{Agent, PinDir, interrupt, run};
+
+use super::world::{ALL, ALL_INSTANCES, World};
+use crate::machine::{frontends::Frontends, process, tables};
+
+/// How an agent asks Consul.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A query for each service, many of them on a connection.
+    Https,
+    /// Hints, and few connections.
+    Http,
+}
+
+impl Way {
+    /// The study of a start.
+    pub(super) const fn start(self) -> &'static str {
+        match self {
+            Self::Https => "consul/https-start",
+            Self::Http => "consul/http-start",
+        }
+    }
+
+    /// The study of changes.
+    pub(super) const fn change(self) -> &'static str {
+        match self {
+            Self::Https => "consul/https-change",
+            Self::Http => "consul/http-change",
+        }
+    }
+
+    /// The study of a check that says something else all the time.
+    pub(super) const fn flapping(self) -> &'static str {
+        match self {
+            Self::Https => "consul/https-flapping",
+            Self::Http => "consul/http-flapping",
+        }
+    }
+
+    /// Consul's port.
+    const fn port(self) -> u16 {
+        match self {
+            Self::Https => 8501,
+            Self::Http => 8500,
+        }
+    }
+}
+
+/// An agent in the catalog's namespace. All of it goes when it is dropped.
+pub(super) struct Follower<'a> {
+    // In the order in which they are to go.
+    agent: Agent,
+    binary: PathBuf,
+    _pins: PinDir,
+    world: &'a World,
+    pub(super) way: Way,
+}
+
+impl<'a> Follower<'a> {
+    /// Starts an agent, and waits until all services are in the kernel. Gives how long that took.
+    ///
+    /// # Errors
+    ///
+    /// If they never are.
+    pub(super) fn complete(
+        binary: &Path,
+        world: &'a World,
+        way: Way,
+    ) -> Result<(Self, Frontends, Duration)> {
+        interrupt::check()?;
+        let pins = PinDir::new();
+        let file = world.frontends()?;
+        let file = file.to_str().context("a path that is no text")?;
+        let flags = ["--consul-config", file, "--interface", "lo"];
+        let (address, authority) = (format!("127.0.0.1:{}", way.port()), world.authority());
+        let mut environment = vec![("CONSUL_HTTP_ADDR", &*address), ("RUST_LOG", "info")];
+        if way == Way::Https {
+            environment.extend([("CONSUL_HTTP_SSL", "true"), ("CONSUL_CACERT", &authority)]);
+        }
+        let begin = Instant::now();
+        let agent = Agent::follow_consul(binary, &world.namespace, &pins, &environment, &flags)?;
+        let (frontends, there) = Frontends::await_all(pins.path(), ALL)?;
+        let follower = Self {
+            agent,
+            binary: binary.to_owned(),
+            _pins: pins,
+            world,
+            way,
+        };
+        Ok((follower, frontends, there.saturating_duration_since(begin)))
+    }
+
+    /// How long its threads have had a processor, in seconds.
+    ///
+    /// # Errors
+    ///
+    /// If it is gone.
+    pub(super) fn busy(&self) -> Result<f64> {
+        process::processor_seconds(self.agent.pid())
+    }
+
+    /// How many events it has applied.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer.
+    pub(super) fn applied(&self) -> Result<u64> {
+        let (binary, socket) = (self.binary.to_string_lossy(), self.agent.socket());
+        let socket = socket.to_string_lossy();
+        let status = run(&binary, &["status", "-o", "json", "--socket", &*socket])?;
+        let status: Value = serde_json::from_str(&status).context("cannot read the status")?;
+        status["applied"].as_u64().context("no count of events")
+    }
+
+    /// How many sockets it has that are connected to Consul.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not say.
+    pub(super) fn sockets(&self) -> Result<usize> {
+        let table = || fs::read_to_string("/proc/thread-self/net/tcp");
+        let table = self.world.namespace.enter(table)?;
+        // Connected (01) to Consul's port, of whatever local port.
+        let port = format!(":{:04X}", self.way.port());
+        let lines = table.lines().filter(|line| {
+            let mut fields = line.split_whitespace();
+            let remote = fields.nth(2).unwrap_or_default();
+            remote.ends_with(&port) && fields.next() == Some("01")
+        });
+        Ok(lines.count())
+    }
+
+    /// Makes sure that the kernel's tables, read back, are what the catalog says, and hold all instances
+    /// once what was replaced is free.
+    ///
+    /// # Errors
+    ///
+    /// If they do not.
+    pub(super) fn check(&self) -> Result<()> {
+        tables::await_backends(&self.agent, &self.binary, ALL_INSTANCES)
+    }
+}
