@@ -1,6 +1,6 @@
 //! HTTPS with certificates of both sides.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::json;
 use shunt_tests::{Consul, ConsulSettings, addresses};
@@ -29,14 +29,9 @@ pub(crate) fn certificates(binary: &Path, folder: &Path, asked: &[&[&str]]) {
     }
 }
 
-#[test]
-fn clients_show_their_certificate_and_many_services_share_connections() {
-    let Some((sandbox, binary)) = ground() else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    certificates(&binary, folder.path(), &BOTH);
-    let file = |name: &str| folder.path().join(name).display().to_string();
+/// A server that asks clients for their certificates, with those of this folder.
+fn settings(folder: &Path) -> ConsulSettings {
+    let file = |name: &str| folder.join(name).display().to_string();
     let mut settings = ConsulSettings::new(addresses::NODE);
     settings.further = json!({
         "ca_file": file("consul-agent-ca.pem"),
@@ -48,7 +43,18 @@ fn clients_show_their_certificate_and_many_services_share_connections() {
             "server": 8600, "serf_lan": 8601,
         },
     });
-    let consul = Consul::start(&binary, sandbox.node(), settings).unwrap();
+    settings
+}
+
+#[test]
+fn clients_show_their_certificate_and_many_services_share_connections() {
+    let Some((sandbox, binary)) = ground() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    certificates(&binary, folder.path(), &BOTH);
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let consul = Consul::start(&binary, sandbox.node(), settings(folder.path())).unwrap();
     // More services than sockets, were each to have one.
     let others = (0..300).map(|number| {
         format!(
@@ -91,18 +97,7 @@ fn without_a_certificate_nothing_is_known_and_it_is_said() {
     let folder = tempfile::tempdir().unwrap();
     certificates(&binary, folder.path(), &BOTH);
     let file = |name: &str| folder.path().join(name).display().to_string();
-    let mut settings = ConsulSettings::new(addresses::NODE);
-    settings.further = json!({
-        "ca_file": file("consul-agent-ca.pem"),
-        "cert_file": file("dc1-server-consul-0.pem"),
-        "key_file": file("dc1-server-consul-0-key.pem"),
-        "verify_incoming_https": true,
-        "ports": {
-            "http": 8500, "https": 8501, "dns": -1, "grpc": -1, "serf_wan": -1,
-            "server": 8600, "serf_lan": 8601,
-        },
-    });
-    let consul = Consul::start(&binary, sandbox.node(), settings).unwrap();
+    let consul = Consul::start(&binary, sandbox.node(), settings(folder.path())).unwrap();
     let mut plan = Plan::new(WEB);
     plan.environment = vec![
         (
@@ -114,4 +109,41 @@ fn without_a_certificate_nothing_is_known_and_it_is_said() {
     let world = World::around(sandbox, consul, plan, |_, _, _| {});
     let source = world.await_source("it is refused", is_stale);
     assert_eq!(source["synced"], false, "{source:#}");
+}
+
+#[test]
+fn a_certificate_that_is_put_in_place_later_is_read() {
+    let Some((sandbox, binary)) = ground() else {
+        return;
+    };
+    let (folder, strangers) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for folder in [&folder, &strangers] {
+        certificates(&binary, folder.path(), &BOTH);
+    }
+    let consul = Consul::start(&binary, sandbox.node(), settings(folder.path())).unwrap();
+    let put = |from: &Path| {
+        for (name, place) in [("0", "client.pem"), ("0-key", "client-key.pem")] {
+            let from = from.join(format!("dc1-client-consul-{name}.pem"));
+            fs::copy(from, folder.path().join(place)).unwrap();
+        }
+    };
+    put(strangers.path());
+    let mut plan = Plan::new(WEB);
+    let variables = [
+        ("CONSUL_CACERT", "consul-agent-ca.pem"),
+        ("CONSUL_CLIENT_CERT", "client.pem"),
+        ("CONSUL_CLIENT_KEY", "client-key.pem"),
+    ];
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let variables = variables.map(|(name, value)| (name.to_owned(), file(value)));
+    plan.environment = variables.to_vec();
+    let address = "https://127.0.0.1:8501".to_owned();
+    plan.environment
+        .push(("CONSUL_HTTP_ADDR".to_owned(), address));
+    let world = World::around(sandbox, consul, plan, |_, _, _| {});
+    world.await_source("a stranger is refused", is_stale);
+    put(folder.path());
+    world.await_source("the new certificate is taken", is_current);
+    world.register(&registration("a", addresses::POD_A, "passing"));
+    world.await_pods(&["pod-a"]);
 }
