@@ -15,7 +15,7 @@ use crate::source::{
         http::{client::Client, error::AskError},
         objects::{null, part, read},
         watch::{
-            path::follow,
+            path::{Taken, follow},
             told::{News, Reason, Told, Topic, Trouble},
         },
     },
@@ -63,7 +63,7 @@ pub(super) fn follow_tiers<'a>(
                     // Nobody listens any more when the agent ends.
                     drop(tiered.send((Arc::clone(id), tiers.clone())));
                 }
-                Ok(())
+                Ok(Taken::News)
             };
             let topic = Topic::Resolver(service.clone());
             follow(client, &path, topic, told, take, None).await;

@@ -19,7 +19,7 @@ use crate::source::{
         objects::{null, read, within},
         watch::{
             hinted::Hinted,
-            path::follow,
+            path::{Taken, follow},
             told::{Told, Topic},
         },
     },
@@ -101,13 +101,15 @@ pub(in crate::source::consul) async fn by_checks(
     let mut checks = Checks::default();
     let changed = |body: &[u8]| {
         let found: Option<Vec<Check>> = read(body)?;
-        for concerned in checks.changed(found.unwrap_or_default()) {
+        let changed = checks.changed(found.unwrap_or_default());
+        let is_new = !changed.is_empty();
+        for concerned in changed {
             match concerned {
                 Concerned::Service(name) => hinted.hint(&name.to_lowercase()),
                 Concerned::Node(node) => hinted.hint_node(&node),
             }
         }
-        Ok(())
+        Ok(if is_new { Taken::News } else { Taken::Nothing })
     };
     let path = within(CHECKS, &datacenter);
     follow(client, &path, Topic::Hints(datacenter), told, changed, None).await;
@@ -123,7 +125,15 @@ pub(in crate::source::consul) async fn by_services(
 ) {
     let path = within(SERVICES, &datacenter);
     let topic = Topic::Hints(datacenter);
-    follow(client, &path, topic, told, |_| Ok(()), Some(&hinted)).await;
+    follow(
+        client,
+        &path,
+        topic,
+        told,
+        |_| Ok(Taken::News),
+        Some(&hinted),
+    )
+    .await;
 }
 
 #[cfg(test)]

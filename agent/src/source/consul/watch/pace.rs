@@ -21,6 +21,11 @@ pub(in crate::source::consul) struct Pace {
     pub(in crate::source::consul) between: Duration,
     /// How many at once.
     pub(in crate::source::consul) burst: u32,
+    /// An answer that says nothing new may be long, and outputs of checks alone lead to one after the
+    /// other: the pause after it is so many times what it took to read it.
+    pub(in crate::source::consul) rests: u32,
+    /// The longest such pause. What changes meanwhile is seen after it.
+    pub(in crate::source::consul) longest_rest: Duration,
 }
 
 impl Default for Pace {
@@ -32,6 +37,8 @@ impl Default for Pace {
             longest: Duration::from_secs(15),
             between: Duration::from_millis(100),
             burst: 10,
+            rests: 20,
+            longest_rest: Duration::from_secs(2),
         }
     }
 }
@@ -40,6 +47,11 @@ impl Pace {
     /// How long an answer to a query that blocks may take: Consul adds up to a sixteenth to its wait.
     pub(super) fn blocked(&self) -> Duration {
         self.wait + self.wait / 16 + self.answer
+    }
+
+    /// The pause after an answer that said nothing new, and took so long to read.
+    pub(super) fn rest(&self, reading: Duration) -> Duration {
+        self.longest_rest.min(reading.saturating_mul(self.rests))
     }
 }
 
@@ -136,6 +148,15 @@ mod tests {
             assert_eq!(bucket.take(&pace, later), Duration::ZERO);
         }
         assert_eq!(bucket.take(&pace, later), pace.between);
+    }
+
+    #[test]
+    fn reading_what_says_nothing_takes_a_twentieth_of_the_time_at_most() {
+        let pace = Pace::default();
+        let milliseconds = Duration::from_millis;
+        assert_eq!(pace.rest(milliseconds(2)), milliseconds(40));
+        assert_eq!(pace.rest(milliseconds(80)), milliseconds(1_600));
+        assert_eq!(pace.rest(milliseconds(500)), pace.longest_rest);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Any path of Consul's that is followed.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::{sync::mpsc, time::sleep};
 
@@ -15,15 +15,25 @@ use crate::source::consul::{
     },
 };
 
-/// Follows what is at a path, for ever. `take` has the body of each answer that says something new; what it
-/// cannot read is asked for again, as after any error. After each answer, also one that says nothing new,
+/// What came of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::source::consul) enum Taken {
+    /// Somebody may want to know.
+    News,
+    /// It was another one than before, and says nothing that anybody wants to know.
+    Nothing,
+}
+
+/// Follows what is at a path, for ever. `take` has the body of each answer with another index; what it
+/// cannot read is asked for again, as after any error. After one that says nothing it is not asked again
+/// at once, as the next one may say as little. After each answer, also one that says nothing new,
 /// `all` are looked at.
 pub(in crate::source::consul) async fn follow(
     client: Client,
     path: &str,
     topic: Topic,
     told: mpsc::Sender<Told>,
-    mut take: impl FnMut(&[u8]) -> Result<(), AskError>,
+    mut take: impl FnMut(&[u8]) -> Result<Taken, AskError>,
     all: Option<&Hinted>,
 ) {
     let pace = Pace::default();
@@ -46,19 +56,25 @@ pub(in crate::source::consul) async fn follow(
                 .index
                 .ok_or_else(|| AskError::Unreadable("it has no X-Consul-Index".to_owned()))?;
             match cursor.answered(index) {
-                Worth::New => take(&answer.body),
+                Worth::New => {
+                    let begin = Instant::now();
+                    Ok(match take(&answer.body)? {
+                        Taken::News => Duration::ZERO,
+                        Taken::Nothing => pace.rest(begin.elapsed()),
+                    })
+                }
                 // Of a doubtful answer the leader is asked first.
-                Worth::Known | Worth::Doubtful => Ok(()),
+                Worth::Known | Worth::Doubtful => Ok(Duration::ZERO),
             }
         });
         let (news, pause) = match taken {
-            Ok(()) => {
+            Ok(rest) => {
                 backoff.reset();
                 if let Some(hinted) = all {
                     hinted.sweep().await;
                 }
                 let news = stale_since.take().map(|_| News::UpToDate);
-                (news, bucket.take(&pace, Instant::now()))
+                (news, bucket.take(&pace, Instant::now()).max(rest))
             }
             Err(error) => {
                 cursor.failed();

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -18,6 +18,7 @@ use crate::source::{
         http::{client::Client, error::AskError, tls::TlsFiles, token::TokenSource},
         watch::{
             pace::Pace,
+            path::{Taken, follow},
             told::{News, Reason, Told, Topic},
             watcher::{Wake, Watcher},
         },
@@ -217,6 +218,38 @@ async fn question(stream: &mut TcpStream) -> Option<String> {
             return head.split(' ').nth(1).map(str::to_owned);
         }
     }
+}
+
+/// How long it takes until four answers have been read that say this, each for 10 ms.
+async fn four_answers(said: Taken) -> Duration {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let steps = (1..=4).map(|index| Say(200, Some(index), String::new()));
+    tokio::spawn(serve(listener, steps.collect(), Arc::default()));
+    let address = address.parse().unwrap();
+    let client = Client::new(&address, TokenSource::None, TlsFiles::default(), 1).unwrap();
+    let (tell, _told) = mpsc::channel(1);
+    let (read, mut answers) = mpsc::unbounded_channel();
+    let take = move |_: &[u8]| {
+        std::thread::sleep(Duration::from_millis(10));
+        read.send(()).unwrap();
+        Ok(said)
+    };
+    let begin = Instant::now();
+    let path = "/v1/health/state/any";
+    tokio::spawn(follow(client, path, Topic::Datacenters, tell, take, None));
+    for _ in 0..4 {
+        let answer = timeout(PATIENCE, answers.recv()).await;
+        answer.expect("no further answer").unwrap();
+    }
+    begin.elapsed()
+}
+
+#[tokio::test]
+async fn after_an_answer_that_says_nothing_there_is_a_rest() {
+    let rest = Duration::from_millis(3 * 20 * 10);
+    let taken = four_answers(Taken::Nothing).await;
+    assert!(taken >= rest, "{taken:?}");
 }
 
 #[tokio::test]
