@@ -97,6 +97,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::source::kubernetes::objects::external_workload_schema::manifest;
 
     /// So many seconds after 1970.
     fn at(seconds: u64) -> SystemTime {
@@ -158,5 +159,37 @@ mod tests {
             &of(false, "away"),
             at(9)
         ));
+    }
+    #[test]
+    fn the_definition_has_a_place_for_what_is_written() {
+        let mut conditions = Vec::new();
+        let verdict = Verdict {
+            is_ready: true,
+            message: "it answers".to_owned(),
+        };
+        let trouble = Trouble {
+            reason: "NoMatchingPort",
+            message: "a".to_owned(),
+        };
+        assert!(set_ready(&mut conditions, &verdict, at(0)));
+        assert!(set_published(&mut conditions, Some(&trouble), at(0)));
+        let list = &manifest("status")["properties"]["conditions"];
+        // A server merges by type, and drops what the definition does not know.
+        assert_eq!(list["x-kubernetes-list-map-keys"], json!(["type"]));
+        let schema = &list["items"];
+        for condition in &conditions {
+            for (field, value) in condition.as_object().unwrap() {
+                let known = &schema["properties"][field];
+                assert_eq!(known["type"], "string", "{field}");
+                let choices = known["enum"].as_array();
+                assert!(
+                    choices.is_none_or(|choices| choices.contains(value)),
+                    "{field}: {value}"
+                );
+            }
+            for field in schema["required"].as_array().unwrap() {
+                assert!(condition[field.as_str().unwrap()].is_string(), "{field}");
+            }
+        }
     }
 }

@@ -1,22 +1,25 @@
 //! The definition of our group's ExternalWorkloads, held against what is read of them.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{fs, path::Path};
 
 use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{
-    external_workload::{ExternalWorkload, RawOwn},
-    external_workload_spec::Spec,
-};
+use super::{custom::CustomKind, external_workload::Group, external_workload_spec::Spec};
 
-/// The schema of `spec` as the manifest has it.
-fn manifest() -> Value {
+/// The definition as the manifest has it.
+fn definition() -> Value {
     let file =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/controller/external-workloads.yaml");
-    let definition: Value = serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-    let version = &definition["spec"]["versions"][0];
-    version["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
+    serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// The schema of `spec` or `status` as the manifest has it.
+pub(crate) fn manifest(part: &str) -> Value {
+    let version = &definition()["spec"]["versions"][0];
+    let schema = version["schema"]["openAPIV3Schema"]["properties"][part].clone();
+    assert!(schema.is_object(), "{part}");
+    schema
 }
 
 /// The same by the types.
@@ -68,112 +71,47 @@ fn plain(schema: Value) -> Value {
 
 #[test]
 fn the_definition_says_what_is_read() {
-    let (found, expected) = (plain(manifest()), plain(generated()));
+    let (found, expected) = (plain(manifest("spec")), plain(generated()));
     assert_eq!(
         found, expected,
         "\nthe manifest has {found:#}\nthe types have {expected:#}"
     );
 }
 
-/// The rules in a schema, each with where it stands.
-fn rules(schema: &Map<String, Value>, path: &str, found: &mut BTreeSet<(String, String)>) {
-    for (name, value) in schema {
-        match (name.as_str(), value) {
-            ("x-kubernetes-validations", Value::Array(own)) => {
-                for rule in own {
-                    assert!(rule["message"].is_string(), "{rule}");
-                    found.insert((path.to_owned(), rule["rule"].as_str().unwrap().to_owned()));
-                }
-            }
-            ("properties", Value::Object(properties)) => {
-                for (name, value) in properties {
-                    rules(value.as_object().unwrap(), &format!("{path}.{name}"), found);
-                }
-            }
-            ("items", Value::Object(items)) => rules(items, &format!("{path}[]"), found),
-            _ => {}
-        }
-    }
-}
-
-fn read(spec: &Value) -> Result<(), Box<str>> {
-    let object = json!({ "metadata": {}, "spec": spec });
-    let raw: RawOwn = serde_json::from_value(object).unwrap();
-    ExternalWorkload::from(raw).body.map(drop)
-}
-
 #[test]
-fn each_rule_of_the_definition_is_enforced_by_the_controller_again() {
-    let ips = |ips: &[&str]| {
-        let ips: Vec<Value> = ips.iter().map(|ip| json!({ "ip": ip })).collect();
-        json!({ "workloadIPs": ips })
+fn the_definition_has_the_names_that_are_asked_for() {
+    let definition = definition();
+    let spec = &definition["spec"];
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
+    assert_eq!(
+        text(&definition["metadata"]["name"]),
+        CustomKind::ExternalWorkload.definition()
+    );
+    assert_eq!(
+        CustomKind::ExternalWorkload.definition(),
+        format!("{plural}.{group}")
+    );
+    let [version] = &spec["versions"].as_array().unwrap()[..] else {
+        panic!("one version: {spec}");
     };
-    let ports = |ports: Value| json!({ "workloadIPs": [{ "ip": "192.0.2.1" }], "ports": ports });
-    let probe =
-        |probe: Value| json!({ "workloadIPs": [{ "ip": "192.0.2.1" }], "readinessProbe": probe });
-    let (tcp, http) = (json!({ "port": 1 }), json!({ "port": 2 }));
-    // Where, the rule, what is right by it, what is not, and what the controller says of that.
-    let table = [
-        (
-            ".workloadIPs[].ip",
-            "isIP(self)",
-            vec![ips(&["192.0.2.1"]), ips(&["fd00::1"])],
-            vec![ips(&["host"]), ips(&["192.0.2.1/24"]), ips(&["192.0.2"])],
-            "is no address",
-        ),
-        (
-            ".workloadIPs",
-            "self.filter(one, one.ip.contains(':')).size() <= 1",
-            vec![ips(&["192.0.2.1", "fd00::1"])],
-            vec![ips(&["fd00::1", "fd00::2"])],
-            "more than one address",
-        ),
-        (
-            ".workloadIPs",
-            "self.filter(one, !one.ip.contains(':')).size() <= 1",
-            vec![ips(&["fd00::1", "192.0.2.1"])],
-            vec![ips(&["192.0.2.1", "192.0.2.2"])],
-            "more than one address",
-        ),
-        (
-            ".ports",
-            "self.all(one, !has(one.name) || self.exists_one(other, has(other.name) && other.name == one.name))",
-            vec![
-                ports(json!([{ "port": 1 }, { "port": 2 }])),
-                ports(json!([{ "port": 1, "name": "a" }, { "port": 2, "name": "b" }])),
-            ],
-            vec![ports(
-                json!([{ "port": 1, "name": "a" }, { "port": 2, "name": "a" }]),
-            )],
-            "two ports",
-        ),
-        (
-            ".readinessProbe",
-            "has(self.tcpSocket) != has(self.httpGet)",
-            vec![
-                probe(json!({ "tcpSocket": tcp })),
-                probe(json!({ "httpGet": http })),
-            ],
-            vec![
-                probe(json!({})),
-                probe(json!({ "tcpSocket": tcp, "httpGet": http })),
-            ],
-            "tcpSocket",
-        ),
-    ];
-    let mut there = BTreeSet::new();
-    rules(manifest().as_object().unwrap(), "", &mut there);
-    let known = table
-        .iter()
-        .map(|(path, rule, ..)| ((*path).to_owned(), (*rule).to_owned()));
-    assert_eq!(there, known.collect::<BTreeSet<_>>());
-    for (path, rule, good, bad, said) in &table {
-        for spec in good {
-            assert_eq!(read(spec), Ok(()), "{path}: {rule}: {spec}");
-        }
-        for spec in bad {
-            let error = read(spec).expect_err(&format!("{path}: {rule}: {spec}"));
-            assert!(error.contains(said), "{path}: {rule}: {spec}: {error}");
-        }
+    let api_version = format!("{group}/{}", text(&version["name"]));
+    assert_eq!(api_version, Group::Shunt.api_version());
+    assert_eq!(spec["names"]["kind"], "ExternalWorkload");
+    assert_eq!(spec["scope"], "Namespaced");
+    // A status is written by a path of its own.
+    assert_eq!(version["subresources"], json!({ "status": {} }));
+    // What is listed is there.
+    for column in version["additionalPrinterColumns"].as_array().unwrap() {
+        let path = text(&column["jsonPath"]);
+        let fields: Vec<&str> = path
+            .split(['.', '['])
+            .filter(|one| !one.is_empty())
+            .collect();
+        let (part, field) = (fields[0], fields[1]);
+        assert!(
+            part == "metadata" || manifest(part)["properties"][field].is_object(),
+            "{path}"
+        );
     }
 }

@@ -8,7 +8,9 @@ pub(crate) mod custom;
 pub(crate) mod endpoint_slice;
 pub(crate) mod external_workload;
 #[cfg(test)]
-mod external_workload_schema;
+mod external_workload_rules;
+#[cfg(test)]
+pub(crate) mod external_workload_schema;
 pub(crate) mod external_workload_spec;
 pub(super) mod interner;
 pub(crate) mod metadata;
