@@ -4,6 +4,7 @@
 //! source/kubernetes/watch    ExternalWorkloads, Services, and our own EndpointSlices
 //!     v
 //! store       what is known, and which Services a change concerns
+//!             (tracker: what was written here, so that nothing older is believed)
 //!     v  queue: each Service once, again after a while if it fails
 //! desired     the endpoints that a Service is to have            pure
 //! packing     which slice has which; order: nobody is missing    pure
@@ -22,12 +23,14 @@ mod order;
 mod packing;
 mod probes;
 mod queue;
+mod raw_slice;
 mod service;
 mod slice;
 mod status;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tracker;
 mod verdicts;
 pub(super) mod work;
 mod write;

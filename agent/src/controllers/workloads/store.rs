@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use shunt_model::ServiceId;
@@ -12,6 +12,7 @@ use crate::{
     controllers::workloads::{
         service::{Labels, Service},
         slice::Slice,
+        tracker::{Name, Tracker, name_of},
     },
     source::kubernetes::{
         objects::{
@@ -28,15 +29,6 @@ const SYSTEM: &str = "kube-system";
 /// The label of a workload that its endpoints have.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// How long after a write a list may have been made before it.
-const LISTED: Duration = Duration::from_mins(1);
-
-/// How long a list that contradicts what was written is not believed: the watch that follows it tells.
-const DOUBT: Duration = Duration::from_secs(5);
-
-/// A namespace and a name.
-type Name = (Box<str>, Box<str>);
-
 /// Everything that slices are made of, and the slices.
 #[derive(Debug, Default)]
 pub(super) struct Store {
@@ -50,28 +42,6 @@ pub(super) struct Store {
     /// The slices that linkerd's controller has of a Service.
     linkerds: HashMap<ServiceId, BTreeSet<ServiceId>>,
     tracker: Tracker,
-}
-
-/// What was written here, and the server has confirmed.
-#[derive(Debug, Default)]
-struct Tracker {
-    written: HashMap<Name, Written>,
-    /// Slices that were deleted, by their uid.
-    deleted: HashMap<Box<str>, Instant>,
-    /// Slices of which a list says something older than what was written.
-    doubtful: HashMap<ServiceId, (Name, Instant)>,
-}
-
-#[derive(Debug)]
-struct Written {
-    uid: Box<str>,
-    generation: i64,
-    service: ServiceId,
-    at: Instant,
-}
-
-fn name_of(slice: &Slice) -> Name {
-    (slice.service.namespace.clone(), slice.name.clone())
 }
 
 impl Store {
@@ -157,8 +127,7 @@ impl Store {
 
     /// Whether what is known of a Service's slices is older than what was written.
     pub(super) fn is_out_of_date(&self, id: &ServiceId, now: Instant) -> bool {
-        let doubt = self.tracker.doubtful.get(id);
-        doubt.is_some_and(|(_, until)| now < *until)
+        self.tracker.doubts(id, now)
     }
 
     fn only_handled(&self, mut concerned: BTreeSet<ServiceId>) -> BTreeSet<ServiceId> {
@@ -291,9 +260,7 @@ impl Store {
     fn list_slices(&mut self, list: Vec<Slice>, now: Instant) -> BTreeSet<ServiceId> {
         let old = std::mem::take(&mut self.slices);
         self.places.clear();
-        let tracker = &mut self.tracker;
-        tracker.forget(now);
-        tracker.doubt(&list, now);
+        self.tracker.listed(&list, now);
         for slice in list {
             self.insert(Arc::new(slice));
         }
@@ -304,7 +271,7 @@ impl Store {
 
     fn put_slice(&mut self, slice: Slice) -> BTreeSet<ServiceId> {
         let name = name_of(&slice);
-        if self.tracker.deleted.contains_key(&slice.uid) {
+        if self.tracker.is_deleted(&slice) {
             return BTreeSet::new();
         }
         self.tracker.heard(&name, &slice);
@@ -325,10 +292,7 @@ impl Store {
 
     fn remove_slice(&mut self, slice: &Slice) -> BTreeSet<ServiceId> {
         let name = name_of(slice);
-        let was_expected = self.tracker.deleted.remove(&slice.uid).is_some();
-        self.tracker
-            .doubtful
-            .retain(|_, (doubtful, _)| *doubtful != name);
+        let was_expected = self.tracker.heard_of_end(&name, slice);
         let Some(known) = self.known(&name).filter(|known| known.uid == slice.uid) else {
             return BTreeSet::new();
         };
@@ -369,13 +333,7 @@ impl Store {
     /// The server has confirmed that it has a slice in this form now.
     pub(super) fn written(&mut self, slice: Arc<Slice>, now: Instant) {
         let name = name_of(&slice);
-        let written = Written {
-            uid: slice.uid.clone(),
-            generation: slice.generation,
-            service: slice.service.clone(),
-            at: now,
-        };
-        self.tracker.written.insert(name.clone(), written);
+        self.tracker.written(name.clone(), &slice, now);
         // The watch may have told of it, and of what came after, before the answer was read.
         let known = self.known(&name).filter(|known| known.uid == slice.uid);
         if known.is_none_or(|known| known.generation <= slice.generation) {
@@ -386,11 +344,11 @@ impl Store {
     /// The server has confirmed that it does not have a slice any more.
     pub(super) fn deleted(&mut self, slice: &Slice, now: Instant) {
         let name = name_of(slice);
-        self.tracker.written.remove(&name);
-        if let Some(known) = self.known(&name)
-            && known.uid == slice.uid
-        {
-            self.tracker.deleted.insert(slice.uid.clone(), now);
+        let is_known = self
+            .known(&name)
+            .is_some_and(|known| known.uid == slice.uid);
+        self.tracker.deleted(&name, is_known.then_some(slice), now);
+        if is_known {
             self.take_out(&name);
         }
     }
@@ -428,47 +386,6 @@ impl Store {
     /// Forgets what was written: another one may have written meanwhile.
     pub(super) fn forget_written(&mut self) {
         self.tracker = Tracker::default();
-    }
-}
-
-impl Tracker {
-    /// Forgets what no list could contradict any more.
-    fn forget(&mut self, now: Instant) {
-        let is_young = |at: Instant| now.saturating_duration_since(at) < LISTED;
-        self.written.retain(|_, written| is_young(written.at));
-        self.deleted.retain(|_, at| is_young(*at));
-        self.doubtful.clear();
-    }
-
-    /// Finds out of which Services a list says something older than what was written.
-    fn doubt(&mut self, list: &[Slice], now: Instant) {
-        let until = now + DOUBT;
-        let listed: HashMap<Name, &Slice> = list.iter().map(|one| (name_of(one), one)).collect();
-        for (name, written) in &self.written {
-            let is_known = listed.get(name).is_some_and(|slice| {
-                slice.uid != written.uid || slice.generation >= written.generation
-            });
-            if !is_known {
-                let doubt = (name.clone(), until);
-                self.doubtful.insert(written.service.clone(), doubt);
-            }
-        }
-        for (name, slice) in listed {
-            if self.deleted.remove(&slice.uid).is_some() {
-                self.doubtful.insert(slice.service.clone(), (name, until));
-            }
-        }
-    }
-
-    /// The watch tells of a slice.
-    fn heard(&mut self, name: &Name, slice: &Slice) {
-        let written = self.written.get(name);
-        let is_old = written.is_some_and(|written| {
-            written.uid == slice.uid && slice.generation < written.generation
-        });
-        if !is_old {
-            self.doubtful.retain(|_, (doubtful, _)| doubtful != name);
-        }
     }
 }
 

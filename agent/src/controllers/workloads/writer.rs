@@ -12,8 +12,9 @@ use tokio::time::timeout;
 use crate::controllers::{
     election::Ballot,
     workloads::{
+        raw_slice::RawSlice,
         service::Service,
-        slice::{RawSlice, Slice},
+        slice::Slice,
         write::Write,
         write_error::{ANSWER, WriteError, lead},
     },

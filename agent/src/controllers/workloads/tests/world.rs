@@ -8,8 +8,9 @@ use shunt_model::ServiceId;
 use crate::{
     controllers::workloads::{
         desired::Desired,
+        raw_slice::RawSlice,
         service::{RawService, Service},
-        slice::{RawSlice, Slice},
+        slice::Slice,
         write::Write,
     },
     source::kubernetes::objects::external_workload::{ExternalWorkload, RawLinkerd, RawOwn},

@@ -323,3 +323,38 @@ fn one_that_was_given_up_is_tried_again_after_a_while() {
         assert!(notice.contains("FailedToPublish"), "{notice}");
     });
 }
+
+#[test]
+fn one_that_was_given_up_is_tried_again_when_the_server_is_back() {
+    let server = Arc::new(Server {
+        statuses: Mutex::new(vec![422]),
+        ..Server::default()
+    });
+    in_runtime(async {
+        let (mut work, _told) = work(&server);
+        let vm = workload("vm", "192.0.2.1", &[]);
+        let changes = changes(vec![web(&[])], vec![vm], vec![]);
+        changes.into_iter().for_each(|change| work.take(change));
+        work.start_anew();
+        work.write_what_is_due();
+        let done = work.writing.join_next().await.unwrap().unwrap();
+        let Finished::Slices(id, outcome) = done else {
+            panic!("it is no status");
+        };
+        work.slices_done(&id, outcome);
+        assert_eq!(work.queue.dropped(), 1);
+        // That the server answers is nothing new, as long as it was not away.
+        work.take(Change::Service(Step::Alive));
+        assert_eq!(work.queue.dropped(), 1);
+        work.take(Change::Slice(Step::Lost("it is away".to_owned())));
+        assert_eq!(work.queue.dropped(), 1);
+        work.take(Change::Slice(Step::Alive));
+        assert_eq!(work.queue.dropped(), 0);
+        work.write_what_is_due();
+        let done = work.writing.join_next().await.unwrap().unwrap();
+        let Finished::Slices(_, outcome) = done else {
+            panic!("it is no status");
+        };
+        assert!(outcome.failure.is_none());
+    });
+}

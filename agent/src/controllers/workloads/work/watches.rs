@@ -10,8 +10,9 @@ use tokio::{
 use crate::{
     controllers::workloads::{
         options::WorkloadOptions,
+        raw_slice::Slices,
         service::{AllServices, Service},
-        slice::{LINKERDS, MANAGED_BY, MANAGER, Slice, Slices},
+        slice::{LINKERDS, MANAGED_BY, MANAGER, Slice},
     },
     source::kubernetes::{
         objects::{
