@@ -14,7 +14,7 @@ use serde::Deserialize;
 use shunt_model::Escaped;
 use tracing::debug;
 
-use crate::serve::linkerd::metadata::profile_ref;
+use crate::{runtime::go_duration::GoDuration, serve::linkerd::metadata::profile_ref};
 
 /// How long a request may take of whose route nothing is said, as linkerd has it.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ impl Requests {
             min_retries_per_second,
             ttl,
         } = self.retry_budget.as_ref()?;
-        let ttl = humantime::parse_duration(ttl).ok()?;
+        let ttl = duration(ttl)?;
         Some(RetryBudget {
             retry_ratio: *retry_ratio,
             min_retries_per_second: *min_retries_per_second,
@@ -127,8 +127,7 @@ impl RouteSpec {
             is_retryable,
             timeout,
         } = self;
-        let timeout = timeout.as_deref();
-        let timeout = timeout.and_then(|text| humantime::parse_duration(text).ok());
+        let timeout = timeout.as_deref().and_then(duration);
         let classes = response_classes.iter().flatten();
         Some(Route {
             condition: Some(condition.request()?),
@@ -234,6 +233,11 @@ impl ResponseCondition {
     }
 }
 
+/// A duration as Go reads it, and so linkerd.
+fn duration(text: &str) -> Option<Duration> {
+    text.parse::<GoDuration>().ok()?.duration()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -256,7 +260,7 @@ mod tests {
                 }],
                 "isRetryable": true, "timeout": "300ms",
             }],
-            "retryBudget": { "retryRatio": 0.5, "minRetriesPerSecond": 3, "ttl": "20s" },
+            "retryBudget": { "retryRatio": 0.5, "minRetriesPerSecond": 3, "ttl": "1m1.5s" },
         }));
         let [route] = <[Route; 1]>::try_from(requests.routes()).unwrap();
         let matched = |found| RequestMatch {
@@ -283,7 +287,7 @@ mod tests {
             (budget.retry_ratio, budget.min_retries_per_second),
             (0.5, 3)
         );
-        assert_eq!(budget.ttl, Duration::from_secs(20).try_into().ok());
+        assert_eq!(budget.ttl, Duration::from_millis(61_500).try_into().ok());
         assert!(requests.reference("default").is_some());
     }
 
