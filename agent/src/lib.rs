@@ -71,6 +71,7 @@ pub use self::{
         outcome::{Acceptance, ApplyError, Outcome},
         queue::{EventQueue, Requests, queue},
         reports::Reports,
+        service_changes::{ChangeKind, Changed, ServiceChange, ServiceChanges},
         service_counts::ServiceFigures,
         steering::{Steering, SteeringError},
         terminate::is_gone,
@@ -81,6 +82,11 @@ pub use self::{
         grpc::server::Server,
         http::server::{HttpError, HttpListeners, HttpOptions, HttpServer},
         socket_file::{SocketError, SocketFile},
+        ui::{
+            server::UiServer,
+            settings::UiSettings,
+            token::{UiToken, UiTokenError},
+        },
     },
     source::{
         event_source::EventSource,

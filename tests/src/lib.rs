@@ -19,6 +19,7 @@ mod delay_line;
 mod driver;
 mod far_world;
 mod foreign_xdp;
+mod forward;
 mod http;
 pub mod interrupt;
 mod leftovers;
@@ -59,6 +60,7 @@ pub use self::{
     },
     far_world::{FarWorld, nobody},
     foreign_xdp::ForeignXdp,
+    forward::Forward,
     http::{HttpAnswer, http_ask, http_get, http_send},
     length::by_length,
     namespace::{Namespace, is_root},

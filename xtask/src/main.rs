@@ -15,6 +15,7 @@ mod fuzz;
 mod image;
 mod kernel;
 mod load;
+mod pictures;
 mod process;
 mod revision;
 mod run;
@@ -55,6 +56,8 @@ enum Command {
     Siege(siege::Args),
     /// Runs the fuzz tests for longer
     Fuzz(fuzz::Args),
+    /// Makes the pictures of the documents anew (needs root)
+    Pictures,
     /// Checks the licences, sources and versions of the dependencies
     Deny,
 }
@@ -82,6 +85,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Bench(args) => bench::main(&args),
         Command::Siege(args) => siege::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
+        Command::Pictures => pictures::main(),
         Command::Deny => deny::main(),
     }
 }

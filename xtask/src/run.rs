@@ -14,13 +14,28 @@ pub(crate) struct Args {
     /// Leave the sandbox up afterwards
     #[arg(long)]
     keep: bool,
+    /// Show the agent's page at http://127.0.0.1:9254/, or at another port; with --keep there is traffic to
+    /// look at
+    #[arg(
+        long,
+        value_name = "PORT",
+        num_args = 0..=1,
+        default_missing_value = "9254",
+        conflicts_with = "consul"
+    )]
+    ui: Option<u16>,
     /// Further arguments for the sandbox; `-- --help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
 pub(crate) fn main(args: &Args) -> Result<()> {
-    let Args { consul, keep, rest } = args;
+    let Args {
+        consul,
+        keep,
+        ui,
+        rest,
+    } = args;
     workspace::require_root("cargo xtask run")?;
     setup::ensure(setup::Needs::Network)?;
     let consul = consul.then(setup::consul::ensure).transpose()?;
@@ -47,6 +62,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         .arg("--events")
         .arg(root.join("docs/example-events.jsonl"))
         .args(keep.then_some("--keep"))
+        .args(ui.iter().map(|port| format!("--ui={port}")))
         .args(
             consul
                 .iter()

@@ -287,7 +287,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     look_for_connections(&mut datapath, take_over, &queue)?;
     let (links, addresses) = watch(&datapath)?;
     let inspector = inspector(queue.clone(), &datapath);
-    let agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
+    let mut agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
+    agent.remember(apis.changes());
     let beside = Beside::start(&agent, timeouts.scan_interval(), terminates_tcp, &queue)?;
     let event_loop = EventLoop::new(
         agent,

@@ -4,21 +4,24 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fmt, io,
     net::IpAddr,
-    time::{Duration, Instant},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
 };
 
 use shunt_datapath::{Datapath, InterfaceState, InterfaceStatus, MaglevRecipe, ReadyTables};
 use shunt_model::{
-    Changes, EventKind, Footprint, InterfacePattern, Overrides, Plan, Query, Renderer,
-    RendererEvent,
+    Changes, EventKind, Footprint, Frontend, FrontendKey, InterfacePattern, Overrides, Plan, Query,
+    Renderer, RendererEvent,
 };
 use tracing::{info, warn};
 
 use crate::runtime::{
+    compare_services::compare,
     health_checks::HealthCheckChange,
     lookup::{followers::Followers, following::Following},
     outcome::{ApplyError, Outcome},
     removal::Removal,
+    service_changes::ServiceChanges,
 };
 
 /// With how many entries, of all Maglev tables that an event lacks, these are not made when it is applied
@@ -44,6 +47,8 @@ pub struct Agent {
     followers: Followers,
     /// Since when interfaces are absent.
     absent: BTreeMap<String, Instant>,
+    /// What has changed of each service, if anybody wants to know.
+    changes: Option<Arc<ServiceChanges>>,
 }
 
 impl fmt::Debug for Agent {
@@ -70,9 +75,15 @@ impl Agent {
             interfaces,
             followers: Followers::default(),
             absent: BTreeMap::new(),
+            changes: None,
         };
         agent.reconcile_interfaces();
         agent
+    }
+
+    /// Remembers there from now on what events change of each service.
+    pub fn remember(&mut self, changes: Option<Arc<ServiceChanges>>) {
+        self.changes = changes;
     }
 
     /// Whether applying the event may take long, for the Maglev tables of the services that it brings,
@@ -197,6 +208,7 @@ impl Agent {
         let interfaces_changed =
             plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
         let mut concerned = self.followers.concerned(&plan, &self.renderer);
+        self.note_changes(&plan);
         self.renderer.commit(plan);
         if note(health_checks, &mut self.renderer) {
             concerned = self.followers.all();
@@ -207,6 +219,24 @@ impl Agent {
             self.reconcile_interfaces();
         }
         Ok(outcome)
+    }
+
+    /// Notes what a plan changes of each service, before it is known. What the first Resync brings is
+    /// what there is, and no change.
+    fn note_changes(&self, plan: &Plan) {
+        let Some(changes) = &self.changes else {
+            return;
+        };
+        let renderer = &self.renderer;
+        changes.note(if renderer.is_synced() {
+            compare(
+                &plan.changes,
+                |key| renderer.frontend(key),
+                SystemTime::now(),
+            )
+        } else {
+            Vec::new()
+        });
     }
 
     /// Has the datapath know whose these addresses are, or `all` that there are.
@@ -352,6 +382,14 @@ impl Agent {
         if !self.is_attaching() {
             info!("all interfaces that exist were attached");
         }
+    }
+
+    /// The frontends that the events lead to, sorted by key.
+    pub fn wanted(&self) -> Vec<(FrontendKey, Frontend)> {
+        let frontends = self.renderer.frontends();
+        frontends
+            .map(|(key, frontend)| (key, frontend.clone()))
+            .collect()
     }
 
     /// Follows a question about what the renderer knows.

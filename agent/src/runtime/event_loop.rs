@@ -198,6 +198,7 @@ impl EventLoop {
             Request::HostAddresses(addresses) => self.host_addresses(addresses),
             Request::Slack => self.has_slack = true,
             Request::Frontends(answer) => reply(answer, FrontendList::read(&self.agent)),
+            Request::Wanted(answer) => reply(answer, self.agent.wanted()),
             Request::Lookup(query, answer) => {
                 reply(answer, observe(&query, self.agent.renderer()));
             }

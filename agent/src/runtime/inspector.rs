@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::SystemTime};
 
 use shunt_api::view::{self, ConnectionFilter, Status};
 use shunt_datapath::{Connections, Counters, Services};
-use shunt_model::{Override, Query};
+use shunt_model::{Frontend, FrontendKey, Override, Query};
 use tracing::info;
 
 use crate::runtime::{
@@ -102,6 +102,16 @@ impl Inspector {
     pub async fn frontends(&self) -> Result<FrontendList, InspectError> {
         let list = self.queue.ask(Request::Frontends).await??;
         Ok(list.counted(&service_counts::by_name(&self.services)?))
+    }
+
+    /// The frontends that the events lead to, sorted by key; before the first Resync none. Nothing is read
+    /// back from the kernel.
+    ///
+    /// # Errors
+    ///
+    /// If the agent is ending.
+    pub async fn wanted(&self) -> Result<Vec<(FrontendKey, Frontend)>, Ending> {
+        self.queue.ask(Request::Wanted).await
     }
 
     /// Who is behind what is asked about, as the events say; before the first Resync, nobody is known,

@@ -11,6 +11,8 @@ pub enum Listener {
     Health,
     /// Its metrics.
     Metrics,
+    /// The page that shows the agent.
+    Page,
     /// The health check of a service.
     HealthCheck(ServiceId),
 }
@@ -20,6 +22,7 @@ impl fmt::Display for Listener {
         match self {
             Self::Health => f.write_str("health"),
             Self::Metrics => f.write_str("metrics"),
+            Self::Page => f.write_str("page"),
             Self::HealthCheck(service) => write!(f, "health check of {service}"),
         }
     }

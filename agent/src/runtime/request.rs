@@ -6,7 +6,7 @@ use std::{
 
 use shunt_api::view::Status;
 use shunt_datapath::StaleConnection;
-use shunt_model::{EventError, Footprint, Override, Query, RendererEvent};
+use shunt_model::{EventError, Footprint, Frontend, FrontendKey, Override, Query, RendererEvent};
 use tokio::sync::oneshot;
 
 use crate::runtime::{
@@ -40,6 +40,8 @@ pub(super) enum Request {
     Slack,
     /// The frontends in the kernel.
     Frontends(oneshot::Sender<Result<FrontendList, InspectError>>),
+    /// The frontends that the events lead to, sorted by key, without a look into the kernel.
+    Wanted(oneshot::Sender<Vec<(FrontendKey, Frontend)>>),
     /// Who is behind what is asked about.
     Lookup(Query, oneshot::Sender<Observed>),
     /// The same, and whenever it changes.
@@ -65,6 +67,7 @@ impl Request {
             Self::HostAddresses(_)
             | Self::Slack
             | Self::Frontends(_)
+            | Self::Wanted(_)
             | Self::Lookup(..)
             | Self::Follow(..)
             | Self::AreGone(..)

@@ -1,4 +1,5 @@
-//! What the agent serves: its socket, and what is asked there; health and metrics over HTTP.
+//! What the agent serves: its socket, and what is asked there; health and metrics over
+//! HTTP; a page for a browser.
 
 pub(crate) mod address;
 pub(crate) mod controller;
@@ -11,3 +12,4 @@ pub(crate) mod linkerd;
 pub(crate) mod local_api;
 pub(crate) mod metrics;
 pub(crate) mod socket_file;
+pub(crate) mod ui;

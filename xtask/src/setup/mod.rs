@@ -3,6 +3,7 @@
 //! The kernel programs need a compiler with `core` for BPF and a linker for the same LLVM. There is
 //! more than one [`way`] to get them; the first that works is recorded for the agent's build script.
 
+pub(crate) mod browser;
 pub(crate) mod consul;
 pub(crate) mod debian;
 pub(crate) mod deny;
@@ -59,6 +60,11 @@ pub(crate) fn ensure(needs: Needs) -> Result<()> {
         && let Err(error) = consul::ensure()
     {
         eprintln!("setup: {error:#}: what is done with Consul will be skipped");
+    }
+    if needs == Needs::Test
+        && let Err(error) = browser::ensure()
+    {
+        eprintln!("setup: {error:#}: the tests of the page in a browser will be skipped");
     }
     let Toolchain { way, version, .. } = toolchain;
     eprintln!(

@@ -80,6 +80,25 @@ const CLIENTS: [Tool; 4] = [
     },
 ];
 
+/// With these, the agent's page is looked at.
+const BROWSER: [Tool; 2] = [
+    Tool {
+        program: "chromium",
+        version: "--version",
+        package: "chromium",
+    },
+    Tool {
+        program: "node",
+        version: "--version",
+        package: "nodejs",
+    },
+];
+
+/// Makes sure that there is a browser, and what drives it.
+pub(super) fn browser() -> Result<()> {
+    require(&BROWSER)
+}
+
 /// Makes sure that the programs are there that are needed. Tests that lack one say that they are
 /// skipped.
 pub(super) fn ensure(needs: Needs) -> Result<()> {

@@ -167,7 +167,10 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
         &["agent/src/serve/grpc", "agent/src/serve/linkerd"],
     ),
     ("linkerd2_proxy_api", &["agent/src/serve/linkerd"]),
-    ("form_urlencoded", &["agent/src/serve/local_api"]),
+    (
+        "form_urlencoded",
+        &["agent/src/serve/local_api", "agent/src/serve/ui"],
+    ),
     (
         "percent_encoding",
         &["agent/src/serve/local_api", "agent/src/source/consul"],

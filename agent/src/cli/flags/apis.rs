@@ -1,15 +1,18 @@
-//! What the agent serves besides its own socket: the APIs of others.
+//! What the agent serves besides its own socket: the APIs of others, and the page.
+
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use shunt::{EventQueue, Inspector};
+use shunt::{EventQueue, Inspector, ServiceChanges};
 
 use crate::cli::flags::{
     linkerd::{LinkerdArgs, LinkerdPlace},
     local_api::{LocalApiArgs, LocalKept},
+    ui::{UiArgs, UiPlace},
 };
 
-/// The APIs of others.
+/// The APIs of others, and the page.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ApiArgs {
     #[command(flatten)]
@@ -17,6 +20,9 @@ pub(crate) struct ApiArgs {
 
     #[command(flatten)]
     local_api: LocalApiArgs,
+
+    #[command(flatten)]
+    ui: UiArgs,
 }
 
 impl ApiArgs {
@@ -26,10 +32,15 @@ impl ApiArgs {
     ///
     /// An address cannot be had, or a file cannot be read.
     pub(crate) async fn listen(self) -> Result<ApiPlaces> {
-        let Self { linkerd, local_api } = self;
+        let Self {
+            linkerd,
+            local_api,
+            ui,
+        } = self;
         Ok(ApiPlaces {
             linkerd: linkerd.listen()?,
             local_api: local_api.listen()?.keep().await?,
+            ui: ui.listen()?,
         })
     }
 }
@@ -39,9 +50,15 @@ impl ApiArgs {
 pub(crate) struct ApiPlaces {
     linkerd: LinkerdPlace,
     local_api: LocalKept,
+    ui: UiPlace,
 }
 
 impl ApiPlaces {
+    /// Where the agent is to remember what has changed of each service, if anybody will ask.
+    pub(crate) fn changes(&self) -> Option<Arc<ServiceChanges>> {
+        self.ui.changes()
+    }
+
     /// Begins to serve what the inspector finds, and to tell `queue` of what is registered. What it gives
     /// ends that when it is dropped.
     ///
@@ -53,7 +70,15 @@ impl ApiPlaces {
         inspector: &Inspector,
         queue: &EventQueue,
     ) -> Result<impl Sized + use<>> {
-        let Self { linkerd, local_api } = self;
-        Ok((linkerd.serve(inspector)?, local_api.serve(queue)?))
+        let Self {
+            linkerd,
+            local_api,
+            ui,
+        } = self;
+        Ok((
+            linkerd.serve(inspector)?,
+            local_api.serve(queue)?,
+            ui.serve(inspector)?,
+        ))
     }
 }

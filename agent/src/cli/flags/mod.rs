@@ -32,4 +32,5 @@ pub(crate) mod sockets;
 pub(crate) mod switch;
 pub(crate) mod take_over;
 pub(crate) mod timeouts;
+mod ui;
 pub(crate) mod xdp;

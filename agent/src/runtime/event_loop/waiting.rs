@@ -59,6 +59,7 @@ impl EventLoop {
             Request::HostAddresses(_)
             | Request::Slack
             | Request::Frontends(_)
+            | Request::Wanted(_)
             | Request::Lookup(..)
             | Request::Follow(..)
             | Request::AreGone(..)

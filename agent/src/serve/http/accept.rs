@@ -1,11 +1,13 @@
 //! Connections of one listener.
 
-use std::{convert::Infallible, net::TcpListener, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    sync::Semaphore,
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, UnixListener},
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -27,48 +29,82 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Something that answers questions.
 pub(crate) trait Answers: Send + Sync + 'static {
-    /// The answer to what `request` asks for; its body is not read.
+    /// The answer to what `request` asks for.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
 }
 
+/// Where connections come from.
+#[derive(Debug)]
+pub(crate) enum Listening {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
 /// Takes connections and has `answers` answer them, for ever. Dropped, it ends them all.
-pub(crate) async fn accept<A: Answers>(listener: TcpListener, answers: Arc<A>) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => {
-            warn!(%error, "a listener cannot be waited for");
-            return;
-        }
-    };
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+pub(crate) async fn accept<A: Answers>(listener: std::net::TcpListener, answers: Arc<A>) {
+    match TcpListener::from_std(listener) {
+        Ok(listener) => accept_from(Listening::Tcp(listener), CONNECTIONS, answers).await,
+        Err(error) => warn!(%error, "a listener cannot be waited for"),
+    }
+}
+
+/// As [`accept`], with so many connections at once.
+pub(crate) async fn accept_from<A: Answers>(
+    listening: Listening,
+    connections: usize,
+    answers: Arc<A>,
+) {
+    let room = Arc::new(Semaphore::new(connections));
     let mut connections = JoinSet::new();
     loop {
         // It is never closed.
         let Ok(place) = Arc::clone(&room).acquire_owned().await else {
             return;
         };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                debug!(%error, "a connection was not taken");
-                sleep(PAUSE).await;
-                continue;
-            }
-        };
         while connections.try_join_next().is_some() {}
-        let answers = Arc::clone(&answers);
-        connections.spawn(async move {
-            let service = service_fn(move |request| {
-                let answers = Arc::clone(&answers);
-                async move { Ok::<_, Infallible>(answers.answer(request).await) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(stream), service);
-            // How it ended is the client's affair.
-            drop(timeout(LIFETIME, connection).await);
-            drop(place);
-        });
+        if let Err(error) = take(&listening, &mut connections, place, &answers).await {
+            debug!(%error, "a connection was not taken");
+            sleep(PAUSE).await;
+        }
     }
+}
+
+/// Takes one connection, which keeps its place until it ends.
+async fn take<A: Answers>(
+    listening: &Listening,
+    connections: &mut JoinSet<()>,
+    place: OwnedSemaphorePermit,
+    answers: &Arc<A>,
+) -> io::Result<()> {
+    let answers = Arc::clone(answers);
+    match listening {
+        Listening::Tcp(listener) => {
+            let (stream, _) = listener.accept().await?;
+            connections.spawn(converse(stream, place, answers));
+        }
+        Listening::Unix(listener) => {
+            let (stream, _) = listener.accept().await?;
+            connections.spawn(converse(stream, place, answers));
+        }
+    }
+    Ok(())
+}
+
+/// Answers what a connection asks until it ends, or has lasted long enough.
+async fn converse<A, S>(stream: S, place: OwnedSemaphorePermit, answers: Arc<A>)
+where
+    A: Answers,
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let service = service_fn(move |request| {
+        let answers = Arc::clone(&answers);
+        async move { Ok::<_, Infallible>(answers.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), service);
+    // How it ended is the client's affair.
+    drop(timeout(LIFETIME, connection).await);
+    drop(place);
 }

@@ -3,13 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Result, bail};
 use shunt_tests::{
-    Ack, Agent, Namespace, PinDir, Sandbox, addresses, duration_text, interrupt, own_cgroup,
+    Ack, Agent, Forward, Namespace, PinDir, Sandbox, SocketPath, addresses, duration_text,
+    interrupt, own_cgroup,
 };
 
 use crate::{
@@ -18,11 +19,13 @@ use crate::{
     progress::Progress,
 };
 
-/// Everything that runs. Dropped in this order: the agent, what it has pinned, the namespaces.
+/// Everything that runs. Dropped in this order: the way to its page, the agent, what it has pinned, the namespaces.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     binary: PathBuf,
+    page: Option<Forward>,
     agent: Agent,
+    _page_socket: SocketPath,
     /// Whether processes of this node are clients.
     has_sockets: bool,
     _pins: PinDir,
@@ -33,8 +36,13 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Builds the sandbox, starts servers where the events have backends, starts the agent and
-    /// tells it the events.
-    pub(crate) fn build(progress: &Progress, binary: &Path, events: &[EventLine]) -> Result<Self> {
+    /// tells it the events. Its page, if it is to have one, is at this port of 127.0.0.1.
+    pub(crate) fn build(
+        progress: &Progress,
+        binary: &Path,
+        events: &[EventLine],
+        ui: Option<u16>,
+    ) -> Result<Self> {
         progress.say(
             "sandbox",
             "this node with pod-a, pod-b and the client pod-c",
@@ -63,11 +71,25 @@ impl Cluster {
             ]),
             Err(error) => progress.say("sockets", format_args!("left out: {error:#}")),
         }
+        // The agent's network namespace has no way to here, but it has the same files.
+        let page_socket = SocketPath::new();
+        if ui.is_some() {
+            let place = format!("unix:{}", page_socket.path().display());
+            flags.extend(["--ui".into(), place.into()]);
+            flags.push("--count-service-traffic".into());
+        }
         let agent = Agent::start(binary, sandbox.node(), &pins, &flags)?;
         progress.say("agent", format_args!("ready, process {}", agent.pid()));
+        let page = ui.map(|port| Forward::start(port, page_socket.path()));
+        let page = page.transpose()?;
+        if let Some(page) = &page {
+            progress.say("page", format_args!("http://{}/", page.address()));
+        }
         let mut cluster = Self {
             binary: binary.to_owned(),
+            page,
             agent,
+            _page_socket: page_socket,
             has_sockets: cgroup.is_ok(),
             _pins: pins,
             sandbox,
@@ -112,6 +134,11 @@ impl Cluster {
     /// The agent's binary.
     pub(crate) fn binary(&self) -> &Path {
         &self.binary
+    }
+
+    /// Where the agent's page is, if it has one.
+    pub(crate) fn page(&self) -> Option<SocketAddr> {
+        self.page.as_ref().map(Forward::address)
     }
 
     pub(crate) const fn agent(&self) -> &Agent {

@@ -1,12 +1,14 @@
 //! The sandbox stays up for a person to look around.
 
-use std::{thread, time::Duration};
+use std::{path::Path, process::Command, thread, time::Duration};
 
+use anyhow::{Context as _, Result};
 use shunt_tests::interrupt;
 
 use crate::{
     cluster::Cluster,
     model::{Client, Frontend},
+    trickle::Trickle,
 };
 
 /// Prints what to type, and waits for Ctrl-C.
@@ -17,10 +19,27 @@ pub(crate) fn wait(cluster: &Cluster) {
     for (comment, command) in suggestions(cluster) {
         println!("  # {comment}\n  {command}\n");
     }
+    let traffic = cluster.page().map(|address| {
+        println!("  # the page, with traffic to look at\n  http://{address}/\n");
+        Trickle::start(cluster)
+    });
     while !interrupt::is_requested() {
         thread::sleep(Duration::from_millis(100));
     }
     println!("cleaning up");
+    drop(traffic);
+}
+
+/// Has a script of node's look at the page while there is traffic. Gives whether it was content.
+pub(crate) fn visit(cluster: &Cluster, script: &Path) -> Result<bool> {
+    let page = cluster.page().context("there is no page to visit")?;
+    let _traffic = Trickle::start(cluster);
+    let visit = Command::new("node")
+        .arg(script)
+        .arg(format!("http://{page}"))
+        .status()
+        .context("cannot run node")?;
+    Ok(visit.success())
 }
 
 fn suggestions(cluster: &Cluster) -> Vec<(String, String)> {

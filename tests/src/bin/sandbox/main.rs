@@ -14,6 +14,7 @@ mod model;
 mod progress;
 mod report;
 mod steady;
+mod trickle;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -54,6 +55,13 @@ struct Options {
     /// Leave the sandbox up until Ctrl-C, and print what to type to look around.
     #[arg(long)]
     keep: bool,
+    /// Have the agent serve its page at this port of 127.0.0.1, with traffic to look at while the sandbox
+    /// stays up.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "9254")]
+    ui: Option<u16>,
+    /// In place of waiting for Ctrl-C, run this script of node's with the page's address.
+    #[arg(long, value_name = "SCRIPT", requires_all = ["keep", "ui"])]
+    visitor: Option<PathBuf>,
     /// Show the agent's log at the end, as is done anyway when something is wrong.
     #[arg(long)]
     log: bool,
@@ -88,7 +96,7 @@ fn try_in_sandbox(options: &Options) -> Result<bool> {
     let events = read_events(&options.events)?;
 
     let progress = Progress::start();
-    let mut cluster = Cluster::build(&progress, &agent, &events)?;
+    let mut cluster = Cluster::build(&progress, &agent, &events, options.ui)?;
     let mut report = Report::default();
     let result = run_stages(options, &progress, &mut cluster, &mut report);
     let right = result.is_ok() && report.problems().is_empty();
@@ -106,6 +114,9 @@ fn try_in_sandbox(options: &Options) -> Result<bool> {
             "Every connection was answered by a backend of its frontend ({}).",
             progress.took()
         );
+    }
+    if let Some(script) = &options.visitor {
+        return Ok(kept::visit(&cluster, script)? && right);
     }
     if options.keep {
         kept::wait(&cluster);
@@ -127,6 +138,8 @@ fn run_stages(
         seconds,
         bulk,
         keep: _,
+        ui: _,
+        visitor: _,
         log: _,
     } = options;
     steady::ask_every_frontend(progress, cluster, connections, report)?;

@@ -1,0 +1,18 @@
+//! The page that shows the agent, and what it asks for: `docs/ui.md`. Whoever asks changes nothing.
+
+mod api;
+mod assets;
+mod catalog;
+mod connections;
+mod door;
+mod hosts;
+mod live;
+mod parameters;
+mod rates;
+mod sampler;
+pub(crate) mod server;
+mod service;
+pub(crate) mod settings;
+mod status;
+pub(crate) mod token;
+mod topology;

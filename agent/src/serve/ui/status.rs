@@ -1,0 +1,36 @@
+//! How the agent is. For that the event loop reads the tables back, so that it is asked for no more often
+//! than a person can read, however many want to know.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::runtime::{error::InspectError, inspector::Inspector};
+
+/// For how long it is not asked for again.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// What was told last, and when.
+#[derive(Debug, Default)]
+pub(super) struct LastStatus(Mutex<Option<(Instant, Value)>>);
+
+impl LastStatus {
+    /// As `shunt status -o json` shows it.
+    ///
+    /// # Errors
+    ///
+    /// If the tables or the counters cannot be read, or the agent is ending.
+    pub(super) async fn get(&self, inspector: &Inspector) -> Result<Value, InspectError> {
+        // Who comes meanwhile waits for the same answer.
+        let mut last = self.0.lock().await;
+        if let Some((at, status)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Ok(status.clone());
+        }
+        let status = json!(inspector.status().await?);
+        *last = Some((Instant::now(), status.clone()));
+        Ok(status)
+    }
+}

@@ -1,0 +1,50 @@
+//! Which services lead to which backends: those at which most happens, of so many as a picture holds.
+
+use serde_json::{Value, json};
+
+use crate::serve::ui::{catalog::backends, parameters::Parameters, sampler::Sampler};
+
+/// How many services a picture has, unless it is asked for fewer.
+const SERVICES: usize = 30;
+
+/// How many backends of one service it has.
+const BACKENDS: usize = 32;
+
+/// The services whose names have this text, and their backends.
+///
+/// # Errors
+///
+/// What is wrong with the request.
+pub(super) async fn topology(sampler: &Sampler, parameters: &Parameters) -> Result<Value, String> {
+    let limit = parameters.value("limit")?.unwrap_or(SERVICES).min(SERVICES);
+    let filter = parameters.text("filter").unwrap_or_default().to_lowercase();
+    sampler.freshen().await;
+    let seen = sampler.seen();
+    let services = seen.catalog.services();
+    let mut meant: Vec<_> = services
+        .filter(|(service, _)| {
+            filter.is_empty() || service.to_string().to_lowercase().contains(&filter)
+        })
+        .map(|(service, listed)| (seen.rates.of(service).connections, service, listed))
+        .collect();
+    let found = meant.len();
+    // By name where nothing tells them apart.
+    meant.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
+    meant.truncate(limit);
+    let services = meant.into_iter().map(|(rate, service, listed)| {
+        let backends = backends(&listed.frontends);
+        let count = backends.len();
+        let shown = backends
+            .into_iter()
+            .take(BACKENDS)
+            .map(|(at, backend)| json!([at.to_string(), backend.share, backend.local]));
+        json!({
+            "number": listed.number,
+            "name": service.to_string(),
+            "rate": rate,
+            "count": count,
+            "backends": shown.collect::<Vec<_>>(),
+        })
+    });
+    Ok(json!({ "found": found, "services": services.collect::<Vec<_>>() }))
+}
