@@ -27,6 +27,7 @@ mod namespace;
 pub mod passing;
 mod patience;
 mod payload;
+mod picture;
 mod pin_dir;
 mod process;
 mod protocol;
@@ -60,6 +61,7 @@ pub use self::{
     length::by_length,
     namespace::{Namespace, is_root},
     patience::patience,
+    picture::terminal_svg,
     pin_dir::PinDir,
     process::run,
     random::Random,

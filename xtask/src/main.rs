@@ -15,6 +15,7 @@ mod fuzz;
 mod image;
 mod kernel;
 mod load;
+mod pictures;
 mod process;
 mod revision;
 mod run;
@@ -55,6 +56,8 @@ enum Command {
     Siege(siege::Args),
     /// Runs the fuzz tests for longer
     Fuzz(fuzz::Args),
+    /// Makes the pictures in the documents anew, from real agents (needs root)
+    Pictures,
     /// Checks the licences, sources and versions of the dependencies
     Deny,
 }
@@ -78,6 +81,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Image(args) => image::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Load(args) => load::main(&args),
+        Command::Pictures => pictures::main(),
         Command::Test(args) => test::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Siege(args) => siege::main(&args),

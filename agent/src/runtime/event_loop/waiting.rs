@@ -64,6 +64,7 @@ impl EventLoop {
             | Request::AreGone(..)
             | Request::Steer(..)
             | Request::Decide(..)
+            | Request::Settings(_)
             | Request::Figures(_)
             | Request::Status(_) => None,
         }
