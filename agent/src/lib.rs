@@ -61,6 +61,7 @@ pub use self::{
         inspector::Inspector,
         ip_family::IpFamily,
         listeners::{Listener, ListenerState, Listeners},
+        live_settings::LiveSettings,
         local_monitor::LocalMonitor,
         lookup::{
             followers::{Concerned, Followers},

@@ -28,6 +28,7 @@ mod namespace;
 pub mod passing;
 mod patience;
 mod payload;
+mod picture;
 mod pin_dir;
 mod process;
 mod protocol;
@@ -65,6 +66,7 @@ pub use self::{
     length::by_length,
     namespace::{Namespace, is_root},
     patience::patience,
+    picture::terminal_svg,
     pin_dir::PinDir,
     process::run,
     random::Random,

@@ -56,7 +56,7 @@ enum Command {
     Siege(siege::Args),
     /// Runs the fuzz tests for longer
     Fuzz(fuzz::Args),
-    /// Makes the pictures of the documents anew (needs root)
+    /// Makes the pictures in the documents anew, from real agents (needs root)
     Pictures,
     /// Checks the licences, sources and versions of the dependencies
     Deny,
@@ -81,6 +81,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Image(args) => image::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Load(args) => load::main(&args),
+        Command::Pictures => pictures::main(),
         Command::Test(args) => test::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Siege(args) => siege::main(&args),

@@ -1,25 +1,40 @@
-//! `cargo xtask pictures`: the pictures in the documents, made anew.
+//! `cargo xtask pictures`: the pictures in the documents, made anew from real agents with real traffic.
 
-use std::process::Command;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::Result;
 
 use crate::{process, setup, workspace};
 
+/// Where they are written.
+const FOLDER: &str = "docs/pictures";
+
+/// The tests that write some of them have names that begin so.
+const TESTS: &str = "pictures_of_";
+
 pub(crate) fn main() -> Result<()> {
     workspace::require_root("cargo xtask pictures")?;
     setup::ensure(setup::Needs::Network)?;
-    page()
-}
-
-/// The agent's page, of the sandbox of `cargo xtask run` with its traffic.
-fn page() -> Result<()> {
     let playwright = setup::browser::ensure()?;
     let root = workspace::root()?;
     process::step(
         "build the agent and the sandbox",
         workspace::cargo(&root).args(["build", "--bin", "shunt", "--bin", "sandbox"]),
     )?;
+    page(&root, playwright)?;
+    process::step(
+        "make the pictures that tests show",
+        workspace::cargo(&root)
+            .args(["test", "--test", "end_to_end", "--", TESTS])
+            .env("SHUNT_PICTURES", root.join(FOLDER)),
+    )
+}
+
+/// The agent's page, of the sandbox of `cargo xtask run` with its traffic.
+fn page(root: &Path, playwright: PathBuf) -> Result<()> {
     let built = workspace::output("debug")?;
     process::step(
         "look at the page",
@@ -32,6 +47,6 @@ fn page() -> Result<()> {
             .arg("--visitor")
             .arg(root.join("tests/page/pictures.mjs"))
             .env("SHUNT_PLAYWRIGHT", playwright)
-            .env("SHUNT_PICTURES", root.join("docs/pictures")),
+            .env("SHUNT_PICTURES", root.join(FOLDER)),
     )
 }

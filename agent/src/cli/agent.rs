@@ -1,18 +1,19 @@
 //! `shunt agent`: events in, translation in the kernel, until a signal.
 
+pub(crate) mod args;
 mod beside;
 mod end;
 mod host;
 mod notify;
 mod refusals;
+pub(crate) mod reload;
 mod sources;
 
-use std::{net::IpAddr, process::ExitCode, sync::Arc};
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use clap::Args;
 use shunt::{
-    Agent, EventLoop, EventQueue, HttpListeners, HttpServer, Input, Inspector, Requests, Server,
+    Agent, EventLoop, EventQueue, HttpListeners, HttpServer, Inspector, Requests, Server,
     SocketFile, queue,
 };
 use shunt_datapath::{Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit};
@@ -20,37 +21,22 @@ use shunt_model::Renderer;
 use tracing::info;
 
 use self::{
+    args::AgentArgs,
     beside::Beside,
     end::finish,
     host::{HostWatch, check_in, set_up_host},
     refusals::{check_families, check_snat_ports},
+    reload::{CommandLine, Hangups, Reload},
     sources::Sources,
 };
 use crate::cli::{
-    config::{flags::KubeProxyFlags, settings::KubeProxySettings},
+    config::settings::KubeProxySettings,
     flags::{
         addresses::Addresses,
-        apis::ApiArgs,
-        consul::ConsulArgs,
         detect_local::DetectLocalArgs,
-        families::FamilyArgs,
-        guard::GuardArgs,
-        http::HttpArgs,
-        interfaces::InterfaceArgs,
-        kubernetes::KubernetesArgs,
-        logging::LogArgs,
         node::NodeArgs,
-        operator::OperatorArgs,
-        packet_log::PacketLogArgs,
         paths::{PinArgs, SocketArgs},
-        services::ServiceCountArgs,
-        sizes::SizeArgs,
-        snat::SnatArgs,
-        sockets::SocketLbArgs,
-        switch::Switch,
         take_over::TakeOverArgs,
-        timeouts::TimeoutArgs,
-        xdp::XdpArgs,
     },
     log,
     socket_lb::log_socket_lb,
@@ -58,140 +44,32 @@ use crate::cli::{
     take_over::start_to_take_over,
 };
 
-/// Translate services in the kernel, as events describe them
-///
-/// Runs until SIGINT or SIGTERM. Translation goes on without it, as it last was, until the next
-/// agent takes over or `shunt cleanup` ends it. Needs root, or CAP_BPF, CAP_NET_ADMIN
-/// and CAP_PERFMON. RUST_LOG sets what is logged (default: info).
-#[derive(Debug, Args)]
-#[command(mut_arg("masquerade-all", Switch::flag))]
-pub(crate) struct AgentArgs {
-    /// A file of events besides those of the socket, one JSON object a line; - is standard input
-    #[arg(long, value_name = "FILE")]
-    events: Option<Input>,
-
-    #[command(flatten)]
-    kubernetes: KubernetesArgs,
-
-    #[command(flatten)]
-    consul: ConsulArgs,
-
-    #[command(flatten)]
-    socket: SocketArgs,
-
-    #[command(flatten)]
-    interfaces: InterfaceArgs,
-
-    #[command(flatten)]
-    node: NodeArgs,
-
-    #[command(flatten)]
-    detect_local: DetectLocalArgs,
-
-    /// The address, one for each family, that a pod sees when it reaches itself through its
-    /// service, and that nobody else may have [default: 169.254.254.1 and fd9a:7452:4a6d::1]
-    #[arg(long = "hairpin-ip", value_name = "IP")]
-    hairpin_ips: Vec<IpAddr>,
-
-    #[command(flatten)]
-    snat: SnatArgs,
-
-    /// How many packets a second are rejected with an ICMP error where nothing serves them, a
-    /// twentieth of it at once, before others are dropped; 0 is any number
-    #[arg(long, value_name = "N", default_value_t = RejectLimit::default().rate)]
-    reject_rate: u32,
-
-    /// Hand packets for pods of this node, and their replies, straight to the device, past the
-    /// host's stack and its netfilter rules; needs --pod-cidr, or interfaces that tell the pods
-    #[arg(long)]
-    redirect: bool,
-
-    #[command(flatten)]
-    xdp: XdpArgs,
-
-    /// Give connections to ClusterIPs this node's address as their source, whoever the client is, and
-    /// not only where the replies would not come back otherwise
-    #[arg(
-        id = "masquerade-all",
-        long,
-        value_name = "BOOL",
-        default_value_t,
-        hide_default_value = true
-    )]
-    masquerade_all: Switch,
-
-    #[command(flatten)]
-    take_over: TakeOverArgs,
-
-    #[command(flatten)]
-    guard: GuardArgs,
-
-    #[command(flatten)]
-    sockets: SocketLbArgs,
-
-    #[command(flatten)]
-    families: FamilyArgs,
-
-    #[command(flatten)]
-    packet_log: PacketLogArgs,
-
-    #[command(flatten)]
-    logging: LogArgs,
-
-    #[command(flatten)]
-    operator: OperatorArgs,
-
-    #[command(flatten)]
-    sizes: SizeArgs,
-
-    #[command(flatten)]
-    timeouts: TimeoutArgs,
-
-    #[command(flatten)]
-    http: HttpArgs,
-
-    #[command(flatten)]
-    services: ServiceCountArgs,
-
-    #[command(flatten)]
-    apis: ApiArgs,
-
-    #[command(flatten)]
-    kube_proxy: KubeProxyFlags,
-
-    #[command(flatten)]
-    pins: PinArgs,
-
-    /// Pin nothing: translation ends with the agent
-    #[arg(long, conflicts_with = "pin_dir")]
-    no_pin: bool,
-}
-
 /// Runs until a signal comes.
 ///
 /// # Errors
 ///
 /// The events cannot be opened, or the kernel does not take the programs.
-pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: AgentArgs, line: CommandLine) -> Result<ExitCode> {
     let kube_proxy = KubeProxySettings::of(&args.kube_proxy)?;
-    let default = match args.packet_log.packet_log() {
-        _ if kube_proxy.is_verbose => "debug",
-        PacketLog::Off => "info",
-        PacketLog::Debug => "info,shunt_ebpf=debug",
-    };
-    log::start_in(args.logging.log_format, log::filter(default)?);
+    let filter = args.log_filter(&kube_proxy)?;
+    let filter = log::start_in(args.logging.log_format, filter);
+    let reload = Reload::new(line, &args, filter)?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(serve(args, &kube_proxy))
+        .block_on(serve(args, &kube_proxy, reload))
 }
 
 #[expect(
     clippy::too_many_lines,
     reason = "what an agent begins with is one list, whose order matters"
 )]
-async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCode> {
+async fn serve(
+    args: AgentArgs,
+    kube_proxy: &KubeProxySettings,
+    reload: Reload,
+) -> Result<ExitCode> {
     let AgentArgs {
         events,
         kubernetes,
@@ -225,6 +103,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     check_in(kube_proxy)?;
     check_snat_ports(snat.snat_ports)?;
     check_families(&node.pod_cidrs, families.families())?;
+    let hangups = Hangups::listen()?;
     let pin_dir = (!no_pin).then_some(pin_dir);
     let mut stop = Stop::listen()?;
     let (follows_cluster, serves_all) = (kubernetes.is_on(), kubernetes.serves_all());
@@ -298,6 +177,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         operator.max_removal,
     );
     let apis = apis.serve(&inspector, &queue)?;
+    reload.follow(hangups, queue.clone());
     let (names, calls) = sources.start(queue, addresses, socket)?;
     http.show(inspector.clone());
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;

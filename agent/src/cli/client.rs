@@ -42,7 +42,12 @@ pub(crate) fn with_agent(
     }))
 }
 
-async fn connect(socket: &Path) -> Result<Channel> {
+/// A connection to the agent at `socket`.
+///
+/// # Errors
+///
+/// None answers there.
+pub(crate) async fn connect(socket: &Path) -> Result<Channel> {
     let path = socket
         .to_str()
         .with_context(|| format!("{} is not valid UTF-8", socket.display()))?;

@@ -5,7 +5,7 @@ use std::{env, process::ExitCode};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::{
-    agent::{self, AgentArgs},
+    agent::{self, args::AgentArgs, reload::CommandLine},
     apply::{self, ApplyArgs},
     cleanup::{self, CleanupArgs},
     config::agent_file::with_file,
@@ -21,6 +21,7 @@ use crate::cli::{
     services::{self, ServicesArgs},
     status::{self, StatusArgs},
     steer::{self, DrainArgs, UndrainArgs, WeightArgs},
+    top::{self, TopArgs},
 };
 
 /// In-kernel translation of Kubernetes services.
@@ -41,6 +42,7 @@ enum Command {
     Services(ServicesArgs),
     Lookup(LookupArgs),
     Conntrack(ConntrackArgs),
+    Top(TopArgs),
     Apply(ApplyArgs),
     Drain(DrainArgs),
     Undrain(UndrainArgs),
@@ -65,7 +67,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "See what is going on",
-        &["status", "services", "lookup", "conntrack"],
+        &["status", "services", "lookup", "conntrack", "top"],
     ),
     (
         "Change something",
@@ -102,12 +104,9 @@ pub(crate) fn main() -> ExitCode {
     let mut whole = command();
     // The flags of subcommands are known then.
     whole.build();
-    let arguments = env::args_os().collect();
-    let arguments = match whole.find_subcommand("agent") {
-        Some(agent) => with_file(arguments, agent),
-        None => Ok(arguments),
-    };
-    let arguments = match arguments {
+    let given: Vec<_> = env::args_os().collect();
+    let agent = whole.find_subcommand("agent").cloned().unwrap_or_default();
+    let arguments = match with_file(given.clone(), &agent) {
         Ok(arguments) => arguments,
         Err(error) => {
             complain(format_args!("error: {error}"));
@@ -116,7 +115,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let parsed = Cli::from_arg_matches(&command().get_matches_from(arguments));
     let result = match parsed.unwrap_or_else(|error| error.exit()).command {
-        Command::Agent(args) => agent::run(*args),
+        Command::Agent(args) => agent::run(*args, CommandLine { given, agent }),
         Command::Init(args) => init::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),
         Command::Controller(args) => controller::run(args),
@@ -124,6 +123,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Services(args) => services::run(&args),
         Command::Lookup(args) => lookup::run(&args),
         Command::Conntrack(args) => conntrack::run(&args),
+        Command::Top(args) => top::run(args),
         Command::Apply(args) => apply::run(args),
         Command::Drain(args) => steer::drain(args),
         Command::Undrain(args) => steer::undrain(args),

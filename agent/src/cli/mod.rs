@@ -32,6 +32,7 @@ mod steered;
 mod stop;
 mod table;
 mod take_over;
+mod top;
 mod watch;
 
 pub(crate) use self::dispatch::main;

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::runtime::{
     circumstances::Circumstances,
     error::Ending,
+    live_settings::LiveSettings,
     origin::Origin,
     outcome::{Acceptance, ApplyError},
     reports::Reports,
@@ -130,6 +131,16 @@ impl EventQueue {
         self.requests.send(request).await.map_err(|_| Ending)
     }
 
+    /// Has these settings hold from now on.
+    ///
+    /// # Errors
+    ///
+    /// If nobody takes them any more.
+    pub async fn change_settings(&self, settings: LiveSettings) -> Result<(), Ending> {
+        let request = Request::Settings(settings);
+        self.requests.send(request).await.map_err(|_| Ending)
+    }
+
     /// Says that much was read of which little is kept: what it took is given back to the system when
     /// nothing else is to be done.
     ///
@@ -232,6 +243,7 @@ pub(crate) mod testing {
                 | Request::AreGone(..)
                 | Request::Steer(..)
                 | Request::Decide(..)
+                | Request::Settings(_)
                 | Request::Figures(_)
                 | Request::Status(_) => "a question".to_owned(),
             })

@@ -15,6 +15,7 @@ use crate::runtime::{
     error::InspectError,
     figures::Figures,
     frontends::FrontendList,
+    live_settings::LiveSettings,
     lookup::{following::Following, observed::Observed},
     origin::Origin,
     outcome::{Acceptance, ApplyError, ControlError},
@@ -52,6 +53,8 @@ pub(super) enum Request {
     Steer(Steer, oneshot::Sender<Result<Acceptance, ControlError>>),
     /// Whether the event takes effect that waits for a decision.
     Decide(bool, oneshot::Sender<Result<Acceptance, ControlError>>),
+    /// These settings hold from now on.
+    Settings(LiveSettings),
     /// How the agent is, in figures.
     Figures(oneshot::Sender<Figures>),
     /// How the agent is.
@@ -73,6 +76,7 @@ impl Request {
             | Self::AreGone(..)
             | Self::Steer(..)
             | Self::Decide(..)
+            | Self::Settings(_)
             | Self::Figures(_)
             | Self::Status(_) => false,
         };

@@ -147,6 +147,7 @@ pub(crate) const NAMED: &[(&str, &[&str])] = &[
     ("clap_complete", &["agent/src/cli"]),
     ("clap_mangen", &["agent/src/cli"]),
     ("sd_notify", &["agent/src/cli"]),
+    ("ratatui", &["agent/src/cli/top"]),
     // Sources and serving know the runtime, never the datapath.
     ("shunt_datapath", &["agent/src/cli", "agent/src/runtime"]),
     (

@@ -65,6 +65,7 @@ impl EventLoop {
             | Request::AreGone(..)
             | Request::Steer(..)
             | Request::Decide(..)
+            | Request::Settings(_)
             | Request::Figures(_)
             | Request::Status(_) => None,
         }

@@ -6,7 +6,7 @@ use shunt_datapath::Families;
 
 use super::*;
 use crate::cli::{
-    agent::AgentArgs,
+    agent::args::AgentArgs,
     config::{file::testing::KUBEADM, table::Takes},
     flags::switch::Switch,
 };

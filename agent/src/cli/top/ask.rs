@@ -1,0 +1,158 @@
+//! Asks the agent again and again, in a thread of its own: the screen never waits for it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::mpsc::Sender,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, anyhow};
+use shunt_api::{
+    proto::{
+        ConntrackRequest, ConntrackResponse, ServicesRequest, ServicesResponse, StatusRequest,
+    },
+    view::{Connection, Frontend, Status},
+};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+    time::{sleep, timeout},
+};
+use tonic::transport::Channel;
+
+use crate::cli::{
+    client::{connect, inspection, refused, understood},
+    output::causes,
+    stop::Stop,
+    top::{sample::Sample, screen::Input},
+};
+
+/// With more connections than this they are not listed: that takes the agent longer than a look should.
+const LISTED: u64 = 100_000;
+
+/// How long listing them may take: a large table on a busy machine takes longer, and is not waited for.
+const LISTING: Duration = Duration::from_secs(2);
+
+/// How long a look may take before the agent counts as away.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Begins to ask the agent at `socket` that often, and tells `screen` what it says, or why it does not; and
+/// that a signal asks the process to end.
+///
+/// # Errors
+///
+/// There is no room for a thread.
+pub(super) fn start(socket: PathBuf, interval: Duration, screen: Sender<Input>) -> Result<()> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let asking = thread::Builder::new().name("ask".to_owned());
+    asking
+        .spawn(move || {
+            runtime.block_on(async {
+                tokio::spawn(follow_signals(screen.clone()));
+                ask(&socket, interval, &screen).await;
+            });
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+/// Tells the screen that the process is to end, or that the terminal has another size.
+async fn follow_signals(screen: Sender<Input>) {
+    let sizes = signal(SignalKind::window_change());
+    let (Ok(mut sizes), Ok(mut stop)) = (sizes, Stop::listen()) else {
+        return;
+    };
+    loop {
+        let input = tokio::select! {
+            Some(()) = sizes.recv() => Input::Resize,
+            () = stop.wait() => Input::Stop,
+        };
+        if screen.send(input).is_err() {
+            return;
+        }
+    }
+}
+
+/// Asks until nobody looks any more. A connection that has failed is made anew.
+async fn ask(socket: &Path, interval: Duration, screen: &Sender<Input>) {
+    let mut channel = None;
+    loop {
+        let looked = timeout(PATIENCE, look(socket, &mut channel)).await;
+        let looked = looked.unwrap_or_else(|_| {
+            Err(anyhow!(
+                "the agent does not answer within {} s",
+                PATIENCE.as_secs()
+            ))
+        });
+        let input = match looked {
+            Ok(sample) => Input::Sample(Box::new(sample)),
+            Err(error) => {
+                channel = None;
+                Input::Away(causes(&error))
+            }
+        };
+        if screen.send(input).is_err() {
+            return;
+        }
+        sleep(interval).await;
+    }
+}
+
+/// One look at the agent.
+async fn look(socket: &Path, channel: &mut Option<Channel>) -> Result<Sample> {
+    let channel = match channel {
+        Some(channel) => channel.clone(),
+        None => channel.insert(connect(socket).await?).clone(),
+    };
+    let status = inspection(channel.clone())
+        .status(StatusRequest {})
+        .await
+        .map_err(|status| refused(&status))?;
+    let status: Status = understood(status.into_inner().try_into())?;
+    let mut pieces = inspection(channel.clone())
+        .services(ServicesRequest {})
+        .await
+        .map_err(|status| refused(&status))?
+        .into_inner();
+    let mut frontends: Vec<Frontend> = Vec::new();
+    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
+        let ServicesResponse {
+            frontends: more, ..
+        } = piece;
+        for frontend in more {
+            frontends.push(understood(frontend.try_into())?);
+        }
+    }
+    let at = Instant::now();
+    let used = status
+        .tables
+        .iter()
+        .filter(|table| table.name.starts_with("conntrack"));
+    let used: u64 = used.map(|table| table.used).sum();
+    let connections = if used <= LISTED {
+        timeout(LISTING, list(channel)).await.ok().transpose()?
+    } else {
+        None
+    };
+    Ok(Sample::of(at, status, &frontends, connections.as_deref()))
+}
+
+async fn list(channel: Channel) -> Result<Vec<Connection>> {
+    let mut pieces = inspection(channel)
+        .conntrack(ConntrackRequest { filter: None })
+        .await
+        .map_err(|status| refused(&status))?
+        .into_inner();
+    let mut all = Vec::new();
+    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
+        let ConntrackResponse { connections } = piece;
+        for connection in connections {
+            all.push(understood(connection.try_into())?);
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,204 @@
+//! What one look at the agent gives, reduced to what is shown.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, SocketAddr},
+    time::Instant,
+};
+
+use shunt_api::view::{Connection, Difference, Frontend, FrontendKey, Status, TableUse};
+use shunt_model::Escaped;
+
+/// A service port: what is counted as one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ServicePort {
+    /// `namespace/name`; what is in the kernel without an event has none.
+    pub(super) service: String,
+    /// The port's name, which may be empty.
+    pub(super) port: String,
+}
+
+impl ServicePort {
+    /// In one word.
+    pub(super) fn label(&self) -> String {
+        let Self { service, port } = self;
+        if port.is_empty() {
+            service.clone()
+        } else {
+            format!("{service}:{port}")
+        }
+    }
+}
+
+/// One look.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    /// When it was taken.
+    pub(super) at: Instant,
+    pub(super) version: String,
+    pub(super) uptime_seconds: u64,
+    pub(super) services: BTreeMap<ServicePort, Counted>,
+    /// How full the tables are.
+    pub(super) tables: Vec<TableUse>,
+    /// What the programs counted, by the counter's name.
+    pub(super) counters: BTreeMap<String, u64>,
+    /// What is not as it should be, a sentence each.
+    pub(super) troubles: Vec<String>,
+}
+
+/// What is known of a service port.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Counted {
+    /// What clients connect to.
+    pub(super) frontends: Vec<FrontendKey>,
+    /// Connections that chose a backend, in all.
+    pub(super) connections: u64,
+    /// Packets that were rejected or dropped, in all.
+    pub(super) errors: u64,
+    /// Connections that are there; `None` if they were too many to be listed.
+    pub(super) active: Option<u64>,
+    pub(super) backends: BTreeMap<SocketAddr, BackendUse>,
+    /// Kernel and events differ.
+    pub(super) differs: bool,
+}
+
+/// What is known of one backend of a service port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct BackendUse {
+    pub(super) weight: u32,
+    pub(super) local: bool,
+    /// Connections that are there; `None` if they were too many to be listed.
+    pub(super) active: Option<u64>,
+}
+
+impl Sample {
+    /// Of what the agent said. The connections are missing if they were not listed.
+    pub(super) fn of(
+        at: Instant,
+        status: Status,
+        frontends: &[Frontend],
+        connections: Option<&[Connection]>,
+    ) -> Self {
+        let mut services: BTreeMap<ServicePort, Counted> = BTreeMap::new();
+        let mut ports: HashMap<(IpAddr, u16, u8), ServicePort> = HashMap::new();
+        for frontend in frontends {
+            let name = |text: &Option<String>| text.as_ref().map(|text| Escaped(text).to_string());
+            let port = ServicePort {
+                service: name(&frontend.service).unwrap_or_else(|| "-".to_owned()),
+                port: name(&frontend.service_port).unwrap_or_default(),
+            };
+            let key = frontend.key;
+            ports.insert((key.address, key.port, key.protocol.0), port.clone());
+            let counted = services.entry(port).or_default();
+            counted.add(frontend);
+        }
+        if let Some(connections) = connections {
+            for counted in services.values_mut() {
+                counted.active = Some(0);
+                for backend in counted.backends.values_mut() {
+                    backend.active = Some(0);
+                }
+            }
+            for connection in connections {
+                let frontend = connection.frontend;
+                let key = (frontend.ip, frontend.port, connection.protocol.0);
+                let counted = ports.get(&key).and_then(|port| services.get_mut(port));
+                let Some(counted) = counted else { continue };
+                counted.active = counted.active.map(|active| active + 1);
+                let backend = SocketAddr::new(connection.backend.ip, connection.backend.port);
+                if let Some(backend) = counted.backends.get_mut(&backend) {
+                    backend.active = backend.active.map(|active| active + 1);
+                }
+            }
+        }
+        Self {
+            at,
+            troubles: troubles(&status),
+            version: status.version,
+            uptime_seconds: status.uptime_seconds,
+            services,
+            tables: status.tables,
+            counters: status.counters,
+        }
+    }
+
+    /// How many connections the tables have, and how many fit.
+    pub(super) fn connections(&self) -> (u64, u64) {
+        let tables = self
+            .tables
+            .iter()
+            .filter(|table| table.name.starts_with("conntrack"));
+        tables.fold((0, 0), |(used, capacity), table| {
+            (used + table.used, capacity + table.capacity)
+        })
+    }
+}
+
+impl Counted {
+    fn add(&mut self, frontend: &Frontend) {
+        self.frontends.push(frontend.key);
+        self.differs |= matches!(
+            frontend.difference,
+            Some(Difference::Changed | Difference::Unknown)
+        );
+        // All frontends of a service port are counted as one, and each says the same.
+        if let Some(counters) = &frontend.counters {
+            self.connections = counters.connections;
+            self.errors = counters.refused_as("reject_") + counters.refused_as("drop_");
+        }
+        for backend in &frontend.backends {
+            let address = SocketAddr::new(backend.ip, backend.port);
+            let known = self.backends.entry(address).or_default();
+            known.weight = known.weight.max(backend.weight);
+            known.local = backend.local;
+        }
+    }
+
+    /// How many backends take new connections.
+    pub(super) fn usable(&self) -> usize {
+        let backends = self.backends.values();
+        backends.filter(|backend| backend.weight > 0).count()
+    }
+
+    /// The sum of all weights.
+    pub(super) fn weights(&self) -> u64 {
+        let backends = self.backends.values();
+        backends.map(|backend| u64::from(backend.weight)).sum()
+    }
+}
+
+/// What an operator has to know before the numbers.
+fn troubles(status: &Status) -> Vec<String> {
+    let mut troubles: Vec<String> = Vec::new();
+    if !status.synced {
+        troubles.push("no Resync came yet: the kernel translates what it did before".to_owned());
+    }
+    if let Some(held) = &status.held_removal {
+        troubles.push(format!(
+            "an event waits that would remove {} of {} frontends: `shunt confirm` or `shunt discard`",
+            held.removed, held.frontends
+        ));
+    }
+    if !status.differences.is_empty() {
+        let count = status.differences.len();
+        troubles.push(format!(
+            "{count} frontends are not in the kernel as the events say: `shunt status`"
+        ));
+    }
+    if !status.conflicts.is_empty() {
+        let count = status.conflicts.len();
+        troubles.push(format!(
+            "{count} frontends are claimed by two services: `shunt status`"
+        ));
+    }
+    if !status.overrides.is_empty() {
+        let overrides = status.overrides.iter();
+        let overrides: Vec<_> = overrides
+            .map(|live| Escaped(&live.change).to_string())
+            .collect();
+        troubles.push(format!("steered by hand: {}", overrides.join(", ")));
+    }
+    let host = status.host.iter().map(|text| Escaped(text).to_string());
+    troubles.extend(host);
+    troubles
+}
