@@ -53,3 +53,51 @@ impl<F: Family> Backend<F> {
         self.owner() == other.owner()
     }
 }
+
+/// How many connections a backend was chosen for, and whose count that is: the lower 48 bits, to which
+/// programs add, and the generation of the backend's index, by which who has the index later is told from who had it
+/// before.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+pub struct BackendConnections(pub u64);
+
+impl BackendConnections {
+    const COUNT_BITS: u32 = 48;
+
+    /// No connection yet, of the backend with this generation.
+    #[inline]
+    pub const fn none(generation: u16) -> Self {
+        Self((generation as u64) << Self::COUNT_BITS)
+    }
+
+    /// Whether it is the count of the backend with this generation.
+    #[inline]
+    pub const fn is_of(self, generation: u16) -> bool {
+        self.0 >> Self::COUNT_BITS == generation as u64
+    }
+
+    /// The count of the backend with this generation; 0 if it is another one's.
+    #[inline]
+    pub const fn of(self, generation: u16) -> u64 {
+        if self.is_of(generation) {
+            self.0 & ((1 << Self::COUNT_BITS) - 1)
+        } else {
+            0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_that_of_one_generation() {
+        let counted = BackendConnections(BackendConnections::none(7).0 + 3);
+        assert!(counted.is_of(7));
+        assert_eq!(counted.of(7), 3);
+        assert_eq!(counted.of(8), 0, "another backend has the index by now");
+        assert_eq!(BackendConnections::none(u16::MAX).of(u16::MAX), 0);
+        assert_eq!(BackendConnections::default().of(0), 0);
+    }
+}

@@ -39,7 +39,7 @@ mod tuple;
 mod uplink;
 
 pub use affinity::{AffinityEntry, AffinityKey};
-pub use backend::Backend;
+pub use backend::{Backend, BackendConnections};
 pub use checksum::{Folded, Sum};
 pub use cidr::{Cidr, PodCidrs};
 pub use conntrack::{ConntrackEntry, ConntrackKey, Direction, version_3};

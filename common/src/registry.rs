@@ -89,6 +89,8 @@ pub struct FamilyMaps {
     pub slots: Map,
     /// Backends by index.
     pub backends: Map,
+    /// How many connections the backends were chosen for, by the same index. State: counts go on.
+    pub backend_connections: Map,
     /// Who may use a frontend.
     pub source_ranges: Map,
     /// Which backend a client had last.
@@ -160,6 +162,7 @@ macro_rules! family_maps {
             cells "CELLS" "cells" State Frontends,
             slots "SLOTS" "slots" State Slots,
             backends "BACKENDS" "backends" State Backends,
+            backend_connections "BACKEND_CONNECTIONS" "backend_connections" State Backends,
             source_ranges "SOURCE_RANGES" "source_ranges" State SourceRanges,
             affinity "AFFINITY" with "-4" "affinity" State Affinity,
             fragments "FRAGMENTS" with "-4" "fragments" State Fragments,
@@ -188,12 +191,13 @@ impl FamilyMaps {
 
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Map; 20] {
+    pub const fn all(&self) -> [Map; 21] {
         let Self {
             frontends,
             cells,
             slots,
             backends,
+            backend_connections,
             source_ranges,
             affinity,
             fragments,
@@ -216,6 +220,7 @@ impl FamilyMaps {
             cells,
             slots,
             backends,
+            backend_connections,
             source_ranges,
             affinity,
             fragments,

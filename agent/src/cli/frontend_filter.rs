@@ -128,6 +128,7 @@ mod tests {
                 port: 8080,
                 weight: 1,
                 local: true,
+                new_connections: 0,
             }],
             split: None,
             difference: None,

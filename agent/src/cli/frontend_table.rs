@@ -85,6 +85,7 @@ fn wide(frontends: &[Frontend]) -> Table<13> {
             port,
             weight,
             local,
+            new_connections: _,
         } in backends
         {
             let local = if local { "yes" } else { "no" };

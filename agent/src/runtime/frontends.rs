@@ -62,7 +62,7 @@ impl InspectedFrontend {
             selection: wanted.map(|wanted| wanted.backends.selection()),
             forwarding: wanted.map(|wanted| wanted.forwarding),
             affinity_timeout: live.affinity_timeout,
-            backends: view::with_shares(&live.backends, &live.shares),
+            backends: backends(live),
             split: wanted
                 .and_then(|wanted| wanted.backends.split.as_ref())
                 .map(|split| view::Split {
@@ -74,6 +74,15 @@ impl InspectedFrontend {
             this_node_only: live.is_for_this_node(),
         }
     }
+}
+
+/// Its backends as they are shown.
+fn backends(live: &LiveFrontend) -> Vec<view::Backend> {
+    let mut backends = view::with_shares(&live.backends, &live.shares);
+    for (backend, connections) in backends.iter_mut().zip(live.connections.iter()) {
+        backend.new_connections = *connections;
+    }
+    backends
 }
 
 /// The frontends in the kernel beside those that the events lead to.

@@ -2,7 +2,7 @@
 
 use shunt_common::Backend;
 
-use crate::maps::tables::Tables;
+use crate::maps::{counters::add_one, tables::Tables};
 
 /// A backend that was chosen for a connection.
 pub(crate) struct Choice<F: Tables> {
@@ -27,4 +27,13 @@ pub(crate) fn is_current<F: Tables>(index: u32, generation: u16) -> bool {
     F::backends()
         .get(index)
         .is_some_and(|backend| backend.generation == generation)
+}
+
+/// Counts a connection of the backend at `index`, if there is one. Packets may interrupt a system call here.
+#[inline(always)]
+pub(crate) fn count_connection<F: Tables>(index: u32) {
+    if let Some(count) = F::backend_connections().get_ptr_mut(index) {
+        // SAFETY: the lookup gave a word of the table.
+        unsafe { add_one(count) };
+    }
 }

@@ -14,7 +14,7 @@ use crate::{
     ctx::{access::Access, verdict::Verdict},
     maps::{
         constants::COUNT_TRAFFIC,
-        counters::{count, drop_packet},
+        counters::{add_one, count, drop_packet},
         tables::Tables,
     },
     packet::parsed::Packet,
@@ -172,28 +172,4 @@ fn unknown(mut number: usize) -> usize {
 #[cfg(not(target_arch = "bpf"))]
 const fn unknown(number: usize) -> usize {
     number
-}
-
-/// Adds 1, whoever else does at the same time.
-///
-/// # Safety
-///
-/// The word is one of a table.
-#[cfg(target_arch = "bpf")]
-#[inline(always)]
-unsafe fn add_one(word: *mut u64) {
-    // SAFETY: as the caller says; the compiler is told that memory changes.
-    unsafe {
-        core::arch::asm!(
-            "lock *(u64 *)({word} + 0) += {one}",
-            word = in(reg) word,
-            one = in(reg) 1_u64,
-        );
-    }
-}
-
-#[cfg(not(target_arch = "bpf"))]
-unsafe fn add_one(word: *mut u64) {
-    // SAFETY: as the caller says; nobody else writes there.
-    unsafe { *word += 1 };
 }

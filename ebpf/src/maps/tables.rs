@@ -28,6 +28,8 @@ pub(crate) type Cells = Array<u64, 65_536, MMAPABLE>;
 pub(crate) type Slots = Array<Slot, 1_048_576, MMAPABLE>;
 /// Backends by index.
 pub(crate) type Backends<F> = Array<Backend<F>, 524_288, MMAPABLE>;
+/// How many connections backends were chosen for, by the same index: [`shunt_common::BackendConnections`].
+pub(crate) type BackendConnections = Array<u64, 524_288, MMAPABLE>;
 /// Who may use a frontend; what an entry holds means nothing.
 pub(crate) type SourceRanges<F> = LpmTrie<SourceRange<F>, u32, 65_536>;
 /// Which backend a client had last. The least recently used entry makes room for a new one: its
@@ -91,6 +93,7 @@ pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn cells() -> &'static Cells;
     fn slots() -> &'static Slots;
     fn backends() -> &'static Backends<Self>;
+    fn backend_connections() -> &'static BackendConnections;
     fn source_ranges() -> &'static SourceRanges<Self>;
     fn affinity() -> &'static Affinity<Self>;
     fn fragments() -> &'static Fragments<Self>;
@@ -132,6 +135,7 @@ tables! { V4:
     cells CELLS_V4: Cells,
     slots SLOTS_V4: Slots,
     backends BACKENDS_V4: Backends<V4>,
+    backend_connections BACKEND_CONNECTIONS_V4: BackendConnections,
     source_ranges SOURCE_RANGES_V4: SourceRanges<V4>,
     affinity AFFINITY_V4: Affinity<V4>,
     fragments FRAGMENTS_V4: Fragments<V4>,
@@ -154,6 +158,7 @@ tables! { V6:
     cells CELLS_V6: Cells,
     slots SLOTS_V6: Slots,
     backends BACKENDS_V6: Backends<V6>,
+    backend_connections BACKEND_CONNECTIONS_V6: BackendConnections,
     source_ranges SOURCE_RANGES_V6: SourceRanges<V6>,
     affinity AFFINITY_V6: Affinity<V6>,
     fragments FRAGMENTS_V6: Fragments<V6>,

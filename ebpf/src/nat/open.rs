@@ -7,7 +7,10 @@ use shunt_common::{
 };
 
 use crate::{
-    maps::{clock::now, constants::SNAT_PORTS, scratch::Opening, tables::Tables},
+    maps::{
+        backends::count_connection, clock::now, constants::SNAT_PORTS, scratch::Opening,
+        tables::Tables,
+    },
     nat::{
         conntrack::{self, Find},
         handover,
@@ -139,7 +142,10 @@ fn enter<F: Vacancy>(opening: &mut Opening<F>) -> u32 {
         // Not kept over the loop: the stack has no room for it before Linux 6.8.
         let table = F::connections();
         match F::Memory::open(&table, &opening.connection, now()) {
-            OPENED => return OPENED,
+            OPENED => {
+                count_connection::<F>(opening.connection.backend);
+                return OPENED;
+            }
             FULL => return FULL,
             _ => {}
         }

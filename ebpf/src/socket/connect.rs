@@ -5,6 +5,7 @@ use shunt_common::{Counter, UDP, V4, V6, socket::Endpoint};
 use crate::{
     ctx::sock_addr::{Errno, GOES_ON, SockAddr, fail},
     maps::{
+        backends::count_connection,
         counters::count,
         services::count_connected,
         sockets::{before, connected, connected_new},
@@ -49,6 +50,7 @@ fn connect<F: Addresses, const SIX: bool>(
             call.set_endpoint(&pair.peer);
             count(Counter::SocketConnect);
             count_connected(service);
+            count_connection::<F>(pair.backend);
             GOES_ON
         }
         Outcome::Untouched => {

@@ -8,7 +8,7 @@ use shunt_common::{
 use crate::{
     ctx::sock_addr::{Errno, GOES_ON, SockAddr, fail},
     maps::{
-        backends::is_current,
+        backends::{count_connection, is_current},
         counters::count,
         services::count_connected,
         sockets::{asked, asked_new},
@@ -82,6 +82,7 @@ fn send<F: Addresses, const SIX: bool>(
             call.set_endpoint(&pair.peer);
             count(Counter::SocketDatagram);
             count_connected(service);
+            count_connection::<F>(pair.backend);
             GOES_ON
         }
         Outcome::Untouched => untouched(call, &endpoint),

@@ -13,7 +13,8 @@ use nix::libc;
 use shunt::{Agent, ApplyError, Outcome};
 use shunt_common::{Counter, ServiceEntry, registry};
 use shunt_datapath::{
-    CountedService, Datapath, DatapathOptions, LiveConnection, ServiceCounts, TableSizes, XdpMode,
+    CountedService, Datapath, DatapathOptions, LiveConnection, LiveKey, ServiceCounts, TableSizes,
+    XdpMode,
 };
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
 use shunt_tests::{NO_INTERFACE, Taken, Uplinks, passing, run_driver_at, run_driver_with_room};
@@ -209,6 +210,17 @@ impl Node {
     /// What the program at its egress does with `frame`.
     pub(crate) fn egress(&mut self, frame: &[u8]) -> Verdict {
         self.run(Datapath::EGRESS, frame)
+    }
+
+    /// How many connections each backend of a frontend was chosen for, by the backend's address.
+    #[track_caller]
+    pub(crate) fn chosen(&self, frontend: IpAddr, protocol: u8) -> BTreeMap<IpAddr, u64> {
+        let live = self.agent.datapath().live().unwrap();
+        let mut live = live.iter();
+        let is_it = |key: LiveKey| key.address == frontend && key.protocol == protocol;
+        let frontend = live.find(|frontend| is_it(frontend.key)).unwrap();
+        let backends = frontend.backends.iter().map(|backend| backend.ip);
+        backends.zip(frontend.connections.iter().copied()).collect()
     }
 
     /// What was counted of each service port.

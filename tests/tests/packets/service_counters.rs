@@ -1,13 +1,16 @@
 //! What is counted of each service port. That refusals are, each test sees to that reads the counters of
 //! all: see [`Node::counters`].
 
+use std::ops::Range;
+
+use shunt_common::{TCP, UDP};
 use shunt_datapath::{RejectLimit, ServiceCounts, TrafficCounts};
 
 use super::{
     frame::{OPENING, Packet, SCTP_INIT, Transport},
     needs_root,
     node::{Node, Verdict, resync, update, web},
-    world::{Backends, Family, V4, V6, in_network, node, node_with, open_transit},
+    world::{Backends, Family, V4, V6, in_network, ip, node, node_with, open_transit},
 };
 
 /// Packets that open flows, and the name of the service port that they are for.
@@ -43,6 +46,93 @@ fn a_connection_counts_once_whatever_the_frontend_and_the_family() {
     assert_eq!(connections(&node), [6, 6, 6]);
     assert_eq!(node.counters()["connection"], 18, "as all of them together");
     assert_eq!(node.services().len(), 3);
+}
+
+/// How many connections the backends of the service have, through this frontend, by their last byte.
+fn chosen<A: Family>(node: &Node, frontend: A) -> [u64; 2] {
+    let (_, chosen): (Vec<_>, Vec<u64>) = node.chosen(ip(frontend), TCP).into_iter().unzip();
+    chosen.try_into().unwrap()
+}
+
+fn open_flows(node: &mut Node, ports: Range<u16>) {
+    for port in ports {
+        let packet = Packet::new(Transport::TcpSyn, (V4::POD, port), (V4::CLUSTER_IP, 80));
+        for _ in 0..2 {
+            node.ingress(&packet.frame()).passed();
+        }
+    }
+}
+
+#[test]
+fn a_backend_counts_the_connections_that_it_was_chosen_for() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1), (4, 0)])]).as_str()]);
+    open_flows(&mut node, 40_000..40_010);
+    assert_eq!(chosen(&node, V4::CLUSTER_IP), [10, 0]);
+    assert_eq!(
+        chosen(&node, V4::EXTERNAL_IP),
+        [10, 0],
+        "the service port's, whatever the frontend"
+    );
+    let udp = node.chosen(ip(V4::CLUSTER_IP), UDP);
+    assert_eq!(
+        udp.into_values().collect::<Vec<_>>(),
+        [0, 0],
+        "of another service port"
+    );
+
+    // With another weight it is the same backend.
+    node.apply(&update(&web(&[(3, 0), (4, 1)])));
+    open_flows(&mut node, 40_010..40_013);
+    assert_eq!(chosen(&node, V4::CLUSTER_IP), [10, 3]);
+}
+
+#[test]
+fn a_backend_begins_at_0_whoever_had_its_place() {
+    needs_root!();
+    let mut node = Node::new([resync(&[&web(&[(3, 1), (4, 0)])]).as_str()]);
+    open_flows(&mut node, 40_000..40_010);
+    // Each backend takes a place that was free, and those of the ones that left come round: there are 64.
+    for last in 10..100 {
+        node.apply(&update(&web(&[(last, 1), (4, 0)])));
+        node.reclaim();
+        assert_eq!(
+            chosen(&node, V4::CLUSTER_IP).iter().sum::<u64>(),
+            0,
+            "{last}"
+        );
+        open_flows(
+            &mut node,
+            41_000 + u16::from(last)..41_001 + u16::from(last),
+        );
+        assert_eq!(
+            chosen(&node, V4::CLUSTER_IP).iter().sum::<u64>(),
+            1,
+            "{last}"
+        );
+    }
+    node.apply(&update(&web(&[(3, 1), (4, 0)])));
+    assert_eq!(chosen(&node, V4::CLUSTER_IP), [0, 0], "it was away");
+}
+
+/// Connections that the driver opens, where it does.
+fn transit_is_chosen<A: Family>() {
+    in_network(|| {
+        let mut node = node(Backends::Elsewhere);
+        for port in 40_000..40_003 {
+            let packet = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), (A::EXTERNAL_IP, 80));
+            open_transit(&mut node, &packet);
+        }
+        let chosen = node.chosen(ip(A::EXTERNAL_IP), TCP);
+        assert_eq!(chosen.into_values().sum::<u64>(), 3);
+    });
+}
+
+#[test]
+fn connections_of_either_family_and_hook_are_counted_for_their_backend() {
+    needs_root!();
+    transit_is_chosen::<V4>();
+    transit_is_chosen::<V6>();
 }
 
 fn is_told<A: Family>(node: &mut Node) {

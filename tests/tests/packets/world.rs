@@ -149,6 +149,15 @@ fn address(bytes: impl Into<IpAddr>) -> IpAddr {
     bytes.into()
 }
 
+/// An address of either family.
+pub(crate) fn ip(address: impl Address) -> IpAddr {
+    let bytes = address.as_ref();
+    match <[u8; 4]>::try_from(bytes) {
+        Ok(bytes) => bytes.into(),
+        Err(_) => <[u8; 16]>::try_from(bytes).unwrap().into(),
+    }
+}
+
 /// Whom the backend sees, if the packet is sent on.
 #[track_caller]
 pub(crate) fn seen<A: Address>(verdict: &Verdict) -> (A, u16) {

@@ -61,6 +61,9 @@ pub enum BadFilter {
     /// There is no such state.
     #[error("{0} is no state of a connection")]
     State(i32),
+    /// There is no such kind of event.
+    #[error("{0} is no kind of event")]
+    Kind(i32),
 }
 
 impl ConnectionFilter {
@@ -147,15 +150,11 @@ impl From<ConnectionFilter> for proto::ConnectionFilter {
             states,
             idle_seconds,
         } = filter;
-        let place = |place: Place| proto::Place {
-            range: place.range.to_string(),
-            port: place.port.map(|port| port.get().into()),
-        };
         let states = states.into_iter().map(proto::connection::State::from);
         Self {
-            client: client.map(place),
-            frontend: frontend.map(place),
-            backend: backend.map(place),
+            client: client.map(Into::into),
+            frontend: frontend.map(Into::into),
+            backend: backend.map(Into::into),
             protocol: protocol.map_or(0, |ProtocolNumber(number)| number.into()),
             states: states.map(Into::into).collect(),
             idle_seconds,
@@ -190,6 +189,16 @@ impl TryFrom<proto::ConnectionFilter> for ConnectionFilter {
             states: states.collect::<Result<_, _>>()?,
             idle_seconds,
         })
+    }
+}
+
+impl From<Place> for proto::Place {
+    fn from(place: Place) -> Self {
+        let Place { range, port } = place;
+        Self {
+            range: range.to_string(),
+            port: port.map(|port| port.get().into()),
+        }
     }
 }
 

@@ -82,6 +82,8 @@ pub struct Backend {
     pub weight: u32,
     /// Whether it runs on this node.
     pub local: bool,
+    /// Connections that it was chosen for since it is the service port's backend, through any of its frontends.
+    pub new_connections: u64,
 }
 
 /// How a frontend in the kernel relates to the events, if not as it should.
@@ -350,6 +352,7 @@ pub fn with_shares(backends: &[shunt_model::Backend], shares: &[u32]) -> Vec<Bac
             port,
             weight: *share,
             local,
+            new_connections: 0,
         }
     });
     shown.collect()
@@ -362,12 +365,14 @@ impl From<Backend> for proto::LiveBackend {
             port,
             weight,
             local,
+            new_connections,
         } = backend;
         Self {
             ip: ip.to_string(),
             port: port.into(),
             weight,
             local,
+            new_connections,
         }
     }
 }
@@ -381,12 +386,14 @@ impl TryFrom<proto::LiveBackend> for Backend {
             port: number,
             weight,
             local,
+            new_connections,
         } = backend;
         Ok(Self {
             ip: address(&ip)?,
             port: port(number)?,
             weight,
             local,
+            new_connections,
         })
     }
 }

@@ -62,6 +62,10 @@ impl<F: Family, T: Tables<F>> Tables<F> for Counted<T> {
         self.tables.backend(index)
     }
 
+    fn connections(&self, index: u32) -> u64 {
+        self.tables.connections(index)
+    }
+
     fn write_backend(&mut self, index: u32, backend: Backend<F>) {
         self.writes += 1;
         self.tables.write_backend(index, backend);

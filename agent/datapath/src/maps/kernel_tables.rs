@@ -10,7 +10,7 @@ use aya::{
     maps::{HashMap, IterableMap as _, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
 };
 use bytemuck::Pod;
-use shunt_common::{Backend, Cell, FrontendKey, Slot, SourceRange, registry};
+use shunt_common::{Backend, BackendConnections, Cell, FrontendKey, Slot, SourceRange, registry};
 use tracing::warn;
 
 use crate::{
@@ -36,6 +36,7 @@ pub(crate) struct KernelTables<F: FromIp> {
     cells: SharedArray<u64>,
     slots: SharedArray<Slot>,
     backends: SharedArray<Backend<F>>,
+    backend_connections: SharedArray<u64>,
     source_ranges: LpmTrie<MapData, Raw<SourceRange<F>>, u32>,
     filter: AddressFilter<F>,
     dsr: DsrUse,
@@ -52,15 +53,30 @@ impl<F: FromIp> KernelTables<F> {
             let Raw(key) = key.map_err(|source| DatapathError::Map { name, source })?;
             filter.add_frontend(&key.address);
         }
+        let backends: SharedArray<Backend<F>> = shared(ebpf, maps.backends)?;
+        let mut backend_connections = shared(ebpf, maps.backend_connections)?;
+        forget_others(&backends, &mut backend_connections);
         Ok(Self {
             filter,
             dsr,
             frontends,
             cells: shared(ebpf, maps.cells)?,
             slots: shared(ebpf, maps.slots)?,
-            backends: shared(ebpf, maps.backends)?,
+            backends,
+            backend_connections,
             source_ranges: take(ebpf, maps.source_ranges)?,
         })
+    }
+}
+
+/// Has what was counted of who had a backend's index before be no count of the backend's: an earlier version may not
+/// have known the table.
+fn forget_others<F: FromIp>(backends: &SharedArray<Backend<F>>, counts: &mut SharedArray<u64>) {
+    for index in 0..backends.len().min(counts.len()) {
+        let generation = backends.read(index).generation;
+        if !BackendConnections(counts.read(index)).is_of(generation) {
+            counts.store(index, BackendConnections::none(generation).0);
+        }
     }
 }
 
@@ -143,7 +159,17 @@ impl<F: FromIp> Tables<F> for KernelTables<F> {
         self.backends.read(index)
     }
 
+    fn connections(&self, index: u32) -> u64 {
+        let generation = self.backends.read(index).generation;
+        BackendConnections(self.backend_connections.read(index)).of(generation)
+    }
+
     fn write_backend(&mut self, index: u32, backend: Backend<F>) {
+        let generation = backend.generation;
+        if self.backends.read(index).generation != generation {
+            let none = BackendConnections::none(generation);
+            self.backend_connections.store(index, none.0);
+        }
         self.backends.write(index, backend);
     }
 

@@ -89,6 +89,11 @@ impl<F: Family> Tables<F> for MemoryTables<F> {
         self.backends[index as usize]
     }
 
+    fn connections(&self, _: u32) -> u64 {
+        // No packet comes here.
+        0
+    }
+
     fn write_backend(&mut self, index: u32, backend: Backend<F>) {
         self.backends[index as usize] = backend;
         self.writes += 1;

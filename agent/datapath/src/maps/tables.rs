@@ -39,7 +39,10 @@ pub trait Tables<F: Family> {
     /// The backend at `index`.
     fn backend(&self, index: u32) -> Backend<F>;
 
-    /// Replaces the backend at `index`. Packets may read it meanwhile, so the caller changes no
+    /// How many connections the backend at `index` was chosen for since it has that index.
+    fn connections(&self, index: u32) -> u64;
+
+    /// Replaces the backend at `index`. With another generation its connections are counted from 0. Packets may read it meanwhile, so the caller changes no
     /// field that they read, unless nothing refers to the index.
     fn write_backend(&mut self, index: u32, backend: Backend<F>);
 

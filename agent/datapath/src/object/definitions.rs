@@ -78,9 +78,9 @@ mod tests {
         ParseError,
     };
     use shunt_common::{
-        AffinityEntry, AffinityKey, Backend, Cell, Counter, FragmentEntry, FragmentKey,
-        FrontendKey, NodeIps, PortRange, ServiceEntry, ServiceNumber, ServiceTraffic, Slot,
-        SourceRange, V4, V6,
+        AffinityEntry, AffinityKey, Backend, BackendConnections, Cell, Counter, FragmentEntry,
+        FragmentKey, FrontendKey, NodeIps, PortRange, ServiceEntry, ServiceNumber, ServiceTraffic,
+        Slot, SourceRange, V4, V6,
         connections::{Seeds, Wide},
         registry::{
             COUNTERS, DIRECT, FamilyConstants, FamilyMaps, GIVEN_PORTS, SEEDS, SERVICE_CONNECTIONS,
@@ -128,6 +128,7 @@ mod tests {
             cells,
             slots,
             backends,
+            backend_connections,
             source_ranges,
             affinity,
             fragments,
@@ -153,6 +154,7 @@ mod tests {
             (cells, index, size_of::<Cell>()),
             (slots, index, size_of::<Slot>()),
             (backends, index, size_of::<Backend<F>>()),
+            (backend_connections, index, size_of::<BackendConnections>()),
             (source_ranges, prefix, size_of::<u32>()),
             (
                 affinity,

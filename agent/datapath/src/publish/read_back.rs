@@ -34,6 +34,8 @@ pub struct LiveFrontend {
     /// What each backend's share of new connections is counted by: its weight, or its share of a split in
     /// parts of 2^32, together with what is refused.
     pub shares: Arc<[u32]>,
+    /// How many connections each backend was chosen for, through any frontend of the service port.
+    pub connections: Arc<[u64]>,
     /// The share that is refused; 0: none.
     pub refused: u32,
     /// Session affinity in seconds since the last connection; 0 is off.
@@ -110,6 +112,7 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
                 },
                 backends: Arc::clone(&slice.backends),
                 shares: Arc::clone(&slice.shares),
+                connections: Arc::clone(&slice.connections),
                 refused: slice.refused,
                 affinity_timeout: slice.affinity_timeout,
                 sources: if cell.has(Cell::RANGES) {
@@ -161,6 +164,7 @@ fn read_sources<F: FromIp, T: Tables<F>>(
 struct LiveSlice {
     backends: Arc<[Backend]>,
     shares: Arc<[u32]>,
+    connections: Arc<[u64]>,
     refused: u32,
     affinity_timeout: u32,
     selection: Arc<LiveSelection>,
@@ -188,6 +192,7 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, extent: Extent) -> LiveSlice 
         .last()
         .is_some_and(|slot| slot.backend == Slot::REFUSED);
     let entries: Vec<_> = indexes.iter().map(|index| tables.backend(*index)).collect();
+    let connections = indexes.iter().map(|index| tables.connections(*index));
     let weights: Vec<u32> = entries.iter().map(|entry| entry.weight).collect();
     let affinity_timeout = slots.first().map_or(0, |slot| slot.affinity);
     let all_exist = indexes.len() + usize::from(refuses) == count as usize;
@@ -220,6 +225,7 @@ fn read_slice<F: FromIp, T: Tables<F>>(tables: &T, extent: Extent) -> LiveSlice 
     LiveSlice {
         backends,
         shares: shares.into(),
+        connections: connections.collect(),
         refused,
         affinity_timeout,
         sound: all_exist && has_table == table.is_some(),

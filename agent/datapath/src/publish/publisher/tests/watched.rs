@@ -86,6 +86,10 @@ impl Tables<V4> for Watched {
         self.inner.backend(index)
     }
 
+    fn connections(&self, index: u32) -> u64 {
+        self.inner.connections(index)
+    }
+
     fn write_backend(&mut self, index: u32, backend: Backend<V4>) {
         self.write(|tables| tables.write_backend(index, backend));
     }
