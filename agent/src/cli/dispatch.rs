@@ -14,6 +14,7 @@ use crate::cli::{
     controller::{self, ControllerArgs},
     decide::{self, ConfirmArgs, DiscardArgs},
     documents::{self, CompletionsArgs, DescriptionArgs, ManArgs},
+    dump::{self, DumpArgs},
     init::{self, InitArgs},
     lookup::{self, LookupArgs},
     output::{causes, complain},
@@ -21,6 +22,7 @@ use crate::cli::{
     services::{self, ServicesArgs},
     status::{self, StatusArgs},
     steer::{self, DrainArgs, UndrainArgs, WeightArgs},
+    trace::{self, TraceArgs},
 };
 
 /// In-kernel translation of Kubernetes services.
@@ -41,6 +43,8 @@ enum Command {
     Services(ServicesArgs),
     Lookup(LookupArgs),
     Conntrack(ConntrackArgs),
+    Trace(TraceArgs),
+    Dump(DumpArgs),
     Apply(ApplyArgs),
     Drain(DrainArgs),
     Undrain(UndrainArgs),
@@ -65,7 +69,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "See what is going on",
-        &["status", "services", "lookup", "conntrack"],
+        &["status", "services", "lookup", "conntrack", "trace", "dump"],
     ),
     (
         "Change something",
@@ -124,6 +128,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Services(args) => services::run(&args),
         Command::Lookup(args) => lookup::run(&args),
         Command::Conntrack(args) => conntrack::run(&args),
+        Command::Trace(args) => trace::run(args),
+        Command::Dump(args) => dump::run(&args),
         Command::Apply(args) => apply::run(args),
         Command::Drain(args) => steer::drain(args),
         Command::Undrain(args) => steer::undrain(args),

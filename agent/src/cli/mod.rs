@@ -12,6 +12,7 @@ mod controller;
 mod decide;
 mod dispatch;
 mod documents;
+mod dump;
 mod elapsed;
 mod flags;
 mod frontend_filter;
@@ -32,6 +33,7 @@ mod steered;
 mod stop;
 mod table;
 mod take_over;
+mod trace;
 mod watch;
 
 pub(crate) use self::dispatch::main;

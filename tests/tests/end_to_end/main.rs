@@ -85,6 +85,8 @@ mod syscalls;
 mod take_over;
 mod take_over_beside;
 mod time_wait;
+mod trace;
+mod trace_dump;
 mod translation;
 mod tun;
 mod upgrade;
