@@ -50,6 +50,7 @@ pub use self::{
         cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
         consul_state::{ConsulMonitor, ConsulState, KnownGateway, StaleWatch},
         contact::Contact,
+        dump::lines::DumpLines,
         error::{Ending, InspectError},
         event_loop::EventLoop,
         figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks},

@@ -49,11 +49,11 @@ use crate::{
         uplink_table::UplinkTable,
     },
     object::{
+        copies::TableCopies,
         loaded::Loaded,
         opened::Opened,
         options::DatapathOptions,
         packet_log::{self, PacketLogError},
-        parts::Parts,
         pods::PodInterfaces,
         programs,
     },
@@ -72,7 +72,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Datapath {
     object: Loaded,
-    parts: Parts,
+    copies: Arc<TableCopies>,
     selection: Selection,
     attachments: Attachments,
     uplinks: Uplinks,
@@ -126,7 +126,7 @@ impl Datapath {
         let sockets = Sockets::open(&options.sockets)?;
         let Opened {
             mut ebpf,
-            parts,
+            copies,
             counters,
             pins,
             takeover,
@@ -194,7 +194,7 @@ impl Datapath {
                 .then(|| Peers::take(&mut ebpf))
                 .transpose()?,
             object: Loaded::new(ebpf, pins)?,
-            parts,
+            copies: Arc::new(copies),
             selection: Selection::new(options.excluded_interfaces.clone()),
             attachments: Attachments::default(),
             uplinks: Uplinks::new(
@@ -229,9 +229,9 @@ impl Datapath {
         self.object.xdp_program()
     }
 
-    /// The object's tables and constants.
-    pub const fn parts(&self) -> &Parts {
-        &self.parts
+    /// The object's tables and constants, to be copied beside whoever writes them.
+    pub const fn copies(&self) -> &Arc<TableCopies> {
+        &self.copies
     }
 
     /// The loaded object, for what is not wrapped here: the programs' log.

@@ -162,9 +162,9 @@ pub enum DatapathError {
     /// The object in this binary lacks something that the agent knows by name.
     #[error("the kernel object has no {0}: it was built from another version")]
     Missing(&'static str),
-    /// The kernel does not tell of a table that it has just made.
-    #[error("asking the kernel for the id of a table failed: {0}")]
-    Parts(io::Error),
+    /// The kernel does not tell of a table that it has just made, or we may not open one twice.
+    #[error("asking the kernel about a table failed: {0}")]
+    Copies(io::Error),
     /// The kernel's clock cannot be read.
     #[error("reading the kernel's clock failed: {0}")]
     Clock(io::Error),

@@ -22,6 +22,7 @@ mod sys;
 pub use self::{
     attach::{
         attachments::{InterfaceState, InterfaceStatus},
+        dump::dump as netlink_dump,
         interface_watch::InterfaceWatch,
         sockets::SocketStatus,
         uplink::{UplinkState, UplinkStatus},
@@ -45,10 +46,10 @@ pub use self::{
         unknown_connections::UnknownConnections,
     },
     object::{
+        copies::{Contents, TableCopies, TableCopy},
         guard::GuardOptions,
         options::{DatapathOptions, PacketLog},
         packet_log::PacketLogError,
-        parts::{Contents, Parts},
         pods::{PodDetection, PodInterfaces},
         reject_limit::RejectLimit,
         sockets::{SocketLb, SocketOptions},
@@ -67,7 +68,9 @@ pub use self::{
         sweeper::Sweeper,
     },
     sys::{
-        heap::release as release_memory, jiffies::Jiffies, route_lookup::RouteLookup,
+        heap::release as release_memory,
+        jiffies::{Jiffies, monotonic},
+        route_lookup::RouteLookup,
         socket_iterator::SocketIterator,
     },
 };

@@ -27,12 +27,16 @@ mod socket;
 // What the programs log through.
 extern crate aya_ebpf as aya_log_ebpf;
 
+mod calls;
 mod programs;
 mod tables;
+mod way;
 
 pub use aya_ebpf::{
     bindings::bpf_fib_lookup as FibLookup,
     table::Entry,
     world::{Answers, Deed, How},
 };
+pub use calls::{Action, Call, CallOutcome};
 pub use programs::{Arrival, Outcome, Programs, SetError, Verdict};
+pub use way::{Way, WayQuestion};

@@ -103,6 +103,15 @@ impl Programs {
         self.set(name, put)
     }
 
+    /// Has the array of this name have so many entries, each of zeros.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, or it is no array.
+    pub fn resize(&mut self, name: &str, count: u32) -> Result<(), SetError> {
+        self.set(name, |table| table.resize(count as usize))
+    }
+
     /// Puts a value into the table of this name.
     ///
     /// # Errors

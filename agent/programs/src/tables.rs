@@ -82,6 +82,11 @@ pub(crate) fn clear() {
     for (_, table) in TABLES {
         table.clear();
     }
+    forget_sockets();
+}
+
+/// Has no socket remember anything.
+pub(crate) fn forget_sockets() {
     sockets::SOCKETS_CONNECTED.clear();
     sockets::SOCKETS_BEFORE.clear();
     sockets::SOCKETS_ASKED.clear();

@@ -209,7 +209,8 @@ fn answer_for_health(
 fn inspector(queue: EventQueue, datapath: &Datapath) -> Inspector {
     let (counters, services) = (datapath.counters(), datapath.services());
     let (counters, services) = (Arc::clone(counters), Arc::clone(services));
-    Inspector::new(queue, datapath.connections(), counters, services)
+    let copies = Arc::clone(datapath.copies());
+    Inspector::new(queue, datapath.connections(), counters, services, copies)
 }
 
 /// Asks the cluster for the ranges of this node's pods, where no flag says them and they are of use.

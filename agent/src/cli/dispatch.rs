@@ -14,6 +14,7 @@ use crate::cli::{
     controller::{self, ControllerArgs},
     decide::{self, ConfirmArgs, DiscardArgs},
     documents::{self, CompletionsArgs, DescriptionArgs, ManArgs},
+    dump::{self, DumpArgs},
     init::{self, InitArgs},
     lookup::{self, LookupArgs},
     output::{causes, complain},
@@ -22,6 +23,7 @@ use crate::cli::{
     status::{self, StatusArgs},
     steer::{self, DrainArgs, UndrainArgs, WeightArgs},
     top::{self, TopArgs},
+    trace::{self, TraceArgs},
 };
 
 /// In-kernel translation of Kubernetes services.
@@ -43,6 +45,8 @@ enum Command {
     Lookup(LookupArgs),
     Conntrack(ConntrackArgs),
     Top(TopArgs),
+    Trace(TraceArgs),
+    Dump(DumpArgs),
     Apply(ApplyArgs),
     Drain(DrainArgs),
     Undrain(UndrainArgs),
@@ -67,7 +71,15 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "See what is going on",
-        &["status", "services", "lookup", "conntrack", "top"],
+        &[
+            "status",
+            "services",
+            "lookup",
+            "conntrack",
+            "top",
+            "trace",
+            "dump",
+        ],
     ),
     (
         "Change something",
@@ -124,6 +136,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Lookup(args) => lookup::run(&args),
         Command::Conntrack(args) => conntrack::run(&args),
         Command::Top(args) => top::run(args),
+        Command::Trace(args) => trace::run(args),
+        Command::Dump(args) => dump::run(&args),
         Command::Apply(args) => apply::run(args),
         Command::Drain(args) => steer::drain(args),
         Command::Undrain(args) => steer::undrain(args),

@@ -12,6 +12,7 @@ mod controller;
 mod decide;
 mod dispatch;
 mod documents;
+mod dump;
 mod elapsed;
 mod flags;
 mod frontend_filter;
@@ -33,6 +34,7 @@ mod stop;
 mod table;
 mod take_over;
 mod top;
+mod trace;
 mod watch;
 
 pub(crate) use self::dispatch::main;

@@ -26,6 +26,9 @@ pub enum InspectError {
     /// The thread that hands answers to those who follow cannot be started.
     #[error("following failed: {0}")]
     Follow(io::Error),
+    /// The kernel refused to tell what a dump has.
+    #[error("dumping the node's tables and network failed: {0}")]
+    Dump(io::Error),
     /// Nobody answers any more.
     #[error(transparent)]
     Ending(#[from] Ending),

@@ -3,13 +3,15 @@
 use std::{fmt, sync::Arc, time::SystemTime};
 
 use shunt_api::view::{self, ConnectionFilter, Status};
-use shunt_datapath::{Connections, Counters, Services};
+use shunt_datapath::{Connections, Counters, Services, TableCopies};
 use shunt_model::{Frontend, FrontendKey, Override, Query};
+use shunt_trace::Sockets;
 use tracing::info;
 
 use crate::runtime::{
     conntrack::{ConnectionPieces, flush},
     consul_status::consul,
+    dump::lines::DumpLines,
     error::{Ending, InspectError},
     figures::Figures,
     frontends::FrontendList,
@@ -30,6 +32,7 @@ pub struct Inspector {
     connections: Connections,
     counters: Arc<Counters>,
     services: Arc<Services>,
+    copies: Arc<TableCopies>,
 }
 
 impl fmt::Debug for Inspector {
@@ -42,18 +45,20 @@ impl fmt::Debug for Inspector {
 
 impl Inspector {
     /// Looks at the agent whose loop reads `queue`, whose connections these are, and whose programs
-    /// count here, and here for each service port.
+    /// count here, and here for each service port. These are copies of its tables.
     pub const fn new(
         queue: EventQueue,
         connections: Connections,
         counters: Arc<Counters>,
         services: Arc<Services>,
+        copies: Arc<TableCopies>,
     ) -> Self {
         Self {
             queue,
             connections,
             counters,
             services,
+            copies,
         }
     }
 
@@ -157,6 +162,21 @@ impl Inspector {
             socket_recreated: self.reports().socket_recreated(),
             ..status
         })
+    }
+
+    /// All that a packet's way depends on, line by line, read when it is asked for.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses, or the agent is ending.
+    pub async fn dump(&self) -> Result<DumpLines, InspectError> {
+        let frontends = self.queue.ask(Request::Frontends).await??;
+        let status = self.queue.ask(Request::Status).await??;
+        let sockets = Sockets {
+            mode: status.socket_lb.mode.name().to_owned(),
+            hooks: status.socket_lb.hooks,
+        };
+        DumpLines::begin(Arc::clone(&self.copies), frontends, sockets).await
     }
 
     /// Forgets the connections that are meant. Gives how many these were.

@@ -192,8 +192,13 @@ impl World {
 
     /// What `shunt status` says at a node, with these further arguments.
     pub(crate) fn status(&self, place: Place, arguments: &[&str]) -> Ran {
+        self.shunt(place, &[&["status"], arguments].concat())
+    }
+
+    /// Runs `shunt` with these arguments at a node.
+    pub(crate) fn shunt(&self, place: Place, arguments: &[&str]) -> Ran {
         let node = &self.nodes[usize::from(place.number) - 1];
-        shunt_at(node.agent.socket(), &[&["status"], arguments].concat(), "")
+        shunt_at(node.agent.socket(), arguments, "")
     }
 
     /// What a node has counted.

@@ -90,6 +90,8 @@ mod take_over;
 mod take_over_beside;
 mod time_wait;
 mod top;
+mod trace;
+mod trace_dump;
 mod translation;
 mod tun;
 mod ui;

@@ -259,7 +259,7 @@ impl Kernel {
         // With large tables it takes too long.
         let is_compared = self.size == Size::Small && self.twin.is_next();
         if is_compared {
-            self.twin.look_at(self.agent.datapath().parts());
+            self.twin.look_at(self.agent.datapath().copies());
         }
         let (verdict, door) = self.run_in_kernel(hook, frame)?;
         if is_compared {

@@ -183,6 +183,23 @@ fn the_programs_do_what_the_model_says() {
     });
 }
 
+/// How many packets are compared with the programs that are built for the host.
+const OF_TWIN: u64 = 3_000;
+const MANY_OF_TWIN: u64 = 100_000;
+
+/// What `shunt trace` runs.
+#[test]
+fn the_programs_built_for_the_host_do_what_the_kernels_do() {
+    with_routes("twin", || {
+        twin::compare_each();
+        let wanted = by_length(OF_TWIN, MANY_OF_TWIN);
+        let small = (Size::Small, strategies::crowded_operations().boxed());
+        compare_at_random(&[small], |_| twin::compared() >= wanted);
+        let compared = twin::compared();
+        println!("{compared} packets through both, 0 differences in verdict and bytes");
+    });
+}
+
 /// Every kind of packet that must have been translated.
 fn translated_kinds() -> impl Iterator<Item = String> {
     let forms = [Form::Whole, Form::First, Form::Later, Form::Error];

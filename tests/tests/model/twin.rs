@@ -1,9 +1,9 @@
 //! The programs built for the host, over copies of the kernel's tables: they must do to a frame what the
 //! kernel's do.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
-use shunt_datapath::{Contents, Jiffies, Parts, RouteLookup};
+use shunt_datapath::{Contents, Jiffies, RouteLookup, TableCopies, TableCopy};
 use shunt_programs::{Answers, Arrival, FibLookup, Outcome, Programs};
 use shunt_tests::by_length;
 
@@ -38,13 +38,28 @@ const WRITTEN: [&str; 9] = [
     "DIRECT",
 ];
 
+thread_local! {
+    /// One in so many is compared: each takes copies of tables.
+    static EACH: Cell<u64> = Cell::new(by_length(64, 8));
+    /// How many this thread has compared.
+    static COMPARED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Has this thread compare each packet.
+pub(crate) fn compare_each() {
+    EACH.set(1);
+}
+
+/// How many this thread has compared.
+pub(crate) fn compared() -> u64 {
+    COMPARED.get()
+}
+
 /// Copies of an object's tables.
 pub(crate) struct Twin {
     /// Whether the agent may have written something.
     pub(crate) is_stale: bool,
     packets: u64,
-    /// One in so many is compared: each takes copies of tables.
-    each: u64,
     constants: Vec<(&'static str, Box<[u8]>)>,
     tables: Vec<(&'static str, Contents)>,
     ticks: u64,
@@ -58,7 +73,6 @@ impl Twin {
         Self {
             is_stale: true,
             packets: 0,
-            each: by_length(64, 8),
             constants: Vec::new(),
             tables: Vec::new(),
             ticks: 0,
@@ -67,23 +81,24 @@ impl Twin {
     }
 
     /// Whether the next packet is one of those that are compared.
-    pub(crate) const fn is_next(&mut self) -> bool {
+    pub(crate) fn is_next(&mut self) -> bool {
         self.packets += 1;
-        self.packets.is_multiple_of(self.each)
+        self.packets.is_multiple_of(EACH.get())
     }
 
     /// Copies what the tables hold.
-    pub(crate) fn look_at(&mut self, parts: &Parts) {
+    pub(crate) fn look_at(&mut self, copies: &TableCopies) {
         let is_stale = std::mem::take(&mut self.is_stale);
         if is_stale {
             self.tables.clear();
-            self.constants.clone_from(&parts.constants);
+            self.constants = copies.constants().to_vec();
         } else {
             self.tables.retain(|(name, _)| !WRITTEN.contains(name));
         }
-        for &(name, id) in &parts.tables {
+        for (number, name) in copies.names().enumerate() {
             if is_stale || WRITTEN.contains(&name) {
-                self.tables.push((name, Contents::of(id).unwrap()));
+                let TableCopy { contents, .. } = copies.copy(number).unwrap().unwrap();
+                self.tables.push((name, contents));
             }
         }
         self.ticks = Jiffies::open().unwrap().read().unwrap();
@@ -117,6 +132,7 @@ impl Twin {
             let (found, drew) = self.run(&mut programs, hook, has_driver, frame, drawn);
             if found == (verdict.clone(), door) {
                 self.compared += 1;
+                COMPARED.set(COMPARED.get() + 1);
                 return Ok(());
             }
             seen.push(found);

@@ -82,6 +82,16 @@ pub(crate) const CRATES: &[Crate] = &[
         values: &[],
     },
     Crate {
+        folder: "agent/trace/src",
+        rooms: &[
+            // What it has to read of a dump's tables is told there.
+            room("anonymous", &["trace", "dump"]),
+            room("trace", &["dump"]),
+            room("dump", &[]),
+        ],
+        values: &[],
+    },
+    Crate {
         folder: "agent/model/src",
         rooms: &[
             room("json", &["validate", "unchecked"]),

@@ -17,7 +17,7 @@ use tracing::warn;
 /// # Errors
 ///
 /// If the kernel does not answer.
-pub(crate) fn dump(
+pub fn dump(
     request: RouteNetlinkMessage,
     mut take: impl FnMut(RouteNetlinkMessage),
 ) -> io::Result<()> {

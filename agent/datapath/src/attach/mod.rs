@@ -8,7 +8,7 @@ mod cgroup_mount;
 mod client_side;
 pub(crate) mod clsact;
 mod default_routes;
-mod dump;
+pub(crate) mod dump;
 pub(crate) mod expedite;
 pub(crate) mod hook;
 pub(crate) mod interface_watch;

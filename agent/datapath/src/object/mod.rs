@@ -1,13 +1,13 @@
 //! The object of the kernel programs: what is set in it before it is loaded, and what it needs.
 
 pub(crate) mod constants;
+pub(crate) mod copies;
 pub(crate) mod definitions;
 pub(crate) mod guard;
 pub(crate) mod loaded;
 pub(crate) mod opened;
 pub(crate) mod options;
 pub(crate) mod packet_log;
-pub(crate) mod parts;
 pub(crate) mod pods;
 pub(crate) mod programs;
 pub(crate) mod reject_limit;

@@ -19,7 +19,7 @@ use crate::{
         table_sizes::{Outgrown, SizedTable},
     },
     object::{
-        constants::Constants, definitions, options::DatapathOptions, parts::Parts,
+        constants::Constants, copies::TableCopies, definitions, options::DatapathOptions,
         programs::OBJECT, remake::remake, room::Room, takeover::Takeover,
     },
     pins::{
@@ -34,7 +34,7 @@ pub(crate) struct Opened {
     /// The object.
     pub(crate) ebpf: Ebpf,
     /// Its tables and constants.
-    pub(crate) parts: Parts,
+    pub(crate) copies: TableCopies,
     /// The programs' counters.
     pub(crate) counters: Counters,
     /// Where things are pinned, if they are, and how.
@@ -100,11 +100,11 @@ impl Opened {
         if let Some((pins, _)) = &pins {
             remake(&mut ebpf, pins, &room.remade)?;
         }
-        let parts = Parts::of(&ebpf, &constants).map_err(DatapathError::Parts)?;
+        let copies = TableCopies::of(&ebpf, &constants).map_err(DatapathError::Copies)?;
         let counters = Counters::new(kernel_tables::take(&mut ebpf, registry::COUNTERS)?);
         Ok(Self {
             ebpf,
-            parts,
+            copies,
             counters,
             pins,
             takeover,

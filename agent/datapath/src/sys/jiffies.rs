@@ -45,6 +45,17 @@ impl Jiffies {
     }
 }
 
+/// Nanoseconds of the monotonic clock, as a program reads it (`bpf_ktime_get_ns`).
+pub fn monotonic() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes the time; every kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// How many jiffies a second has, to the nearest: `CONFIG_HZ`. The coarse clocks advance by one
 /// jiffy at a time.
 ///

@@ -98,6 +98,11 @@ macro_rules! array {
                 self.row.put_all(values)
             }
 
+            fn resize(&self, count: usize) -> Result<(), Misfit> {
+                self.row.resize(count);
+                Ok(())
+            }
+
             fn value(&self, key: &[u8]) -> Option<Box<[u8]>> {
                 self.row.value(index(key)?)
             }
@@ -216,6 +221,13 @@ macro_rules! hash {
                 Err(Misfit {
                     wanted: 0,
                     given: values.len(),
+                })
+            }
+
+            fn resize(&self, count: usize) -> Result<(), Misfit> {
+                Err(Misfit {
+                    wanted: 0,
+                    given: count,
                 })
             }
 

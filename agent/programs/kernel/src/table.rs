@@ -33,6 +33,13 @@ pub trait Table: Sync {
     /// The table is none, or the values have another size.
     fn put_all(&self, values: &[u8]) -> Result<(), Misfit>;
 
+    /// Has an array have so many entries, each of zeros.
+    ///
+    /// # Errors
+    ///
+    /// The table is none.
+    fn resize(&self, count: usize) -> Result<(), Misfit>;
+
     /// The value at a key.
     fn value(&self, key: &[u8]) -> Option<Box<[u8]>>;
 
@@ -163,6 +170,13 @@ impl Row {
         // SAFETY: as in `words`.
         unsafe { *self.words.get() = new };
         Ok(())
+    }
+
+    /// Zeros take no memory until something is written there.
+    pub(crate) fn resize(&self, count: usize) {
+        let new = vec![0; count * words_of(self.size)];
+        // SAFETY: as in `words`.
+        unsafe { *self.words.get() = new };
     }
 
     pub(crate) fn value(&self, index: usize) -> Option<Box<[u8]>> {

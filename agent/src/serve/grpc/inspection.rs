@@ -11,9 +11,9 @@ use futures_util::stream::{self, Stream};
 use shunt_api::{
     message,
     proto::{
-        self, ConntrackRequest, ConntrackResponse, LookupRequest, LookupResponse, ServicesRequest,
-        ServicesResponse, StatusRequest, StatusResponse, WatchRequest, WatchResponse,
-        inspection_server::Inspection,
+        self, ConntrackRequest, ConntrackResponse, DumpRequest, DumpResponse, LookupRequest,
+        LookupResponse, ServicesRequest, ServicesResponse, StatusRequest, StatusResponse,
+        WatchRequest, WatchResponse, inspection_server::Inspection,
     },
     view::{self, BadFilter, ConnectionFilter, ProtocolNumber},
 };
@@ -118,6 +118,22 @@ impl Inspection for InspectionService {
                 let connections = piece.into_iter().map(Into::into).collect();
                 (ConntrackResponse { connections }, rest)
             }))
+        });
+        Ok(Response::new(Box::pin(pieces)))
+    }
+
+    type DumpStream = Pieces<DumpResponse>;
+
+    async fn dump(
+        &self,
+        _request: Request<DumpRequest>,
+    ) -> Result<Response<Self::DumpStream>, Status> {
+        let lines = self.inspector.dump().await;
+        let lines = lines.map_err(|error| unreadable(&error))?;
+        // Reads on only when the client has taken what came before.
+        let pieces = stream::try_unfold(lines, async |lines| {
+            let next = lines.next().await.map_err(|error| unreadable(&error))?;
+            Ok(next.map(|(lines, rest)| (DumpResponse { lines }, rest)))
         });
         Ok(Response::new(Box::pin(pieces)))
     }

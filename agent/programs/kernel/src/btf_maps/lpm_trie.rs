@@ -101,6 +101,13 @@ impl<K, V, const N: usize> Table for LpmTrie<K, V, N> {
         })
     }
 
+    fn resize(&self, count: usize) -> Result<(), Misfit> {
+        Err(Misfit {
+            wanted: 0,
+            given: count,
+        })
+    }
+
     fn value(&self, key: &[u8]) -> Option<Box<[u8]>> {
         self.shelf.value(key)
     }

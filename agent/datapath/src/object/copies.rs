@@ -1,0 +1,149 @@
+//! Copies of what is in an object's tables, read beside whoever writes there.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
+
+use aya::{
+    Ebpf,
+    maps::{Map, MapData, MapType},
+};
+use shunt_common::registry;
+
+use crate::{
+    object::constants::Constants,
+    sys::batch::{self, EntrySize},
+};
+
+/// The tables of an object, to be copied beside whoever writes them.
+#[derive(Debug)]
+pub struct TableCopies {
+    tables: Vec<Readable>,
+    constants: Vec<(&'static str, Box<[u8]>)>,
+}
+
+/// A table that can be read.
+#[derive(Debug)]
+struct Readable {
+    name: &'static str,
+    is_array: bool,
+    size: EntrySize,
+    count: u32,
+    descriptor: OwnedFd,
+}
+
+/// A table as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableCopy {
+    /// Its name.
+    pub name: &'static str,
+    /// How many entries it has room for.
+    pub count: u32,
+    /// How many bytes a key has.
+    pub key_size: usize,
+    /// How many bytes a value has.
+    pub value_size: usize,
+    /// What is in it.
+    pub contents: Contents,
+}
+
+impl TableCopies {
+    /// Of an object whose maps have not been taken out yet.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not tell of one of its maps, or we may have no more files.
+    pub(crate) fn of(ebpf: &Ebpf, constants: &Constants) -> io::Result<Self> {
+        let mut tables = Vec::new();
+        for map in registry::maps() {
+            let Some(data) = ebpf.map(map.name).and_then(data) else {
+                continue;
+            };
+            let info = data.info().map_err(io::Error::other)?;
+            tables.push(Readable {
+                name: map.name,
+                is_array: matches!(info.map_type(), Ok(MapType::Array)),
+                size: EntrySize {
+                    key: info.key_size() as usize,
+                    value: info.value_size() as usize,
+                },
+                count: info.max_entries(),
+                descriptor: data.fd().as_fd().try_clone_to_owned()?,
+            });
+        }
+        let constants = constants.values().into_iter();
+        Ok(Self {
+            tables,
+            constants: constants
+                .map(|(name, value)| (name, value.into()))
+                .collect(),
+        })
+    }
+
+    /// Each constant by its name, as the programs hold it.
+    pub fn constants(&self) -> &[(&'static str, Box<[u8]>)] {
+        &self.constants
+    }
+
+    /// The names of the tables, each at its number.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.tables.iter().map(|table| table.name)
+    }
+
+    /// Copies the table with this number, of those from 0 on; `None` if there are no more. What changes
+    /// meanwhile may be there as it was, or as it is.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn copy(&self, number: usize) -> Option<io::Result<TableCopy>> {
+        let Readable {
+            name,
+            is_array,
+            size,
+            count,
+            descriptor,
+        } = self.tables.get(number)?;
+        let contents = Contents::read(descriptor.as_fd(), *size, *count, *is_array);
+        Some(contents.map(|contents| TableCopy {
+            name,
+            count: *count,
+            key_size: size.key,
+            value_size: size.value,
+            contents,
+        }))
+    }
+}
+
+/// The map's, if it is of a kind that has the same entries for every processor and every socket.
+const fn data(map: &Map) -> Option<&MapData> {
+    match map {
+        Map::Array(data) | Map::HashMap(data) | Map::LruHashMap(data) | Map::LpmTrie(data) => {
+            Some(data)
+        }
+        _ => None,
+    }
+}
+
+/// What is in a table of the kernel's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// The values of an array, one right after the other.
+    Values(Vec<u8>),
+    /// The keys and the values of another table.
+    Entries(Vec<(Vec<u8>, Vec<u8>)>),
+}
+
+impl Contents {
+    /// What is in a table. What changes meanwhile may be there as it was, or as it is.
+    fn read(map: BorrowedFd<'_>, size: EntrySize, count: u32, is_array: bool) -> io::Result<Self> {
+        let (keys, values) = batch::read(map, size, count as usize)?;
+        if is_array {
+            return Ok(Self::Values(values));
+        }
+        let keys = keys.chunks(size.key).map(<[u8]>::to_vec);
+        let values = values.chunks(size.value).map(<[u8]>::to_vec);
+        Ok(Self::Entries(keys.zip(values).collect()))
+    }
+}

@@ -1,0 +1,50 @@
+//! The key that replacements depend on.
+
+use std::{fmt, fs::File, io, io::Read as _};
+
+use sha2::{Digest as _, Sha256};
+
+/// What replacements depend on: who has it can find out what was replaced.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+impl Key {
+    /// A key that nobody else has.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel gives no random bytes.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = [0; 32];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// This key.
+    pub const fn of(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Bytes that depend on the key, on what they are for, and on these, and that tell nothing of either:
+    /// a hash over all of them, the key first and the parts' lengths before them, so that no two questions are one.
+    pub(crate) fn bytes(&self, purpose: &str, of: &[u8]) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        hash.update((purpose.len() as u64).to_be_bytes());
+        hash.update(purpose.as_bytes());
+        hash.update((of.len() as u64).to_be_bytes());
+        hash.update(of);
+        // Once more, so that nobody goes on where it ended (RFC 2104 says why).
+        let inner = hash.finalize();
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        hash.update(inner);
+        hash.finalize().into()
+    }
+}

@@ -1,0 +1,61 @@
+//! Dumps with other addresses and names in place of the node's.
+//!
+//! What an address is replaced by depends on a key that nobody keeps: it has as many of its first bits in common
+//! with another one's as the two addresses have (J. Xu and others, Crypto-PAn, 2002), so ranges and routes mean
+//! the same. What is the same everywhere stays: loopback, link-local and multicast ranges, and in which of the
+//! private ranges an address is. Ports stay too.
+
+mod connections;
+mod key;
+mod names;
+mod network;
+mod prefixes;
+mod tables;
+
+use std::io;
+
+use crate::dump::{content::Node, record::Dump};
+
+pub use key::Key;
+
+use names::Names;
+use prefixes::Addresses;
+
+/// Why a dump cannot be made anonymous.
+#[derive(Debug, thiserror::Error)]
+pub enum AnonymousError {
+    /// A table is not as this version knows it.
+    #[error("{0} is a table of another version of shunt, whose addresses are not known")]
+    Unknown(String),
+    /// There are no random bytes.
+    #[error("there is no key: {0}")]
+    NoKey(#[from] io::Error),
+}
+
+/// What replaces what.
+pub(crate) struct Replaced {
+    pub(crate) addresses: Addresses,
+    pub(crate) names: Names,
+}
+
+/// The dump with other addresses and names, and those of interfaces, services and ports.
+///
+/// # Errors
+///
+/// If a table is not known, so that addresses might be left in it.
+pub fn anonymous(dump: &Dump, key: &Key) -> Result<Dump, AnonymousError> {
+    let mut replaced = Replaced {
+        addresses: Addresses::new(key),
+        names: Names::new(key),
+    };
+    let mut new = Dump::new(Node {
+        anonymous: true,
+        ..dump.node.clone()
+    });
+    replaced.network(dump, &mut new);
+    replaced.tables(dump, &mut new)?;
+    Ok(new)
+}
+
+#[cfg(test)]
+mod tests;
