@@ -2,13 +2,11 @@
 
 use std::{
     io,
-    net::{Shutdown, SocketAddr, UdpSocket},
+    net::{SocketAddr, UdpSocket},
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
 };
-
-use socket2::SockRef;
 
 use super::{Backend, Joined};
 use crate::{payload::Checksum, protocol::Reply};
@@ -42,8 +40,11 @@ impl UdpService {
 
     /// Ends the answering thread.
     pub(super) fn wake(&self) {
-        // Linux reports ENOTCONN for this socket and wakes its reader all the same.
-        drop(SockRef::from(&*self.socket).shutdown(Shutdown::Both));
+        // By a datagram to itself. A shutdown would wake the reader without a sender's address, and std panics
+        // if what stands in its place looks like one. Without a way to itself the reader glances soon enough.
+        if let Ok(own) = self.socket.local_addr() {
+            drop(self.socket.send_to(&[], own));
+        }
     }
 }
 
