@@ -55,27 +55,32 @@ pub fn run_driver_at(program: &Xdp, interface: u32, frame: &[u8]) -> Result<Opti
 }
 
 /// As [`run_driver`], by a driver that has kept room for so many bytes before the frame, a multiple of four, and
-/// not more than there is. `None` if the kernel knows no such driver.
+/// not more than there is.
 ///
 /// # Errors
 ///
 /// As [`run_driver`].
-pub fn run_driver_with_room(
-    program: &Xdp,
-    room: u32,
-    frame: &[u8],
-) -> Result<Option<Option<Taken>>> {
+pub fn run_driver_with_room(program: &Xdp, room: u32, frame: &[u8]) -> Result<Roomy> {
     // Metadata takes the rest, of which Linux before 6.6 has not that much (xdp_metalen_invalid of net/xdp.h).
     let metadata = ROOM.checked_sub(room).context("there is no more room")?;
     match run(program, 0, metadata, frame) {
-        Ok((verdict, output)) => taken(verdict, output, frame).map(Some),
+        Ok((verdict, output)) => taken(verdict, output, frame).map(Roomy::Ran),
         Err(ProgramError::SyscallError(error))
             if error.io_error.raw_os_error() == Some(libc::EINVAL) =>
         {
-            Ok(None)
+            Ok(Roomy::Unknown)
         }
         Err(error) => Err(error).context("running the XDP program"),
     }
+}
+
+/// What came of a run by a driver that keeps some room before a frame.
+#[derive(Debug)]
+pub enum Roomy {
+    /// What the program took, if anything.
+    Ran(Option<Taken>),
+    /// The kernel knows no such driver.
+    Unknown,
 }
 
 /// Runs the program on a frame behind this much metadata, which takes room from it. Gives its verdict and what

@@ -56,7 +56,7 @@ pub use self::{
     controller::Controller,
     delay_line::DelayLine,
     driver::{
-        NEXT_HOP, NEXT_HOP_TEXT, NO_INTERFACE, Taken, Uplinks, run_driver, run_driver_at,
+        NEXT_HOP, NEXT_HOP_TEXT, NO_INTERFACE, Roomy, Taken, Uplinks, run_driver, run_driver_at,
         run_driver_with_room,
     },
     far_world::{FarWorld, nobody},

@@ -86,7 +86,6 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Bench(args) => bench::main(&args),
         Command::Siege(args) => siege::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
-        Command::Pictures => pictures::main(),
         Command::Deny => deny::main(),
     }
 }

@@ -1,9 +1,6 @@
 //! `cargo xtask pictures`: the pictures in the documents, made anew from real agents with real traffic.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use anyhow::Result;
 
@@ -24,7 +21,7 @@ pub(crate) fn main() -> Result<()> {
         "build the agent and the sandbox",
         workspace::cargo(&root).args(["build", "--bin", "shunt", "--bin", "sandbox"]),
     )?;
-    page(&root, playwright)?;
+    page(&root, &playwright)?;
     process::step(
         "make the pictures that tests show",
         workspace::cargo(&root)
@@ -34,7 +31,7 @@ pub(crate) fn main() -> Result<()> {
 }
 
 /// The agent's page, of the sandbox of `cargo xtask run` with its traffic.
-fn page(root: &Path, playwright: PathBuf) -> Result<()> {
+fn page(root: &Path, playwright: &Path) -> Result<()> {
     let built = workspace::output("debug")?;
     process::step(
         "look at the page",

@@ -185,6 +185,7 @@ mod tests {
             port: 8080,
             weight: *weight,
             local: number == 1,
+            new_connections: 0,
         });
         Frontend {
             key: FrontendKey {

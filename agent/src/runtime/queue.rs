@@ -238,6 +238,7 @@ pub(crate) mod testing {
                 Request::HostAddresses(_) => "addresses".to_owned(),
                 Request::Slack => "slack".to_owned(),
                 Request::Frontends(_)
+                | Request::Wanted(_)
                 | Request::Lookup(..)
                 | Request::Follow(..)
                 | Request::AreGone(..)

@@ -22,7 +22,7 @@ const BOOT: &str = include_str!("systemd/boot.sh");
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/systemd");
 
 /// How long systemd may take to do something.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 /// Says it and gives whether there is no systemd of the kind that the test starts.
 fn is_missing() -> bool {

@@ -92,8 +92,8 @@ fn a_dump_is_read_without_root_and_says_what_the_node_says() {
     let (place, file) = dumped(&world, "node.dump", &[]);
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it has what others may not see");
-    fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-    fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // Where it was built nobody may look.
     let shunt = place.path().join("shunt");
     fs::copy(binary(), &shunt).unwrap();
@@ -185,11 +185,7 @@ fn an_anonymous_dump_takes_the_same_steps_and_has_no_address_of_the_node() {
         let IpAddr::V4(address) = address else {
             continue;
         };
-        let digits: String = address
-            .octets()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let digits = format!("{:08x}", address.to_bits());
         // Of a connection's slot the halves of a word may by chance be so once in billions.
         assert!(!text.contains(&digits), "{address} as {digits}");
     }

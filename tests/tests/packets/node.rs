@@ -17,7 +17,9 @@ use shunt_datapath::{
     XdpMode,
 };
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
-use shunt_tests::{NO_INTERFACE, Taken, Uplinks, passing, run_driver_at, run_driver_with_room};
+use shunt_tests::{
+    NO_INTERFACE, Roomy, Taken, Uplinks, passing, run_driver_at, run_driver_with_room,
+};
 
 use super::{
     frame::THIS_STATION,
@@ -177,12 +179,11 @@ impl Node {
         Some(taken)
     }
 
-    /// As [`Self::by_driver`], by a driver that has kept room for so many bytes before the frame. The outer `None`:
-    /// the kernel knows no such driver.
-    pub(crate) fn by_driver_with_room(&mut self, room: u32, frame: &[u8]) -> Option<Option<Taken>> {
+    /// As [`Self::by_driver`], by a driver that has kept room for so many bytes before the frame.
+    pub(crate) fn by_driver_with_room(&mut self, room: u32, frame: &[u8]) -> Roomy {
         let program = self.agent.datapath_mut().xdp_program().unwrap();
         let taken = run_driver_with_room(program, room, frame).unwrap();
-        self.taken_by_driver += u64::from(matches!(taken, Some(Some(_))));
+        self.taken_by_driver += u64::from(matches!(taken, Roomy::Ran(Some(_))));
         taken
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use super::{debian, tools};
+use super::tools;
 use crate::{process, workspace};
 
 /// What was tried with. It brings no browser of its own.

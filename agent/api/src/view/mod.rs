@@ -6,8 +6,6 @@ mod connection_filter;
 mod consul;
 mod error;
 mod federation;
-mod flow_event;
-mod flow_filter;
 mod frontend;
 mod listener;
 mod local_api;
@@ -33,8 +31,6 @@ pub use self::{
     consul::{Consul, FailedOver, Gateway, StaleWatch},
     error::Malformed,
     federation::Federation,
-    flow_event::{FlowEvent, FlowKind, FlowPacket},
-    flow_filter::FlowFilter,
     frontend::{Backend, Difference, Frontend, FrontendKey, with_shares},
     listener::Listener,
     local_api::LocalApi,

@@ -91,8 +91,13 @@ impl TableCopies {
         self.tables.iter().map(|table| table.name)
     }
 
-    /// Copies the table with this number, of those from 0 on; `None` if there are no more. What changes
-    /// meanwhile may be there as it was, or as it is.
+    /// The name of the table with this number, of those from 0 on; `None` if there are no more.
+    pub fn name(&self, number: usize) -> Option<&'static str> {
+        self.tables.get(number).map(|table| table.name)
+    }
+
+    /// Copies the table with this number; `None` if there is none. What changes meanwhile may be there as
+    /// it was, or as it is.
     ///
     /// # Errors
     ///

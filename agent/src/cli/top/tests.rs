@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratatui::{Terminal, backend::TestBackend};
+use ratatui::{Terminal, backend::TestBackend, buffer::Cell};
 use shunt_api::view::{FrontendKey, ProtocolNumber, TableUse};
 
 use super::{
@@ -103,7 +103,7 @@ fn screen(model: &Model, width: u16, height: u16) -> String {
         .draw(|frame| draw(model, Colours::Off, frame))
         .unwrap();
     let lines = drawn.buffer.content.chunks(width.into()).map(|line| {
-        let line: String = line.iter().map(|cell| cell.symbol()).collect();
+        let line: String = line.iter().map(Cell::symbol).collect();
         line.trim_end().to_owned() + "\n"
     });
     lines.collect()

@@ -91,12 +91,14 @@ impl DumpLines {
             if let Some(record) = self.ready.pop_front() {
                 self.lines += 1;
                 piece.extend(record.line());
-            } else if let Some(copy) = self.copies.copy(self.next) {
+            } else if let Some(name) = self.copies.name(self.next) {
+                let number = self.next;
                 self.next += 1;
-                let copy = copy?;
-                if tables::is_of_use(copy.name) {
+                if tables::is_of_use(name)
+                    && let Some(copy) = self.copies.copy(number)
+                {
                     self.ready
-                        .extend(table_records(copy.name, &tables::table(copy)));
+                        .extend(table_records(name, &tables::table(copy?)));
                 }
             } else {
                 let lines = self.lines;

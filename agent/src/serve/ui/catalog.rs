@@ -229,7 +229,7 @@ mod tests {
             port: 8080,
             weight: *weight,
             local: true,
-            scopes: Scopes::default(),
+            scopes: Scopes::default_of(true),
         });
         let frontend = Frontend {
             kind: FrontendKind::ClusterIp,

@@ -35,7 +35,7 @@ impl Parameters {
         T: FromStr<Err: Display>,
     {
         self.text(name)
-            .map(|text| text.parse())
+            .map(str::parse)
             .transpose()
             .map_err(|error| format!("{name}: {}", Escaped(error)))
     }

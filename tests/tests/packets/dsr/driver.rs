@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use shunt_tests::Taken;
+use shunt_tests::{Roomy, Taken};
 
 use super::world::{OTHER_V4, OTHER_V6, envelope, in_both, node};
 use crate::{
@@ -152,7 +152,7 @@ fn without_room_for_an_envelope_a_packet_is_left_to_tc() {
             (length - 4, None),
             (0, None),
         ] {
-            let Some(found) = node.by_driver_with_room(room, &came) else {
+            let Roomy::Ran(found) = node.by_driver_with_room(room, &came) else {
                 eprintln!("skipped: the kernel knows no driver with room for {room} bytes");
                 return;
             };
