@@ -26,8 +26,9 @@ struct Look {
 impl Look {
     /// Takes the numbers of a sequence that ends with `m` (ECMA-48, SGR).
     fn obey(&mut self, numbers: &str) {
-        for number in numbers.split(';') {
-            match number.parse().unwrap_or(0) {
+        let mut numbers = numbers.split(';').map(|number| number.parse().unwrap_or(0));
+        while let Some(number) = numbers.next() {
+            match number {
                 0 => *self = Self::default(),
                 1 => self.bold = true,
                 4 => self.underlined = true,
@@ -36,6 +37,15 @@ impl Look {
                 24 => self.underlined = false,
                 27 => self.reversed = false,
                 colour @ 30..=37 => self.colour = Some(colour - 30),
+                // One of the palette: 38, 5 and its number, of which only the first sixteen are drawn.
+                38 if numbers.next() == Some(5) => {
+                    self.colour = numbers
+                        .next()
+                        .filter(|colour| *colour < 16)
+                        .map(|colour| colour % 8);
+                }
+                // As paper it is not drawn.
+                48 if numbers.next() == Some(5) => _ = numbers.next(),
                 39 => self.colour = None,
                 colour @ 90..=97 => self.colour = Some(colour - 90),
                 _ => {}
@@ -133,7 +143,7 @@ mod tests {
     #[test]
     fn what_looks_alike_is_one_text() {
         let mut look = Look::default();
-        let found = runs("a\x1b[1;31mbc\x1b[0m d", &mut look);
+        let found = runs("a\x1b[1;31mb\x1b[38;5;1mc\x1b[0m d", &mut look);
         let red = Look {
             bold: true,
             colour: Some(1),

@@ -103,8 +103,9 @@ fn a_pods_packet_for_a_cluster_ip_goes_where_the_trace_says() {
         assert_eq!(traced.backend(), answer.backend);
         assert_eq!(address(&traced.step("source")["source"]), answer.peer);
 
-        // The set, and what many packets get of it.
+        // The set, and what many packets get of it, from ports that have no connection yet.
         world.update(&service.clone().weighted(world.backend("pod-b"), 3));
+        let from = format!("{}:{}", addresses::POD_C, PORT + 1);
         let traced = asked(&world, &from, &to(target, transport), &["--count", "400"]);
         let shares: Vec<f64> = traced.step("set")["backends"]
             .as_array()

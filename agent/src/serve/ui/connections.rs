@@ -70,6 +70,7 @@ pub(super) async fn connections(
     let (found, more) = read(sampler.inspector(), filter, offset, limit)
         .await
         .map_err(NoPage::Unreadable)?;
+    sampler.freshen().await;
     let seen = sampler.seen();
     let rows = found.iter().map(|connection| shown(connection, &seen));
     Ok(json!({

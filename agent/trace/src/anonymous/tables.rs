@@ -36,8 +36,13 @@ const PLAIN: [registry::Map; 12] = [
 ];
 
 /// Of one family those without an address.
-const fn plain(maps: &FamilyMaps) -> [registry::Map; 3] {
-    [maps.cells, maps.slots, maps.frontend_services]
+const fn plain(maps: &FamilyMaps) -> [registry::Map; 4] {
+    [
+        maps.cells,
+        maps.slots,
+        maps.backend_connections,
+        maps.frontend_services,
+    ]
 }
 
 impl Replaced {

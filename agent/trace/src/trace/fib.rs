@@ -211,7 +211,8 @@ impl<'a> Fib<'a> {
             return (result::ENCAPSULATED, None);
         }
         way.interface = hop.interface;
-        way.gateway = hop.gateway;
+        // As the kernel writes the gateway over the destination, one that is the destination shows as none.
+        way.gateway = hop.gateway.filter(|gateway| *gateway != destination);
         let next = hop.gateway.unwrap_or(destination);
         match self.neighbour(hop.interface, next) {
             None => {
