@@ -5,11 +5,10 @@ use std::{env, fs, path::Path, process::ExitCode};
 
 /// The published interface, relative to this package.
 const FOLDER: &str = "../proto";
-const FILES: [&str; 4] = [
+const FILES: [&str; 3] = [
     "shunt/v1/control.proto",
     "shunt/v1/events.proto",
     "shunt/v1/inspection.proto",
-    "shunt/v1/monitor.proto",
 ];
 
 fn main() -> ExitCode {

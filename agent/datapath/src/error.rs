@@ -135,6 +135,14 @@ pub enum DatapathError {
         /// What it lacks, each with the version of Linux that has it.
         missing: String,
     },
+    /// The programs that tell of connections cannot be given the tables of the others.
+    #[error(
+        "handing the tables to programs that tell of connections failed (without --pin-dir it needs CAP_SYS_ADMIN): {source}"
+    )]
+    FlowTables {
+        /// The kernel's reason.
+        source: io::Error,
+    },
     /// The kernel did not take a program.
     #[error("loading the program {name} failed: {source}")]
     Program {

@@ -36,6 +36,7 @@ pub use self::{
     maps::{
         counters::Counters,
         families::Families,
+        flow_ring::{Flow, FlowChoice, FlowConnection, FlowPacket, FlowReader, is_sampled},
         location_table::LocationsBefore,
         memory_tables::MemoryTables,
         service_table::{ServiceCounts, TrafficCounts},
@@ -45,6 +46,7 @@ pub use self::{
         unknown_connections::UnknownConnections,
     },
     object::{
+        flow_programs::{FlowLoader, FlowPrograms},
         guard::GuardOptions,
         options::{DatapathOptions, PacketLog},
         packet_log::PacketLogError,

@@ -16,6 +16,7 @@ use crate::cli::{
     documents::{self, CompletionsArgs, DescriptionArgs, ManArgs},
     init::{self, InitArgs},
     lookup::{self, LookupArgs},
+    monitor::{self, MonitorArgs},
     output::{causes, complain},
     render::{self, RenderArgs},
     services::{self, ServicesArgs},
@@ -41,6 +42,7 @@ enum Command {
     Services(ServicesArgs),
     Lookup(LookupArgs),
     Conntrack(ConntrackArgs),
+    Monitor(MonitorArgs),
     Apply(ApplyArgs),
     Drain(DrainArgs),
     Undrain(UndrainArgs),
@@ -65,7 +67,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "See what is going on",
-        &["status", "services", "lookup", "conntrack"],
+        &["status", "services", "lookup", "conntrack", "monitor"],
     ),
     (
         "Change something",
@@ -124,6 +126,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Services(args) => services::run(&args),
         Command::Lookup(args) => lookup::run(&args),
         Command::Conntrack(args) => conntrack::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
         Command::Apply(args) => apply::run(args),
         Command::Drain(args) => steer::drain(args),
         Command::Undrain(args) => steer::undrain(args),

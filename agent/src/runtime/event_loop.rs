@@ -151,7 +151,11 @@ impl EventLoop {
                     reports.while_busy(|| self.end_overrides());
                 }
                 () = sleep(IDLE), if self.has_to_tidy() => reports.while_busy(|| self.tidy()),
-                () = &mut stop => return self.agent,
+                () = &mut stop => {
+                    // Whoever watches is left alone; the next agent finds programs that tell nothing.
+                    self.agent.datapath_mut().stop_flows();
+                    return self.agent;
+                }
             }
         }
     }
@@ -207,6 +211,17 @@ impl EventLoop {
             }
             Request::Figures(answer) => {
                 reply(answer, Figures::of(&self.agent, self.held.count()));
+            }
+            Request::FlowLoader(answer) => {
+                reply(answer, self.agent.datapath().flow_loader());
+            }
+            Request::TellFlows(programs, answer) => {
+                self.agent.datapath_mut().tell_flows(programs);
+                reply(answer, ());
+            }
+            Request::StopFlows(answer) => {
+                self.agent.datapath_mut().stop_flows();
+                reply(answer, ());
             }
             Request::Steer(steer, answer) => reply(answer, self.steer(steer)),
             Request::Decide(confirm, answer) => reply(answer, self.decide(confirm)),

@@ -15,6 +15,10 @@ use crate::runtime::{
     frontends::FrontendList,
     listeners::{Listener, ListenerState},
     lookup::{following::Following, observed::Observed},
+    monitor::{
+        hub::Monitor,
+        watching::{Wanted, Watching},
+    },
     outcome::{Acceptance, ControlError},
     queue::EventQueue,
     reports::Reports,
@@ -30,6 +34,7 @@ pub struct Inspector {
     connections: Connections,
     counters: Arc<Counters>,
     services: Arc<Services>,
+    monitor: Monitor,
 }
 
 impl fmt::Debug for Inspector {
@@ -43,13 +48,14 @@ impl fmt::Debug for Inspector {
 impl Inspector {
     /// Looks at the agent whose loop reads `queue`, whose connections these are, and whose programs
     /// count here, and here for each service port.
-    pub const fn new(
+    pub fn new(
         queue: EventQueue,
         connections: Connections,
         counters: Arc<Counters>,
         services: Arc<Services>,
     ) -> Self {
         Self {
+            monitor: Monitor::of(queue.clone(), connections.clone(), Arc::clone(&services)),
             queue,
             connections,
             counters,
@@ -199,6 +205,15 @@ impl Inspector {
         self.queue
             .ask(|answer| Request::Decide(confirm, answer))
             .await
+    }
+
+    /// Begins to watch what becomes of connections and packets: what happens from the answer on is told.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take the programs that tell of it, or the agent is ending.
+    pub async fn watch_flows(&self, wanted: Wanted) -> Result<Watching, InspectError> {
+        self.monitor.watch(wanted).await
     }
 
     /// The connections that are meant, read when they are asked for.

@@ -28,6 +28,7 @@ pub(crate) mod listeners;
 pub(crate) mod local_monitor;
 pub(crate) mod lookup;
 pub(crate) mod meters;
+pub(crate) mod monitor;
 pub(crate) mod origin;
 pub(crate) mod outcome;
 pub(crate) mod priority;

@@ -232,6 +232,9 @@ pub(crate) mod testing {
                 | Request::AreGone(..)
                 | Request::Steer(..)
                 | Request::Decide(..)
+                | Request::FlowLoader(_)
+                | Request::TellFlows(..)
+                | Request::StopFlows(_)
                 | Request::Figures(_)
                 | Request::Status(_) => "a question".to_owned(),
             })

@@ -5,7 +5,7 @@ use std::{
 };
 
 use shunt_api::view::Status;
-use shunt_datapath::StaleConnection;
+use shunt_datapath::{FlowLoader, FlowPrograms, StaleConnection};
 use shunt_model::{EventError, Footprint, Override, Query, RendererEvent};
 use tokio::sync::oneshot;
 
@@ -50,6 +50,12 @@ pub(super) enum Request {
     Steer(Steer, oneshot::Sender<Result<Acceptance, ControlError>>),
     /// Whether the event takes effect that waits for a decision.
     Decide(bool, oneshot::Sender<Result<Acceptance, ControlError>>),
+    /// What loads the programs that tell of connections and packets.
+    FlowLoader(oneshot::Sender<FlowLoader>),
+    /// These programs run from now on.
+    TellFlows(FlowPrograms, oneshot::Sender<()>),
+    /// They run no longer.
+    StopFlows(oneshot::Sender<()>),
     /// How the agent is, in figures.
     Figures(oneshot::Sender<Figures>),
     /// How the agent is.
@@ -70,6 +76,9 @@ impl Request {
             | Self::AreGone(..)
             | Self::Steer(..)
             | Self::Decide(..)
+            | Self::FlowLoader(_)
+            | Self::TellFlows(..)
+            | Self::StopFlows(_)
             | Self::Figures(_)
             | Self::Status(_) => false,
         };

@@ -11,9 +11,10 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use shunt_common::{
-    Counter, V4, V6,
+    Counter, EndCause, V4, V6,
     connections::{
-        Connection, Key, Memory, Refused, Seeds, Slot, Survey, Table, Timeouts, Wide, slots_for,
+        Connection, INDEX, Key, Memory, Refused, Seeds, Signal, Slot, Survey, Table, Timeouts,
+        Wide, slots_for,
     },
 };
 
@@ -21,6 +22,7 @@ use crate::maps::{
     clock::now,
     constants::{CONNTRACK_HOMES_V4, CONNTRACK_HOMES_V6, CONNTRACK_SEEDS, CONNTRACK_TIMEOUTS},
     counters::count,
+    flows,
     handover::{PREVIOUS_HOMES_V4, PREVIOUS_HOMES_V6},
 };
 
@@ -94,9 +96,9 @@ trait InMap: Memory + 'static {
 
 /// A family's memory.
 macro_rules! memory {
-    ($slots:ident, $map:ident, $homes:ident, $family:ty: $find:ident, $near:ident, $survey:ident,
+    ($slots:ident, $map:ident, $homes:ident, $family:ty, $tells:literal: $find:ident, $near:ident, $survey:ident,
      $dismiss:ident, $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident,
-     $open:ident) => {
+     $open:ident, $judge:ident, $end:ident) => {
         /// The slots in this map.
         #[derive(Clone, Copy, Default)]
         pub(crate) struct $slots;
@@ -201,7 +203,35 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $dismiss(index: u32, begin: u32, now: u32) -> u64 {
-            $slots::table().dismiss_here(index, begin, now)
+            let was = if $tells && flows::is_on() {
+                $judge(index & INDEX, now)
+            } else {
+                flows::UNKNOWN
+            };
+            let taken = $slots::table().dismiss_here(index, begin, now);
+            if taken != 0 && was != flows::UNKNOWN {
+                $end(index & INDEX, was, EndCause::EarlyDrop as u32);
+            }
+            taken
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $judge(index: u32, now: u32) -> u64 {
+            if $tells && flows::is_on() {
+                flows::judge(&$slots::table(), index, now)
+            } else {
+                flows::UNKNOWN
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $end(index: u32, was: u64, cause: u32) -> u64 {
+            if $tells && flows::is_on() {
+                flows::tell_ended(&$slots::table(), index, was, cause);
+            }
+            0
         }
 
         #[unsafe(no_mangle)]
@@ -228,6 +258,9 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $forget(index: u32, meta: u64) -> u64 {
+            if $tells && flows::is_on() {
+                $end(index, $judge(index, now()), EndCause::Replaced as u32);
+            }
             $slots::table().forget_here(index, meta);
             0
         }
@@ -235,24 +268,39 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $observe(index: u32, meta: u64, signal: u64, now: u64) -> u64 {
+            let said = Signal(signal);
+            let may_end = $tells && flows::is_on() && (said.ends() || said.resets());
+            let was = if may_end {
+                $judge(index, now as u32)
+            } else {
+                flows::UNKNOWN
+            };
             $slots::table().observe_here(index, meta, signal, now);
+            if was & flows::KIND == flows::LASTS && $judge(index, now as u32) == flows::OVER {
+                let cause = if said.resets() {
+                    EndCause::Reset
+                } else {
+                    EndCause::Finished
+                };
+                $end(index, was, cause as u32);
+            }
             0
         }
     };
 }
 
-memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4:
+memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4, true:
     elsewhere_v4, survey_near_v4, survey_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
-    enter_v4);
-memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6:
+    enter_v4, judge_v4, ended_v4);
+memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6, true:
     elsewhere_v6, survey_near_v6, survey_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
-    enter_v6);
-memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4:
+    enter_v6, judge_v6, ended_v6);
+memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4, false:
     resized_elsewhere_v4, resized_survey_near_v4, resized_survey_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
-    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4);
-memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6:
+    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4, resized_judge_v4, resized_ended_v4);
+memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6, false:
     resized_elsewhere_v6, resized_survey_near_v6, resized_survey_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
-    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6);
+    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6, resized_judge_v6, resized_ended_v6);
 
 /// Which memory is whose.
 macro_rules! tracked {

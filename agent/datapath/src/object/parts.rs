@@ -13,6 +13,9 @@ use crate::{
     sys::batch::{self, EntrySize},
 };
 
+/// A constant by its name, as the programs hold it.
+pub type Constant = (&'static str, Box<[u8]>);
+
 /// The tables of an object, and what its constants are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
@@ -20,7 +23,7 @@ pub struct Parts {
     /// in the kernel.
     pub tables: Vec<(&'static str, u32)>,
     /// Each constant by its name, as the programs hold it.
-    pub constants: Vec<(&'static str, Box<[u8]>)>,
+    pub constants: Vec<Constant>,
 }
 
 impl Parts {

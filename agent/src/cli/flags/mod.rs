@@ -32,4 +32,5 @@ pub(crate) mod sockets;
 pub(crate) mod switch;
 pub(crate) mod take_over;
 pub(crate) mod timeouts;
+pub(in crate::cli) mod transport;
 pub(crate) mod xdp;

@@ -42,6 +42,7 @@ pub(in super::super) fn unreadable(error: &InspectError) -> Status {
         InspectError::Tables(_)
         | InspectError::Counters(_)
         | InspectError::Connections(_)
+        | InspectError::Monitor(_)
         | InspectError::Follow(_) => Status::internal(Escaped(error).to_string()),
     }
 }
