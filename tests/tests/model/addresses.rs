@@ -87,6 +87,45 @@ pub(crate) const HAIRPIN: Pair = Pair {
 /// The pods of this node.
 pub(crate) const POD_CIDRS: [&str; 2] = ["10.1.1.0/24", "fd00:1:1::/64"];
 
+/// Where envelopes may come from besides nodes, if there are such ranges: this node's come from the first one of
+/// their family.
+pub(crate) const DSR_SOURCES: [&str; 4] = [
+    "172.16.0.0/12",
+    "fd00:5::/64",
+    "100.64.0.0/10",
+    "fd00:6::/112",
+];
+
+/// Whether the address is in one of [`DSR_SOURCES`].
+pub(crate) fn is_dsr_source(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [first, second, ..] = ip.octets();
+            first == 172 && second >> 4 == 1 || first == 100 && second >> 6 == 1
+        }
+        IpAddr::V6(ip) => {
+            let segments = ip.segments();
+            segments[..4] == [0xfd00, 5, 0, 0] || segments[..7] == [0xfd00, 6, 0, 0, 0, 0, 0]
+        }
+    }
+}
+
+/// Where this node's envelopes for a flow with this number come from, of the family of `other`. The number's
+/// bytes stand there from the least on, as far as the range leaves room.
+pub(crate) fn dsr_source(number: u32, other: IpAddr) -> IpAddr {
+    let [a, b, c, d] = number.to_le_bytes();
+    match other {
+        // The first byte is the range's, and half of the second.
+        IpAddr::V4(_) => [172, 0x10 | b & 0xf, c, d].into(),
+        IpAddr::V6(_) => {
+            let mut octets = [0; 16];
+            octets[..4].copy_from_slice(&[0xfd, 0, 0, 5]);
+            octets[12..].copy_from_slice(&[a, b, c, d]);
+            octets.into()
+        }
+    }
+}
+
 /// The source ports that connections are given: the largest prime number of ports from 1024 on
 /// that ends below 30000.
 pub(crate) const SNAT_PORTS: RangeInclusive<u16> = 1024..=29_984;

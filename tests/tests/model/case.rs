@@ -103,10 +103,11 @@ pub(crate) struct Case<'a> {
 impl<'a> Case<'a> {
     /// Begins with two nodes and nothing else.
     pub(crate) fn new(kernel: &'a mut Kernel) -> Self {
-        let mut model = match kernel.size() {
-            Size::Roomy => Model::default(),
-            Size::Small => Model::with_capacity(Size::Small.entries() as usize / 2),
+        let capacity = match kernel.size() {
+            Size::Roomy => None,
+            Size::Small => Some(Size::Small.entries() as usize / 2),
         };
+        let mut model = Model::with(capacity, kernel.has_dsr_sources());
         let empty = Event::Resync(
             [NODE.both(), OTHER_NODE.both()].concat(),
             all_nodes(),

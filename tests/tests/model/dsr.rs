@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use shunt_common::{Slot, fill_slots};
 
 use super::{
-    addresses::NODE,
+    addresses::{NODE, dsr_source, is_dsr_source},
     cluster::{Backend, Policy, Protocol},
     edit::Trouble,
     envelope::{Envelope, combined},
@@ -125,11 +125,17 @@ impl Model {
         }
         self.remember(packet, Hook::Ingress, Became::HandedOver(node));
         self.count("wrapped");
-        Verdict::Redirect(packet.enclosed(NODE.like(node), node))
+        let is_of_range = self.has_dsr_sources && packet.form == Form::Whole;
+        let source = if is_of_range {
+            dsr_source(number(packet, false), node)
+        } else {
+            NODE.like(node)
+        };
+        Verdict::Redirect(packet.enclosed(source, node))
     }
 
-    /// What is in the envelope that a frame is, if that is one from a node of the cluster to this one, with
-    /// a packet for a frontend in mode dsr.
+    /// What is in the envelope that a frame is, if that is one from a node of the cluster, or from a range for
+    /// envelopes, to this one, with a packet for a frontend in mode dsr.
     pub(super) fn content(&self, frame: &[u8]) -> Option<Content> {
         let Envelope {
             source,
@@ -138,7 +144,9 @@ impl Model {
             inner,
         } = Envelope::read(frame)?;
         let packet = Packet::read(&inner).ok()?;
-        if packet.overheard || !NODE.has(destination) || !self.cluster.is_of_node(source) {
+        let is_of_ours =
+            self.cluster.is_of_node(source) || self.has_dsr_sources && is_dsr_source(source);
+        if packet.overheard || !NODE.has(destination) || !is_of_ours {
             return None;
         }
         let is_wanted = if packet.form == Form::Later {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use etherparse::{IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header};
 
 use super::{
-    addresses::{NODE, OTHER_NODE, OTHER_NODE_TOO, THIRD_NODE},
+    addresses::{NODE, OTHER_NODE, OTHER_NODE_TOO, THIRD_NODE, dsr_source},
     wire::{ETHERNET, Packet, bytes, is_intact},
 };
 
@@ -92,7 +92,7 @@ pub(crate) const fn combined(inner: u8, outer: u8) -> Option<u8> {
 /// An envelope around a packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Enclosed {
-    /// Of a few that may send one, the other nodes first.
+    /// Of a few that may send one, the other nodes first, then those of ranges for it.
     pub from: u8,
     /// Of a few that may get one, this node first.
     pub to: u8,
@@ -105,15 +105,22 @@ pub(crate) struct Enclosed {
 impl Enclosed {
     /// The packet inside, of the family of `like`.
     pub(crate) fn around(self, packet: &[u8], like: IpAddr) -> Vec<u8> {
-        let senders = [OTHER_NODE, THIRD_NODE, OTHER_NODE_TOO, NODE].map(|node| node.like(like));
+        let nodes = [OTHER_NODE, THIRD_NODE, OTHER_NODE_TOO, NODE].map(|node| node.like(like));
+        let second_range: IpAddr = match like {
+            IpAddr::V4(_) => [100, 127, 3, 9].into(),
+            IpAddr::V6(_) => [0xfd00, 6, 0, 0, 0, 0, 0, 0xfe01].into(),
+        };
+        let beyond: IpAddr = match like {
+            IpAddr::V4(_) => [172, 32, 0, 0].into(),
+            IpAddr::V6(_) => [0xfd00, 6, 0, 0, 0, 0, 1, 1].into(),
+        };
+        let ranges = [dsr_source(0x0706_0504, like), second_range, beyond];
         let stranger: IpAddr = match like {
             IpAddr::V4(_) => [198, 51, 100, 5].into(),
             IpAddr::V6(_) => [0x2001, 0xdb8, 0x51, 0, 0, 0, 0, 5].into(),
         };
-        let from = senders
-            .get(usize::from(self.from))
-            .copied()
-            .unwrap_or(stranger);
+        let mut senders = nodes.into_iter().chain(ranges);
+        let from = senders.nth(self.from.into()).unwrap_or(stranger);
         let to = [NODE, OTHER_NODE][usize::from(self.to) % 2].like(like);
         let class = Class {
             class: self.class,

@@ -78,6 +78,7 @@ pub(crate) struct Kernel {
     /// If there is the XDP program.
     uplinks: Option<Uplinks>,
     size: Size,
+    has_dsr_sources: bool,
     tables: (ConnectionSlots<V4>, ConnectionSlots<V6>),
     /// The same programs, run by this process.
     twin: Twin,
@@ -86,8 +87,15 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the object with connection tables of this size.
+    /// Loads the object with connection tables of this size. Envelopes come from ranges for every other pair of
+    /// size and hooks, so that each has them and has not.
     pub(crate) fn load(size: Size, hooks: Hooks) -> Self {
+        let has_dsr_sources = (size == Size::Roomy) == (hooks == Hooks::XdpAndTc);
+        let ranges: &[&str] = if has_dsr_sources {
+            &addresses::DSR_SOURCES
+        } else {
+            &[]
+        };
         let options = DatapathOptions {
             xdp: XdpOptions {
                 mode: match hooks {
@@ -99,6 +107,7 @@ impl Kernel {
             pod_cidrs: addresses::POD_CIDRS
                 .map(|cidr| cidr.parse().unwrap())
                 .into(),
+            dsr_sources: ranges.iter().map(|range| range.parse().unwrap()).collect(),
             hairpin_v4: addresses::HAIRPIN.v4,
             hairpin_v6: addresses::HAIRPIN.v6,
             // Nobody counts the time that passes here.
@@ -130,6 +139,7 @@ impl Kernel {
             agent: Agent::new(renderer, datapath, BTreeSet::new()),
             uplinks,
             size,
+            has_dsr_sources,
             tables,
             twin: Twin::new(),
             before: BTreeMap::new(),
@@ -154,6 +164,11 @@ impl Kernel {
     /// How many connections there may be.
     pub(crate) const fn size(&self) -> Size {
         self.size
+    }
+
+    /// Whether envelopes come from ranges of addresses.
+    pub(crate) const fn has_dsr_sources(&self) -> bool {
+        self.has_dsr_sources
     }
 
     /// What is in the connection tables.

@@ -64,6 +64,8 @@ pub(crate) struct Model {
     pub(super) by_driver: bool,
     /// How many connections of a family always find room, if that matters.
     pub(super) capacity: Option<usize>,
+    /// Whether envelopes come from ranges of addresses.
+    pub(super) has_dsr_sources: bool,
     /// How many were refused although there were not as many that stay.
     pub refused_early: u64,
     /// Whether a connection to a backend itself has been given another port.
@@ -102,10 +104,12 @@ pub(crate) struct ForbiddenChoice {
 }
 
 impl Model {
-    /// With tables in which so many connections of a family always find room.
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
+    /// With tables in which so many connections of a family always find room, if that matters, and with ranges
+    /// that envelopes come from, if there are any.
+    pub(crate) fn with(capacity: Option<usize>, has_dsr_sources: bool) -> Self {
         Self {
-            capacity: Some(capacity),
+            capacity,
+            has_dsr_sources,
             ..Self::default()
         }
     }

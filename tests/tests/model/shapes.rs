@@ -79,7 +79,7 @@ fn class() -> impl Strategy<Value = u8> {
 }
 
 fn envelope() -> impl Strategy<Value = Enclosed> {
-    let from = prop_oneof![8 => Just(0u8), 4 => 1..3u8, 1 => 3..5u8];
+    let from = prop_oneof![8 => Just(0u8), 4 => 1..3u8, 2 => 4..6u8, 1 => 3..8u8];
     let to = prop_oneof![12 => Just(0u8), 1 => Just(1)];
     let twice = prop_oneof![12 => Just(false), 1 => Just(true)];
     (from, to, class(), twice).prop_map(|(from, to, class, twice)| Enclosed {
