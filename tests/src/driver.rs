@@ -4,15 +4,19 @@ use anyhow::{Context as _, Result, bail, ensure};
 use aya::{
     TestRun as _, TestRunOptions,
     maps::{HashMap, Map, MapData},
-    programs::Xdp,
+    programs::{ProgramError, Xdp},
 };
-use nix::net::if_::if_nameindex;
+use nix::{libc, net::if_::if_nameindex};
 use shunt_common::{Uplink, registry};
 
 /// The link address of every next hop in a test's network.
 pub const NEXT_HOP: [u8; 6] = [2, 0, 0, 0, 0, 9];
 /// The same, as `ip` writes it.
 pub const NEXT_HOP_TEXT: &str = "02:00:00:00:00:09";
+
+/// For how many bytes a test run's driver keeps room before a frame: XDP_PACKET_HEADROOM of linux/bpf.h, of
+/// which the kernel takes what an `xdp_frame` is long.
+const ROOM: u32 = 256 - 40;
 
 /// Which uplinks the agent is told of in tests of single frames: none that is there, for it is the
 /// tests that say which there are.
@@ -46,20 +50,62 @@ pub fn run_driver(program: &Xdp, frame: &[u8]) -> Result<Option<Taken>> {
 ///
 /// As [`run_driver`].
 pub fn run_driver_at(program: &Xdp, interface: u32, frame: &[u8]) -> Result<Option<Taken>> {
-    let mut output = vec![0; frame.len() + 256];
+    let (verdict, output) = run(program, interface, 0, frame).context("running the XDP program")?;
+    taken(verdict, output, frame)
+}
+
+/// As [`run_driver`], by a driver that has kept room for so many bytes before the frame, a multiple of four, and
+/// not more than there is. `None` if the kernel knows no such driver.
+///
+/// # Errors
+///
+/// As [`run_driver`].
+pub fn run_driver_with_room(
+    program: &Xdp,
+    room: u32,
+    frame: &[u8],
+) -> Result<Option<Option<Taken>>> {
+    // Metadata takes the rest, of which Linux before 6.6 has not that much (xdp_metalen_invalid of net/xdp.h).
+    let metadata = ROOM.checked_sub(room).context("there is no more room")?;
+    match run(program, 0, metadata, frame) {
+        Ok((verdict, output)) => taken(verdict, output, frame).map(Some),
+        Err(ProgramError::SyscallError(error))
+            if error.io_error.raw_os_error() == Some(libc::EINVAL) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error).context("running the XDP program"),
+    }
+}
+
+/// Runs the program on a frame behind this much metadata, which takes room from it. Gives its verdict and what
+/// has become of the frame.
+fn run(
+    program: &Xdp,
+    interface: u32,
+    metadata: u32,
+    frame: &[u8],
+) -> Result<(u32, Vec<u8>), ProgramError> {
+    let behind = metadata as usize;
+    let data = [&vec![0; behind], frame].concat();
+    let mut output = vec![0; data.len() + 256];
     // struct xdp_md of linux/bpf.h: data, data_end, data_meta, ingress_ifindex, and two more.
-    let context = [0, frame.len() as u32, 0, interface, 0, 0].map(u32::to_ne_bytes);
-    let ran = program
-        .test_run(TestRunOptions {
-            data_in: Some(frame),
-            data_out: Some(&mut output),
-            ctx_in: Some(context.as_flattened()),
-            ..TestRunOptions::new()
-        })
-        .context("running the XDP program")?;
+    let context = [metadata, data.len() as u32, 0, interface, 0, 0].map(u32::to_ne_bytes);
+    let ran = program.test_run(TestRunOptions {
+        data_in: Some(&data),
+        data_out: Some(&mut output),
+        ctx_in: Some(context.as_flattened()),
+        ..TestRunOptions::new()
+    })?;
     output.truncate(ran.data_size_out as usize);
+    output.drain(..behind);
+    Ok((ran.return_value, output))
+}
+
+/// What a verdict on a frame says, with what has become of it.
+fn taken(verdict: u32, mut output: Vec<u8>, frame: &[u8]) -> Result<Option<Taken>> {
     // xdp_action of linux/bpf.h.
-    match ran.return_value {
+    match verdict {
         1 => Ok(Some(Taken::Dropped)),
         2 => {
             ensure!(output == frame, "what is passed on is touched: {output:?}");

@@ -53,7 +53,10 @@ pub use self::{
     continuous::{Continuous, Sample},
     controller::Controller,
     delay_line::DelayLine,
-    driver::{NEXT_HOP, NEXT_HOP_TEXT, NO_INTERFACE, Taken, Uplinks, run_driver, run_driver_at},
+    driver::{
+        NEXT_HOP, NEXT_HOP_TEXT, NO_INTERFACE, Taken, Uplinks, run_driver, run_driver_at,
+        run_driver_with_room,
+    },
     far_world::{FarWorld, nobody},
     foreign_xdp::ForeignXdp,
     http::{HttpAnswer, http_ask, http_get, http_send},

@@ -29,6 +29,9 @@ const MOVED: u64 = 100;
 /// How long a transfer goes on for that at most.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// How long nobody answers where a client gives up.
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// The ports that clients ask from: enough for both backends to get some.
 const PORTS: Range<u16> = 21_000..21_012;
 
@@ -161,7 +164,11 @@ fn a_udp_flow_in_envelopes_of_the_drivers_survives_its_first_node() {
 }
 
 fn datagrams(xdp: &str) {
-    let Some(world) = World::new(Transport::Udp, "dsr", xdp) else {
+    datagrams_with(xdp, |_| &[]);
+}
+
+fn datagrams_with(xdp: &str, flags: impl Fn(Place) -> &'static [&'static str]) {
+    let Some(world) = World::with(Transport::Udp, "dsr", xdp, flags) else {
         return;
     };
     for family in Family::BOTH {
@@ -228,6 +235,50 @@ fn a_node_port_is_answered_from_the_node_that_was_asked() {
             assert!(world.counted(A, "wrapped") > wrapped);
         }
         assert_eq!(world.counted(A, "connection"), 0);
+    }
+}
+
+/// Where envelopes come from, if not from their node.
+const SOURCES: [&str; 4] = [
+    "--dsr-source-range",
+    "172.16.0.0/12",
+    "--dsr-source-range",
+    "fd00:5::/64",
+];
+
+#[test]
+fn a_udp_flow_in_envelopes_from_a_range_survives_its_first_node() {
+    for mode in ["off", "native"] {
+        datagrams_with(mode, |_| &SOURCES);
+    }
+}
+
+#[test]
+fn envelopes_from_a_range_pass_untouched_where_it_is_not_known() {
+    let flags = |node: Place| if node == C { &[][..] } else { &SOURCES };
+    let Some(world) = World::with(Transport::Udp, "dsr", "off", flags) else {
+        return;
+    };
+    for family in Family::BOTH {
+        let before = [B, C].map(|node| world.counted(node, "unwrapped"));
+        let (mut served, mut unserved) = (0, 0);
+        for port in PORTS {
+            let target = world.target(family).from_port(port).within(SILENCE);
+            match world.client.enter(|| target.ask(REQUEST)) {
+                Ok(answer) => {
+                    assert_eq!(answer.name, "node-b", "{family:?}");
+                    served += 1;
+                }
+                Err(_) => unserved += 1,
+            }
+            if served > 0 && unserved > 0 {
+                break;
+            }
+        }
+        assert!(served > 0 && unserved > 0, "{served} and {unserved}");
+        let after = [B, C].map(|node| world.counted(node, "unwrapped"));
+        assert!(after[0] >= before[0] + served, "{family:?}: {before:?}");
+        assert_eq!(after[1], before[1], "{family:?}");
     }
 }
 

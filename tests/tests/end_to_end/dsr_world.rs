@@ -35,7 +35,7 @@ const PORT: u16 = 80;
 const NODE_PORT: u16 = 30080;
 
 /// A node, by the numbers in its addresses.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     name: &'static str,
     number: u8,
@@ -99,6 +99,16 @@ impl World {
     /// With the service in this mode, and the nodes' only uplinks in this mode of `--xdp`; the service's tables
     /// are Maglev's. `None` without root, or without what the mode needs.
     pub(crate) fn new(transport: Transport, forwarding: &str, xdp: &str) -> Option<Self> {
+        Self::with(transport, forwarding, xdp, |_| &[])
+    }
+
+    /// The same with further flags for the nodes' agents.
+    pub(crate) fn with(
+        transport: Transport,
+        forwarding: &str,
+        xdp: &str,
+        flags: impl Fn(Place) -> &'static [&'static str],
+    ) -> Option<Self> {
         // Beside the sandboxes' own, which count from 0.
         static NEXT: AtomicU32 = AtomicU32::new(2_000_000);
         if !is_root() {
@@ -117,7 +127,7 @@ impl World {
         for setting in ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] {
             router.set(setting, "1").unwrap();
         }
-        let nodes = ALL.map(|place| node(number, place, &router, xdp));
+        let nodes = ALL.map(|place| node(number, place, &router, xdp, flags(place)));
         if has_drivers {
             as_from_a_wire(&client, "eth0");
             for interface in ["client", A.name, B.name, C.name] {
@@ -240,7 +250,7 @@ fn passing_at(namespace: &Namespace, interface: &str) -> ForeignXdp {
 }
 
 /// A node behind the router, with its pod and its agent.
-fn node(number: u32, place: Place, router: &Namespace, xdp: &str) -> Node {
+fn node(number: u32, place: Place, router: &Namespace, xdp: &str, further: &[&str]) -> Node {
     let namespace = Namespace::new(number, place.name).unwrap();
     connect(
         router,
@@ -280,7 +290,8 @@ fn node(number: u32, place: Place, router: &Namespace, xdp: &str) -> Node {
         ["--xdp", xdp],
         ["--xdp-interface", "eth0"],
     ];
-    let agent = Agent::start(&binary(), &namespace, &pins, flags.as_flattened()).unwrap();
+    let flags = [flags.as_flattened(), further].concat();
+    let agent = Agent::start(&binary(), &namespace, &pins, &flags).unwrap();
     Node {
         agent,
         _pins: pins,

@@ -16,7 +16,7 @@ use shunt_datapath::{
     CountedService, Datapath, DatapathOptions, LiveConnection, ServiceCounts, TableSizes, XdpMode,
 };
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
-use shunt_tests::{NO_INTERFACE, Taken, Uplinks, passing, run_driver_at};
+use shunt_tests::{NO_INTERFACE, Taken, Uplinks, passing, run_driver_at, run_driver_with_room};
 
 use super::{
     frame::THIS_STATION,
@@ -174,6 +174,15 @@ impl Node {
         let taken = run_driver_at(program, interface, frame).unwrap()?;
         self.taken_by_driver += 1;
         Some(taken)
+    }
+
+    /// As [`Self::by_driver`], by a driver that has kept room for so many bytes before the frame. The outer `None`:
+    /// the kernel knows no such driver.
+    pub(crate) fn by_driver_with_room(&mut self, room: u32, frame: &[u8]) -> Option<Option<Taken>> {
+        let program = self.agent.datapath_mut().xdp_program().unwrap();
+        let taken = run_driver_with_room(program, room, frame).unwrap();
+        self.taken_by_driver += u64::from(matches!(taken, Some(Some(_))));
+        taken
     }
 
     /// Looks through the table of connections, as the scanner does from time to time.

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use shunt_tests::Taken;
+
 use super::world::{OTHER_V4, OTHER_V6, envelope, in_both, node};
 use crate::{
     address::PROBLEMS,
@@ -128,5 +130,41 @@ fn packets_for_backends_here_and_of_clients_here_are_left_to_tc() {
     with_program(|| {
         check::<V4>();
         check::<V6>();
+    });
+}
+
+#[test]
+fn without_room_for_an_envelope_a_packet_is_left_to_tc() {
+    fn check<A: Family>(other: A, length: u32)
+    where
+        IpAddr: From<A>,
+    {
+        let packet = Packet::new(
+            Transport::TcpAck,
+            (A::OUTSIDER, 40_000),
+            (A::EXTERNAL_IP, 80),
+        );
+        let came = packet.frame();
+        let wrapped = envelope(A::NODE, other, &packet.forwarded().packet());
+        let mut node = node(Backends::Elsewhere);
+        for (room, taken) in [
+            (length, Some(Taken::Sent(wrapped.clone()))),
+            (length - 4, None),
+            (0, None),
+        ] {
+            let Some(found) = node.by_driver_with_room(room, &came) else {
+                eprintln!("skipped: the kernel knows no driver with room for {room} bytes");
+                return;
+            };
+            assert_eq!(found, taken, "{room}");
+        }
+        // Nothing is dropped, and TC finds the packet as it came.
+        assert_eq!(node.past_driver(&came), Verdict::Redirect(wrapped));
+        let counters: Vec<_> = node.counters().into_iter().collect();
+        assert_eq!(counters, [("wrapped", 2)]);
+    }
+    with_program(|| {
+        check::<V4>(OTHER_V4, 20);
+        check::<V6>(OTHER_V6, 40);
     });
 }
