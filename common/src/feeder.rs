@@ -64,6 +64,24 @@ pub struct Flow {
     pub rest: u64,
 }
 
+/// The same of an IPv6 packet.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowV6 {
+    /// Source and destination address.
+    pub addresses: [u64; 4],
+    /// As [`Flow::rest`].
+    pub rest: u64,
+}
+
+/// Where the floor at the driver sends a flow of IPv6 in an envelope.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EnvelopeV6 {
+    /// The envelope's source and destination address.
+    pub addresses: [u64; 4],
+}
+
 /// Where the floor sends a flow, as it is to be in the packet.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +90,19 @@ pub struct Floor {
     pub address: u32,
     /// Its port; the upper half is 0.
     pub port: u32,
+}
+
+/// How many frontends, slots, backends and nodes the floor at the driver that chooses has room for, of each.
+pub const CHOICES: u32 = 1024;
+
+/// The slots of a frontend of that one.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choices {
+    /// The first slot.
+    pub first: u32,
+    /// How many there are.
+    pub count: u32,
 }
 
 /// What the floor at the driver makes of a flow's packets.

@@ -12,7 +12,9 @@ mod floor;
 mod lines;
 mod socket_floor;
 mod xdp;
+mod xdp_choice;
 mod xdp_floor;
+mod xdp_floor_v6;
 
 use aya_ebpf::{
     bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC, bpf_adj_room_mode::BPF_ADJ_ROOM_MAC},
@@ -55,7 +57,7 @@ pub(crate) fn feed_v4(context: TcContext) -> i32 {
 )]
 pub(crate) fn feed_v6(context: TcContext) -> i32 {
     if let Some(plan) = next(&context) {
-        write_v6(&context, plan);
+        write_v6(context.data(), context.data_end(), plan);
         // SAFETY: nothing here is to be dropped.
         unsafe { FED.tail_call(&context, 0) };
     }
@@ -208,9 +210,8 @@ fn write_v4(start: usize, end: usize, plan: &Plan, ends: &Ends) {
 }
 
 #[inline(always)]
-fn write_v6(context: &TcContext, plan: &Plan) {
-    let start = context.data();
-    if start + LENGTH_V6 > context.data_end() {
+fn write_v6(start: usize, end: usize, plan: &Plan) {
+    if start + LENGTH_V6 > end {
         return;
     }
     let Ends { client, peer, port } = ends(plan);

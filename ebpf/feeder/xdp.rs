@@ -7,12 +7,15 @@ use aya_ebpf::{
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use shunt_common::feeder::{Exit, HIDDEN_FLOWS, LENGTH_V4, STATION};
+use shunt_common::feeder::{Exit, HIDDEN_FLOWS, LENGTH_V4, LENGTH_V6, STATION};
 
-use crate::{Ends, advance, ends, read, write, write_v4};
+use crate::{Ends, advance, ends, read, write, write_v4, write_v6};
 
 /// The EtherType of IPv4, in network order.
 const IPV4: u16 = 0x0800_u16.to_be();
+
+/// That of IPv6.
+const IPV6: u16 = 0x86dd_u16.to_be();
 
 /// Where the EtherType is.
 const ETHERTYPE: usize = 12;
@@ -62,26 +65,54 @@ pub(crate) fn feed_xdp_v4(context: XdpContext) -> u32 {
             ..between
         };
     }
+    let Some((start, end)) = begin(&context, LENGTH_V4, IPV4) else {
+        return XDP_ABORTED;
+    };
+    write_v4(start, end, plan, &between);
+    // SAFETY: nothing here is to be dropped.
+    unsafe { FED_XDP.tail_call(&context, 0) };
+    XDP_ABORTED
+}
+
+/// As [`feed_xdp_v4`], IPv6 packets, whose clients are never hidden.
+#[xdp]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context so"
+)]
+pub(crate) fn feed_xdp_v6(context: XdpContext) -> u32 {
+    let Some(plan) = advance() else {
+        return XDP_ABORTED;
+    };
+    let Some((start, end)) = begin(&context, LENGTH_V6, IPV6) else {
+        return XDP_ABORTED;
+    };
+    write_v6(start, end, plan);
+    // SAFETY: nothing here is to be dropped.
+    unsafe { FED_XDP.tail_call(&context, 0) };
+    XDP_ABORTED
+}
+
+/// Makes the frame one of this length again, for the station. Gives where it begins and ends.
+#[inline(always)]
+fn begin(context: &XdpContext, length: usize, ethertype: u16) -> Option<(usize, usize)> {
     // Whoever had the packet before may have put it into an envelope. Called whether there is one or not:
     // the call's time is that of feeding.
-    let length = context.data_end() - context.data();
+    let longer = (context.data_end() - context.data()) as i32 - length as i32;
     // SAFETY: the context is the kernel's.
-    unsafe { bpf_xdp_adjust_head(context.ctx, length as i32 - LENGTH_V4 as i32) };
+    unsafe { bpf_xdp_adjust_head(context.ctx, longer) };
     let (start, end) = (context.data(), context.data_end());
     if start + ETHERTYPE + 2 > end {
-        return XDP_ABORTED;
+        return None;
     }
     // Whoever had the packet before has given it other link addresses.
     // SAFETY: the comparison above.
     unsafe {
         write(start, TO_STATION);
         write(start + 8, FROM_NEXT);
-        write(start + ETHERTYPE, IPV4);
+        write(start + ETHERTYPE, ethertype);
     }
-    write_v4(start, end, plan, &between);
-    // SAFETY: nothing here is to be dropped.
-    unsafe { FED_XDP.tail_call(&context, 0) };
-    XDP_ABORTED
+    Some((start, end))
 }
 
 /// The least that a program can be.

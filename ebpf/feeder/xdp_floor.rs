@@ -152,7 +152,7 @@ pub(crate) fn stranger_xdp_hashes(context: XdpContext) -> u32 {
 
 /// The flow of a packet that is long enough.
 #[inline(always)]
-fn flow(context: &XdpContext) -> Option<Flow> {
+pub(crate) fn flow(context: &XdpContext) -> Option<Flow> {
     let start = context.data();
     if start + LENGTH_V4 > context.data_end() {
         return None;
@@ -216,7 +216,7 @@ fn send(context: &XdpContext, translation: &Translation) -> u32 {
 /// Sends the packet on in an envelope with the addresses of the entry. Its other changes are those of the
 /// packet's checksum by one hop less, and of the envelope's by its packet.
 #[inline(always)]
-fn wrap(context: &XdpContext, translation: &Translation) -> u32 {
+pub(crate) fn wrap(context: &XdpContext, translation: &Translation) -> u32 {
     let start = context.data();
     if start + LENGTH_V4 > context.data_end() {
         return XDP_ABORTED;

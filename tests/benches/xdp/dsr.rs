@@ -11,8 +11,9 @@ use shunt_tests::run_driver;
 
 use super::{
     UNIT,
-    feeder::{Fed, Feeder, Said, Table},
+    feeder::{CHOICE, Fed, Feeder, Said, Table},
     flows::{Ends, ONE_HOP_LESS, Way, addresses, changed, client, flow, frame, sum},
+    flows_v6,
     node::{NODE, Node, OTHER_NODE, Services, nth},
 };
 use crate::{
@@ -25,11 +26,15 @@ use crate::{
 };
 
 const ONE: &str = "xdp/dsr";
+const ONE_V6: &str = "xdp/dsr-v6";
 const MANY: &str = "xdp/dsr-flows";
+const MANY_V6: &str = "xdp/dsr-flows-v6";
 
 const WEIGHTED: &str = "request, by slots";
 const MAGLEV: &str = "request, by Maglev";
 const FLOOR: &str = "floor, request";
+/// The least that a program can do that chooses a backend as ours do.
+const CHOSEN: &str = "floor, chosen by slots";
 
 /// How much more than the floor a request of one flow may cost.
 const LIMIT: f64 = 1.6;
@@ -41,49 +46,71 @@ const MANY_LIMIT: f64 = 1.0;
 const SERVICES: u32 = 16;
 const BACKENDS: u32 = 10;
 
-/// Requests, two nodes that get them, and a program that is to do the same.
+/// Requests, two nodes that get them, and programs that are to do the same.
 struct World {
     plan: Plan,
     floor: Fed,
+    /// Of IPv4.
+    chosen: Option<Fed>,
     weighted: Node,
     maglev: Node,
 }
 
 impl World {
-    fn new(feeder: &mut Feeder, flows: u32, services: u32, table: Table) -> Result<Self> {
+    fn new(
+        feeder: &mut Feeder,
+        family: Family,
+        (flows, services): (u32, u32),
+        table: Table,
+    ) -> Result<Self> {
         let [weighted, maglev] = [false, true].map(|by_maglev| {
-            Node::in_mode_dsr(Services {
+            let services = Services {
                 count: services,
                 backends: BACKENDS,
                 by_maglev,
                 attached: false,
-            })
+            };
+            Node::in_mode_dsr(services, family)
         });
+        let floor = table.envelope_program(family);
         let mut world = Self {
-            plan: Traffic::new(Family::V4, Transport::TcpAck, Peer::Services)
+            plan: Traffic::new(family, Transport::TcpAck, Peer::Services)
                 .spread(flows, services)
                 .plan(),
-            floor: feeder.keep(table.envelope_program(), Said::Redirect)?,
+            floor: feeder.keep(floor, Said::Redirect)?,
+            chosen: None,
             weighted: weighted?,
             maglev: maglev?,
         };
-        let came = |number| {
-            let service = SocketAddrV4::new(nth(Peer::Services, number % services), SERVICE_PORT);
-            Ends(client(number), service)
+        let both = [0, flows - 1];
+        let frames = match family {
+            Family::V4 => {
+                let came = |number| came(number, services);
+                let learnt = (0..flows).map(|number| (flow(came(number)), envelope()));
+                feeder.learn(table, learnt)?;
+                let frontends: Vec<u64> = (0..services).map(frontend).collect();
+                feeder.learn_choices(&frontends, BACKENDS, envelope())?;
+                world.chosen = Some(feeder.keep(CHOICE, Said::Redirect)?);
+                both.map(|number| frame(Transport::TcpAck, Way::Request, came(number)))
+            }
+            Family::V6 => {
+                let came = |number| flows_v6::Ends::of(number, services);
+                let learnt = (0..flows).map(|number| (came(number).flow(), flows_v6::envelope()));
+                feeder.learn_v6(table, learnt)?;
+                both.map(|number| came(number).frame())
+            }
         };
-        feeder.learn(
-            table,
-            (0..flows).map(|number| (flow(came(number)), envelope())),
-        )?;
-        for node in [&mut world.weighted, &mut world.maglev] {
-            for number in [0, flows - 1] {
-                let frame = frame(Transport::TcpAck, Way::Request, came(number));
-                let by_hand = run_driver(feeder.program(table.envelope_program())?, &frame)?;
-                let ours = run_driver(node.driver()?, &frame)?;
-                ensure!(
-                    by_hand == ours,
-                    "what is written by hand does something else: {by_hand:?}, not {ours:?}"
-                );
+        let by_hand = [Some(floor), world.chosen.as_ref().map(|_| CHOICE)];
+        for frame in &frames {
+            for node in [&mut world.weighted, &mut world.maglev] {
+                let ours = run_driver(node.driver()?, frame)?;
+                for name in by_hand.into_iter().flatten() {
+                    let by_hand = run_driver(feeder.program(name)?, frame)?;
+                    ensure!(
+                        by_hand == ours,
+                        "{name} does something else: {by_hand:?}, not {ours:?}"
+                    );
+                }
             }
         }
         for node in [&mut world.weighted, &mut world.maglev] {
@@ -100,11 +127,12 @@ impl World {
         feeder: &RefCell<Feeder>,
         (name, unit, limit): (&str, String, f64),
     ) -> Result<()> {
-        let fed = [
+        let mut fed = vec![
             (FLOOR, self.floor),
             (WEIGHTED, at_driver(&mut self.weighted)?),
             (MAGLEV, at_driver(&mut self.maglev)?),
         ];
+        fed.extend(self.chosen.map(|chosen| (CHOSEN, chosen)));
         let mut study = Study::new(name, unit, Better::Lower).rounds(bench.rounds(15, 7));
         for (name, fed) in &fed {
             let plan = &self.plan;
@@ -119,6 +147,20 @@ impl World {
         }
         bench.study(study)
     }
+}
+
+/// Whom a flow's packets are between.
+fn came(number: u32, services: u32) -> Ends {
+    let service = nth(Peer::Services, number % services);
+    Ends(client(number), SocketAddrV4::new(service, SERVICE_PORT))
+}
+
+/// A service's address, port and protocol, as the program that chooses looks for them.
+fn frontend(number: u32) -> u64 {
+    const TCP: u64 = 6;
+    let address = u32::from_ne_bytes(nth(Peer::Services, number).octets());
+    let port = SERVICE_PORT.to_be();
+    u64::from(address) | u64::from(port) << 32 | TCP << 48
 }
 
 fn at_driver(node: &mut Node) -> Result<Fed> {
@@ -151,14 +193,17 @@ fn envelope() -> Translation {
 ///
 /// If the kernel does not run the programs, or they do not send packets on.
 pub(super) fn run(bench: &mut Bench, feeder: &RefCell<Feeder>) -> Result<()> {
-    if bench.wants(ONE) {
-        let world = World::new(&mut feeder.borrow_mut(), 1, 1, Table::Hash)?;
-        world.study(bench, feeder, (ONE, UNIT.to_owned(), LIMIT))?;
-    }
-    if bench.wants(MANY) {
-        let world = World::new(&mut feeder.borrow_mut(), HIDDEN_FLOWS, SERVICES, Table::Lru)?;
-        let unit = format!("{UNIT}, 64k flows in turn");
-        world.study(bench, feeder, (MANY, unit, MANY_LIMIT))?;
+    for (family, one, many) in [(Family::V4, ONE, MANY), (Family::V6, ONE_V6, MANY_V6)] {
+        if bench.wants(one) {
+            let world = World::new(&mut feeder.borrow_mut(), family, (1, 1), Table::Hash)?;
+            world.study(bench, feeder, (one, UNIT.to_owned(), LIMIT))?;
+        }
+        if bench.wants(many) {
+            let flows = (HIDDEN_FLOWS, SERVICES);
+            let world = World::new(&mut feeder.borrow_mut(), family, flows, Table::Lru)?;
+            let unit = format!("{UNIT}, 64k flows in turn");
+            world.study(bench, feeder, (many, unit, MANY_LIMIT))?;
+        }
     }
     Ok(())
 }

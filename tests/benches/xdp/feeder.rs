@@ -9,15 +9,18 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Array, HashMap, MapData, ProgramArray},
+    maps::{Array, HashMap, Map, MapData, MapError, ProgramArray},
     programs::{ProgramFd, TestRun as _, TestRunAttrs, TestRunOptions, Xdp},
 };
-use shunt_common::feeder::{Flow, LENGTH_V4, Plan, Translation};
+use shunt_common::feeder::{
+    Choices, EnvelopeV6, Flow, FlowV6, LENGTH_V4, LENGTH_V6, Plan, Translation,
+};
 use shunt_datapath::TableSizes;
 
 use crate::packets::{
     clock::thread_time,
     feeder::{SharedFlow, SharedPlan, measured},
+    traffic::Family,
 };
 
 /// Verdicts, the kernel's `xdp_action` of linux/bpf.h.
@@ -28,8 +31,12 @@ const REDIRECT: u32 = 4;
 /// How many frames a driver hands on at once: the budget of NAPI.
 const BATCH: u32 = 64;
 
-/// The feeding program.
+/// The feeding programs.
 const FEED: &str = "feed_xdp_v4";
+const FEED_V6: &str = "feed_xdp_v6";
+
+/// The program that does what ours does for a frontend in mode dsr.
+pub(super) const CHOICE: &str = "floor_xdp_choice";
 
 /// Which table a program written by hand has its flows in.
 #[derive(Debug, Clone, Copy)]
@@ -55,11 +62,21 @@ impl Table {
         }
     }
 
-    /// The program that has it, and puts packets into envelopes.
-    pub(super) const fn envelope_program(self) -> &'static str {
+    /// The same of flows of IPv6, which go into envelopes.
+    const fn name_v6(self) -> &'static str {
         match self {
-            Self::Hash => "floor_xdp_envelope",
-            Self::Lru => "floor_xdp_envelope_lru",
+            Self::Hash => "TRANSLATIONS_V6",
+            Self::Lru => "RECENT_TRANSLATIONS_V6",
+        }
+    }
+
+    /// The program that has it, and puts packets into envelopes.
+    pub(super) const fn envelope_program(self, family: Family) -> &'static str {
+        match (self, family) {
+            (Self::Hash, Family::V4) => "floor_xdp_envelope",
+            (Self::Lru, Family::V4) => "floor_xdp_envelope_lru",
+            (Self::Hash, Family::V6) => "floor_xdp_envelope_v6",
+            (Self::Lru, Family::V6) => "floor_xdp_envelope_lru_v6",
         }
     }
 }
@@ -71,6 +88,30 @@ struct SharedTranslation(Translation);
 
 // SAFETY: words without padding.
 unsafe impl aya::Pod for SharedTranslation {}
+
+/// A flow of IPv6, as aya takes keys.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct SharedFlowV6(FlowV6);
+
+// SAFETY: words without padding.
+unsafe impl aya::Pod for SharedFlowV6 {}
+
+/// An envelope of IPv6, as aya takes values.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct SharedEnvelopeV6(EnvelopeV6);
+
+// SAFETY: words without padding.
+unsafe impl aya::Pod for SharedEnvelopeV6 {}
+
+/// A frontend's slots, as aya takes values.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct SharedChoices(Choices);
+
+// SAFETY: words without padding.
+unsafe impl aya::Pod for SharedChoices {}
 
 /// What a program says of every packet that it is fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,16 +160,21 @@ impl Feeder {
         let object = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut ebpf = EbpfLoader::new()
             .map_max_entries(Table::Lru.name(), TableSizes::default().conntrack)
+            .map_max_entries(Table::Lru.name_v6(), TableSizes::default().conntrack)
             .load(&object)
             .context("cannot load the feeder")?;
         for name in [
             FEED,
+            FEED_V6,
+            CHOICE,
             "empty_xdp",
             "drop_xdp",
             "floor_xdp",
             "floor_xdp_lru",
             "floor_xdp_envelope",
             "floor_xdp_envelope_lru",
+            "floor_xdp_envelope_v6",
+            "floor_xdp_envelope_lru_v6",
             "stranger_xdp",
             "stranger_xdp_hashes",
         ] {
@@ -200,6 +246,75 @@ impl Feeder {
         Ok(())
     }
 
+    /// The same of flows of IPv6, which go into these envelopes.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(super) fn learn_v6(
+        &mut self,
+        table: Table,
+        flows: impl IntoIterator<Item = (FlowV6, EnvelopeV6)>,
+    ) -> Result<()> {
+        let map = self.ebpf.map_mut(table.name_v6());
+        let mut map = HashMap::<_, SharedFlowV6, SharedEnvelopeV6>::try_from(
+            map.context("the floor has no table")?,
+        )?;
+        for (flow, envelope) in flows {
+            map.insert(SharedFlowV6(flow), SharedEnvelopeV6(envelope), 0)
+                .context("the floor takes no flow")?;
+        }
+        Ok(())
+    }
+
+    /// Tells the program that chooses the addresses of frontends as packets have them, at a port and of a protocol.
+    /// Each has as many slots, one a backend, and all backends are at the node with this envelope.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses, or there is no room.
+    pub(super) fn learn_choices(
+        &mut self,
+        frontends: &[u64],
+        backends: u32,
+        envelope: Translation,
+    ) -> Result<()> {
+        for (index, frontend) in (0..).zip(frontends) {
+            let first = index * backends;
+            self.choice("CHOICE_FRONTENDS", |map| {
+                HashMap::<_, u64, u32>::try_from(map)?.insert(frontend, index, 0)
+            })?;
+            let choices = Choices {
+                first,
+                count: backends,
+            };
+            self.choice("CHOICE_CELLS", |map| {
+                Array::<_, SharedChoices>::try_from(map)?.set(index, SharedChoices(choices), 0)
+            })?;
+            for backend in first..first + backends {
+                self.choice("CHOICE_SLOTS", |map| {
+                    Array::<_, [u32; 4]>::try_from(map)?.set(backend, [backend; 4], 0)
+                })?;
+                self.choice("CHOICE_BACKENDS", |map| {
+                    Array::<_, [u32; 8]>::try_from(map)?.set(backend, [0; 8], 0)
+                })?;
+            }
+        }
+        self.choice("CHOICE_NODES", |map| {
+            Array::<_, SharedTranslation>::try_from(map)?.set(0, SharedTranslation(envelope), 0)
+        })
+    }
+
+    fn choice(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut Map) -> Result<(), MapError>,
+    ) -> Result<()> {
+        let map = self.ebpf.map_mut(name);
+        write(map.context("the feeder lacks a table")?)
+            .with_context(|| format!("{name} takes no entry"))
+    }
+
     /// Tells the feeder by which ports the flows are known whose clients are hidden.
     ///
     /// # Errors
@@ -219,7 +334,7 @@ impl Feeder {
     /// If the kernel does not run it.
     pub(super) fn bare(&mut self) -> Result<f64> {
         let program = driver(&mut self.ebpf, "empty_xdp")?;
-        measured(1, |packets| Ok(timed(program, packets)?.0))
+        measured(1, |packets| Ok(timed(program, &frame(FEED), packets)?.0))
     }
 
     /// What a program takes for a packet of this plan, over what the empty one does, in nanoseconds.
@@ -266,7 +381,7 @@ impl Feeder {
         let begin = Instant::now();
         feeder
             .test_run(TestRunOptions {
-                data_in: Some(&frame()),
+                data_in: Some(&frame(FEED)),
                 ctx_in: Some(context.as_flattened()),
                 repeat: plan.flows,
                 attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
@@ -293,7 +408,12 @@ impl Feeder {
     pub(super) fn feed(&mut self, plan: &Plan, fed: &Fed, packets: u32) -> Result<Duration> {
         let Fed { program, says } = fed;
         self.prepare(plan, program)?;
-        let (time, verdict) = timed(driver(&mut self.ebpf, FEED)?, packets)?;
+        let name = if plan.length as usize == LENGTH_V6 {
+            FEED_V6
+        } else {
+            FEED
+        };
+        let (time, verdict) = timed(driver(&mut self.ebpf, name)?, &frame(name), packets)?;
         ensure!(says.is(verdict), "the program says {verdict}, not {says:?}");
         Ok(time)
     }
@@ -309,19 +429,24 @@ impl Feeder {
     }
 }
 
-/// A frame for the feeder to fill.
-fn frame() -> [u8; LENGTH_V4] {
-    let mut frame = [0; LENGTH_V4];
-    frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+/// A frame for the feeder of this name to fill.
+fn frame(feeder: &str) -> Vec<u8> {
+    let (length, ethertype): (usize, u16) = if feeder == FEED_V6 {
+        (LENGTH_V6, 0x86dd)
+    } else {
+        (LENGTH_V4, 0x0800)
+    };
+    let mut frame = vec![0; length];
+    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
     frame
 }
 
 /// Runs a program so many times. Gives the time and its last verdict.
-fn timed(program: &Xdp, packets: u32) -> Result<(Duration, u32)> {
+fn timed(program: &Xdp, frame: &[u8], packets: u32) -> Result<(Duration, u32)> {
     let begin = thread_time();
     let ran = program
         .test_run(TestRunOptions {
-            data_in: Some(&frame()),
+            data_in: Some(frame),
             repeat: packets,
             ..TestRunOptions::default()
         })

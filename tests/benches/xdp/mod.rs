@@ -9,6 +9,7 @@ mod dsr;
 mod established;
 mod feeder;
 mod flows;
+mod flows_v6;
 mod live;
 mod new;
 mod node;

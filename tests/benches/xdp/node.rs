@@ -1,7 +1,10 @@
 //! A node between clients outside and backends elsewhere, with the XDP program loaded and attached
 //! to nothing.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::{ProgramFd, Xdp};
@@ -34,6 +37,10 @@ const STATION_TEXT: &str = "02:00:00:00:00:01";
 /// The node that has the backends of services in mode dsr.
 pub(super) const OTHER_NODE: Ipv4Addr = Ipv4Addr::new(192, 168, 16, 20);
 
+/// Both nodes' addresses of IPv6.
+pub(super) const NODE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 0x10);
+pub(super) const OTHER_NODE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x16, 0, 0, 0, 0, 0, 0x20);
+
 /// How far apart the backends of a service are.
 const APART: u32 = 256;
 
@@ -49,14 +56,17 @@ impl Network {
     pub(super) fn new() -> Result<Self> {
         let namespace = Namespace::new(0, "uplink")?;
         namespace.set("net/ipv4/ip_forward", "1")?;
+        namespace.set("net/ipv6/conf/all/forwarding", "1")?;
         namespace.configure(&format!(
             "link add {UPLINK} type veth peer name {FAR_END}\n\
              address add {NODE}/24 dev {UPLINK}\n\
+             address add {NODE_V6}/64 dev {UPLINK} nodad\n\
              link set {UPLINK} address {STATION_TEXT} up\n\
              link set {FAR_END} up\n\
              route add default via 192.168.16.1\n\
              neighbour add 192.168.16.1 lladdr {NEXT_HOP_TEXT} dev {UPLINK} nud permanent\n\
-             neighbour add {OTHER_NODE} lladdr {NEXT_HOP_TEXT} dev {UPLINK} nud permanent\n"
+             neighbour add {OTHER_NODE} lladdr {NEXT_HOP_TEXT} dev {UPLINK} nud permanent\n\
+             neighbour add {OTHER_NODE_V6} lladdr {NEXT_HOP_TEXT} dev {UPLINK} nud permanent\n"
         ))?;
         Ok(Self(namespace))
     }
@@ -91,17 +101,20 @@ impl Node {
     ///
     /// If the kernel does not take it.
     pub(super) fn new(services: Services) -> Result<Self> {
-        Self::told(&resync(services))
+        Self::told(&resync(services, Family::V4))
     }
 
-    /// The same with all of them in mode dsr.
+    /// The same with services of this family, all of them in mode dsr.
     ///
     /// # Errors
     ///
     /// As for [`Self::new`].
-    pub(super) fn in_mode_dsr(services: Services) -> Result<Self> {
-        let mut event = resync(services);
-        event["nodes"] = json!({"this": [NODE], "other": [OTHER_NODE]});
+    pub(super) fn in_mode_dsr(services: Services, family: Family) -> Result<Self> {
+        let mut event = resync(services, family);
+        event["nodes"] = match family {
+            Family::V4 => json!({"this": [NODE], "other": [OTHER_NODE]}),
+            Family::V6 => json!({"this": [NODE_V6], "other": [OTHER_NODE_V6]}),
+        };
         for service in event["services"].as_array_mut().into_iter().flatten() {
             service["forwarding"] = "dsr".into();
             let backends = &mut service["backends"]["tcp"];
@@ -125,7 +138,7 @@ impl Node {
         let mut datapath = Datapath::load(&options).context("cannot load the datapath")?;
         let mut uplinks = Uplinks::of(datapath.xdp_program()?)?;
         let renderer = Renderer::new(RenderOptions {
-            node_ips: BTreeSet::from([NODE.into()]),
+            node_ips: BTreeSet::from([NODE.into(), NODE_V6.into()]),
             ..RenderOptions::default()
         });
         let mut agent = Agent::new(renderer, datapath, BTreeSet::new());
@@ -214,14 +227,22 @@ impl Node {
 
 /// The address of this number among those at the other end.
 pub(super) fn nth(peer: Peer, number: u32) -> Ipv4Addr {
-    let std::net::IpAddr::V4(first) = crate::packets::node::peer(Family::V4, peer) else {
-        unreachable!("an IPv4 address is none")
-    };
-    Ipv4Addr::from_bits(first.to_bits() + number)
+    match nth_of(Family::V4, peer, number) {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(_) => unreachable!("an IPv4 address is none"),
+    }
 }
 
-/// The Resync of these services, at external IPs and with their backends elsewhere.
-fn resync(services: Services) -> Value {
+/// The same of this family.
+pub(super) fn nth_of(family: Family, peer: Peer, number: u32) -> IpAddr {
+    match crate::packets::node::peer(family, peer) {
+        IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits() + number).into(),
+        IpAddr::V6(first) => Ipv6Addr::from_bits(first.to_bits() + u128::from(number)).into(),
+    }
+}
+
+/// The Resync of these services, at external IPs of this family and with their backends elsewhere.
+fn resync(services: Services, family: Family) -> Value {
     let Services {
         count,
         backends,
@@ -231,12 +252,12 @@ fn resync(services: Services) -> Value {
     let interfaces: &[&str] = if attached { &[UPLINK] } else { &[] };
     let service = |number: u32| {
         let backends: Vec<_> = (0..backends)
-            .map(|place| nth(Peer::Backends, number + place * APART))
+            .map(|place| nth_of(family, Peer::Backends, number + place * APART))
             .map(|ip| json!({"ip": ip, "port": BACKEND_PORT, "local": false}))
             .collect();
         let mut service = json!({
             "id": {"namespace": "bench", "name": format!("service-{number}")},
-            "external_ips": [nth(Peer::Services, number)],
+            "external_ips": [nth_of(family, Peer::Services, number)],
             "ports": {"tcp": {"protocol": "TCP", "port": SERVICE_PORT}},
             "backends": {"tcp": backends},
         });
@@ -248,7 +269,7 @@ fn resync(services: Services) -> Value {
     let services: Vec<_> = (0..count).map(service).collect();
     json!({
         "event": "Resync",
-        "node_ips": [NODE],
+        "node_ips": [IpAddr::V4(NODE), IpAddr::V6(NODE_V6)],
         "services": services,
         "frontend_ifs": interfaces,
         "backend_ifs": [],
