@@ -45,9 +45,9 @@ thread_local! {
     static COMPARED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Has this thread compare each packet.
-pub(crate) fn compare_each() {
-    EACH.set(1);
+/// Has this thread compare one packet in so many.
+pub(crate) fn compare_one_in(each: u64) {
+    EACH.set(each);
 }
 
 /// How many this thread has compared.
