@@ -52,7 +52,7 @@ fn json_has_every_frontend_with_its_fields_in_order() {
         &["-o", "json", "--local-backend-weight", "2"],
         &[RESYNC, &service],
     );
-    let backends = r#""backends":[{"ip":"10.1.1.3","port":8080,"weight":2,"local":true},{"ip":"10.1.2.3","port":8080,"weight":1,"local":false}]"#;
+    let backends = r#""backends":[{"ip":"10.1.1.3","port":8080,"weight":2,"local":true,"new_connections":0},{"ip":"10.1.2.3","port":8080,"weight":1,"local":false,"new_connections":0}]"#;
     let json = format!(
         r#"[{{"address":"10.96.0.1","port":80,"protocol":"TCP","kind":"ClusterIP","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","forwarding":"snat","affinity_timeout":0,{backends}}},{{"address":"192.168.16.10","port":30080,"protocol":"TCP","kind":"NodePort","service":"default/web","service_port":"http","policy":"Cluster","selection":"weighted","forwarding":"snat","affinity_timeout":0,{backends}}}]"#
     );
