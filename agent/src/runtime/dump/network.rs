@@ -261,18 +261,11 @@ const fn kind(kind: RouteType) -> RouteKind {
 fn rule(message: &RuleMessage) -> Rule {
     let header = &message.header;
     let mut table = u32::from(header.table);
+    let is_v6 = header.family == AddressFamily::Inet6;
     let mut rule = Rule {
-        is_v6: header.family == AddressFamily::Inet6,
-        priority: 0,
-        source: None,
-        destination: None,
-        interface: None,
-        mark: 0,
-        mask: 0,
-        suppressed: None,
         is_inverted: header.flags.contains(RuleFlags::Invert),
         has_more: header.tos != 0,
-        action: RuleAction::Other,
+        ..Rule::of_all(is_v6, 0, RuleAction::Other)
     };
     for attribute in &message.attributes {
         match attribute {

@@ -7,8 +7,7 @@ use shunt_common::{FrontendKey, V4};
 use super::*;
 use crate::{
     dump::{
-        content::{Frontend, Sockets},
-        record::BYTE_ORDER,
+        content::Frontend,
         table::{Shape, Table},
     },
     trace::connections::Shown,
@@ -16,16 +15,8 @@ use crate::{
 
 fn node() -> Node {
     Node {
-        shunt: "0".to_owned(),
-        taken: 0,
         ticks: 64_000,
-        nanoseconds: 0,
-        byte_order: BYTE_ORDER.to_owned(),
-        anonymous: false,
-        sockets: Sockets {
-            mode: "off".to_owned(),
-            hooks: Vec::new(),
-        },
+        ..Node::of_tests()
     }
 }
 

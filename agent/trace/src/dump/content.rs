@@ -172,6 +172,25 @@ pub struct Rule {
     pub action: RuleAction,
 }
 
+impl Rule {
+    /// A rule for all packets of a family.
+    pub const fn of_all(is_v6: bool, priority: u32, action: RuleAction) -> Self {
+        Self {
+            is_v6,
+            priority,
+            source: None,
+            destination: None,
+            interface: None,
+            mark: 0,
+            mask: 0,
+            suppressed: None,
+            is_inverted: false,
+            has_more: false,
+            action,
+        }
+    }
+}
+
 /// What a rule says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

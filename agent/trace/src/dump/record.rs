@@ -21,6 +21,25 @@ pub const BYTE_ORDER: &str = if cfg!(target_endian = "little") {
     "big"
 };
 
+#[cfg(test)]
+impl Node {
+    /// One for tests: its clocks have just begun, and it translates at no socket.
+    pub(crate) fn of_tests() -> Self {
+        Self {
+            shunt: "0".to_owned(),
+            taken: 0,
+            ticks: 0,
+            nanoseconds: 0,
+            byte_order: BYTE_ORDER.to_owned(),
+            anonymous: false,
+            sockets: super::content::Sockets {
+                mode: "off".to_owned(),
+                hooks: Vec::new(),
+            },
+        }
+    }
+}
+
 /// A line of a dump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]

@@ -18,10 +18,8 @@ use crate::{
     },
 };
 
-/// One run of a program.
-pub(crate) struct Run<'a> {
-    pub(crate) dump: &'a Dump,
-    pub(crate) programs: &'a Programs,
+/// What a program was seen to do.
+pub(crate) struct Seen<'a> {
     pub(crate) deeds: &'a [Deed],
     /// The packet's ends and its protocol.
     pub(crate) from: SocketAddr,
@@ -36,6 +34,13 @@ pub(crate) struct Run<'a> {
     pub(crate) is_leaving: bool,
 }
 
+/// One run of a program.
+pub(crate) struct Run<'a> {
+    pub(crate) dump: &'a Dump,
+    pub(crate) programs: &'a Programs,
+    pub(crate) seen: &'a Seen<'a>,
+}
+
 /// A look into a table.
 struct Look<'a> {
     name: &'static str,
@@ -45,7 +50,7 @@ struct Look<'a> {
 
 impl Run<'_> {
     fn looks(&self) -> impl Iterator<Item = Look<'_>> {
-        self.deeds.iter().filter_map(|deed| match deed {
+        self.seen.deeds.iter().filter_map(|deed| match deed {
             Deed::Lookup { table, key, found } => Some(Look {
                 name: self.programs.name_of(*table)?,
                 key,
@@ -63,7 +68,7 @@ impl Run<'_> {
     /// Whether a connection began.
     fn has_begun(&self) -> bool {
         let ends = |known: Known| (known.client, known.source, known.backend);
-        self.after.is_some() && self.after.map(ends) != self.before.map(ends)
+        self.seen.after.is_some() && self.seen.after.map(ends) != self.seen.before.map(ends)
     }
 
     /// The steps that it took.
@@ -76,12 +81,15 @@ impl Run<'_> {
             .collect();
         let asked = self.looked(F::MAPS.frontends.name).is_some();
         // A backend's packet may be looked up as a client's, too.
-        let is_new = self.before.is_none_or(|known| asked && !known.is_reply);
+        let is_new = self
+            .seen
+            .before
+            .is_none_or(|known| asked && !known.is_reply);
         // What goes out is looked at for being a reply, or half translated.
-        if !(is_new && self.is_leaving) {
+        if !(is_new && self.seen.is_leaving) {
             self.connection(is_new, &mut steps);
         }
-        if is_new && !self.is_leaving {
+        if is_new && !self.seen.is_leaving {
             self.frontend::<F>(&frontends, &mut steps);
         }
         self.source::<F>(frontends.last(), &mut steps);
@@ -91,7 +99,7 @@ impl Run<'_> {
     }
 
     fn connection(&self, is_new: bool, steps: &mut Vec<Step>) {
-        match &self.before {
+        match &self.seen.before {
             Some(known) if !is_new => steps.push(Step::Connection {
                 client: known.client,
                 frontend: known.frontend,
@@ -103,14 +111,16 @@ impl Run<'_> {
             Some(known) => steps.push(Step::Replaced {
                 backend: known.backend,
             }),
-            None if self.interface.is_some() => steps.push(Step::NoConnection),
+            None if self.seen.interface.is_some() => steps.push(Step::NoConnection),
             None => {}
         }
     }
 
     fn frontend<F: Shown>(&self, frontends: &[Found], steps: &mut Vec<Step>) {
         let Some(first) = frontends.first() else {
-            steps.push(Step::NoFrontend { address: self.to });
+            steps.push(Step::NoFrontend {
+                address: self.seen.to,
+            });
             return;
         };
         let named = self.named(first.address);
@@ -174,7 +184,12 @@ impl Run<'_> {
                     How::Affinity
                 } else if last.cell.has(Cell::MAGLEV) {
                     How::Maglev
-                } else if self.deeds.iter().any(|deed| matches!(deed, Deed::Draw(_))) {
+                } else if self
+                    .seen
+                    .deeds
+                    .iter()
+                    .any(|deed| matches!(deed, Deed::Draw(_)))
+                {
                     How::Drawn
                 } else {
                     How::ByPacket
@@ -208,7 +223,7 @@ impl Run<'_> {
 
     /// The backend that was chosen: of the connection that is open now, or the last one that was looked at.
     pub(crate) fn chosen<F: Shown>(&self) -> Option<tables::Target> {
-        if let Some(after) = self.after.filter(|_| self.has_begun()) {
+        if let Some(after) = self.seen.after.filter(|_| self.has_begun()) {
             return tables::target::<F>(self.programs, after.index)
                 .filter(|target| target.address == after.backend);
         }
@@ -225,10 +240,10 @@ impl Run<'_> {
 
     /// From where the packet goes on, and why.
     fn source<F: Shown>(&self, last: Option<&Found>, steps: &mut Vec<Step>) {
-        let Some(after) = self.after.filter(|_| self.has_begun()) else {
+        let Some(after) = self.seen.after.filter(|_| self.has_begun()) else {
             return;
         };
-        if after.is_reply || after.client != self.from {
+        if after.is_reply || after.client != self.seen.from {
             return;
         }
         let hairpin = self.dump.constants.get(F::CONSTANTS.hairpin_ip.name);
@@ -276,7 +291,7 @@ impl Run<'_> {
 
     fn is_pod_interface(&self) -> bool {
         let table = self.dump.tables.get(registry::POD_INTERFACES.name);
-        self.interface.is_some_and(|index| {
+        self.seen.interface.is_some_and(|index| {
             table.is_some_and(|table| table.entries.contains_key(index.to_ne_bytes().as_slice()))
         })
     }
@@ -288,7 +303,7 @@ impl Run<'_> {
 
     fn routes(&self, steps: &mut Vec<Step>) {
         let fib = Fib(self.dump);
-        for deed in self.deeds {
+        for deed in self.seen.deeds {
             let Deed::Route {
                 destination,
                 answer,
@@ -304,8 +319,11 @@ impl Run<'_> {
                     Err(_) => continue,
                 },
             };
-            let source = self.after.map_or(self.from.ip(), |known| known.source.ip());
-            let from = self.interface.unwrap_or(0);
+            let source = self
+                .seen
+                .after
+                .map_or(self.seen.from.ip(), |known| known.source.ip());
+            let from = self.seen.interface.unwrap_or(0);
             let found = fib.look_up(from, source, to).ok();
             let hop = found.and_then(|found| found.hop);
             let leads = matches!(
@@ -353,7 +371,7 @@ impl Run<'_> {
         self.dump.frontends.iter().find(|frontend| {
             frontend.address == address.ip()
                 && frontend.port == address.port()
-                && frontend.protocol == self.protocol
+                && frontend.protocol == self.seen.protocol
         })
     }
 }

@@ -1,25 +1,20 @@
-//! A packet's way over the node: XDP, TC ingress, the stack, TC egress; or a system call and what follows it.
+//! A packet's way over the node: XDP, TC ingress, the stack, TC egress.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
-use shunt_common::{TCP, UDP, V4, V6, registry};
-use shunt_programs::{Action, Arrival, Call, CallOutcome, Deed, How, Outcome, Programs, Verdict};
+use shunt_common::{V4, V6, registry};
+use shunt_programs::{Arrival, Deed, How, Outcome, Programs, Verdict};
 
 use crate::{
-    dump::{
-        content::{Interface, LinkAddress, RouteKind},
-        record::Dump,
-    },
+    dump::{content::Interface, record::Dump},
     trace::{
         answers::{Random, Told},
         connections::{Known, Reader, Shown, tuple},
         error::TraceError,
-        explain::Run,
+        explain::{Run, Seen},
         fib::Fib,
-        frame::{Read, relink, take_hop},
+        frame::relink,
+        read::Read,
         step::{End, Hook, Step},
     },
 };
@@ -78,11 +73,11 @@ impl<'a> Journey<'a> {
         }
     }
 
-    fn fib(&self) -> Fib<'a> {
+    pub(super) fn fib(&self) -> Fib<'a> {
         Fib(self.dump)
     }
 
-    fn told(&mut self, namespace: u64) -> Told {
+    pub(super) fn told(&mut self, namespace: u64) -> Told {
         let random = self.random.clone();
         // What follows draws others.
         self.random.next();
@@ -229,7 +224,7 @@ impl<'a> Journey<'a> {
             Hook::Egress => self.programs.egress(&arrival, told),
         }?;
         if let Some(read) = read
-            && let Some((from, to)) = ends(&read)
+            && let Some((from, to)) = read.ends()
         {
             let after = self.known(&read);
             self.explain(&Seen {
@@ -247,7 +242,7 @@ impl<'a> Journey<'a> {
     }
 
     fn known(&self, read: &Read) -> Option<Known> {
-        let (from, to) = ends(read)?;
+        let (from, to) = read.ends()?;
         if from.is_ipv4() {
             self.known_of::<V4>(from, to, read.protocol)
         } else {
@@ -260,18 +255,11 @@ impl<'a> Journey<'a> {
         self.reader.find(self.programs, &tuple, protocol)
     }
 
-    fn explain(&mut self, seen: &Seen<'_>) {
+    pub(super) fn explain(&mut self, seen: &Seen<'_>) {
         let run = Run {
             dump: self.dump,
             programs: self.programs,
-            deeds: seen.deeds,
-            from: seen.from,
-            to: seen.to,
-            protocol: seen.protocol,
-            before: seen.before,
-            after: seen.after,
-            interface: seen.interface,
-            is_leaving: seen.is_leaving,
+            seen,
         };
         let of_connection = seen.after.filter(|known| !known.is_reply);
         let of_connection = of_connection.map(|known| known.backend);
@@ -296,11 +284,11 @@ impl<'a> Journey<'a> {
                     to: read.destination,
                 });
                 self.steps.push(Step::Packet {
-                    packet: shown(inner),
+                    packet: inner.to_string(),
                 });
             } else {
                 self.steps.push(Step::Packet {
-                    packet: shown(read),
+                    packet: read.to_string(),
                 });
             }
         }
@@ -351,156 +339,6 @@ impl<'a> Journey<'a> {
         };
         (text, next)
     }
-
-    /// What the kernel's stack does with a packet.
-    fn route(
-        &mut self,
-        from: Option<&Interface>,
-        frame: &mut [u8],
-        is_ethernet: bool,
-    ) -> Result<&'a Interface, End> {
-        let Some(read) = Read::of_frame(frame, is_ethernet) else {
-            return Err(End::Dropped);
-        };
-        let to = read.destination;
-        // Of a process, what it sends is routed as if it came by the loopback interface.
-        let index = from.map_or(1, |from| from.index);
-        let fib = self.fib();
-        let found = match fib.look_up(index, read.source, to) {
-            Ok(found) => found,
-            Err(kind) => {
-                let fate = match kind {
-                    RouteKind::Blackhole => "its route is a blackhole",
-                    RouteKind::Prohibit => "its route says prohibited",
-                    RouteKind::Unreachable => "its route says unreachable",
-                    _ => "there is no route to its destination",
-                };
-                return Err(self.fate(fate.to_owned(), End::Dropped));
-            }
-        };
-        if matches!(found.route.kind, RouteKind::Local | RouteKind::Anycast) {
-            let text = format!("it is for this node: {}", shown(&read));
-            return Err(self.fate(text, End::Delivered));
-        }
-        let Some((hop, out)) = found
-            .hop
-            .and_then(|hop| Some((hop, fib.interface(hop.interface)?)))
-        else {
-            return Err(self.fate(
-                format!("nothing is done with packets to {to}"),
-                End::Dropped,
-            ));
-        };
-        let mtu = fib.mtu(found.route, hop);
-        let next = hop.gateway.unwrap_or(to);
-        let mut remark = None;
-        if found.others > 0 {
-            remark = Some(format!(
-                "the kernel takes one of {} ways by a hash of the packet",
-                found.others + 1
-            ));
-        } else if fib.neighbour(hop.interface, next).is_none() && out.name != "lo" {
-            remark = Some(
-                "the next hop's link address is not known yet: the kernel finds it out".to_owned(),
-            );
-        }
-        self.steps.push(Step::Route {
-            to,
-            interface: Some(out.name.clone()),
-            gateway: hop.gateway,
-            mtu: Some(mtu),
-            remark,
-        });
-        let Some(from) = from else {
-            return Ok(out);
-        };
-        if !fib.forwards(from.index, to.is_ipv6()) {
-            let text = format!("forwarding is off on {}: the packet is dropped", from.name);
-            return Err(self.fate(text, End::Dropped));
-        }
-        if read.hop_limit <= 1 {
-            let text = "the packet has come too far: its sender is told".to_owned();
-            return Err(self.fate(text, End::Rejected));
-        }
-        if read.length as u64 > u64::from(mtu) && read.is_whole {
-            let text = format!(
-                "the packet of {} bytes is too long: its sender is told",
-                read.length
-            );
-            return Err(self.fate(text, End::Rejected));
-        }
-        take_hop(frame, is_ethernet);
-        self.steps.push(Step::Stack {
-            fate: format!("forwarded to {}, if its rules (netfilter) let it", out.name),
-        });
-        Ok(out)
-    }
-
-    fn fate(&mut self, fate: String, end: End) -> End {
-        self.steps.push(Step::Stack { fate });
-        end
-    }
-
-    /// Follows a system call of a process: of the node itself, or of a pod. Gives how it ends, and the address
-    /// that the socket goes on with.
-    pub(crate) fn call(&mut self, call: &Call, is_of_pod: bool) -> (End, Option<SocketAddr>) {
-        let hook = match call.action {
-            Action::Connect => Hook::Connect,
-            Action::Send => Hook::Sendmsg,
-        };
-        self.steps.push(Step::Hook {
-            interface: None,
-            hook,
-        });
-        let own = self.dump.constants.get(registry::HOST_NETNS.name);
-        let own = own.and_then(|bytes| bytes.as_slice().try_into().ok());
-        let own = own.map_or(0, u64::from_ne_bytes);
-        // Another one's is any other number.
-        let namespace = if is_of_pod { !own } else { own };
-        let told = Box::new(self.told(namespace));
-        let CallOutcome { to, error, deeds } = self.programs.call(call, told);
-        self.explain(&Seen {
-            deeds: &deeds,
-            from: SocketAddr::new(call.bound, 0),
-            to: call.to,
-            protocol: call.protocol,
-            before: None,
-            after: None,
-            interface: None,
-            is_leaving: false,
-        });
-        let Some(to) = to else {
-            let text = match error {
-                Some(-111) => {
-                    "the call fails at once: connection refused (ECONNREFUSED)".to_owned()
-                }
-                Some(number) => format!("the call fails at once, with error {}", -number),
-                None => "the call fails at once: not permitted (EPERM)".to_owned(),
-            };
-            self.steps.push(Step::Verdict { verdict: text });
-            return (End::Fails, None);
-        };
-        if to == call.to {
-            let verdict = "the call goes on as it is".to_owned();
-            self.steps.push(Step::Verdict { verdict });
-        } else {
-            self.backend = Some(to);
-            self.steps.push(Step::Socket { to });
-        }
-        (End::GoesOn, Some(to))
-    }
-}
-
-/// What a program was seen to do.
-struct Seen<'a> {
-    deeds: &'a [Deed],
-    from: SocketAddr,
-    to: SocketAddr,
-    protocol: u8,
-    before: Option<Known>,
-    after: Option<Known>,
-    interface: Option<u32>,
-    is_leaving: bool,
 }
 
 /// Whom a run has chosen, and its steps if they are wanted.
@@ -518,60 +356,4 @@ enum Next<'a> {
     On,
     Out(&'a Interface),
     Over(End),
-}
-
-/// The ends of a packet, or of that in its envelope.
-fn ends(read: &Read) -> Option<(SocketAddr, SocketAddr)> {
-    if let Some(inner) = read.inner.as_deref().filter(|_| read.is_envelope()) {
-        return ends(inner);
-    }
-    let (from, to) = read.ports?;
-    Some((
-        SocketAddr::new(read.source, from),
-        SocketAddr::new(read.destination, to),
-    ))
-}
-
-/// A packet in words.
-pub(crate) fn shown(read: &Read) -> String {
-    if let Some((kind, code)) = read.message {
-        let v4 = read.source.is_ipv4();
-        let name = match (v4, kind, code) {
-            (true, 3, 3) | (false, 1, 4) => "an ICMP error (port unreachable)",
-            (true, 3, 4) | (false, 2, _) => "an ICMP error (too long)",
-            (true, 11, _) | (false, 3, _) => "an ICMP error (come too far)",
-            (true, 3, _) | (false, 1, _) => "an ICMP error (unreachable)",
-            _ => "an ICMP message",
-        };
-        return format!("{name} from {} to {}", read.source, read.destination);
-    }
-    let protocol = match read.protocol {
-        TCP => "TCP".to_owned(),
-        UDP => "UDP".to_owned(),
-        132 => "SCTP".to_owned(),
-        other => format!("protocol {other}"),
-    };
-    match ends(read) {
-        Some((from, to)) => format!("{protocol} from {from} to {to}, {} bytes", read.length),
-        None => format!(
-            "{protocol} from {} to {}, {} bytes",
-            read.source, read.destination, read.length
-        ),
-    }
-}
-
-/// A neighbour's link address for a packet from this address.
-pub(crate) fn neighbour_of(
-    dump: &Dump,
-    interface: &Interface,
-    from: IpAddr,
-) -> Option<LinkAddress> {
-    let fib = Fib(dump);
-    let next = fib
-        .look_up(1, from, from)
-        .ok()?
-        .hop?
-        .gateway
-        .unwrap_or(from);
-    fib.neighbour(interface.index, next)
 }

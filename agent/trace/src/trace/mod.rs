@@ -1,6 +1,7 @@
 //! Running the programs on a packet, and saying in words what they did.
 
 mod answers;
+mod call;
 pub(crate) mod connections;
 pub(crate) mod error;
 mod explain;
@@ -9,7 +10,9 @@ mod frame;
 mod journey;
 mod load;
 pub(crate) mod question;
+mod read;
 pub(crate) mod run;
+mod stack;
 pub(crate) mod step;
 mod tables;
 mod words;

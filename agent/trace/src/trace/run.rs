@@ -22,10 +22,12 @@ use crate::{
         connections::Reader,
         error::TraceError,
         fib::Fib,
-        frame::{Made, Read},
-        journey::{Journey, neighbour_of, shown},
+        frame::Made,
+        journey::Journey,
         load::load,
         question::{Question, Transport},
+        read::Read,
+        stack::neighbour_of,
         step::{End, Step},
     },
 };
@@ -294,7 +296,7 @@ const fn begins(transport: Transport) -> bool {
 
 fn in_words(frame: &[u8], is_ethernet: bool, transport: Transport) -> String {
     let read = Read::of_frame(frame, is_ethernet);
-    let text = read.as_ref().map(shown).unwrap_or_default();
+    let text = read.map(|read| read.to_string()).unwrap_or_default();
     match transport {
         Transport::Tcp(flags) => format!("{text}, {flags}"),
         Transport::Udp => text,

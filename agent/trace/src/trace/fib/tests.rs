@@ -1,10 +1,7 @@
 //! Routes by rules, prefixes, metrics and neighbours.
 
 use super::*;
-use crate::dump::{
-    content::{Neighbour, Node, Sockets},
-    record::BYTE_ORDER,
-};
+use crate::dump::content::{Neighbour, Node};
 
 fn interface(index: u32, name: &str, mtu: u32) -> Interface {
     Interface {
@@ -39,35 +36,8 @@ fn route(table: u32, destination: &str, interface: u32) -> Route {
     }
 }
 
-fn rule(priority: u32, action: RuleAction) -> Rule {
-    Rule {
-        is_v6: false,
-        priority,
-        source: None,
-        destination: None,
-        interface: None,
-        mark: 0,
-        mask: 0,
-        suppressed: None,
-        is_inverted: false,
-        has_more: false,
-        action,
-    }
-}
-
 fn dump() -> Dump {
-    let mut dump = Dump::new(Node {
-        shunt: "0".to_owned(),
-        taken: 0,
-        ticks: 0,
-        nanoseconds: 0,
-        byte_order: BYTE_ORDER.to_owned(),
-        anonymous: false,
-        sockets: Sockets {
-            mode: "off".to_owned(),
-            hooks: Vec::new(),
-        },
-    });
+    let mut dump = Dump::new(Node::of_tests());
     dump.interfaces = vec![
         interface(1, "eth1", 1500),
         interface(2, "eth2", 1400),
@@ -79,8 +49,8 @@ fn dump() -> Dump {
         route(254, "10.1.7.0/24", 3),
     ];
     dump.rules = vec![
-        rule(0, RuleAction::Table(255)),
-        rule(32766, RuleAction::Table(254)),
+        Rule::of_all(false, 0, RuleAction::Table(255)),
+        Rule::of_all(false, 32766, RuleAction::Table(254)),
     ];
     dump
 }
@@ -109,7 +79,7 @@ fn the_longest_prefix_wins_then_the_least_metric() {
 #[test]
 fn rules_are_asked_in_order_for_what_they_are_about() {
     let mut dump = dump();
-    let mut of_source = rule(100, RuleAction::Table(7));
+    let mut of_source = Rule::of_all(false, 100, RuleAction::Table(7));
     of_source.source = Some("10.9.0.0/16".parse().unwrap());
     dump.rules.push(of_source);
     dump.routes.push(route(7, "0.0.0.0/0", 3));
