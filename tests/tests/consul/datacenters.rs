@@ -56,11 +56,7 @@ fn another_datacenter_serves_through_a_gateway_while_the_own_one_has_nobody() {
     let register = "/v1/agent/service/register";
     far.put(sandbox.node2(), register, &body).unwrap();
     let plan = Plan::new(&format!("{WEB}failover = [\"dc2\"]\nvia = \"gateway\"\n"));
-    let world = World::around(sandbox, near, plan, |sandbox, near, _| {
-        let body = registration("a", addresses::POD_A, "passing");
-        near.put(sandbox.node(), "/v1/catalog/register", &body)
-            .unwrap();
-    });
+    let world = World::with_a(sandbox, near, plan);
     world.await_pods(&["pod-a"]);
     let (_gateway, _pins, _folder) = gateway_host(&world);
     let known = world.await_source("the gateway is known", |source| {

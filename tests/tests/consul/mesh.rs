@@ -40,11 +40,7 @@ fn a_mesh_gateway_is_used_while_it_and_the_service_behind_it_are_well() {
         far.put(sandbox.node2(), REGISTER, body).unwrap();
     }
     let frontends = format!("{WEB}failover = [\"dc2\"]\nvia = \"mesh\"\nsni = true\n");
-    let world = World::around(sandbox, near, Plan::new(&frontends), |sandbox, near, _| {
-        let body = registration("a", addresses::POD_A, "passing");
-        near.put(sandbox.node(), "/v1/catalog/register", &body)
-            .unwrap();
-    });
+    let world = World::with_a(sandbox, near, Plan::new(&frontends));
     world.await_pods(&["pod-a"]);
     let known = world.await_source("the gateway is known", |source| {
         source["gateways"][0]["datacenter"] == "dc2"

@@ -65,11 +65,7 @@ fn the_nearest_datacenter_with_somebody_serves() {
     register(&far, outside, "b", addresses::POD_B);
     register(&next, node2, "d", addresses::POD_D);
     let frontends = format!("{WEB}failover_nearest = 2\n");
-    let world = World::around(sandbox, near, Plan::new(&frontends), |sandbox, near, _| {
-        let body = registration("a", addresses::POD_A, "passing");
-        near.put(sandbox.node(), "/v1/catalog/register", &body)
-            .unwrap();
-    });
+    let world = World::with_a(sandbox, near, Plan::new(&frontends));
     world.await_pods(&["pod-a"]);
     world.deregister("a");
     world.await_pods(&["pod-d"]);

@@ -31,11 +31,7 @@ fn a_resolver_says_which_datacenter_serves_and_may_change() {
         far.put(sandbox.node2(), register, &body).unwrap();
     }
     let frontends = format!("{WEB}failover = \"resolver\"\n");
-    let world = World::around(sandbox, near, Plan::new(&frontends), |sandbox, near, _| {
-        let body = registration("a", addresses::POD_A, "passing");
-        near.put(sandbox.node(), "/v1/catalog/register", &body)
-            .unwrap();
-    });
+    let world = World::with_a(sandbox, near, Plan::new(&frontends));
     world.await_pods(&["pod-a"]);
     // Without a resolver there is no other datacenter.
     world.deregister("a");

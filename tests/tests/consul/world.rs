@@ -89,6 +89,16 @@ impl World {
         Some(Self::around(sandbox, consul, plan, prepare))
     }
 
+    /// Around a Consul that runs and knows an instance a of the service, in pod-a.
+    pub(crate) fn with_a(sandbox: Sandbox, consul: Consul, plan: Plan) -> Self {
+        Self::around(sandbox, consul, plan, |sandbox, consul, _| {
+            let body = registration("a", addresses::POD_A, "passing");
+            consul
+                .put(sandbox.node(), "/v1/catalog/register", &body)
+                .unwrap();
+        })
+    }
+
     /// Around a Consul that runs.
     pub(crate) fn around(
         sandbox: Sandbox,
