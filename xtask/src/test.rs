@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::{image, kernel, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 8] = [
+const QUICK: [&str; 9] = [
     "shunt",
     "shunt-api",
     "shunt-common",
@@ -15,6 +15,7 @@ const QUICK: [&str; 8] = [
     "shunt-image",
     "shunt-model",
     "shunt-toolchain",
+    "shunt-trace",
     "xtask",
 ];
 

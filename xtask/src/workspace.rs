@@ -1,7 +1,9 @@
 //! Where things are in this workspace, and who runs us.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::Command,
@@ -33,11 +35,26 @@ pub(crate) fn output(folder: &str) -> Result<PathBuf> {
     Ok(target.join(folder))
 }
 
-/// The cargo that runs us, in the workspace at `root`.
+/// The cargo that runs us, in the workspace at `root`, with the environment that one who types its
+/// command has.
+///
+/// Cargo tells a program that it runs which package this is. Build scripts that look at such
+/// variables, as that of `ring` does, would run again, and all that depends on them be built anew,
+/// each time that `cargo test` follows `cargo xtask test`.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let variables = env::vars_os().map(|(name, _)| name);
+    for name in variables.filter(|name| is_of_package(name)) {
+        command.env_remove(name);
+    }
     command.current_dir(root);
     command
+}
+
+/// Whether cargo sets this variable for the package that it runs.
+fn is_of_package(variable: &OsStr) -> bool {
+    let name = variable.as_encoded_bytes();
+    name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")
 }
 
 /// The path of the test or bench `name` in cargo's messages, a JSON object a line.

@@ -10,7 +10,7 @@ use shunt_tests::interrupt;
 
 use super::{
     follower::{Follower, Way},
-    world::World,
+    world::{Change, World},
 };
 use crate::{
     bench::Bench,
@@ -31,6 +31,32 @@ const SOCKETS: f64 = 64.0;
 const BUSY: f64 = 25.0;
 
 const SUBJECT: &str = "among 50,000 instances";
+
+/// What is another one.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Changed {
+    /// The status of an instance's check.
+    Health,
+    /// An instance's port. No check is another one.
+    Port,
+}
+
+impl Changed {
+    /// The study of it.
+    pub(super) const fn study(self, way: Way) -> &'static str {
+        match self {
+            Self::Health => way.change(),
+            Self::Port => way.registration(),
+        }
+    }
+
+    fn make(self, world: &World, change: Change) -> Result<()> {
+        match self {
+            Self::Health => world.turn(change, ""),
+            Self::Port => world.move_port(change),
+        }
+    }
+}
 
 /// Changes, one after the other, and how long they may take.
 struct Plan {
@@ -70,20 +96,24 @@ pub(super) fn run(
     world: &World,
     follower: &Follower<'_>,
     frontends: &Frontends,
+    changed: Changed,
 ) -> Result<()> {
     let (way, plan) = (follower.way, Plan::of(follower.way));
-    if !bench.wants(way.change()) {
+    let name = changed.study(way);
+    if !bench.wants(name) {
         return Ok(());
     }
     let at_most = |label, figure, most| Bound::figure(label, SUBJECT, figure, Limit::AtMost(most));
     let mut study = Study::new(
-        way.change(),
+        name,
         "ms from before Consul is told of an instance until it is in the kernel",
         Better::Lower,
     )
     .slow()
     .rounds(bench.rounds(5, 1))
-    .subject(SUBJECT, || round(world, follower, frontends, &plan))
+    .subject(SUBJECT, || {
+        round(&plan, follower, || one(world, frontends, changed))
+    })
     .bound(at_most("p99, ms", "p99", plan.p99));
     if let Some(p50) = plan.p50 {
         study = study.bound(at_most("p50, ms", "p50", p50));
@@ -97,12 +127,7 @@ pub(super) fn run(
 }
 
 /// How long changes take, in milliseconds, and what the agent has of a processor meanwhile.
-fn round(
-    world: &World,
-    follower: &Follower<'_>,
-    frontends: &Frontends,
-    plan: &Plan,
-) -> Result<Sample> {
+fn round(plan: &Plan, follower: &Follower<'_>, one: impl Fn() -> Result<Taken>) -> Result<Sample> {
     let before = follower.busy()?;
     let begin = Instant::now();
     let (mut times, mut after) = (Vec::new(), Vec::new());
@@ -113,7 +138,7 @@ fn round(
         let Taken {
             in_all,
             after_answer,
-        } = one(world, frontends)?;
+        } = one()?;
         times.push(in_all);
         after.push(after_answer);
         sockets = sockets.max(follower.sockets()?);
@@ -142,13 +167,13 @@ struct Taken {
 }
 
 /// Makes one change, and waits until it is in the kernel.
-fn one(world: &World, frontends: &Frontends) -> Result<Taken> {
+fn one(world: &World, frontends: &Frontends, changed: Changed) -> Result<Taken> {
     let change = world.next();
     let cell = || frontends.cell(change.service);
     let before = cell();
     let begin = Instant::now();
     let (answered, there) = thread::scope(|scope| {
-        let told = scope.spawn(|| world.turn(&change, "").map(|()| Instant::now()));
+        let told = scope.spawn(|| changed.make(world, change).map(|()| Instant::now()));
         while cell() == before {
             if begin.elapsed() > LIMIT {
                 bail!("service {} stays as it was", change.service);

@@ -29,7 +29,7 @@ const SUBJECT: &str = "50 outputs a second";
 /// What flaps: the first service, which is well.
 const FLAPPING: Change = Change {
     service: 0,
-    status: "passing",
+    is_another: false,
 };
 
 /// Runs the study.
@@ -63,7 +63,7 @@ fn round(world: &World, follower: &Follower<'_>) -> Result<Sample> {
     let count = RATE * TIME.as_secs() as u32;
     for number in 0..count {
         interrupt::check()?;
-        world.turn(&FLAPPING, &number.to_string())?;
+        world.turn(FLAPPING, &number.to_string())?;
         let next = begin + TIME * (number + 1) / count;
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }

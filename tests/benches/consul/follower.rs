@@ -39,6 +39,14 @@ impl Way {
         }
     }
 
+    /// The study of instances that are registered anew.
+    pub(super) const fn registration(self) -> &'static str {
+        match self {
+            Self::Https => "consul/https-registration",
+            Self::Http => "consul/http-registration",
+        }
+    }
+
     /// The study of a check that says something else all the time.
     pub(super) const fn flapping(self) -> &'static str {
         match self {
@@ -130,12 +138,15 @@ impl<'a> Follower<'a> {
     pub(super) fn sockets(&self) -> Result<usize> {
         let table = || fs::read_to_string("/proc/thread-self/net/tcp");
         let table = self.world.namespace.enter(table)?;
+        let own = process::sockets(self.agent.pid())?;
         // Connected (01) to Consul's port, of whatever local port.
         let port = format!(":{:04X}", self.way.port());
         let lines = table.lines().filter(|line| {
             let mut fields = line.split_whitespace();
             let remote = fields.nth(2).unwrap_or_default();
-            remote.ends_with(&port) && fields.next() == Some("01")
+            let is_connected = remote.ends_with(&port) && fields.next() == Some("01");
+            let inode = fields.nth(5).and_then(|inode| inode.parse().ok());
+            is_connected && inode.is_some_and(|inode| own.contains(&inode))
         });
         Ok(lines.count())
     }

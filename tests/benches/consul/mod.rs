@@ -13,6 +13,7 @@ use anyhow::Result;
 use shunt_tests::consul_binary;
 
 use self::{
+    change::Changed,
     follower::{Follower, Way},
     world::World,
 };
@@ -34,11 +35,14 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     let world = World::new(&binary)?;
     for way in [Way::Https, Way::Http] {
         start::run(bench, &world, way)?;
-        if !bench.wants(way.change()) && !bench.wants(way.flapping()) {
+        let studies = [way.change(), way.registration(), way.flapping()];
+        if !studies.iter().any(|study| bench.wants(study)) {
             continue;
         }
         let (follower, frontends, _) = Follower::complete(&bench.options().agent, &world, way)?;
-        change::run(bench, &world, &follower, &frontends)?;
+        for changed in [Changed::Health, Changed::Port] {
+            change::run(bench, &world, &follower, &frontends, changed)?;
+        }
         flapping::run(bench, &world, &follower)?;
         follower.check()?;
     }

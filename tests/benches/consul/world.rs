@@ -55,11 +55,11 @@ pub(super) struct World {
     changes: AtomicU32,
 }
 
-/// Another status of an instance of a service.
+/// The first instance of a service becomes another, or what it was.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
     pub(super) service: u32,
-    pub(super) status: &'static str,
+    pub(super) is_another: bool,
 }
 
 impl World {
@@ -102,10 +102,7 @@ impl World {
             json!({ "Node": { "Verb": "set", "Node": node } })
         });
         let instances = (0..ALL_INSTANCES).flat_map(|number| {
-            let service = json!({
-                "Service": name(number / INSTANCES), "ID": id(number), "Port": 8080,
-                "Address": address(number), "Tags": ["prod", "v1"], "Meta": { "version": "1" },
-            });
+            let service = instance(number, 8080);
             [
                 json!({ "Service": { "Verb": "set", "Node": node(number % NODES), "Service": service } }),
                 json!({ "Check": { "Verb": "set", "Check": check(number, "passing", "") } }),
@@ -146,25 +143,42 @@ impl World {
         let number = self.changes.fetch_add(1, Ordering::Relaxed);
         Change {
             service: (number / 2).wrapping_mul(7_919) % SERVICES,
-            status: ["critical", "passing"][number as usize % 2],
+            is_another: number.is_multiple_of(2),
         }
     }
 
-    /// Makes a change, with this output of the instance's check.
+    /// Has an instance turn critical, or pass again, with this output of its check.
     ///
     /// # Errors
     ///
     /// If Consul refuses it.
-    pub(super) fn turn(&self, change: &Change, output: &str) -> Result<()> {
-        let &Change { service, status } = change;
-        let number = service * INSTANCES;
-        self.put(
-            "/v1/catalog/register",
-            &json!({
-                "Node": node(number % NODES), "Address": HOST, "SkipNodeUpdate": true,
-                "Check": check(number, status, output),
-            }),
-        )
+    pub(super) fn turn(&self, change: Change, output: &str) -> Result<()> {
+        let number = change.service * INSTANCES;
+        let status = if change.is_another {
+            "critical"
+        } else {
+            "passing"
+        };
+        self.register(number, "Check", &check(number, status, output))
+    }
+
+    /// Registers an instance with another port, or with its own again. Its check stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// If Consul refuses it.
+    pub(super) fn move_port(&self, change: Change) -> Result<()> {
+        let number = change.service * INSTANCES;
+        let port = 8080 + u16::from(change.is_another);
+        self.register(number, "Service", &instance(number, port))
+    }
+
+    /// Registers something of an instance.
+    fn register(&self, instance: u32, key: &str, what: &Value) -> Result<()> {
+        let body = json!({
+            "Node": node(instance % NODES), "Address": HOST, "SkipNodeUpdate": true, key: what,
+        });
+        self.put("/v1/catalog/register", &body)
     }
 
     fn put(&self, path: &str, body: &Value) -> Result<()> {
@@ -198,6 +212,13 @@ fn name(service: u32) -> String {
 fn id(instance: u32) -> String {
     let (service, number) = (instance / INSTANCES, instance % INSTANCES);
     format!("service-{service}-{number}")
+}
+
+fn instance(number: u32, port: u16) -> Value {
+    json!({
+        "Service": name(number / INSTANCES), "ID": id(number), "Port": port,
+        "Address": address(number), "Tags": ["prod", "v1"], "Meta": { "version": "1" },
+    })
 }
 
 fn check(instance: u32, status: &str, output: &str) -> Value {

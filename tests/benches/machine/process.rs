@@ -1,6 +1,7 @@
 //! What a process has had of the machine.
 
 use std::{
+    collections::HashSet,
     fs, thread,
     time::{Duration, Instant},
 };
@@ -65,4 +66,21 @@ pub(crate) fn processor_seconds(pid: u32) -> Result<f64> {
         .zip(ticks())
         .with_context(|| format!("{path}: {text}"))?;
     Ok((ticks.0 + ticks.1) / TICKS)
+}
+
+/// The inodes of the sockets that it has open.
+///
+/// # Errors
+///
+/// If it is gone.
+pub(crate) fn sockets(pid: u32) -> Result<HashSet<u64>> {
+    let folder = format!("/proc/{pid}/fd");
+    let files = fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
+    // A file that is closed meanwhile has no link any more.
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    let sockets = links.filter_map(|link| {
+        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        inode.parse().ok()
+    });
+    Ok(sockets.collect())
 }
