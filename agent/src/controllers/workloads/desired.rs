@@ -1,27 +1,15 @@
 //! The endpoints that a Service is to have of workloads: a pure function of both.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     controllers::workloads::{
+        candidate::Candidate,
         service::{Family, Labels, Service, ServicePort, TargetPort},
-        slice::{
-            Conditions, Endpoint, EndpointPort, HEADLESS, MANAGED_BY, MANAGER, Ports, SERVICE_NAME,
-            Target,
-        },
+        slice::{Endpoint, EndpointPort, HEADLESS, MANAGED_BY, MANAGER, Ports, SERVICE_NAME},
     },
-    source::kubernetes::objects::external_workload::{Body, ExternalWorkload, Group, WorkloadKey},
+    source::kubernetes::objects::external_workload::{DeclaredPort, WorkloadKey},
 };
-
-/// The label of an object that says in which zone it is.
-const ZONE: &str = "topology.kubernetes.io/zone";
-
-/// The longest label of the DNS.
-const LONGEST_LABEL: usize = 63;
 
 /// What the slices of a Service are to say.
 #[derive(Debug, Default)]
@@ -46,17 +34,15 @@ pub(super) enum LeftOut {
 
 impl Desired {
     /// The endpoints of `service`, of these workloads that it selects.
-    pub(super) fn of<'a>(
-        service: &Service,
-        workloads: impl Iterator<Item = &'a ExternalWorkload>,
-    ) -> Self {
+    pub(super) fn of<'a>(service: &Service, selected: impl Iterator<Item = &'a Candidate>) -> Self {
         let mut desired = Self::default();
         for family in &service.families {
             desired.families.entry(*family).or_default();
         }
         // Most workloads of a Service have the same ports.
-        let mut known: HashMap<Vec<EndpointPort>, Ports> = HashMap::new();
-        for workload in workloads {
+        let mut known: BTreeMap<&[DeclaredPort], Option<Ports>> = BTreeMap::new();
+        for candidate in selected {
+            let workload = candidate.workload();
             let Ok(body) = &workload.body else {
                 continue;
             };
@@ -67,18 +53,18 @@ impl Desired {
                 left_out(LeftOut::NoAddress);
                 continue;
             }
-            let Some(ports) = endpoint_ports(service, body) else {
+            let ports = known.entry(&body.ports);
+            let ports = ports.or_insert_with_key(|declared| endpoint_ports(service, declared));
+            let Some(ports) = ports else {
                 left_out(LeftOut::NoMatchingPort);
                 continue;
             };
-            let shared = |ports: &Vec<EndpointPort>| Ports::from(&**ports);
-            let ports = known.entry(ports).or_insert_with_key(shared);
             for (family, groups) in &mut desired.families {
-                let Some(endpoint) = endpoint(service, workload, body, *family) else {
+                let Some(endpoint) = candidate.endpoint(service, *family) else {
                     continue;
                 };
                 let group = groups.entry(Arc::clone(ports)).or_default();
-                group.insert(endpoint.identity.clone(), Arc::new(endpoint));
+                group.insert(endpoint.identity.clone(), Arc::clone(endpoint));
             }
         }
         desired
@@ -99,93 +85,32 @@ pub(super) fn labels(service: &Service) -> Labels {
     labels
 }
 
-/// The ports of a workload that the Service's ports mean, sorted; `None`: it means none.
-fn endpoint_ports(service: &Service, body: &Body) -> Option<Vec<EndpointPort>> {
+/// The declared ports that the Service's ports mean, sorted; `None`: it means none.
+fn endpoint_ports(service: &Service, declared: &[DeclaredPort]) -> Option<Ports> {
     if service.is_headless && service.ports.is_empty() {
-        return Some(Vec::new());
+        return Some(Ports::default());
     }
     let ports = service.ports.iter();
     let mut ports: Vec<EndpointPort> = ports
         .filter_map(|port| {
             Some(EndpointPort {
                 name: (!port.name.is_empty()).then(|| port.name.clone()),
-                port: Some(meant(port, body)?),
+                port: Some(meant(port, declared)?),
                 protocol: Some(port.protocol.clone()),
                 app_protocol: None,
             })
         })
         .collect();
     ports.sort();
-    (!ports.is_empty()).then_some(ports)
+    (!ports.is_empty()).then(|| ports.into())
 }
 
 /// The number of the declared port that a Service's port means.
-fn meant(port: &ServicePort, body: &Body) -> Option<u16> {
-    let mut declared = body
-        .ports
-        .iter()
-        .filter(|own| own.protocol == port.protocol);
+fn meant(port: &ServicePort, declared: &[DeclaredPort]) -> Option<u16> {
+    let mut declared = declared.iter().filter(|own| own.protocol == port.protocol);
     let found = declared.find(|own| match &port.target {
         TargetPort::Name(name) => own.name == *name,
         TargetPort::Number(number) => own.port.get() == *number,
     });
     found.map(|own| own.port.get())
-}
-
-/// The workload as an endpoint of this family, if it has an address of it.
-fn endpoint(
-    service: &Service,
-    workload: &ExternalWorkload,
-    body: &Body,
-    family: Family,
-) -> Option<Endpoint> {
-    let ips = body.ips.iter().filter(|ip| match family {
-        Family::V4 => ip.is_ipv4(),
-        Family::V6 => ip.is_ipv6(),
-    });
-    let addresses: Vec<Box<str>> = ips.map(IpAddr::to_string).map(Into::into).collect();
-    if addresses.is_empty() {
-        return None;
-    }
-    let ExternalWorkload {
-        key,
-        uid,
-        labels,
-        is_terminating,
-        is_ready,
-        ..
-    } = workload;
-    let conditions = Conditions {
-        ready: Some(service.publishes_not_ready || *is_ready && !*is_terminating),
-        serving: Some(*is_ready),
-        terminating: Some(*is_terminating),
-    };
-    let hostname = service.is_headless && is_label(&key.name);
-    let target = Target {
-        // As linkerd's clients know it; ours is told apart by it.
-        api_version: match key.group {
-            Group::Shunt => Some(key.group.api_version().into()),
-            Group::Linkerd => None,
-        },
-        kind: "ExternalWorkload".into(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-        uid: uid.clone(),
-    };
-    Some(Endpoint::new(
-        addresses,
-        conditions,
-        hostname.then(|| key.name.clone()),
-        labels.get(ZONE).cloned(),
-        target,
-    ))
-}
-
-/// Whether it may be a hostname, which a name of an object with dots in it may not.
-fn is_label(name: &str) -> bool {
-    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=LONGEST_LABEL).contains(&name.len())
-        && name.chars().all(is_inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }

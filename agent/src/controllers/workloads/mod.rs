@@ -4,9 +4,11 @@
 //! source/kubernetes/watch    ExternalWorkloads, Services, and our own EndpointSlices
 //!     v
 //! store       what is known, and which Services a change concerns
-//!             (tracker: what was written here, so that nothing older is believed)
+//!             (tracker: what was written here, so that nothing older is believed;
+//!              early: what is told of it before it is confirmed)
 //!     v  queue: each Service once, again after a while if it fails
 //! desired     the endpoints that a Service is to have            pure
+//!             (candidate: a workload, and the endpoints that it is)
 //! packing     which slice has which; order: nobody is missing    pure
 //!     v
 //! writer      one write after the other, as long as this process leads
@@ -15,8 +17,10 @@
 //! Beside it, `probes` looks whether workloads are ready that ask for it, and `verdicts` has what is wrong
 //! with some: both become `conditions`, which `status` writes.
 
+mod candidate;
 mod conditions;
 mod desired;
+mod early;
 mod events;
 pub(crate) mod options;
 mod order;

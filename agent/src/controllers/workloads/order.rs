@@ -20,6 +20,9 @@ struct Present<'a>(HashMap<&'a str, usize>);
 /// that keeps its ports is written twice, at first with what it is to give away; one that does not is
 /// made anew.
 pub(super) fn ordered(slices: &[&Arc<Slice>], writes: Vec<Write>, groups: &Groups) -> Vec<Write> {
+    if writes.len() < 2 {
+        return writes;
+    }
     let identities = groups.values().flat_map(|group| group.keys());
     let mut present = Present(identities.map(|identity| (&**identity, 0)).collect());
     for slice in slices {

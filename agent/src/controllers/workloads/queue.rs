@@ -89,6 +89,11 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.enqueue(key);
     }
 
+    /// Whether it is worked on.
+    pub(super) fn is_busy(&self, key: &K) -> bool {
+        self.busy.contains_key(key)
+    }
+
     fn enqueue(&mut self, key: K) {
         if !self.waiting.contains_key(&key) {
             self.waiting.insert(key.clone(), self.next);

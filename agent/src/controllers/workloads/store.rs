@@ -10,6 +10,7 @@ use shunt_model::ServiceId;
 
 use crate::{
     controllers::workloads::{
+        candidate::{Candidate, ZONE},
         service::{Labels, Service},
         slice::Slice,
         tracker::{Name, Tracker, name_of},
@@ -26,16 +27,13 @@ use crate::{
 /// The namespace whose Services are left alone unless that is asked for.
 const SYSTEM: &str = "kube-system";
 
-/// The label of a workload that its endpoints have.
-const ZONE: &str = "topology.kubernetes.io/zone";
-
 /// Everything that slices are made of, and the slices.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     /// Whether the Services of [`SYSTEM`] are handled, too.
     takes_system: bool,
     services: BTreeMap<ServiceId, Arc<Service>>,
-    workloads: BTreeMap<Arc<WorkloadKey>, Arc<ExternalWorkload>>,
+    workloads: BTreeMap<Arc<WorkloadKey>, Candidate>,
     slices: HashMap<ServiceId, BTreeMap<Box<str>, Arc<Slice>>>,
     /// The Service of each slice.
     places: HashMap<Name, ServiceId>,
@@ -67,11 +65,11 @@ impl Store {
     }
 
     pub(super) fn workload(&self, key: &WorkloadKey) -> Option<&Arc<ExternalWorkload>> {
-        self.workloads.get(key)
+        self.workloads.get(key).map(Candidate::workload)
     }
 
     pub(super) fn workloads(&self) -> impl Iterator<Item = &Arc<ExternalWorkload>> {
-        self.workloads.values()
+        self.workloads.values().map(Candidate::workload)
     }
 
     /// Our slices of a Service.
@@ -92,15 +90,12 @@ impl Store {
     pub(super) fn selected<'a>(
         &'a self,
         service: &'a Service,
-    ) -> impl Iterator<Item = &'a ExternalWorkload> {
+    ) -> impl Iterator<Item = &'a Candidate> {
         let own = self.of_namespace(&service.id.namespace);
-        own.filter(|workload| service.selects(&workload.labels))
+        own.filter(|one| service.selects(&one.workload().labels))
     }
 
-    fn of_namespace<'a>(
-        &'a self,
-        namespace: &'a str,
-    ) -> impl Iterator<Item = &'a ExternalWorkload> {
+    fn of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Candidate> {
         let first = WorkloadKey {
             namespace: namespace.into(),
             group: Group::Shunt,
@@ -108,7 +103,7 @@ impl Store {
         };
         let found = self.workloads.range(Arc::new(first)..);
         let found = found.take_while(move |(key, _)| &*key.namespace == namespace);
-        found.map(|(_, workload)| &**workload)
+        found.map(|(_, candidate)| candidate)
     }
 
     /// The Services of a namespace that select these labels.
@@ -201,15 +196,15 @@ impl Store {
         changed: &mut BTreeSet<Arc<WorkloadKey>>,
     ) -> BTreeSet<ServiceId> {
         let key = Arc::clone(&workload.key);
-        let workload = Arc::new(workload);
-        let old = self
-            .workloads
-            .insert(Arc::clone(&key), Arc::clone(&workload));
-        if old.as_ref() == Some(&workload) {
+        let new = Candidate::new(workload);
+        let workload = Arc::clone(new.workload());
+        let old = self.workloads.insert(Arc::clone(&key), new);
+        let old = old.as_ref().map(Candidate::workload);
+        if old == Some(&workload) {
             return BTreeSet::new();
         }
         changed.insert(key);
-        self.concerned(old.as_deref(), Some(&workload))
+        self.concerned(old.map(|old| &**old), Some(&workload))
     }
 
     fn remove_workload(
@@ -221,7 +216,7 @@ impl Store {
         if old.is_some() {
             changed.insert(key);
         }
-        self.concerned(old.as_deref(), None)
+        self.concerned(old.as_ref().map(|old| &**old.workload()), None)
     }
 
     /// The Services that a change of a workload concerns.

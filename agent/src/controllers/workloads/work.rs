@@ -30,6 +30,7 @@ use crate::{
         election::Ballot,
         meters::ControllerMeters,
         workloads::{
+            early::Early,
             events::{Notice, channel, record},
             options::WorkloadOptions,
             probes::prober::Prober,
@@ -92,6 +93,7 @@ struct WorkloadWork {
     told: HashMap<Arc<WorkloadKey>, &'static str>,
     told_services: BTreeSet<ServiceId>,
     writing: JoinSet<Finished>,
+    early: Early,
     backoff: Backoff,
     /// When the server may be asked again.
     rest_until: Option<Instant>,
@@ -150,6 +152,7 @@ impl WorkloadWork {
             told: HashMap::new(),
             told_services: BTreeSet::new(),
             writing: JoinSet::new(),
+            early: Early::default(),
             backoff: Backoff::new(),
             rest_until: None,
             was_lost: false,

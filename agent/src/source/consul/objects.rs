@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::source::{
@@ -145,7 +145,7 @@ fn one_by_one(values: Vec<Value>) -> Instances {
 /// # Errors
 ///
 /// It says something else.
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, AskError> {
+pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, AskError> {
     serde_json::from_slice(body).map_err(|error| AskError::Unreadable(error.to_string()))
 }
 

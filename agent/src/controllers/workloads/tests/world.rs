@@ -7,6 +7,7 @@ use shunt_model::ServiceId;
 
 use crate::{
     controllers::workloads::{
+        candidate::Candidate,
         desired::Desired,
         raw_slice::RawSlice,
         service::{RawService, Service},
@@ -128,7 +129,8 @@ impl Server {
 
 pub(in super::super) fn desired(service: &Service, workloads: &[ExternalWorkload]) -> Desired {
     let selected = workloads.iter().filter(|one| service.selects(&one.labels));
-    Desired::of(service, selected)
+    let selected: Vec<Candidate> = selected.cloned().map(Candidate::new).collect();
+    Desired::of(service, selected.iter())
 }
 
 pub(in super::super) fn id(name: &str) -> ServiceId {

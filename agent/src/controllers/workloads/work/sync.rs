@@ -54,7 +54,7 @@ impl WorkloadWork {
         }
         let selected = self.store.selected(&service);
         let selected =
-            selected.filter(|workload| !is_linkerds || workload.key.group != Group::Linkerd);
+            selected.filter(|one| !is_linkerds || one.workload().key.group != Group::Linkerd);
         let mut desired = Desired::of(&service, selected);
         let lists = plan(&service, &self.store.slices(&id), &desired);
         self.leave_out(&id, std::mem::take(&mut desired.left_out));
@@ -84,6 +84,9 @@ impl WorkloadWork {
             counts,
             failure,
         } = outcome;
+        if self.early.has_others(id, &written) {
+            self.queue.add(id.clone());
+        }
         self.meters
             .wrote_slices(counts.created, counts.updated, counts.deleted);
         written

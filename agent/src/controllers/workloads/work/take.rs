@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use crate::{
-    controllers::workloads::work::{WorkloadWork, watches::Change},
+    controllers::workloads::{
+        early::Told,
+        work::{WorkloadWork, watches::Change},
+    },
     source::kubernetes::{
         links::Link,
         objects::{
@@ -53,7 +56,19 @@ impl WorkloadWork {
             Change::Slice(step) => {
                 self.slices_link
                     .follow("EndpointSlices of workloads", &step);
-                self.store.take_slices(step, Instant::now())
+                let told = match &step {
+                    Step::Applied(slice) if self.queue.is_busy(&slice.service) => {
+                        Some((slice.service.clone(), Told::of(slice)))
+                    }
+                    _ => None,
+                };
+                let mut concerned = self.store.take_slices(step, Instant::now());
+                if let Some((service, told)) = told
+                    && concerned.remove(&service)
+                {
+                    self.early.add(service, told);
+                }
+                concerned
             }
             Change::Linkerds(step) => {
                 let link = self.linkerds_link.get_or_insert_with(Link::default);

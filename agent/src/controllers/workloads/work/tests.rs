@@ -278,6 +278,37 @@ fn a_family_that_fails_does_not_stop_the_other() {
 }
 
 #[test]
+fn what_the_watch_tells_of_a_write_before_its_answer_is_no_reason_to_look_again() {
+    // The server's answer has the version 1; another one has written version 2 after it.
+    for (versions, is_looked_at) in [(&["1"][..], false), (&["1", "2"], true)] {
+        in_runtime(async {
+            let (mut work, _told) = work(&Arc::default());
+            let vm = workload("vm", "192.0.2.1", &[]);
+            let changes = changes(vec![web(&[])], vec![vm], vec![]);
+            changes.into_iter().for_each(|change| work.take(change));
+            work.start_anew();
+            work.write_what_is_due();
+            for (version, generation) in versions.iter().zip(1..) {
+                let mut told = slice();
+                (told.uid, told.generation) = ("u".into(), generation);
+                told.version = (*version).into();
+                work.take(Change::Slice(Step::Applied(told)));
+            }
+            let done = work.writing.join_next().await.unwrap().unwrap();
+            let Finished::Slices(id, outcome) = done else {
+                panic!("it is no status");
+            };
+            work.slices_done(&id, outcome);
+            assert_eq!(
+                work.queue.take(Instant::now()).is_some(),
+                is_looked_at,
+                "{versions:?}"
+            );
+        });
+    }
+}
+
+#[test]
 fn one_that_was_given_up_is_tried_again_after_a_while() {
     assert_eq!(REVIVE, Duration::from_mins(10));
     let server = Arc::new(Server {

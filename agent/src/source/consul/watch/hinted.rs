@@ -10,7 +10,7 @@ use tokio::{sync::Notify, time::sleep};
 
 /// So many services are looked at in each of these times while all of them are.
 const PORTION: usize = 20;
-const PORTION_TIME: Duration = Duration::from_millis(10);
+const PORTION_TIME: Duration = Duration::from_millis(6);
 
 /// Those who wait for a hint, by the name of their service in lower case; services of one name are
 /// looked at together.

@@ -5,7 +5,8 @@
 //! are looked at, at a bounded rate.
 
 use std::{
-    collections::HashMap,
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
     hash::{BuildHasher as _, RandomState},
     sync::Arc,
 };
@@ -16,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::source::{
     consul::{
         http::client::Client,
-        objects::{null, read, within},
+        objects::{read, within},
         watch::{
             hinted::Hinted,
             path::{Taken, follow},
@@ -30,20 +31,25 @@ use crate::source::{
 const CHECKS: &str = "/v1/health/state/any";
 const SERVICES: &str = "/v1/catalog/services";
 
-/// A check of the catalog.
-#[derive(Debug, Deserialize)]
+/// A check of the catalog, of whose answer it is a part.
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Check {
-    node: Box<str>,
-    #[serde(default, rename = "CheckID", deserialize_with = "null")]
-    id: Box<str>,
-    #[serde(default, deserialize_with = "null")]
-    status: Box<str>,
-    #[serde(default, rename = "ServiceID", deserialize_with = "null")]
-    service_id: Box<str>,
-    #[serde(default, deserialize_with = "null")]
-    service_name: Box<str>,
+struct Check<'a> {
+    #[serde(borrow)]
+    node: Text<'a>,
+    #[serde(borrow, default, rename = "CheckID")]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    status: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    service_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    service_name: Option<Text<'a>>,
 }
+
+/// A text where it stands in the answer. `serde` borrows a field of its own so, and not one that may be `null`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// What a check belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,42 +58,81 @@ enum Concerned {
     Node(Box<str>),
 }
 
-/// The checks as they last were: of each its status, and what it belongs to.
+/// A check as it last was.
+#[derive(Debug)]
+struct Known {
+    status: u64,
+    concerned: Concerned,
+    /// In which answer it was last.
+    answer: u64,
+}
+
+/// The checks as they last were. There are many, and most of them stay: only what is another one takes
+/// memory anew.
 #[derive(Debug, Default)]
 struct Checks {
-    known: HashMap<u64, (u64, Concerned)>,
+    known: HashMap<u64, Known>,
     hasher: RandomState,
+    answers: u64,
 }
 
 impl Checks {
     /// What of this is not as before.
-    fn changed(&mut self, checks: Vec<Check>) -> Vec<Concerned> {
-        let mut new = HashMap::with_capacity(checks.len());
+    fn changed(&mut self, checks: &[Check<'_>]) -> Vec<Concerned> {
+        self.answers += 1;
+        let answer = self.answers;
         let mut changed = Vec::new();
         for check in checks {
-            let Check {
-                node,
-                id,
-                status,
-                service_id,
-                service_name,
-            } = check;
-            let key = self.hasher.hash_one((&node, &id, &service_id));
-            let status = self.hasher.hash_one(&status);
-            let concerned = if service_name.is_empty() {
-                Concerned::Node(node)
-            } else {
-                Concerned::Service(service_name)
-            };
-            if self.known.remove(&key) != Some((status, concerned.clone())) {
-                changed.push(concerned.clone());
+            let key = (&check.node, &check.id, &check.service_id);
+            let key = self.hasher.hash_one(key);
+            let status = self.hasher.hash_one(&check.status);
+            match self.known.entry(key) {
+                Entry::Occupied(mut known) => {
+                    let known = known.get_mut();
+                    if known.status != status || !check.is_of(&known.concerned) {
+                        let concerned = check.concerned();
+                        changed.push(concerned.clone());
+                        (known.status, known.concerned) = (status, concerned);
+                    }
+                    known.answer = answer;
+                }
+                Entry::Vacant(place) => {
+                    let concerned = check.concerned();
+                    changed.push(concerned.clone());
+                    place.insert(Known {
+                        status,
+                        concerned,
+                        answer,
+                    });
+                }
             }
-            new.insert(key, (status, concerned));
         }
-        // They are gone.
-        changed.extend(self.known.drain().map(|(_, (_, concerned))| concerned));
-        self.known = new;
+        let gone = self.known.extract_if(|_, known| known.answer != answer);
+        changed.extend(gone.map(|(_, known)| known.concerned));
         changed
+    }
+}
+
+impl Check<'_> {
+    /// The service that it is of; one of a node is of none.
+    fn service(&self) -> Option<&str> {
+        let name = self.service_name.as_ref().map(|name| &*name.0);
+        name.filter(|name| !name.is_empty())
+    }
+
+    fn concerned(&self) -> Concerned {
+        match self.service() {
+            Some(name) => Concerned::Service(name.into()),
+            None => Concerned::Node((&*self.node.0).into()),
+        }
+    }
+
+    fn is_of(&self, concerned: &Concerned) -> bool {
+        match (self.service(), concerned) {
+            (Some(name), Concerned::Service(service)) => *name == **service,
+            (None, Concerned::Node(node)) => *self.node.0 == **node,
+            _ => false,
+        }
     }
 }
 
@@ -100,8 +145,8 @@ pub(in crate::source::consul) async fn by_checks(
 ) {
     let mut checks = Checks::default();
     let changed = |body: &[u8]| {
-        let found: Option<Vec<Check>> = read(body)?;
-        let changed = checks.changed(found.unwrap_or_default());
+        let found: Option<Vec<Check<'_>>> = read(body)?;
+        let changed = checks.changed(&found.unwrap_or_default());
         let is_new = !changed.is_empty();
         for concerned in changed {
             match concerned {
@@ -140,13 +185,14 @@ pub(in crate::source::consul) async fn by_services(
 mod tests {
     use super::*;
 
-    fn check(node: &str, id: &str, status: &str, service: &str) -> Check {
+    fn check<'a>(node: &'a str, id: &'a str, status: &'a str, service: &'a str) -> Check<'a> {
+        let text = |text: &'a str| Text(text.into());
         Check {
-            node: node.into(),
-            id: id.into(),
-            status: status.into(),
-            service_id: service.into(),
-            service_name: service.into(),
+            node: text(node),
+            id: Some(text(id)),
+            status: Some(text(status)),
+            service_id: Some(text(service)),
+            service_name: Some(text(service)),
         }
     }
 
@@ -160,19 +206,39 @@ mod tests {
                 check("n1", "s", "passing", ""),
             ]
         };
-        assert_eq!(checks.changed(first()).len(), 2);
-        assert_eq!(checks.changed(first()), []);
+        assert_eq!(checks.changed(&first()).len(), 2);
+        assert_eq!(checks.changed(&first()), []);
         let turned = vec![
             check("n1", "c", "critical", "web"),
             check("n1", "s", "passing", ""),
         ];
-        assert_eq!(checks.changed(turned), [service("web")]);
+        assert_eq!(checks.changed(&turned), [service("web")]);
         let gone = vec![check("n1", "c", "critical", "web")];
-        assert_eq!(checks.changed(gone), [Concerned::Node("n1".into())]);
+        assert_eq!(checks.changed(&gone), [Concerned::Node("n1".into())]);
         let come = vec![
             check("n1", "c", "critical", "web"),
             check("n2", "c", "passing", "api"),
         ];
-        assert_eq!(checks.changed(come), [service("api")]);
+        assert_eq!(checks.changed(&come), [service("api")]);
+        let moved = vec![
+            check("n1", "c", "critical", "web"),
+            Check {
+                service_name: Some(Text("other".into())),
+                ..come[1].clone()
+            },
+        ];
+        assert_eq!(checks.changed(&moved), [service("other")]);
+        assert_eq!(checks.known.len(), 2, "nothing is kept of what is gone");
+    }
+    #[test]
+    fn an_answer_is_read_where_it_is_and_nothing_may_be_null() {
+        let body = br#"[{ "Node": "n1", "CheckID": "a\u0062", "Status": "passing", "Output": "x",
+            "ServiceID": null, "ServiceName": "" }]"#;
+        let read: Vec<Check<'_>> = read(body).unwrap();
+        let [check] = &*read else { panic!("{read:?}") };
+        assert!(matches!(check.node.0, Cow::Borrowed("n1")));
+        assert_eq!(check.id, Some(Text("ab".into())), "written in another way");
+        assert_eq!(check.service_id, None);
+        assert_eq!(check.concerned(), Concerned::Node("n1".into()));
     }
 }
