@@ -38,7 +38,7 @@ impl Default for Pace {
             between: Duration::from_millis(100),
             burst: 10,
             rests: 20,
-            longest_rest: Duration::from_secs(2),
+            longest_rest: Duration::from_millis(2_500),
         }
     }
 }
