@@ -23,7 +23,7 @@ pub(crate) fn count(counter: Counter) {
 #[inline(always)]
 pub(crate) fn drop_packet(context: &impl Access, reason: Counter) -> Verdict {
     count(reason);
-    debug!(context, "dropped for reason {}", reason as u32);
+    debug!(context, "packet dropped, reason {}", reason as u32);
     Verdict::DROP
 }
 

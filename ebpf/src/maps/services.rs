@@ -14,10 +14,10 @@ use crate::{
     ctx::{access::Access, verdict::Verdict},
     maps::{
         constants::COUNT_TRAFFIC,
-        counters::{add_one, count, drop_packet},
+        counters::{add_one, count},
         tables::Tables,
     },
-    packet::parsed::Packet,
+    packet::{log::Logged, parsed::Packet},
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -61,13 +61,15 @@ pub(crate) fn count_refused<F: Family>(packet: &Packet<F>, counter: Counter) {
 
 /// Drops the packet, counted by its reason, for its service port too.
 #[inline(always)]
-pub(crate) fn drop_refused<F: Family>(
-    context: &impl Access,
+pub(crate) fn drop_refused<F: Logged>(
+    _: &impl Access,
     packet: &Packet<F>,
     reason: Counter,
 ) -> Verdict {
     count_refusal(packet.service.get(), reason as u32);
-    drop_packet(context, reason)
+    count(reason);
+    F::log_dropped(&packet.tuple, packet.direction, reason);
+    Verdict::DROP
 }
 
 /// Counts a packet that goes on translated as `counter`, and for its service port as what it is to that.

@@ -2,11 +2,11 @@
 
 use crate::{
     ctx::access::{Access, AccessError},
-    packet::{error::ParseError, extensions::WalkExtensions, network::Network},
+    packet::{error::ParseError, extensions::WalkExtensions, log::Logged, network::Network},
 };
 
 /// An address family as it stands in a packet.
-pub(crate) trait Family: shunt_common::Family {
+pub(crate) trait Family: shunt_common::Family + Logged {
     /// The network header without options or extension headers.
     type Header: Header<Self>;
 

@@ -9,6 +9,7 @@ pub(crate) mod inner;
 pub(crate) mod ipv4;
 pub(crate) mod ipv6;
 pub(crate) mod link;
+pub(crate) mod log;
 pub(crate) mod network;
 pub(crate) mod offset;
 pub(crate) mod parse;

@@ -7,6 +7,7 @@ use shunt_common::{Family, Tuple, connections::Signal};
 use crate::packet::{
     family::Options,
     link::Link,
+    log::Direction,
     network::Fragment,
     offset::{Extent, Offset},
 };
@@ -56,6 +57,8 @@ pub(crate) struct Packet<F: Family> {
     pub is_for_other_node: bool,
     /// Whether it is of a share of its frontend's connections that is refused, so that no node is to serve it.
     pub is_refused: bool,
+    /// Which way of its connection it goes, as far as that was found out: for the packet log alone.
+    pub direction: Direction,
 }
 
 /// What a packet is to its connection.

@@ -15,6 +15,7 @@ use crate::{
     nat::{fragments, masquerade, reverse},
     packet::{
         link::Link,
+        log::Direction,
         parsed::{Form, Packet},
     },
     pipeline::{dsr, forward::counter_of, program::Program},
@@ -34,6 +35,8 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     if !F::parse(context, link, packet) {
         return Verdict::PASS;
     }
+    // What comes out of the stack half translated may go either way.
+    packet.direction = Direction::Unknown;
     let mut usually = Counter::Reply;
     let is_known = match packet.form {
         Form::LaterFragment => fragments::recall(packet, Hook::Egress, translated),

@@ -1,7 +1,6 @@
 //! Packets that come in: of a client to a frontend, so on to a backend; or of a backend to an
 //! address that stands for a client's, or, with `--redirect`, to any client.
 
-use aya_log_ebpf::debug;
 use shunt_common::{Cell, Counter, FrontendKey, Hook, Tuple};
 
 use crate::{
@@ -29,6 +28,7 @@ use crate::{
     },
     packet::{
         link::Link,
+        log::Direction,
         parsed::{Form, Packet},
     },
     pipeline::{dsr, forward::forward, guard, opened::Opened, program::Program},
@@ -103,8 +103,10 @@ fn translate<F: Program<C>, C: Access>(
         return Err(verdict);
     }
     if reverse::at_ingress(packet, translated) {
+        packet.direction = Direction::Reply;
         return Ok(Counter::Reply);
     }
+    packet.direction = Direction::Original;
     translate_request(context, packet, translated)?;
     Ok(Counter::Request)
 }
@@ -182,7 +184,7 @@ fn translate_request<F: Program<C>, C: Access>(
             ));
         }
         Lookup::Backend(choice, cell) => {
-            debug!(context, "connection to backend {}", choice.index);
+            F::log_opened(&packet.tuple, choice.backend);
             // Before it takes a port: nobody but us judges a packet that does not keep its source.
             if !keeps_source(packet, cell, choice.backend) {
                 check_source(context, packet)?;

@@ -52,6 +52,7 @@ mod masquerade;
 mod metrics;
 mod node_addresses;
 mod operator;
+mod packet_log;
 mod page;
 mod path_mtu;
 mod pinned;

@@ -147,7 +147,7 @@ pub(crate) struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// What is logged: as RUST_LOG says, or else these.
+    /// What is logged: as RUST_LOG says, or else these; and what packets are logged, if they are.
     ///
     /// # Errors
     ///
@@ -159,9 +159,11 @@ impl AgentArgs {
         } else {
             "info"
         });
-        match self.packet_log.packet_log() {
-            PacketLog::Off => log::filter(default),
-            PacketLog::Debug => log::filter(&format!("{default},shunt_ebpf=debug")),
-        }
+        let filter = log::filter(default)?;
+        Ok(match self.packet_log.packet_log() {
+            PacketLog::Off => filter,
+            // It is asked for by a flag of its own, whatever is said of the rest.
+            PacketLog::Debug => filter.add_directive("shunt_ebpf=debug".parse()?),
+        })
     }
 }

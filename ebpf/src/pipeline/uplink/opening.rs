@@ -33,6 +33,7 @@ use crate::{
     packet::{
         family::Header as _,
         link::{EthernetAddresses, Link, LinkAddress},
+        log::Direction,
         offset::Offset,
         parsed::{Form, Packet},
         segment::{TcpHeader, UdpHeader},
@@ -95,6 +96,7 @@ pub(crate) fn judge<F: Routed + Open + Draw + Maglev>(context: &impl Access) -> 
     if !is_read || !is_for_us(context) {
         return passes;
     }
+    packet.direction = Direction::Original;
     let key = FrontendKey::new(
         packet.tuple.destination,
         packet.tuple.destination_port,
@@ -187,6 +189,7 @@ pub(crate) fn open<F: Routed + Open>(
     if let Err(reason) = create_from(packet, &choice, &source, Source::<F>::NO_PORT, translated) {
         return drop_refused(context, packet, reason);
     }
+    F::log_opened(&packet.tuple, choice.backend);
     count(Counter::Connection);
     count_opened(packet.service.get());
     let rewritten = match packet.protocol {
