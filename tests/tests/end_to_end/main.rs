@@ -57,6 +57,7 @@ mod page;
 mod path_mtu;
 mod pinned;
 mod ports;
+mod private_pins;
 mod python;
 mod redirect;
 mod reload;

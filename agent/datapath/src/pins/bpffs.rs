@@ -8,30 +8,39 @@ use std::{
 
 use nix::{
     fcntl::{Flock, FlockArg},
-    mount::{MsFlags, mount},
+    mount::{MsFlags, mount, umount},
     sys::statfs::{BPF_FS_MAGIC, statfs},
 };
 use tracing::info;
 
-use crate::pins::error::PinError;
+use crate::pins::{error::PinError, lasting};
 
 /// Where every distribution mounts it.
 const USUAL: &str = "/sys/fs/bpf";
 
 /// Makes the directory `dir` on a bpffs; mounts one at the usual place if `dir` is there and it
-/// is missing.
+/// is missing. Refuses one that would end with the agent.
 pub(crate) fn ensure(dir: &Path) -> Result<(), PinError> {
-    if !is_bpffs(dir)? && dir.starts_with(USUAL) {
-        mount_at_usual()?;
-    }
+    let is_new = !is_bpffs(dir)? && dir.starts_with(USUAL) && mount_at_usual()?;
     if !is_bpffs(dir)? {
         return Err(PinError::NotBpffs(dir.to_owned()));
+    }
+    if let Err(error) = lasting::check(existing(dir), is_new) {
+        if is_new {
+            umount(USUAL)
+                .map_err(io::Error::from)
+                .map_err(PinError::io("unmounting", Path::new(USUAL)))?;
+        }
+        return Err(error);
+    }
+    if is_new {
+        info!("mounted a bpf file system at {USUAL}: there was none");
     }
     fs::create_dir_all(dir).map_err(PinError::io("making the directory", dir))
 }
 
-/// Mounts a bpffs at the usual place, unless there is one.
-fn mount_at_usual() -> Result<(), PinError> {
+/// Mounts a bpffs at the usual place, unless there is one. Gives whether it has.
+fn mount_at_usual() -> Result<bool, PinError> {
     let usual = Path::new(USUAL);
     let failed = || PinError::io("mounting a bpf file system at", usual);
     // Agents that start at once would mount one over the other's pins.
@@ -39,7 +48,7 @@ fn mount_at_usual() -> Result<(), PinError> {
     let _lock =
         Flock::lock(place, FlockArg::LockExclusive).map_err(|(_, error)| failed()(error.into()))?;
     if is_bpffs(usual)? {
-        return Ok(());
+        return Ok(false);
     }
     mount(
         Some("bpf"),
@@ -49,18 +58,21 @@ fn mount_at_usual() -> Result<(), PinError> {
         Some("mode=700"),
     )
     .map_err(|error| failed()(error.into()))?;
-    info!("mounted a bpf file system at {USUAL}: there was none");
-    Ok(())
+    Ok(true)
 }
 
 /// Whether `dir`, or the nearest directory above it that exists, is on a bpffs.
 pub(super) fn is_bpffs(dir: &Path) -> Result<bool, PinError> {
-    let there = dir
-        .ancestors()
-        .find(|ancestor| ancestor.exists())
-        .unwrap_or(Path::new("/"));
+    let there = existing(dir);
     let there = statfs(there)
         .map_err(io::Error::from)
         .map_err(PinError::io("looking at", there))?;
     Ok(there.filesystem_type() == BPF_FS_MAGIC)
+}
+
+/// `dir`, or the nearest directory above it that exists.
+fn existing(dir: &Path) -> &Path {
+    dir.ancestors()
+        .find(|ancestor| ancestor.exists())
+        .unwrap_or(Path::new("/"))
 }

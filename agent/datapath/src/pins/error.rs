@@ -24,6 +24,12 @@ pub enum PinError {
     #[error("{} is not on a bpf file system, where alone tables and programs can be pinned; \
              the usual one is at /sys/fs/bpf", .0.display())]
     NotBpffs(PathBuf),
+    /// Its file system is the agent's alone.
+    #[error("the bpf file system at {} is in a mount namespace of the agent's own: what is pinned there would \
+             be gone with the agent. Mount one before, where the first process has it as well (`mount -t bpf \
+             bpf /sys/fs/bpf` on the host; in a container, the host's /sys/fs/bpf), or pin nothing \
+             (--no-pin)", .0.display())]
+    Vanishing(PathBuf),
     /// Another agent, or a cleanup, uses it.
     #[error("{} is in use by {}: a pin directory is for one agent", path.display(),
             pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")))]
