@@ -13,7 +13,10 @@ use shunt_common::registry;
 
 use crate::{
     object::constants::Constants,
-    sys::batch::{self, EntrySize},
+    sys::{
+        array_copy,
+        batch::{self, EntrySize},
+    },
 };
 
 /// The tables of an object, to be copied beside whoever writes them.
@@ -27,11 +30,23 @@ pub struct TableCopies {
 #[derive(Debug)]
 struct Readable {
     name: &'static str,
-    is_array: bool,
+    form: Form,
     size: EntrySize,
     count: u32,
     descriptor: OwnedFd,
 }
+
+/// How a table is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// An array that can be mapped.
+    Memory,
+    Array,
+    Other,
+}
+
+/// A flag of a map (`linux/bpf.h`): its values can be mapped.
+const BPF_F_MMAPABLE: u32 = aya_obj::generated::BPF_F_MMAPABLE;
 
 /// A table as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +78,11 @@ impl TableCopies {
             let info = data.info().map_err(io::Error::other)?;
             tables.push(Readable {
                 name: map.name,
-                is_array: matches!(info.map_type(), Ok(MapType::Array)),
+                form: match info.map_type() {
+                    Ok(MapType::Array) if info.map_flags() & BPF_F_MMAPABLE != 0 => Form::Memory,
+                    Ok(MapType::Array) => Form::Array,
+                    _ => Form::Other,
+                },
                 size: EntrySize {
                     key: info.key_size() as usize,
                     value: info.value_size() as usize,
@@ -105,12 +124,12 @@ impl TableCopies {
     pub fn copy(&self, number: usize) -> Option<io::Result<TableCopy>> {
         let Readable {
             name,
-            is_array,
+            form,
             size,
             count,
             descriptor,
         } = self.tables.get(number)?;
-        let contents = Contents::read(descriptor.as_fd(), *size, *count, *is_array);
+        let contents = Contents::read(descriptor.as_fd(), *size, *count, *form);
         Some(contents.map(|contents| TableCopy {
             name,
             count: *count,
@@ -142,9 +161,12 @@ pub enum Contents {
 
 impl Contents {
     /// What is in a table. What changes meanwhile may be there as it was, or as it is.
-    fn read(map: BorrowedFd<'_>, size: EntrySize, count: u32, is_array: bool) -> io::Result<Self> {
+    fn read(map: BorrowedFd<'_>, size: EntrySize, count: u32, form: Form) -> io::Result<Self> {
+        if form == Form::Memory {
+            return array_copy::values(map, size.value, count).map(Self::Values);
+        }
         let (keys, values) = batch::read(map, size, count as usize)?;
-        if is_array {
+        if form == Form::Array {
             return Ok(Self::Values(values));
         }
         let keys = keys.chunks(size.key).map(<[u8]>::to_vec);
