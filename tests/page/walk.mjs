@@ -16,6 +16,7 @@ const SCREENS = [
   ["connections", "connections", ".folding td"],
   ["drops", "drops", ".folding td"],
   ["status", "status", ".facts dd"],
+  ["trace", "trace?from=10.1.1.5&to=10.96.0.10:80&count=5", ".folding td"],
 ];
 
 fs.mkdirSync(folder, { recursive: true });
@@ -26,7 +27,7 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     const page = await open(browser, base, name, { viewport, colorScheme });
     for (const [screen, to, shows] of SCREENS) {
       await go(page, to);
-      const there = page.waitForSelector(shows, { timeout: 15000 });
+      const there = page.waitForSelector(shows, { timeout: 30000 });
       await there.catch(() => check(false, `${name}: ${screen} does not show ${shows}`));
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       check(over <= 0, `${name}: ${screen} is ${over} pixels wider than the window`);

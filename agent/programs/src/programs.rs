@@ -18,6 +18,13 @@ pub struct Programs {
     _turn: Turn,
 }
 
+impl Drop for Programs {
+    fn drop(&mut self) {
+        // A copy of a node's tables is large, and nobody may ask again.
+        tables::clear();
+    }
+}
+
 /// A packet, and what a kernel knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival<'a> {

@@ -3,16 +3,14 @@
 use std::{
     fs::File,
     io::Write,
-    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
-    str::FromStr,
     sync::Arc,
 };
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use shunt_trace::{Dump, Flags, Part, Question, Trace, Transport, read, trace};
+use shunt_trace::{Destination, Dump, Flags, Part, Question, Sender, Trace, read, trace};
 
 use crate::cli::{
     client::with_agent,
@@ -71,72 +69,6 @@ pub(crate) struct TraceArgs {
 /// There can be no such packet, or no such dump.
 const NOTHING: u8 = 1;
 
-/// The source port of packets for which none is asked.
-const PORT: u16 = 40_000;
-
-/// From whom.
-#[derive(Debug, Clone, Copy)]
-struct Sender {
-    address: IpAddr,
-    port: u16,
-}
-
-impl FromStr for Sender {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bare = text
-            .strip_prefix('[')
-            .and_then(|text| text.strip_suffix(']'));
-        if let Ok(address) = bare.unwrap_or(text).parse() {
-            return Ok(Self {
-                address,
-                port: PORT,
-            });
-        }
-        let socket: SocketAddr = text.parse().map_err(
-            |_| "an address belongs there, or one with a port: 10.1.1.5:40000, [fd00::5]:40000",
-        )?;
-        Ok(Self {
-            address: socket.ip(),
-            port: socket.port(),
-        })
-    }
-}
-
-/// To where.
-#[derive(Debug, Clone, Copy)]
-struct Destination {
-    address: SocketAddr,
-    protocol: Protocol,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Protocol {
-    Tcp,
-    Udp,
-    Sctp,
-}
-
-impl FromStr for Destination {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (address, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
-        Ok(Self {
-            address: address.parse().map_err(
-                |_| "an address with a port belongs there: 10.96.0.1:80, [fd00::1]:53/udp",
-            )?,
-            protocol: match protocol.to_ascii_lowercase().as_str() {
-                "tcp" => Protocol::Tcp,
-                "udp" => Protocol::Udp,
-                "sctp" => Protocol::Sctp,
-                other => return Err(format!("{other:?} is no protocol: tcp, udp and sctp are")),
-            },
-        })
-    }
-}
-
 /// Asks and prints.
 ///
 /// # Errors
@@ -159,11 +91,7 @@ pub(crate) fn run(args: TraceArgs) -> Result<ExitCode> {
         from: from.address,
         from_port: from.port,
         to: to.address,
-        transport: match to.protocol {
-            Protocol::Tcp => Transport::Tcp(flags),
-            Protocol::Udp => Transport::Udp,
-            Protocol::Sctp => Transport::Sctp,
-        },
+        transport: to.transport(flags),
         interface,
         by_socket: process,
         length,
@@ -230,29 +158,4 @@ fn write(trace: &Trace, question: &Question, out: &mut impl Write) -> std::io::R
         writeln!(out, "note: {remark}")?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn senders_and_destinations_are_written_as_usual() {
-        for (text, address, port) in [
-            ("10.1.1.5", "10.1.1.5", PORT),
-            ("10.1.1.5:7", "10.1.1.5", 7),
-            ("fd00::5", "fd00::5", PORT),
-            ("[fd00::5]", "fd00::5", PORT),
-            ("[fd00::5]:7", "fd00::5", 7),
-        ] {
-            let from: Sender = text.parse().unwrap();
-            assert_eq!((from.address, from.port), (address.parse().unwrap(), port));
-        }
-        "10.1.1".parse::<Sender>().unwrap_err();
-        let to: Destination = "[fd00::1]:53/UDP".parse().unwrap();
-        assert!(matches!(to.protocol, Protocol::Udp));
-        for text in ["10.96.0.1", "10.96.0.1:80/icmp", "10.96.0.1:x"] {
-            text.parse::<Destination>().unwrap_err();
-        }
-    }
 }

@@ -23,6 +23,7 @@ pub use self::dump::{
     table::{Shape, Table},
 };
 pub use self::trace::{
+    ends::{Destination, Sender},
     error::TraceError,
     fib::Fib,
     question::{Flags, Question, Transport},

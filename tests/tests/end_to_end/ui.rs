@@ -4,6 +4,7 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, TcpStream},
     os::unix::net::UnixStream,
+    thread,
     time::Duration,
 };
 
@@ -300,4 +301,101 @@ fn connections_are_shown_a_page_at_a_time_and_refusals_by_service() {
         (world.told("/api/refusals")["refusals"] == expected).then_some(())
     })
     .unwrap();
+}
+
+#[test]
+fn the_page_asks_what_would_become_of_a_packet() {
+    let Some(mut world) = World::with_flags(&["--ui", "9254"]) else {
+        return;
+    };
+    let backend = world.backend("pod-a");
+    world.add(&Service::new(Transport::Tcp).backend(backend));
+    let told = world.told("/api/trace?from=10.1.1.5&to=10.96.0.10:80&count=20");
+    let steps = told["steps"].as_array().unwrap();
+    let text = |step: &Value| step["text"].as_str().unwrap().to_owned();
+    assert!(
+        steps[0]["is_place"] == true && text(&steps[0]).contains("ingress"),
+        "{told}"
+    );
+    let named = "frontend 10.96.0.10:80: the ClusterIP of service default/web, port main";
+    assert!(steps.iter().any(|step| text(step) == named), "{told}");
+    assert_eq!(
+        told["parts"],
+        json!([{
+            "backend": backend.to_string(),
+            "packets": 20,
+            "share": 1.0,
+            "end": "leaves",
+            "text": "leaves the node",
+        }])
+    );
+    // The command says the same, and nothing has come of either.
+    let command = [
+        "trace",
+        "--from",
+        "10.1.1.5",
+        "--to",
+        "10.96.0.10:80",
+        "-o",
+        "json",
+    ];
+    let said = world.shunt(&command).json();
+    let texts = |steps: &Value| {
+        steps
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(text)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&said["steps"]), texts(&told["steps"]));
+    assert_eq!(world.shunt(&["conntrack", "-o", "json"]).json(), json!([]));
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    assert_eq!(status["counters"]["connection"], 0);
+
+    for (path, words) in [
+        ("/api/trace?to=10.96.0.10:80", "from: it is missing"),
+        (
+            "/api/trace?from=10.1.1.5&to=web",
+            "to: an address with a port",
+        ),
+        (
+            "/api/trace?from=10.1.1.5&to=10.96.0.10:80&interface=eth9",
+            "the node has no interface eth9",
+        ),
+    ] {
+        let answer = world.ask_page("GET", path, &["Host: localhost"], "");
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.body.contains(words), "{answer:?}");
+    }
+}
+
+#[test]
+fn one_trace_is_made_at_a_time() {
+    let Some(mut world) = World::with_flags(&["--ui", "9254"]) else {
+        return;
+    };
+    world.add(&Service::new(Transport::Tcp).backend(world.backend("pod-a")));
+    let path = "/api/trace?from=10.1.1.5&to=10.96.0.10:80&count=10000";
+    let ask = || world.ask_page("GET", path, &["Host: localhost"], "");
+    let answers: Vec<HttpAnswer> = thread::scope(|scope| {
+        let asking: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        asking
+            .into_iter()
+            .map(|asking| asking.join().unwrap())
+            .collect()
+    });
+    let of = |status| answers.iter().filter(move |answer| answer.status == status);
+    assert!(of(200).count() > 0, "{answers:?}");
+    let mut busy = of(503);
+    assert!(
+        busy.next()
+            .unwrap()
+            .body
+            .contains("another trace is under way"),
+        "{answers:?}"
+    );
+    assert_eq!(of(200).count() + of(503).count(), 4, "{answers:?}");
+    // And then the next one.
+    assert_eq!(ask().status, 200);
 }

@@ -136,7 +136,7 @@ impl Row {
 
     pub(crate) fn clear(&self) {
         // SAFETY: as in `words`.
-        unsafe { (*self.words.get()).clear() };
+        unsafe { *self.words.get() = Vec::new() };
     }
 
     pub(crate) fn put(&self, index: usize, value: &[u8]) -> Result<(), Misfit> {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use shunt_datapath::{Jiffies, TableCopies, monotonic};
-use shunt_trace::{BYTE_ORDER, Hex, Node, Record, Sockets, table_records};
+use shunt_trace::{BYTE_ORDER, Collector, Dump, Hex, Node, Record, Sockets, table_records};
 use tokio::task::spawn_blocking;
 
 use crate::runtime::{
@@ -85,28 +85,53 @@ impl DumpLines {
         }
     }
 
+    /// All that the other lines say, in one piece.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to read a table.
+    pub(crate) async fn whole(mut self) -> Result<Dump, InspectError> {
+        let taken = spawn_blocking(move || {
+            let mut collector = Collector::default();
+            while let Some(record) = self.record()? {
+                collector.put(record).map_err(io::Error::other)?;
+            }
+            collector.finish().map_err(io::Error::other)
+        });
+        taken.await?.map_err(InspectError::Dump)
+    }
+
     fn piece(&mut self) -> io::Result<Vec<u8>> {
         let mut piece = Vec::new();
-        while piece.len() < PIECE && !self.is_over {
-            if let Some(record) = self.ready.pop_front() {
-                self.lines += 1;
-                piece.extend(record.line());
-            } else if let Some(name) = self.copies.name(self.next) {
-                let number = self.next;
-                self.next += 1;
-                if tables::is_of_use(name)
-                    && let Some(copy) = self.copies.copy(number)
-                {
-                    self.ready
-                        .extend(table_records(name, &tables::table(copy?)));
-                }
-            } else {
-                let lines = self.lines;
-                piece.extend(Record::End { lines }.line());
-                self.is_over = true;
-            }
+        while piece.len() < PIECE
+            && let Some(record) = self.record()?
+        {
+            piece.extend(record.line());
         }
         Ok(piece)
+    }
+
+    /// What the next line says; `None` after the last one.
+    fn record(&mut self) -> io::Result<Option<Record>> {
+        while self.ready.is_empty()
+            && let Some(name) = self.copies.name(self.next)
+        {
+            let number = self.next;
+            self.next += 1;
+            if tables::is_of_use(name)
+                && let Some(copy) = self.copies.copy(number)
+            {
+                let records = table_records(name, &tables::table(copy?));
+                self.ready.extend(records);
+            }
+        }
+        if let Some(record) = self.ready.pop_front() {
+            self.lines += 1;
+            return Ok(Some(record));
+        }
+        let is_last = !self.is_over;
+        self.is_over = true;
+        Ok(is_last.then_some(Record::End { lines: self.lines }))
     }
 }
 

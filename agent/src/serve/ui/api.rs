@@ -26,6 +26,7 @@ use crate::serve::{
         service::{latest, service},
         status::LastStatus,
         topology::topology,
+        trace::{NoTrace, Tracing, told},
     },
 };
 
@@ -50,6 +51,7 @@ pub(super) struct Page {
     pub(super) run: u64,
     pub(super) reading: Reading,
     pub(super) status: LastStatus,
+    pub(super) tracing: Tracing,
 }
 
 impl Answers for Page {
@@ -142,6 +144,17 @@ impl Page {
             "status" => {
                 let status = self.status.get(sampler.inspector()).await;
                 status.map_err(|error| failed(error.to_string()))
+            }
+            "trace" => {
+                let told = told(sampler.inspector(), &self.tracing, parameters).await;
+                told.map_err(|error| match error {
+                    NoTrace::Bad(error) => bad(error),
+                    NoTrace::Busy => (
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "another trace is under way: ask again in a moment".to_owned(),
+                    ),
+                    NoTrace::Failed(error) => failed(error),
+                })
             }
             _ => Err(nothing("path")),
         }

@@ -52,6 +52,7 @@ const ASSETS: &[Asset] = assets![
     SCRIPT "screens/connections.js",
     SCRIPT "screens/drops.js",
     SCRIPT "screens/status.js",
+    SCRIPT "screens/trace.js",
     SCRIPT "vendor/uplot.min.js",
     CSS "vendor/uplot.min.css",
     WORDS "vendor/LICENSE",

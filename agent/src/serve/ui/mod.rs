@@ -16,3 +16,4 @@ pub(crate) mod settings;
 mod status;
 pub(crate) mod token;
 mod topology;
+mod trace;

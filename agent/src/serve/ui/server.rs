@@ -26,6 +26,7 @@ use crate::{
             sampler::{Sampler, milliseconds},
             settings::UiSettings,
             status::LastStatus,
+            trace::Tracing,
         },
     },
 };
@@ -77,6 +78,7 @@ impl UiServer {
             run: milliseconds(),
             reading: Reading::default(),
             status: LastStatus::default(),
+            tracing: Tracing::default(),
         };
         runtime.spawn(async move { sampler.run().await });
         runtime.spawn(accept_from(listening, CONNECTIONS, Arc::new(page)));

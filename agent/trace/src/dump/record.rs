@@ -210,6 +210,16 @@ impl Collector {
         self.add(record)
     }
 
+    /// Takes what the next line would say.
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit those before it.
+    pub fn put(&mut self, record: Record) -> Result<(), DumpError> {
+        self.lines += 1;
+        self.add(record)
+    }
+
     fn damaged(&self, what: &impl ToString) -> DumpError {
         DumpError::Damaged {
             line: self.lines,

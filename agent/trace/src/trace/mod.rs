@@ -3,6 +3,7 @@
 mod answers;
 mod call;
 pub(crate) mod connections;
+pub(crate) mod ends;
 pub(crate) mod error;
 mod explain;
 pub(crate) mod fib;

@@ -10,6 +10,7 @@ import { topology } from "./screens/topology.js";
 import { connections } from "./screens/connections.js";
 import { drops } from "./screens/drops.js";
 import { status } from "./screens/status.js";
+import { trace } from "./screens/trace.js";
 
 /** A screen puts what it shows into an element, and gives what ends it. */
 const SCREENS = [
@@ -19,6 +20,7 @@ const SCREENS = [
   { path: "connections", key: "4", title: "Connections", show: connections },
   { path: "drops", key: "5", title: "Drops", show: drops },
   { path: "status", key: "6", title: "Status", show: status },
+  { path: "trace", key: "7", title: "Trace", show: trace },
 ];
 
 const main = document.getElementById("main");

@@ -12,13 +12,13 @@ export class Refused extends Error {
   }
 }
 
-/** The answer to a question, as it was in JSON. */
-export async function ask(path, parameters = {}) {
+/** The answer to a question, as it was in JSON; it is waited for so many milliseconds. */
+export async function ask(path, parameters = {}, patience = PATIENCE) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== "" && value !== null && value !== undefined) query.set(name, value);
   }
-  const answer = await fetch(`/api/${path}?${query}`, { signal: AbortSignal.timeout(PATIENCE) });
+  const answer = await fetch(`/api/${path}?${query}`, { signal: AbortSignal.timeout(patience) });
   if (answer.status === 401) {
     signIn();
     throw new Refused(401, "a token is needed");
