@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    net::SocketAddr,
     sync::Arc,
 };
 
@@ -34,6 +35,19 @@ impl InspectedFrontend {
     pub fn of(&self) -> Option<(&Arc<ServiceId>, FrontendKind)> {
         let wanted = self.wanted.as_ref()?;
         Some((&wanted.backends.service, wanted.kind))
+    }
+
+    /// Of which service and which of its ports it is, by the events.
+    pub fn service_port(&self) -> Option<(&Arc<ServiceId>, &Arc<str>)> {
+        let set = &self.wanted.as_ref()?.backends;
+        Some((&set.service, &set.port))
+    }
+
+    /// Each backend, with how many connections it was chosen for through any frontend of the service port.
+    pub fn chosen(&self) -> impl Iterator<Item = (SocketAddr, u64)> {
+        let connections = self.live.connections.iter().copied();
+        let backends = self.live.backends.iter().zip(connections);
+        backends.map(|(backend, count)| (SocketAddr::new(backend.ip, backend.port), count))
     }
 
     /// What is wrong with it, if anything is.

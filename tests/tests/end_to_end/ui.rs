@@ -253,9 +253,29 @@ fn what_changes_of_a_service_is_remembered_and_its_connections_are_counted() {
     assert_eq!(whats, ["backends added", "frontends added"]);
     assert_eq!(changes[0]["changed"][0]["named"], json!([b.to_string()]));
 
-    let picture = world.told("/api/topology");
+    let chosen = wait_until("each was for one of the backends", SOON, || {
+        let shown = world.told("/api/service?name=default/web");
+        let chosen = shown["chosen"].as_array().unwrap().clone();
+        let counts = chosen
+            .iter()
+            .map(|chosen| chosen["connections"].as_u64().unwrap());
+        (counts.sum::<u64>() == 20).then_some(chosen)
+    });
+    let chosen = chosen.unwrap();
+    let names = chosen.iter().map(|chosen| chosen["backend"].clone());
+    assert_eq!(json!(names.collect::<Vec<_>>()), json!([a, b]));
+
+    let picture = wait_until("the lines have rates", SOON, || {
+        let picture = world.told("/api/topology");
+        let backends = picture["services"][0]["backends"].clone();
+        (backends[0][3].is_number() && backends[1][3].is_number()).then_some(backends)
+    });
+    let mut picture = picture.unwrap();
+    for line in picture.as_array_mut().unwrap() {
+        line.as_array_mut().unwrap().truncate(3);
+    }
     assert_eq!(
-        picture["services"][0]["backends"],
+        picture,
         json!([[a.to_string(), 0.25, true], [b.to_string(), 0.75, true]])
     );
     world.apply(&Service::delete());

@@ -1,7 +1,7 @@
 //! What the screen shows, and what keys do to it: values alone, no terminal and no agent.
 
 use crate::cli::top::{
-    rates::{CounterRow, ServiceRow, counter_rows, service_rows},
+    rates::{BackendRow, CounterRow, ServiceRow, backend_rows, counter_rows, service_rows},
     sample::{Counted, Sample, ServicePort},
 };
 
@@ -175,6 +175,16 @@ impl Model {
         };
         let counted = self.now.as_ref().and_then(|now| now.services.get(id));
         Some((id, counted))
+    }
+
+    /// Its backends.
+    pub(super) fn backends(&self) -> Vec<BackendRow> {
+        match (self.opened(), &self.now) {
+            (Some((id, Some(counted))), Some(now)) => {
+                backend_rows(self.before.as_ref(), now, id, counted)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Where the cursor is among the services that are shown.

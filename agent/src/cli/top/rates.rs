@@ -1,6 +1,8 @@
 //! What happened between two looks.
 
-use crate::cli::top::sample::{Sample, ServicePort};
+use std::net::SocketAddr;
+
+use crate::cli::top::sample::{BackendUse, Counted, Sample, ServicePort};
 
 /// What is shown of a service port in a list.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +51,36 @@ pub(super) fn service_rows(before: Option<&Sample>, now: &Sample) -> Vec<Service
             backends: (counted.usable(), counted.backends.len()),
             frontend,
             differs: counted.differs,
+        }
+    });
+    rows.collect()
+}
+
+/// What is shown of a backend.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct BackendRow {
+    pub(super) address: SocketAddr,
+    /// Connections a second that it is chosen for; `None` as in a service's row.
+    pub(super) new: Option<f64>,
+    pub(super) usage: BackendUse,
+}
+
+/// A row for each backend of a service port, in the order of their addresses.
+pub(super) fn backend_rows(
+    before: Option<&Sample>,
+    now: &Sample,
+    id: &ServicePort,
+    counted: &Counted,
+) -> Vec<BackendRow> {
+    let rows = counted.backends.iter().map(|(address, usage)| {
+        let new = before.and_then(|before| {
+            let then = before.services.get(id)?.backends.get(address)?;
+            per_second(then.connections, usage.connections, before, now)
+        });
+        BackendRow {
+            address: *address,
+            new,
+            usage: *usage,
         }
     });
     rows.collect()

@@ -67,6 +67,8 @@ pub(super) struct Counted {
 pub(super) struct BackendUse {
     pub(super) weight: u32,
     pub(super) local: bool,
+    /// Connections that it was chosen for, in all.
+    pub(super) connections: u64,
     /// Connections that are there; `None` if they were too many to be listed.
     pub(super) active: Option<u64>,
 }
@@ -151,6 +153,8 @@ impl Counted {
             let known = self.backends.entry(address).or_default();
             known.weight = known.weight.max(backend.weight);
             known.local = backend.local;
+            // As is counted through any frontend of the service port.
+            known.connections = known.connections.max(backend.new_connections);
         }
     }
 

@@ -26,6 +26,7 @@ fn counted(number: u8, connections: u64, errors: u64, active: u64) -> Counted {
         let use_of = BackendUse {
             weight: if host == 3 { 3 } else { 1 },
             local: host == 3,
+            connections: connections / if host == 3 { 2 } else { 4 },
             active: Some(active / 2),
         };
         (
@@ -300,14 +301,16 @@ fn the_backends_of_a_service_and_their_shares() {
         "75%",
         "25%",
         "this node",
+        // A half and a quarter of the service's.
+        " 5.0 ",
+        " 2.5 ",
     ] {
         assert!(shown.contains(text), "{text}\n{shown}");
     }
     let small = screen(&model, 40, 10);
-    assert!(
-        small.contains("10.1.1.4:8080") && small.contains("25%"),
-        "{small}"
-    );
+    for text in ["10.1.1.4:8080", "2.5", "25%"] {
+        assert!(small.contains(text), "{text}\n{small}");
+    }
     let mut without = sample(begin, 3);
     without.services.remove(&id("default/web"));
     model.take(without);

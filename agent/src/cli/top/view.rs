@@ -1,7 +1,5 @@
 //! The screen: a picture of the [model](Model), at whatever size there is.
 
-use std::net::SocketAddr;
-
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
@@ -17,8 +15,7 @@ use crate::cli::{
     top::{
         model::{Model, Page},
         numbers::{bar, count, percent, rate},
-        rates::{CounterRow, ServiceRow},
-        sample::BackendUse,
+        rates::{BackendRow, CounterRow, ServiceRow},
     },
 };
 
@@ -275,41 +272,41 @@ fn backends(model: &Model, colours: Colours, frame: &mut Frame<'_>, area: Rect) 
         frame.render_widget(Paragraph::new(text).style(colours.alarm()), list);
         return;
     }
-    let rows: Vec<(SocketAddr, BackendUse)> = counted
-        .backends
-        .iter()
-        .map(|(address, backend)| (*address, *backend))
-        .collect();
+    let rows = model.backends();
     let weights = counted.weights();
-    let share = move |(_, backend): &(SocketAddr, BackendUse)| {
-        let share = percent(backend.weight.into(), weights);
+    let share = move |row: &BackendRow| {
+        let share = percent(row.usage.weight.into(), weights);
         number(&format!("{share}%"), 5)
     };
-    let active = |(_, backend): &(SocketAddr, BackendUse)| {
-        number(&backend.active.map_or_else(|| "-".to_owned(), count), 7)
-    };
-    let address = |(address, _): &(SocketAddr, BackendUse)| Span::raw(address.to_string());
+    let active =
+        |row: &BackendRow| number(&row.usage.active.map_or_else(|| "-".to_owned(), count), 7);
+    let new = |row: &BackendRow| number(&rate(row.new), 7);
+    let address = |row: &BackendRow| Span::raw(row.address.to_string());
     let mut columns = vec![
         column("BACKEND", Constraint::Min(18), address),
+        column("  NEW/S", Constraint::Length(7), new),
         column("SHARE", Constraint::Length(5), share),
-        column(" ACTIVE", Constraint::Length(7), active),
     ];
     if area.width >= 60 {
-        let weight =
-            |(_, backend): &(SocketAddr, BackendUse)| number(&backend.weight.to_string(), 10);
-        let place = |(_, backend): &(SocketAddr, BackendUse)| {
-            Span::raw(if backend.local {
+        let weight = |row: &BackendRow| number(&row.usage.weight.to_string(), 10);
+        let place = |row: &BackendRow| {
+            Span::raw(if row.usage.local {
                 "this node"
             } else {
                 "elsewhere"
             })
         };
-        let part = move |(_, backend): &(SocketAddr, BackendUse)| {
+        let part = move |row: &BackendRow| {
             let style = colours.style(Color::Cyan);
-            Span::styled(bar(backend.weight.into(), weights, 20), style)
+            Span::styled(bar(row.usage.weight.into(), weights, 20), style)
         };
+        columns.push(column(" ACTIVE", Constraint::Length(7), active));
         columns.push(column("    WEIGHT", Constraint::Length(10), weight));
         columns.push(column("WHERE", Constraint::Length(9), place));
+        if area.width >= 100 {
+            let total = |row: &BackendRow| number(&count(row.usage.connections), 10);
+            columns.push(column("     TOTAL", Constraint::Length(10), total));
+        }
         columns.push(column("", Constraint::Max(22), part));
     }
     let cursor = model.line.min(rows.len() - 1);

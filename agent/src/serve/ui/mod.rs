@@ -3,6 +3,7 @@
 mod api;
 mod assets;
 mod catalog;
+mod chosen;
 mod connections;
 mod door;
 mod hosts;

@@ -17,6 +17,7 @@ use crate::{
     },
     serve::ui::{
         catalog::Catalog,
+        chosen::{ChosenBackends, ChosenOf},
         rates::{ServiceRates, rate},
     },
 };
@@ -91,6 +92,7 @@ pub(super) struct Sampler {
     inspector: Inspector,
     changes: Arc<ServiceChanges>,
     seen: Mutex<Seen>,
+    chosen: ChosenBackends,
     /// Looks are taken one after the other.
     turn: tokio::sync::Mutex<()>,
 }
@@ -101,6 +103,7 @@ impl Sampler {
             inspector,
             changes,
             seen: Mutex::default(),
+            chosen: ChosenBackends::default(),
             turn: tokio::sync::Mutex::default(),
         }
     }
@@ -116,6 +119,11 @@ impl Sampler {
     /// What was seen last.
     pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many connections each backend is chosen for.
+    pub(super) async fn chosen(&self) -> Arc<ChosenOf> {
+        self.chosen.now(&self.inspector).await
     }
 
     /// Looks for ever.

@@ -20,6 +20,7 @@ pub(super) async fn service(sampler: &Sampler, name: &str) -> Option<Value> {
     let id = ServiceId::new(namespace, name);
     sampler.freshen().await;
     let changes = sampler.changes().of(&id);
+    let chosen = sampler.chosen().await;
     let seen = sampler.seen();
     let listed = seen.catalog.get(&id);
     if listed.is_none() && changes.is_empty() {
@@ -32,11 +33,21 @@ pub(super) async fn service(sampler: &Sampler, name: &str) -> Option<Value> {
         .filter(|figures| *figures.service == id);
     let ports =
         of_it.map(|figures| json!({ "port": &*figures.port, "counters": figures.counters }));
+    let chosen = chosen.get(&id).into_iter().flatten();
+    let chosen = chosen.map(|((port, at), chosen)| {
+        json!({
+            "port": &**port,
+            "backend": at.to_string(),
+            "connections": chosen.total,
+            "rate": chosen.rate,
+        })
+    });
     Some(json!({
         "name": id.to_string(),
         "number": listed.map(|listed| listed.number),
         "frontends": frontends.into_iter().flatten().collect::<Vec<_>>(),
         "ports": ports.collect::<Vec<_>>(),
+        "chosen": chosen.collect::<Vec<_>>(),
         "rate": seen.rates.of(&id).shown(),
         "series": seen.rates.series(&id),
         "changes": changes.iter().map(|line| change(line)).collect::<Vec<_>>(),

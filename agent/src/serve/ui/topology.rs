@@ -1,8 +1,12 @@
 //! Which services lead to which backends: those at which most happens, of so many as a picture holds.
 
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+
 use serde_json::{Value, json};
 
-use crate::serve::ui::{catalog::backends, parameters::Parameters, sampler::Sampler};
+use crate::serve::ui::{
+    catalog::backends, chosen::Chosen, parameters::Parameters, sampler::Sampler,
+};
 
 /// How many services a picture has, unless it is asked for fewer.
 const SERVICES: usize = 30;
@@ -19,6 +23,7 @@ pub(super) async fn topology(sampler: &Sampler, parameters: &Parameters) -> Resu
     let limit = parameters.value("limit")?.unwrap_or(SERVICES).min(SERVICES);
     let filter = parameters.text("filter").unwrap_or_default().to_lowercase();
     sampler.freshen().await;
+    let chosen = sampler.chosen().await;
     let seen = sampler.seen();
     let services = seen.catalog.services();
     let mut meant: Vec<_> = services
@@ -34,10 +39,11 @@ pub(super) async fn topology(sampler: &Sampler, parameters: &Parameters) -> Resu
     let services = meant.into_iter().map(|(rate, service, listed)| {
         let backends = backends(&listed.frontends);
         let count = backends.len();
-        let shown = backends
-            .into_iter()
-            .take(BACKENDS)
-            .map(|(at, backend)| json!([at.to_string(), backend.share, backend.local]));
+        let chosen = chosen.get(&**service);
+        let shown = backends.into_iter().take(BACKENDS).map(|(at, backend)| {
+            let rate = chosen.and_then(|chosen| rate_of(chosen, at));
+            json!([at.to_string(), backend.share, backend.local, rate])
+        });
         json!({
             "number": listed.number,
             "name": service.to_string(),
@@ -47,4 +53,11 @@ pub(super) async fn topology(sampler: &Sampler, parameters: &Parameters) -> Resu
         })
     });
     Ok(json!({ "found": found, "services": services.collect::<Vec<_>>() }))
+}
+
+/// How often a second a backend is chosen by any port of its service; `None` if that is not known of any.
+fn rate_of(chosen: &BTreeMap<(Arc<str>, SocketAddr), Chosen>, at: SocketAddr) -> Option<f64> {
+    let of_it = chosen.iter().filter(|((_, other), _)| *other == at);
+    let rates = of_it.filter_map(|(_, chosen)| chosen.rate);
+    rates.reduce(|sum, rate| sum + rate)
 }

@@ -56,7 +56,7 @@ export function service(main, name) {
     const has = answer.ports.some(({ counters }) => counters.request_packets !== undefined);
     trafficPanel.hidden = !has;
     if (has) traffic.set([times, columns[3], columns[4]]);
-    draw(backends, sets(answer.frontends), backendTable);
+    draw(backends, [sets(answer.frontends), answer.chosen], ([all, chosen]) => backendTable(all, chosen));
     draw(frontends, answer.frontends, frontendTable);
     draw(counted, answer.ports, countedTable);
     draw(changes, answer.changes, (lines) => changesList(lines, { withService: false }));
@@ -83,23 +83,28 @@ function sets(frontends) {
 const cell = (title, attributes, ...children) => h("td", { "data-title": title, ...attributes }, children);
 const head = (...titles) => h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col", class: title.startsWith("#") ? "number" : null }, title.replace("#", "")))));
 
-function backendTable(all) {
+function backendTable(all, chosen) {
   if (all.every(({ backends }) => backends.length === 0)) return h("p", { class: "empty" }, "No backend: new connections are refused.");
+  const found = new Map(chosen.map(({ port, backend, ...counts }) => [`${port} ${backend}`, counts]));
   return all.map(({ port, kinds, backends }) => {
     const sum = backends.reduce((total, { weight }) => total + weight, 0);
     const rows = backends.map(({ ip, port: at, weight, local }) => {
       const share = sum === 0 ? 0 : weight / sum;
       const bar = h("i");
       bar.style.transform = `scaleX(${share})`;
+      const name = ip.includes(":") ? `[${ip}]:${at}` : `${ip}:${at}`;
+      const { rate: now, connections } = found.get(`${port} ${name}`) ?? {};
       return h(
         "tr",
         {},
-        cell("Backend", { class: "mono" }, ip.includes(":") ? `[${ip}]:${at}` : `${ip}:${at}`),
+        cell("Backend", { class: "mono" }, name),
         cell("Where", {}, local ? h("span", { class: "tag", "data-tone": "good" }, "this node") : h("span", { class: "tag" }, "elsewhere")),
+        cell("New / s", { class: "number" }, now === undefined || now === null ? "–" : rate(now)),
+        cell("In all", { class: "number" }, connections === undefined ? "–" : count(connections)),
         cell("Share", { class: "number" }, h("span", weight === 0 ? { "data-tone": "warn" } : {}, weight === 0 ? "drained" : percent(share)), h("div", { class: "meter", "aria-hidden": "true" }, bar)),
       );
     });
-    return h("table", { class: "list folding" }, h("caption", { class: "muted" }, `port ${port}, ${kinds.join(", ")}`), head("Backend", "Where", "#Share of new connections"), h("tbody", {}, rows));
+    return h("table", { class: "list folding" }, h("caption", { class: "muted" }, `port ${port}, ${kinds.join(", ")}`), head("Backend", "Where", "#New / s", "#In all", "#Share"), h("tbody", {}, rows));
   });
 }
 

@@ -30,7 +30,7 @@ export function topology(main, query) {
     say(shown, found > services.length ? `the ${services.length} busiest of ${count(found)} services` : `${count(found)} services`);
     const width = panel.clientWidth;
     // What moves every second are widths and numbers: the picture itself stays.
-    const shape = JSON.stringify([width, services.map(({ name, count: all, backends }) => [name, all, backends])]);
+    const shape = JSON.stringify([width, services.map(({ name, count: all, backends }) => [name, all, backends.map(([at, share, local]) => [at, share, local])])]);
     if (shape !== drawn) {
       drawn = shape;
       picture = services.length === 0 ? null : paint(services, width);
@@ -72,9 +72,10 @@ function paint(services, available) {
   for (const [index, { name, backends }] of services.entries()) {
     const y = spread(index, services.length, PITCH.service);
     for (const [at, share] of backends) {
-      const path = s("path", { class: "edge", d: bend(boxes.service, y, right, rows.get(at).y) });
+      const title = s("title");
+      const path = s("path", { class: "edge", d: bend(boxes.service, y, right, rows.get(at).y) }, title);
       below.append(path);
-      edges.push({ service: name, at, share, path });
+      edges.push({ service: name, at, share, path, title });
     }
     const text = s("text", { class: "rate", x: boxes.service - 12, y: isNarrow ? y + 9 : y, "text-anchor": "end" });
     rates.set(name, text);
@@ -108,8 +109,11 @@ function paint(services, available) {
       const most = Math.max(1, ...all.map((service) => service.rate));
       const now = new Map(all.map((service) => [service.name, service.rate]));
       for (const [name, text] of rates) say(text, `${rate(now.get(name) ?? 0)} / s`);
-      for (const { service, share, path } of edges) {
-        const flow = (now.get(service) ?? 0) * share;
+      const chosen = new Map(all.flatMap(({ name, backends }) => backends.map(([at, , , flow]) => [`${name} ${at}`, flow])));
+      for (const { service, at, share, path, title } of edges) {
+        // As the backend's own counter says; by its weight until that has been read twice.
+        const flow = chosen.get(`${service} ${at}`) ?? (now.get(service) ?? 0) * share;
+        say(title, `${service} to ${at}: ${rate(flow)} / s`);
         path.style.strokeWidth = `${flow === 0 ? 1.25 : Math.max(1.5, WIDEST * Math.sqrt(flow / most))}px`;
         path.classList.toggle("idle", flow === 0);
         path.classList.toggle("off", share === 0);
