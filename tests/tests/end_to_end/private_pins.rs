@@ -29,8 +29,8 @@ fn log(world: &World, pins: &PinDir, unshare: &[&str], script: &str) -> String {
     cgroup.run(node, Path::new("unshare"), &arguments).unwrap()
 }
 
-/// Mounts and processes of one's own, as `ip netns exec` and containers have.
-const MOUNTS: &[&str] = &["-m"];
+/// Mounts of one's own, as `ip netns exec` gives, and processes too, as in a container. What is started there ends with the shell.
+const MOUNTS: &[&str] = &["-fpm"];
 const CONTAINER: &[&str] = &["-fpm", "--mount-proc"];
 
 #[test]
