@@ -45,6 +45,8 @@ pub enum Size {
     Redirect,
     /// None, but the map is of use only while there is an XDP program.
     Xdp,
+    /// None, but the map is of use only in programs that tell of connections and packets.
+    Flows,
     /// None: the programs say it themselves.
     Fixed,
 }
@@ -389,6 +391,10 @@ pub const DSR: Map = both("DSR", "dsr", Kind::Setting, Size::Fixed);
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// What a CPU asks the kernel for a route with.
 pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
+/// What becomes of connections and packets, for those who watch.
+pub const FLOW_EVENTS: Map = both("FLOW_EVENTS", "flow_events", Kind::Scratch, Size::Flows);
+/// Which of that is told: [`crate::FlowControl`].
+pub const FLOW_CONTROL: Map = both("FLOW_CONTROL", "flow_control", Kind::Scratch, Size::Fixed);
 /// What the programs say of packets; the log's library names it.
 pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
 
@@ -414,6 +420,8 @@ pub const SHARED: &[Map] = &[
     DSR,
     REJECTIONS,
     LOOKUPS,
+    FLOW_EVENTS,
+    FLOW_CONTROL,
     PACKET_LOG,
 ];
 
@@ -459,6 +467,10 @@ pub const COUNT_TRAFFIC: Constant = Constant {
 };
 /// Whether backends behind frontends in mode dsr announce how much fits into an envelope.
 pub const LOWER_MSS: Constant = Constant { name: "LOWER_MSS" };
+/// Whether the programs tell what becomes of connections and packets.
+pub const TELLS_FLOWS: Constant = Constant {
+    name: "TELLS_FLOWS",
+};
 /// The words of [`SEEDS`].
 pub const CONNTRACK_SEEDS: Constant = Constant {
     name: "CONNTRACK_SEEDS",
@@ -477,7 +489,7 @@ pub const PREVIOUS_CLOCK: Constant = Constant {
 };
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 18] = [
+pub const CONSTANTS: [Constant; 19] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
@@ -491,6 +503,7 @@ pub const CONSTANTS: [Constant; 18] = [
     GUARD,
     COUNT_TRAFFIC,
     LOWER_MSS,
+    TELLS_FLOWS,
     CONNTRACK_SEEDS,
     CONNTRACK_TIMEOUTS,
     CLOCK_HZ,
@@ -520,6 +533,7 @@ impl Size {
             Self::Services | Self::Traffic => "services",
             Self::Redirect => "redirects",
             Self::Xdp => "ways",
+            Self::Flows => "bytes",
             Self::Fixed => "entries",
         }
     }

@@ -1,6 +1,8 @@
 //! The programs' tables and constants, by the names that they have in the kernel.
 
-use crate::maps::{conntrack, constants, counters, dsr, handover, services, sockets, tables};
+use crate::maps::{
+    conntrack, constants, counters, dsr, flows, handover, services, sockets, tables,
+};
 use aya_ebpf::{Global, table::Table};
 
 /// All tables but those of sockets.
@@ -24,6 +26,7 @@ tables! {
         GIVEN_PORTS;
     services: SERVICES SERVICE_CONNECTIONS SERVICE_TRAFFIC;
     counters: COUNTERS;
+    flows: FLOW_CONTROL;
     dsr: DSR;
 }
 
@@ -59,7 +62,7 @@ constants! {
     constants: POD_CIDRS_V4 POD_CIDRS_V6 CLUSTER_CIDRS_V4 CLUSTER_CIDRS_V6 DSR_SOURCES_V4
         DSR_SOURCES_V6 HAIRPIN_IP_V4 HAIRPIN_IP_V6 CONNTRACK_HOMES_V4 CONNTRACK_HOMES_V6 SNAT_PORTS
         REPLY_PORTS REJECT_INTERVAL_NS REJECT_BURST REDIRECT PODS_BY_INTERFACE MASQUERADE_ALL
-        HOST_NETNS SOCKETS_OF_PODS CHOSEN_BY_PACKET GUARD COUNT_TRAFFIC LOWER_MSS CONNTRACK_SEEDS
+        HOST_NETNS SOCKETS_OF_PODS CHOSEN_BY_PACKET GUARD COUNT_TRAFFIC LOWER_MSS TELLS_FLOWS CONNTRACK_SEEDS
         CONNTRACK_TIMEOUTS CLOCK_HZ;
     handover: PREVIOUS_HOMES_V4 PREVIOUS_HOMES_V6 HANDS_OVER PREVIOUS_CLOCK;
 }
@@ -107,12 +110,13 @@ mod tests {
 
     use super::*;
 
-    /// The tables that only an agent, or iterators, have to do with, and the log.
-    const OTHERS: [registry::Map; 4] = [
+    /// The tables that only an agent, or iterators, have to do with, the log, and what is told of connections.
+    const OTHERS: [registry::Map; 5] = [
         registry::SOCKETS_CONNECTED,
         registry::SOCKETS_BEFORE,
         registry::SOCKETS_ASKED,
         registry::PACKET_LOG,
+        registry::FLOW_EVENTS,
     ];
 
     #[test]

@@ -14,7 +14,7 @@ const fn flag(size: Size) -> Option<&'static str> {
         Size::SourceRanges => Some("--max-source-ranges"),
         Size::Fragments => Some("--max-fragments"),
         Size::Services | Size::Traffic => Some("--max-services"),
-        Size::Redirect | Size::Xdp | Size::Fixed => None,
+        Size::Redirect | Size::Xdp | Size::Flows | Size::Fixed => None,
     }
 }
 

@@ -15,7 +15,10 @@ fn a_name_is_one_maps_alone() {
 #[test]
 fn what_a_flag_sizes_is_no_scratch() {
     for map in maps() {
-        let sized = !matches!(map.size, Size::Fixed | Size::Redirect | Size::Xdp);
+        let sized = !matches!(
+            map.size,
+            Size::Fixed | Size::Redirect | Size::Xdp | Size::Flows
+        );
         assert!(!sized || map.kind != Kind::Scratch, "{map:?}");
     }
 }

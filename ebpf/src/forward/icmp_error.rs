@@ -1,13 +1,14 @@
 //! Telling a packet's sender why it goes no further.
 
 use aya_ebpf::helpers::bpf_ktime_get_ns;
-use shunt_common::Counter;
+use shunt_common::{Counter, FlowKind};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::hairpin::send_back,
     maps::{
         constants::{REJECT_BURST, REJECT_INTERVAL_NS},
+        flows::tell_packet,
         services::{count_refused, drop_refused},
         tables::REJECTIONS,
     },
@@ -35,6 +36,7 @@ pub(crate) fn send_error<F: Rewrite>(
     if !matches!(error, IcmpError::TooLong(_)) && !allows_rejection() {
         return drop_refused(context, packet, Counter::DropRejectRate);
     }
+    tell_packet(context, FlowKind::REFUSED, packet.service.get(), reason);
     let sent = error
         .replace(context, packet)
         .and_then(|()| send_back(context, packet.link));

@@ -110,6 +110,10 @@ pub(crate) static GUARD: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static COUNT_TRAFFIC: Global<u32> = Global::new(0);
 
+/// Whether the programs tell what becomes of connections and packets; 0: no.
+#[unsafe(no_mangle)]
+pub(crate) static TELLS_FLOWS: Global<u32> = Global::new(0);
+
 /// Whether backends behind frontends in mode dsr announce how much fits into an envelope; 0: what they say
 /// themselves.
 #[unsafe(no_mangle)]

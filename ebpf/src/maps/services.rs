@@ -13,8 +13,9 @@ use shunt_common::{Counter, Family, ServiceEntry, ServiceNumber, ServiceTraffic}
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     maps::{
+        atomic::add_one,
         constants::COUNT_TRAFFIC,
-        counters::{add_one, count, drop_packet},
+        counters::{count, drop_of},
         tables::Tables,
     },
     packet::parsed::Packet,
@@ -67,7 +68,7 @@ pub(crate) fn drop_refused<F: Family>(
     reason: Counter,
 ) -> Verdict {
     count_refusal(packet.service.get(), reason as u32);
-    drop_packet(context, reason)
+    drop_of(context, packet.service.get(), reason)
 }
 
 /// Counts a packet that goes on translated as `counter`, and for its service port as what it is to that.

@@ -131,6 +131,8 @@ impl TableSizes {
             Size::Redirect if uses.redirect => None,
             Size::Xdp if uses.xdp => None,
             Size::Traffic | Size::Redirect | Size::Xdp => Some(1),
+            // The ring of programs that write none: a page of any machine's.
+            Size::Flows => Some(1 << 16),
             Size::Fixed => None,
         }
     }

@@ -21,6 +21,9 @@ use crate::{
     sys::{netns_cookie::netns_cookie, raw::Raw},
 };
 
+/// Programs tell of connections and packets only while somebody watches: see [`crate::object::flow_programs`].
+const TELLS_NOTHING: u32 = 0;
+
 /// The values of all constants, as the programs hold them.
 pub(crate) struct Constants {
     v4: OfFamily<V4>,
@@ -177,6 +180,7 @@ impl Constants {
             (registry::GUARD.name, bytes_of(guard)),
             (registry::COUNT_TRAFFIC.name, bytes_of(count_traffic)),
             (registry::LOWER_MSS.name, bytes_of(lower_mss)),
+            (registry::TELLS_FLOWS.name, bytes_of(&TELLS_NOTHING)),
             (registry::CONNTRACK_SEEDS.name, bytes_of(&seeds.0)),
             (registry::CONNTRACK_TIMEOUTS.name, bytes_of(&timeouts.0)),
             (registry::CLOCK_HZ.name, bytes_of(clock_hz)),

@@ -11,6 +11,7 @@ pub(crate) mod bpffs;
 pub(crate) mod cleanup;
 pub(crate) mod directory;
 pub(crate) mod error;
+pub(crate) mod handed_over;
 pub(crate) mod layout;
 pub(crate) mod link;
 pub(crate) mod lock;
