@@ -29,17 +29,17 @@ pub(crate) fn send_error<F: Rewrite>(
     reason: Counter,
 ) -> Verdict {
     if !may_be_told_about(context, packet) {
-        return drop_refused(context, packet, reason);
+        return drop_refused(packet, reason);
     }
     // What path-MTU discovery needs is always sent.
     if !matches!(error, IcmpError::TooLong(_)) && !allows_rejection() {
-        return drop_refused(context, packet, Counter::DropRejectRate);
+        return drop_refused(packet, Counter::DropRejectRate);
     }
     let sent = error
         .replace(context, packet)
         .and_then(|()| send_back(context, packet.link));
     let Ok(verdict) = sent else {
-        return drop_refused(context, packet, Counter::DropRewrite);
+        return drop_refused(packet, Counter::DropRewrite);
     };
     count_refused(packet, reason);
     verdict

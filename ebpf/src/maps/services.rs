@@ -11,7 +11,7 @@ use aya_ebpf::{
 use shunt_common::{Counter, Family, ServiceEntry, ServiceNumber, ServiceTraffic};
 
 use crate::{
-    ctx::{access::Access, verdict::Verdict},
+    ctx::verdict::Verdict,
     maps::{
         constants::COUNT_TRAFFIC,
         counters::{add_one, count},
@@ -61,11 +61,7 @@ pub(crate) fn count_refused<F: Family>(packet: &Packet<F>, counter: Counter) {
 
 /// Drops the packet, counted by its reason, for its service port too.
 #[inline(always)]
-pub(crate) fn drop_refused<F: Logged>(
-    _: &impl Access,
-    packet: &Packet<F>,
-    reason: Counter,
-) -> Verdict {
+pub(crate) fn drop_refused<F: Logged>(packet: &Packet<F>, reason: Counter) -> Verdict {
     count_refusal(packet.service.get(), reason as u32);
     count(reason);
     F::log_dropped(&packet.tuple, packet.direction, reason);

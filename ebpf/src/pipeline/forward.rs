@@ -84,14 +84,14 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
             Err(NoRoute::Told(error, reason)) => {
                 return send_error(error, context, packet, reason);
             }
-            Err(NoRoute::Dropped) => return drop_refused(context, packet, Counter::DropNoRoute),
+            Err(NoRoute::Dropped) => return drop_refused(packet, Counter::DropNoRoute),
         }
     };
     fragments::remember(packet, Hook::Ingress, translated);
     if F::rewrite(context, packet, translated).is_err()
         || dsr::adapt(context, packet, translated).is_err()
     {
-        return drop_refused(context, packet, Counter::DropRewrite);
+        return drop_refused(packet, Counter::DropRewrite);
     }
     let sent = match way {
         Way::Stack => Ok(Verdict::PASS),
@@ -101,7 +101,7 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         Way::Transit(route) => route.take(context, packet),
     };
     let Ok(verdict) = sent else {
-        return drop_refused(context, packet, Counter::DropRewrite);
+        return drop_refused(packet, Counter::DropRewrite);
     };
     count_translated(packet, counter_of(packet.form, usually));
     verdict

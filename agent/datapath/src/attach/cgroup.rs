@@ -7,7 +7,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader},
+    io,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::fs::MetadataExt as _,
@@ -16,7 +16,7 @@ use std::{
 };
 
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
-use procfs_core::{FromBufRead as _, process::MountInfos};
+use procfs_core::{FromRead as _, process::MountInfos};
 use tracing::warn;
 
 use crate::{attach::cgroup_mount, error::SocketError};
@@ -140,8 +140,7 @@ pub(crate) fn provide_root() -> Result<Option<PathBuf>, SocketError> {
 
 /// Where cgroup file systems of version 2 are mounted in our mount namespace.
 fn mounted() -> io::Result<Vec<PathBuf>> {
-    let file = File::open("/proc/thread-self/mountinfo")?;
-    let mounts = MountInfos::from_buf_read(BufReader::new(file)).map_err(io::Error::other)?;
+    let mounts = MountInfos::from_file("/proc/thread-self/mountinfo").map_err(io::Error::other)?;
     let cgroups = mounts
         .0
         .into_iter()

@@ -14,8 +14,8 @@ use shunt_common::registry;
 use crate::{
     object::constants::Constants,
     sys::{
-        array_copy,
         batch::{self, EntrySize},
+        shared_words::SharedWords,
     },
 };
 
@@ -163,7 +163,7 @@ impl Contents {
     /// What is in a table. What changes meanwhile may be there as it was, or as it is.
     fn read(map: BorrowedFd<'_>, size: EntrySize, count: u32, form: Form) -> io::Result<Self> {
         if form == Form::Memory {
-            return array_copy::values(map, size.value, count).map(Self::Values);
+            return Self::of_memory(map, size.value, count as usize);
         }
         let (keys, values) = batch::read(map, size, count as usize)?;
         if form == Form::Array {
@@ -172,5 +172,21 @@ impl Contents {
         let keys = keys.chunks(size.key).map(<[u8]>::to_vec);
         let values = values.chunks(size.value).map(<[u8]>::to_vec);
         Ok(Self::Entries(keys.zip(values).collect()))
+    }
+
+    /// What is in an array that can be mapped: the kernel's own batches read an array entry by entry.
+    fn of_memory(map: BorrowedFd<'_>, size: usize, count: usize) -> io::Result<Self> {
+        // The kernel rounds every value up to words (`array_map_alloc` in `kernel/bpf/arraymap.c`).
+        let words = size.div_ceil(size_of::<u64>());
+        let memory = SharedWords::read_only(map, count * words)?;
+        let mut values = Vec::with_capacity(count * size);
+        let mut value = vec![0_u64; words];
+        for entry in 0..count {
+            for (number, word) in value.iter_mut().enumerate() {
+                *word = memory.load(entry * words + number);
+            }
+            values.extend_from_slice(&bytemuck::cast_slice(&value)[..size]);
+        }
+        Ok(Self::Values(values))
     }
 }

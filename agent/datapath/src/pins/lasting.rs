@@ -1,14 +1,10 @@
 //! Whether pins outlive the agent: a bpf file system that only the agent's own mounts have ends with it.
 
-use std::{
-    fs::{self, File},
-    io::{self, BufReader},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use nix::sys::stat::{major, minor, stat};
 use procfs_core::{
-    FromBufRead as _,
+    FromRead as _,
     process::{MountInfos, MountOptFields},
 };
 
@@ -31,7 +27,7 @@ pub(super) fn check(place: &Path, is_new: bool) -> Result<(), PinError> {
         .map_err(PinError::io("looking at", place))?
         .st_dev;
     let device = format!("{}:{}", major(device), minor(device));
-    let Some(of_first) = mounts(OF_FIRST) else {
+    let Ok(of_first) = MountInfos::from_file(OF_FIRST) else {
         return Ok(());
     };
     let is_known = of_first.iter().any(|mount| mount.majmin == device);
@@ -57,10 +53,5 @@ fn is_shared(device: &str) -> bool {
             mount.majmin == device && marks.any(|mark| matches!(mark, MountOptFields::Shared(_)))
         })
     };
-    mounts(OF_OURS).is_none_or(is_shared)
-}
-
-fn mounts(path: &str) -> Option<MountInfos> {
-    let file = File::open(path).ok()?;
-    MountInfos::from_buf_read(BufReader::new(file)).ok()
+    MountInfos::from_file(OF_OURS).map_or(true, is_shared)
 }

@@ -1,7 +1,6 @@
 //! What the kernel and the C library offer that no crate wraps: the agent's only unsafe code;
 //! and a crash where a test wants one.
 
-pub(crate) mod array_copy;
 pub(crate) mod batch;
 pub(crate) mod cgroup_link;
 pub(crate) mod crash;

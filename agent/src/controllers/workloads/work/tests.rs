@@ -106,6 +106,16 @@ fn work(server: &Arc<Server>) -> (WorkloadWork, Receiver<Notice>) {
     (work, told)
 }
 
+/// One that leads, with the Service `a/web` and its workload `vm`, and no slice of it.
+fn work_with_vm() -> (WorkloadWork, Receiver<Notice>) {
+    let (mut work, told) = work(&Arc::default());
+    let vm = workload("vm", "192.0.2.1", &[]);
+    let changes = changes(vec![web(&[])], vec![vm], vec![]);
+    changes.into_iter().for_each(|change| work.take(change));
+    work.start_anew();
+    (work, told)
+}
+
 /// All that is there, as the watches tell of it.
 fn changes(
     services: Vec<Service>,
@@ -237,11 +247,7 @@ fn a_service_is_written_if_it_may_have_endpoints_and_has_others() {
 #[test]
 fn a_service_whose_slices_are_known_as_they_were_is_tried_again_later() {
     in_runtime(async {
-        let (mut work, _told) = work(&Arc::default());
-        let vm = workload("vm", "192.0.2.1", &[]);
-        let changes = changes(vec![web(&[])], vec![vm], vec![]);
-        changes.into_iter().for_each(|change| work.take(change));
-        work.start_anew();
+        let (mut work, _told) = work_with_vm();
         // S6: what was written is not in the list that comes after it.
         let now = Instant::now();
         work.store.written(Arc::new(slice()), now);
@@ -282,11 +288,7 @@ fn what_the_watch_tells_of_a_write_before_its_answer_is_no_reason_to_look_again(
     // The server's answer has the version 1; another one has written version 2 after it.
     for (versions, is_looked_at) in [(&["1"][..], false), (&["1", "2"], true)] {
         in_runtime(async {
-            let (mut work, _told) = work(&Arc::default());
-            let vm = workload("vm", "192.0.2.1", &[]);
-            let changes = changes(vec![web(&[])], vec![vm], vec![]);
-            changes.into_iter().for_each(|change| work.take(change));
-            work.start_anew();
+            let (mut work, _told) = work_with_vm();
             work.write_what_is_due();
             for (version, generation) in versions.iter().zip(1..) {
                 let mut told = slice();

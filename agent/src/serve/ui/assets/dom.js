@@ -39,6 +39,13 @@ export function section(title, attributes, ...children) {
   return h("section", { class: "panel", "aria-labelledby": id, ...attributes }, h("h2", { id }, title), children);
 }
 
+/** A bar of which this share is full; the number stands beside it. */
+export function meter(share, tone) {
+  const bar = h("i");
+  bar.style.transform = `scaleX(${share})`;
+  return h("div", { class: "meter", "aria-hidden": "true", "data-tone": tone }, bar);
+}
+
 /** Runs `work` now and every so many milliseconds, until what it gives is called. A slow one is not run twice at once. */
 export function every(milliseconds, work) {
   let timer = 0;

@@ -6,7 +6,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     hash::{BuildHasher as _, RandomState},
     sync::Arc,
 };
@@ -86,26 +86,21 @@ impl Checks {
             let key = (&check.node, &check.id, &check.service_id);
             let key = self.hasher.hash_one(key);
             let status = self.hasher.hash_one(&check.status);
-            match self.known.entry(key) {
-                Entry::Occupied(mut known) => {
-                    let known = known.get_mut();
-                    if known.status != status || !check.is_of(&known.concerned) {
-                        let concerned = check.concerned();
-                        changed.push(concerned.clone());
-                        (known.status, known.concerned) = (status, concerned);
-                    }
-                    known.answer = answer;
-                }
-                Entry::Vacant(place) => {
-                    let concerned = check.concerned();
-                    changed.push(concerned.clone());
-                    place.insert(Known {
-                        status,
-                        concerned,
-                        answer,
-                    });
-                }
+            if let Some(known) = self.known.get_mut(&key)
+                && known.status == status
+                && check.is_of(&known.concerned)
+            {
+                known.answer = answer;
+                continue;
             }
+            let concerned = check.concerned();
+            changed.push(concerned.clone());
+            let known = Known {
+                status,
+                concerned,
+                answer,
+            };
+            self.known.insert(key, known);
         }
         let gone = self.known.extract_if(|_, known| known.answer != answer);
         changed.extend(gone.map(|(_, known)| known.concerned));
@@ -230,8 +225,9 @@ mod tests {
         assert_eq!(checks.changed(&moved), [service("other")]);
         assert_eq!(checks.known.len(), 2, "nothing is kept of what is gone");
     }
+
     #[test]
-    fn an_answer_is_read_where_it_is_and_nothing_may_be_null() {
+    fn an_answer_is_read_where_it_is_and_what_is_empty_may_be_null() {
         let body = br#"[{ "Node": "n1", "CheckID": "a\u0062", "Status": "passing", "Output": "x",
             "ServiceID": null, "ServiceName": "" }]"#;
         let read: Vec<Check<'_>> = read(body).unwrap();

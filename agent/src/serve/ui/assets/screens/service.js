@@ -1,6 +1,6 @@
 // One service: where it is found, who serves it, how much goes there, and what has changed.
 
-import { h, every, fill, say, section } from "../dom.js";
+import { h, every, fill, meter, say, section } from "../dom.js";
 import { ask } from "../ask.js";
 import { chart } from "../chart.js";
 import { bytes, count, percent, rate } from "../format.js";
@@ -90,8 +90,6 @@ function backendTable(all, chosen) {
     const sum = backends.reduce((total, { weight }) => total + weight, 0);
     const rows = backends.map(({ ip, port: at, weight, local }) => {
       const share = sum === 0 ? 0 : weight / sum;
-      const bar = h("i");
-      bar.style.transform = `scaleX(${share})`;
       const name = ip.includes(":") ? `[${ip}]:${at}` : `${ip}:${at}`;
       const { rate: now, connections } = found.get(`${port} ${name}`) ?? {};
       return h(
@@ -101,7 +99,7 @@ function backendTable(all, chosen) {
         cell("Where", {}, local ? h("span", { class: "tag", "data-tone": "good" }, "this node") : h("span", { class: "tag" }, "elsewhere")),
         cell("New / s", { class: "number" }, now === undefined || now === null ? "–" : rate(now)),
         cell("In all", { class: "number" }, connections === undefined ? "–" : count(connections)),
-        cell("Share", { class: "number" }, h("span", weight === 0 ? { "data-tone": "warn" } : {}, weight === 0 ? "drained" : percent(share)), h("div", { class: "meter", "aria-hidden": "true" }, bar)),
+        cell("Share", { class: "number" }, h("span", weight === 0 ? { "data-tone": "warn" } : {}, weight === 0 ? "drained" : percent(share)), meter(share)),
       );
     });
     return h("table", { class: "list folding" }, h("caption", { class: "muted" }, `port ${port}, ${kinds.join(", ")}`), head("Backend", "Where", "#New / s", "#In all", "#Share"), h("tbody", {}, rows));

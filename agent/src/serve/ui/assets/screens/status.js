@@ -1,6 +1,6 @@
 // How the agent is: where it hears of services, where its programs are, and what is wrong.
 
-import { h, every, fill, say, section } from "../dom.js";
+import { h, every, fill, meter, say, section } from "../dom.js";
 import { ask } from "../ask.js";
 import { count, duration, percent, plural } from "../format.js";
 
@@ -71,14 +71,12 @@ function interfaceRow({ name, pattern, state, seconds, reason }) {
 
 function fullness({ name, used, retired, capacity }) {
   const share = (used + retired) / Math.max(1, capacity);
-  const bar = h("i");
-  bar.style.transform = `scaleX(${share})`;
   return h(
     "div",
     { class: "fill" },
     h("span", { class: "mono" }, name),
     h("span", { class: "number muted" }, `${count(used)} of ${count(capacity)}, ${percent(share)}`),
-    h("div", { class: "meter", "aria-hidden": "true", "data-tone": share > 0.9 ? "bad" : share > 0.75 ? "warn" : null }, bar),
+    meter(share, share > 0.9 ? "bad" : share > 0.75 ? "warn" : null),
   );
 }
 

@@ -1,6 +1,6 @@
 // What the node would do with a packet: a form that asks as `shunt trace` does, and the steps.
 
-import { h, fill, say, section } from "../dom.js";
+import { h, fill, meter, say, section } from "../dom.js";
 import { ask } from "../ask.js";
 import { count, percent } from "../format.js";
 
@@ -75,14 +75,12 @@ function steps({ packet, steps: all, end, text }) {
 function parts({ parts: all }) {
   if (all.length === 0) return null;
   const rows = all.map(({ backend, packets, share, end, text }) => {
-    const bar = h("i");
-    bar.style.transform = `scaleX(${share})`;
     return h(
       "tr",
       {},
       h("td", { "data-title": "Backend", class: "mono" }, backend ?? "none"),
       h("td", { "data-title": "Packets", class: "number" }, count(packets)),
-      h("td", { "data-title": "Share", class: "number" }, h("span", {}, percent(share)), h("div", { class: "meter", "aria-hidden": "true" }, bar)),
+      h("td", { "data-title": "Share", class: "number" }, h("span", {}, percent(share)), meter(share)),
       h("td", { "data-title": "End", "data-tone": TONES[end] === "bad" ? "bad" : null }, text),
     );
   });
