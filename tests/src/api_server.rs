@@ -355,6 +355,8 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
+                // As servers written in Go do.
+                drop(stream.set_nodelay(true));
                 let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
                 connections.spawn(async move {
                     let stream = Marked::new(stream, Arc::clone(&shared.marks));

@@ -39,6 +39,14 @@ impl Candidate {
         }
     }
 
+    /// It with something new of which no other endpoint follows.
+    pub(super) fn with(&self, workload: ExternalWorkload) -> Self {
+        Self {
+            workload: Arc::new(workload),
+            endpoints: self.endpoints.clone(),
+        }
+    }
+
     pub(super) const fn workload(&self) -> &Arc<ExternalWorkload> {
         &self.workload
     }

@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use foldhash::quality::RandomState;
+use indexmap::IndexMap;
+
 use crate::{
     controllers::workloads::{
         candidate::Candidate,
@@ -14,14 +17,18 @@ use crate::{
 /// What the slices of a Service are to say.
 #[derive(Debug, Default)]
 pub(super) struct Desired {
-    /// The endpoints by family and ports, and there by their identity.
+    /// The endpoints by family.
     pub(super) families: BTreeMap<Family, Groups>,
     /// The selected workloads that are no endpoints, and why.
     pub(super) left_out: BTreeMap<Arc<WorkloadKey>, LeftOut>,
 }
 
-/// Endpoints by their ports, and there by their identity.
-pub(super) type Groups = BTreeMap<Ports, BTreeMap<Box<str>, Arc<Endpoint>>>;
+/// Endpoints by their ports.
+pub(super) type Groups = BTreeMap<Ports, Group>;
+
+/// Endpoints by their identity, in the order of their workloads. Identities are long and begin alike, so that
+/// comparing thousands of them takes longer than hashing them.
+pub(super) type Group = IndexMap<Arc<str>, Arc<Endpoint>, RandomState>;
 
 /// Why a workload that a Service selects is no endpoint of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +71,7 @@ impl Desired {
                     continue;
                 };
                 let group = groups.entry(Arc::clone(ports)).or_default();
-                group.insert(endpoint.identity.clone(), Arc::clone(endpoint));
+                group.insert(Arc::clone(&endpoint.identity), Arc::clone(endpoint));
             }
         }
         desired

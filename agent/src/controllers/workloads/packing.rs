@@ -1,13 +1,12 @@
 //! Which slices have which endpoints: a pure function of the slices that there are and of the endpoints that
 //! there are to be, with as few writes as it takes.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
+
+use foldhash::quality::RandomState;
 
 use crate::controllers::workloads::{
-    desired::{Desired, Groups, labels},
+    desired::{Desired, Group, Groups, labels},
     order::ordered,
     service::{Family, Labels, Service},
     slice::{Content, Endpoint, Ports, Slice},
@@ -46,7 +45,7 @@ pub(super) fn plan(service: &Service, slices: &[Arc<Slice>], desired: &Desired) 
             family: *family,
             labels: &labels,
             groups,
-            claimed: HashSet::new(),
+            claimed: HashSet::default(),
             drafts: Vec::new(),
             doomed: Vec::new(),
         };
@@ -77,7 +76,7 @@ struct Packing<'a> {
     labels: &'a Arc<Labels>,
     groups: &'a Groups,
     /// The identities of the endpoints that are in a draft.
-    claimed: HashSet<&'a str>,
+    claimed: HashSet<&'a str, RandomState>,
     drafts: Vec<Draft>,
     /// Those that nobody needs any more.
     doomed: Vec<Arc<Slice>>,
@@ -97,7 +96,7 @@ impl<'a> Packing<'a> {
             let mut endpoints = Vec::with_capacity(content.endpoints.len());
             let mut is_changed = content.labels != *self.labels;
             for endpoint in &content.endpoints {
-                match group.get_key_value(&endpoint.identity) {
+                match group.get_key_value(&*endpoint.identity) {
                     // One that is larger than ours are gives the rest to others.
                     Some((identity, new))
                         if endpoints.len() < AT_MOST && self.claimed.insert(identity) =>
@@ -132,14 +131,14 @@ impl<'a> Packing<'a> {
 
     /// The endpoints that are in no slice yet. Those that one slice had come together, so that its
     /// successor may have them all.
-    fn left_over(&mut self, group: &'a BTreeMap<Box<str>, Arc<Endpoint>>) -> Vec<Arc<Endpoint>> {
+    fn left_over(&mut self, group: &'a Group) -> Vec<Arc<Endpoint>> {
         let mut left = Vec::new();
         for endpoint in self
             .doomed
             .iter()
             .flat_map(|slice| &slice.content.endpoints)
         {
-            if let Some((identity, new)) = group.get_key_value(&endpoint.identity)
+            if let Some((identity, new)) = group.get_key_value(&*endpoint.identity)
                 && self.claimed.insert(identity)
             {
                 left.push(Arc::clone(new));

@@ -83,7 +83,7 @@ pub(super) struct EndpointPort {
 pub(super) struct Endpoint {
     /// What makes it the same endpoint in another slice, or at another time: its addresses in order, its
     /// name in the DNS, and whose it is.
-    pub(super) identity: Box<str>,
+    pub(super) identity: Arc<str>,
     pub(super) addresses: Box<[Box<str>]>,
     pub(super) conditions: Conditions,
     pub(super) hostname: Option<Box<str>>,
@@ -185,6 +185,16 @@ impl Slice {
         Self {
             content,
             ..self.clone()
+        }
+    }
+
+    /// Has the endpoints that are as they were written be the same ones, so that they need not be compared
+    /// again.
+    pub(super) fn share(&mut self, written: &Content) {
+        for (own, written) in self.content.endpoints.iter_mut().zip(&written.endpoints) {
+            if own == written {
+                *own = Arc::clone(written);
+            }
         }
     }
 

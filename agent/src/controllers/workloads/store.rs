@@ -27,13 +27,18 @@ use crate::{
 /// The namespace whose Services are left alone unless that is asked for.
 const SYSTEM: &str = "kube-system";
 
+/// The workloads that a Service selects.
+pub(super) type Selected = BTreeMap<Arc<WorkloadKey>, Arc<Candidate>>;
+
 /// Everything that slices are made of, and the slices.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     /// Whether the Services of [`SYSTEM`] are handled, too.
     takes_system: bool,
     services: BTreeMap<ServiceId, Arc<Service>>,
-    workloads: BTreeMap<Arc<WorkloadKey>, Candidate>,
+    workloads: BTreeMap<Arc<WorkloadKey>, Arc<Candidate>>,
+    /// Those that a Service selects, once somebody has asked.
+    selected: HashMap<ServiceId, Selected>,
     slices: HashMap<ServiceId, BTreeMap<Box<str>, Arc<Slice>>>,
     /// The Service of each slice.
     places: HashMap<Name, ServiceId>,
@@ -65,11 +70,11 @@ impl Store {
     }
 
     pub(super) fn workload(&self, key: &WorkloadKey) -> Option<&Arc<ExternalWorkload>> {
-        self.workloads.get(key).map(Candidate::workload)
+        self.workloads.get(key).map(|one| one.workload())
     }
 
     pub(super) fn workloads(&self) -> impl Iterator<Item = &Arc<ExternalWorkload>> {
-        self.workloads.values().map(Candidate::workload)
+        self.workloads.values().map(|one| one.workload())
     }
 
     /// Our slices of a Service.
@@ -87,23 +92,18 @@ impl Store {
     }
 
     /// The workloads that a Service selects.
-    pub(super) fn selected<'a>(
-        &'a self,
-        service: &'a Service,
-    ) -> impl Iterator<Item = &'a Candidate> {
-        let own = self.of_namespace(&service.id.namespace);
-        own.filter(|one| service.selects(&one.workload().labels))
-    }
-
-    fn of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Candidate> {
-        let first = WorkloadKey {
-            namespace: namespace.into(),
-            group: Group::Shunt,
-            name: "".into(),
-        };
-        let found = self.workloads.range(Arc::new(first)..);
-        let found = found.take_while(move |(key, _)| &*key.namespace == namespace);
-        found.map(|(_, candidate)| candidate)
+    pub(super) fn selected(&mut self, service: &Service) -> &Selected {
+        let Self {
+            workloads,
+            selected,
+            ..
+        } = self;
+        selected.entry(service.id.clone()).or_insert_with(|| {
+            let own = of_namespace(workloads, &service.id.namespace);
+            let own = own.filter(|(_, one)| service.selects(&one.workload().labels));
+            own.map(|(key, one)| (Arc::clone(key), Arc::clone(one)))
+                .collect()
+        })
     }
 
     /// The Services of a namespace that select these labels.
@@ -138,6 +138,7 @@ impl Store {
                 let list = list.into_iter().map(|one| (one.id.clone(), Arc::new(one)));
                 let new: BTreeMap<ServiceId, Arc<Service>> = list.collect();
                 let old = std::mem::replace(&mut self.services, new);
+                self.selected.clear();
                 let gone = old.keys().filter(|id| !self.services.contains_key(*id));
                 concerned.extend(gone.cloned());
                 let new = self.services.iter();
@@ -147,12 +148,14 @@ impl Store {
             Step::Applied(service) => {
                 let id = service.id.clone();
                 if self.services.get(&id).is_none_or(|old| **old != service) {
+                    self.selected.remove(&id);
                     concerned.insert(id.clone());
                 }
                 self.services.insert(id, Arc::new(service));
             }
             Step::Deleted(service) => {
                 self.services.remove(&service.id);
+                self.selected.remove(&service.id);
                 concerned.insert(service.id);
             }
             Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
@@ -196,15 +199,16 @@ impl Store {
         changed: &mut BTreeSet<Arc<WorkloadKey>>,
     ) -> BTreeSet<ServiceId> {
         let key = Arc::clone(&workload.key);
-        let new = Candidate::new(workload);
-        let workload = Arc::clone(new.workload());
-        let old = self.workloads.insert(Arc::clone(&key), new);
-        let old = old.as_ref().map(Candidate::workload);
-        if old == Some(&workload) {
-            return BTreeSet::new();
-        }
+        let old = self.workloads.get(&key).cloned();
+        let new = match &old {
+            Some(old) if **old.workload() == workload => return BTreeSet::new(),
+            Some(old) if !differ(old.workload(), &workload) => old.with(workload),
+            _ => Candidate::new(workload),
+        };
+        let new = Arc::new(new);
+        self.workloads.insert(Arc::clone(&key), Arc::clone(&new));
         changed.insert(key);
-        self.concerned(old.map(|old| &**old), Some(&workload))
+        self.replace(old.as_deref(), Some(&new))
     }
 
     fn remove_workload(
@@ -216,27 +220,42 @@ impl Store {
         if old.is_some() {
             changed.insert(key);
         }
-        self.concerned(old.as_ref().map(|old| &**old.workload()), None)
+        self.replace(old.as_deref(), None)
     }
 
-    /// The Services that a change of a workload concerns.
-    fn concerned(
-        &self,
-        old: Option<&ExternalWorkload>,
-        new: Option<&ExternalWorkload>,
+    /// Has the Services that select a workload know it as it is now, and gives those that this concerns.
+    fn replace(
+        &mut self,
+        old: Option<&Candidate>,
+        new: Option<&Arc<Candidate>>,
     ) -> BTreeSet<ServiceId> {
-        let selecting =
-            |workload: &ExternalWorkload| self.selecting(&workload.key.namespace, &workload.labels);
-        let (old, new) = match (old, new) {
-            (None, None) => return BTreeSet::new(),
-            (Some(one), None) | (None, Some(one)) => return selecting(one),
-            (Some(old), Some(new)) => (old, new),
+        let selecting = |one: &Candidate| {
+            let workload = one.workload();
+            self.selecting(&workload.key.namespace, &workload.labels)
         };
-        match (differ(old, new), old.labels != new.labels) {
-            (false, false) => BTreeSet::new(),
-            (true, false) => selecting(new),
-            (false, true) => &selecting(old) ^ &selecting(new),
-            (true, true) => &selecting(old) | &selecting(new),
+        let before = old.map(selecting).unwrap_or_default();
+        let after = new.map(|new| selecting(new)).unwrap_or_default();
+        if let Some(old) = old {
+            for id in before.difference(&after) {
+                if let Some(selected) = self.selected.get_mut(id) {
+                    selected.remove(&old.workload().key);
+                }
+            }
+        }
+        if let Some(new) = new {
+            for id in &after {
+                if let Some(selected) = self.selected.get_mut(id) {
+                    selected.insert(Arc::clone(&new.workload().key), Arc::clone(new));
+                }
+            }
+        }
+        let is_same = old
+            .zip(new)
+            .is_some_and(|(old, new)| !differ(old.workload(), new.workload()));
+        if is_same {
+            &before ^ &after
+        } else {
+            &before | &after
         }
     }
 
@@ -382,6 +401,19 @@ impl Store {
     pub(super) fn forget_written(&mut self) {
         self.tracker = Tracker::default();
     }
+}
+
+fn of_namespace<'a>(
+    workloads: &'a BTreeMap<Arc<WorkloadKey>, Arc<Candidate>>,
+    namespace: &'a str,
+) -> impl Iterator<Item = (&'a Arc<WorkloadKey>, &'a Arc<Candidate>)> {
+    let first = WorkloadKey {
+        namespace: namespace.into(),
+        group: Group::Shunt,
+        name: "".into(),
+    };
+    let found = workloads.range(Arc::new(first)..);
+    found.take_while(move |(key, _)| &*key.namespace == namespace)
 }
 
 /// Whether endpoints of the one are others than those of the other. The order of addresses counts, that of

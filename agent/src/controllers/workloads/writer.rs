@@ -14,7 +14,7 @@ use crate::controllers::{
     workloads::{
         raw_slice::RawSlice,
         service::Service,
-        slice::Slice,
+        slice::{Content, Slice},
         write::Write,
         write_error::{ANSWER, WriteError, lead},
     },
@@ -105,7 +105,7 @@ impl Writer<'_> {
                     }
                     made => made?,
                 };
-                self.confirm(&made)?;
+                self.confirm(&made, &content)?;
                 self.outcome.counts.created += 1;
             }
             Write::Update(old, content) => {
@@ -118,7 +118,7 @@ impl Writer<'_> {
                         self.outcome.gone.push(old);
                         return Err(WriteError::Conflict);
                     }
-                    made => self.confirm(&made?)?,
+                    made => self.confirm(&made?, &content)?,
                 }
                 self.outcome.counts.updated += 1;
             }
@@ -142,14 +142,16 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Takes note of the slice that the server answers with.
-    fn confirm(&mut self, answer: &str) -> Result<(), WriteError> {
+    /// Takes note of the slice that the server answers with; `content` was written.
+    fn confirm(&mut self, answer: &str, content: &Content) -> Result<(), WriteError> {
         let raw: RawSlice =
             serde_json::from_str(answer).map_err(|error| WriteError::Unavailable {
                 error: format!("the answer cannot be read: {error}"),
                 retry_after: None,
             })?;
-        let slice = Arc::new(Slice::from(raw));
+        let mut slice = Slice::from(raw);
+        slice.share(content);
+        let slice = Arc::new(slice);
         self.latest.insert(slice.name.clone(), Arc::clone(&slice));
         self.outcome.written.push(slice);
         Ok(())

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::world::{desired, linkerds, web, workload};
 use crate::{
     controllers::workloads::{
-        desired::{LeftOut, labels},
+        desired::{Group, LeftOut, labels},
         packing::plan,
         service::{Family, Service},
         write::Write,
@@ -132,7 +132,7 @@ fn workloads_of_other_ports_are_groups_of_their_own() {
         workload("three", "192.0.2.3", &[]),
     ];
     let families = desired(&service, &workloads).families;
-    let sizes = families[&Family::V4].values().map(BTreeMap::len);
+    let sizes = families[&Family::V4].values().map(Group::len);
     assert_eq!(sizes.collect::<Vec<_>>(), [2, 1]);
 }
 
@@ -283,7 +283,7 @@ fn an_endpoint_is_known_by_its_workload_and_its_addresses() {
         let families = desired(&web(&[]), workloads).families;
         families[&Family::V4]
             .values()
-            .map(BTreeMap::len)
+            .map(Group::len)
             .sum::<usize>()
     };
     assert_eq!(count(&[one.clone(), two]), 2);

@@ -3,4 +3,5 @@
 mod endpoints;
 mod events;
 mod packing;
+mod selected;
 pub(super) mod world;

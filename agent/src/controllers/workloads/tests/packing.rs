@@ -23,10 +23,10 @@ use crate::{
 /// is to be there is missing after any of them.
 fn sync(server: &mut Server, service: &Service, workloads: &[ExternalWorkload]) -> usize {
     let desired = desired(service, workloads);
-    let wanted: BTreeSet<Box<str>> = (desired.families.values())
+    let wanted: BTreeSet<Arc<str>> = (desired.families.values())
         .flat_map(|groups| groups.values().flat_map(|group| group.keys().cloned()))
         .collect();
-    let stays: BTreeSet<Box<str>> = present(&server.slices)
+    let stays: BTreeSet<Arc<str>> = present(&server.slices)
         .intersection(&wanted)
         .cloned()
         .collect();
@@ -38,7 +38,7 @@ fn sync(server: &mut Server, service: &Service, workloads: &[ExternalWorkload]) 
         let missing: Vec<_> = stays.difference(&now).collect();
         assert!(missing.is_empty(), "missing after {write:?}: {missing:?}");
     }
-    let mut found: Vec<Box<str>> = endpoints(&server.slices).collect();
+    let mut found: Vec<Arc<str>> = endpoints(&server.slices).collect();
     found.sort();
     assert_eq!(
         found,
@@ -55,12 +55,12 @@ fn sync(server: &mut Server, service: &Service, workloads: &[ExternalWorkload]) 
     count
 }
 
-fn endpoints(slices: &[Arc<Slice>]) -> impl Iterator<Item = Box<str>> {
+fn endpoints(slices: &[Arc<Slice>]) -> impl Iterator<Item = Arc<str>> {
     let endpoints = slices.iter().flat_map(|slice| &slice.content.endpoints);
     endpoints.map(|endpoint| endpoint.identity.clone())
 }
 
-fn present(slices: &[Arc<Slice>]) -> BTreeSet<Box<str>> {
+fn present(slices: &[Arc<Slice>]) -> BTreeSet<Arc<str>> {
     endpoints(slices).collect()
 }
 
@@ -161,7 +161,7 @@ fn slices_follow_the_labels_of_their_service_also_those_that_are_removed() {
 fn names_are_used_again_and_those_of_others_are_replaced() {
     let (mut server, workloads) = (Server::default(), many(0..150, &[]));
     sync(&mut server, &web(&[]), &workloads);
-    let names = |server: &Server| -> BTreeSet<Box<str>> {
+    let names = |server: &Server| -> BTreeSet<Arc<str>> {
         server
             .slices
             .iter()

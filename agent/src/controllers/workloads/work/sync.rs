@@ -52,7 +52,7 @@ impl WorkloadWork {
         if !is_linkerds {
             self.told_services.remove(&id);
         }
-        let selected = self.store.selected(&service);
+        let selected = self.store.selected(&service).values().map(|one| &**one);
         let selected =
             selected.filter(|one| !is_linkerds || one.workload().key.group != Group::Linkerd);
         let mut desired = Desired::of(&service, selected);
