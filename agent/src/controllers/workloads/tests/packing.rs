@@ -161,7 +161,7 @@ fn slices_follow_the_labels_of_their_service_also_those_that_are_removed() {
 fn names_are_used_again_and_those_of_others_are_replaced() {
     let (mut server, workloads) = (Server::default(), many(0..150, &[]));
     sync(&mut server, &web(&[]), &workloads);
-    let names = |server: &Server| -> BTreeSet<Arc<str>> {
+    let names = |server: &Server| -> BTreeSet<Box<str>> {
         server
             .slices
             .iter()
