@@ -1,5 +1,5 @@
-//! Builds the kernel programs (package `shunt-ebpf`) and puts the object where the crate includes
-//! it: `$OUT_DIR/shunt.o`.
+//! Builds the kernel programs (package `shunt-ebpf`) and puts the objects where the crate includes
+//! them: `$OUT_DIR/shunt.o`, and `$OUT_DIR/shunt-flows.o` with those that tell of connections.
 
 use std::{
     env,
@@ -48,12 +48,25 @@ fn build() -> Result<(), String> {
     let toolchain = Toolchain::load(&root)
         .map_err(|error: RecordError| format!("{error}: run `cargo xtask setup`"))?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let target_dir = target_dir(&out).join("bpf");
-    let object = toolchain.build_object(&root, &target_dir, "shunt-ebpf")?;
+    let target_dir = target_dir(&out);
+    // A folder each: a build with other features replaces what it finds.
+    for (folder, features, name) in [
+        ("bpf", &[][..], "shunt.o"),
+        ("bpf-flows", &["flows"], "shunt-flows.o"),
+    ] {
+        let object =
+            toolchain.build_object(&root, &target_dir.join(folder), "shunt-ebpf", features)?;
+        put(&object, &out.join(name))?;
+    }
+    Ok(())
+}
+
+/// Puts the object there, without what only debuggers read.
+fn put(object: &Path, there: &Path) -> Result<(), String> {
     let failed = |error: &dyn Display| format!("cannot copy {}: {error}", object.display());
-    let whole = fs::read(&object).map_err(|error| failed(&error))?;
+    let whole = fs::read(object).map_err(|error| failed(&error))?;
     let lean = without_debug_information(&whole).map_err(|error| failed(&error))?;
-    fs::write(out.join("shunt.o"), lean).map_err(|error| failed(&error))
+    fs::write(there, lean).map_err(|error| failed(&error))
 }
 
 /// The object without its DWARF sections, which are three quarters of it. The linker has made BTF of

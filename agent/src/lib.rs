@@ -69,6 +69,7 @@ pub use self::{
             following::Following,
             observed::Observed,
         },
+        monitor::watching::{Wanted, Watching},
         origin::Origin,
         outcome::{Acceptance, ApplyError, Outcome},
         queue::{EventQueue, Requests, queue},

@@ -23,6 +23,7 @@ pub mod crc32c;
 pub mod dsr;
 mod family;
 pub mod feeder;
+mod flow_event;
 mod fragment;
 mod frontend;
 mod guard;
@@ -45,6 +46,10 @@ pub use cidr::{Cidr, PodCidrs};
 pub use conntrack::{ConntrackEntry, ConntrackKey, Direction, version_3};
 pub use counter::Counter;
 pub use family::{Address, Family, V4, V6};
+pub use flow_event::{
+    ConnectionRecord, EndCause, FlowControl, FlowEnds, FlowHead, FlowKind, PACKET_BYTES,
+    PacketRecord, Sample, sample, threshold,
+};
 pub use fragment::{FragmentEntry, FragmentKey, Hook};
 pub use frontend::{Cell, FrontendKey};
 pub use guard::{FilterPlace, Guarded, ServiceCidrs};

@@ -389,6 +389,10 @@ pub const DSR: Map = both("DSR", "dsr", Kind::Setting, Size::Fixed);
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// What a CPU asks the kernel for a route with.
 pub const LOOKUPS: Map = both("LOOKUPS", "lookups", Kind::Scratch, Size::Fixed);
+/// What becomes of connections and packets, for those who watch.
+pub const FLOW_EVENTS: Map = both("FLOW_EVENTS", "flow_events", Kind::Scratch, Size::Fixed);
+/// Which of that is told: [`crate::FlowControl`].
+pub const FLOW_CONTROL: Map = both("FLOW_CONTROL", "flow_control", Kind::Scratch, Size::Fixed);
 /// What the programs say of packets; the log's library names it.
 pub const PACKET_LOG: Map = both("AYA_LOGS", "packet_log", Kind::Scratch, Size::Fixed);
 
@@ -414,6 +418,8 @@ pub const SHARED: &[Map] = &[
     DSR,
     REJECTIONS,
     LOOKUPS,
+    FLOW_EVENTS,
+    FLOW_CONTROL,
     PACKET_LOG,
 ];
 

@@ -82,7 +82,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     let output = workspace::output("bench")?;
     let feeder = Toolchain::load(&root)
         .map_err(|error| anyhow!("{error}"))?
-        .build_object(&root, &workspace::output("bpf")?, "shunt-feeder")
+        .build_object(&root, &workspace::output("bpf")?, "shunt-feeder", &[])
         .map_err(|error| anyhow!("{error}"))?;
 
     let mut command = Command::new(bench);

@@ -1,17 +1,23 @@
 //! What an agent shows: the same after its way through a message, and one form in JSON.
 
-use std::{collections::BTreeMap, net::SocketAddr, num::NonZeroU16};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    num::NonZeroU16,
+    time::{Duration, SystemTime},
+};
 
 use serde_json::{Value, json};
 use shunt_api::{
     proto,
     view::{
         self, Backend, Conflict, Connection, ConnectionState, Consul, Difference, FailedOver,
-        Federation, Frontend, FrontendDifference, FrontendKey, Gateway, HeldRemoval, Interface,
-        InterfaceState, LastError, Listener, LiveOverride, LocalApi, MaglevTables, Malformed,
-        ProtocolNumber, ServiceCounters, ServiceTraffic, SocketLb, SocketLbMode, Source,
-        SourceNode, Split, SplitBackend, SplitTarget, StaleSockets, StaleWatch, Status, TableUse,
-        TakeOver, Unlocated, Untranslated, Uplink, UplinkState,
+        Federation, FlowEvent, FlowKind, FlowPacket, Frontend, FrontendDifference, FrontendKey,
+        Gateway, HeldRemoval, Interface, InterfaceState, LastError, Listener, LiveOverride,
+        LocalApi, MaglevTables, Malformed, MonitorUse, ProtocolNumber, ServiceCounters,
+        ServiceTraffic, SocketLb, SocketLbMode, Source, SourceNode, Split, SplitBackend,
+        SplitTarget, StaleSockets, StaleWatch, Status, TableUse, TakeOver, Unlocated, Untranslated,
+        Uplink, UplinkState,
     },
 };
 use shunt_model::{Forwarding, Override, Protocol, Selection, ServiceId, SplitMode, TrafficPolicy};
@@ -75,6 +81,12 @@ fn uplinks() -> Vec<Uplink> {
         },
     ]
 }
+
+const WATCHED: MonitorUse = MonitorUse {
+    watchers: 61,
+    told: 62,
+    lost: 63,
+};
 
 fn status() -> Status {
     let interface = |name: &str, state| Interface {
@@ -174,6 +186,7 @@ fn status() -> Status {
             waiting: 44,
             seconds: 45,
         }),
+        monitor: WATCHED,
     }
 }
 
@@ -364,6 +377,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             "event": "line 3: Resync", "removed": 42, "frontends": 43, "waiting": 44,
             "seconds": 45,
         },
+        "monitor": { "watchers": 61, "told": 62, "lost": 63 },
     });
     assert_eq!(serde_json::to_value(status()).unwrap(), expected);
 }
@@ -486,4 +500,64 @@ fn every_state_of_a_connection_is_the_same_after_its_message() {
         assert_eq!(json["state"], Value::from(name));
         assert_eq!(state.to_string(), name);
     }
+}
+
+#[test]
+fn an_event_of_a_flow_is_the_same_after_its_message() {
+    let end = |text: &str| Some(text.parse::<SocketAddr>().unwrap().into());
+    let ended = FlowEvent {
+        time: SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 5_000),
+        kind: FlowKind::Ended,
+        reason: "finished".into(),
+        protocol: ProtocolNumber(6),
+        client: end("10.1.1.5:40000"),
+        frontend: end("10.96.0.1:80"),
+        service: Some("shop/web".into()),
+        service_port: Some("http".into()),
+        backend: end("10.1.2.3:8080"),
+        snat_source: end("192.168.16.10:1024"),
+        duration: Some(Duration::from_millis(1500)),
+        packet: None,
+    };
+    let dropped = FlowEvent {
+        kind: FlowKind::Dropped,
+        reason: "drop_martian".into(),
+        service: None,
+        service_port: None,
+        backend: None,
+        snat_source: None,
+        duration: None,
+        packet: Some(FlowPacket {
+            interface: 2,
+            length: 60,
+            bytes: vec![1, 2, 3],
+            is_ethernet: true,
+        }),
+        ..ended.clone()
+    };
+    for event in [&ended, &dropped] {
+        let message = proto::FlowEvent::from(event.clone());
+        assert_eq!(FlowEvent::try_from(message), Ok(event.clone()));
+    }
+    assert_eq!(
+        serde_json::to_value(&ended).unwrap(),
+        json!({
+            "time": "2023-11-14T22:13:20.000005Z", "kind": "ended", "reason": "finished",
+            "protocol": "TCP", "client": { "ip": "10.1.1.5", "port": 40_000 },
+            "frontend": { "ip": "10.96.0.1", "port": 80 }, "service": "shop/web", "service_port": "http",
+            "backend": { "ip": "10.1.2.3", "port": 8080 },
+            "snat_source": { "ip": "192.168.16.10", "port": 1024 }, "duration_seconds": 1.5,
+        })
+    );
+    let json = serde_json::to_value(&dropped).unwrap();
+    assert_eq!(
+        (&json["interface"], &json["length"]),
+        (&json!(2), &json!(60))
+    );
+    let nonsense = proto::FlowEvent {
+        kind: 5,
+        ..proto::FlowEvent::from(ended)
+    };
+    let error = Malformed::Value(5, "kind of an event");
+    assert_eq!(FlowEvent::try_from(nonsense), Err(error));
 }

@@ -1,5 +1,6 @@
 //! The kernel object: loaded with its constants and sizes, its tables and programs taken out.
 
+mod flows;
 mod hooks;
 
 use std::{
@@ -49,6 +50,7 @@ use crate::{
         uplink_table::UplinkTable,
     },
     object::{
+        all_tables::AllTables,
         copies::TableCopies,
         loaded::Loaded,
         opened::Opened,
@@ -73,6 +75,8 @@ use crate::{
 pub struct Datapath {
     object: Loaded,
     copies: Arc<TableCopies>,
+    /// Held for programs that tell of connections.
+    tables: Arc<AllTables>,
     selection: Selection,
     attachments: Attachments,
     uplinks: Uplinks,
@@ -127,6 +131,7 @@ impl Datapath {
         let Opened {
             mut ebpf,
             copies,
+            tables,
             counters,
             pins,
             takeover,
@@ -195,6 +200,7 @@ impl Datapath {
                 .transpose()?,
             object: Loaded::new(ebpf, pins)?,
             copies: Arc::new(copies),
+            tables: Arc::new(tables),
             selection: Selection::new(options.excluded_interfaces.clone()),
             attachments: Attachments::default(),
             uplinks: Uplinks::new(

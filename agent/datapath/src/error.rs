@@ -135,6 +135,17 @@ pub enum DatapathError {
         /// What it lacks, each with the version of Linux that has it.
         missing: String,
     },
+    /// The programs that tell of connections cannot be given the tables of the others.
+    #[error("handing the tables to programs that tell of connections failed: {source}")]
+    FlowTables {
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// There is no place where they could be given them.
+    #[error(
+        "an agent without a pin directory cannot be watched: start it with --pin-dir, without --no-pin"
+    )]
+    FlowsUnpinned,
     /// The kernel did not take a program.
     #[error("loading the program {name} failed: {source}")]
     Program {

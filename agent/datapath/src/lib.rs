@@ -37,6 +37,9 @@ pub use self::{
     maps::{
         counters::Counters,
         families::Families,
+        flow_ring::{
+            Flow, FlowChoice, FlowConnection, FlowEnd, FlowPacket, FlowReader, is_sampled,
+        },
         location_table::LocationsBefore,
         memory_tables::MemoryTables,
         service_table::{ServiceCounts, TrafficCounts},
@@ -47,6 +50,7 @@ pub use self::{
     },
     object::{
         copies::{Contents, TableCopies, TableCopy},
+        flow_programs::{FlowLoader, FlowPrograms},
         guard::GuardOptions,
         options::{DatapathOptions, PacketLog},
         packet_log::PacketLogError,

@@ -1,6 +1,8 @@
 //! The programs' tables and constants, by the names that they have in the kernel.
 
-use crate::maps::{conntrack, constants, counters, dsr, handover, services, sockets, tables};
+use crate::maps::{
+    conntrack, constants, counters, dsr, flows, handover, services, sockets, tables,
+};
 use aya_ebpf::{Global, table::Table};
 
 /// All tables but those of sockets.
@@ -24,6 +26,7 @@ tables! {
         GIVEN_PORTS;
     services: SERVICES SERVICE_CONNECTIONS SERVICE_TRAFFIC;
     counters: COUNTERS;
+    flows: FLOW_CONTROL;
     dsr: DSR;
 }
 
@@ -107,12 +110,13 @@ mod tests {
 
     use super::*;
 
-    /// The tables that only an agent, or iterators, have to do with, and the log.
-    const OTHERS: [registry::Map; 4] = [
+    /// The tables that only an agent, or iterators, have to do with, the log, and what is told of connections.
+    const OTHERS: [registry::Map; 5] = [
         registry::SOCKETS_CONNECTED,
         registry::SOCKETS_BEFORE,
         registry::SOCKETS_ASKED,
         registry::PACKET_LOG,
+        registry::FLOW_EVENTS,
     ];
 
     #[test]

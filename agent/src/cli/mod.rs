@@ -21,6 +21,7 @@ mod init;
 mod kube_proxy;
 mod log;
 mod lookup;
+mod monitor;
 mod output;
 mod render;
 mod service_table;

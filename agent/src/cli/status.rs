@@ -13,8 +13,8 @@ use shunt_api::{
     proto::StatusRequest,
     view::{
         Conflict, Federation, FrontendDifference, HeldRemoval, Listener, LiveOverride, LocalApi,
-        MaglevTables, SocketLb, Source, SourceNode, StaleSockets, Status, TableUse, TakeOver,
-        Unlocated, Untranslated,
+        MaglevTables, MonitorUse, SocketLb, Source, SourceNode, StaleSockets, Status, TableUse,
+        TakeOver, Unlocated, Untranslated,
     },
 };
 
@@ -252,6 +252,7 @@ fn summary(status: &Status) -> Table<2> {
         ),
         ("socket LB:", socket_lb(&status.socket_lb)),
         ("stale sockets:", stale_sockets(&status.stale_sockets)),
+        ("monitor:", monitor(status.monitor)),
     ];
     let recreated = status.socket_recreated;
     let recreated = (recreated > 0).then(|| {
@@ -458,6 +459,16 @@ fn stale_sockets(sockets: &StaleSockets) -> String {
         Some(trouble) => format!("{destroyed}; now they stay: {trouble}"),
         None => destroyed,
     }
+}
+
+/// Who watches, and what was lost to them.
+fn monitor(monitor: MonitorUse) -> String {
+    let MonitorUse {
+        watchers,
+        told,
+        lost,
+    } = monitor;
+    format!("{watchers} watch; {told} events were told, {lost} lost")
 }
 
 /// Whether the agent takes over from kube-proxy, and what is left of that.

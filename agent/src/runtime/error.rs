@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, io};
 
-use shunt_datapath::TableError;
+use shunt_datapath::{DatapathError, TableError};
 use thiserror::Error;
 use tokio::task::JoinError;
 
@@ -23,6 +23,9 @@ pub enum InspectError {
     /// The kernel refused to read the connections.
     #[error("reading the connections failed: {0}")]
     Connections(#[from] io::Error),
+    /// The programs that tell of connections and packets cannot be had.
+    #[error(transparent)]
+    Monitor(DatapathError),
     /// The thread that hands answers to those who follow cannot be started.
     #[error("following failed: {0}")]
     Follow(io::Error),

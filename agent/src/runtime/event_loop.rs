@@ -18,6 +18,7 @@ use std::{
     path::PathBuf,
     pin::pin,
     sync::Arc,
+    thread,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -152,7 +153,11 @@ impl EventLoop {
                     reports.while_busy(|| self.end_overrides());
                 }
                 () = sleep(IDLE), if self.has_to_tidy() => reports.while_busy(|| self.tidy()),
-                () = &mut stop => return self.agent,
+                () = &mut stop => {
+                    // Whoever watches is left alone; the next agent finds programs that tell nothing.
+                    self.agent.datapath_mut().stop_flows();
+                    return self.agent;
+                }
             }
         }
     }
@@ -209,6 +214,23 @@ impl EventLoop {
             }
             Request::Figures(answer) => {
                 reply(answer, Figures::of(&self.agent, self.held.count()));
+            }
+            Request::LoadFlows(answer) => {
+                let loader = self.agent.datapath().flow_loader();
+                // From here, as threads of servers give way to everything else. If there is none, nobody answers.
+                let loading = thread::Builder::new().name("verifier".into());
+                let loading = loading.spawn(move || reply(answer, loader.load()));
+                if let Err(error) = loading {
+                    warn!(%error, "no thread loads the programs that tell of connections");
+                }
+            }
+            Request::TellFlows(programs, answer) => {
+                self.agent.datapath_mut().tell_flows(programs);
+                reply(answer, ());
+            }
+            Request::StopFlows(answer) => {
+                self.agent.datapath_mut().stop_flows();
+                reply(answer, ());
             }
             Request::Steer(steer, answer) => reply(answer, self.steer(steer)),
             Request::Decide(confirm, answer) => reply(answer, self.decide(confirm)),

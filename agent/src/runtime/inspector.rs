@@ -17,6 +17,10 @@ use crate::runtime::{
     frontends::FrontendList,
     listeners::{Listener, ListenerState},
     lookup::{following::Following, observed::Observed},
+    monitor::{
+        hub::Monitor,
+        watching::{Wanted, Watching},
+    },
     outcome::{Acceptance, ControlError},
     queue::EventQueue,
     reports::Reports,
@@ -33,6 +37,7 @@ pub struct Inspector {
     counters: Arc<Counters>,
     services: Arc<Services>,
     copies: Arc<TableCopies>,
+    monitor: Monitor,
 }
 
 impl fmt::Debug for Inspector {
@@ -46,7 +51,7 @@ impl fmt::Debug for Inspector {
 impl Inspector {
     /// Looks at the agent whose loop reads `queue`, whose connections these are, and whose programs
     /// count here, and here for each service port. These are copies of its tables.
-    pub const fn new(
+    pub fn new(
         queue: EventQueue,
         connections: Connections,
         counters: Arc<Counters>,
@@ -54,6 +59,7 @@ impl Inspector {
         copies: Arc<TableCopies>,
     ) -> Self {
         Self {
+            monitor: Monitor::of(queue.clone(), connections.clone(), Arc::clone(&services)),
             queue,
             connections,
             counters,
@@ -160,6 +166,7 @@ impl Inspector {
             consul: self.reports().consul().map(consul),
             host: self.reports().host(),
             socket_recreated: self.reports().socket_recreated(),
+            monitor: self.reports().meters().flows.shown(),
             ..status
         })
     }
@@ -229,6 +236,15 @@ impl Inspector {
         self.queue
             .ask(|answer| Request::Decide(confirm, answer))
             .await
+    }
+
+    /// Begins to watch what becomes of connections and packets: what happens from the answer on is told.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take the programs that tell of it, or the agent is ending.
+    pub async fn watch_flows(&self, wanted: Wanted) -> Result<Watching, InspectError> {
+        self.monitor.watch(wanted).await
     }
 
     /// The connections that are meant, read when they are asked for.

@@ -13,7 +13,9 @@ use prometheus_client::metrics::{
 };
 use shunt_model::EventKind;
 
-use crate::runtime::{circumstances::Trigger, ip_family::IpFamily, rest_client::RestClient};
+use crate::runtime::{
+    circumstances::Trigger, flow_meters::FlowMeters, ip_family::IpFamily, rest_client::RestClient,
+};
 
 /// One label and its value.
 pub(crate) type Label = [(&'static str, &'static str); 1];
@@ -102,6 +104,8 @@ pub(crate) struct Meters {
     /// Kubernetes Events.
     pub(crate) told: Family<Label, Counter>,
     pub(crate) rest_client: RestClient,
+    /// Who watches connections and packets.
+    pub(crate) flows: FlowMeters,
     /// Triggers from before are of no interest: an earlier agent has seen them, or none has.
     pub(crate) started: SystemTime,
 }
@@ -188,6 +192,7 @@ impl Default for Meters {
             writes: Counter::default(),
             told,
             rest_client: RestClient::default(),
+            flows: FlowMeters::default(),
             started: SystemTime::now(),
         }
     }

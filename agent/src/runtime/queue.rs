@@ -245,6 +245,9 @@ pub(crate) mod testing {
                 | Request::Steer(..)
                 | Request::Decide(..)
                 | Request::Settings(_)
+                | Request::LoadFlows(_)
+                | Request::TellFlows(..)
+                | Request::StopFlows(_)
                 | Request::Figures(_)
                 | Request::Status(_) => "a question".to_owned(),
             })

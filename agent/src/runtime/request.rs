@@ -5,7 +5,7 @@ use std::{
 };
 
 use shunt_api::view::Status;
-use shunt_datapath::StaleConnection;
+use shunt_datapath::{DatapathError, FlowPrograms, FlowReader, StaleConnection};
 use shunt_model::{EventError, Footprint, Frontend, FrontendKey, Override, Query, RendererEvent};
 use tokio::sync::oneshot;
 
@@ -53,6 +53,12 @@ pub(super) enum Request {
     Steer(Steer, oneshot::Sender<Result<Acceptance, ControlError>>),
     /// Whether the event takes effect that waits for a decision.
     Decide(bool, oneshot::Sender<Result<Acceptance, ControlError>>),
+    /// Programs that tell of connections and packets, and what reads what they tell.
+    LoadFlows(oneshot::Sender<Result<(FlowPrograms, FlowReader), DatapathError>>),
+    /// These programs run from now on.
+    TellFlows(FlowPrograms, oneshot::Sender<()>),
+    /// They run no longer.
+    StopFlows(oneshot::Sender<()>),
     /// These settings hold from now on.
     Settings(LiveSettings),
     /// How the agent is, in figures.
@@ -76,6 +82,9 @@ impl Request {
             | Self::AreGone(..)
             | Self::Steer(..)
             | Self::Decide(..)
+            | Self::LoadFlows(_)
+            | Self::TellFlows(..)
+            | Self::StopFlows(_)
             | Self::Settings(_)
             | Self::Figures(_)
             | Self::Status(_) => false,

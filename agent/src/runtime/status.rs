@@ -99,6 +99,7 @@ pub(super) fn assemble(
         socket_recreated: 0,
         overrides: overrides(agent, steering),
         held_removal: held_removal.map(HeldRemoval::view),
+        monitor: view::MonitorUse::default(),
     })
 }
 

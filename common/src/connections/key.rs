@@ -21,6 +21,8 @@ pub trait Wide: Family {
     fn words(addresses: &Self::Addresses) -> &[u64];
     /// One word of the same addresses the other way round.
     fn reversed(addresses: &Self::Addresses, place: usize) -> u64;
+    /// One word of the addresses at this place of a slot, the other way round.
+    fn reversed_at<S: Slot>(slot: S, place: usize, number: usize) -> u64;
     /// The same addresses the other way round.
     fn all_reversed(addresses: &Self::Addresses) -> Self::Addresses;
     /// Whether the source of the first is the destination of the second.
@@ -68,6 +70,11 @@ impl Wide for V4 {
     #[inline(always)]
     fn reversed(addresses: &[u64; 1], _: usize) -> u64 {
         addresses[0].rotate_left(32)
+    }
+
+    #[inline(always)]
+    fn reversed_at<S: Slot>(slot: S, place: usize, _: usize) -> u64 {
+        slot.load(place).rotate_left(32)
     }
 
     #[inline(always)]
@@ -126,6 +133,11 @@ impl Wide for V6 {
     #[inline(always)]
     fn reversed(addresses: &[u64; 4], place: usize) -> u64 {
         addresses[place ^ 2]
+    }
+
+    #[inline(always)]
+    fn reversed_at<S: Slot>(slot: S, place: usize, number: usize) -> u64 {
+        slot.load(place + (number ^ 2))
     }
 
     #[inline(always)]

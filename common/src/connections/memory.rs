@@ -84,6 +84,12 @@ pub trait Memory: Copy {
         table.forget_here(index, meta);
     }
 
+    /// The same of a connection whose time is over, or whose backend is gone.
+    #[inline(always)]
+    fn lapse(table: &Table<'_, Self>, index: u32, meta: u64) {
+        Self::forget(table, index, meta);
+    }
+
     /// [`Table::open`], as a number.
     #[inline(always)]
     fn open(table: &Table<'_, Self>, new: &Connection<Self::Family>, now: u32) -> u32 {

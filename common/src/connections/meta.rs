@@ -1,5 +1,7 @@
 //! A slot's first word: whose it is, and what has been seen of its half.
 
+use crate::{SCTP, TCP};
+
 /// Which of a connection's halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -154,6 +156,19 @@ impl Meta {
     #[inline(always)]
     pub const fn is_ending(self) -> bool {
         self.has_any(Self::FIN | Self::PEER_FIN | Self::RESET | Self::PEER_RESET)
+    }
+
+    /// Whether its connection's sides have ended it, as far as this half alone knows.
+    #[inline(always)]
+    pub const fn is_over(self) -> bool {
+        let has_both = self.has(Self::FIN | Self::PEER_FIN);
+        match self.protocol() {
+            TCP => {
+                self.has_any(Self::RESET | Self::PEER_RESET) || has_both && self.has(Self::ASSURED)
+            }
+            SCTP => self.has_any(Self::RESET | Self::PEER_RESET) || has_both,
+            _ => false,
+        }
     }
 
     /// Whether a half of this protocol and role is here: a live one, or also one that is pending.

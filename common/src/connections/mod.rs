@@ -104,7 +104,7 @@ pub use phase::{Phase, Room, Timeouts};
 pub use signal::Signal;
 pub use slot::{Facts, LOOK, Link, Times, place};
 pub use snapshot::{Seen, Snapshot};
-pub use survey::Survey;
+pub use survey::{INDEX, Survey};
 
 /// A family's table: slots, and where keys are at home in them.
 #[derive(Debug, Clone, Copy)]

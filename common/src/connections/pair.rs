@@ -100,6 +100,13 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         !self.lasts(pair, phase, now) || phase.room() == Room::Over
     }
 
+    /// For how many ticks the connection's time has been over; 0 if it is not.
+    #[inline(always)]
+    pub fn overdue(&self, pair: &Pair<M::Slot>, now: u32) -> u32 {
+        let phase = Phase::of(pair.forward.meta, pair.reply.meta);
+        self.idle(pair, now).saturating_sub(self.timeouts.of(phase))
+    }
+
     /// Whether the time of this half's connection is over; if so, it is ended.
     ///
     /// A reset may have been anybody's: no side checks the sequence number of one that another side
@@ -128,7 +135,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
                 if !opens && before.is_some_and(|phase| self.lasts(&pair, phase, now)) {
                     return false;
                 }
-                M::forget(self, index, meta.0);
+                M::lapse(self, index, meta.0);
                 true
             }
         }

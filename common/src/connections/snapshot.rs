@@ -96,6 +96,12 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         self.is_silent_for(snapshot, snapshot.phase(), now)
     }
 
+    /// For how many ticks its time has been over; 0 if it is not.
+    pub fn overdue_by(&self, snapshot: &Snapshot<F>, now: u32) -> u32 {
+        let idle = snapshot.idle(now);
+        idle.saturating_sub(self.timeouts.of(snapshot.phase()))
+    }
+
     /// Whether no packet of it finds it any more, but one that begins another: a doubtful one may be
     /// open yet when its time is over.
     pub fn is_forgotten(&self, snapshot: &Snapshot<F>, now: u32) -> bool {

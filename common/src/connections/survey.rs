@@ -19,7 +19,7 @@ pub(super) const DOUBTFUL: u32 = 1 << 28;
 /// and that there are many more of its kind than of the other of these two.
 pub(super) const PLENTY: u32 = 1 << 27;
 /// The index.
-pub(super) const INDEX: u32 = PLENTY - 1;
+pub const INDEX: u32 = PLENTY - 1;
 
 /// What was seen of some slots. A slot is one word: its index with the bits above, and in the upper
 /// half for how many ticks it has been silent, plus 1; so the larger word gives way first, and

@@ -48,6 +48,14 @@ pub(crate) trait Access {
     /// The length of the whole frame in bytes.
     fn length(&self) -> u32;
 
+    /// Copies the first `count` bytes of the frame, which are at most 128, to `bytes`, wherever they are. Gives whether it
+    /// could.
+    ///
+    /// # Safety
+    ///
+    /// There is room for as many.
+    unsafe fn read_into(&self, bytes: *mut u8, count: u32) -> bool;
+
     /// The EtherType, in network order: a `__be16` in a word, as `__sk_buff::protocol` holds it.
     fn ethertype(&self) -> u32;
 

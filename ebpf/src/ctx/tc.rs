@@ -11,7 +11,7 @@ use aya_ebpf::{
     helpers::{
         bpf_csum_update, bpf_fib_lookup, bpf_l4_csum_replace, bpf_redirect, bpf_redirect_neigh,
         bpf_redirect_peer, bpf_skb_adjust_room, bpf_skb_change_head, bpf_skb_change_tail,
-        bpf_skb_pull_data,
+        bpf_skb_load_bytes, bpf_skb_pull_data,
     },
     programs::TcContext,
 };
@@ -84,6 +84,12 @@ impl Access for Tc {
     fn length(&self) -> u32 {
         // SAFETY: the context is the kernel's.
         unsafe { (*self.0).len }
+    }
+
+    #[inline(always)]
+    unsafe fn read_into(&self, bytes: *mut u8, count: u32) -> bool {
+        // SAFETY: the context is the kernel's, and the caller has the room.
+        unsafe { bpf_skb_load_bytes(self.0.cast(), 0, bytes.cast(), count) == 0 }
     }
 
     #[inline(always)]

@@ -9,7 +9,9 @@ use aya_ebpf::{
         bpf_fib_lookup as FibLookup, bpf_redir_neigh as NextHop, xdp_action::XDP_REDIRECT, xdp_md,
     },
     cty::c_long,
-    helpers::{bpf_fib_lookup, bpf_redirect, bpf_xdp_adjust_head, bpf_xdp_adjust_tail},
+    helpers::{
+        bpf_fib_lookup, bpf_redirect, bpf_xdp_adjust_head, bpf_xdp_adjust_tail, bpf_xdp_load_bytes,
+    },
     programs::XdpContext,
 };
 use shunt_common::Folded;
@@ -63,6 +65,12 @@ impl Access for Xdp {
     #[inline(always)]
     fn length(&self) -> u32 {
         (self.data_end() - self.data()) as u32
+    }
+
+    #[inline(always)]
+    unsafe fn read_into(&self, bytes: *mut u8, count: u32) -> bool {
+        // SAFETY: the context is the kernel's, and the caller has the room.
+        unsafe { bpf_xdp_load_bytes(self.0, 0, bytes.cast(), count) == 0 }
     }
 
     /// That of a tag, if the frame has one: then it is neither family's.

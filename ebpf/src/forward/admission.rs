@@ -18,12 +18,15 @@ use crate::{
 /// `Err` of a packet from where, or by a way that, the kernel takes nothing on
 /// (`ip_route_input_slow` in net/ipv4/route.c, `ip_rcv_options` in net/ipv4/ip_input.c).
 #[inline(always)]
-pub(crate) fn check_source<F: Rewrite>(packet: &Packet<F>) -> Result<(), Verdict> {
+pub(crate) fn check_source<F: Rewrite>(
+    context: &impl Access,
+    packet: &Packet<F>,
+) -> Result<(), Verdict> {
     if !F::is_forwarded_from(&packet.tuple.source) {
-        return Err(drop_refused(packet, Counter::DropMartian));
+        return Err(drop_refused(context, packet, Counter::DropMartian));
     }
     if packet.options == Options::SourceRoute {
-        return Err(drop_refused(packet, Counter::DropSourceRoute));
+        return Err(drop_refused(context, packet, Counter::DropSourceRoute));
     }
     Ok(())
 }

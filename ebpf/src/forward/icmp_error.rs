@@ -1,13 +1,14 @@
 //! Telling a packet's sender why it goes no further.
 
 use aya_ebpf::helpers::bpf_ktime_get_ns;
-use shunt_common::Counter;
+use shunt_common::{Counter, FlowKind};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::hairpin::send_back,
     maps::{
         constants::{REJECT_BURST, REJECT_INTERVAL_NS},
+        flows::tell_packet,
         services::{count_refused, drop_refused},
         tables::REJECTIONS,
     },
@@ -29,17 +30,18 @@ pub(crate) fn send_error<F: Rewrite>(
     reason: Counter,
 ) -> Verdict {
     if !may_be_told_about(context, packet) {
-        return drop_refused(packet, reason);
+        return drop_refused(context, packet, reason);
     }
     // What path-MTU discovery needs is always sent.
     if !matches!(error, IcmpError::TooLong(_)) && !allows_rejection() {
-        return drop_refused(packet, Counter::DropRejectRate);
+        return drop_refused(context, packet, Counter::DropRejectRate);
     }
+    tell_packet(context, FlowKind::REFUSED, packet.service.get(), reason);
     let sent = error
         .replace(context, packet)
         .and_then(|()| send_back(context, packet.link));
     let Ok(verdict) = sent else {
-        return drop_refused(packet, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     };
     count_refused(packet, reason);
     verdict

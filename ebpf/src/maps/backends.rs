@@ -2,7 +2,7 @@
 
 use shunt_common::Backend;
 
-use crate::maps::{counters::add_one, tables::Tables};
+use crate::maps::{atomic::add_one, tables::Tables};
 
 /// A backend that was chosen for a connection.
 pub(crate) struct Choice<F: Tables> {

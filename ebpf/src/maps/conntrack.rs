@@ -11,9 +11,10 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use shunt_common::{
-    Counter, V4, V6,
+    Counter, EndCause, V4, V6,
     connections::{
-        Connection, Key, Memory, Refused, Seeds, Slot, Survey, Table, Timeouts, Wide, slots_for,
+        Connection, INDEX, Key, Memory, Meta, Refused, Seeds, Signal, Slot, Survey, Table,
+        Timeouts, Wide, slots_for,
     },
 };
 
@@ -21,6 +22,7 @@ use crate::maps::{
     clock::now,
     constants::{CONNTRACK_HOMES_V4, CONNTRACK_HOMES_V6, CONNTRACK_SEEDS, CONNTRACK_TIMEOUTS},
     counters::count,
+    flows,
     handover::{PREVIOUS_HOMES_V4, PREVIOUS_HOMES_V6},
 };
 
@@ -94,9 +96,9 @@ trait InMap: Memory + 'static {
 
 /// A family's memory.
 macro_rules! memory {
-    ($slots:ident, $map:ident, $homes:ident, $family:ty: $find:ident, $near:ident, $survey:ident,
+    ($slots:ident, $map:ident, $homes:ident, $family:ty, $tells:literal: $find:ident, $near:ident, $survey:ident,
      $dismiss:ident, $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident,
-     $open:ident) => {
+     $open:ident, $foresee:ident, $end:ident, $lapse:ident) => {
         /// The slots in this map.
         #[derive(Clone, Copy, Default)]
         pub(crate) struct $slots;
@@ -136,7 +138,11 @@ macro_rules! memory {
 
             #[inline(always)]
             fn dismiss(_: &Table<'_, Self>, index: u32, begin: u32, now: u32) -> u64 {
-                $dismiss(index, begin, now)
+                let taken = $dismiss(index, begin, now);
+                if $tells && flows::is_on() {
+                    $end(taken);
+                }
+                taken
             }
 
             #[inline(always)]
@@ -160,8 +166,22 @@ macro_rules! memory {
             }
 
             #[inline(always)]
+            fn lapse(_: &Table<'_, Self>, index: u32, meta: u64) {
+                if $tells && flows::is_on() {
+                    $lapse(index);
+                }
+                $forget(index, meta);
+            }
+
+            #[inline(always)]
             fn observe(_: &Table<'_, Self>, index: u32, meta: u64, signal: u64, now: u64) {
-                $observe(index, meta, signal, now);
+                if $tells && flows::is_on() {
+                    $foresee(index, meta, signal);
+                    $observe(index, meta, signal, now);
+                    $end(1);
+                } else {
+                    $observe(index, meta, signal, now);
+                }
             }
 
             #[inline(always)]
@@ -201,7 +221,45 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $dismiss(index: u32, begin: u32, now: u32) -> u64 {
-            $slots::table().dismiss_here(index, begin, now)
+            let table = $slots::table();
+            if $tells && flows::is_on() {
+                flows::doubt(flows::judge(
+                    &table,
+                    index & INDEX,
+                    now,
+                    EndCause::EarlyDrop,
+                ));
+            }
+            table.dismiss_here(index, begin, now)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $end(has_ended: u64) -> u64 {
+            if $tells && flows::is_on() {
+                flows::tell_ended(&$slots::table(), has_ended != 0);
+            }
+            0
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $foresee(index: u32, meta: u64, signal: u64) -> u64 {
+            if $tells && flows::is_on() {
+                flows::doubt(flows::foresee(index, Meta(meta), Signal(signal)));
+            }
+            0
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $lapse(index: u32) -> u64 {
+            if $tells && flows::is_on() {
+                let table = $slots::table();
+                flows::doubt(flows::judge(&table, index, now(), EndCause::Replaced));
+                flows::tell_ended(&table, true);
+            }
+            0
         }
 
         #[unsafe(no_mangle)]
@@ -241,18 +299,18 @@ macro_rules! memory {
     };
 }
 
-memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4:
+memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4, true:
     elsewhere_v4, survey_near_v4, survey_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
-    enter_v4);
-memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6:
+    enter_v4, foresee_v4, ended_v4, lapse_v4);
+memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6, true:
     elsewhere_v6, survey_near_v6, survey_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
-    enter_v6);
-memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4:
+    enter_v6, foresee_v6, ended_v6, lapse_v6);
+memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4, false:
     resized_elsewhere_v4, resized_survey_near_v4, resized_survey_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
-    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4);
-memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6:
+    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4, resized_foresee_v4, resized_ended_v4, resized_lapse_v4);
+memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6, false:
     resized_elsewhere_v6, resized_survey_near_v6, resized_survey_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
-    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6);
+    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6, resized_foresee_v6, resized_ended_v6, resized_lapse_v6);
 
 /// Which memory is whose.
 macro_rules! tracked {

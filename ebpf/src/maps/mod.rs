@@ -2,12 +2,14 @@
 //! the few questions that are answered by a look at them.
 
 pub(crate) mod addresses;
+pub(crate) mod atomic;
 pub(crate) mod backends;
 pub(crate) mod clock;
 pub(crate) mod conntrack;
 pub(crate) mod constants;
 pub(crate) mod counters;
 pub(crate) mod dsr;
+pub(crate) mod flows;
 pub(crate) mod guarded;
 pub(crate) mod handover;
 pub(crate) mod scratch;

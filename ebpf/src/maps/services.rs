@@ -8,13 +8,12 @@ use aya_ebpf::{
     btf_maps::{Array, PerCpuArray},
     macros::btf_map,
 };
-use shunt_common::{Counter, Family, ServiceEntry, ServiceNumber, ServiceTraffic};
+use shunt_common::{Counter, Family, FlowKind, ServiceEntry, ServiceNumber, ServiceTraffic};
 
 use crate::{
-    ctx::verdict::Verdict,
+    ctx::{access::Access, verdict::Verdict},
     maps::{
-        constants::COUNT_TRAFFIC,
-        counters::{add_one, count},
+        atomic::add_one, constants::COUNT_TRAFFIC, counters::count, flows::tell_packet,
         tables::Tables,
     },
     packet::{log::Logged, parsed::Packet},
@@ -61,9 +60,15 @@ pub(crate) fn count_refused<F: Family>(packet: &Packet<F>, counter: Counter) {
 
 /// Drops the packet, counted by its reason, for its service port too.
 #[inline(always)]
-pub(crate) fn drop_refused<F: Logged>(packet: &Packet<F>, reason: Counter) -> Verdict {
-    count_refusal(packet.service.get(), reason as u32);
+pub(crate) fn drop_refused<F: Logged>(
+    context: &impl Access,
+    packet: &Packet<F>,
+    reason: Counter,
+) -> Verdict {
+    let service = packet.service.get();
+    count_refusal(service, reason as u32);
     count(reason);
+    tell_packet(context, FlowKind::DROPPED, service, reason);
     F::log_dropped(&packet.tuple, packet.direction, reason);
     Verdict::DROP
 }

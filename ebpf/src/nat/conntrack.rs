@@ -160,7 +160,7 @@ pub(crate) fn was_mistaken<F: Tables>(half: &Half) -> bool {
 #[inline(always)]
 pub(crate) fn forget<F: Handover>(half: &Half) {
     handover::withdraw::<F>(half);
-    F::Memory::forget(&F::connections(), half.index, half.meta.0);
+    F::Memory::lapse(&F::connections(), half.index, half.meta.0);
 }
 
 /// Whether the client has sent a SYN and nothing yet that acknowledges an answer to it: what the backend

@@ -3,12 +3,12 @@
 
 use shunt_common::{
     Counter, Tuple, V4, V6,
-    connections::{Key, Memory as _, Meta, Role},
+    connections::{Connection, Key, Memory as _, Meta, Role},
 };
 
 use crate::{
     maps::{
-        backends::count_connection, clock::now, constants::SNAT_PORTS, scratch::Opening,
+        backends::count_connection, clock::now, constants::SNAT_PORTS, flows, scratch::Opening,
         tables::Tables,
     },
     nat::{
@@ -60,6 +60,9 @@ impl<F: Tables> Source<'_, F> {
 
 /// A family with the subprogram that opens its connections.
 pub(crate) trait Open: Find {
+    /// [`flows::tell_opened`].
+    fn tell_opened(connection: &Connection<Self>);
+
     /// [`enter`].
     fn enter(opening: &mut Opening<Self>) -> u32;
 }
@@ -122,7 +125,7 @@ pub(crate) fn open<F: Open>(
 
 /// Enters the connection with a source port. Gives what became of it.
 #[inline(always)]
-fn enter<F: Vacancy>(opening: &mut Opening<F>) -> u32 {
+fn enter<F: Vacancy + Open>(opening: &mut Opening<F>) -> u32 {
     if opening.keeps_port == 0 {
         opening
             .connection
@@ -144,6 +147,7 @@ fn enter<F: Vacancy>(opening: &mut Opening<F>) -> u32 {
         match F::Memory::open(&table, &opening.connection, now()) {
             OPENED => {
                 count_connection::<F>(opening.connection.backend);
+                F::tell_opened(&opening.connection);
                 return OPENED;
             }
             FULL => return FULL,
@@ -158,8 +162,15 @@ fn enter<F: Vacancy>(opening: &mut Opening<F>) -> u32 {
 
 /// Makes a family's subprogram, which the verifier looks at by itself.
 macro_rules! opening {
-    ($family:ty: $open:ident) => {
+    ($family:ty: $open:ident, $tell:ident) => {
         impl Open for $family {
+            #[inline(always)]
+            fn tell_opened(connection: &Connection<Self>) {
+                if flows::is_on() {
+                    $tell(connection);
+                }
+            }
+
             #[inline(always)]
             fn enter(opening: &mut Opening<Self>) -> u32 {
                 $open(opening)
@@ -175,8 +186,18 @@ macro_rules! opening {
                 None => FULL,
             }
         }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $tell(connection: *const Connection<$family>) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            if let Some(connection) = unsafe { connection.as_ref() } {
+                flows::tell_opened(connection);
+            }
+            0
+        }
     };
 }
 
-opening!(V4: open_v4);
-opening!(V6: open_v6);
+opening!(V4: open_v4, opened_v4);
+opening!(V6: open_v6, opened_v6);

@@ -74,7 +74,7 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     if outer.source.is_unspecified() {
         return None;
     }
-    if let Err(verdict) = check_source(packet).and_then(|()| check_hops(context, packet)) {
+    if let Err(verdict) = check_source(context, packet).and_then(|()| check_hops(context, packet)) {
         return Some(verdict);
     }
     let route = match envelope::find(context, packet, &outer) {
@@ -82,7 +82,7 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
         Err(NoRoute::Told(error, reason)) => {
             return Some(send_error(error, context, packet, reason));
         }
-        Err(_) => return Some(drop_refused(packet, Counter::DropNoRoute)),
+        Err(_) => return Some(drop_refused(context, packet, Counter::DropNoRoute)),
     };
     fragments::remember(packet, Hook::Ingress, &outer);
     // All fragments of a datagram come from one address, and the later ones do not tell their flow.
@@ -92,7 +92,7 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
         None
     };
     let Ok(verdict) = envelope::send(context, packet, &outer, flow, route) else {
-        return Some(drop_refused(packet, Counter::DropRewrite));
+        return Some(drop_refused(context, packet, Counter::DropRewrite));
     };
     count_translated(packet, Counter::Wrapped);
     Some(verdict)

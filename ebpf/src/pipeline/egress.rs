@@ -61,7 +61,7 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     if F::rewrite(context, packet, translated).is_err()
         || dsr::adapt(context, packet, translated).is_err()
     {
-        return drop_refused(packet, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     }
     count_translated(packet, counter_of(packet.form, usually));
     Verdict::PASS

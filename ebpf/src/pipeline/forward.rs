@@ -8,7 +8,7 @@
 //! | SNAT | straight to the next hop: the stack would see halves of two connections |
 //! | SNAT, and the packet needs what only the stack can do | through the stack, half translated |
 
-use shunt_common::{Counter, Hook, Tuple};
+use shunt_common::{Counter, FlowKind, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
@@ -22,6 +22,7 @@ use crate::{
     },
     maps::{
         counters::count,
+        flows::tell_packet,
         services::{count_translated, drop_refused},
     },
     nat::fragments,
@@ -77,6 +78,8 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
                 Way::Stack
             }
             Err(NoRoute::StackTells) => {
+                let service = packet.service.get();
+                tell_packet(context, FlowKind::DROPPED, service, Counter::DropNoRoute);
                 stack::hand_over(context, packet, translated);
                 usually = Counter::DropNoRoute;
                 Way::Stack
@@ -84,14 +87,14 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
             Err(NoRoute::Told(error, reason)) => {
                 return send_error(error, context, packet, reason);
             }
-            Err(NoRoute::Dropped) => return drop_refused(packet, Counter::DropNoRoute),
+            Err(NoRoute::Dropped) => return drop_refused(context, packet, Counter::DropNoRoute),
         }
     };
     fragments::remember(packet, Hook::Ingress, translated);
     if F::rewrite(context, packet, translated).is_err()
         || dsr::adapt(context, packet, translated).is_err()
     {
-        return drop_refused(packet, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     }
     let sent = match way {
         Way::Stack => Ok(Verdict::PASS),
@@ -101,7 +104,7 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         Way::Transit(route) => route.take(context, packet),
     };
     let Ok(verdict) = sent else {
-        return drop_refused(packet, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     };
     count_translated(packet, counter_of(packet.form, usually));
     verdict

@@ -65,7 +65,7 @@ pub(crate) fn judge<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Ver
         return Verdict::PASS;
     }
     match owner {
-        Owner::ClusterIp => match check_source(packet) {
+        Owner::ClusterIp => match check_source(context, packet) {
             Ok(()) => send_error(
                 IcmpError::PortUnreachable,
                 context,
@@ -99,7 +99,7 @@ fn is_echo<F: Routed>(context: &impl Access, packet: &Packet<F>) -> bool {
 /// Answers an echo request in the address's name, as often as packets are rejected.
 #[inline(always)]
 fn answer<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Verdict {
-    if let Err(verdict) = check_source(packet) {
+    if let Err(verdict) = check_source(context, packet) {
         return verdict;
     }
     if !may_be_told_about(context, packet) {

@@ -173,9 +173,9 @@ fn translate_request<F: Program<C>, C: Access>(
             }
             Ok(())
         }
-        Lookup::Dropped(reason) => return Err(drop_refused(packet, reason)),
+        Lookup::Dropped(reason) => return Err(drop_refused(context, packet, reason)),
         Lookup::Rejected => {
-            check_source(packet)?;
+            check_source(context, packet)?;
             return Err(send_error(
                 IcmpError::PortUnreachable,
                 context,
@@ -187,7 +187,7 @@ fn translate_request<F: Program<C>, C: Access>(
             F::log_opened(&packet.tuple, choice.backend);
             // Before it takes a port: nobody but us judges a packet that does not keep its source.
             if !keeps_source(packet, cell, choice.backend) {
-                check_source(packet)?;
+                check_source(context, packet)?;
                 check_hops(context, packet)?;
             }
             create(packet, &choice, cell, known.as_ref(), translated)
@@ -199,7 +199,7 @@ fn translate_request<F: Program<C>, C: Access>(
             count_opened(packet.service.get());
             Ok(())
         }
-        Err(reason) => Err(drop_refused(packet, reason)),
+        Err(reason) => Err(drop_refused(context, packet, reason)),
     }
 }
 

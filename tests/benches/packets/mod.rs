@@ -11,6 +11,7 @@ pub(crate) mod clock;
 mod established;
 pub(crate) mod feeder;
 mod flows;
+mod monitor;
 pub(crate) mod node;
 mod opened;
 mod other;
@@ -43,5 +44,6 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     other::run(bench, &feeder)?;
     flows::run(bench, &feeder)?;
     services::run(bench, &feeder)?;
-    splits::run(bench, &feeder)
+    splits::run(bench, &feeder)?;
+    monitor::run(bench, &feeder)
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::Path,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,7 +11,9 @@ use aya::programs::ProgramFd;
 use serde_json::{Value, json};
 use shunt::Agent;
 use shunt_common::Counter;
-use shunt_datapath::{Datapath, DatapathOptions, Families, RejectLimit, TableSizes};
+use shunt_datapath::{
+    Datapath, DatapathOptions, Families, FlowChoice, FlowReader, RejectLimit, TableSizes,
+};
 use shunt_model::{self, RenderOptions, Renderer};
 use shunt_tests::passing;
 
@@ -137,6 +140,20 @@ impl Node {
             .into_iter()
             .map(|name| Ok((name, self.agent.datapath_mut().program(name)?.info()?)))
             .collect()
+    }
+
+    /// Has the programs tell these of connections and packets. They are given their tables at this path.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take them.
+    pub(super) fn watch(&mut self, at: &Path, choice: FlowChoice) -> Result<FlowReader> {
+        let datapath = self.agent.datapath_mut();
+        let loader = datapath.flow_loader().or_at(at.to_owned());
+        let (programs, mut reader) = loader.load().context("programs that tell")?;
+        reader.choose(choice);
+        datapath.tell_flows(programs);
+        Ok(reader)
     }
 
     /// Applies an event.

@@ -50,6 +50,7 @@ mod maglev_aside;
 mod many_interfaces;
 mod masquerade;
 mod metrics;
+mod monitor;
 mod node_addresses;
 mod operator;
 mod packet_log;

@@ -11,6 +11,7 @@ mod clients;
 mod connections;
 mod dsr;
 mod families;
+mod flows;
 mod fragments;
 mod frame;
 mod full_table;

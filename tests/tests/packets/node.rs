@@ -8,17 +8,17 @@ use std::{
     time::Duration,
 };
 
-use aya::maps::MapData;
+use aya::maps::{MapData, MapInfo};
 use nix::libc;
 use shunt::{Agent, ApplyError, Outcome};
-use shunt_common::{Counter, ServiceEntry, registry};
+use shunt_common::{Counter, FlowKind, ServiceEntry, registry};
 use shunt_datapath::{
-    CountedService, Datapath, DatapathOptions, LiveConnection, LiveKey, ServiceCounts, TableSizes,
-    XdpMode,
+    CountedService, Datapath, DatapathOptions, FlowChoice, FlowConnection, FlowReader,
+    LiveConnection, LiveKey, ServiceCounts, TableSizes, XdpMode,
 };
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
 use shunt_tests::{
-    NO_INTERFACE, Roomy, Taken, Uplinks, passing, run_driver_at, run_driver_with_room,
+    NO_INTERFACE, PinDir, Roomy, Taken, Uplinks, passing, run_driver_at, run_driver_with_room,
 };
 
 use super::{
@@ -222,6 +222,62 @@ impl Node {
         let frontend = live.find(|frontend| is_it(frontend.key)).unwrap();
         let backends = frontend.backends.iter().map(|backend| backend.ip);
         backends.zip(frontend.connections.iter().copied()).collect()
+    }
+
+    /// Has the programs tell of connections and packets, these kinds of one in so many.
+    pub(crate) fn watch(&mut self, kinds: FlowKind, one_in: u32) -> FlowReader {
+        self.watch_chosen(FlowChoice {
+            kinds,
+            one_in,
+            client: None,
+            frontend: None,
+        })
+    }
+
+    /// Has the programs tell of these.
+    pub(crate) fn watch_chosen(&mut self, choice: FlowChoice) -> FlowReader {
+        let datapath = self.agent.datapath_mut();
+        let pins = PinDir::new();
+        let loader = datapath.flow_loader().or_at(pins.path().to_owned());
+        let (programs, mut reader) = loader.load().unwrap();
+        reader.choose(choice);
+        datapath.tell_flows(programs);
+        self.find_driver();
+        reader
+    }
+
+    /// Has them tell nothing.
+    pub(crate) fn unwatch(&mut self) {
+        self.agent.datapath_mut().stop_flows();
+        self.find_driver();
+    }
+
+    /// The names of the tables that a program uses, as long as the kernel keeps them.
+    pub(crate) fn tables_of(&mut self, program: &'static str) -> BTreeSet<String> {
+        let program = self.agent.datapath_mut().program(program).unwrap();
+        let numbers = program.info().unwrap().map_ids().unwrap().unwrap();
+        let name = |number| {
+            let info = MapInfo::from_id(number).unwrap();
+            info.name_as_str().unwrap().to_owned()
+        };
+        numbers.into_iter().map(name).collect()
+    }
+
+    /// The XDP program is another than before.
+    fn find_driver(&mut self) {
+        if self.uplinks.is_some() {
+            let mut uplinks =
+                Uplinks::of(self.agent.datapath_mut().xdp_program().unwrap()).unwrap();
+            uplinks.set_all(THIS_STATION).unwrap();
+            self.uplinks = Some(uplinks);
+        }
+    }
+
+    /// The connections that timed out between two ticks, and the tick.
+    pub(crate) fn expired_since(&self, tick: u32) -> (Vec<FlowConnection>, u32) {
+        let connections = self.agent.datapath().connections();
+        let now = connections.tick().unwrap();
+        (connections.expired(tick, now), now)
     }
 
     /// What was counted of each service port.

@@ -6,6 +6,8 @@
 
 use std::time::Instant;
 
+use shunt_common::FlowKind;
+
 use super::{
     frame::{Packet, Transport},
     needs_root,
@@ -81,5 +83,41 @@ fn listing_cost() {
         let start = Instant::now();
         let listed = node.connections().len();
         println!("{listed} connections were listed in {:?}", start.elapsed());
+    }
+}
+
+/// How many connections are opened in turn by each node.
+const TURN: u32 = 500;
+
+#[test]
+#[ignore = "measures, and asserts nothing"]
+fn telling_cost() {
+    needs_root!();
+    let events = resync(&[&web(&[(3, 1), (4, 1)])]);
+    let nodes = [None, Some(100), Some(1)].map(|one_in| {
+        let mut node = Node::with_conntrack(ENTRIES, [events.as_str()]);
+        let reader = one_in.map(|one_in| node.watch(FlowKind::ALL, one_in));
+        (one_in, node, reader, Vec::new())
+    });
+    let mut nodes = nodes;
+    let mut next = 0;
+    while next < 40 * TURN {
+        for (_, node, reader, times) in &mut nodes {
+            let mut own = next;
+            times.extend(open(node, &mut own, TURN).0);
+            if let Some(reader) = reader {
+                while reader.next_flow().is_some() {}
+            }
+        }
+        next += TURN;
+    }
+    for (one_in, _, _, times) in &mut nodes {
+        times.sort_unstable();
+        let at = |tenths: usize| times[times.len() * tenths / 10];
+        println!(
+            "told of one in {one_in:?}: p10 {} ns, p50 {} ns",
+            at(1),
+            at(5)
+        );
     }
 }

@@ -147,8 +147,8 @@ impl Toolchain {
         command
     }
 
-    /// Builds one of the objects of the package `shunt-ebpf`, by the name of its binary, in the
-    /// workspace at `root`, and says where it is below `target_dir`.
+    /// Builds one of the objects of the package `shunt-ebpf`, by the name of its binary and with these
+    /// features, in the workspace at `root`, and says where it is below `target_dir`.
     ///
     /// # Errors
     ///
@@ -158,10 +158,12 @@ impl Toolchain {
         root: &Path,
         target_dir: &Path,
         name: &str,
+        features: &[&str],
     ) -> Result<PathBuf, String> {
         let status = self
             .cargo_build(root, target_dir)
             .args(["--package", "shunt-ebpf", "--bin", name])
+            .args(["--features", &features.join(",")])
             .args(["--profile", "bpf", "--locked"])
             .status()
             .map_err(|error| {

@@ -61,6 +61,9 @@ pub enum BadFilter {
     /// There is no such state.
     #[error("{0} is no state of a connection")]
     State(i32),
+    /// There is no such kind of event.
+    #[error("{0} is no kind of event")]
+    Kind(i32),
 }
 
 impl ConnectionFilter {

@@ -6,11 +6,14 @@ mod connection_filter;
 mod consul;
 mod error;
 mod federation;
+mod flow_event;
+mod flow_filter;
 mod frontend;
 mod listener;
 mod local_api;
 mod lookup;
 mod maglev;
+mod monitor_use;
 mod overrides;
 mod protocol;
 mod service_counters;
@@ -31,6 +34,8 @@ pub use self::{
     consul::{Consul, FailedOver, Gateway, StaleWatch},
     error::Malformed,
     federation::Federation,
+    flow_event::{FlowEvent, FlowKind, FlowPacket},
+    flow_filter::FlowFilter,
     frontend::{Backend, Difference, Frontend, FrontendKey, with_shares},
     listener::Listener,
     local_api::LocalApi,
@@ -41,6 +46,7 @@ pub use self::{
         target::{ServiceTarget, Target, Who},
     },
     maglev::MaglevTables,
+    monitor_use::MonitorUse,
     overrides::{HeldRemoval, LiveOverride, Override},
     protocol::ProtocolNumber,
     service_counters::{ServiceCounters, ServiceTraffic},

@@ -13,6 +13,7 @@ use crate::{
         listener::Listener,
         local_api::LocalApi,
         maglev::MaglevTables,
+        monitor_use::MonitorUse,
         overrides::{HeldRemoval, LiveOverride},
         socket_lb::SocketLb,
         source::Source,
@@ -90,6 +91,8 @@ pub struct Status {
     pub overrides: Vec<LiveOverride>,
     /// An event that would remove more frontends than it may, and waits for a decision.
     pub held_removal: Option<HeldRemoval>,
+    /// Who watches connections and packets.
+    pub monitor: MonitorUse,
 }
 
 /// An event that was refused.
@@ -205,6 +208,7 @@ impl From<Status> for StatusResponse {
             socket_recreated,
             overrides,
             held_removal,
+            monitor,
         } = status;
         let texts = |list: Vec<IpAddr>| list.iter().map(ToString::to_string).collect();
         Self {
@@ -243,6 +247,7 @@ impl From<Status> for StatusResponse {
             socket_recreated,
             overrides: overrides.into_iter().map(Into::into).collect(),
             held_removal: held_removal.map(Into::into),
+            monitor: Some(monitor.into()),
         }
     }
 }
@@ -283,6 +288,7 @@ impl TryFrom<StatusResponse> for Status {
             socket_recreated,
             overrides,
             held_removal,
+            monitor,
         } = status;
         Ok(Self {
             version,
@@ -323,6 +329,7 @@ impl TryFrom<StatusResponse> for Status {
             socket_recreated,
             overrides: all(overrides, LiveOverride::try_from)?,
             held_removal: held_removal.map(Into::into),
+            monitor: monitor.unwrap_or_default().into(),
         })
     }
 }

@@ -39,8 +39,8 @@ const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
 /// A program on a hook. Dropping it detaches the program, unless it is pinned or noted.
 #[derive(Debug)]
 pub(crate) enum Attachment {
-    /// It ends with the agent.
-    Link(#[expect(dead_code, reason = "held, not used")] SchedClassifierLink),
+    /// It ends with the agent. `None`: it is detached, because the kernel refused another program in its place.
+    Link(Option<SchedClassifierLink>),
     /// It outlives the agent: the kernel keeps what is pinned.
     Pinned {
         /// Held so that the link is not looked up again.
@@ -67,6 +67,39 @@ impl Attachment {
     }
 }
 
+impl Attachment {
+    /// Has the hook of an interface run the program of this name that `object` has now, in one step.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses: the hook has the program of before, or, if that was to end with the agent, none.
+    pub(crate) fn replace(
+        &mut self,
+        object: &mut Loaded,
+        place: (u32, Hook),
+        name: &'static str,
+    ) -> Result<(), DatapathError> {
+        let pin = match self {
+            Self::Link(link) => {
+                let Some(held) = link.take() else {
+                    return Ok(());
+                };
+                let program = object.program(name)?;
+                let replaced = program
+                    .attach_to_link(held)
+                    .and_then(|link| program.take_link(link))
+                    .map_err(|source| DatapathError::Program { name, source })?;
+                *link = Some(replaced);
+                return Ok(());
+            }
+            Self::Pinned { pin, .. } => pin.clone(),
+            Self::Filter(filter) => filter.note().to_owned(),
+        };
+        *self = adopt_one(object, &pin, place, name)?;
+        Ok(())
+    }
+}
+
 /// Attaches the program of `hook` for the interface's link layer to it, so that it outlives the
 /// agent if there is a place for what that needs.
 pub(crate) fn attach(
@@ -84,7 +117,9 @@ pub(crate) fn attach(
         return match pin {
             Some(note) => Filter::attach((name, program), (interface, index), hook, note)
                 .map(Attachment::Filter),
-            None => clsact::attach(program, interface, hook).map(Attachment::Link),
+            None => {
+                clsact::attach(program, interface, hook).map(|link| Attachment::Link(Some(link)))
+            }
         }
         .map_err(failed);
     }
@@ -99,7 +134,7 @@ pub(crate) fn attach(
             link: pin_link(link, &pin)?,
             pin,
         }),
-        None => Ok(Attachment::Link(link)),
+        None => Ok(Attachment::Link(Some(link))),
     }
 }
 

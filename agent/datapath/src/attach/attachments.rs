@@ -13,6 +13,7 @@ use crate::{
         attachment::{Attachment, adopt, attach},
         expedite::Expedited,
         hook::Hook,
+        link_layer::LinkLayer,
     },
     error::DatapathError,
     object::loaded::Loaded,
@@ -73,12 +74,29 @@ pub struct InterfaceStatus {
 struct Programs {
     /// The interface's index: the same name with another index is another interface.
     index: u32,
-    hooks: Vec<Attachment>,
+    hooks: Vec<(Hook, Attachment)>,
 }
 
 impl Programs {
+    fn replace(
+        &mut self,
+        object: &mut Loaded,
+        interface: &str,
+        hook: Hook,
+    ) -> Result<(), DatapathError> {
+        let program = hook.program(LinkLayer::of_interface(interface)?);
+        for (at, attachment) in &mut self.hooks {
+            if *at == hook {
+                attachment.replace(object, (self.index, hook), program)?;
+            }
+        }
+        Ok(())
+    }
+
     fn detach(self) {
-        self.hooks.into_iter().for_each(Attachment::detach);
+        for (_, attachment) in self.hooks {
+            attachment.detach();
+        }
     }
 }
 
@@ -152,6 +170,27 @@ impl Attachments {
         }
         drop(expedited);
         self.attach_piece(object, AT_ONCE);
+    }
+
+    /// Has every hook run the program that `object` has for it now, each replaced in one step: the way back first. Gives
+    /// how many were.
+    pub(crate) fn replace(&mut self, object: &mut Loaded) -> usize {
+        let mut count = 0;
+        for hook in Hook::ALL {
+            for (name, state) in &mut self.interfaces {
+                let State::Attached(programs) = state else {
+                    continue;
+                };
+                let replaced = programs.replace(object, name, hook);
+                match replaced {
+                    Ok(()) => count += 1,
+                    Err(error) => {
+                        warn!(interface = %name, hook = hook.name(), %error, "a program is not replaced");
+                    }
+                }
+            }
+        }
+        count
     }
 
     /// How many interfaces wait for their turn to be attached.
@@ -270,7 +309,7 @@ impl Attachments {
                 None => attach(object, name, index, hook),
             };
             match attachment {
-                Ok(attachment) => programs.hooks.push(attachment),
+                Ok(attachment) => programs.hooks.push((hook, attachment)),
                 Err(error) => {
                     programs.detach();
                     return Err(error);

@@ -75,6 +75,11 @@ impl Filter {
         Ok(Self { index, hook, note })
     }
 
+    /// Where it is noted.
+    pub(crate) fn note(&self) -> &Path {
+        &self.note
+    }
+
     /// Removes the filter and its note.
     pub(crate) fn detach(self) -> Result<(), PinError> {
         let Self { index, hook, note } = self;

@@ -129,6 +129,22 @@ impl Uplinks {
         }
     }
 
+    /// Has every interface that has the program run the one that `object` has now, each replaced in one step. Gives how many
+    /// were.
+    pub(crate) fn replace(&mut self, object: &mut Loaded) -> usize {
+        let mut count = 0;
+        for (name, state) in &mut self.interfaces {
+            let State::Attached(_, attached) = state else {
+                continue;
+            };
+            match attached.attachment.replace(object) {
+                Ok(()) => count += 1,
+                Err(error) => warn!(interface = %name, %error, "the XDP program is not replaced"),
+            }
+        }
+        count
+    }
+
     /// The names of the interfaces that are to have the program; `None` if that cannot be found out
     /// now, so that all stays as it is.
     fn wanted(&mut self, links: &[Link]) -> Option<BTreeSet<String>> {

@@ -24,14 +24,36 @@ pub(crate) const HOOK: &str = "xdp";
 /// The program on an interface. Dropping it detaches the program, unless it is pinned.
 #[derive(Debug)]
 pub(crate) struct XdpAttachment {
-    /// Held: it ends with the agent, or is not looked up again.
-    #[expect(dead_code, reason = "held, not used")]
-    link: XdpLink,
+    /// Held: it ends with the agent, or is not looked up again. `None`: it is detached, because the kernel refused
+    /// another program in its place.
+    link: Option<XdpLink>,
     /// Where it is pinned, if it is: then it outlives the agent.
     pin: Option<PathBuf>,
 }
 
 impl XdpAttachment {
+    /// Has the interface run the program that `object` has now, in one step.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses: the interface has the program of before, or, if that was to end with the agent, none.
+    pub(crate) fn replace(&mut self, object: &mut Loaded) -> Result<(), DatapathError> {
+        if let Some(pin) = &self.pin {
+            *self = adopt(object, &pin.clone())?;
+            return Ok(());
+        }
+        let Some(held) = self.link.take() else {
+            return Ok(());
+        };
+        let program = object.xdp_program()?;
+        let replaced = program
+            .attach_to_link(held)
+            .and_then(|link| program.take_link(link))
+            .map_err(failed)?;
+        self.link = Some(replaced);
+        Ok(())
+    }
+
     /// Detaches the program.
     pub(crate) fn detach(self) {
         let Self { link: _, pin } = self;
@@ -100,7 +122,10 @@ fn attach_as(
         Some(pin) => pin_xdp_link(link, pin)?,
         None => link,
     };
-    Ok(XdpAttachment { link, pin })
+    Ok(XdpAttachment {
+        link: Some(link),
+        pin,
+    })
 }
 
 /// Replaces the program of the link that is pinned at `path` by ours, in one step.
@@ -112,7 +137,7 @@ pub(crate) fn adopt(object: &mut Loaded, path: &Path) -> Result<XdpAttachment, D
         .and_then(|link| program.take_link(link))
         .map_err(failed)?;
     Ok(XdpAttachment {
-        link,
+        link: Some(link),
         pin: Some(path.to_owned()),
     })
 }

@@ -7,12 +7,14 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::SystemTime,
 };
 
 use aya::Ebpf;
 use shunt_common::{
-    V4, V6,
-    connections::{Seeds, Snapshot, Timeouts, Wide},
+    EndCause, V4, V6,
+    connections::{Room, Seeds, Snapshot, Timeouts, Wide},
+    sample,
 };
 
 use crate::{
@@ -24,6 +26,7 @@ use crate::{
         dsr_frontends::{DsrConnections, DsrFrontends},
         dsr_use::DsrUse,
         family::FromIp,
+        flow_ring::FlowConnection,
         kernel_tables,
         table_use::TableUse,
     },
@@ -129,6 +132,23 @@ impl Connections {
             && v6.table.live(0, u32::MAX, now).next().is_none())
     }
 
+    /// The tick: what connections are dated by.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel's clock cannot be read.
+    pub fn tick(&self) -> io::Result<u32> {
+        self.0.clock.tick()
+    }
+
+    /// The connections whose time was over after tick `since`, and is at tick `now`, though no side has ended them.
+    pub fn expired(&self, since: u32, now: u32) -> Vec<FlowConnection> {
+        let Inner { v4, v6, .. } = &*self.0;
+        let mut expired = v4.expired(since, now);
+        expired.extend(v6.expired(since, now));
+        expired
+    }
+
     /// Forgets the connections that `is_meant`, as if they had ended. Gives how many these were. Between
     /// two pieces of a table, `pause` is called.
     ///
@@ -196,6 +216,19 @@ impl<F: FromIp + Wide> Counted<F> {
         Ok(true)
     }
 
+    /// Those that have timed out between the two ticks.
+    fn expired(&self, since: u32, now: u32) -> Vec<FlowConnection> {
+        let table = self.table.table();
+        let slots = 0..self.table.slots();
+        let snapshots = slots.filter_map(|index| table.snapshot(index));
+        let expired = snapshots.filter_map(|snapshot| {
+            let overdue = table.overdue_by(&snapshot, now);
+            let is_new = overdue > 0 && overdue <= now.wrapping_sub(since);
+            (is_new && snapshot.phase().room() != Room::Over).then(|| timed_out(&snapshot, overdue))
+        });
+        expired.collect()
+    }
+
     /// Forgets the connections that are meant.
     fn flush(
         &self,
@@ -256,6 +289,32 @@ impl ConnectionList {
             None => v6.piece(&mut self.v6, clock),
             piece => Ok(piece),
         }
+    }
+}
+
+/// What is told of one whose time has been over for so many ticks.
+fn timed_out<F: FromIp + Wide>(snapshot: &Snapshot<F>, overdue: u32) -> FlowConnection {
+    let LiveConnection {
+        protocol,
+        client,
+        frontend,
+        backend,
+        state: _,
+        idle: _,
+        snat_source,
+    } = live(snapshot, 0);
+    let forward = &snapshot.connection.forward;
+    FlowConnection {
+        time: SystemTime::now(),
+        ended: Some(EndCause::TimedOut),
+        service: snapshot.connection.service,
+        protocol,
+        client,
+        frontend,
+        backend,
+        snat_source,
+        overdue,
+        sample: sample(F::words(&forward.addresses), forward.ports),
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod dsr_frontends;
 pub(crate) mod dsr_use;
 pub(crate) mod families;
 pub(crate) mod family;
+pub(crate) mod flow_ring;
 pub(crate) mod guard_table;
 pub(crate) mod interface_set;
 pub(crate) mod kernel_services;

@@ -1,5 +1,7 @@
 //! The loaded object: its programs, verified by the kernel when they are first needed.
 
+use std::mem;
+
 use aya::{
     Ebpf,
     programs::{CgroupSockAddr, Program, ProgramError, ProgramType, SchedClassifier, Xdp},
@@ -8,7 +10,8 @@ use aya::{
 use crate::{
     error::DatapathError,
     object::{
-        programs::{EGRESS, INGRESS, XDP},
+        flow_programs::FlowPrograms,
+        programs::{EGRESS, EGRESS_L3, INGRESS, INGRESS_L3, XDP},
         requirements,
     },
     pins::directory::Pins,
@@ -18,6 +21,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Loaded {
     ebpf: Ebpf,
+    /// The programs that run in place of those, over the same tables, while somebody watches.
+    telling: Option<FlowPrograms>,
     pins: Option<Pins>,
 }
 
@@ -28,7 +33,11 @@ impl Loaded {
     ///
     /// If the kernel does not take them.
     pub(crate) fn new(ebpf: Ebpf, pins: Option<Pins>) -> Result<Self, DatapathError> {
-        let mut loaded = Self { ebpf, pins };
+        let mut loaded = Self {
+            ebpf,
+            telling: None,
+            pins,
+        };
         for name in [EGRESS, INGRESS] {
             loaded.program(name)?;
         }
@@ -46,14 +55,14 @@ impl Loaded {
         &mut self,
         name: &'static str,
     ) -> Result<&mut SchedClassifier, DatapathError> {
-        let program: &mut SchedClassifier = typed(&mut self.ebpf, name)?;
+        let program: &mut SchedClassifier = typed(self.running(), name)?;
         if program.fd().is_err() {
             program.load().map_err(|source| {
                 requirements::explain(name, ProgramType::SchedClassifier, source)
             })?;
             self.pin(name)?;
         }
-        typed(&mut self.ebpf, name)
+        typed(self.running(), name)
     }
 
     /// The program of this name for a hook of a cgroup, loaded and, if things are pinned, pinned.
@@ -81,18 +90,48 @@ impl Loaded {
     ///
     /// If the kernel does not take it.
     pub(crate) fn xdp_program(&mut self) -> Result<&mut Xdp, DatapathError> {
-        let program: &mut Xdp = typed(&mut self.ebpf, XDP)?;
+        let program: &mut Xdp = typed(self.running(), XDP)?;
         if program.fd().is_err() {
             program
                 .load()
                 .map_err(|source| requirements::explain(XDP, ProgramType::Xdp, source))?;
             self.pin(XDP)?;
         }
-        typed(&mut self.ebpf, XDP)
+        typed(self.running(), XDP)
     }
 
+    /// Which of them are wanted by those who watch: those that are loaded.
+    pub(crate) fn packet_programs(&self) -> Vec<&'static str> {
+        let names = [EGRESS, INGRESS, EGRESS_L3, INGRESS_L3, XDP].into_iter();
+        names
+            .filter(|name| {
+                let program = self.ebpf.program(name);
+                program.is_some_and(|program| program.fd().is_ok())
+            })
+            .collect()
+    }
+
+    /// Has other programs stand for these, or these for themselves; gives those that did until now.
+    pub(crate) const fn replace(&mut self, telling: Option<FlowPrograms>) -> Option<FlowPrograms> {
+        mem::replace(&mut self.telling, telling)
+    }
+
+    /// Whether other programs stand for these.
+    pub(crate) const fn is_replaced(&self) -> bool {
+        self.telling.is_some()
+    }
+
+    /// The object whose programs are attached.
+    const fn running(&mut self) -> &mut Ebpf {
+        match &mut self.telling {
+            Some(FlowPrograms(ebpf)) => ebpf,
+            None => &mut self.ebpf,
+        }
+    }
+
+    /// Pins a program for the next agent; but not one that stands for another.
     fn pin(&mut self, name: &'static str) -> Result<(), DatapathError> {
-        if let Some(pins) = &self.pins {
+        if let (Some(pins), None) = (&self.pins, &self.telling) {
             pins.pin_program(name, any(&mut self.ebpf, name)?)?;
         }
         Ok(())

@@ -1,8 +1,10 @@
 //! The object of the kernel programs: what is set in it before it is loaded, and what it needs.
 
+pub(crate) mod all_tables;
 pub(crate) mod constants;
 pub(crate) mod copies;
 pub(crate) mod definitions;
+pub(crate) mod flow_programs;
 pub(crate) mod guard;
 pub(crate) mod loaded;
 pub(crate) mod opened;

@@ -19,8 +19,8 @@ use crate::{
         table_sizes::{Outgrown, SizedTable},
     },
     object::{
-        constants::Constants, copies::TableCopies, definitions, options::DatapathOptions,
-        programs::OBJECT, remake::remake, room::Room, takeover::Takeover,
+        all_tables::AllTables, constants::Constants, copies::TableCopies, definitions,
+        options::DatapathOptions, programs::OBJECT, remake::remake, room::Room, takeover::Takeover,
     },
     pins::{
         directory::Pins,
@@ -35,6 +35,8 @@ pub(crate) struct Opened {
     pub(crate) ebpf: Ebpf,
     /// Its tables and constants.
     pub(crate) copies: TableCopies,
+    /// All its tables.
+    pub(crate) tables: AllTables,
     /// The programs' counters.
     pub(crate) counters: Counters,
     /// Where things are pinned, if they are, and how.
@@ -101,10 +103,12 @@ impl Opened {
             remake(&mut ebpf, pins, &room.remade)?;
         }
         let copies = TableCopies::of(&ebpf, &constants).map_err(DatapathError::Copies)?;
+        let tables = AllTables::of(&ebpf)?;
         let counters = Counters::new(kernel_tables::take(&mut ebpf, registry::COUNTERS)?);
         Ok(Self {
             ebpf,
             copies,
+            tables,
             counters,
             pins,
             takeover,

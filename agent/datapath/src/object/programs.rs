@@ -2,6 +2,9 @@
 
 /// The object.
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
+/// The object with programs that tell what becomes of connections and packets, and do all that the others do.
+pub(crate) static FLOW_OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt-flows.o"));
 
 /// The program at the ingress of a client's interface.
 pub(crate) const INGRESS: &str = "tc_ingress";

@@ -15,7 +15,7 @@ use aya_obj::{
     },
 };
 
-use crate::object::programs::{EGRESS, EGRESS_L3, INGRESS, INGRESS_L3, OBJECT, XDP};
+use crate::object::programs::{EGRESS, EGRESS_L3, FLOW_OBJECT, INGRESS, INGRESS_L3, OBJECT, XDP};
 
 /// `MAX_BPF_STACK` of `linux/filter.h`.
 const MOST: u32 = 512;
@@ -99,7 +99,12 @@ fn total(chain: &[u32]) -> u32 {
 
 #[test]
 fn kernels_before_6_8_have_the_stack_that_the_programs_take() {
-    let mut object = Object::parse(OBJECT).unwrap();
+    for object in [OBJECT, FLOW_OBJECT] {
+        has_room(Object::parse(object).unwrap());
+    }
+}
+
+fn has_room(mut object: Object) {
     let sections: HashSet<usize> = object
         .functions
         .keys()

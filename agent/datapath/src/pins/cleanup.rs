@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use crate::pins::{
     bpffs,
-    directory::{LAYOUT, LINKS, MAPS, PROGRAMS, list, remove},
+    directory::{HANDED_OVER, LAYOUT, LINKS, MAPS, PROGRAMS, list, remove, remove_folder},
     error::PinError,
     lock::Lock,
 };
@@ -44,6 +44,7 @@ pub(crate) fn cleanup(
         programs: empty(&dir.join(PROGRAMS), remove)?,
         maps: empty(&dir.join(MAPS), remove)?,
     };
+    remove_folder(&dir.join(HANDED_OVER))?;
     fs::remove_dir(dir).map_err(PinError::io("removing the directory", dir))?;
     Ok(Some(removed))
 }

@@ -22,6 +22,8 @@ pub(super) const LAYOUT: &str = "LAYOUT";
 pub(crate) const PROGRAMS: &str = "programs";
 /// The folder of the links.
 pub(crate) const LINKS: &str = "links";
+/// The folder of tables that other programs of the same agent are just given.
+pub(super) const HANDED_OVER: &str = "handed-over";
 
 /// A pin directory that is ours until this is dropped.
 #[derive(Debug)]
@@ -74,6 +76,8 @@ impl Pins {
             let folder = dir.join(folder);
             fs::create_dir_all(&folder).map_err(PinError::io("making the directory", &folder))?;
         }
+        let left = dir.join(HANDED_OVER);
+        remove_folder(&left)?;
         let ours = Path::new(namespace::OURS);
         let namespace = nix::sys::stat::stat(ours)
             .map_err(io::Error::from)
@@ -84,6 +88,11 @@ impl Pins {
             namespace,
             _lock: lock,
         })
+    }
+
+    /// Where tables are pinned while other programs of ours are given them.
+    pub(crate) fn handed_over(&self) -> PathBuf {
+        self.dir.join(HANDED_OVER)
     }
 
     /// Where the table of this name is pinned, or is to be.
@@ -229,4 +238,15 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, PinError> {
         .map_err(PinError::io("listing", folder))?;
     paths.sort();
     Ok(paths)
+}
+
+/// Removes a folder with what is pinned there, if there is one.
+pub(super) fn remove_folder(folder: &Path) -> Result<(), PinError> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    for entry in list(folder)? {
+        remove(&entry)?;
+    }
+    fs::remove_dir(folder).map_err(PinError::io("removing the directory", folder))
 }

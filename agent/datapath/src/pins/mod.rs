@@ -11,6 +11,7 @@ pub(crate) mod bpffs;
 pub(crate) mod cleanup;
 pub(crate) mod directory;
 pub(crate) mod error;
+pub(crate) mod handed_over;
 mod lasting;
 pub(crate) mod layout;
 pub(crate) mod link;

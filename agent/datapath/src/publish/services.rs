@@ -146,6 +146,21 @@ impl Services {
         Ok(counted)
     }
 
+    /// The numbers of the service ports, each with the service and the port's name.
+    pub fn names(&self) -> Vec<(ServiceNumber, Arc<ServiceId>, Arc<str>)> {
+        let directory = self.lock();
+        let known = directory.known.iter();
+        known
+            .map(|(key, known)| {
+                (
+                    known.number,
+                    Arc::clone(key.service()),
+                    Arc::clone(key.port()),
+                )
+            })
+            .collect()
+    }
+
     /// How many indexes are taken, also by service ports that have just ended.
     pub(crate) fn table_use(&self) -> TableUse {
         let directory = self.lock();

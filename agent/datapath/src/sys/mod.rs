@@ -10,6 +10,7 @@ pub(crate) mod heap;
 pub(crate) mod jiffies;
 pub(crate) mod link_type;
 pub(crate) mod log_watch;
+pub(crate) mod monotonic;
 pub(crate) mod netns_cookie;
 pub(crate) mod raw;
 pub(crate) mod route_lookup;

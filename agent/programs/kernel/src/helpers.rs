@@ -45,6 +45,15 @@ pub unsafe fn bpf_get_prandom_u32() -> u32 {
     drawn
 }
 
+/// The first one: nothing is told here.
+///
+/// # Safety
+///
+/// None is needed.
+pub const unsafe fn bpf_get_smp_processor_id() -> u32 {
+    0
+}
+
 /// # Safety
 ///
 /// `step` is an `extern "C" fn(u32, *mut c_void) -> c_long` that may be given `context`.
@@ -109,6 +118,49 @@ pub unsafe fn bpf_l4_csum_replace(
 /// None is needed.
 pub unsafe fn bpf_csum_update(_: *mut __sk_buff, _: u32) -> c_long {
     UNSUPPORTED
+}
+
+/// # Safety
+///
+/// A context of this thread's is at `skb`, and there is room for so many bytes at `to`.
+pub unsafe fn bpf_skb_load_bytes(
+    skb: *const c_void,
+    offset: u32,
+    to: *mut c_void,
+    count: u32,
+) -> c_long {
+    // SAFETY: as the caller says.
+    let packet = Bounds::of_skb(unsafe { &mut *skb.cast_mut().cast::<__sk_buff>() });
+    // SAFETY: as the caller says.
+    unsafe { load(packet, offset, to, count) }
+}
+
+/// # Safety
+///
+/// A context of this thread's is at `xdp`, and there is room for so many bytes at `to`.
+pub unsafe fn bpf_xdp_load_bytes(
+    xdp: *mut xdp_md,
+    offset: u32,
+    to: *mut c_void,
+    count: u32,
+) -> c_long {
+    // SAFETY: as the caller says.
+    let packet = Bounds::of_xdp(unsafe { &mut *xdp });
+    // SAFETY: as the caller says.
+    unsafe { load(packet, offset, to, count) }
+}
+
+/// # Safety
+///
+/// There is room for so many bytes at `to`.
+unsafe fn load(mut packet: Bounds<'_>, offset: u32, to: *mut c_void, count: u32) -> c_long {
+    let (begin, count) = (offset as usize, count as usize);
+    let Some(bytes) = packet.bytes().get(begin..begin + count) else {
+        return INVALID;
+    };
+    // SAFETY: as the caller says.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), count) };
+    0
 }
 
 /// Nothing is to be done: the packet is linear.

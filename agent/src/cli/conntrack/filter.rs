@@ -2,9 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use shunt_api::view::{ConnectionFilter, ConnectionState, Place};
-use shunt_model::Protocol;
 
-use crate::cli::flags::duration::Seconds;
+use crate::cli::flags::{duration::Seconds, transport::Transport};
 
 /// Which connections are meant: those that are all of this.
 #[derive(Debug, Clone, Args)]
@@ -33,13 +32,6 @@ pub(super) struct FilterArgs {
     /// Those on which neither side has sent a packet for so long, or longer: 30s, 2m
     #[arg(long, value_name = "TIME")]
     idle: Option<Seconds>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Transport {
-    Tcp,
-    Udp,
-    Sctp,
 }
 
 /// A state by the name that it is shown with.
@@ -76,16 +68,11 @@ impl FilterArgs {
             state,
             idle,
         } = self;
-        let protocol = protocol.map(|protocol| match protocol {
-            Transport::Tcp => Protocol::Tcp,
-            Transport::Udp => Protocol::Udp,
-            Transport::Sctp => Protocol::Sctp,
-        });
         ConnectionFilter {
             client: *client,
             frontend: *frontend,
             backend: *backend,
-            protocol: protocol.map(Into::into),
+            protocol: protocol.map(|protocol| protocol.protocol().into()),
             states: state.iter().map(|State(state)| *state).collect(),
             idle_seconds: idle.map_or(0, |Seconds(seconds)| seconds),
         }

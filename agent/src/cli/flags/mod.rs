@@ -32,5 +32,6 @@ pub(crate) mod sockets;
 pub(crate) mod switch;
 pub(crate) mod take_over;
 pub(crate) mod timeouts;
+pub(in crate::cli) mod transport;
 mod ui;
 pub(crate) mod xdp;

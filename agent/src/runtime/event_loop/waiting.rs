@@ -66,6 +66,9 @@ impl EventLoop {
             | Request::Steer(..)
             | Request::Decide(..)
             | Request::Settings(_)
+            | Request::LoadFlows(_)
+            | Request::TellFlows(..)
+            | Request::StopFlows(_)
             | Request::Figures(_)
             | Request::Status(_) => None,
         }

@@ -12,8 +12,8 @@ use shunt_api::{
     message,
     proto::{
         self, ConntrackRequest, ConntrackResponse, DumpRequest, DumpResponse, LookupRequest,
-        LookupResponse, ServicesRequest, ServicesResponse, StatusRequest, StatusResponse,
-        WatchRequest, WatchResponse, inspection_server::Inspection,
+        LookupResponse, MonitorRequest, MonitorResponse, ServicesRequest, ServicesResponse,
+        StatusRequest, StatusResponse, WatchRequest, WatchResponse, inspection_server::Inspection,
     },
     view::{self, BadFilter, ConnectionFilter, ProtocolNumber},
 };
@@ -26,7 +26,10 @@ use crate::{
         inspector::Inspector,
         lookup::observed::Observed,
     },
-    serve::grpc::status_code::{ending, unreadable},
+    serve::grpc::{
+        monitor,
+        status_code::{ending, unreadable},
+    },
 };
 
 /// A piece of a listing has at most this many backends, unless one frontend alone has more.
@@ -213,6 +216,18 @@ impl Inspection for InspectionService {
             }
         });
         Ok(Response::new(Box::pin(messages)))
+    }
+
+    type MonitorStream = Pieces<MonitorResponse>;
+
+    async fn monitor(
+        &self,
+        request: Request<MonitorRequest>,
+    ) -> Result<Response<Self::MonitorStream>, Status> {
+        let wanted = monitor::wanted(request.into_inner())?;
+        let watching = self.inspector.watch_flows(wanted).await;
+        let watching = watching.map_err(|error| unreadable(&error))?;
+        Ok(Response::new(Box::pin(monitor::messages(watching))))
     }
 }
 

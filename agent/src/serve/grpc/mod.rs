@@ -3,6 +3,7 @@
 mod control;
 pub(crate) mod events;
 pub(crate) mod inspection;
+mod monitor;
 pub(crate) mod server;
 mod socket;
 pub(crate) mod status_code;

@@ -43,6 +43,7 @@ pub(in super::super) fn unreadable(error: &InspectError) -> Status {
         | InspectError::Counters(_)
         | InspectError::Connections(_)
         | InspectError::Dump(_)
+        | InspectError::Monitor(_)
         | InspectError::Follow(_) => Status::internal(Escaped(error).to_string()),
     }
 }

@@ -6,6 +6,7 @@ use prometheus_client::{
 };
 
 use crate::runtime::{
+    flow_meters::FlowMeters,
     meters::{Label, Labels, Meters},
     rest_client::RestClient,
 };
@@ -28,6 +29,7 @@ pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
         writes,
         told,
         rest_client,
+        flows,
         started: _,
     } = meters;
     for (name, help, histograms) in [
@@ -108,6 +110,31 @@ pub(crate) fn register(meters: &Meters, registry: &mut Registry) {
     }
     register_outcomes(events, told, registry);
     register_requests(rest_client, registry);
+    register_flows(flows, registry);
+}
+
+/// Who watches connections and packets, and what they were told.
+fn register_flows(flows: &FlowMeters, registry: &mut Registry) {
+    let FlowMeters {
+        watchers,
+        told,
+        lost,
+    } = flows;
+    registry.register(
+        "shunt_flow_watchers",
+        "How many watch connections and packets",
+        watchers.clone(),
+    );
+    registry.register(
+        "shunt_flow_events",
+        "Events of connections and packets that were seen while somebody watched, by kind",
+        told.clone(),
+    );
+    registry.register(
+        "shunt_flow_events_lost",
+        "Those that found no room, in the kernel's ring or in the queue of one who watches",
+        lost.clone(),
+    );
 }
 
 /// What became of events, and of Kubernetes Events.

@@ -118,8 +118,8 @@ pub(crate) fn judge<F: Routed + Open + Draw + Maglev>(context: &impl Access) -> 
     draw::prepare(packet);
     match frontend::select_in(key, cell, &sender) {
         Lookup::NotAFrontend => passes,
-        Lookup::Dropped(reason) => Fate::Verdict(drop_refused(packet, reason)),
-        Lookup::Rejected => Fate::Verdict(match check_source(packet) {
+        Lookup::Dropped(reason) => Fate::Verdict(drop_refused(context, packet, reason)),
+        Lookup::Rejected => Fate::Verdict(match check_source(context, packet) {
             Ok(()) => send_error(
                 IcmpError::PortUnreachable,
                 context,
@@ -151,7 +151,7 @@ fn route<F: Routed + Open>(
     {
         return passes;
     }
-    if let Err(verdict) = check_source(packet) {
+    if let Err(verdict) = check_source(context, packet) {
         return Fate::Verdict(verdict);
     }
     match F::node().get(0) {
@@ -187,7 +187,7 @@ pub(crate) fn open<F: Routed + Open>(
     };
     let source = translated.source;
     if let Err(reason) = create_from(packet, &choice, &source, Source::<F>::NO_PORT, translated) {
-        return drop_refused(packet, reason);
+        return drop_refused(context, packet, reason);
     }
     F::log_opened(&packet.tuple, choice.backend);
     count(Counter::Connection);
@@ -200,7 +200,7 @@ pub(crate) fn open<F: Routed + Open>(
         .and_then(|()| decrement_hop_limit::<F>(context, packet.network.get()))
         .and_then(|()| way.take::<F>(context));
     let Ok(verdict) = sent else {
-        return drop_refused(packet, Counter::DropRewrite);
+        return drop_refused(context, packet, Counter::DropRewrite);
     };
     count_translated(packet, Counter::Request);
     verdict

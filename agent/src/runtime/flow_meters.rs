@@ -1,0 +1,93 @@
+//! What is counted of those who watch connections and packets, and of what they were told.
+
+use std::sync::atomic::AtomicI64;
+
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
+use shunt_api::view::{FlowKind, MonitorUse};
+
+/// One label and its value.
+type Label = [(&'static str, &'static str); 1];
+
+/// Where events are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LostAt {
+    /// The programs found no room in the ring: the agent was too slow.
+    Ring,
+    /// The agent found no room in the queue of one who watches: that one was.
+    Watcher,
+}
+
+impl LostAt {
+    const ALL: [Self; 2] = [Self::Ring, Self::Watcher];
+
+    const fn label(self) -> Label {
+        let at = match self {
+            Self::Ring => "ring",
+            Self::Watcher => "watcher",
+        };
+        [("at", at)]
+    }
+}
+
+/// The counters. All of them end with the agent.
+#[derive(Debug)]
+pub(crate) struct FlowMeters {
+    /// How many watch.
+    pub(crate) watchers: Gauge<i64, AtomicI64>,
+    /// What programs told, by kind.
+    pub(crate) told: Family<Label, Counter>,
+    /// What found no room, by where.
+    pub(crate) lost: Family<Label, Counter>,
+}
+
+fn of(kind: FlowKind) -> Label {
+    [("kind", kind.name())]
+}
+
+impl Default for FlowMeters {
+    fn default() -> Self {
+        let told = Family::<Label, Counter>::default();
+        for kind in FlowKind::ALL {
+            drop(told.get_or_create(&of(kind)));
+        }
+        let lost = Family::<Label, Counter>::default();
+        for at in LostAt::ALL {
+            drop(lost.get_or_create(&at.label()));
+        }
+        Self {
+            watchers: Gauge::default(),
+            told,
+            lost,
+        }
+    }
+}
+
+impl FlowMeters {
+    /// So many watch now.
+    pub(super) fn set_watchers(&self, count: usize) {
+        self.watchers.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// An event was told by a program, or found in the table.
+    pub(super) fn tell(&self, kind: FlowKind) {
+        self.told.get_or_create(&of(kind)).inc();
+    }
+
+    /// So many were lost.
+    pub(super) fn lose(&self, at: LostAt, count: u64) {
+        self.lost.get_or_create(&at.label()).inc_by(count);
+    }
+
+    /// As the status shows it.
+    pub(super) fn shown(&self) -> MonitorUse {
+        let lost = LostAt::ALL.map(|at| self.lost.get_or_create(&at.label()).get());
+        MonitorUse {
+            watchers: u64::try_from(self.watchers.get()).unwrap_or_default(),
+            told: FlowKind::ALL
+                .map(|kind| self.told.get_or_create(&of(kind)).get())
+                .iter()
+                .sum(),
+            lost: lost.iter().sum(),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The call that tells what becomes of connections and packets.
+
+use std::time::Duration;
+
+use futures_util::stream::{self, Stream};
+use shunt_api::{
+    proto::{MonitorRequest, MonitorResponse},
+    view::{BadFilter, FlowEvent, FlowFilter},
+};
+use shunt_model::Escaped;
+use tokio::time::timeout;
+use tonic::Status;
+
+use crate::runtime::monitor::watching::{Wanted, Watching};
+
+/// After how long without an event a client is told how many were lost.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// What a request asks for.
+pub(super) fn wanted(request: MonitorRequest) -> Result<Wanted, Status> {
+    let MonitorRequest {
+        filter,
+        sample,
+        packets,
+    } = request;
+    let filter: Result<FlowFilter, BadFilter> = filter.unwrap_or_default().try_into();
+    let filter = filter.map_err(|error| {
+        Status::invalid_argument(Escaped(format!("filter: {error}")).to_string())
+    })?;
+    Ok(Wanted {
+        filter,
+        one_in: sample,
+        packets,
+    })
+}
+
+/// The events, as they come; the first message has none.
+pub(super) fn messages(
+    watching: Watching,
+) -> impl Stream<Item = Result<MonitorResponse, Status>> + Send {
+    stream::unfold((watching, true), async |(mut watching, is_first)| {
+        let events = if is_first {
+            Some(Vec::new())
+        } else {
+            // Nothing is lost by waiting anew.
+            timeout(SILENCE, watching.next())
+                .await
+                .unwrap_or_else(|_| Some(Vec::new()))
+        };
+        let events = events?.into_iter();
+        let message = MonitorResponse {
+            events: events
+                .map(|event| FlowEvent::clone(&event).into())
+                .collect(),
+            lost: watching.lost(),
+        };
+        Some((Ok(message), (watching, false)))
+    })
+}
