@@ -37,6 +37,6 @@ pub use aya_ebpf::{
     table::Entry,
     world::{Answers, Deed, How},
 };
-pub use calls::{Action, Call, CallOutcome};
+pub use calls::{Action, Call, CallOutcome, Remembered, Socket};
 pub use programs::{Arrival, Outcome, Programs, SetError, Verdict};
 pub use way::{Way, WayQuestion};

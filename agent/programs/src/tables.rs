@@ -1,9 +1,12 @@
 //! The programs' tables and constants, by the names that they have in the kernel.
 
-use crate::maps::{
-    conntrack, constants, counters, dsr, flows, handover, services, sockets, tables,
+use aya_ebpf::{Global, btf_maps::SkStorage, table::Table};
+use bytemuck::{Pod, bytes_of, pod_read_unaligned};
+
+use crate::{
+    calls::Remembered,
+    maps::{conntrack, constants, counters, dsr, flows, handover, services, sockets, tables},
 };
-use aya_ebpf::{Global, table::Table};
 
 /// All tables but those of sockets.
 macro_rules! tables {
@@ -93,6 +96,38 @@ pub(crate) fn forget_sockets() {
     sockets::SOCKETS_CONNECTED.clear();
     sockets::SOCKETS_BEFORE.clear();
     sockets::SOCKETS_ASKED.clear();
+}
+
+/// What the socket at this address has.
+pub(crate) fn remembered(socket: usize) -> Remembered {
+    Remembered {
+        connected: value(&sockets::SOCKETS_CONNECTED, socket),
+        before: value(&sockets::SOCKETS_BEFORE, socket),
+        asked: value(&sockets::SOCKETS_ASKED, socket),
+    }
+}
+
+fn value<T: Pod>(table: &SkStorage<T>, socket: usize) -> Option<T> {
+    table.value(socket).map(|bytes| pod_read_unaligned(&bytes))
+}
+
+/// Has the socket at this address, which has nothing yet, have this.
+pub(crate) fn remember(socket: usize, remembered: &Remembered) {
+    let Remembered {
+        connected,
+        before,
+        asked,
+    } = remembered;
+    put(&sockets::SOCKETS_CONNECTED, socket, connected.as_ref());
+    put(&sockets::SOCKETS_BEFORE, socket, before.as_ref());
+    put(&sockets::SOCKETS_ASKED, socket, asked.as_ref());
+}
+
+fn put<T: Pod>(table: &SkStorage<T>, socket: usize, value: Option<&T>) {
+    if let Some(value) = value {
+        // A value of the table's own type has its size.
+        let _ = table.put(socket, bytes_of(value));
+    }
 }
 
 /// Sets a constant. `Err`: how many bytes it wants, if there is one of this name.

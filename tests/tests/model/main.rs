@@ -8,6 +8,7 @@
 //! [`frames`] does the same with frames that are spoilt in any way.
 
 mod addresses;
+mod calls;
 mod case;
 mod cluster;
 mod contents;

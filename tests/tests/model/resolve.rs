@@ -200,7 +200,7 @@ fn elsewhere(client: Endpoint, cluster: &Cluster) -> Endpoint {
 }
 
 /// Anybody; of the family of `like`, if there is one.
-fn any_endpoint(number: Pick, like: Option<IpAddr>) -> Endpoint {
+pub(crate) fn any_endpoint(number: Pick, like: Option<IpAddr>) -> Endpoint {
     let hairpin = HAIRPIN.both();
     let ips: Vec<IpAddr> = [
         &addresses::SERVICE_IPS[..],

@@ -106,7 +106,7 @@ fn way() -> impl Strategy<Value = Way> {
     ]
 }
 
-fn change() -> impl Strategy<Value = Change> {
+pub(crate) fn change() -> impl Strategy<Value = Change> {
     let index = any::<u16>;
     let services = || vec(service(), 0..3).prop_map(each_once);
     prop_oneof![

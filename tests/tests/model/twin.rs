@@ -222,7 +222,7 @@ impl Drop for Twin {
     }
 }
 
-fn put(programs: &mut Programs, name: &str, contents: &Contents) {
+pub(crate) fn put(programs: &mut Programs, name: &str, contents: &Contents) {
     match contents {
         Contents::Values(values) => programs.fill(name, values).unwrap(),
         Contents::Entries(entries) => {

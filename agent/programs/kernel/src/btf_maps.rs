@@ -276,6 +276,20 @@ impl<T> SkStorage<T> {
     pub fn clear(&self) {
         self.shelf.values().clear();
     }
+
+    /// What the socket at this address has.
+    pub fn value(&self, socket: usize) -> Option<Box<[u8]>> {
+        self.shelf.value(&socket.to_ne_bytes())
+    }
+
+    /// Has the socket at this address have these bytes.
+    ///
+    /// # Errors
+    ///
+    /// A value has another size.
+    pub fn put(&self, socket: usize, value: &[u8]) -> Result<(), Misfit> {
+        self.shelf.put(&socket.to_ne_bytes(), value)
+    }
 }
 
 /// What a socket has in the table at `table`; with `creates`, zeros if there was nothing.

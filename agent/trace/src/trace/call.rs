@@ -15,9 +15,11 @@ impl Journey<'_> {
     /// Follows a system call of a process: of the node itself, or of a pod. Gives how it ends, and the address
     /// that the socket goes on with.
     pub(crate) fn call(&mut self, call: &Call, is_of_pod: bool) -> (End, Option<SocketAddr>) {
-        let hook = match call.action {
-            Action::Connect => Hook::Connect,
-            Action::Send => Hook::Sendmsg,
+        // Nobody asks about the other calls: what they do depends on these.
+        let hook = if call.action == Action::Connect {
+            Hook::Connect
+        } else {
+            Hook::Sendmsg
         };
         self.steps.push(Step::Hook {
             interface: None,
@@ -29,12 +31,17 @@ impl Journey<'_> {
         // Another one's is any other number.
         let namespace = if is_of_pod { !own } else { own };
         let told = Box::new(self.told(namespace));
-        let CallOutcome { to, error, deeds } = self.programs.call(call, told);
+        let CallOutcome {
+            to,
+            error,
+            remembered: _,
+            deeds,
+        } = self.programs.call(call, told);
         self.explain(&Seen {
             deeds: &deeds,
-            from: SocketAddr::new(call.bound, 0),
+            from: SocketAddr::new(call.socket.bound, 0),
             to: call.to,
-            protocol: call.protocol,
+            protocol: call.socket.protocol,
             before: None,
             after: None,
             interface: None,

@@ -9,7 +9,7 @@ use std::{
 
 use serde::Serialize;
 use shunt_common::{TCP, UDP};
-use shunt_programs::{Action, Call};
+use shunt_programs::{Action, Call, Socket};
 
 use crate::{
     dump::{
@@ -231,8 +231,7 @@ impl<'a> Origin<'a> {
                     } else {
                         Action::Send
                     },
-                    protocol: question.transport.number(),
-                    bound: question.from,
+                    socket: Socket::new(question.transport.number(), question.from),
                     to: question.to,
                 };
                 let text = format!(
