@@ -75,7 +75,7 @@ await page.reload();
 check((await theme()) === "dark", "a choice stays");
 
 // Whatever can be operated has a name.
-for (const screen of ["", "services", `service/${service}`, "topology", "connections", "drops", "status", "trace"]) {
+for (const screen of ["", "services", `service/${service}`, "topology", "connections", "drops", "status", "trace", "events"]) {
   await go(page, screen);
   const nameless = await page.evaluate(() =>
     [...document.querySelectorAll("a, button, input, select")]

@@ -16,6 +16,7 @@ const SCREENS = [
   ["connections", "connections", ".folding td"],
   ["drops", "drops", ".folding td"],
   ["status", "status", ".facts dd"],
+  ["events", "events", ".folding td"],
   ["trace", "trace?from=10.1.1.5&to=10.96.0.10:80&count=5", ".folding td"],
 ];
 

@@ -1,6 +1,7 @@
 //! `shunt top`: what the services do, on a screen that follows it.
 
 mod ask;
+mod events;
 mod model;
 mod numbers;
 mod rates;
@@ -31,7 +32,7 @@ use crate::cli::{
 /// Watch services, their backends and the connection table, on a screen that follows them
 ///
 /// Services by new connections a second, with errors and active connections; Enter shows the backends of one
-/// and their shares, Tab the tables and what the programs count. The keys are at the bottom. It needs a
+/// and their shares, Tab the tables and what the programs count, `e` events as they come. The keys are at the bottom. It needs a
 /// terminal of any size; NO_COLOR leaves the colours out. Exit status: 0; 2 without an agent.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
@@ -67,12 +68,12 @@ pub(crate) fn run(args: TopArgs) -> Result<ExitCode> {
         Colours::On
     };
     let (send, inputs) = mpsc::channel();
-    ask::start(
+    let watched = ask::start(
         socket,
         Duration::from_secs(seconds.max(1).into()),
         send.clone(),
     )?;
     screen::read_keys(send)?;
-    screen::run(&inputs, colours)?;
+    screen::run(&inputs, &watched, colours)?;
     Ok(ExitCode::SUCCESS)
 }

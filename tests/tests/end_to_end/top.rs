@@ -212,6 +212,22 @@ fn services_move_on_the_screen_and_keys_lead_through_it() {
         }
         screen.press(&["Tab"]);
         screen.until_shown("FRONTEND");
+        screen.resize((80, 24));
+        screen.press(&["e"]);
+        screen.until("events come while they are looked at", |shown| {
+            let has = |words: &[&str]| {
+                let mut lines = shown.lines();
+                lines.any(|line| words.iter().all(|word| line.contains(word)))
+            };
+            has(&["opened", "default/web:main"])
+                && has(&["ended", "finished"])
+                && has(&["refused", "shop/empty:main", "reject_no_backend"])
+        });
+        screen.press(&["Escape"]);
+        screen.until_shown("sort:name");
+        let told = "tell of connections no longer";
+        let is_over = || world.agent.log().contains(told).then_some(());
+        wait_until("nobody watches", SOON, is_over).unwrap();
     });
     screen.press(&["q"]);
     let shown = screen.until_shown("ended 0");

@@ -85,6 +85,15 @@ impl FlowPacket {
     }
 }
 
+/// So many new connections a second can be told one by one.
+const BEARABLE: f64 = 1000.0;
+
+/// Of how many connections one is told to people, while so many are opened a second: of more than a person
+/// bears, one in so many that it is about that many again.
+pub fn one_in(new: f64) -> u32 {
+    (new / BEARABLE).ceil().max(1.0) as u32
+}
+
 /// What an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -34,7 +34,7 @@ pub use self::{
     consul::{Consul, FailedOver, Gateway, StaleWatch},
     error::Malformed,
     federation::Federation,
-    flow_event::{FlowEvent, FlowKind, FlowPacket},
+    flow_event::{FlowEvent, FlowKind, FlowPacket, one_in},
     flow_filter::FlowFilter,
     frontend::{Backend, Difference, Frontend, FrontendKey, with_shares},
     listener::Listener,

@@ -10,13 +10,15 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use shunt_api::{
     proto::{
-        ConntrackRequest, ConntrackResponse, ServicesRequest, ServicesResponse, StatusRequest,
+        ConntrackRequest, ConntrackResponse, MonitorRequest, MonitorResponse, ServicesRequest,
+        ServicesResponse, StatusRequest,
     },
-    view::{Connection, Frontend, Status},
+    view::{Connection, FlowEvent, Frontend, Status},
 };
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
+    sync::watch,
     time::{sleep, timeout},
 };
 use tonic::transport::Channel;
@@ -38,26 +40,33 @@ const LISTING: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Begins to ask the agent at `socket` that often, and tells `screen` what it says, or why it does not; and
-/// that a signal asks the process to end.
+/// that a signal asks the process to end. What it gives takes of one connection in how many events are wanted, if
+/// they are.
 ///
 /// # Errors
 ///
 /// There is no room for a thread.
-pub(super) fn start(socket: PathBuf, interval: Duration, screen: Sender<Input>) -> Result<()> {
+pub(super) fn start(
+    socket: PathBuf,
+    interval: Duration,
+    screen: Sender<Input>,
+) -> Result<watch::Sender<Option<u32>>> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
+    let (watched, wanted) = watch::channel(None);
     let asking = thread::Builder::new().name("ask".to_owned());
     asking
         .spawn(move || {
             runtime.block_on(async {
                 tokio::spawn(follow_signals(screen.clone()));
+                tokio::spawn(follow_events(socket.clone(), wanted, screen.clone()));
                 ask(&socket, interval, &screen).await;
             });
         })
         .context("cannot start a thread")?;
-    Ok(())
+    Ok(watched)
 }
 
 /// Tells the screen that the process is to end, or that the terminal has another size.
@@ -75,6 +84,61 @@ async fn follow_signals(screen: Sender<Input>) {
             return;
         }
     }
+}
+
+/// Tells the screen of events for as long as they are wanted.
+async fn follow_events(
+    socket: PathBuf,
+    mut wanted: watch::Receiver<Option<u32>>,
+    screen: Sender<Input>,
+) {
+    loop {
+        let Some(one_in) = *wanted.borrow_and_update() else {
+            if wanted.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
+        tokio::select! {
+            told = tell_events(&socket, one_in, &screen) => {
+                if let Err(error) = told
+                    && screen.send(Input::NoEvents(causes(&error))).is_err()
+                {
+                    return;
+                }
+                // Unless they are not wanted any more meanwhile.
+                drop(timeout(PATIENCE, wanted.changed()).await);
+            }
+            changed = wanted.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn tell_events(socket: &Path, one_in: u32, screen: &Sender<Input>) -> Result<()> {
+    let request = MonitorRequest {
+        filter: None,
+        sample: one_in,
+        packets: false,
+    };
+    let channel = connect(socket).await?;
+    let mut pieces = inspection(channel)
+        .monitor(request)
+        .await
+        .map_err(|status| refused(&status))?
+        .into_inner();
+    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
+        let MonitorResponse { events, lost } = piece;
+        let events = events.into_iter().map(TryInto::try_into);
+        let events: Vec<FlowEvent> = understood(events.collect())?;
+        if screen.send(Input::Events(events, lost)).is_err() {
+            return Ok(());
+        }
+    }
+    Err(anyhow!("the agent has ended"))
 }
 
 /// Asks until nobody looks any more. A connection that has failed is made anew.

@@ -1,6 +1,9 @@
 //! What the screen shows, and what keys do to it: values alone, no terminal and no agent.
 
+use shunt_api::view::FlowEvent;
+
 use crate::cli::top::{
+    events::Events,
     rates::{BackendRow, CounterRow, ServiceRow, backend_rows, counter_rows, service_rows},
     sample::{Counted, Sample, ServicePort},
 };
@@ -31,6 +34,8 @@ pub(super) enum Page {
     Backends(ServicePort),
     /// The node's tables, and what its programs counted.
     Node,
+    /// What becomes of connections and packets.
+    Events,
 }
 
 /// By what services are sorted.
@@ -84,7 +89,8 @@ pub(super) struct Model {
     selected: Option<ServicePort>,
     /// Where the cursor was last.
     place: usize,
-    /// The cursor among what is counted, or among backends.
+    pub(super) events: Events,
+    /// The cursor among what is counted, among backends, or among events.
     pub(super) line: usize,
     /// The screen is to be closed.
     pub(super) is_over: bool,
@@ -92,7 +98,7 @@ pub(super) struct Model {
 
 impl Model {
     /// Nothing is known yet.
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             before: None,
             now: None,
@@ -104,6 +110,7 @@ impl Model {
             is_paused: false,
             selected: None,
             place: 0,
+            events: Events::default(),
             line: 0,
             is_over: false,
         }
@@ -122,6 +129,24 @@ impl Model {
     /// The agent does not answer. What was known stays on the screen.
     pub(super) fn lose(&mut self, why: String) {
         self.away = Some(why);
+    }
+
+    /// Events have come, and so many were lost since the page was opened. While it is paused they are not
+    /// shown.
+    pub(super) fn take_events(&mut self, events: Vec<FlowEvent>, lost: u64) {
+        if !self.is_paused {
+            self.events.take(events, lost);
+        }
+    }
+
+    /// There are no events, or no more of them.
+    pub(super) fn lose_events(&mut self, why: String) {
+        self.events.problem = Some(why);
+    }
+
+    /// Whether events are wanted: of one connection in so many.
+    pub(super) fn watched(&self) -> Option<u32> {
+        (self.page == Page::Events).then_some(self.events.one_in)
     }
 
     /// The last look.
@@ -230,7 +255,9 @@ impl Model {
             Key::Char('p' | ' ') => self.is_paused = !self.is_paused,
             Key::Char('s') if self.page == Page::Services => self.sort = self.sort.next(),
             Key::Char('/') => {
-                self.show(Page::Services);
+                if self.page != Page::Events {
+                    self.show(Page::Services);
+                }
                 self.is_typing = true;
             }
             Key::Enter if self.page == Page::Services => {
@@ -243,12 +270,16 @@ impl Model {
             Key::Escape | Key::Backspace => match self.page {
                 Page::Services if self.filter.is_empty() => self.is_over = key == Key::Escape,
                 Page::Services => self.filter.clear(),
-                Page::Backends(_) | Page::Node => self.show(Page::Services),
+                Page::Backends(_) | Page::Node | Page::Events => self.show(Page::Services),
             },
             Key::Tab => self.show(match self.page {
                 Page::Services | Page::Backends(_) => Page::Node,
-                Page::Node => Page::Services,
+                Page::Node | Page::Events => Page::Services,
             }),
+            Key::Char('e') if self.page != Page::Events => {
+                self.events = Events::begin(self.totals().0);
+                self.show(Page::Events);
+            }
             Key::Char('k') => self.go(Key::Up),
             Key::Char('j') => self.go(Key::Down),
             Key::Up | Key::Down | Key::PageUp | Key::PageDown | Key::Home | Key::End => {
@@ -279,6 +310,10 @@ impl Model {
                 self.line = moved(self.line, key, length);
             }
             Page::Node => self.line = moved(self.line, key, self.counters().len()),
+            Page::Events => {
+                let length = self.events.of(&self.filter).len();
+                self.line = moved(self.line, key, length);
+            }
         }
     }
 

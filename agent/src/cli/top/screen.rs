@@ -17,6 +17,9 @@ use ratatui::{
     },
 };
 
+use shunt_api::view::FlowEvent;
+use tokio::sync::watch;
+
 use crate::cli::top::{
     model::{Key, Model},
     sample::Sample,
@@ -31,6 +34,10 @@ pub(super) enum Input {
     Sample(Box<Sample>),
     /// It does not, and why.
     Away(String),
+    /// Events have come, and so many were lost since they are watched.
+    Events(Vec<FlowEvent>, u64),
+    /// There are none, and why.
+    NoEvents(String),
     /// The terminal has another size.
     Resize,
     /// The process is asked to end.
@@ -38,12 +45,16 @@ pub(super) enum Input {
 }
 
 /// Shows the model until its user has seen enough. `inputs` are keys and answers; whatever comes at once is
-/// drawn once.
+/// drawn once. `watched`: of one connection in how many events are wanted, if they are.
 ///
 /// # Errors
 ///
 /// Standard output is no terminal, or cannot be written.
-pub(super) fn run(inputs: &mpsc::Receiver<Input>, colours: Colours) -> Result<()> {
+pub(super) fn run(
+    inputs: &mpsc::Receiver<Input>,
+    watched: &watch::Sender<Option<u32>>,
+    colours: Colours,
+) -> Result<()> {
     let panicked = Arc::new(Mutex::new(None));
     let told = Arc::clone(&panicked);
     let before = panic::take_hook();
@@ -53,7 +64,7 @@ pub(super) fn run(inputs: &mpsc::Receiver<Input>, colours: Colours) -> Result<()
             *told = Some(info.to_string());
         }
     }));
-    let shown = panic::catch_unwind(AssertUnwindSafe(|| show(inputs, colours)));
+    let shown = panic::catch_unwind(AssertUnwindSafe(|| show(inputs, watched, colours)));
     panic::set_hook(before);
     // Of another thread, too.
     if let Ok(text) = panicked.lock()
@@ -64,7 +75,11 @@ pub(super) fn run(inputs: &mpsc::Receiver<Input>, colours: Colours) -> Result<()
     shown.unwrap_or_else(|payload| panic::resume_unwind(payload))
 }
 
-fn show(inputs: &mpsc::Receiver<Input>, colours: Colours) -> Result<()> {
+fn show(
+    inputs: &mpsc::Receiver<Input>,
+    watched: &watch::Sender<Option<u32>>,
+    colours: Colours,
+) -> Result<()> {
     let output = io::stdout()
         .into_raw_mode()
         .context("standard output is no terminal")?;
@@ -82,6 +97,8 @@ fn show(inputs: &mpsc::Receiver<Input>, colours: Colours) -> Result<()> {
                 Input::Key(key) => model.press(key),
                 Input::Sample(sample) => model.take(*sample),
                 Input::Away(why) => model.lose(why),
+                Input::Events(events, lost) => model.take_events(events, lost),
+                Input::NoEvents(why) => model.lose_events(why),
                 // The next drawing asks for it.
                 Input::Resize => {}
                 Input::Stop => model.is_over = true,
@@ -90,6 +107,10 @@ fn show(inputs: &mpsc::Receiver<Input>, colours: Colours) -> Result<()> {
         if model.is_over {
             break;
         }
+        watched.send_if_modified(|known| {
+            let wanted = model.watched();
+            std::mem::replace(known, wanted) != wanted
+        });
     }
     terminal.show_cursor()?;
     io::stdout().flush()?;

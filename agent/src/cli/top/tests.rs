@@ -2,11 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use ratatui::{Terminal, backend::TestBackend, buffer::Cell};
-use shunt_api::view::{FrontendKey, ProtocolNumber, TableUse};
+use shunt_api::view::{End, FlowEvent, FlowKind, FrontendKey, ProtocolNumber, TableUse};
 
 use super::{
     model::{Key, Model, Page, Sort},
@@ -257,7 +257,7 @@ shop/idle:http                                       0        0       0        0
 "
     );
     expected += &"\n".repeat(17);
-    expected += "q quit  ↵ backends  s sort:new/s  tab pages  / filter  p pause  ↑↓ go\n";
+    expected += "q quit  ↵ open  s sort:new/s  e events  tab node  / filter  p pause  ↑↓ go\n";
     assert_eq!(screen(&model, 80, 24), expected);
 }
 
@@ -346,4 +346,107 @@ fn a_list_that_is_longer_than_the_screen_follows_the_cursor() {
     );
     model.press(Key::Home);
     assert!(screen(&model, 80, 24).contains("many/s000"));
+}
+
+fn event(kind: FlowKind, second: u64, service: &str, reason: &str) -> FlowEvent {
+    let end = |ip: [u8; 4], port| {
+        Some(End {
+            ip: ip.into(),
+            port,
+        })
+    };
+    FlowEvent {
+        time: SystemTime::UNIX_EPOCH + Duration::from_secs(3_723 + second),
+        kind,
+        reason: reason.to_owned(),
+        protocol: ProtocolNumber(6),
+        client: end([10, 1, 1, 5], 40_000),
+        frontend: end([10, 96, 0, 1], 80),
+        service: Some(service.to_owned()),
+        service_port: Some("http".to_owned()),
+        backend: (kind == FlowKind::Opened)
+            .then(|| end([10, 1, 1, 3], 8080))
+            .flatten(),
+        snat_source: None,
+        duration: (kind == FlowKind::Ended).then_some(Duration::from_millis(1_500)),
+        packet: None,
+    }
+}
+
+#[test]
+fn events_are_watched_while_they_are_looked_at() {
+    let (mut model, begin) = model();
+    assert_eq!(model.watched(), None);
+    model.press(Key::Char('e'));
+    assert_eq!(model.watched(), Some(1));
+    assert!(screen(&model, 80, 24).contains("no event yet"));
+    model.take_events(
+        vec![
+            event(FlowKind::Opened, 0, "default/web", ""),
+            event(FlowKind::Ended, 1, "default/web", "finished"),
+            event(FlowKind::Refused, 2, "shop/idle", "reject_no_backend"),
+        ],
+        7,
+    );
+    let shown = screen(&model, 80, 24);
+    let at = |text: &str| {
+        shown
+            .find(text)
+            .unwrap_or_else(|| panic!("{text}\n{shown}"))
+    };
+    assert!(at("01:02:05 refused") < at("01:02:04 ended"), "{shown}");
+    for text in [
+        "10.1.1.5:40000",
+        "default/web:http",
+        "10.1.1.3:8080",
+        "finished",
+        "reject_no_backend",
+        "; 7 were lost",
+    ] {
+        at(text);
+    }
+    assert!(screen(&model, 120, 40).contains("1.5s"));
+
+    for key in [Key::Char('/'), Key::Char('i'), Key::Char('d'), Key::Enter] {
+        model.press(key);
+    }
+    let shown = screen(&model, 80, 24);
+    assert!(
+        shown.contains("shop/idle") && !shown.contains("default/web"),
+        "{shown}"
+    );
+
+    model.press(Key::Char('p'));
+    model.take_events(
+        vec![event(FlowKind::Dropped, 9, "shop/idle", "drop_mtu")],
+        7,
+    );
+    assert!(!screen(&model, 80, 24).contains("drop_mtu"), "it is paused");
+    model.press(Key::Char('p'));
+    model.lose_events("events cannot be watched without a pin directory".to_owned());
+    assert!(screen(&model, 80, 24).contains("! events cannot be watched"));
+    model.press(Key::Escape);
+    assert_eq!((&model.page, model.watched()), (&Page::Services, None));
+
+    // With 20,000 connections a second, one in 21 is told.
+    let mut busy = sample(begin, 3);
+    busy.services
+        .insert(id("default/web"), counted(1, 20_120, 0, 40));
+    model.take(busy);
+    model.press(Key::Char('e'));
+    assert_eq!(model.watched(), Some(21));
+}
+
+#[test]
+fn the_last_thousand_events_are_kept() {
+    let (mut model, _) = model();
+    model.press(Key::Char('e'));
+    let many = (0..1_500).map(|second| event(FlowKind::Opened, second, "default/web", ""));
+    model.take_events(many.collect(), 0);
+    model.press(Key::End);
+    assert_eq!(model.line, 999);
+    assert!(
+        screen(&model, 80, 24).contains("01:10:23"),
+        "the 501st is the last"
+    );
 }

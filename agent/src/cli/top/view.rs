@@ -1,5 +1,6 @@
 //! The screen: a picture of the [model](Model), at whatever size there is.
 
+use humantime::format_rfc3339_seconds;
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
@@ -8,11 +9,12 @@ use ratatui::{
     widgets::{Paragraph, Row, Table, TableState},
 };
 
-use shunt_api::view::TableUse;
+use shunt_api::view::{FlowEvent, FlowKind, TableUse};
 
 use crate::cli::{
     elapsed::duration,
     top::{
+        events::service,
         model::{Model, Page},
         numbers::{bar, count, percent, rate},
         rates::{BackendRow, CounterRow, ServiceRow},
@@ -67,6 +69,7 @@ pub(super) fn draw(model: &Model, colours: Colours, frame: &mut Frame<'_>) {
         Page::Services => services(model, colours, frame, list),
         Page::Backends(_) => backends(model, colours, frame, list),
         Page::Node => node(model, colours, frame, list),
+        Page::Events => events(model, colours, frame, list),
     }
     frame.render_widget(self::keys(model), keys);
 }
@@ -353,14 +356,87 @@ fn node(model: &Model, colours: Colours, frame: &mut Frame<'_>, area: Rect) {
     table(&counted, &columns, cursor, frame, counters);
 }
 
+/// What becomes of connections and packets, the newest first.
+fn events(model: &Model, colours: Colours, frame: &mut Frame<'_>, area: Rect) {
+    let [title, list] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+    let events = &model.events;
+    let rows = events.of(&model.filter);
+    let style = Style::new().add_modifier(Modifier::BOLD);
+    let (text, style) = match &events.problem {
+        Some(problem) => (format!("! {problem}"), colours.alarm()),
+        None if rows.is_empty() => ("no event yet".to_owned(), style),
+        None => {
+            let mut text = "events, the newest first, in UTC".to_owned();
+            if events.one_in > 1 {
+                text += &format!("; of one connection in {}", events.one_in);
+            }
+            if events.lost > 0 {
+                text += &format!("; {} were lost", count(events.lost));
+            }
+            (text, style)
+        }
+    };
+    frame.render_widget(Paragraph::new(text).style(style), title);
+    let optional = |text: Option<String>| Span::raw(text.unwrap_or_default());
+    let kind = move |event: &&FlowEvent| {
+        let style = match event.kind {
+            FlowKind::Opened => colours.style(Color::Green),
+            FlowKind::Ended => Style::new(),
+            FlowKind::Refused | FlowKind::Dropped => colours.alarm(),
+        };
+        Span::styled(event.kind.name(), style)
+    };
+    let client = move |event: &&FlowEvent| optional(event.client.map(|end| end.to_string()));
+    let backend = move |event: &&FlowEvent| optional(event.backend.map(|end| end.to_string()));
+    let reason = |event: &&FlowEvent| Span::raw(event.reason.clone());
+    // Of one that begins it is where it leads to that counts, of all others how they end.
+    let outcome = move |event: &&FlowEvent| match event.kind {
+        FlowKind::Opened => backend(event),
+        FlowKind::Ended | FlowKind::Refused | FlowKind::Dropped => reason(event),
+    };
+    let time = |event: &&FlowEvent| {
+        let text = format_rfc3339_seconds(event.time).to_string();
+        // `2026-01-31T12:34:56Z`: the day is known.
+        Span::raw(text.get(11..19).unwrap_or_default().to_owned())
+    };
+    let lasted = move |event: &&FlowEvent| {
+        optional(
+            event
+                .duration
+                .map(|time| format!("{:.1}s", time.as_secs_f64())),
+        )
+    };
+    let mut columns = vec![
+        column("TIME", Constraint::Length(8), time),
+        column("KIND", Constraint::Length(7), kind),
+    ];
+    if area.width >= 60 {
+        columns.push(column("CLIENT", Constraint::Min(21), client));
+    }
+    columns.push(column(
+        "SERVICE",
+        Constraint::Min(16),
+        |event: &&FlowEvent| Span::raw(service(event)),
+    ));
+    if area.width >= 100 {
+        columns.push(column("BACKEND", Constraint::Min(21), backend));
+        columns.push(column("REASON", Constraint::Max(22), reason));
+        columns.push(column("AFTER", Constraint::Length(8), lasted));
+    } else {
+        columns.push(column("TO, OR WHY", Constraint::Min(16), outcome));
+    }
+    let cursor = (!rows.is_empty()).then(|| model.line.min(rows.len() - 1));
+    table(&rows, &columns, cursor, frame, list);
+}
+
 /// What the keys do.
 fn keys(model: &Model) -> Paragraph<'static> {
     if model.is_typing {
         return Paragraph::new(format!("/{}_  enter keeps it, esc ends it", model.filter));
     }
     let (page, sort) = match &model.page {
-        Page::Services => ("↵ backends", format!("s sort:{}  ", model.sort.name())),
-        Page::Backends(_) | Page::Node => ("esc back", String::new()),
+        Page::Services => ("↵ open", format!("s sort:{}  ", model.sort.name())),
+        Page::Backends(_) | Page::Node | Page::Events => ("esc back", String::new()),
     };
     let filter = if model.filter.is_empty() {
         "/ filter".to_owned()
@@ -368,6 +444,6 @@ fn keys(model: &Model) -> Paragraph<'static> {
         format!("/{} esc all", model.filter)
     };
     Paragraph::new(format!(
-        "q quit  {page}  {sort}tab pages  {filter}  p pause  ↑↓ go"
+        "q quit  {page}  {sort}e events  tab node  {filter}  p pause  ↑↓ go"
     ))
 }

@@ -20,6 +20,7 @@ use crate::serve::{
         assets,
         connections::{NoPage, Reading, connections},
         door::{Door, guarded},
+        events::{Events, NoEvents, events},
         live::live,
         parameters::Parameters,
         sampler::Sampler,
@@ -52,6 +53,7 @@ pub(super) struct Page {
     pub(super) reading: Reading,
     pub(super) status: LastStatus,
     pub(super) tracing: Tracing,
+    pub(super) events: Events,
 }
 
 impl Answers for Page {
@@ -137,6 +139,13 @@ impl Page {
                         "the connections are being read already".to_owned(),
                     ),
                     NoPage::Unreadable(error) => failed(error),
+                })
+            }
+            "events" => {
+                let told = events(sampler, &self.events, parameters).await;
+                told.map_err(|error| match error {
+                    NoEvents::Bad(error) => bad(error),
+                    NoEvents::Failed(error) => failed(error),
                 })
             }
             "changes" => Ok(latest(sampler.changes())),

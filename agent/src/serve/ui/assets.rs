@@ -53,6 +53,7 @@ const ASSETS: &[Asset] = assets![
     SCRIPT "screens/drops.js",
     SCRIPT "screens/status.js",
     SCRIPT "screens/trace.js",
+    SCRIPT "screens/events.js",
     SCRIPT "vendor/uplot.min.js",
     CSS "vendor/uplot.min.css",
     WORDS "vendor/LICENSE",

@@ -6,6 +6,7 @@ mod catalog;
 mod chosen;
 mod connections;
 mod door;
+mod events;
 mod hosts;
 mod live;
 mod parameters;

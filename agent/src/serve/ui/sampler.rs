@@ -121,6 +121,12 @@ impl Sampler {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many connections were opened in the last second.
+    pub(super) fn opened(&self) -> f64 {
+        let seen = self.seen();
+        seen.points.back().map_or(0.0, |point| point.connections)
+    }
+
     /// How many connections each backend is chosen for.
     pub(super) async fn chosen(&self) -> Arc<ChosenOf> {
         self.chosen.now(&self.inspector).await

@@ -22,6 +22,7 @@ use crate::{
             api::Page,
             connections::Reading,
             door::Door,
+            events::Events,
             hosts::Hosts,
             sampler::{Sampler, milliseconds},
             settings::UiSettings,
@@ -79,6 +80,7 @@ impl UiServer {
             reading: Reading::default(),
             status: LastStatus::default(),
             tracing: Tracing::default(),
+            events: Events::default(),
         };
         runtime.spawn(async move { sampler.run().await });
         runtime.spawn(accept_from(listening, CONNECTIONS, Arc::new(page)));

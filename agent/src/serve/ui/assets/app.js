@@ -11,6 +11,7 @@ import { connections } from "./screens/connections.js";
 import { drops } from "./screens/drops.js";
 import { status } from "./screens/status.js";
 import { trace } from "./screens/trace.js";
+import { events } from "./screens/events.js";
 
 /** A screen puts what it shows into an element, and gives what ends it. */
 const SCREENS = [
@@ -21,6 +22,7 @@ const SCREENS = [
   { path: "drops", key: "5", title: "Drops", show: drops },
   { path: "status", key: "6", title: "Status", show: status },
   { path: "trace", key: "7", title: "Trace", show: trace },
+  { path: "events", key: "8", title: "Events", show: events },
 ];
 
 const main = document.getElementById("main");
