@@ -66,27 +66,17 @@ impl Header {
         (slot, byte % size_of::<Slot>() as u32)
     }
 
-    /// The position that the entry at this byte of the slot has.
+    /// The position that the entry at this byte of the slot has. The bytes are taken from where they are: to ask
+    /// for each word whether it is the one would be a guess, which the processor gets wrong.
     #[inline(always)]
-    pub const fn position(&self, slot: &Slot, byte: u32) -> u32 {
-        let Slot {
-            backend,
-            alias,
-            threshold,
-            affinity,
-        } = *slot;
-        let word = match byte / 4 {
-            0 => backend,
-            1 => alias,
-            2 => threshold,
-            _ => affinity,
-        };
+    pub fn position(&self, slot: &Slot, byte: u32) -> u32 {
         // The first entry is in the first byte: machines that have Shunt are little-endian.
-        let entry = word >> (byte % 4 * 8);
         if self.width == 1 {
-            entry & 0xff
+            let entries: &[u8; 16] = bytemuck::cast_ref(slot);
+            entries[byte as usize & 15].into()
         } else {
-            entry & 0xffff
+            let entries: &[u16; 8] = bytemuck::cast_ref(slot);
+            entries[(byte as usize / 2) & 7].into()
         }
     }
 }

@@ -94,8 +94,8 @@ pub(crate) trait Access {
     /// Makes room for `length` bytes between the link's header and what follows it.
     fn insert_after_link(&self, length: u32) -> Result<(), AccessError>;
 
-    /// Makes room for the network header of `length` bytes of an envelope, behind the link's header. The
-    /// packet stays of the same family.
+    /// Makes room for the network header of `length` bytes of an envelope, behind the link's header, whose
+    /// addresses are for whoever sends the packet to write. The packet stays of the same family.
     fn wrap(&self, length: u32) -> Result<(), AccessError>;
 
     /// Takes the `length` bytes behind the link's header away, the network header of an envelope.

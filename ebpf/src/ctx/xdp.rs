@@ -141,7 +141,10 @@ impl Access for Xdp {
 
     #[inline(always)]
     fn wrap(&self, length: u32) -> Result<(), AccessError> {
-        self.insert_after_link(length)
+        self.insert_link(length)?;
+        let ethertype = *self.at::<u16>(length as usize + ETHERTYPE)?;
+        *self.at_mut::<u16>(ETHERTYPE)? = ethertype;
+        Ok(())
     }
 
     #[inline(always)]
@@ -197,9 +200,6 @@ impl Access for Xdp {
 
     #[inline(always)]
     fn send_out(&self, interface: u32) -> Result<Verdict, AccessError> {
-        if interface == self.interface() {
-            return Ok(Verdict::BACK);
-        }
         // SAFETY: the helper takes any interface index.
         if unsafe { bpf_redirect(interface, 0) } == c_long::from(XDP_REDIRECT) {
             Ok(Verdict::REDIRECT)

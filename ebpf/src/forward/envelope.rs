@@ -74,8 +74,8 @@ pub(crate) fn send<F: Routed>(
 }
 
 /// Makes what is at `network`, before a packet of `length` bytes, an envelope with the addresses of `outer`,
-/// and the packet one hop older. If there is a range for it, the source is one that tells the `flow`. A sum over the frame, if there is one, does not follow. `Err` leaves a packet
-/// that must be dropped.
+/// and the packet one hop older. If there is a range for it, the source is one that tells the `flow`. A sum over
+/// the frame, if there is one, does not follow. `Err` leaves a packet that must be dropped.
 #[inline(always)]
 pub(crate) fn fill<F: Routed>(
     context: &impl Access,
@@ -86,10 +86,11 @@ pub(crate) fn fill<F: Routed>(
 ) -> Result<(), AccessError> {
     let [envelope, packet] = context.at_mut::<[F::Header; 2]>(network)?;
     decrement_hop_limit_of::<F>(context, packet);
-    envelope.set_envelope(packet.class(), length, outer);
-    if let (Some(range), Some(flow)) = (dsr_sources::<F>(), flow) {
-        envelope.set_source(range.address.with_bits(&range.mask, flow));
-    }
-    envelope.set_checksum();
+    let source = match (dsr_sources::<F>(), flow) {
+        (Some(range), Some(flow)) => range.address.with_bits(&range.mask, flow),
+        _ => outer.source,
+    };
+    let outer = Tuple { source, ..*outer };
+    envelope.set_envelope(packet.class(), length, &outer);
     Ok(())
 }

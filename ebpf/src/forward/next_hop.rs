@@ -23,7 +23,11 @@ use crate::{
         scratch::Way,
         tables::{UPLINKS, WAYS},
     },
-    packet::{family::hop_limit, link::EthernetAddresses, offset::Extent},
+    packet::{
+        family::hop_limit,
+        link::{EthernetAddresses, Station},
+        offset::Extent,
+    },
 };
 
 /// Where a CPU remembers a way. Not the way itself: older verifiers do not see that it is there
@@ -71,19 +75,21 @@ pub(crate) enum EnvelopeWay<F: Routed> {
 }
 
 /// Finds the way of a packet in an envelope from the source of `between` to the node of the backend whose
-/// address is the destination. Where it comes from, only its receiver can judge.
+/// address is the destination. Where it comes from, only its receiver can judge. `located`: what
+/// [`dsr::located`] said.
 #[inline(always)]
 pub(crate) fn find_for_envelope<F: Routed>(
     context: &impl Access,
     extent: Extent,
     between: &Tuple<F>,
+    located: u64,
 ) -> EnvelopeWay<F> {
     let from = context.interface() | ENVELOPE;
     let Some((index, way)) = place(between) else {
         return EnvelopeWay::Elsewhere;
     };
     let now = clock::kernel_ticks();
-    if !is_known(way, from, between, now) || way.located != dsr::located() {
+    if !is_known(way, from, between, now) || way.located != located {
         look_up_envelope(way, context, between, now);
     }
     if way.node.is_unspecified() {
@@ -134,7 +140,7 @@ fn is_known<F: Routed>(way: &Way<F>, from: u32, between: &Tuple<F>, now: u64) ->
 #[inline(always)]
 fn goes<F: Routed>(way: &Way<F>, context: &impl Access, extent: Extent, more: u32) -> Option<bool> {
     let goes = way.interface != 0
-        && context.at::<EthernetAddresses>(0).ok()?.destination == way.own
+        && context.at::<EthernetAddresses>(0).ok()?.is_for(&way.own)
         && u32::from(longest_packet(context, extent)) + more <= way.mtu
         && hop_limit::<F>(context, extent.network).ok()? > 1;
     Some(goes)
@@ -187,7 +193,7 @@ fn look_up<F: Routed>(way: &mut Way<F>, context: &impl Access, translated: &Tupl
     let (Some(own), Some(_)) = uplinks else {
         return;
     };
-    way.own = bytemuck::cast(own.address);
+    way.own = Station::at(own.address);
     way.interface = found.ifindex;
     way.is_translated_behind = stack::is_translated_behind(found.ifindex).into();
     // SAFETY: the helper has put the MTU where the length was.
@@ -222,6 +228,12 @@ impl WayIndex {
     pub(crate) fn take<F: Routed>(self, context: &impl Access) -> Result<Verdict, AccessError> {
         let way = self.way::<F>().ok_or(AccessError::Refused)?;
         *context.at_mut::<EthernetAddresses>(0)? = way.link;
-        context.send_out(way.interface)
+        // The packet came by the interface that the way is known for: the context would have to be asked by
+        // three loads, each of which needs the one before.
+        if way.from & !ENVELOPE == way.interface {
+            context.send_back()
+        } else {
+            context.send_out(way.interface)
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Share<F: Tables> {
 #[inline(always)]
 pub(crate) fn choose<F: Maglev>(cell: Cell, tuple: &Tuple<F>, protocol: u8) -> Option<Share<F>> {
     let index = if cell.has(Cell::MAGLEV) {
-        let slot = maglev::slot_for(tuple, protocol, cell)?;
+        let slot = maglev::slot_here(tuple, protocol, cell)?;
         F::slots().get(slot)?.backend
     } else {
         at_random::<F>(cell, hash(cell, tuple, protocol)?)?.1

@@ -8,7 +8,7 @@ use shunt_common::{
 };
 
 use crate::packet::{
-    link::{EthernetAddresses, LinkAddress},
+    link::{EthernetAddresses, Station},
     parsed::Packet,
 };
 
@@ -98,8 +98,8 @@ pub(crate) struct Way<F: Family> {
     /// Whether packets out of the stack are translated behind that interface.
     pub is_translated_behind: u32,
     pub link: EthernetAddresses,
-    /// The link address of the interface that they came in by.
-    pub own: LinkAddress,
+    /// The interface that they came in by, as frames for it name it.
+    pub own: Station,
 }
 
 /// A source of packets that are forwarded, as a CPU remembers it.

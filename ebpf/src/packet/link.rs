@@ -22,7 +22,27 @@ impl Link {
 }
 
 /// A link address, as it stands in a frame.
-pub(crate) type LinkAddress = [u16; 3];
+type LinkAddress = [u16; 3];
+
+/// The link address of a station that frames are compared with, in as few words as it takes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Station {
+    begin: u32,
+    end: u16,
+}
+
+impl Station {
+    /// The one with this address.
+    #[inline(always)]
+    pub(crate) fn at(address: [u8; 6]) -> Self {
+        let [begin @ .., fifth, sixth] = address;
+        Self {
+            begin: u32::from_ne_bytes(begin),
+            end: u16::from_ne_bytes([fifth, sixth]),
+        }
+    }
+}
 
 /// The addresses of an Ethernet header. In words, and aligned as the headers behind it are: byte by
 /// byte, a copy would be 24 instructions.
@@ -31,4 +51,15 @@ pub(crate) type LinkAddress = [u16; 3];
 pub(crate) struct EthernetAddresses {
     pub destination: LinkAddress,
     pub source: LinkAddress,
+}
+
+impl EthernetAddresses {
+    /// Whether the frame is for this station.
+    #[inline(always)]
+    pub(crate) fn is_for(&self, station: &Station) -> bool {
+        let Station { begin, end } = *station;
+        // SAFETY: the first word is there, and aligned as this is.
+        let word = unsafe { *(&raw const *self).cast::<u32>() };
+        word == begin && self.destination[2] == end
+    }
 }

@@ -24,8 +24,8 @@ use crate::{
         maglev::Maglev,
     },
     maps::{
-        addresses::{is_client_here, is_dsr_source, is_of_cluster_pod, is_own},
-        constants::lowers_mss,
+        addresses::{is_dsr_source, is_of_cluster_pod, is_on_this_node, is_own, is_pod_interface},
+        constants::{are_pods_told_by_interface, lowers_mss},
         counters::{count, drop_packet},
         dsr::{location, other_node},
         services::{count_translated, drop_refused},
@@ -102,7 +102,7 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
 /// this node's own backends if [`Packet::is_for_own`] is set then, or by none if [`Packet::is_refused`] is.
 #[inline(always)]
 fn find_node<F: Routed + Maglev>(packet: &mut Packet<F>, cell: Cell) -> Option<F::Address> {
-    match choose(&packet.tuple, packet.protocol, packet.interface, cell) {
+    match choose(&packet.tuple, packet.protocol, || packet.interface, cell) {
         Server::Any => None,
         Server::Own => {
             packet.is_for_own = true;
@@ -128,18 +128,20 @@ pub(crate) enum Server<F: Tables> {
     Backend(&'static Backend<F>),
 }
 
-/// Chooses who serves packets with this tuple that come in by the interface, for the frontend with this cell.
+/// Chooses who serves packets with this tuple that come in by the `interface`, which is asked for only if it
+/// matters, for the frontend with this cell.
 #[inline(always)]
 pub(crate) fn choose<F: Maglev>(
     tuple: &Tuple<F>,
     protocol: u8,
-    interface: u32,
+    interface: impl FnOnce() -> u32,
     cell: Cell,
 ) -> Server<F> {
     let client = tuple.source;
     if cell.has(Cell::THIS_NODE_ONLY)
         || !frontend::has_backends(cell)
-        || is_client_here::<F>(&client, interface)
+        || is_on_this_node::<F>(&client)
+        || are_pods_told_by_interface() && is_pod_interface(interface())
         || is_of_cluster_pod::<F>(&client)
     {
         return Server::Any;

@@ -50,12 +50,8 @@ pub(crate) trait HeaderMut<F: Family>: Header<F> {
     fn class(&self) -> u32;
 
     /// Makes this the header of an envelope around a packet of `length` bytes and of this class, with
-    /// the addresses of `outer`, but for its checksum. Both headers say the same of congestion (RFC 6040
-    /// section 4.1).
+    /// the addresses of `outer`. Both headers say the same of congestion (RFC 6040 section 4.1).
     fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<F>);
-
-    /// Writes the checksum of a header that has none yet.
-    fn set_checksum(&mut self);
 
     /// Writes what the packet says of congestion. Gives what that changes in a sum over the header.
     fn set_congestion(&mut self, mark: u32) -> Folded;
@@ -92,20 +88,8 @@ impl HeaderMut<V4> for Ipv4Header {
 
     #[inline(always)]
     fn set_icmp(&mut self, length: usize, tuple: &Tuple<V4>) -> Sum {
-        let total = size_of::<Self>() + length;
-        *self = Self {
-            version_and_length: 0x45,
-            service: 0,
-            total_length: (total as u16).to_be(),
-            identification: 0,
-            fragment: DONT_FRAGMENT.to_be(),
-            time_to_live: 64,
-            protocol: V4::ICMP,
-            checksum: 0,
-            source: tuple.destination,
-            destination: tuple.source,
-        };
-        HeaderMut::<V4>::set_checksum(self);
+        let total = (size_of::<Self>() + length) as u16;
+        self.begin(0, total, V4::ICMP, &tuple.reversed());
         Sum::default()
     }
 
@@ -116,31 +100,9 @@ impl HeaderMut<V4> for Ipv4Header {
 
     #[inline(always)]
     fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<V4>) {
-        let total = size_of::<Self>() as u32 + length;
-        *self = Self {
-            version_and_length: 0x45,
-            service: class as u8,
-            // Of what the kernel is still to cut, 0 says that it is longer than can be said.
-            total_length: u16::try_from(total).unwrap_or(0).to_be(),
-            identification: 0,
-            fragment: DONT_FRAGMENT.to_be(),
-            time_to_live: 64,
-            protocol: V4::ENVELOPE,
-            checksum: 0,
-            source: outer.source,
-            destination: outer.destination,
-        };
-    }
-
-    #[inline(always)]
-    fn set_checksum(&mut self) {
-        let words = (&raw const *self).cast::<[u32; 5]>();
-        let mut sum = Sum::default();
-        // SAFETY: the header is five words; on their alignment see `Access::at`.
-        for word in unsafe { &*words } {
-            sum = sum.with(*word);
-        }
-        self.checksum = sum.apply(!0);
+        // Of what the kernel is still to cut, 0 says that it is longer than can be said.
+        let total = u16::try_from(size_of::<Self>() as u32 + length).unwrap_or(0);
+        self.begin(class as u8, total, V4::ENVELOPE, outer);
     }
 
     #[inline(always)]
@@ -152,6 +114,29 @@ impl HeaderMut<V4> for Ipv4Header {
         let change = Sum::default().replace(was.into(), is.into()).fold();
         self.adjust_checksum(change);
         change
+    }
+}
+
+impl Ipv4Header {
+    /// Makes this the header of a packet of `total` bytes between these addresses, with its checksum. That is made
+    /// of what is written, not of what stands there then: a load over several stores waits for all of them.
+    #[inline(always)]
+    fn begin(&mut self, service: u8, total: u16, protocol: u8, between: &Tuple<V4>) {
+        let first = u32::from_ne_bytes([0x45, service, 0, 0]) | u32::from(total.to_be()) << 16;
+        let unfragmented = u32::from(DONT_FRAGMENT.to_be()) << 16;
+        let hops = u32::from_ne_bytes([64, protocol, 0, 0]);
+        let mut words = [
+            first,
+            unfragmented,
+            hops,
+            between.source,
+            between.destination,
+        ];
+        let sum = words.into_iter().fold(Sum::default(), Sum::with);
+        words[2] |= u32::from(sum.apply(!0)) << 16;
+        let header = (&raw mut *self).cast::<[u32; 5]>();
+        // SAFETY: the header is five words; on their alignment see `Access::at`.
+        unsafe { *header = words };
     }
 }
 
@@ -200,10 +185,6 @@ impl HeaderMut<V6> for Ipv6Header {
     fn class(&self) -> u32 {
         self.version_class_flow
     }
-
-    /// It has no checksum.
-    #[inline(always)]
-    fn set_checksum(&mut self) {}
 
     /// With the flow label of the packet inside, by which routers tell flows (RFC 6438).
     #[inline(always)]

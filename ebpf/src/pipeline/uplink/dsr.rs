@@ -30,15 +30,15 @@ use crate::{
 };
 
 /// Sends the packet on if it is one for a backend elsewhere of a frontend in mode dsr; `None` if it is as for
-/// any other frontend.
+/// any other frontend. `located`: what [`crate::maps::dsr::located`] said.
 #[inline(always)]
-pub(crate) fn handle<F: Routed + Maglev>(context: &impl Access) -> Option<Verdict> {
+pub(crate) fn handle<F: Routed + Maglev>(context: &impl Access, located: u64) -> Option<Verdict> {
     if handover::is_going_on() {
         return Some(Verdict::PASS);
     }
     match protocol::<F>(context, Link::Ethernet) {
-        Some(TCP) => segment::<F, TcpHeader>(context, TCP),
-        Some(UDP) => segment::<F, UdpHeader>(context, UDP),
+        Some(TCP) => segment::<F, TcpHeader>(context, TCP, located),
+        Some(UDP) => segment::<F, UdpHeader>(context, UDP, located),
         _ => None,
     }
 }
@@ -47,6 +47,7 @@ pub(crate) fn handle<F: Routed + Maglev>(context: &impl Access) -> Option<Verdic
 fn segment<F: Routed + Maglev, T: SegmentMut>(
     context: &impl Access,
     protocol: u8,
+    located: u64,
 ) -> Option<Verdict> {
     let begin = Link::Ethernet.header_length();
     let Headers { network, transport } = headers::<F, T>(context, Link::Ethernet)?;
@@ -65,7 +66,7 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
     };
     // Without a connection, in the middle of one: the TC program knows what becomes of it.
     let as_ever = (!transport.may_be_first()).then_some(Verdict::PASS);
-    let backend = match dsr::choose(&tuple, protocol, context.interface(), cell) {
+    let backend = match dsr::choose(&tuple, protocol, || context.interface(), cell) {
         Server::Backend(backend) => backend,
         // The TC program makes the same choice.
         Server::Own | Server::Nobody => return Some(Verdict::PASS),
@@ -81,7 +82,7 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
         source_port: 0,
         destination_port: 0,
     };
-    let (node, way) = match next_hop::find_for_envelope(context, extent, &between) {
+    let (node, way) = match next_hop::find_for_envelope(context, extent, &between, located) {
         EnvelopeWay::To(node, way) => (node, way),
         EnvelopeWay::Elsewhere => return Some(Verdict::PASS),
         EnvelopeWay::Nowhere => return as_ever,

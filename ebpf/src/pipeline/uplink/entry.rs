@@ -1,6 +1,6 @@
 //! Where the XDP program begins.
 
-use shunt_common::{Counter, V4, V6};
+use shunt_common::{Counter, V4, V6, dsr::NONE};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict, xdp::Xdp},
@@ -9,7 +9,7 @@ use crate::{
     maps::{
         addresses::is_snat_ip,
         counters::count,
-        dsr::{may_be_tracked, may_wrap},
+        dsr::{located, may_be_tracked},
         guarded::Filtered,
     },
     nat::open::Open,
@@ -26,7 +26,7 @@ use crate::{
 /// An address family in programs that have their packets as `C`, where a driver has them.
 pub(crate) trait Uplink<C: Access>: Routed + Open + Draw + Maglev {
     /// [`dsr::handle`].
-    fn stateless(context: &C) -> Option<Verdict>;
+    fn stateless(context: &C, located: u64) -> Option<Verdict>;
 
     /// [`established::handle`].
     fn established(context: &C, has_frontends: bool, may_wrap: bool) -> Option<Verdict>;
@@ -68,10 +68,11 @@ fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
     if !has_frontends && !is_snat_ip::<F>(&destination) {
         return Verdict::PASS;
     }
-    let may_wrap = has_frontends && may_wrap();
+    let located = if has_frontends { located() } else { NONE };
+    let may_wrap = located != NONE;
     // Where no connection can be one of a frontend in mode dsr, none is looked for.
     let goes_first = may_wrap && !may_be_tracked();
-    if goes_first && let Some(verdict) = F::stateless(context) {
+    if goes_first && let Some(verdict) = F::stateless(context, located) {
         return verdict;
     }
     if let Some(verdict) = F::established(context, has_frontends, may_wrap) {
@@ -79,7 +80,7 @@ fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
     }
     if may_wrap
         && !goes_first
-        && let Some(verdict) = F::stateless(context)
+        && let Some(verdict) = F::stateless(context, located)
     {
         return verdict;
     }
@@ -96,8 +97,12 @@ macro_rules! subprograms {
     ($family:ty, $context:ty: $stateless:ident, $established:ident, $judge:ident, $open:ident) => {
         #[inline(never)]
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $stateless(context: *mut <$context as Access>::Raw) -> i32 {
-            Verdict::to_value(dsr::handle::<$family>(&<$context>::from_raw(context)))
+        pub(crate) extern "C" fn $stateless(
+            context: *mut <$context as Access>::Raw,
+            located: u64,
+        ) -> i32 {
+            let context = <$context>::from_raw(context);
+            Verdict::to_value(dsr::handle::<$family>(&context, located))
         }
 
         #[inline(never)]
@@ -135,8 +140,8 @@ macro_rules! subprograms {
 
         impl Uplink<$context> for $family {
             #[inline(always)]
-            fn stateless(context: &$context) -> Option<Verdict> {
-                Verdict::from_value($stateless(context.raw()))
+            fn stateless(context: &$context, located: u64) -> Option<Verdict> {
+                Verdict::from_value($stateless(context.raw(), located))
             }
 
             #[inline(always)]

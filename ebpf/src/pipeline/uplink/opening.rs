@@ -32,7 +32,7 @@ use crate::{
     },
     packet::{
         family::Header as _,
-        link::{EthernetAddresses, Link, LinkAddress},
+        link::{EthernetAddresses, Link, Station},
         log::Direction,
         offset::Offset,
         parsed::{Form, Packet},
@@ -251,9 +251,9 @@ fn is_for_us(context: &impl Access) -> bool {
     let Some(uplink) = (unsafe { UPLINKS.get(context.interface()) }) else {
         return false;
     };
-    let address: LinkAddress = bytemuck::cast(uplink.address);
+    let station = Station::at(uplink.address);
     context.is_for_group()
         || context
             .at::<EthernetAddresses>(0)
-            .is_ok_and(|link| link.destination == address)
+            .is_ok_and(|link| link.is_for(&station))
 }
