@@ -6,30 +6,29 @@ use std::{
     fmt::Write as _,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    ops::AddAssign,
 };
 
-use shunt_programs::{Action, Call, Remembered, Socket};
+use shunt_programs::{Action, Call, Socket};
 
 use super::{
+    compared::Compared,
     network::{Network, number},
     node::{Node, Way, counter_name},
-    operations::{Ask, KINDS, Kind, Operation, Target},
+    operations::{Ask, KINDS, Kind, Operation},
+    process::{Process, note},
+    seen::{Address, Seen, canonical, formed, is_elsewhere, outcome},
     socket::Open,
-    twin::{Clients, Found, Twin, are_same, clients},
+    twin::{Found, Twin, are_same, clients},
 };
 use crate::{
     addresses::{
         BACKEND_IPS, BACKEND_PORTS, NODE, NODE_PORTS, OTHER_NODE, SERVICE_PORTS, all_nodes,
     },
-    cluster::{Event, Protocol},
+    cluster::Event,
     frontends::Cluster,
     operations::{Pick, pick},
-    resolve::{any_endpoint, event},
+    resolve::event,
 };
-
-/// How many addresses are remembered that a socket has asked.
-const ASKED: usize = 20;
 
 /// What there is besides the case: it is the same for all.
 pub(crate) struct World {
@@ -38,77 +37,6 @@ pub(crate) struct World {
     pub node: Node,
     pub twin: Twin,
     pub way: Way,
-}
-
-/// What a case has come to.
-#[derive(Debug, Default)]
-pub(crate) struct Compared {
-    pub calls: u64,
-    /// How many had one outcome only, by what is in the tables.
-    pub certain: u64,
-    /// How many there were of each call, kind of socket, and outcome.
-    pub kinds: BTreeMap<String, u64>,
-}
-
-impl AddAssign for Compared {
-    fn add_assign(&mut self, other: Self) {
-        let Self {
-            calls,
-            certain,
-            kinds,
-        } = other;
-        self.calls += calls;
-        self.certain += certain;
-        for (kind, count) in kinds {
-            *self.kinds.entry(kind).or_default() += count;
-        }
-    }
-}
-
-/// A process with a socket.
-struct Process {
-    open: Open,
-    /// Whom the socket is connected to, as it has it. Of TCP: or is about to be.
-    peer: Option<SocketAddr>,
-    /// Whether the kernel still holds an IPv4 peer for it, though it may have another one.
-    had_v4_peer: bool,
-    /// Whether it was bound to an address of IPv6, and has to do with no other ones.
-    is_v6_only: bool,
-    /// Whom the process asked last.
-    requested: Vec<SocketAddr>,
-    /// To where that went.
-    asked: Vec<SocketAddr>,
-}
-
-/// What became of a call in the kernel.
-#[derive(Debug)]
-struct Seen {
-    error: Option<i32>,
-    /// Where its packet went, or the address that the process was told.
-    address: Address,
-    remembered: Remembered,
-    clients: Clients,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Address {
-    None,
-    Known(SocketAddr),
-    /// Another call shows it.
-    Unseen,
-}
-
-impl Address {
-    fn of(address: Option<SocketAddr>) -> Self {
-        address.map_or(Self::None, Self::Known)
-    }
-
-    const fn known(self) -> Option<SocketAddr> {
-        match self {
-            Self::Known(address) => Some(address),
-            Self::None | Self::Unseen => None,
-        }
-    }
 }
 
 /// A case under way.
@@ -196,21 +124,14 @@ impl<'a> Case<'a> {
         self.network(kind).enter();
         let open = Open::new(kind);
         self.world.host.enter();
-        Process {
-            open,
-            peer: None,
-            had_v4_peer: false,
-            is_v6_only: false,
-            requested: Vec::new(),
-            asked: Vec::new(),
-        }
+        Process::with(open)
     }
 
     fn ask(&mut self, process: &mut Process, ask: &Ask) -> Result<(), String> {
         let kind = process.open.kind;
         match ask {
             Ask::Bind { address, port } => self.bind(process, *address, *port),
-            Ask::Send(target) if !kind.is_tcp => match self.target(process, target) {
+            Ask::Send(target) if !kind.is_tcp => match process.target(&self.cluster, target) {
                 Some(to) => self.send(process, to),
                 None => Ok(()),
             },
@@ -219,7 +140,7 @@ impl<'a> Case<'a> {
                 if kind.is_tcp && process.peer.is_some() {
                     *process = self.begin(kind);
                 }
-                match self.target(process, target) {
+                match process.target(&self.cluster, target) {
                     Some(to) => self.connect(process, to),
                     None => Ok(()),
                 }
@@ -238,63 +159,6 @@ impl<'a> Case<'a> {
             Ask::Receive { from } if !kind.is_tcp => self.receive(process, *from),
             Ask::Receive { .. } | Ask::NamePeer => self.name_peer(process),
         }
-    }
-
-    /// The address that a process gives, if there is one now.
-    fn target(&self, process: &Process, target: &Target) -> Option<SocketAddr> {
-        let kind = process.open.kind;
-        let of_family = |ip: &IpAddr| kind.is_ipv6 || ip.is_ipv4();
-        let protocol = Protocol(process.open.protocol());
-        let keys = self.cluster.frontends.keys();
-        let frontends: Vec<(IpAddr, u16)> = keys
-            .filter(|(of, at)| *of == protocol && of_family(&at.ip))
-            .map(|(_, at)| (at.ip, at.port))
-            .collect();
-        let (ip, port) = match target {
-            Target::Frontend(frontend) => pick(frontends.iter().copied(), *frontend)?,
-            Target::Again(number) => {
-                let requested = process.requested.iter().copied();
-                let again = pick(requested.filter(|at| of_family(&at.ip())), *number)?;
-                (again.ip(), again.port())
-            }
-            Target::AtHost { frontend, address } => {
-                let all = [
-                    Ipv4Addr::LOCALHOST.into(),
-                    Ipv4Addr::UNSPECIFIED.into(),
-                    [127, 1, 2, 3].into(),
-                    NODE.v4.into(),
-                    OTHER_NODE.v4.into(),
-                    Ipv6Addr::LOCALHOST.into(),
-                    Ipv6Addr::UNSPECIFIED.into(),
-                    NODE.v6.into(),
-                    OTHER_NODE.v6.into(),
-                ];
-                let ports = [NODE_PORTS, SERVICE_PORTS].concat();
-                let ip = pick(all.into_iter().filter(of_family), *address)?;
-                (ip, ports[usize::from(*frontend) % ports.len()])
-            }
-            Target::Beside { frontend, port } => {
-                let (ip, _) = pick(frontends.iter().copied(), *frontend)?;
-                (ip, [81, 79, 53, 8080][usize::from(*port) % 4])
-            }
-            Target::Backend(backend) => {
-                let ip = pick(BACKEND_IPS.into_iter().filter(of_family), *backend)?;
-                (ip, BACKEND_PORTS[usize::from(*backend) % 3])
-            }
-            Target::Other(number) => {
-                let other = any_endpoint(*number, None);
-                of_family(&other.ip).then_some((other.ip, other.port))?
-            }
-        };
-        // Nobody has this port.
-        let to = SocketAddr::new(ip, if port == 0 { 81 } else { port });
-        let number = match target {
-            Target::Frontend(number) | Target::Again(number) => *number,
-            _ => 0,
-        };
-        // Sockets of UDP take IPv4's form of an address too.
-        let is_as_it_is = !kind.is_tcp && number % 7 == 6;
-        Some(if is_as_it_is { to } else { formed(kind, to) })
     }
 
     fn bind(&mut self, process: &mut Process, address: Pick, port: Pick) -> Result<(), String> {
@@ -607,108 +471,5 @@ impl<'a> Case<'a> {
             let _ = writeln!(story, "{number:3}. {step}");
         }
         story + difference
-    }
-}
-
-/// Has the address be the last of those that are remembered.
-fn note(addresses: &mut Vec<SocketAddr>, address: SocketAddr) {
-    if addresses.len() == ASKED {
-        addresses.remove(0);
-    }
-    addresses.push(address);
-}
-
-impl Seen {
-    /// Whether this came of a call with this result.
-    fn agrees(&self, call: &Call, network: &Network, result: Result<SocketAddr, i32>) -> bool {
-        let to = match result {
-            Ok(to) => to,
-            Err(error) => return self.error == Some(error) && self.address == Address::None,
-        };
-        let told = self.address.known().map(canonical);
-        match call.action {
-            Action::Receive | Action::NamePeer => {
-                self.error.is_none() && self.address == Address::Known(to)
-            }
-            Action::Bind => self.error.is_none_or(|error| {
-                // There is no such address, or the socket has one.
-                matches!(error, libc::EADDRNOTAVAIL | libc::EINVAL)
-            }),
-            Action::Connect | Action::Send => {
-                let to = canonical(to);
-                // That is the host itself, by one of its addresses, of one family or the other.
-                let is_itself = |ip: IpAddr| ip.is_loopback() || network.own.has(ip);
-                let is_there = told.is_some_and(|told| {
-                    told == to
-                        || to.ip().is_unspecified()
-                            && told.port() == to.port()
-                            && is_itself(told.ip())
-                });
-                let may_fail = !is_reached(network, &call.socket, to.ip());
-                let is_unseen = self.address == Address::Unseen;
-                match self.error {
-                    None => is_there || told.is_none() && may_fail || is_unseen,
-                    Some(error) => may_fail && is_of_kernel(error),
-                }
-            }
-        }
-    }
-}
-
-/// Whether the kernel itself says so, whatever programs do.
-fn is_of_kernel(error: i32) -> bool {
-    matches!(
-        error,
-        libc::EINVAL
-            | libc::EACCES
-            | libc::ENETUNREACH
-            | libc::EHOSTUNREACH
-            | libc::EAFNOSUPPORT
-            | libc::EADDRNOTAVAIL
-            | libc::ECONNREFUSED
-    )
-}
-
-/// Whether a packet of the socket to this address leaves its namespace in any case.
-fn is_reached(network: &Network, socket: &Socket, ip: IpAddr) -> bool {
-    let bound = socket.bound.to_canonical();
-    let is_any = socket.bound.is_unspecified() || bound.is_unspecified() && ip.is_ipv4();
-    let fits = is_any || bound.is_ipv4() == ip.is_ipv4() && network.own.has(bound);
-    fits && is_elsewhere(network, ip)
-}
-
-/// Whether the address is one of somebody elsewhere.
-fn is_elsewhere(network: &Network, ip: IpAddr) -> bool {
-    let is_odd = match ip {
-        IpAddr::V4(ip) => ip.is_broadcast() || ip.octets()[0] == 0,
-        IpAddr::V6(ip) => ip.is_unicast_link_local(),
-    };
-    let is_nobodys = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast();
-    !is_odd && !is_nobodys && !network.own.has(ip)
-}
-
-/// The address as a socket of this kind has it.
-fn formed(kind: Kind, at: SocketAddr) -> SocketAddr {
-    match at.ip() {
-        IpAddr::V4(ip) if kind.is_ipv6 => SocketAddr::new(ip.to_ipv6_mapped().into(), at.port()),
-        _ => at,
-    }
-}
-
-/// The address as packets have it.
-fn canonical(at: SocketAddr) -> SocketAddr {
-    SocketAddr::new(at.ip().to_canonical(), at.port())
-}
-
-/// What a call has come to, in a word.
-fn outcome(call: &Call, result: Result<SocketAddr, i32>) -> &'static str {
-    match result {
-        Ok(to) if canonical(to) == canonical(call.to) => "untouched",
-        Ok(_) => "translated",
-        Err(libc::ECONNREFUSED) => "refused",
-        Err(libc::EPERM) => "dropped",
-        Err(libc::EINVAL) => "invalid",
-        Err(libc::EADDRINUSE) => "in use",
-        Err(_) => "another error",
     }
 }

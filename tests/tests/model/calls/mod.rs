@@ -9,9 +9,12 @@
 //! `SHUNT_MODEL_CALLS` says how many calls at least, `SHUNT_MODEL_SEED` makes a run again.
 
 mod case;
+mod compared;
 mod network;
 mod node;
 mod operations;
+mod process;
+mod seen;
 mod socket;
 mod twin;
 
@@ -27,7 +30,8 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use shunt_tests::{Cgroup, Namespace, by_length, own_cgroup};
 
 use self::{
-    case::{Case, Compared, World},
+    case::{Case, World},
+    compared::Compared,
     network::Network,
     node::{Node, Way},
     twin::Twin,
