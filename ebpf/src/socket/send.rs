@@ -37,12 +37,18 @@ fn send<F: Addresses, const SIX: bool>(
 ) -> i32 {
     let (address, endpoint) = destination::<F>(address, port);
     // A connected socket hears its peer alone.
-    if call.is_connected()
-        && let Some(pair) = current(call)
-        && pair.frontend == endpoint
-    {
-        call.set_endpoint(&pair.peer);
-        return GOES_ON;
+    if call.is_connected() {
+        // An IPv6 socket's `send` to an IPv4 peer comes here, as if the process had given the address
+        // (`udpv6_sendmsg` of net/ipv6/udp.c).
+        if call.peer() == endpoint {
+            return GOES_ON;
+        }
+        if let Some(pair) = current(call)
+            && pair.frontend == endpoint
+        {
+            call.set_endpoint(&pair.peer);
+            return GOES_ON;
+        }
     }
     let Some((frontend, owner)) = find::<F, SIX>(&address, port, protocol, call) else {
         return match guard::judge::<F, SIX>(&address, call) {

@@ -160,3 +160,25 @@ fn a_udp_socket_of_the_node_behaves_as_with_direct_addresses() {
     assert!(host.count("socket_datagram") > 0);
     assert_eq!(host.count("connection"), 0, "no packet is translated");
 }
+
+#[test]
+fn a_connected_socket_stays_with_its_backend_where_that_is_a_frontend_of_another() {
+    let Some(mut host) = HostWorld::new("host") else {
+        return;
+    };
+    let [a, b] = ["pod-a", "pod-b"].map(|pod| host.world.backend(pod));
+    let mut at_backend = service("b", &a.ip().to_string(), &[b]);
+    for protocol in ["tcp", "udp"] {
+        at_backend["ports"][protocol]["port"] = a.port().into();
+    }
+    host.update(&[service("a", "10.96.0.10", &[a]), at_backend]);
+    let frontend: SocketAddr = "10.96.0.10:80".parse().unwrap();
+    for (family, frontend) in [("udp4", frontend), ("udp6", mapped(frontend))] {
+        host.caller().calls(&format!(
+            "open s {family}; connect s {frontend} -> ok; getpeername s -> {frontend};
+             send s one -> ok; recvfrom s -> {frontend} pod-a saw;
+             sendto s {frontend} two -> ok; recvfrom s -> {frontend} pod-a saw"
+        ));
+    }
+    assert_eq!(host.count("socket_datagram"), 0, "only `connect` chooses");
+}
