@@ -1,22 +1,10 @@
 //! Whose a packet is, by its first bytes.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
+use etherparse::{EtherType, Ethernet2HeaderSlice, IpNumber, Ipv6ExtensionSlice, LaxIpSlice};
 use shunt_api::view::End;
 
-/// `ETH_P_IP` and `ETH_P_IPV6` of `linux/if_ether.h`.
-const IPV4: [u8; 2] = [0x08, 0x00];
-const IPV6: [u8; 2] = [0x86, 0xdd];
-/// An Ethernet header, RFC 894.
-const ETHERNET: usize = 14;
-
-/// Extension headers of IPv6 that are walked over (RFC 8200 section 4).
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const DESTINATION: u8 = 60;
 /// The protocols with ports.
-const WITH_PORTS: [u8; 3] = [6, 17, 132];
+const WITH_PORTS: [IpNumber; 3] = [IpNumber::TCP, IpNumber::UDP, IpNumber::SCTP];
 
 /// What the headers of a packet say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,86 +20,50 @@ impl Headers {
     /// Reads them; `None` if the bytes are of no IP packet. Ports that there are none of, or that are not among the
     /// bytes, are 0.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
-        let kind = bytes.get(ETHERNET - 2..ETHERNET);
-        let is_ethernet = kind.is_some_and(|kind| kind == IPV4 || kind == IPV6);
-        let packet = if is_ethernet {
-            &bytes[ETHERNET..]
-        } else {
-            bytes
-        };
-        let (protocol, addresses, transport) = match packet.first()? >> 4 {
-            4 => v4(packet)?,
-            6 => v6(packet)?,
-            _ => return None,
-        };
-        let [source, destination] = addresses;
-        let ports = transport.filter(|_| WITH_PORTS.contains(&protocol));
-        let port = |place: usize| {
-            let bytes = ports?.get(place..place + 2)?;
-            Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+        let ethernet = Ethernet2HeaderSlice::from_slice(bytes).ok();
+        let ethernet = ethernet
+            .filter(|header| [EtherType::IPV4, EtherType::IPV6].contains(&header.ether_type()));
+        let link = ethernet.as_ref().map_or(0, |header| header.slice().len());
+        let (packet, _) = LaxIpSlice::from_slice(&bytes[link..]).ok()?;
+        let payload = packet.payload();
+        let has_ports = WITH_PORTS.contains(&payload.ip_number) && !is_later_fragment(&packet);
+        let ports = if has_ports { payload.payload } else { &[] };
+        let port = |place: usize| match ports.get(place..place + 2) {
+            Some(&[high, low]) => u16::from_be_bytes([high, low]),
+            _ => 0,
         };
         Some(Self {
-            is_ethernet,
-            protocol,
+            is_ethernet: ethernet.is_some(),
+            protocol: payload.ip_number.0,
             source: End {
-                ip: source,
-                port: port(0).unwrap_or_default(),
+                ip: packet.source_addr(),
+                port: port(0),
             },
             destination: End {
-                ip: destination,
-                port: port(2).unwrap_or_default(),
+                ip: packet.destination_addr(),
+                port: port(2),
             },
         })
     }
 }
 
-/// The protocol, the two addresses, and what follows the network header, if it has the ports.
-type Network<'a> = (u8, [IpAddr; 2], Option<&'a [u8]>);
-
-/// RFC 791 section 3.1.
-fn v4(packet: &[u8]) -> Option<Network<'_>> {
-    let header: &[u8; 20] = packet.first_chunk()?;
-    let address = |place: usize| {
-        let bytes: [u8; 4] = header[place..place + 4].try_into().ok()?;
-        Some(IpAddr::from(Ipv4Addr::from(bytes)))
-    };
-    let is_later = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
-    let length = usize::from(header[0] & 15) * 4;
-    let transport = packet.get(length..).filter(|_| !is_later);
-    Some((header[9], [address(12)?, address(16)?], transport))
-}
-
-/// RFC 8200 section 3.
-fn v6(packet: &[u8]) -> Option<Network<'_>> {
-    let (header, mut rest) = packet.split_first_chunk::<40>()?;
-    let address = |place: usize| {
-        let bytes: [u8; 16] = header[place..place + 16].try_into().ok()?;
-        Some(IpAddr::from(Ipv6Addr::from(bytes)))
-    };
-    let addresses = [address(8)?, address(24)?];
-    let mut protocol = header[6];
-    loop {
-        let length = match (protocol, rest) {
-            (HOP_BY_HOP | ROUTING | DESTINATION, [_, length, ..]) => 8 + usize::from(*length) * 8,
-            (FRAGMENT, [_, _, high, low, ..]) => {
-                if u16::from_be_bytes([*high, *low]) >> 3 != 0 {
-                    return Some((rest[0], addresses, None));
-                }
-                8
-            }
-            _ => return Some((protocol, addresses, Some(rest))),
-        };
-        protocol = rest[0];
-        let Some(next) = rest.get(length..) else {
-            return Some((protocol, addresses, None));
-        };
-        rest = next;
+/// Whether the payload begins in the middle of what was sent.
+fn is_later_fragment(packet: &LaxIpSlice<'_>) -> bool {
+    match packet {
+        LaxIpSlice::Ipv4(packet) => packet.header().fragments_offset().value() != 0,
+        LaxIpSlice::Ipv6(packet) => packet.extensions().clone().into_iter().any(|header| {
+            matches!(header, Ipv6ExtensionSlice::Fragment(header) if header.fragment_offset().value() != 0)
+        }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Numbers of extension headers (RFC 8200 section 4).
+    const HOP_BY_HOP: u8 = 0;
+    const FRAGMENT: u8 = 44;
 
     /// An IPv4 header with this protocol, and this offset of fragments.
     fn v4_header(protocol: u8, offset: u16) -> Vec<u8> {
@@ -147,7 +99,7 @@ mod tests {
         let packet = [v4_header(6, 0), PORTS.to_vec()].concat();
         let expected = |is_ethernet| Some(of(is_ethernet, 6, "10.1.1.5:40000", "10.96.0.10:80"));
         assert_eq!(ends(&packet), expected(false));
-        let frame = [vec![2; 12], IPV4.to_vec(), packet].concat();
+        let frame = [vec![2; 12], vec![0x08, 0x00], packet].concat();
         assert_eq!(ends(&frame), expected(true));
     }
 
