@@ -1,5 +1,6 @@
 //! `shunt monitor`: what becomes of connections and packets, as it happens.
 
+pub(crate) mod events;
 mod filter;
 mod line;
 mod pcapng;
@@ -13,16 +14,13 @@ use std::{
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shunt_api::{
-    proto::{MonitorRequest, MonitorResponse},
-    view::FlowEvent,
-};
+use shunt_api::{proto::MonitorRequest, view::FlowEvent};
 use shunt_model::Escaped;
 
 use crate::cli::{
-    client::{inspection, refused, understood, with_agent},
+    client::with_agent,
     flags::paths::SocketArgs,
-    monitor::filter::FilterArgs,
+    monitor::{events::Events, filter::FilterArgs},
     output::{complain, print_while_read},
 };
 
@@ -84,8 +82,7 @@ pub(crate) fn run(args: &MonitorArgs) -> Result<ExitCode> {
             sample: *sample,
             packets: is_capture,
         };
-        let answer = inspection(channel).monitor(request).await;
-        let mut pieces = answer.map_err(|status| refused(&status))?.into_inner();
+        let mut events = Events::ask(channel, request).await?;
         let mut printer = Printer {
             form: *output,
             left: count.map(NonZeroU64::get),
@@ -95,12 +92,8 @@ pub(crate) fn run(args: &MonitorArgs) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         loop {
-            let piece = pieces.message().await.map_err(|status| refused(&status))?;
-            let MonitorResponse { events, lost } =
-                piece.ok_or_else(|| anyhow::anyhow!("the agent has ended"))?;
-            let events = events.into_iter().map(TryInto::try_into);
-            let events: Vec<FlowEvent> = understood(events.collect())?;
-            if !printer.print(&events, lost)? {
+            let (told, lost) = events.next().await?;
+            if !printer.print(&told, lost)? {
                 return Ok(ExitCode::SUCCESS);
             }
         }

@@ -155,7 +155,7 @@ impl From<ConnectionFilter> for proto::ConnectionFilter {
             client: client.map(Into::into),
             frontend: frontend.map(Into::into),
             backend: backend.map(Into::into),
-            protocol: protocol.map_or(0, |ProtocolNumber(number)| number.into()),
+            protocol: ProtocolNumber::meant(protocol),
             states: states.map(Into::into).collect(),
             idle_seconds,
         }
@@ -181,11 +181,7 @@ impl TryFrom<proto::ConnectionFilter> for ConnectionFilter {
             client: client.map(Place::try_from).transpose()?,
             frontend: frontend.map(Place::try_from).transpose()?,
             backend: backend.map(Place::try_from).transpose()?,
-            protocol: match u8::try_from(protocol) {
-                Ok(0) => None,
-                Ok(number) => Some(ProtocolNumber(number)),
-                Err(_) => return Err(BadFilter::Protocol(protocol)),
-            },
+            protocol: ProtocolNumber::of_meant(protocol)?,
             states: states.collect::<Result<_, _>>()?,
             idle_seconds,
         })

@@ -166,10 +166,19 @@ fn in_seconds<S: Serializer>(duration: &Option<Duration>, to: S) -> Result<S::Ok
         .serialize(to)
 }
 
+impl FlowEvent {
+    /// When it was seen, in nanoseconds since 1970.
+    pub fn unix_nanoseconds(&self) -> u64 {
+        let since = self.time.duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0, nanoseconds)
+    }
+}
+
 impl From<FlowEvent> for proto::FlowEvent {
     fn from(event: FlowEvent) -> Self {
+        let time = event.unix_nanoseconds();
         let FlowEvent {
-            time,
+            time: _,
             kind,
             reason,
             protocol: ProtocolNumber(protocol),
@@ -191,10 +200,9 @@ impl From<FlowEvent> for proto::FlowEvent {
             }) => (interface, length, bytes, is_ethernet),
             None => (0, 0, Vec::new(), false),
         };
-        let since = time.duration_since(SystemTime::UNIX_EPOCH);
         Self {
             kind: Kind::from(kind).into(),
-            time: since.map_or(0, nanoseconds),
+            time,
             protocol: protocol.into(),
             client: client.map(Into::into),
             frontend: frontend.map(Into::into),

@@ -103,7 +103,7 @@ impl From<FlowFilter> for proto::FlowFilter {
             frontend: frontend.map(Into::into),
             backend: backend.map(Into::into),
             any: any.map(Into::into),
-            protocol: protocol.map_or(0, |ProtocolNumber(number)| number.into()),
+            protocol: ProtocolNumber::meant(protocol),
             service: service.unwrap_or_default(),
         }
     }
@@ -133,11 +133,7 @@ impl TryFrom<proto::FlowFilter> for FlowFilter {
             frontend: place(frontend)?,
             backend: place(backend)?,
             any: place(any)?,
-            protocol: match u8::try_from(protocol) {
-                Ok(0) => None,
-                Ok(number) => Some(ProtocolNumber(number)),
-                Err(_) => return Err(BadFilter::Protocol(protocol)),
-            },
+            protocol: ProtocolNumber::of_meant(protocol)?,
             service: (!service.is_empty()).then_some(service),
         })
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use shunt_model::Protocol;
 
-use crate::view::error::Malformed;
+use crate::view::{connection_filter::BadFilter, error::Malformed};
 
 /// A transport protocol by its IANA number. Shown by its name if it has one here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +26,22 @@ impl TryFrom<i32> for ProtocolNumber {
         known
             .map(Self)
             .map_err(|_| Malformed::Value(number, "protocol"))
+    }
+}
+
+impl ProtocolNumber {
+    /// In a message of what is meant, where 0 stands for any.
+    pub(super) fn meant(protocol: Option<Self>) -> i32 {
+        protocol.map_or(0, |Self(number)| number.into())
+    }
+
+    /// From such a message.
+    pub(super) fn of_meant(number: i32) -> Result<Option<Self>, BadFilter> {
+        match u8::try_from(number) {
+            Ok(0) => Ok(None),
+            Ok(number) => Ok(Some(Self(number))),
+            Err(_) => Err(BadFilter::Protocol(number)),
+        }
     }
 }
 

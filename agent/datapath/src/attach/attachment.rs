@@ -65,9 +65,7 @@ impl Attachment {
             warn!(%error, "a program stays attached");
         }
     }
-}
 
-impl Attachment {
     /// Has the hook of an interface run the program of this name that `object` has now, in one step.
     ///
     /// # Errors

@@ -1,29 +1,16 @@
 //! Which connections are asked for.
 
 use clap::{Args, ValueEnum};
-use shunt_api::view::{ConnectionFilter, ConnectionState, Place};
+use shunt_api::view::{ConnectionFilter, ConnectionState};
 
-use crate::cli::flags::{duration::Seconds, transport::Transport};
+use crate::cli::flags::{duration::Seconds, ends::EndArgs};
 
 /// Which connections are meant: those that are all of this.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Filters")]
 pub(super) struct FilterArgs {
-    /// Those of clients there: 10.1.1.5, 10.1.0.0/16, [fd00::1]:4711
-    #[arg(long, value_name = "PLACE")]
-    client: Option<Place>,
-
-    /// Those to frontends there: 10.96.0.10:80, or all ports of an address
-    #[arg(long, value_name = "PLACE")]
-    frontend: Option<Place>,
-
-    /// Those that are served there
-    #[arg(long, value_name = "PLACE")]
-    backend: Option<Place>,
-
-    /// Those of this protocol
-    #[arg(long, value_enum, value_name = "PROTOCOL", ignore_case = true)]
-    protocol: Option<Transport>,
+    #[command(flatten)]
+    ends: EndArgs,
 
     /// Those in this state; may be given several times
     #[arg(long, value_enum, value_name = "STATE", ignore_case = true)]
@@ -60,19 +47,12 @@ impl ValueEnum for State {
 impl FilterArgs {
     /// The connections that are meant.
     pub(super) fn filter(&self) -> ConnectionFilter {
-        let Self {
-            client,
-            frontend,
-            backend,
-            protocol,
-            state,
-            idle,
-        } = self;
+        let Self { ends, state, idle } = self;
         ConnectionFilter {
-            client: *client,
-            frontend: *frontend,
-            backend: *backend,
-            protocol: protocol.map(|protocol| protocol.protocol().into()),
+            client: ends.client,
+            frontend: ends.frontend,
+            backend: ends.backend,
+            protocol: ends.protocol(),
             states: state.iter().map(|State(state)| *state).collect(),
             idle_seconds: idle.map_or(0, |Seconds(seconds)| seconds),
         }

@@ -8,6 +8,7 @@ pub(crate) mod consul;
 pub(crate) mod detect_local;
 pub(crate) mod dsr;
 pub(crate) mod duration;
+pub(in crate::cli) mod ends;
 pub(crate) mod families;
 #[cfg(feature = "local-api")]
 mod federation;

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use shunt_api::view::{FlowFilter, FlowKind, Place};
 
-use crate::cli::flags::transport::Transport;
+use crate::cli::flags::ends::EndArgs;
 
 /// Which events are meant: those that are all of this.
 #[derive(Debug, Clone, Args)]
@@ -21,21 +21,8 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "REASON")]
     reason: Vec<String>,
 
-    /// Those of clients there, or of packets from there
-    #[arg(long, value_name = "PLACE")]
-    client: Option<Place>,
-
-    /// Those to frontends there: 10.96.0.10:80, or all ports of an address
-    #[arg(long, value_name = "PLACE")]
-    frontend: Option<Place>,
-
-    /// Those that are served there
-    #[arg(long, value_name = "PLACE")]
-    backend: Option<Place>,
-
-    /// Those of this protocol
-    #[arg(long, value_enum, value_name = "PROTOCOL", ignore_case = true)]
-    protocol: Option<Transport>,
+    #[command(flatten)]
+    ends: EndArgs,
 
     /// Those of this service, NAMESPACE/NAME or NAMESPACE/NAME:PORT
     #[arg(short, long, value_name = "SERVICE")]
@@ -73,10 +60,7 @@ impl FilterArgs {
             any,
             kind,
             reason,
-            client,
-            frontend,
-            backend,
-            protocol,
+            ends,
             service,
         } = self;
         let mut kinds: Vec<FlowKind> = kind.iter().map(|kind| (*kind).into()).collect();
@@ -86,11 +70,11 @@ impl FilterArgs {
         FlowFilter {
             kinds,
             reasons: reason.clone(),
-            client: *client,
-            frontend: *frontend,
-            backend: *backend,
+            client: ends.client,
+            frontend: ends.frontend,
+            backend: ends.backend,
             any: *any,
-            protocol: protocol.map(|protocol| protocol.protocol().into()),
+            protocol: ends.protocol(),
             service: service.clone(),
         }
     }

@@ -1,9 +1,6 @@
 //! Packets as a capture file (draft-ietf-opsawg-pcapng), which Wireshark and tcpdump read.
 
-use std::{
-    io::{self, Write},
-    time::{Duration, SystemTime},
-};
+use std::io::{self, Write};
 
 use shunt_api::view::{FlowEvent, FlowPacket};
 
@@ -58,8 +55,7 @@ pub(super) fn packet(event: &FlowEvent, out: &mut impl Write) -> io::Result<()> 
     else {
         return Ok(());
     };
-    let since = event.time.duration_since(SystemTime::UNIX_EPOCH);
-    let time = since.map_or(0, nanoseconds);
+    let time = event.unix_nanoseconds();
     let mut packet = Vec::new();
     packet.extend(u32::from(!is_ethernet).to_le_bytes());
     packet.extend(((time >> 32) as u32).to_le_bytes());
@@ -77,10 +73,6 @@ pub(super) fn packet(event: &FlowEvent, out: &mut impl Write) -> io::Result<()> 
     option(COMMENT, comment.as_bytes(), &mut packet);
     end_of_options(&mut packet);
     block(ENHANCED_PACKET, &packet, out)
-}
-
-fn nanoseconds(since: Duration) -> u64 {
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A block has its length before and behind it.

@@ -10,10 +10,10 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use shunt_api::{
     proto::{
-        ConntrackRequest, ConntrackResponse, MonitorRequest, MonitorResponse, ServicesRequest,
-        ServicesResponse, StatusRequest,
+        ConntrackRequest, ConntrackResponse, MonitorRequest, ServicesRequest, ServicesResponse,
+        StatusRequest,
     },
-    view::{Connection, FlowEvent, Frontend, Status},
+    view::{Connection, Frontend, Status},
 };
 use tokio::{
     runtime::Builder,
@@ -25,6 +25,7 @@ use tonic::transport::Channel;
 
 use crate::cli::{
     client::{connect, inspection, refused, understood},
+    monitor::events::Events,
     output::causes,
     stop::Stop,
     top::{sample::Sample, screen::Input},
@@ -124,21 +125,13 @@ async fn tell_events(socket: &Path, one_in: u32, screen: &Sender<Input>) -> Resu
         sample: one_in,
         packets: false,
     };
-    let channel = connect(socket).await?;
-    let mut pieces = inspection(channel)
-        .monitor(request)
-        .await
-        .map_err(|status| refused(&status))?
-        .into_inner();
-    while let Some(piece) = pieces.message().await.map_err(|status| refused(&status))? {
-        let MonitorResponse { events, lost } = piece;
-        let events = events.into_iter().map(TryInto::try_into);
-        let events: Vec<FlowEvent> = understood(events.collect())?;
-        if screen.send(Input::Events(events, lost)).is_err() {
+    let mut events = Events::ask(connect(socket).await?, request).await?;
+    loop {
+        let (told, lost) = events.next().await?;
+        if screen.send(Input::Events(told, lost)).is_err() {
             return Ok(());
         }
     }
-    Err(anyhow!("the agent has ended"))
 }
 
 /// Asks until nobody looks any more. A connection that has failed is made anew.

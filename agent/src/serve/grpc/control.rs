@@ -7,7 +7,7 @@ use shunt_api::{
         self, Applied, DecideRemovalRequest, FlushConntrackRequest, FlushConntrackResponse,
         RemoveOverrideRequest, SetOverrideRequest, control_server::Control,
     },
-    view::Override,
+    view::{ConnectionFilter, Override},
 };
 use shunt_model::Escaped;
 use tonic::{Request, Response, Status, async_trait};
@@ -20,7 +20,7 @@ use crate::{
     },
     serve::grpc::{
         events::applied,
-        inspection::connection_filter,
+        inspection::meant,
         status_code::{ending, not_done, unreadable},
     },
 };
@@ -44,7 +44,7 @@ impl Control for ControlService {
         request: Request<FlushConntrackRequest>,
     ) -> Result<Response<FlushConntrackResponse>, Status> {
         let FlushConntrackRequest { filter, all } = request.into_inner();
-        let filter = connection_filter(filter)?;
+        let filter: ConnectionFilter = meant(filter)?;
         if filter.is_all() && !all {
             let text = "filter: nothing is set, and all connections are not meant";
             return Err(Status::invalid_argument(text));

@@ -15,7 +15,7 @@ use shunt_api::{
         LookupResponse, MonitorRequest, MonitorResponse, ServicesRequest, ServicesResponse,
         StatusRequest, StatusResponse, WatchRequest, WatchResponse, inspection_server::Inspection,
     },
-    view::{self, BadFilter, ConnectionFilter, ProtocolNumber},
+    view::{self, BadFilter, ProtocolNumber},
 };
 use shunt_model::{Delta, Escaped, FrontendKind, Protocol, Query, ServiceId, Subject};
 use tonic::{Request, Response, Status, async_trait};
@@ -113,7 +113,7 @@ impl Inspection for InspectionService {
         request: Request<ConntrackRequest>,
     ) -> Result<Response<Self::ConntrackStream>, Status> {
         let ConntrackRequest { filter } = request.into_inner();
-        let filter = connection_filter(filter)?;
+        let filter = meant(filter)?;
         // Reads on only when the client has taken what came before.
         let pieces = stream::try_unfold(self.inspector.connections(filter), async |pieces| {
             let next = pieces.next().await.map_err(|error| unreadable(&error))?;
@@ -273,14 +273,13 @@ fn query(
     Ok(Query::address(address, port, protocol))
 }
 
-/// The connections that a request means.
-pub(super) fn connection_filter(
-    filter: Option<proto::ConnectionFilter>,
-) -> Result<ConnectionFilter, Status> {
+/// What a request means by a filter; all if it has none.
+pub(super) fn meant<M: Default, F: TryFrom<M, Error = BadFilter>>(
+    filter: Option<M>,
+) -> Result<F, Status> {
     let filter = filter.unwrap_or_default().try_into();
-    filter.map_err(|error: BadFilter| {
-        Status::invalid_argument(Escaped(format!("filter: {error}")).to_string())
-    })
+    filter
+        .map_err(|error| Status::invalid_argument(Escaped(format!("filter: {error}")).to_string()))
 }
 
 /// Whether the question is about the service that has the frontend, by the events, at this port of it.

@@ -5,13 +5,15 @@ use std::time::Duration;
 use futures_util::stream::{self, Stream};
 use shunt_api::{
     proto::{MonitorRequest, MonitorResponse},
-    view::{BadFilter, FlowEvent, FlowFilter},
+    view::FlowEvent,
 };
-use shunt_model::Escaped;
 use tokio::time::timeout;
 use tonic::Status;
 
-use crate::runtime::monitor::watching::{Wanted, Watching};
+use crate::{
+    runtime::monitor::watching::{Wanted, Watching},
+    serve::grpc::inspection::meant,
+};
 
 /// After how long without an event a client is told how many were lost.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -23,12 +25,8 @@ pub(super) fn wanted(request: MonitorRequest) -> Result<Wanted, Status> {
         sample,
         packets,
     } = request;
-    let filter: Result<FlowFilter, BadFilter> = filter.unwrap_or_default().try_into();
-    let filter = filter.map_err(|error| {
-        Status::invalid_argument(Escaped(format!("filter: {error}")).to_string())
-    })?;
     Ok(Wanted {
-        filter,
+        filter: meant(filter)?,
         one_in: sample,
         packets,
     })
