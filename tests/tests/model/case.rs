@@ -58,6 +58,9 @@ pub(crate) struct Compared {
     pub translated: BTreeMap<String, u64>,
     /// How many connections found no room although there was some in the table.
     pub refused_early: u64,
+    /// How many connections were opened through splits, and refused by them while others were served.
+    pub by_splits: u64,
+    pub refused_by_splits: u64,
 }
 
 /// Model and kernel differ.
@@ -76,7 +79,11 @@ impl AddAssign for Compared {
             counters,
             translated,
             refused_early,
+            by_splits,
+            refused_by_splits,
         } = other;
+        self.by_splits += by_splits;
+        self.refused_by_splits += refused_by_splits;
         self.refused_early += refused_early;
         for (kind, count) in translated {
             *self.translated.entry(kind).or_default() += count;
@@ -157,6 +164,8 @@ impl<'a> Case<'a> {
                 counters: self.model.counters().clone(),
                 translated: self.translated,
                 refused_early: self.model.refused_early,
+                by_splits: self.model.by_splits,
+                refused_by_splits: self.model.refused_by_splits,
             }),
             Err(difference) => Err(Difference {
                 packets: self.packets,
@@ -278,7 +287,8 @@ impl<'a> Case<'a> {
         let ran = self.kernel.run(hook, &frame);
         self.packets += 1;
         let observed = ran.as_ref().ok().map(|(verdict, door)| {
-            let counters = if *verdict == Verdict::Drop {
+            let chosen = chosen(verdict);
+            let counters = if chosen.is_none() {
                 self.kernel.counters()
             } else {
                 BTreeMap::new()
@@ -287,9 +297,10 @@ impl<'a> Case<'a> {
             Observed {
                 verdict,
                 by_driver: *door == Door::Driver,
-                chosen: chosen(verdict),
+                chosen,
                 not_rewritten: count("drop_rewrite"),
                 no_room: count("drop_conntrack_full"),
+                rejected: count("reject_no_backend"),
             }
         });
         let expected = self.model.handle(hook, &frame, observed);

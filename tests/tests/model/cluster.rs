@@ -7,7 +7,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{addresses::LOCAL_BACKEND_WEIGHT, nodes::Nodes};
+use super::{
+    addresses::LOCAL_BACKEND_WEIGHT,
+    nodes::Nodes,
+    split::{Split, Target},
+};
 
 /// An address and a port, in host byte order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -149,6 +153,8 @@ pub(crate) struct Port {
     /// 0: none.
     pub node_port: u16,
     pub backends: Vec<Backend>,
+    /// Whom its connections go to in place of its own backends.
+    pub split: Option<Split>,
 }
 
 impl Service {
@@ -214,16 +220,30 @@ impl Service {
         own.peek().is_none() || own.any(|own| own.is_ipv4() == ip.is_ipv4())
     }
 
-    /// Leaves out the backends of a family in which it has no address: an event with them is
-    /// refused.
+    /// Leaves out the backends, and the addresses of splits, of a family in which it has no address: an event with
+    /// them is refused.
     pub(crate) fn without_foreign_backends(mut self) -> Self {
         let mut ports = std::mem::take(&mut self.ports);
         for port in &mut ports {
             port.backends
                 .retain(|backend| self.has_family_of(backend.at.ip));
+            if let Some(split) = &mut port.split {
+                split.parts.retain(|(target, _)| match target {
+                    Target::Address(at) => self.has_family_of(at.ip),
+                    _ => true,
+                });
+            }
         }
         self.ports = ports;
         self
+    }
+
+    /// Who has a split chooses by its weights and hands nobody on: which slot a packet comes by is not modelled for them.
+    pub(crate) fn without_what_splits_exclude(&mut self) {
+        if self.ports.iter().any(|port| port.split.is_some()) {
+            self.maglev = false;
+            self.dsr = false;
+        }
     }
 
     fn json(&self) -> Value {
@@ -250,6 +270,7 @@ impl Service {
             "session_affinity_timeout": affinity,
             "ports": {},
             "backends": {},
+            "splits": {},
         });
         if *maglev {
             value["selection"] = "maglev".into();
@@ -268,12 +289,15 @@ impl Service {
                 "protocol": protocol, "port": port.port, "node_port": port.node_port,
             });
             value["backends"][&name] = port.backends.iter().map(Backend::json).collect();
+            if let Some(split) = &port.split {
+                value["splits"][&name] = split.json(*id, port);
+            }
         }
         value
     }
 }
 
-fn id_json(id: ServiceId) -> Value {
+pub(super) fn id_json(id: ServiceId) -> Value {
     json!({ "namespace": "model", "name": format!("s{id}") })
 }
 

@@ -9,6 +9,7 @@ use super::{
     addresses,
     cluster::{Backend, Endpoint, Event, Policy, Port, PortName, Protocol, Service, ServiceId},
     nodes::Nodes,
+    split::Shares,
 };
 
 /// What a client connects to.
@@ -19,6 +20,8 @@ pub(crate) type FrontendKey = (Protocol, Endpoint);
 pub(crate) struct Member {
     pub service: ServiceId,
     pub port: PortName,
+    /// Whether it is one of a frontend's that has no split while others of the port have one.
+    pub is_beside_split: bool,
     pub at: Endpoint,
 }
 
@@ -37,6 +40,8 @@ pub(crate) struct Frontend {
     pub service: ServiceId,
     pub port: PortName,
     pub kind: Kind,
+    /// Whether others of the port have a split.
+    pub is_beside_split: bool,
     is_ipv4: bool,
     /// The NodePort of another node's address is for clients on this node.
     pub this_node_only: bool,
@@ -46,6 +51,22 @@ pub(crate) struct Frontend {
 }
 
 impl Frontend {
+    /// The backend at this place, as one of this frontend's.
+    pub(crate) const fn member(&self, at: Endpoint) -> Member {
+        let &Self {
+            service,
+            port,
+            is_beside_split,
+            ..
+        } = self;
+        Member {
+            service,
+            port,
+            is_beside_split,
+            at,
+        }
+    }
+
     /// The set that a client is served from.
     pub(crate) fn set_for(&self, on_this_node: bool) -> Policy {
         let external = self.kind != Kind::ClusterIp;
@@ -166,6 +187,61 @@ impl Cluster {
             .collect()
     }
 
+    /// Where the backends of a frontend's set are, whether they take new connections or not.
+    fn places(&self, frontend: &Frontend, set: Policy) -> Vec<Endpoint> {
+        match self.split_of(frontend) {
+            Some(split) => {
+                let shares = self.shares(split, frontend.is_ipv4, set).of.into_iter();
+                shares.filter_map(|(at, share)| share.map(|_| at)).collect()
+            }
+            None => {
+                let listed = self.listed(frontend, set).into_iter();
+                listed.map(|(backend, _)| backend.at).collect()
+            }
+        }
+    }
+
+    /// Where those are that take new connections of a frontend's set, and whether some of these are refused.
+    pub(crate) fn taking(&self, frontend: &Frontend, set: Policy) -> (Vec<Endpoint>, bool) {
+        if let Some(split) = self.split_of(frontend) {
+            let Shares { of, refused } = self.shares(split, frontend.is_ipv4, set);
+            let taking = of
+                .into_iter()
+                .filter(|(_, share)| share.is_some_and(|share| share > 0));
+            return (taking.map(|(at, _)| at).collect(), refused > 0);
+        }
+        let all: Vec<_> = self.backends(frontend).collect();
+        let taking = all.iter().filter(|backend| backend.is_usable_in(set, &all));
+        (taking.map(|backend| backend.at).collect(), false)
+    }
+
+    /// Whether any backend would take new connections of the frontend, wherever it is.
+    pub(crate) fn has_usable(&self, frontend: &Frontend) -> bool {
+        match self.split_of(frontend) {
+            Some(split) => {
+                let parts = self.parts(split, frontend.is_ipv4);
+                let mut parts = parts.iter().filter(|(weight, _)| *weight > 0);
+                parts.any(|(_, behind)| behind.iter().any(Backend::is_usable))
+            }
+            None => self.backends(frontend).any(Backend::is_usable),
+        }
+    }
+
+    /// Whether the backend is one of this node's.
+    pub(crate) fn is_local(&self, member: Member) -> bool {
+        let service = &self.services[&member.service];
+        let port = &service.ports[member.port];
+        let is_there = |backend: &Backend| backend.at == member.at && backend.local;
+        match &port.split {
+            Some(split) if !member.is_beside_split => {
+                let parts = self.parts((service, port, split), member.at.ip.is_ipv4());
+                let mut behind = parts.iter().flat_map(|(_, behind)| behind);
+                behind.any(is_there)
+            }
+            _ => port.backends.iter().any(is_there),
+        }
+    }
+
     /// Whether the service would have a frontend in mode dsr if it were alone.
     pub(crate) fn has_dsr(&self, service: ServiceId) -> bool {
         self.dsr.contains(&service)
@@ -242,6 +318,7 @@ impl Cluster {
                     service: service.id,
                     port: name,
                     kind,
+                    is_beside_split: port.split.as_ref().is_some_and(|split| !split.is_for(kind)),
                     is_ipv4: ip.is_ipv4(),
                     this_node_only,
                     is_dsr: service.dsr
@@ -284,12 +361,8 @@ impl Cluster {
             if frontend.is_dsr {
                 sets.push(Policy::Local);
             }
-            let listed = sets.into_iter().flat_map(|set| self.listed(frontend, set));
-            used.extend(listed.map(|(backend, _)| Member {
-                service: frontend.service,
-                port: frontend.port,
-                at: backend.at,
-            }));
+            let places = sets.into_iter().flat_map(|set| self.places(frontend, set));
+            used.extend(places.map(|at| frontend.member(at)));
         }
         self.members.retain(|member, _| used.contains(member));
         for member in used {

@@ -34,6 +34,7 @@ mod resolve;
 mod room;
 mod selection;
 mod shapes;
+mod split;
 mod strategies;
 mod twin;
 mod wire;
@@ -174,6 +175,12 @@ fn the_programs_do_what_the_model_says() {
                 "too few packets are {counter}: {count}"
             );
         }
+        let (by_splits, refused_by_splits) = (compared.by_splits, compared.refused_by_splits);
+        let is_enough = by_splits >= wanted / 1000 && refused_by_splits >= wanted / 2000;
+        assert!(
+            is_enough,
+            "too few by splits: {by_splits}, {refused_by_splits} refused"
+        );
         let refused = refused(&compared);
         assert!(refused > 0, "nobody found no room");
         let early = compared.refused_early;
@@ -307,12 +314,15 @@ fn compare_at_random<const N: usize>(
         counters,
         translated,
         refused_early,
+        by_splits,
+        refused_by_splits,
     } = &compared;
     let took = start.elapsed();
     println!("{packets} packets compared, 0 mismatches, {took:.0?}");
     println!("counted {counters:?}");
     println!("translated {translated:?}");
     println!("refused with room left: {refused_early}");
+    println!("opened by splits: {by_splits}, refused by them: {refused_by_splits}");
     println!("no further than the driver: {taken}");
     assert!(taken >= packets / 500, "the driver takes too few: {taken}");
     compared

@@ -68,6 +68,9 @@ pub(crate) struct Model {
     pub(super) has_dsr_sources: bool,
     /// How many were refused although there were not as many that stay.
     pub refused_early: u64,
+    /// How many connections were opened through splits, and how many these refused that could be served.
+    pub by_splits: u64,
+    pub refused_by_splits: u64,
     /// Whether a connection to a backend itself has been given another port.
     pub any_direct: bool,
     /// Whether a packet of the host's own has been given another port where it goes out.
@@ -94,6 +97,8 @@ pub(crate) struct Observed<'a> {
     /// connection found no room; asked for if this one was dropped.
     pub not_rewritten: u64,
     pub no_room: u64,
+    /// How many were refused so far because no backend is there for them; asked for if no choice can be seen.
+    pub rejected: u64,
 }
 
 /// The programs chose a backend that may not be chosen, or a source that it may not see.

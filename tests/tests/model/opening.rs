@@ -8,7 +8,7 @@ use super::{
     flow::{Flow, Side},
     frontends::Member,
     model::{Chosen, ForbiddenChoice, Model, Observed, Verdict},
-    selection::Service,
+    selection::{MayRefuse, Service},
     wire::{Form, Packet},
 };
 
@@ -42,7 +42,7 @@ impl Model {
             return Ok(Verdict::Pass(packet.frame.to_vec()));
         }
         let chosen = observed.and_then(|observed| observed.chosen);
-        let members = match self.service(packet, served) {
+        let (members, may_refuse) = match self.service(packet, served) {
             Service::NotAFrontend => return self.direct(packet, known, chosen),
             Service::Rejected => {
                 if let Some(reason) = refusal(packet) {
@@ -51,8 +51,20 @@ impl Model {
                 return Ok(self.tell(packet, Trouble::NobodyListens, "reject_no_backend"));
             }
             Service::Dropped(reason) => return Ok(self.drop(reason)),
-            Service::Backends(members) => members,
+            Service::Backends(members, MayRefuse(may_refuse)) => (members, may_refuse),
         };
+        // Nobody but the programs draws.
+        if let Some(observed) = observed.filter(|_| may_refuse) {
+            if let Some(reason) = refusal(packet).filter(|_| *observed.verdict == Verdict::Drop) {
+                self.lost = true;
+                return Ok(self.drop(reason));
+            }
+            let counted = self.counters.get("reject_no_backend").copied();
+            if observed.rejected > counted.unwrap_or_default() {
+                self.refused_by_splits += 1;
+                return Ok(self.tell(packet, Trouble::NobodyListens, "reject_no_backend"));
+            }
+        }
         // The backend has a connection of its own from the port that it took the SYN's for.
         let avoided = known.and_then(|index| {
             let flow = self.flows.at(index);
@@ -79,6 +91,10 @@ impl Model {
         };
         let membership = self.cluster.membership(member).unwrap_or_default();
         self.bind(packet, member, membership);
+        let has_split = self.cluster.services[&member.service].ports[member.port]
+            .split
+            .is_some();
+        self.by_splits += u64::from(has_split && !member.is_beside_split);
         let backend = (member.at, Some((member, membership)));
         Ok(self.open(packet, source, backend, known))
     }

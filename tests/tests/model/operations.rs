@@ -9,6 +9,7 @@ use super::{
     mutation::Mutation,
     nodes::Nodes,
     packet::Shape,
+    split::Split,
 };
 
 /// A number that picks.
@@ -125,6 +126,8 @@ pub(crate) enum Tweak {
     InternalPolicy(Policy),
     /// The whole set of a port becomes another.
     Exchange(Pick, Vec<Backend>),
+    /// A port gets another split, or has none any more.
+    Split(Pick, Option<Split>),
 }
 
 /// The scopes that two bits say; only local backends are in Local.

@@ -266,6 +266,11 @@ fn apply(tweak: &Tweak, service: &mut Service) {
             let port = usize::from(*index) % service.ports.len();
             service.ports[port].backends.clone_from(backends);
         }
+        Tweak::Split(index, split) => {
+            let port = usize::from(*index) % service.ports.len();
+            service.ports[port].split.clone_from(split);
+            service.without_what_splits_exclude();
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use shunt_model::maglev;
 
 use super::{
     addresses::{HAIRPIN, NODE, SNAT_PORTS},
-    cluster::{Backend, Endpoint, Policy, PortName, Protocol, ServiceId},
+    cluster::{Endpoint, Policy, PortName, Protocol, ServiceId},
     dsr::Served,
     flow::SECOND,
     frontends::{Frontend, Kind, Member},
@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Whose client it is: a service port's, by whichever of its frontends.
-pub(crate) type Bound = (IpAddr, ServiceId, PortName);
+pub(crate) type Bound = (IpAddr, ServiceId, PortName, bool);
 
 /// Whom a client had last.
 #[derive(Debug)]
@@ -30,13 +30,17 @@ pub(crate) struct Bond {
     pub last_used: u64,
 }
 
+/// Whether some connections are refused that could be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MayRefuse(pub bool);
+
 /// Who gets a packet that belongs to no flow.
 pub(crate) enum Service {
     NotAFrontend,
     Rejected,
     Dropped(&'static str),
-    /// One of these.
-    Backends(Vec<Member>),
+    /// One of these, or nobody if some are refused.
+    Backends(Vec<Member>, MayRefuse),
 }
 
 impl Model {
@@ -58,7 +62,9 @@ impl Model {
         if let Some(reason) = self.refusal(frontend, packet) {
             return Service::Dropped(reason);
         }
-        let mut candidates = self.candidates(frontend, frontend.set_for(on_this_node));
+        let set = frontend.set_for(on_this_node);
+        let (_, mut may_refuse) = self.cluster.taking(frontend, set);
+        let mut candidates = self.candidates(frontend, set);
         if frontend.is_dsr && served == Served::ByOwn {
             let own = self.candidates(frontend, Policy::Local);
             if !own.is_empty() {
@@ -69,13 +75,14 @@ impl Model {
             && candidates.contains(&bound)
         {
             candidates = vec![bound];
+            may_refuse = false;
         } else if self.cluster.services[&frontend.service].maglev {
             candidates = self.by_table(frontend, packet, candidates);
         }
         if !candidates.is_empty() {
-            return Service::Backends(candidates);
+            return Service::Backends(candidates, MayRefuse(may_refuse));
         }
-        if self.cluster.backends(frontend).any(Backend::is_usable) {
+        if self.cluster.has_usable(frontend) {
             Service::Dropped("drop_no_backend")
         } else {
             Service::Rejected
@@ -96,7 +103,13 @@ impl Model {
     /// Whom the client stays with at this frontend's service port, if that has session affinity.
     fn bound(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<Member> {
         let timeout = self.cluster.services[&frontend.service].affinity;
-        let key = (packet.ends.source.ip, frontend.service, frontend.port);
+        let &Frontend {
+            service,
+            port,
+            is_beside_split,
+            ..
+        } = frontend;
+        let key = (packet.ends.source.ip, service, port, is_beside_split);
         let bond = self.bonds.get(&key)?;
         let current = self.cluster.membership(bond.member) == Some(bond.membership);
         let recent = self.flows.now() - bond.last_used <= u64::from(timeout) * SECOND;
@@ -105,17 +118,9 @@ impl Model {
 
     /// Who may be chosen of this set.
     pub(super) fn candidates(&self, frontend: &Frontend, set: Policy) -> Vec<Member> {
-        let backends: Vec<_> = self.cluster.backends(frontend).collect();
-        let usable = backends
-            .iter()
-            .filter(|backend| backend.is_usable_in(set, &backends));
-        usable
-            .map(|backend| Member {
-                service: frontend.service,
-                port: frontend.port,
-                at: backend.at,
-            })
-            .collect()
+        let (taking, _) = self.cluster.taking(frontend, set);
+        let members = taking.into_iter().map(|at| frontend.member(at));
+        members.collect()
     }
 
     /// The one of these that the Maglev table of them names for the packet; with session affinity for
@@ -151,12 +156,6 @@ impl Model {
         vec![candidates[usize::from(table[entry as usize])]]
     }
 
-    fn is_local(&self, member: Member) -> bool {
-        let service = &self.cluster.services[&member.service];
-        let mut backends = service.ports[member.port].backends.iter();
-        backends.any(|backend| backend.at == member.at && backend.local)
-    }
-
     /// Whether the backend sees the client's own address.
     pub(super) fn keeps_source(&self, client: IpAddr, member: Member) -> bool {
         self.source_for(client, member) == client
@@ -165,7 +164,7 @@ impl Model {
     /// The address that the backend sees: the client's own where replies come back by themselves,
     /// the hairpin address if that is the backend's, and this node's elsewhere.
     fn source_for(&self, client: IpAddr, member: Member) -> IpAddr {
-        if !self.is_local(member) && !self.cluster.is_on_this_node(client) {
+        if !self.cluster.is_local(member) && !self.cluster.is_on_this_node(client) {
             NODE.like(client)
         } else if client == member.at.ip {
             HAIRPIN.like(client)
@@ -219,14 +218,20 @@ impl Model {
                 membership,
                 last_used: self.flows.now(),
             };
-            let bound = (packet.ends.source.ip, member.service, member.port);
+            let Member {
+                service,
+                port,
+                is_beside_split,
+                at: _,
+            } = member;
+            let bound = (packet.ends.source.ip, service, port, is_beside_split);
             self.bonds.insert(bound, bond);
         }
     }
 }
 
-/// The number by which a table names a backend for the packet.
-fn packet_number(packet: &Packet<'_>, stays: bool) -> u32 {
+/// The number by which every node chooses for the packet; if clients stay, that of its client.
+pub(super) fn packet_number(packet: &Packet<'_>, stays: bool) -> u32 {
     let ends = &packet.ends;
     match (ends.source.ip, ends.destination.ip) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {

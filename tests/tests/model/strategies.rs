@@ -1,6 +1,6 @@
 //! How operations are made up: mostly what a node sees, and a little of everything else.
 
-use proptest::{collection::vec, prelude::*, sample::select};
+use proptest::{collection::vec, option::weighted, prelude::*, sample::select};
 
 use super::{
     addresses::{
@@ -11,6 +11,7 @@ use super::{
     nodes::Nodes,
     operations::{Change, Crowd, Operation, Progress, Tweak, Way, scopes_of, sorted},
     shapes::{bytes, datagram, mutations, shape},
+    split::{Mode, Split, Target},
 };
 
 /// The operations of a case.
@@ -124,7 +125,7 @@ pub(crate) fn change() -> impl Strategy<Value = Change> {
 
 /// Some of the nodes, most of them with all their addresses.
 fn nodes() -> impl Strategy<Value = Nodes> {
-    let [a, b, c] = node_addresses().map(|lists| proptest::option::weighted(0.8, select(lists)));
+    let [a, b, c] = node_addresses().map(|lists| weighted(0.8, select(lists)));
     (a, b, c).prop_map(|(a, b, c)| {
         let lists = NODE_NAMES.into_iter().zip([a, b, c]);
         lists
@@ -146,6 +147,7 @@ fn tweak() -> impl Strategy<Value = Tweak> {
         1 => policy().prop_map(Tweak::ExternalPolicy),
         1 => policy().prop_map(Tweak::InternalPolicy),
         1 => (index(), backends()).prop_map(|(port, backends)| Tweak::Exchange(port, backends)),
+        2 => (index(), weighted(0.8, split())).prop_map(|(port, split)| Tweak::Split(port, split)),
     ]
 }
 
@@ -207,11 +209,31 @@ fn backends() -> impl Strategy<Value = Vec<Backend>> {
 fn port() -> impl Strategy<Value = Port> {
     let numbers = (select(&SERVICE_PORTS[..]), select(&NODE_PORTS[..]));
     let protocol = select(&Protocol::ALL[..]);
-    (protocol, numbers, backends()).prop_map(|(protocol, (port, node_port), backends)| Port {
+    let rest = (backends(), weighted(0.1, split()));
+    (protocol, numbers, rest).prop_map(|(protocol, (port, node_port), (backends, split))| Port {
         protocol,
         port,
         node_port,
         backends,
+        split,
+    })
+}
+
+fn split() -> impl Strategy<Value = Split> {
+    let mode = select(vec![Mode::Available, Mode::Strict, Mode::First]);
+    let address = (select(&BACKEND_IPS[..]), select(&BACKEND_PORTS[..]));
+    let target = prop_oneof![
+        4 => Just(Target::Own),
+        4 => (0..4u8, select(&SERVICE_PORTS[..])).prop_map(|(id, port)| Target::Service(id, port)),
+        2 => address.prop_map(|(ip, port)| Target::Address(Endpoint { ip, port })),
+        1 => Just(Target::Invalid),
+    ];
+    let weight = prop_oneof![8 => 0..5u32, 1 => 0..u32::MAX / 6];
+    let rest = (any::<bool>(), vec((target, weight), 0..5));
+    (mode, rest).prop_map(|(mode, (cluster_ips_only, parts))| Split {
+        mode,
+        cluster_ips_only,
+        parts,
     })
 }
 
@@ -258,7 +280,7 @@ fn service() -> impl Strategy<Value = Service> {
                     });
                 }
                 distinct(&mut ports);
-                Service {
+                let mut service = Service {
                     id,
                     cluster_ips,
                     external_ips,
@@ -270,8 +292,9 @@ fn service() -> impl Strategy<Value = Service> {
                     maglev,
                     dsr,
                     ports,
-                }
-                .without_foreign_backends()
+                };
+                service.without_what_splits_exclude();
+                service.without_foreign_backends()
             },
         )
 }
