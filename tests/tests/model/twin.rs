@@ -25,6 +25,9 @@ const OTHER_HOST: u32 = 3;
 /// How many numbers are tried that the kernel may have drawn: a backend has a slot of this many at least.
 const DRAWS: u32 = 1024;
 
+/// Less than the shortest time, in jiffies, that the programs tell from another: 256 ms at 100 Hz.
+const TICK: usize = 25;
+
 /// Tables that the programs write. What only the agent writes is copied when it has.
 const WRITTEN: [&str; 9] = [
     "CONNTRACK_V4",
@@ -120,24 +123,32 @@ impl Twin {
                 programs.set_constant(name, value).unwrap();
             }
         }
+        // The clock may have gone on before the kernel's programs looked at it, and the choice with it.
+        let now = Jiffies::open().unwrap().read().unwrap();
+        let times = (self.ticks..now).step_by(TICK).chain([now]);
         let mut seen = Vec::new();
-        for number in 0..DRAWS {
-            for (name, contents) in &self.tables {
-                if number == 0 || WRITTEN.contains(name) {
-                    put(&mut programs, name, contents);
+        for ticks in times {
+            for number in 0..DRAWS {
+                for (name, contents) in &self.tables {
+                    if seen.is_empty() || WRITTEN.contains(name) {
+                        put(&mut programs, name, contents);
+                    }
                 }
-            }
-            // Each of them is in another slot's share, and those in between come later.
-            let drawn = number.reverse_bits() | 1;
-            let (found, drew) = self.run(&mut programs, hook, has_driver, frame, drawn);
-            if found == (verdict.clone(), door) {
-                self.compared += 1;
-                COMPARED.set(COMPARED.get() + 1);
-                return Ok(());
-            }
-            seen.push(found);
-            if !drew {
-                break;
+                let kernel = Kernel {
+                    ticks,
+                    // Each of them is in another slot's share, and those in between come later.
+                    drawn: number.reverse_bits() | 1,
+                };
+                let (found, drew) = run(&mut programs, hook, has_driver, frame, kernel);
+                if found == (verdict.clone(), door) {
+                    self.compared += 1;
+                    COMPARED.set(COMPARED.get() + 1);
+                    return Ok(());
+                }
+                seen.push(found);
+                if !drew {
+                    break;
+                }
             }
         }
         seen.dedup();
@@ -145,70 +156,64 @@ impl Twin {
             "the kernel's programs: {verdict:?} by {door:?}; built for the host: {seen:?}"
         ))
     }
+}
 
-    /// Runs the programs as the kernel does. Gives whether they have drawn a number.
-    fn run(
-        &self,
-        programs: &mut Programs,
-        hook: Hook,
-        has_driver: bool,
-        frame: &[u8],
-        drawn: u32,
-    ) -> ((Verdict, Door), bool) {
-        let arrival = Arrival {
-            frame,
-            interface: LOOPBACK,
-            is_ethernet: true,
-            kind: kind(frame),
-            tag: 0,
-        };
-        let answers = || {
-            Box::new(Kernel {
-                ticks: self.ticks,
-                drawn,
-            })
-        };
-        let drew = |outcome: &Outcome| {
-            let deeds = &outcome.deeds;
-            deeds
-                .iter()
-                .any(|deed| matches!(deed, shunt_programs::Deed::Draw(_)))
-        };
-        let mut has_drawn = false;
-        if has_driver && hook == Hook::Ingress {
-            let outcome = programs.driver(&arrival, answers()).unwrap();
-            has_drawn |= drew(&outcome);
-            match outcome.verdict {
-                shunt_programs::Verdict::Pass => {}
-                shunt_programs::Verdict::Drop => return ((Verdict::Drop, Door::Driver), has_drawn),
-                shunt_programs::Verdict::Back => {
-                    return ((Verdict::Redirect(outcome.frame), Door::Driver), has_drawn);
-                }
-                shunt_programs::Verdict::Send => {
-                    let mut sent = outcome.frame;
-                    // As the tests' driver shows it: the link's header is the next hop's.
-                    sent[..12].copy_from_slice(&frame[..12]);
-                    return ((Verdict::Redirect(sent), Door::Driver), has_drawn);
-                }
-                shunt_programs::Verdict::Other(number) => {
-                    panic!("the XDP program returned {number}")
-                }
+/// Runs the programs as the kernel does. Gives whether they have drawn a number.
+fn run(
+    programs: &mut Programs,
+    hook: Hook,
+    has_driver: bool,
+    frame: &[u8],
+    kernel: Kernel,
+) -> ((Verdict, Door), bool) {
+    let arrival = Arrival {
+        frame,
+        interface: LOOPBACK,
+        is_ethernet: true,
+        kind: kind(frame),
+        tag: 0,
+    };
+    let answers = || Box::new(kernel);
+    let drew = |outcome: &Outcome| {
+        let deeds = &outcome.deeds;
+        deeds
+            .iter()
+            .any(|deed| matches!(deed, shunt_programs::Deed::Draw(_)))
+    };
+    let mut has_drawn = false;
+    if has_driver && hook == Hook::Ingress {
+        let outcome = programs.driver(&arrival, answers()).unwrap();
+        has_drawn |= drew(&outcome);
+        match outcome.verdict {
+            shunt_programs::Verdict::Pass => {}
+            shunt_programs::Verdict::Drop => return ((Verdict::Drop, Door::Driver), has_drawn),
+            shunt_programs::Verdict::Back => {
+                return ((Verdict::Redirect(outcome.frame), Door::Driver), has_drawn);
+            }
+            shunt_programs::Verdict::Send => {
+                let mut sent = outcome.frame;
+                // As the tests' driver shows it: the link's header is the next hop's.
+                sent[..12].copy_from_slice(&frame[..12]);
+                return ((Verdict::Redirect(sent), Door::Driver), has_drawn);
+            }
+            shunt_programs::Verdict::Other(number) => {
+                panic!("the XDP program returned {number}")
             }
         }
-        let outcome = match hook {
-            Hook::Ingress => programs.ingress(&arrival, answers()),
-            Hook::Egress => programs.egress(&arrival, answers()),
-        };
-        let outcome = outcome.unwrap();
-        has_drawn |= drew(&outcome);
-        let verdict = match outcome.verdict {
-            shunt_programs::Verdict::Pass => Verdict::Pass(outcome.frame),
-            shunt_programs::Verdict::Drop => Verdict::Drop,
-            shunt_programs::Verdict::Send => Verdict::Redirect(outcome.frame),
-            other => panic!("the TC program returned {other:?}"),
-        };
-        ((verdict, Door::Tc), has_drawn)
     }
+    let outcome = match hook {
+        Hook::Ingress => programs.ingress(&arrival, answers()),
+        Hook::Egress => programs.egress(&arrival, answers()),
+    };
+    let outcome = outcome.unwrap();
+    has_drawn |= drew(&outcome);
+    let verdict = match outcome.verdict {
+        shunt_programs::Verdict::Pass => Verdict::Pass(outcome.frame),
+        shunt_programs::Verdict::Drop => Verdict::Drop,
+        shunt_programs::Verdict::Send => Verdict::Redirect(outcome.frame),
+        other => panic!("the TC program returned {other:?}"),
+    };
+    ((verdict, Door::Tc), has_drawn)
 }
 
 impl Drop for Twin {
@@ -250,6 +255,7 @@ thread_local! {
 }
 
 /// What the kernel says, but for the number that is drawn.
+#[derive(Clone, Copy)]
 struct Kernel {
     ticks: u64,
     drawn: u32,
