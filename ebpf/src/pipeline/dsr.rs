@@ -191,7 +191,8 @@ pub(crate) fn lower_mss<F: Routed>(
     if !is_concerned(address) && !stands_for_other() {
         return Ok(());
     }
-    mss::lower::<F>(context, packet.transport.get(), F::HEADER_LENGTH as u16)
+    let (transport, end) = (packet.transport.get(), packet.end as usize);
+    mss::lower::<F>(context, transport, end, F::HEADER_LENGTH as u16)
 }
 
 /// Whether the tuple that a first fragment left with says that it left in an envelope.

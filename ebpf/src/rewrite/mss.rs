@@ -26,12 +26,13 @@ const OPTIONS: usize = 8;
 /// The longest header with its options.
 const LONGEST: usize = 60;
 
-/// Lowers what the segment with its header at `transport` announces by `by` bytes, if it announces so
-/// much. `Err` leaves a packet that must be dropped.
+/// Lowers what the segment with its header at `transport`, of a packet that ends at `end`, announces by `by`
+/// bytes, if it announces so much. `Err` leaves a packet that must be dropped.
 #[inline(always)]
 pub(crate) fn lower<F: Family>(
     context: &impl Access,
     transport: usize,
+    end: usize,
     by: u16,
 ) -> Result<(), AccessError> {
     let header = context.at::<TcpHeader>(transport)?;
@@ -40,6 +41,10 @@ pub(crate) fn lower<F: Family>(
     for _ in 0..OPTIONS {
         if option + MSS_LENGTH > length {
             return Ok(());
+        }
+        // A fragment need not have all of its header, and what the frame has behind it is nobody's.
+        if transport + option + MSS_LENGTH > end {
+            return Err(AccessError::OutOfBounds);
         }
         let [kind, its_length, high, low] = *context.at::<[u8; MSS_LENGTH]>(transport + option)?;
         match (kind, its_length) {

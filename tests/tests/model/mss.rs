@@ -82,7 +82,8 @@ impl Model {
 impl Packet<'_> {
     /// What `frame`, which has this packet's form, announces.
     fn announced(&self, frame: &[u8]) -> Announced {
-        let Some(words) = frame.get(self.transport + 12) else {
+        let packet = &frame[..self.end];
+        let Some(words) = packet.get(self.transport + 12) else {
             return Announced::Cut;
         };
         let end = self.transport + usize::from(words >> 4) * 4;
@@ -91,7 +92,7 @@ impl Packet<'_> {
             if place + 4 > end {
                 break;
             }
-            let Some(option) = frame.get(place..place + 4) else {
+            let Some(option) = packet.get(place..place + 4) else {
                 return Announced::Cut;
             };
             match option {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::world::{OTHER_V4, OTHER_V6, dsr, envelope, in_both};
 use crate::{
-    frame::{Packet, Transport},
+    frame::{Packet, Transport, framed},
     node::{Node, Verdict},
     world::{Backends, Family, V4, V6},
 };
@@ -92,5 +92,38 @@ fn a_backend_announces_what_fits_into_an_envelope() {
     in_both(|| {
         check::<V4>(OTHER_V4, 20);
         check::<V6>(OTHER_V6, 40);
+    });
+}
+
+#[test]
+fn what_is_behind_a_fragment_in_its_frame_is_no_part_of_an_option() {
+    fn check<A: Family>(other: A)
+    where
+        IpAddr: From<A>,
+    {
+        let resync = dsr(Backends::Here);
+        let mut node = Node::with(|options| options.lower_mss = true, [resync.as_str()]);
+        let frontend = (A::EXTERNAL_IP, 80);
+        let syn = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 40_000), frontend);
+        let at_backend = syn.to((A::LOCAL, 8080));
+        let passed = node.ingress(&envelope(other, A::NODE, &syn.packet()));
+        assert_eq!(passed, Verdict::Pass(at_backend.frame()));
+        // Its last byte is in the next fragment.
+        let answer = Packet {
+            payload: announcing(1, 1460),
+            ..at_backend.answer()
+        };
+        let part = 24;
+        let mut first = framed::<A>(&answer.fragments(7, part)[0]);
+        let header = first.len() - part;
+        first[header + 12] = ((20 + answer.payload.len() as u8) / 4) << 4;
+        for padding in [0, 4] {
+            let frame = [&first[..], &[0; 4][..padding]].concat();
+            assert_eq!(node.egress(&frame), Verdict::Drop, "{padding}");
+        }
+    }
+    in_both(|| {
+        check::<V4>(OTHER_V4);
+        check::<V6>(OTHER_V6);
     });
 }
