@@ -190,7 +190,15 @@ fn set(change: Option<Override>, time: Option<Seconds>, socket: &SocketArgs) -> 
         match control(channel).set_override(request).await {
             Ok(applied) => {
                 let what = change.map(|change| change.to_string()).unwrap_or_default();
-                write_applied(&what, &applied.into_inner())?;
+                let applied = applied.into_inner();
+                write_applied(&what, &applied)?;
+                if !applied.held && applied.changed == 0 {
+                    // Most likely a name or an address is not what was meant.
+                    complain(
+                        "note: no frontend changes: none has such an endpoint, or it is so already; \
+                         it holds for endpoints that come",
+                    );
+                }
                 Ok(ExitCode::SUCCESS)
             }
             Err(status) => failed(&status),

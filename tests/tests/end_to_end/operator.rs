@@ -93,6 +93,10 @@ fn drained_endpoints_get_no_new_connection_whatever_events_and_restarts_say() {
         "{again:?}"
     );
     assert_eq!(status(&world)["overrides"], json!([]));
+
+    let nobody = world.shunt(&["drain", "--node", "nowhere"]);
+    assert_eq!(nobody.status, 0);
+    assert!(nobody.errors.contains("no frontend changes"), "{nobody:?}");
 }
 
 #[test]
