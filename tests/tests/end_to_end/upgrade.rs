@@ -105,12 +105,25 @@ pub(crate) fn traffic(world: &World, [tcp, udp]: &[Service; 2]) -> Vec<Continuou
 
 /// Ends the traffic, of which no connection may have failed.
 pub(crate) fn end(traffic: Vec<Continuous>) {
-    for client in traffic {
-        for sample in client.stop().unwrap() {
-            let outcome = &sample.outcome;
-            assert!(outcome.is_ok(), "no connection may fail, but {outcome:?}");
+    let all: Vec<_> = traffic
+        .into_iter()
+        .map(|client| client.stop().unwrap())
+        .collect();
+    let mut failed = Vec::new();
+    for (client, samples) in all.iter().enumerate() {
+        let count = samples.len();
+        for (number, sample) in samples.iter().enumerate() {
+            if let Err(error) = &sample.outcome {
+                let took = sample.ended - sample.started;
+                let since = sample.started - samples[0].started;
+                failed.push(format!(
+                    "client {client}: {error:?} after {took:.1?}, {since:.1?} after the first, {} of {count}",
+                    number + 1
+                ));
+            }
         }
     }
+    assert!(failed.is_empty(), "no connection may fail, but {failed:#?}");
 }
 
 pub(crate) fn some(traffic: &[Continuous]) {
