@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_hours(6);
 
 /// Runs the tests on a kernel of each of these versions; `filters` choose others than the usual.
 pub(crate) fn main(versions: &[String], filters: &[String]) -> Result<()> {
-    setup::ensure(setup::Needs::Network)?;
+    setup::ensure(setup::Needs::Kernels)?;
     let store = Store::open()?;
     let binaries = Binaries::build()?;
     let mut failed = Vec::new();

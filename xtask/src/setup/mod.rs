@@ -37,6 +37,8 @@ pub(crate) enum Needs {
     /// That, and what some of the tests run: kube-proxy's rules, a container runtime, kubectl, clients
     /// that nobody here wrote.
     Test,
+    /// [`Self::Network`], and what tests run that are run on other kernels, too.
+    Kernels,
     /// The tools that make network namespaces, and those that load the rules which Shunt is compared
     /// with.
     Bench,

@@ -105,18 +105,28 @@ pub(super) fn ensure(needs: Needs) -> Result<()> {
     match needs {
         Needs::Build => Ok(()),
         Needs::Network => require(&[IP]),
+        Needs::Kernels => {
+            require(&[IP])?;
+            want(&[&RULES[..], &OFFLOADS]);
+            Ok(())
+        }
         Needs::Test => {
             require(&[IP])?;
-            for tools in [&RULES[..], &CONTAINERS, &OFFLOADS, &CLIENTS] {
-                if let Err(error) = require(tools) {
-                    eprintln!("setup: {error:#}: some tests will be skipped");
-                }
-            }
+            want(&[&RULES[..], &CONTAINERS, &OFFLOADS, &CLIENTS]);
             Ok(())
         }
         Needs::Bench => {
             require(&[IP])?;
             require(&RULES)
+        }
+    }
+}
+
+/// Installs what is missing of each, or says what becomes of tests without it.
+fn want(all: &[&[Tool]]) {
+    for tools in all {
+        if let Err(error) = require(tools) {
+            eprintln!("setup: {error:#}: some tests will be skipped");
         }
     }
 }
