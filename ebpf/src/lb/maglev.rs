@@ -26,12 +26,6 @@ pub(crate) fn slot_for<F: Maglev>(tuple: &Tuple<F>, protocol: u8, cell: Cell) ->
     F::slot_of(key, cell)
 }
 
-/// As [`slot_for`], where there is room for the key, and a call is dear.
-#[inline(always)]
-pub(crate) fn slot_here<F: Tables>(tuple: &Tuple<F>, protocol: u8, cell: Cell) -> Option<u32> {
-    slot_of(&Key::new(tuple, protocol, Role::Forward), cell)
-}
-
 /// The slot of the backend that the number stands for in the table of the cell's slice. The number
 /// depends on whether clients stay with their backends.
 #[inline(always)]

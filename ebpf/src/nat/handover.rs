@@ -13,7 +13,8 @@ use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use shunt_common::{
     ConntrackKey, Direction, V4, V6,
     connections::{
-        Connection, Facts, Key, Link, Memory as _, Meta, Refused, Role, Slot as _, Times, place,
+        Connection, Facts, Key, Link, Memory as _, Meta, Refused, Role, Room, Slot as _, Times,
+        place,
     },
     registry::handover::Phase,
     version_3::ConntrackEntry,
@@ -56,6 +57,8 @@ pub(crate) trait Handover: Tables {
     fn recall(key: &Key<Self>) -> u32;
     /// [`absorb_here`].
     fn absorb();
+    /// [`clear_there`].
+    fn clear(connection: &Connection<Self>);
     /// [`into_hash`].
     fn enter_into_hash(connection: &Connection<Self>) -> u32;
     /// [`withdraw_here`].
@@ -94,7 +97,12 @@ pub(crate) fn has_before<F: Handover>(reply: &Key<F>) -> bool {
         return false;
     }
     if !is_of_hashes() {
-        return F::resized().find_half(reply).is_some();
+        let table = F::resized();
+        // Whose time is over gives way, see `clear_before`.
+        let is_over = |pair| table.room(&pair, now()) == Room::Expired;
+        return table
+            .find_half(reply)
+            .is_some_and(|half| !table.pair(half).is_some_and(is_over));
     }
     let Some(carrier) = carrier::<F>() else {
         return false;
@@ -120,6 +128,16 @@ pub(crate) fn enter_before<F: Handover>(connection: &Connection<F>) -> bool {
         F::Resized::open(&F::resized(), connection, now())
     };
     refused == ENTERED || refused == FULL && phase() != SWAPPING
+}
+
+/// Ends what has a tuple of the connection in the other table and has none in ours: ours has forgotten it by
+/// itself when its time was over, or had no place for it just now. Gives whether there may have been such.
+#[inline(always)]
+pub(crate) fn clear_before<F: Handover>(connection: &Connection<F>) -> bool {
+    if is_any() {
+        F::clear(connection);
+    }
+    is_any()
 }
 
 /// Removes the connection of this half from the other table.
@@ -266,6 +284,26 @@ fn recall_from_hash<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> bool {
     true
 }
 
+/// [`clear_before`], of a table of another size. An entry of a hash gives way as it is.
+#[inline(always)]
+fn clear_there<F: Handover>(connection: &Connection<F>) {
+    if is_of_hashes() {
+        return;
+    }
+    let table = F::resized();
+    if F::connections().find_half(&connection.forward).is_none()
+        && let Some(half) = table.find_half(&connection.forward)
+    {
+        F::Resized::forget(&table, half.index, half.meta.0);
+    }
+    if let Some(half) = table.find_half(&connection.reply)
+        && let Some(pair) = table.pair(half)
+        && table.has_ended(&pair, now())
+    {
+        F::Resized::forget(&table, half.index, half.meta.0);
+    }
+}
+
 /// Enters a connection's two entries into a hash; gives [`ENTERED`], or why that cannot be.
 #[inline(always)]
 fn into_hash<F: Tables>(connection: &Connection<F>) -> u32 {
@@ -348,7 +386,7 @@ fn withdraw_here<F: Tables>(index: u32, meta: u64) {
 
 /// Makes a family's subprograms, which the verifier looks at by themselves.
 macro_rules! handover {
-    ($family:ty: $recall:ident, $absorb:ident, $enter:ident, $withdraw:ident) => {
+    ($family:ty: $recall:ident, $absorb:ident, $clear:ident, $enter:ident, $withdraw:ident) => {
         impl Handover for $family {
             #[inline(always)]
             fn recall(key: &Key<Self>) -> u32 {
@@ -358,6 +396,11 @@ macro_rules! handover {
             #[inline(always)]
             fn absorb() {
                 $absorb();
+            }
+
+            #[inline(always)]
+            fn clear(connection: &Connection<Self>) {
+                $clear(connection);
             }
 
             #[inline(always)]
@@ -390,6 +433,16 @@ macro_rules! handover {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
+        extern "C" fn $clear(connection: *const Connection<$family>) -> u32 {
+            // SAFETY: null, or the reference that the only caller has.
+            if let Some(connection) = unsafe { connection.as_ref() } {
+                clear_there(connection);
+            }
+            0
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
         extern "C" fn $enter(connection: *const Connection<$family>) -> u32 {
             // SAFETY: null, or the reference that the only caller has.
             match unsafe { connection.as_ref() } {
@@ -407,5 +460,5 @@ macro_rules! handover {
     };
 }
 
-handover!(V4: recall_v4, absorb_v4, enter_into_hash_v4, withdraw_v4);
-handover!(V6: recall_v6, absorb_v6, enter_into_hash_v6, withdraw_v6);
+handover!(V4: recall_v4, absorb_v4, clear_before_v4, enter_into_hash_v4, withdraw_v4);
+handover!(V6: recall_v6, absorb_v6, clear_before_v6, enter_into_hash_v6, withdraw_v6);

@@ -8,8 +8,8 @@ use shunt_common::{
 
 use crate::{
     maps::{
-        backends::count_connection, clock::now, constants::SNAT_PORTS, flows, scratch::Opening,
-        tables::Tables,
+        backends::count_connection, clock::now, constants::SNAT_PORTS, flows,
+        handover::is_going_on, scratch::Opening, tables::Tables,
     },
     nat::{
         conntrack::{self, Find},
@@ -31,6 +31,8 @@ const FULL: u32 = 1;
 const TAKEN: u32 = 2;
 /// There is no source port.
 const NO_PORT: u32 = 3;
+/// The same, or another connection has a tuple of this one in the table that hands over.
+const HELD: u32 = 4;
 
 /// Where a connection goes.
 pub(crate) struct Destination<'a, F: Tables> {
@@ -107,7 +109,13 @@ pub(crate) fn open<F: Open>(
     opening.ports = SNAT_PORTS.load().probes(&client.source, client.source_port);
     opening.keeps_port = source.keeps_port.into();
     opening.avoided = source.avoided;
-    match F::enter(opening) {
+    let mut became = F::enter(opening);
+    if became == HELD && handover::clear_before(&opening.connection) {
+        // With the port that it has by now.
+        opening.keeps_port = 1;
+        became = F::enter(opening);
+    }
+    match became {
         OPENED => {}
         NO_PORT => return Err(Counter::DropNoPort),
         TAKEN => {
@@ -157,7 +165,7 @@ fn enter<F: Vacancy + Open>(opening: &mut Opening<F>) -> u32 {
             return TAKEN;
         }
     }
-    FULL
+    if is_going_on() { HELD } else { FULL }
 }
 
 /// Makes a family's subprogram, which the verifier looks at by itself.

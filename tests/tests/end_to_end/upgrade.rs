@@ -104,7 +104,7 @@ pub(crate) fn traffic(world: &World, [tcp, udp]: &[Service; 2]) -> Vec<Continuou
 }
 
 /// Ends the traffic, of which no connection may have failed.
-pub(crate) fn end(traffic: Vec<Continuous>) {
+pub(crate) fn end(world: &World, traffic: Vec<Continuous>) {
     let all: Vec<_> = traffic
         .into_iter()
         .map(|client| client.stop().unwrap())
@@ -123,7 +123,13 @@ pub(crate) fn end(traffic: Vec<Continuous>) {
             }
         }
     }
-    assert!(failed.is_empty(), "no connection may fail, but {failed:#?}");
+    let counters = || world.shunt(&["status", "-o", "json"]).json()["counters"].clone();
+    assert!(
+        failed.is_empty(),
+        "no connection may fail, but {failed:#?}, {}\n{}",
+        counters(),
+        world.agent.log()
+    );
 }
 
 pub(crate) fn some(traffic: &[Continuous]) {
@@ -178,7 +184,7 @@ fn the_earlier_version_hands_over() {
     let world = world.killed().start(&[]);
     flows.check();
     some(&traffic);
-    end(traffic);
+    end(&world, traffic);
     flows.check_listed(&world);
 }
 
@@ -210,7 +216,7 @@ fn scratch_of_another_size_is_nobodys_business() {
     }
     assert_eq!(world.writes(&snapshot(&services)), 0);
     some(&traffic);
-    end(traffic);
+    end(&world, traffic);
     flows.check_listed(&world);
 }
 

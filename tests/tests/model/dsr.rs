@@ -6,12 +6,13 @@ use shunt_common::{Slot, fill_slots};
 
 use super::{
     addresses::{NODE, dsr_source, is_dsr_source},
-    cluster::{Backend, Policy, Protocol},
+    cluster::{Backend, Policy},
     edit::Trouble,
     envelope::{Envelope, combined},
     frontends::{Frontend, FrontendKey},
     model::{Became, Hook, Model, Verdict},
     opening::refusal,
+    selection::packet_number,
     wire::{Form, Packet},
 };
 
@@ -109,8 +110,10 @@ impl Model {
             .collect();
         let places: Vec<u32> = (0..weights.len() as u32).collect();
         let slots = fill_slots(&places, &weights, 0);
-        let (slot, fraction) =
-            Slot::locate(number(packet, service.affinity > 0), slots.len() as u32);
+        let (slot, fraction) = Slot::locate(
+            packet_number(packet, service.affinity > 0),
+            slots.len() as u32,
+        );
         let place = slots[slot as usize].select(fraction);
         Some(listed[place as usize].0)
     }
@@ -127,7 +130,7 @@ impl Model {
         self.count("wrapped");
         let is_of_range = self.has_dsr_sources && packet.form == Form::Whole;
         let source = if is_of_range {
-            dsr_source(number(packet, false), node)
+            dsr_source(packet_number(packet, false), node)
         } else {
             NODE.like(node)
         };
@@ -159,35 +162,4 @@ impl Model {
             None => Content::Congested,
         })
     }
-}
-
-/// The number by which all nodes choose for the packet: the hash `MurmurHash3_x86_32`, without the length at
-/// its end, over the source address, the destination address and both ports as they stand in the packet, the
-/// destination's first; with session affinity over the source address alone. It begins with the protocol.
-fn number(packet: &Packet<'_>, stays: bool) -> u32 {
-    let octets = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    };
-    let (source, destination) = (packet.ends.source, packet.ends.destination);
-    let mut bytes = octets(source.ip);
-    if !stays {
-        bytes.extend(octets(destination.ip));
-        bytes.extend(destination.port.to_be_bytes());
-        bytes.extend(source.port.to_be_bytes());
-    }
-    let Protocol(protocol) = packet.ends.protocol;
-    let mut hash = u32::from(protocol);
-    for block in bytes.as_chunks().0 {
-        let block = u32::from_le_bytes(*block).wrapping_mul(0xcc9e_2d51);
-        hash ^= block.rotate_left(15).wrapping_mul(0x1b87_3593);
-        hash = hash
-            .rotate_left(13)
-            .wrapping_mul(5)
-            .wrapping_add(0xe654_6b64);
-    }
-    for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35), (16, 1)] {
-        hash = (hash ^ hash >> shift).wrapping_mul(factor);
-    }
-    hash
 }

@@ -221,7 +221,7 @@ fn each_size_takes_effect_at_the_next_start_under_traffic() {
     assert_eq!(rooms(&world.pins), before);
     flows.check();
     some(&traffic);
-    end(traffic);
+    end(&world, traffic);
 }
 
 /// As many services, each with a frontend of each family.
