@@ -18,7 +18,10 @@ use crate::{
         consul::{
             http::{client::Client, error::AskError},
             objects::{null, part, read},
-            watch::told::{News, Reason, Told, Topic, Trouble},
+            watch::{
+                pace::{Backoff, Pace},
+                told::{News, Reason, Told, Topic, Trouble},
+            },
         },
         instances::{
             frontend::{Frontend, Vip},
@@ -130,17 +133,26 @@ pub(super) async fn keep_registered(
     while !monitor.update(|state| state.synced) {
         sleep(SOON).await;
     }
+    let pace = Pace::default();
+    let mut backoff = Backoff::default();
     let mut stale_since = None;
     loop {
-        let news = match register(&client, &node, &wanted).await {
-            Ok(()) if wanted.is_empty() => return,
-            Ok(()) => stale_since.take().map(|_| News::UpToDate),
-            // There was nothing to offer, and nobody may look whether there is something to take back.
-            Err(error) if wanted.is_empty() && error.code() == Some(403) => return,
+        let outcome = match register(&client, &node, &wanted).await {
+            // There is nothing to offer, and nobody may look whether there is something to take back.
+            Err(error) if wanted.is_empty() && error.code() == Some(403) => Ok(()),
+            outcome => outcome,
+        };
+        let is_done = outcome.is_ok() && wanted.is_empty();
+        let (news, pause) = match outcome {
+            Ok(()) => {
+                backoff.reset();
+                (stale_since.take().map(|_| News::UpToDate), AGAIN)
+            }
             Err(error) => {
                 let since = *stale_since.get_or_insert_with(SystemTime::now);
                 let reason = Reason::Failed(error);
-                Some(News::Stale(Trouble { since, reason }))
+                let news = News::Stale(Trouble { since, reason });
+                (Some(news), backoff.pause(&pace))
             }
         };
         if let Some(news) = news {
@@ -149,7 +161,10 @@ pub(super) async fn keep_registered(
                 return;
             }
         }
-        sleep(AGAIN).await;
+        if is_done {
+            return;
+        }
+        sleep(pause).await;
     }
 }
 

@@ -4,9 +4,9 @@ use std::{error::Error as _, sync::Arc, time::Duration};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    HeaderMap, Method, Request,
+    HeaderMap, Method, Request, Version,
     body::{Bytes, Incoming},
-    header::{HeaderName, HeaderValue},
+    header::{CONNECTION, HeaderName, HeaderValue},
 };
 use hyper_util::{
     client::legacy::Client as Pool,
@@ -18,6 +18,7 @@ use crate::source::consul::http::{
     address::ConsulAddress,
     connector::Connector,
     error::AskError,
+    life::Life,
     tls::{Tls, TlsError, TlsFiles},
     token::{Token, TokenSource},
 };
@@ -52,7 +53,7 @@ struct Inner {
 }
 
 /// A good answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(in crate::source::consul) struct Answer {
     /// `X-Consul-Index`.
     pub(in crate::source::consul) index: Option<u64>,
@@ -60,6 +61,8 @@ pub(in crate::source::consul) struct Answer {
     pub(in crate::source::consul) known_leader: Option<bool>,
     /// What it says.
     pub(in crate::source::consul) body: Bytes,
+    /// The connection that it came through, unless it was to end with this answer.
+    pub(in crate::source::consul) connection: Option<Life>,
 }
 
 impl Client {
@@ -87,6 +90,8 @@ impl Client {
         builder
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
+            // What is asked again may be asked of another Consul, and has to be asked in another way.
+            .retry_canceled_requests(false)
             .http2_only(has_tls)
             .http2_keep_alive_interval(PROBE)
             .http2_keep_alive_timeout(PROBE);
@@ -181,7 +186,12 @@ impl Inner {
         if head.status.as_u16() != 200 {
             return Err(AskError::status(head.status.as_u16(), &body));
         }
+        let is_last = head.version < Version::HTTP_11
+            || text(&head.headers, CONNECTION.as_str())
+                .is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        let connection = head.extensions.get::<Life>().filter(|_| !is_last);
         Ok(Answer {
+            connection: connection.cloned(),
             index: number(&head.headers, "x-consul-index"),
             known_leader: text(&head.headers, "x-consul-knownleader").map(|text| text == "true"),
             body,

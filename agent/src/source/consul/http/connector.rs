@@ -22,7 +22,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
-use crate::source::consul::http::{address::Place, tls::Tls};
+use crate::source::consul::http::{address::Place, life::Life, tls::Tls};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -74,6 +74,7 @@ impl Connector {
         Ok(Stream {
             io: Box::new(stream),
             is_h2: true,
+            life: Life::default(),
         })
     }
 }
@@ -106,6 +107,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 pub(super) struct Stream {
     io: Box<dyn Io>,
     is_h2: bool,
+    life: Life,
 }
 
 impl Stream {
@@ -113,22 +115,25 @@ impl Stream {
         Self {
             io: Box::new(io),
             is_h2: false,
+            life: Life::default(),
         }
     }
 }
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { io: _, is_h2 } = self;
+        let Self { io: _, is_h2, life } = self;
         f.debug_struct("Stream")
             .field("is_h2", is_h2)
+            .field("life", life)
             .finish_non_exhaustive()
     }
 }
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        let connected = Connected::new();
+        // Each answer has it.
+        let connected = Connected::new().extra(self.life.clone());
         if self.is_h2 {
             connected.negotiated_h2()
         } else {
@@ -143,7 +148,14 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
+        let room = buffer.remaining();
+        let read = Pin::new(&mut self.io).poll_read(context, buffer);
+        if let Poll::Ready(result) = &read
+            && (result.is_err() || (room > 0 && buffer.remaining() == room))
+        {
+            self.life.end();
+        }
+        read
     }
 }
 

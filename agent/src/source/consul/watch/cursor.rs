@@ -1,5 +1,7 @@
 //! Consul's rules for blocking queries, and those for what to believe of them.
 
+use crate::source::consul::http::life::Life;
+
 /// What to ask for next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
@@ -26,12 +28,15 @@ pub(super) enum Worth {
 ///
 /// An index counts only from an answer that is good: Consul sends one with its errors, too. After an error
 /// the next read has none: a Consul that was built anew counts from the beginning, and would let a
-/// read with a large index sleep through all that happens. An index that went back may be one of a
-/// server that lags behind, or of a new Consul: the leader knows.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// read with a large index sleep through all that happens. So it is after a connection that ended while
+/// nothing was asked. An index that went back may be one of a server that lags behind, or of a new
+/// Consul: the leader knows.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Cursor {
     /// Of what was believed last.
     index: u64,
+    /// What that came through.
+    connection: Option<Life>,
     state: State,
 }
 
@@ -60,8 +65,19 @@ impl Cursor {
         }
     }
 
-    /// There is a good answer with this index.
-    pub(super) fn answered(&mut self, index: u64) -> Worth {
+    /// Whether the connection of the last answer has ended since. The next read has no index then.
+    pub(super) fn is_cut_off(&mut self) -> bool {
+        let has_ended = self.connection.as_ref().is_some_and(Life::has_ended);
+        let is_cut_off = self.state == State::Follow && has_ended;
+        if is_cut_off {
+            self.state = State::Afresh;
+        }
+        is_cut_off
+    }
+
+    /// There is a good answer with this index, through this connection if that still stands.
+    pub(super) fn answered(&mut self, index: u64, connection: Option<Life>) -> Worth {
+        self.connection = connection;
         // Consul never says 0; somebody between us might.
         let index = index.max(1);
         let worth = match self.state {
@@ -181,12 +197,31 @@ mod tests {
             let mut cursor = Cursor::default();
             for step in steps {
                 match step {
-                    Answer(index, worth) => assert_eq!(cursor.answered(*index), *worth),
+                    Answer(index, worth) => assert_eq!(cursor.answered(*index, None), *worth),
                     Failure => cursor.failed(),
                     Hint => cursor.hinted(),
                 }
             }
             assert_eq!(cursor.read(), read);
         }
+    }
+
+    #[test]
+    fn after_the_end_of_its_connection_an_index_is_not_asked_for() {
+        let mut cursor = Cursor::default();
+        assert!(!cursor.is_cut_off());
+        let first = Life::default();
+        cursor.answered(7, Some(first.clone()));
+        assert!(!cursor.is_cut_off());
+        first.end();
+        assert!(cursor.is_cut_off());
+        assert_eq!(cursor.read(), Read::Stale);
+        // Of a new Consul: once is enough.
+        assert!(!cursor.is_cut_off());
+        let second = Life::default();
+        assert_eq!(cursor.answered(3, Some(second)), Worth::Doubtful);
+        assert_eq!(cursor.answered(3, None), Worth::New);
+        assert!(!cursor.is_cut_off());
+        assert_eq!(cursor.read(), Read::Blocking(3));
     }
 }

@@ -63,18 +63,18 @@ pub(in crate::source::consul) fn part_of(most: Duration) -> Duration {
 
 /// The pauses between failures: any part of a time that doubles.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(in crate::source::consul) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
     /// It has worked.
-    pub(super) const fn reset(&mut self) {
+    pub(in crate::source::consul) const fn reset(&mut self) {
         self.failures = 0;
     }
 
     /// It has failed: how long to wait now.
-    pub(super) fn pause(&mut self, pace: &Pace) -> Duration {
+    pub(in crate::source::consul) fn pause(&mut self, pace: &Pace) -> Duration {
         let most = self.most(pace);
         self.failures = self.failures.saturating_add(1);
         part_of(most)

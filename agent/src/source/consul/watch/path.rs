@@ -41,6 +41,7 @@ pub(in crate::source::consul) async fn follow(
         (Cursor::default(), Backoff::default(), Bucket::new());
     let mut stale_since = None;
     loop {
+        cursor.is_cut_off();
         let (question, limit) = match cursor.read() {
             Read::Default => (path.to_owned(), pace.answer),
             Read::Stale => (with(path, "stale"), pace.answer),
@@ -55,7 +56,7 @@ pub(in crate::source::consul) async fn follow(
             let index = answer
                 .index
                 .ok_or_else(|| AskError::Unreadable("it has no X-Consul-Index".to_owned()))?;
-            match cursor.answered(index) {
+            match cursor.answered(index, answer.connection) {
                 Worth::New => {
                     let begin = Instant::now();
                     Ok(match take(&answer.body)? {

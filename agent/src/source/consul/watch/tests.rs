@@ -13,19 +13,23 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::source::{
-    consul::{
-        http::{client::Client, error::AskError, tls::TlsFiles, token::TokenSource},
-        watch::{
-            pace::Pace,
-            path::{Taken, follow},
-            told::{News, Reason, Told, Topic},
-            watcher::{Wake, Watcher},
+use crate::{
+    runtime::consul_state::ConsulMonitor,
+    source::{
+        consul::{
+            exports::keep_registered,
+            http::{client::Client, error::AskError, tls::TlsFiles, token::TokenSource},
+            watch::{
+                pace::Pace,
+                path::{Taken, follow},
+                told::{News, Reason, Told, Topic},
+                watcher::{Wake, Watcher},
+            },
         },
-    },
-    instances::{
-        query::{Query, QueryKind},
-        tier::Datacenter,
+        instances::{
+            query::{Query, QueryKind},
+            tier::Datacenter,
+        },
     },
 };
 
@@ -39,6 +43,8 @@ enum Step {
     Say(u16, Option<u64>, String),
     /// It answers from a server that knows no leader.
     Leaderless(u64, String),
+    /// It answers, keeps the connection, and closes it soon, as one does that is killed.
+    Leave(u64, String),
     /// It says nothing.
     Hang,
     /// It closes the connection.
@@ -47,7 +53,7 @@ enum Step {
     Rights(u16, String),
 }
 
-use Step::{Break, Hang, Leaderless, Rights, Say};
+use Step::{Break, Hang, Leaderless, Leave, Rights, Say};
 
 /// One instance of this address.
 fn one(address: &str) -> String {
@@ -79,6 +85,11 @@ struct World {
 impl World {
     /// The server does one thing after the other, and then hangs.
     async fn new(steps: Vec<Step>) -> Self {
+        Self::with_pauses(Duration::ZERO, steps).await
+    }
+
+    /// As [`Self::new`], with such a pause after each answer.
+    async fn with_pauses(between: Duration, steps: Vec<Step>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::<Mutex<Vec<String>>>::default();
@@ -98,7 +109,8 @@ impl World {
             answer: Duration::from_millis(300),
             first: Duration::from_millis(2),
             longest: Duration::from_millis(5),
-            between: Duration::ZERO,
+            between,
+            burst: 0,
             ..Pace::default()
         });
         tokio::spawn(watcher.run(Duration::ZERO));
@@ -173,8 +185,13 @@ async fn serve(listener: TcpListener, mut steps: VecDeque<Step>, asked: Arc<Mute
         asked.lock().unwrap().push(path);
         let step = steps.pop_front().unwrap_or(Hang);
         assert_eq!(matches!(step, Rights(..)), is_of_rights, "{step:?}");
+        let connection = match step {
+            Leave(..) => "keep-alive",
+            _ => "close",
+        };
         let (status, index, leader, body) = match step {
             Say(status, index, body) => (status, index, true, body),
+            Leave(index, body) => (200, Some(index), true, body),
             Leaderless(index, body) => (200, Some(index), false, body),
             Rights(status, body) => (status, None, true, body),
             Break => continue,
@@ -186,7 +203,7 @@ async fn serve(listener: TcpListener, mut steps: VecDeque<Step>, asked: Arc<Mute
         let index = index.map_or_else(String::new, |index| format!("X-Consul-Index: {index}\r\n"));
         let length = body.len();
         let answer = format!(
-            "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {length}\r\n\
+            "HTTP/1.1 {status} X\r\nConnection: {connection}\r\nContent-Length: {length}\r\n\
              X-Consul-Knownleader: {leader}\r\n{index}\r\n{body}"
         );
         stream.write_all(answer.as_bytes()).await.unwrap();
@@ -246,6 +263,32 @@ async fn four_answers(said: Taken) -> Duration {
 }
 
 #[tokio::test]
+async fn who_has_nothing_to_offer_is_up_to_date_once_the_agent_has_answered() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let steps = [
+        Break,
+        Say(500, None, "no".to_owned()),
+        Say(200, None, "{}".to_owned()),
+    ];
+    tokio::spawn(serve(listener, steps.into(), Arc::default()));
+    let parsed = address.parse().unwrap();
+    let client = Client::new(&parsed, TokenSource::None, TlsFiles::default(), 1).unwrap();
+    let monitor = ConsulMonitor::new(address, 1);
+    monitor.update(|state| state.synced = true);
+    let (tell, mut told) = mpsc::channel(4);
+    keep_registered(client, "n1".into(), Vec::new(), monitor, tell).await;
+    let mut news = Vec::new();
+    while let Some(next) = told.recv().await {
+        news.push(next.news);
+    }
+    assert!(
+        matches!(news[..], [News::Stale(_), News::Stale(_), News::UpToDate]),
+        "{news:?}"
+    );
+}
+
+#[tokio::test]
 async fn after_an_answer_that_says_nothing_there_is_a_rest() {
     let rest = Duration::from_millis(3 * 20 * 10);
     let taken = four_answers(Taken::Nothing).await;
@@ -288,6 +331,17 @@ async fn a_broken_or_a_silent_agent_is_back_later() {
     let world = World::new(vec![Hang, good(7, "a")]).await;
     let told = ["slow", "[a] back", "up to date"];
     world.holds(&told, &["default", "default", "7"]).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_another_one_after_a_pause_is_not_asked_for_an_index() {
+    let leave = |index, address| Leave(index, one(address));
+    let steps = vec![leave(7, "a"), leave(3, "older"), leave(3, "b"), empty(4)];
+    let pause = Duration::from_millis(200);
+    let world = World::with_pauses(pause, steps).await;
+    // Its word is that of the leader by the third answer.
+    let asked = ["default", "stale", "default", "stale"];
+    world.holds(&["[a]", "[b] back"], &asked).await;
 }
 
 #[tokio::test]

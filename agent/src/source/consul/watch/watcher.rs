@@ -106,6 +106,7 @@ impl Watcher {
         let mut backoff = Backoff::default();
         let mut bucket = Bucket::new();
         loop {
+            self.is_back |= self.cursor.is_cut_off();
             if let Wake::Hints { hint, .. } = &self.wake
                 && matches!(self.cursor.read(), Read::Blocking(_))
             {
@@ -147,12 +148,13 @@ impl Watcher {
             index,
             known_leader,
             body,
+            connection,
         } = answer;
         let Some(index) = index else {
             let text = "it has no X-Consul-Index".to_owned();
             return Ok(Err(Reason::Failed(AskError::Unreadable(text))));
         };
-        match self.cursor.answered(index) {
+        match self.cursor.answered(index, connection) {
             Worth::Known => {}
             Worth::New => match self.believe(&body).await {
                 Ok(news) => self.tell(news).await?,
