@@ -140,7 +140,7 @@ fn a_table_of_another_size_takes_over_under_traffic() {
     assert_eq!(capacity(&world), 100_000);
     // And a smaller one.
     let world = world.killed().start(&["--max-conntrack", "20000"]);
-    assert_eq!(capacity(&world), 20_000);
+    assert_eq!(capacity(&world), 20_000, "{}", world.agent.log());
 }
 
 #[test]

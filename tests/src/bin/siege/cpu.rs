@@ -19,6 +19,8 @@ pub(crate) struct Processors {
     interrupts: u64,
     stolen: u64,
     ours: u64,
+    /// Packets that found no room in a processor's queue: lost before anybody translates.
+    crowded_out: u64,
 }
 
 impl Processors {
@@ -43,6 +45,7 @@ impl Processors {
             interrupts: field(6) + field(7),
             stolen: field(8),
             ours: ticks("/proc/self/stat"),
+            crowded_out: crowded_out()?,
         })
     }
 
@@ -57,15 +60,28 @@ impl Processors {
         let all = whole * self.count as f64;
         format!(
             "{} processors: idle {:.0} %, in interrupts {:.0} %, stolen {:.0} %; \
-             of one processor: clients, servers and floods {:.0} %, agents {:.1} %",
+             of one processor: clients, servers and floods {:.0} %, agents {:.1} %; \
+             {} packets found no room in a processor's queue",
             self.count,
             percent(self.idle.saturating_sub(earlier.idle), all),
             percent(self.interrupts.saturating_sub(earlier.interrupts), all),
             percent(self.stolen.saturating_sub(earlier.stolen), all),
             percent(self.ours.saturating_sub(earlier.ours), whole),
             percent(agent, whole),
+            self.crowded_out.saturating_sub(earlier.crowded_out),
         )
     }
+}
+
+/// The second number of each processor's line, in hexadecimal.
+fn crowded_out() -> Result<u64> {
+    let path = "/proc/net/softnet_stat";
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let dropped = text.lines().filter_map(|line| {
+        let number = line.split_whitespace().nth(1)?;
+        u64::from_str_radix(number, 16).ok()
+    });
+    Ok(dropped.sum())
 }
 
 /// The ticks that a process has had so far, itself and in the kernel; 0 if it is gone.
