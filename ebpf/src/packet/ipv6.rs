@@ -37,6 +37,8 @@ const PARAMETER_PROBLEM: u8 = 4;
 
 /// `::1`, RFC 4291 section 2.5.3.
 const LOOPBACK: [u32; 4] = [0, 0, 0, 1_u32.to_be()];
+/// The first byte of groups, `ff00::/8`, section 2.7.
+const GROUPS: u8 = 0xff;
 /// `fe80::/10`, section 2.5.6.
 const LINK_LOCAL: u32 = 0xfe80_0000_u32.to_be();
 const LINK_LOCAL_MASK: u32 = 0xffc0_0000_u32.to_be();
@@ -129,17 +131,18 @@ impl Family for V6 {
 
     #[inline(always)]
     fn is_unicast(address: &[u32; 4]) -> bool {
-        // Groups are ff00::/8 (RFC 4291 section 2.7).
-        address[0].to_ne_bytes()[0] != 0xff && !address.is_unspecified() && *address != LOOPBACK
+        address[0].to_ne_bytes()[0] != GROUPS && !address.is_unspecified() && *address != LOOPBACK
     }
 
     /// `ip6_rcv_core` in net/ipv6/ip6_input.c and `ip6_forward` in net/ipv6/ip6_output.c: besides
     /// those, no link-local address and none that holds an IPv4 address.
     #[inline(always)]
     fn is_forwarded_from(address: &[u32; 4]) -> bool {
-        let is_link_local = address[0] & LINK_LOCAL_MASK == LINK_LOCAL;
-        let is_mapped = address[0] == 0 && address[1] == 0 && address[2] == MAPPED;
-        Self::is_unicast(address) && !is_link_local && !is_mapped
+        let [first, second, third, _] = *address;
+        if first != 0 {
+            return first.to_ne_bytes()[0] != GROUPS && first & LINK_LOCAL_MASK != LINK_LOCAL;
+        }
+        Self::is_unicast(address) && (second, third) != (0, MAPPED)
     }
 
     #[inline(always)]
