@@ -65,8 +65,8 @@ impl Cursor {
         }
     }
 
-    /// Whether the connection of the last answer has ended since. The next read has no index then.
-    pub(super) fn is_cut_off(&mut self) -> bool {
+    /// Notices whether the connection of the last answer has ended since: the next read has no index then.
+    pub(super) fn notice_end(&mut self) -> bool {
         let has_ended = self.connection.as_ref().is_some_and(Life::has_ended);
         let is_cut_off = self.state == State::Follow && has_ended;
         if is_cut_off {
@@ -209,19 +209,19 @@ mod tests {
     #[test]
     fn after_the_end_of_its_connection_an_index_is_not_asked_for() {
         let mut cursor = Cursor::default();
-        assert!(!cursor.is_cut_off());
+        assert!(!cursor.notice_end());
         let first = Life::default();
         cursor.answered(7, Some(first.clone()));
-        assert!(!cursor.is_cut_off());
+        assert!(!cursor.notice_end());
         first.end();
-        assert!(cursor.is_cut_off());
+        assert!(cursor.notice_end());
         assert_eq!(cursor.read(), Read::Stale);
         // Of a new Consul: once is enough.
-        assert!(!cursor.is_cut_off());
+        assert!(!cursor.notice_end());
         let second = Life::default();
         assert_eq!(cursor.answered(3, Some(second)), Worth::Doubtful);
         assert_eq!(cursor.answered(3, None), Worth::New);
-        assert!(!cursor.is_cut_off());
+        assert!(!cursor.notice_end());
         assert_eq!(cursor.read(), Read::Blocking(3));
     }
 }

@@ -41,7 +41,7 @@ pub(in crate::source::consul) async fn follow(
         (Cursor::default(), Backoff::default(), Bucket::new());
     let mut stale_since = None;
     loop {
-        cursor.is_cut_off();
+        cursor.notice_end();
         let (question, limit) = match cursor.read() {
             Read::Default => (path.to_owned(), pace.answer),
             Read::Stale => (with(path, "stale"), pace.answer),

@@ -106,7 +106,7 @@ impl Watcher {
         let mut backoff = Backoff::default();
         let mut bucket = Bucket::new();
         loop {
-            self.is_back |= self.cursor.is_cut_off();
+            self.is_back |= self.cursor.notice_end();
             if let Wake::Hints { hint, .. } = &self.wake
                 && matches!(self.cursor.read(), Read::Blocking(_))
             {
