@@ -36,7 +36,7 @@ impl Pending {
         let Concerned {
             id,
             by_endpoints,
-            trigger,
+            triggers,
         } = concerned;
         let order = &mut self.order;
         let changed = self.changes.entry(Arc::clone(&id)).or_insert_with(|| {
@@ -51,7 +51,7 @@ impl Pending {
             changed.endpoints = true;
             self.endpoints += 1;
         }
-        changed.triggers.extend(trigger);
+        changed.triggers.extend(triggers);
     }
 
     /// The service that has waited longest of those that `may_go`.

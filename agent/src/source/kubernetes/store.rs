@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    mem,
     sync::Arc,
 };
 
@@ -34,6 +35,8 @@ pub(super) struct Known {
     pub(super) service: Option<Service>,
     /// By name, so that their order is not that of their arrival.
     pub(super) slices: BTreeMap<Box<str>, EndpointSlice>,
+    /// When that happened which led to slices that came before the Service, by their names.
+    early: BTreeMap<Box<str>, Trigger>,
 }
 
 /// A service that a change concerns.
@@ -42,8 +45,8 @@ pub(super) struct Concerned {
     pub(super) id: Arc<ServiceId>,
     /// Whether its endpoints have changed, and not the Service.
     pub(super) by_endpoints: bool,
-    /// When that happened which led to the change, if that is said.
-    pub(super) trigger: Option<Trigger>,
+    /// When that happened which led to the change, as far as that is said.
+    pub(super) triggers: Vec<Trigger>,
 }
 
 impl Concerned {
@@ -51,7 +54,7 @@ impl Concerned {
         Self {
             id,
             by_endpoints: false,
-            trigger: None,
+            triggers: Vec::new(),
         }
     }
 }
@@ -103,7 +106,11 @@ impl Store {
         if known.service.replace(service).is_none() {
             self.counts.services += 1;
         }
-        Some(Concerned::by(id))
+        // Services and slices come by watches of their own: either may be the first.
+        Some(Concerned {
+            triggers: mem::take(&mut known.early).into_values().collect(),
+            ..Concerned::by(id)
+        })
     }
 
     /// Forgets a Service.
@@ -162,20 +169,29 @@ impl Store {
         if old == Some(&slice) {
             return concerned;
         }
-        let trigger = slice
-            .triggered
-            .filter(|_| old.and_then(|old| old.triggered) != slice.triggered);
         let first = slice.endpoints.first();
         let family = first.map_or(IpFamily::V4, |first| IpFamily::of(first.ip));
+        let trigger = slice
+            .triggered
+            .filter(|_| old.and_then(|old| old.triggered) != slice.triggered)
+            .map(|at| Trigger { family, at });
+        let name = slice.id.name.clone();
+        let mut triggers = Vec::new();
+        match trigger {
+            Some(trigger) if known.service.is_none() => {
+                known.early.insert(name.clone(), trigger);
+            }
+            trigger => triggers.extend(trigger),
+        }
         self.counts.endpoints += slice.endpoints.len();
-        match known.slices.insert(slice.id.name.clone(), slice) {
+        match known.slices.insert(name, slice) {
             Some(old) => self.counts.endpoints -= old.endpoints.len(),
             None => self.counts.endpoint_slices += 1,
         }
         concerned.push(Concerned {
             id: owner,
             by_endpoints: true,
-            trigger: trigger.map(|at| Trigger { family, at }),
+            triggers,
         });
         concerned
     }
@@ -183,7 +199,9 @@ impl Store {
     /// Forgets a slice.
     pub(super) fn remove_slice(&mut self, id: &ServiceId) -> Option<Concerned> {
         let owner = self.owners.remove(id)?;
-        let slice = self.services.get_mut(&owner)?.slices.remove(&id.name)?;
+        let known = self.services.get_mut(&owner)?;
+        known.early.remove(&id.name);
+        let slice = known.slices.remove(&id.name)?;
         self.counts.endpoints -= slice.endpoints.len();
         self.counts.endpoint_slices -= 1;
         self.drop_if_empty(&owner);

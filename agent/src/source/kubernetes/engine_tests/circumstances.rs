@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{World, service, slice_of};
 use crate::{
@@ -14,16 +14,18 @@ use crate::{
     source::kubernetes::{engine::Change, watch::step::Step},
 };
 
+/// The annotation of a slice whose change goes back to this time.
+fn at(time: SystemTime) -> Value {
+    let time = humantime::format_rfc3339_nanos(time).to_string();
+    json!({ "endpoints.kubernetes.io/last-change-trigger-time": time })
+}
+
 #[test]
 fn an_event_says_when_that_happened_which_led_to_it() {
     let mut world = World::synced();
     let web = service("web", "2026-01-01T00:00:00Z", json!({}));
     world.engine.take(Change::Service(web));
     assert_eq!(world.events().len(), 1);
-    let at = |time: SystemTime| {
-        let time = humantime::format_rfc3339_nanos(time).to_string();
-        json!({ "endpoints.kubernetes.io/last-change-trigger-time": time })
-    };
     let old = SystemTime::now() - Duration::from_hours(1);
     let new = SystemTime::now();
     let triggers = [Trigger {
@@ -43,6 +45,42 @@ fn an_event_says_when_that_happened_which_led_to_it() {
             .take(Change::EndpointSlice(Step::Applied(slice)));
         assert_eq!(world.events().len(), 1, "{addresses:?}");
         assert_eq!(world.circumstances.triggers, expected, "{addresses:?}");
+    }
+}
+
+#[test]
+fn slices_that_come_before_their_service_keep_their_time() {
+    let mut world = World::synced();
+    let new = SystemTime::now();
+    let after = |seconds| new + Duration::from_secs(seconds);
+    for (name, address, seconds) in [
+        ("web-1", "10.0.0.1", 0),
+        ("web-1", "10.0.0.2", 1),
+        ("web-2", "10.0.0.3", 2),
+    ] {
+        let slice = slice_of("web", name, &[address], at(after(seconds)));
+        world
+            .engine
+            .take(Change::EndpointSlice(Step::Applied(slice)));
+        assert_eq!(world.events(), [] as [&str; 0]);
+    }
+    let web = || service("web", "2026-01-01T00:00:00Z", json!({}));
+    world.engine.take(Change::Service(web()));
+    assert_eq!(world.events().len(), 1);
+    let trigger = |seconds| Trigger {
+        family: IpFamily::V4,
+        at: after(seconds),
+    };
+    // Of the first slice only the last change counts: nobody could be told of the one before.
+    assert_eq!(world.circumstances.triggers, [1, 2].map(trigger));
+    // They are of no news when the Service comes back.
+    let Step::Applied(gone) = web() else {
+        unreachable!();
+    };
+    for step in [Step::Deleted(gone), web()] {
+        world.engine.take(Change::Service(step));
+        assert_eq!(world.events().len(), 1);
+        assert_eq!(world.circumstances.triggers, []);
     }
 }
 
