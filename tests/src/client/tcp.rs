@@ -1,12 +1,13 @@
 //! A client's TCP connection.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpStream},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use socket2::{SockRef, Type};
+use rustix::net::connect_unspec;
+use socket2::Type;
 
 use super::{Answer, Failure, Target};
 use crate::{
@@ -178,13 +179,16 @@ impl Connection {
         }
     }
 
-    /// Ends the connection with a reset instead of a FIN.
+    /// Ends the connection with a reset instead of a FIN, now.
+    ///
+    /// Closing the socket would do so only once nobody has it, and a process that another thread
+    /// forks has it until it runs a program of its own.
     ///
     /// # Errors
     ///
-    /// When the socket does not take the option.
+    /// When the socket cannot be disconnected.
     pub fn reset(self) -> Result<(), Failure> {
-        Ok(SockRef::from(&self.stream).set_linger(Some(Duration::ZERO))?)
+        Ok(connect_unspec(&self.stream).map_err(io::Error::from)?)
     }
 
     /// When the request that starts now began: the first one with its connection.

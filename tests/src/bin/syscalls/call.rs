@@ -13,11 +13,12 @@ use nix::{
     libc::MSG_FASTOPEN,
     sys::socket::{setsockopt, sockopt::TcpFastOpenConnect},
 };
+use rustix::net::connect_unspec;
 use shunt_tests::{patience, wait_until};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::{
-    messages::{LONGEST_REPLY, disconnect, receive_many, send_many, sent_with_syn},
+    messages::{LONGEST_REPLY, receive_many, send_many, sent_with_syn},
     reply, threads,
 };
 
@@ -111,7 +112,7 @@ impl Open {
                 .map_err(io::Error::from)
                 .map(ok),
             ("connect", [address]) => socket.connect(&parse(address)?.into()).map(ok),
-            ("disconnect", []) => disconnect(socket).map(ok),
+            ("disconnect", []) => connect_unspec(socket).map_err(io::Error::from).map(ok),
             ("connected", []) => self.connected().map(ok),
             ("getpeername", []) => socket.peer_addr().map(|peer| text(&peer)),
             ("getsockname", []) => socket.local_addr().map(|own| match own.as_socket() {

@@ -8,10 +8,7 @@ use std::{
     ptr,
 };
 
-use nix::libc::{
-    self, AF_UNSPEC, IPPROTO_TCP, TCP_INFO, iovec, mmsghdr, sa_family_t, sockaddr, socklen_t,
-    tcp_info,
-};
+use nix::libc::{self, IPPROTO_TCP, TCP_INFO, iovec, mmsghdr, socklen_t, tcp_info};
 use socket2::{SockAddr, SockAddrStorage, Socket};
 
 /// A reply is one line.
@@ -19,23 +16,6 @@ pub(crate) const LONGEST_REPLY: usize = 512;
 
 /// `TCPI_OPT_SYN_DATA` of `linux/tcp.h`: the other side took data with the SYN.
 const SYN_DATA: u8 = 32;
-
-/// `connect` with `AF_UNSPEC`: the socket has no peer any more.
-pub(crate) fn disconnect(socket: &Socket) -> io::Result<()> {
-    let nobody = sockaddr {
-        sa_family: AF_UNSPEC as sa_family_t,
-        sa_data: [0; 14],
-    };
-    // SAFETY: the address is valid for its length.
-    let result = unsafe {
-        libc::connect(
-            socket.as_raw_fd(),
-            &raw const nobody,
-            size_of::<sockaddr>() as socklen_t,
-        )
-    };
-    checked(result).map(drop)
-}
 
 /// Whether the data of a TCP connection went with its SYN.
 pub(crate) fn sent_with_syn(socket: &Socket) -> io::Result<bool> {

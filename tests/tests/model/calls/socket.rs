@@ -6,10 +6,9 @@ use std::{
     os::fd::{AsRawFd, RawFd},
 };
 
-use libc::{
-    AF_UNSPEC, SO_PEERNAME, SOL_SOCKET, sa_family_t, sockaddr, sockaddr_in, sockaddr_in6, socklen_t,
-};
+use libc::{SO_PEERNAME, SOL_SOCKET, sockaddr_in, sockaddr_in6, socklen_t};
 use nix::errno::Errno;
+use rustix::net::connect_unspec;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::operations::Kind;
@@ -67,14 +66,7 @@ impl Open {
 
     /// Has it have no peer any more.
     pub(crate) fn disconnect(&self) {
-        let nobody = sockaddr {
-            sa_family: AF_UNSPEC as sa_family_t,
-            sa_data: [0; 14],
-        };
-        let length = size_of::<sockaddr>() as socklen_t;
-        // SAFETY: the address is valid for its length.
-        let result = unsafe { libc::connect(self.as_raw_fd(), &raw const nobody, length) };
-        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+        connect_unspec(&self.socket).unwrap();
     }
 
     /// Sends a datagram to this address.
