@@ -15,13 +15,16 @@ use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
+use nix::{ifaddrs::getifaddrs, net::if_::InterfaceFlags};
 
 use crate::{
     namespace::{Namespace, is_root},
     server::Server,
+    wait::wait_until,
 };
 
 /// Who has which address.
@@ -77,6 +80,9 @@ const POD_CIDR2: &str = "10.1.2.0/24";
 
 /// The same for IPv6.
 const POD_CIDR2_V6: &str = "fd00:10:1:2::/64";
+
+/// How long a new device may take until it is running.
+const RUNNING: Duration = Duration::from_secs(10);
 
 /// A pod: a namespace whose `eth0` is the other end of an interface of its node.
 #[derive(Debug)]
@@ -144,7 +150,23 @@ pub fn connect_pod(
          route add default via {gateway} dev eth0\n\
          route add {gateway_v6}/128 dev eth0\n\
          route add ::/0 via {gateway_v6} dev eth0\n"
-    ))
+    ))?;
+    await_running(node, device)?;
+    await_running(pod, "eth0")
+}
+
+/// Waits until a device takes packets. A worker of the kernel's sees to that after both ends are up; what
+/// comes before is dropped, and a neighbour is asked for again only after a second.
+fn await_running(namespace: &Namespace, device: &str) -> Result<()> {
+    let what = format!("{device} in {} is running", namespace.name());
+    let is_running = || {
+        getifaddrs().is_ok_and(|mut all| {
+            all.any(|one| {
+                one.interface_name == device && one.flags.contains(InterfaceFlags::IFF_RUNNING)
+            })
+        })
+    };
+    wait_until(&what, RUNNING, || namespace.enter(is_running).then_some(()))
 }
 
 /// Two nodes, their pods and a client outside. Dropping it removes all of it.

@@ -4,7 +4,7 @@
 //! `SHUNT_REPLACEMENTS` says how often.
 
 use std::{
-    env, fs,
+    env,
     net::{IpAddr, SocketAddr},
     sync::{
         Arc,
@@ -19,7 +19,10 @@ use shunt_tests::{
     Answer, Failure, Namespace, Target, Transport, addresses, by_length, wait_until,
 };
 
-use crate::world::{REQUEST, World, resync_with};
+use crate::{
+    netstat::repeated_syns,
+    world::{REQUEST, World, resync_with},
+};
 
 /// Room for the entries of some minutes: connections are made faster than they are forgotten.
 const CONNTRACK: &str = "2097152";
@@ -170,16 +173,6 @@ fn set(all: &[SocketAddr], round: u64, overlap: bool) -> Vec<SocketAddr> {
     (first..first + SET)
         .map(|index| all[index % all.len()])
         .collect()
-}
-
-/// How many SYNs the namespace has had to send again: the mark of a packet that was lost.
-fn repeated_syns(namespace: &Namespace) -> u64 {
-    let text = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
-    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let mut columns = names.split(' ').zip(values.split(' '));
-    let (_, value) = columns.find(|(name, _)| *name == "TCPSynRetrans").unwrap();
-    value.parse().unwrap()
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! has the last connection from there in TIME-WAIT, beside nftables' DNAT.
 
 use std::{
-    fs,
     net::{Ipv4Addr, SocketAddr},
     thread,
     time::{Duration, Instant},
@@ -14,6 +13,7 @@ use crate::{
     attack::{snapshot, try_when_free},
     control,
     dual_stack::{Family, service, world},
+    netstat::repeated_syns,
     world::REQUEST,
 };
 
@@ -39,16 +39,6 @@ impl Seen {
     }
 }
 
-/// How many SYNs the namespace has sent again.
-fn syns_sent_again(namespace: &Namespace) -> u64 {
-    let text = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
-    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let mut both = names.split(' ').zip(values.split(' '));
-    let (_, value) = both.find(|(name, _)| *name == "TCPSynRetrans").unwrap();
-    value.parse().unwrap()
-}
-
 /// A connection, unless none of its SYNs opens one in time.
 fn connect(target: Target) -> Option<Connection> {
     match try_when_free(target) {
@@ -59,7 +49,7 @@ fn connect(target: Target) -> Option<Connection> {
 
 /// Uses each port at one frontend after the other; the backend ends each connection.
 fn run(client: &Namespace, family: Family, time: Duration) -> Seen {
-    let before = syns_sent_again(client);
+    let before = repeated_syns(client);
     let end = Instant::now() + time;
     let (connections, failed) = client.enter(|| {
         thread::scope(|scope| {
@@ -91,7 +81,7 @@ fn run(client: &Namespace, family: Family, time: Duration) -> Seen {
     });
     Seen {
         connections,
-        again: syns_sent_again(client) - before,
+        again: repeated_syns(client) - before,
         failed,
     }
 }
