@@ -67,7 +67,7 @@ const MANY_PACKETS: u64 = 1_000_000;
 /// How many spoilt frames, unless told otherwise.
 const FRAMES: u64 = 50_000;
 
-/// How many times as many packets are compared if something rare has not happened yet.
+/// How many times as many packets are compared at most, if something rare has not happened yet.
 const FURTHER: u64 = 5;
 
 /// What must have happened to at least every thousandth packet, for the run to say something.
@@ -147,48 +147,62 @@ fn the_programs_do_what_the_model_says() {
             setting("SHUNT_MODEL_PACKETS").unwrap_or_else(|| by_length(PACKETS, MANY_PACKETS));
         let roomy = (Size::Roomy, strategies::operations().boxed());
         let small = (Size::Small, strategies::crowded_operations().boxed());
-        // Only many that stay, at one time and of one family, leave no room: that is rare.
-        let refused = |compared: &Compared| {
-            let counters = &compared.counters;
-            counters.get("drop_conntrack_full").copied().unwrap_or(0)
-        };
         let is_enough = |compared: &Compared| {
             let packets = compared.packets;
-            packets >= wanted && refused(compared) > 0 || packets >= FURTHER * wanted
+            packets >= wanted && lacking(compared, wanted).is_none() || packets >= FURTHER * wanted
         };
         let compared = compare_at_random(&[roomy, small], is_enough);
-        for kind in translated_kinds() {
-            let count = compared.translated.get(&kind).copied().unwrap_or_default();
-            assert!(count >= wanted / 20_000, "too few are {kind}: {count}");
-        }
-        for form in [Form::First, Form::Later, Form::Error] {
-            for way in ["wrapped", "unwrapped"] {
-                let kind = format!("{form:?} {way}");
-                let mut kinds = compared.translated.keys();
-                assert!(kinds.any(|any| any.ends_with(&kind)), "none is {kind}");
-            }
-        }
-        for counter in COVERED {
-            let count = compared.counters.get(counter).copied().unwrap_or_default();
-            assert!(
-                count >= wanted / 1000,
-                "too few packets are {counter}: {count}"
-            );
-        }
-        let (by_splits, refused_by_splits) = (compared.by_splits, compared.refused_by_splits);
-        let is_enough = by_splits >= wanted / 1000 && refused_by_splits >= wanted / 2000;
-        assert!(
-            is_enough,
-            "too few by splits: {by_splits}, {refused_by_splits} refused"
-        );
+        assert_eq!(lacking(&compared, wanted), None);
         let refused = refused(&compared);
-        assert!(refused > 0, "nobody found no room");
         let early = compared.refused_early;
         assert!(
             early <= 2 + refused / 100,
             "{early} of {refused} were refused with room left"
         );
     });
+}
+
+/// How many packets found no room.
+fn refused(compared: &Compared) -> u64 {
+    let counters = &compared.counters;
+    counters.get("drop_conntrack_full").copied().unwrap_or(0)
+}
+
+/// What has not happened often enough yet, for the comparison of so many packets to say something.
+fn lacking(compared: &Compared, wanted: u64) -> Option<String> {
+    let Compared {
+        counters,
+        translated,
+        by_splits,
+        refused_by_splits,
+        ..
+    } = compared;
+    let kinds = translated_kinds().map(|kind| {
+        let count = translated.get(&kind).copied().unwrap_or(0);
+        (kind, count, wanted / 20_000)
+    });
+    let forms = [Form::First, Form::Later, Form::Error].into_iter();
+    let enveloped = forms.flat_map(|form| ["wrapped", "unwrapped"].map(|way| (form, way)));
+    let enveloped = enveloped.map(|(form, way)| {
+        let kind = format!("{form:?} {way}");
+        let kinds = translated.iter().filter(|(any, _)| any.ends_with(&kind));
+        let count = kinds.map(|(_, count)| count).sum();
+        (kind, count, 1)
+    });
+    let covered = COVERED.map(|counter| {
+        let count = counters.get(counter).copied().unwrap_or(0);
+        (counter.to_owned(), count, wanted / 1000)
+    });
+    let rare = [
+        ("opened by splits", *by_splits, wanted / 1000),
+        ("refused by splits", *refused_by_splits, wanted / 2000),
+        // Only many that stay, at one time and of one family, leave no room.
+        ("found no room", refused(compared), 1),
+    ];
+    let rare = rare.map(|(what, count, least)| (what.to_owned(), count, least));
+    let mut all = kinds.chain(enveloped).chain(covered).chain(rare);
+    let (what, count, least) = all.find(|(_, count, least)| count < least)?;
+    Some(format!("{what}: {count} packets of at least {least}"))
 }
 
 /// How many packets are compared with the programs that are built for the host.
