@@ -74,10 +74,11 @@ impl Signal {
         self.0 & FIN != 0
     }
 
-    /// Whether its receiver has something to acknowledge: data or an end.
+    /// Whether its receiver has something to acknowledge: data or an end. Data that comes with a SYN does
+    /// not count: its receiver may leave that unacknowledged.
     #[inline(always)]
     pub const fn advances(self) -> bool {
-        self.0 & (PAYLOAD | FIN) != 0
+        self.0 & (PAYLOAD | FIN) != 0 && !self.opens()
     }
 
     /// Whether it ends the connection.

@@ -338,7 +338,7 @@ impl Flow {
                         self.number = says.number;
                     }
                     self.answered = true;
-                } else if !self.assured {
+                } else if !self.assured && !says.opens {
                     self.is_early |= says.has_data || says.ends;
                 }
                 self.replied = true;

@@ -107,6 +107,7 @@ fn early_data_may_be_acknowledged_with_the_syn_ack() {
     let data = Signal::acknowledge(9).with_payload();
     for (signal, number) in [
         (Signal::acknowledge(9), 502),
+        (Signal::open(500).with_payload(), 502),
         (data, 500),
         (data, 501 + 65_537),
     ] {
