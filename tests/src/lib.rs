@@ -15,6 +15,7 @@ mod connection_slots;
 mod consul;
 mod continuous;
 mod controller;
+mod counters;
 mod delay_line;
 mod driver;
 mod far_world;

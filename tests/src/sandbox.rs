@@ -342,6 +342,12 @@ impl Sandbox {
              route add default via {node_address}\n\
              route add ::/0 via {node_v6}\n"
         ))?;
+        for device in ["eth0", "eth1"] {
+            await_running(node, device)?;
+        }
+        for host in [outside, node2] {
+            await_running(host, "eth0")?;
+        }
         // The one thing that translation needs of the host. Everything else, `rp_filter` too, is
         // as this machine has it.
         for node in [node, node2] {

@@ -3,7 +3,7 @@
 //! it in the sender's own time.
 
 use std::{
-    fs, io, mem,
+    io, mem,
     net::SocketAddrV4,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
 };
@@ -42,6 +42,9 @@ const PAYLOAD: usize = 18;
 
 /// Ethernet, IPv4, UDP.
 const LENGTH: usize = 14 + 20 + 8 + PAYLOAD;
+
+/// How many packets a namespace's IPv4 has delivered to its protocols (RFC 4293, InDelivers).
+const DELIVERED: &str = "IpInDelivers";
 
 /// What Shunt may take over the same packets without a translation.
 const LIMIT: f64 = 1.7;
@@ -124,7 +127,7 @@ impl<'a> Sender<'a> {
 
     /// Begins the next flows; gives how many nanoseconds each took.
     fn send(&mut self) -> Result<f64> {
-        let before = delivered(self.server)?;
+        let before = self.server.counter(DELIVERED)?;
         let Self {
             client,
             server: _,
@@ -148,7 +151,7 @@ impl<'a> Sender<'a> {
             }
             Ok(thread_time().saturating_sub(begin))
         })?;
-        let arrived = delivered(self.server)? - before;
+        let arrived = self.server.counter(DELIVERED)? - before;
         ensure!(
             arrived >= u64::from(FLOWS),
             "of {FLOWS} packets {arrived} have arrived"
@@ -235,18 +238,4 @@ pub(crate) fn hardware_address(namespace: &Namespace, interface: &str) -> Result
         Ok(address) => Ok(address),
         Err(_) => bail!("{text} is no Ethernet address"),
     }
-}
-
-/// How many packets the namespace's IPv4 has delivered to its protocols (RFC 4293, InDelivers).
-fn delivered(namespace: &Namespace) -> Result<u64> {
-    let text = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/snmp"))?;
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Ip: "));
-    let (names, values) = (lines.next(), lines.next());
-    let mut fields = names
-        .unwrap_or_default()
-        .split(' ')
-        .zip(values.unwrap_or_default().split(' '));
-    let value = fields.find(|(name, _)| *name == "InDelivers");
-    let value = value.and_then(|(_, value)| value.parse().ok());
-    value.context("the kernel does not say how many packets it has delivered")
 }

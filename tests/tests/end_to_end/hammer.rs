@@ -19,10 +19,7 @@ use shunt_tests::{
     Answer, Failure, Namespace, Target, Transport, addresses, by_length, wait_until,
 };
 
-use crate::{
-    netstat::repeated_syns,
-    world::{REQUEST, World, resync_with},
-};
+use crate::world::{REQUEST, World, resync_with};
 
 /// Room for the entries of some minutes: connections are made faster than they are forgotten.
 const CONNTRACK: &str = "2097152";
@@ -234,7 +231,7 @@ fn replacing_backends_leaves_no_empty_window() {
     let flow = Client::start(pod, PAUSE, move || flow.ask(REQUEST));
     let mut connection = pod.enter(|| Target::tcp(inside).connect().unwrap());
     let connection = Client::start(pod, PAUSE, move || connection.echo(REQUEST));
-    let before = repeated_syns(pod) + repeated_syns(internet);
+    let before = pod.repeated_syns().unwrap() + internet.repeated_syns().unwrap();
 
     let begin = Instant::now();
     let made = || -> u64 {
@@ -255,7 +252,8 @@ fn replacing_backends_leaves_no_empty_window() {
 
     let samples: Vec<Sample> = hammers.into_iter().flat_map(Client::stop).collect();
     let (flow, connection) = (flow.stop(), connection.stop());
-    let repeated = repeated_syns(world.client_pod()) + repeated_syns(world.sandbox.outside());
+    let repeated = world.client_pod().repeated_syns().unwrap()
+        + world.sandbox.outside().repeated_syns().unwrap();
     let failed = |samples: &[Sample]| samples.iter().filter(|s| s.outcome.is_err()).count();
     let strangers = |samples: &[Sample]| {
         let answered = samples.iter().filter_map(|sample| {

@@ -51,7 +51,6 @@ mod many_interfaces;
 mod masquerade;
 mod metrics;
 mod monitor;
-mod netstat;
 mod node_addresses;
 mod operator;
 mod packet_log;

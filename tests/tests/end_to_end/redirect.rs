@@ -1,13 +1,12 @@
 //! Delivery in one hop: packets to pods of this node, and their replies, past the host's stack.
 
-use std::{fs, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use serde_json::json;
 use shunt_tests::{Namespace, Target, Transport, wait_until};
 
 use crate::{
     dual_stack::{Family, service, world_with_flags},
-    netstat::repeated_syns,
     path_mtu::transfer,
     service::Service,
     world::{REQUEST, SERVED, World, all_answered, all_answered_outside},
@@ -38,24 +37,7 @@ fn world() -> Option<World> {
 
 /// How many packets a host's stack has forwarded, of both families.
 fn forwarded(host: &Namespace) -> u64 {
-    host.enter(|| {
-        let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
-        let mut lines = v4.lines().filter(|line| line.starts_with("Ip: "));
-        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-        let place = names.split(' ').position(|name| name == "ForwDatagrams");
-        let v4: u64 = values
-            .split(' ')
-            .nth(place.unwrap())
-            .unwrap()
-            .parse()
-            .unwrap();
-
-        let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap();
-        let mut words = v6.split_whitespace();
-        words.find(|word| *word == "Ip6OutForwDatagrams").unwrap();
-        let v6: u64 = words.next().unwrap().parse().unwrap();
-        v4 + v6
-    })
+    host.counter("IpForwDatagrams").unwrap() + host.counter("Ip6OutForwDatagrams").unwrap()
 }
 
 #[test]
@@ -139,9 +121,13 @@ fn a_pod_that_comes_back_on_another_device_is_found() {
         world.sandbox.remove_pod("pod-e").unwrap();
         // Nothing of the service changes.
         bring(&mut world);
-        let before = repeated_syns(world.client_pod());
+        let before = world.client_pod().repeated_syns().unwrap();
         world.ask_from_pod(service.cluster_ip(), 20);
-        assert_eq!(repeated_syns(world.client_pod()), before, "SYNs were lost");
+        assert_eq!(
+            world.client_pod().repeated_syns().unwrap(),
+            before,
+            "SYNs were lost"
+        );
     }
 
     let service = Service::new(Transport::Udp).backend(at);

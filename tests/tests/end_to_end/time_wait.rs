@@ -13,7 +13,6 @@ use crate::{
     attack::{snapshot, try_when_free},
     control,
     dual_stack::{Family, service, world},
-    netstat::repeated_syns,
     world::REQUEST,
 };
 
@@ -49,7 +48,7 @@ fn connect(target: Target) -> Option<Connection> {
 
 /// Uses each port at one frontend after the other; the backend ends each connection.
 fn run(client: &Namespace, family: Family, time: Duration) -> Seen {
-    let before = repeated_syns(client);
+    let before = client.repeated_syns().unwrap();
     let end = Instant::now() + time;
     let (connections, failed) = client.enter(|| {
         thread::scope(|scope| {
@@ -81,7 +80,7 @@ fn run(client: &Namespace, family: Family, time: Duration) -> Seen {
     });
     Seen {
         connections,
-        again: repeated_syns(client) - before,
+        again: client.repeated_syns().unwrap() - before,
         failed,
     }
 }
