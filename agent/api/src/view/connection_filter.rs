@@ -7,12 +7,12 @@ use std::{
 };
 
 use ipnet::IpNet;
-use thiserror::Error;
 
 use crate::{
     proto,
     view::{
         connection::{Connection, ConnectionState, End},
+        error::BadFilter,
         protocol::ProtocolNumber,
     },
 };
@@ -41,29 +41,6 @@ pub struct Place {
     pub range: IpNet,
     /// Its port; `None`: any.
     pub port: Option<NonZeroU16>,
-}
-
-/// A filter, or a part of it, makes no sense.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum BadFilter {
-    /// The text is no place.
-    #[error(
-        "`{0}` is not an address, a range or one of them with a port: 10.1.1.5, 10.1.1.5:80, \
-         10.1.0.0/16, [fd00::1]:80"
-    )]
-    NotAPlace(String),
-    /// There is no such port.
-    #[error("{0} is no port")]
-    Port(u32),
-    /// There is no such protocol.
-    #[error("{0} is no protocol")]
-    Protocol(i32),
-    /// There is no such state.
-    #[error("{0} is no state of a connection")]
-    State(i32),
-    /// There is no such kind of event.
-    #[error("{0} is no kind of event")]
-    Kind(i32),
 }
 
 impl ConnectionFilter {

@@ -1,4 +1,4 @@
-//! What can be wrong with an agent's answer.
+//! What can be wrong with an agent's answer, and with a filter in a question to it.
 
 use std::net::IpAddr;
 
@@ -19,6 +19,29 @@ pub enum Malformed {
     /// A number is no value of an enum.
     #[error("{0} is no {1}")]
     Value(i32, &'static str),
+}
+
+/// A filter, or a part of it, makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BadFilter {
+    /// The text is no place.
+    #[error(
+        "`{0}` is not an address, a range or one of them with a port: 10.1.1.5, 10.1.1.5:80, \
+         10.1.0.0/16, [fd00::1]:80"
+    )]
+    NotAPlace(String),
+    /// There is no such port.
+    #[error("{0} is no port")]
+    Port(u32),
+    /// There is no such protocol.
+    #[error("{0} is no protocol")]
+    Protocol(i32),
+    /// There is no such state.
+    #[error("{0} is no state of a connection")]
+    State(i32),
+    /// There is no such kind of event.
+    #[error("{0} is no kind of event")]
+    Kind(i32),
 }
 
 /// The address that a message says.

@@ -4,7 +4,8 @@ use crate::{
     proto,
     view::{
         connection::End,
-        connection_filter::{BadFilter, Place},
+        connection_filter::Place,
+        error::BadFilter,
         flow_event::{FlowEvent, FlowKind},
         protocol::ProtocolNumber,
     },

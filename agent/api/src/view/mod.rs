@@ -30,9 +30,9 @@ mod workload;
 
 pub use self::{
     connection::{Connection, ConnectionState, End},
-    connection_filter::{BadFilter, ConnectionFilter, Place},
+    connection_filter::{ConnectionFilter, Place},
     consul::{Consul, FailedOver, Gateway, StaleWatch},
-    error::Malformed,
+    error::{BadFilter, Malformed},
     federation::Federation,
     flow_event::{FlowEvent, FlowKind, FlowPacket, one_in},
     flow_filter::FlowFilter,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use shunt_model::Protocol;
 
-use crate::view::{connection_filter::BadFilter, error::Malformed};
+use crate::view::error::{BadFilter, Malformed};
 
 /// A transport protocol by its IANA number. Shown by its name if it has one here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -20,7 +20,7 @@ use crate::{
     },
     serve::grpc::{
         events::applied,
-        inspection::meant,
+        filter::meant,
         status_code::{ending, not_done, unreadable},
     },
 };

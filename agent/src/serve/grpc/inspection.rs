@@ -15,7 +15,7 @@ use shunt_api::{
         LookupResponse, MonitorRequest, MonitorResponse, ServicesRequest, ServicesResponse,
         StatusRequest, StatusResponse, WatchRequest, WatchResponse, inspection_server::Inspection,
     },
-    view::{self, BadFilter, ProtocolNumber},
+    view::{self, ProtocolNumber},
 };
 use shunt_model::{Delta, Escaped, FrontendKind, Protocol, Query, ServiceId, Subject};
 use tonic::{Request, Response, Status, async_trait};
@@ -27,6 +27,7 @@ use crate::{
         lookup::observed::Observed,
     },
     serve::grpc::{
+        filter::meant,
         monitor,
         status_code::{ending, unreadable},
     },
@@ -271,15 +272,6 @@ fn query(
         Status::invalid_argument(format!("ip: `{ip}` is not an IP address"))
     })?;
     Ok(Query::address(address, port, protocol))
-}
-
-/// What a request means by a filter; all if it has none.
-pub(super) fn meant<M: Default, F: TryFrom<M, Error = BadFilter>>(
-    filter: Option<M>,
-) -> Result<F, Status> {
-    let filter = filter.unwrap_or_default().try_into();
-    filter
-        .map_err(|error| Status::invalid_argument(Escaped(format!("filter: {error}")).to_string()))
 }
 
 /// Whether the question is about the service that has the frontend, by the events, at this port of it.

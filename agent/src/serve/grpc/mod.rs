@@ -2,6 +2,7 @@
 
 mod control;
 pub(crate) mod events;
+mod filter;
 pub(crate) mod inspection;
 mod monitor;
 pub(crate) mod server;

@@ -12,7 +12,7 @@ use tonic::Status;
 
 use crate::{
     runtime::monitor::watching::{Wanted, Watching},
-    serve::grpc::inspection::meant,
+    serve::grpc::filter::meant,
 };
 
 /// After how long without an event a client is told how many were lost.
