@@ -9,7 +9,6 @@ use shunt_api::{
     },
     view::{ConnectionFilter, Override},
 };
-use shunt_model::Escaped;
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
     serve::grpc::{
         events::applied,
         filter::meant,
-        status_code::{ending, not_done, unreadable},
+        status_code::{ending, not_done, senseless, unreadable},
     },
 };
 
@@ -94,9 +93,7 @@ impl Control for ControlService {
 
 fn understood(change: Option<proto::Override>) -> Result<Override, Status> {
     let change = change.ok_or_else(|| Status::invalid_argument("missing field `override`"))?;
-    Override::try_from(change).map_err(|error| {
-        Status::invalid_argument(Escaped(format!("override: {error}")).to_string())
-    })
+    Override::try_from(change).map_err(|error| senseless("override", error))
 }
 
 fn answer(

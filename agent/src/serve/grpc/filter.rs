@@ -1,14 +1,14 @@
 //! Filters in requests.
 
 use shunt_api::view::BadFilter;
-use shunt_model::Escaped;
 use tonic::Status;
+
+use crate::serve::grpc::status_code::senseless;
 
 /// What a request means by a filter; all if it has none.
 pub(super) fn meant<M: Default, F: TryFrom<M, Error = BadFilter>>(
     filter: Option<M>,
 ) -> Result<F, Status> {
     let filter = filter.unwrap_or_default().try_into();
-    filter
-        .map_err(|error| Status::invalid_argument(Escaped(format!("filter: {error}")).to_string()))
+    filter.map_err(|error| senseless("filter", error))
 }

@@ -1,5 +1,7 @@
 //! Errors as gRPC statuses.
 
+use std::fmt::Display;
+
 use shunt_model::{Escaped, RenderError};
 use tonic::{Code, Status};
 
@@ -20,6 +22,11 @@ pub(super) fn refused(error: &ApplyError) -> Status {
         ApplyError::Removal(_) | ApplyError::Discarded | ApplyError::Replaced => Code::Aborted,
     };
     Status::new(code, Escaped(error).to_string())
+}
+
+/// The status of a request whose field with this name makes no sense.
+pub(super) fn senseless(field: &str, error: impl Display) -> Status {
+    Status::invalid_argument(Escaped(format!("{field}: {error}")).to_string())
 }
 
 /// The status of what an operator has asked for in vain.
