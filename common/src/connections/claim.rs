@@ -1,10 +1,10 @@
 //! Finding a slot for a new half: a free one, or one whose connection is given up for it.
 
 use super::{
-    Hints, Key, Kind, Memory, Meta, Role, Room, Slot, Table, Wide,
+    Hints, Key, Kind, Memory, Meta, Role, Room, Slot, Survey, Table, Wide,
     pair::{Half, Other, in_order, release},
     slot::place,
-    survey::{DOUBTFUL, FREE, INDEX, NOBODY, OVER, PLENTY, YOUNG},
+    survey::{DOUBTFUL, FREE, LAST, OVER, PLENTY, YOUNG, best_of, idle_of, index_of},
 };
 
 /// How far from its home a half may be: what eight bits hold.
@@ -14,8 +14,9 @@ pub const REACH: u32 = 255;
 /// are mostly of one kind; else all in reach are.
 const FAR: u32 = 49;
 
-/// How often the search begins again when what it chose has changed meanwhile.
-const SEARCHES: u32 = 2;
+/// How often a slot is looked for, as long as what was chosen has changed meanwhile or is younger than
+/// it seemed.
+const SEARCHES: u32 = 4;
 
 /// A slot that is ours, for a half with a certain key.
 #[derive(Debug, Clone, Copy)]
@@ -59,61 +60,51 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             }
         }
         let begin = home + u32::from(spilled);
-        let mut taken = 0;
-        let mut index = NOBODY;
-        for _ in 0..SEARCHES {
-            let near = M::survey_near(self, begin, now);
-            let mut gives_way = (near >> 32) as u32;
-            index = near as u32;
-            if index != NOBODY {
-                taken = M::dismiss(self, index, begin, now);
+        for search in 1..=SEARCHES {
+            let mut seen = Survey::NOTHING;
+            if spilled {
+                seen = best_of(M::survey_crowd(self, begin, now));
             }
-            // Whose connection may be there stays if there is somebody better farther away.
-            if taken == 0 && gives_way & (YOUNG | DOUBTFUL) != 0 {
-                let end = if gives_way != NOBODY && gives_way & PLENTY != 0 {
-                    FAR
-                } else {
-                    REACH + 1
-                };
-                let far = M::survey(self, begin, begin + end, now);
-                gives_way = (far >> 32) as u32;
-                index = far as u32;
-                if index != NOBODY {
-                    taken = M::dismiss(self, index, begin, now);
+            if seen == Survey::NOTHING {
+                seen = best_of(M::survey_near(self, begin, now));
+                // Whose connection may be there stays if there is somebody better farther away.
+                if seen == Survey::NOTHING || seen & (YOUNG | DOUBTFUL) != 0 {
+                    let end = if seen & PLENTY != 0 { FAR } else { REACH + 1 };
+                    seen = best_of(M::survey(self, begin, begin + end, now));
                 }
             }
-            if taken == 0 && gives_way != NOBODY {
-                index = gives_way;
-                taken = M::dismiss(self, index, begin, now);
-            }
-            if taken != 0 || index == NOBODY {
+            if seen == Survey::NOTHING {
                 break;
             }
+            if search == SEARCHES {
+                seen |= LAST;
+            }
+            let taken = M::dismiss(self, seen, begin, now);
+            if taken != 0 {
+                let index = index_of(seen, begin);
+                return Some(Claim {
+                    index,
+                    slot: self.memory.slot(index)?,
+                    meta: Meta(taken),
+                    spilled,
+                });
+            }
         }
-        if taken == 0 {
-            return None;
-        }
-        index &= INDEX;
-        Some(Claim {
-            index,
-            slot: self.memory.slot(index)?,
-            meta: Meta(taken),
-            spilled,
-        })
+        None
     }
 
-    /// Takes a slot for a half that is at home at `begin`: a free one, or one whose connection may be
-    /// given up, and is ended. Gives the owner's [`Meta`], or 0: also if it is no longer what the bits
-    /// above the index say, since somebody may have begun there just now.
+    /// Takes the slot that was `seen` for a half that is at home at `begin`: a free one, or one whose
+    /// connection may be given up, and is ended. Gives the owner's [`Meta`], or 0: also if it is no longer
+    /// what was seen of it, since somebody may have begun or spoken there just now.
     #[inline(always)]
-    pub fn dismiss_here(&self, index: u32, begin: u32, now: u32) -> u64 {
-        let taken = self.try_dismiss(index, begin, now);
+    pub fn dismiss_here(&self, seen: u64, begin: u32, now: u32) -> u64 {
+        let taken = self.try_dismiss(seen, begin, now);
         taken.map_or(0, |taken| taken.0)
     }
 
     #[inline(always)]
-    fn try_dismiss(&self, seen: u32, begin: u32, now: u32) -> Option<Meta> {
-        let index = seen & INDEX;
+    fn try_dismiss(&self, seen: u64, begin: u32, now: u32) -> Option<Meta> {
+        let index = index_of(seen, begin);
         let slot = self.memory.slot(index)?;
         let meta = Meta(slot.load(place::META));
         let half = Half { index, slot, meta };
@@ -143,7 +134,11 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         } else {
             Room::Doubtful
         };
-        if room > least {
+        if room > Room::Over {
+            self.rejuvenate(half, &pair, now);
+        }
+        let is_young = self.idle(&pair, now) < idle_of(seen);
+        if room > least || room > Room::Over && is_young && seen & LAST == 0 {
             return None;
         }
         // The owner's half decides.

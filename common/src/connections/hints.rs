@@ -5,7 +5,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints(pub u64);
 
-const PLACES: u32 = 6;
+/// How many distances there are.
+pub(super) const PLACES: u32 = 6;
 const DISTANCES: u64 = (1 << (8 * PLACES)) - 1;
 const SPILLED: u64 = 1 << 48;
 const COUNT: u64 = 1 << 49;

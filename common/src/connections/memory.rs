@@ -47,6 +47,12 @@ pub trait Memory: Copy {
         table.survey_near_here(begin, now, Survey::NOTHING)
     }
 
+    /// [`Table::survey_crowd_here`].
+    #[inline(always)]
+    fn survey_crowd(table: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
+        table.survey_crowd_here(begin, now, Survey::NOTHING)
+    }
+
     /// [`Table::survey_here`]. The programs have the kernel repeat this, since the verifier does not
     /// follow a loop of that length.
     #[inline(always)]
@@ -56,8 +62,8 @@ pub trait Memory: Copy {
 
     /// [`Table::dismiss_here`].
     #[inline(always)]
-    fn dismiss(table: &Table<'_, Self>, index: u32, begin: u32, now: u32) -> u64 {
-        table.dismiss_here(index, begin, now)
+    fn dismiss(table: &Table<'_, Self>, seen: u64, begin: u32, now: u32) -> u64 {
+        table.dismiss_here(seen, begin, now)
     }
 
     /// [`Table::win_here`].

@@ -11,7 +11,8 @@
 //! taken goes to the next free slot behind it, at most [`REACH`] away, and leaves the distance in the
 //! home's [`Hints`]. So an established packet reads one line if its half is at home, two if it is not;
 //! and a packet of no connection one, unless there are hints. The home of a key whose home has no
-//! room for a hint is the slot behind it ("spilled").
+//! room for a hint is the slot behind it ("spilled"). If that has no room either, a half gives way that has a hint
+//! there.
 //!
 //! # Concurrent access
 //!
@@ -59,8 +60,9 @@
 //!
 //! **Writes to live words.** Time: once a tick, half a word, by a plain store: a locked instruction
 //! would have every packet wait for the line. If the slot was reused meanwhile, its new half has been seen
-//! just now, too. Facts, by exchange: the number that acknowledges the backend's SYN-ACK,
-//! in reply halves only; a bit tells those words from a forward half's.
+//! just now, too. Who looks for the oldest connection sees one half of each: if the other one is younger, the
+//! old half gets that time, by exchange, and somebody else gives way. Facts, by exchange: the number that
+//! acknowledges the backend's SYN-ACK, in reply halves only; a bit tells those words from a forward half's.
 //!
 //! # Other machines
 //!
@@ -104,7 +106,7 @@ pub use phase::{Phase, Room, Timeouts};
 pub use signal::Signal;
 pub use slot::{Facts, LOOK, Link, Times, place};
 pub use snapshot::{Seen, Snapshot};
-pub use survey::{INDEX, Survey};
+pub use survey::{Survey, index_of};
 
 /// A family's table: slots, and where keys are at home in them.
 #[derive(Debug, Clone, Copy)]

@@ -75,6 +75,19 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         idle(&pair.forward).min(idle(&pair.reply))
     }
 
+    /// Makes this half as young as its connection is. It may have been silent for long while the other
+    /// one has just spoken: an answer is on its way, or none ever comes.
+    #[inline(always)]
+    pub(super) fn rejuvenate(&self, half: Half<M::Slot>, pair: &Pair<M::Slot>, now: u32) {
+        let times = Times(half.slot.load(place::TIMES));
+        let idle = self.idle(pair, now);
+        if times.idle(now) > idle {
+            // By exchange: if the slot is another half's by now, this is not its time.
+            let young = times.at(now.wrapping_sub(idle));
+            half.slot.exchange(place::TIMES, times.0, young.0);
+        }
+    }
+
     /// Why the connection may be given up.
     #[inline(always)]
     pub fn room(&self, pair: &Pair<M::Slot>, now: u32) -> Room {

@@ -1,29 +1,54 @@
 //! Who of several slots gives way first.
 
-use super::{Kind, Memory, Meta, Phase, Slot, Table, Times, slot::place};
+use super::{Hints, Kind, Memory, Meta, Phase, Slot, Table, Times, hints::PLACES, slot::place};
 
 /// How many slots are looked at first.
 pub(super) const NEAR: u32 = 16;
 
-/// No slot's index.
-pub(super) const NOBODY: u32 = u32::MAX;
-
-/// Bits above every index, for what was seen of the slot: that it was free,
-pub(super) const FREE: u32 = 1 << 31;
+/// How far a slot is from the first one.
+const DISTANCE: u64 = 0xff;
+/// Bits above the distance, for what was seen of the slot: that it was free,
+pub(super) const FREE: u64 = 1 << 8;
 /// that its connection may be over,
-pub(super) const OVER: u32 = 1 << 30;
+pub(super) const OVER: u64 = 1 << 9;
 /// that its connection is unassured and has been silent for no longer than a handshake may take,
-pub(super) const YOUNG: u32 = 1 << 29;
+pub(super) const YOUNG: u64 = 1 << 10;
 /// that its connection is doubtful,
-pub(super) const DOUBTFUL: u32 = 1 << 28;
-/// and that there are many more of its kind than of the other of these two.
-pub(super) const PLENTY: u32 = 1 << 27;
-/// The index.
-pub const INDEX: u32 = PLENTY - 1;
+pub(super) const DOUBTFUL: u64 = 1 << 11;
+/// that there are many more of its kind than of the other of these two,
+pub(super) const PLENTY: u64 = 1 << 12;
+/// and that nobody else is looked for if it does not give way.
+pub(super) const LAST: u64 = 1 << 13;
 
-/// What was seen of some slots. A slot is one word: its index with the bits above, and in the upper
-/// half for how many ticks it has been silent, plus 1; so the larger word gives way first, and
-/// [`Survey::NOTHING`] is smaller than all.
+/// The index of the slot that was seen of those from `begin` on.
+#[inline(always)]
+pub const fn index_of(seen: u64, begin: u32) -> u32 {
+    begin.wrapping_add((seen & DISTANCE) as u32)
+}
+
+/// For how many ticks its half had been silent, of one that is unassured or doubtful.
+#[inline(always)]
+pub(super) const fn idle_of(seen: u64) -> u32 {
+    ((seen >> 32) as u32).saturating_sub(1)
+}
+
+/// The slot that is taken by this [`Survey::verdict`]: a free one or one that may be over, or else one
+/// that is unassured or doubtful; [`Survey::NOTHING`] if there is none.
+#[inline(always)]
+pub(super) const fn best_of(verdict: u64) -> u64 {
+    let over = verdict & 0xffff;
+    if over != 0 {
+        return over;
+    }
+    if verdict >> 32 == 0 {
+        return Survey::NOTHING;
+    }
+    (verdict >> 16) & 0xffff | verdict & !0xffff_ffff
+}
+
+/// What was seen of some slots. A slot is one word: its distance with the bits above, and in the upper
+/// half for how many ticks it has been silent, plus 1; so the larger word gives way first, and none is
+/// [`Survey::NOTHING`].
 #[derive(Debug, Clone, Copy)]
 pub struct Survey {
     /// A free slot, or the one that has been silent for the longest of those that may be over.
@@ -53,30 +78,32 @@ impl Survey {
     }
 
     /// See [`Self::new`].
-    pub const NOTHING: u64 = NOBODY as u64;
+    pub const NOTHING: u64 = 0;
 
-    /// Gives, in the lower half, the index of a free slot or of one that may be over; in the upper half
-    /// that of one that is unassured or doubtful; all bits where there is none. The bits above the
-    /// index say what was seen. `lasting`: for how long a handshake may be silent.
+    /// Gives the slot that is free or may be over, in the lowest 16 bits, 0 if there is none; in the
+    /// next 16 the one that is unassured or doubtful, and above these for how long it has been silent: 0 if
+    /// there is none. `lasting`: for how long a handshake may be silent.
+    ///
+    /// It is for [`best_of`] to decide between these two: here the verifier would follow all ways in
+    /// which either has come about.
     ///
     /// A flood has many that have just begun among few doubtful ones, which may be open. Where clients
     /// end their connections by resets there are many doubtful ones, and few in a handshake. So of
     /// these two kinds that gives way of which there are more.
     #[inline(always)]
     pub const fn verdict(&self, lasting: u32) -> u64 {
-        let is_young = self.unassured >> 32 <= lasting as u64;
-        let mut gives_way = self.unassured as u32;
-        if is_young {
+        let mut gives_way = self.unassured;
+        if self.unassured >> 32 <= lasting as u64 {
             if self.more_doubtful > 0 {
-                gives_way = self.doubtful as u32 | DOUBTFUL;
-            } else if gives_way != NOBODY {
+                gives_way = self.doubtful | DOUBTFUL;
+            } else {
                 gives_way |= YOUNG;
             }
-            if gives_way != NOBODY && self.more_doubtful.unsigned_abs() >= NEAR / 2 {
+            if self.more_doubtful.unsigned_abs() >= NEAR / 2 {
                 gives_way |= PLENTY;
             }
         }
-        self.over & 0xffff_ffff | (gives_way as u64) << 32
+        self.over & 0xffff | (gives_way & 0xffff) << 16 | gives_way & !0xffff_ffff
     }
 }
 
@@ -92,16 +119,16 @@ impl<M: Memory> Table<'_, M> {
         let meta = Meta(slot.load(place::META));
         match meta.kind() {
             Kind::Free => {
-                survey.over = u64::from(index | FREE);
+                survey.over = u64::from(distance) | FREE;
                 return true;
             }
             Kind::Live => {}
             Kind::Busy | Kind::Pending => return false,
         }
         let idle = Times(slot.load(place::TIMES)).idle(now);
-        let seen = u64::from(index) | (u64::from(idle) + 1) << 32;
+        let seen = u64::from(distance) | (u64::from(idle) + 1) << 32;
         if meta.seems_over() || idle > self.timeouts.of(Phase::longest(meta)) {
-            survey.over = survey.over.max(seen | u64::from(OVER));
+            survey.over = survey.over.max(seen | OVER);
         } else if !meta.has(Meta::ASSURED) {
             survey.more_doubtful -= 1;
             survey.unassured = survey.unassured.max(seen);
@@ -132,6 +159,28 @@ impl<M: Memory> Table<'_, M> {
             if self.look(&mut survey, distance, now) {
                 break;
             }
+        }
+        survey.verdict(self.timeouts.lasting)
+    }
+
+    /// The same of the slot `begin` and of those that it has hints to, if it has no place for two more:
+    /// then one has to give way that has a place. Else of none.
+    #[inline(always)]
+    pub fn survey_crowd_here(&self, begin: u32, now: u32, nothing: u64) -> u64 {
+        let mut survey = Survey::new(begin, nothing);
+        let Some(home) = self.memory().slot(begin) else {
+            return Survey::NOTHING;
+        };
+        let hints = Hints(home.load(place::HINTS));
+        if hints.has_places(2) {
+            return Survey::NOTHING;
+        }
+        let mut distances = hints.distances() << 8;
+        for _ in 0..=PLACES {
+            if self.look(&mut survey, distances as u32 & 0xff, now) {
+                break;
+            }
+            distances >>= 8;
         }
         survey.verdict(self.timeouts.lasting)
     }

@@ -13,8 +13,8 @@ use aya_ebpf::{
 use shunt_common::{
     Counter, EndCause, V4, V6,
     connections::{
-        Connection, INDEX, Key, Memory, Meta, Refused, Seeds, Signal, Slot, Survey, Table,
-        Timeouts, Wide, slots_for,
+        Connection, Key, Memory, Meta, Refused, Seeds, Signal, Slot, Survey, Table, Timeouts, Wide,
+        index_of, slots_for,
     },
 };
 
@@ -96,7 +96,7 @@ trait InMap: Memory + 'static {
 
 /// A family's memory.
 macro_rules! memory {
-    ($slots:ident, $map:ident, $homes:ident, $family:ty, $tells:literal: $find:ident, $near:ident, $survey:ident,
+    ($slots:ident, $map:ident, $homes:ident, $family:ty, $tells:literal: $find:ident, $near:ident, $crowd:ident, $survey:ident,
      $dismiss:ident, $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident,
      $open:ident, $foresee:ident, $end:ident, $lapse:ident) => {
         /// The slots in this map.
@@ -132,13 +132,19 @@ macro_rules! memory {
             }
 
             #[inline(always)]
+            fn survey_crowd(_: &Table<'_, Self>, begin: u32, now: u32) -> u64 {
+                $crowd(begin, now, Survey::NOTHING)
+            }
+
+            #[inline(always)]
             fn survey(_: &Table<'_, Self>, begin: u32, end: u32, _now: u32) -> u64 {
                 $survey(begin, end, Survey::NOTHING)
             }
 
             #[inline(always)]
-            fn dismiss(_: &Table<'_, Self>, index: u32, begin: u32, now: u32) -> u64 {
-                let taken = $dismiss(index, begin, now);
+            fn dismiss(_: &Table<'_, Self>, seen: u64, begin: u32, _now: u32) -> u64 {
+                // Later than the slot was seen: what was over then is over.
+                let taken = $dismiss(seen, begin, now());
                 if $tells && flows::is_on() {
                     $end(taken);
                 }
@@ -203,6 +209,12 @@ macro_rules! memory {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
+        extern "C" fn $crowd(begin: u32, now: u32, nothing: u64) -> u64 {
+            $slots::table().survey_crowd_here(begin, now, nothing)
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
         extern "C" fn $survey(begin: u32, end: u32, nothing: u64) -> u64 {
             survey::<$slots>(begin, end, nothing)
         }
@@ -220,17 +232,13 @@ macro_rules! memory {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $dismiss(index: u32, begin: u32, now: u32) -> u64 {
+        extern "C" fn $dismiss(seen: u64, begin: u32, now: u32) -> u64 {
             let table = $slots::table();
             if $tells && flows::is_on() {
-                flows::doubt(flows::judge(
-                    &table,
-                    index & INDEX,
-                    now,
-                    EndCause::EarlyDrop,
-                ));
+                let index = index_of(seen, begin);
+                flows::doubt(flows::judge(&table, index, now, EndCause::EarlyDrop));
             }
-            table.dismiss_here(index, begin, now)
+            table.dismiss_here(seen, begin, now)
         }
 
         #[unsafe(no_mangle)]
@@ -300,16 +308,16 @@ macro_rules! memory {
 }
 
 memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4, true:
-    elsewhere_v4, survey_near_v4, survey_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
+    elsewhere_v4, survey_near_v4, survey_crowd_v4, survey_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
     enter_v4, foresee_v4, ended_v4, lapse_v4);
 memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6, true:
-    elsewhere_v6, survey_near_v6, survey_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
+    elsewhere_v6, survey_near_v6, survey_crowd_v6, survey_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
     enter_v6, foresee_v6, ended_v6, lapse_v6);
 memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4, false:
-    resized_elsewhere_v4, resized_survey_near_v4, resized_survey_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
+    resized_elsewhere_v4, resized_survey_near_v4, resized_survey_crowd_v4, resized_survey_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
     resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4, resized_foresee_v4, resized_ended_v4, resized_lapse_v4);
 memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6, false:
-    resized_elsewhere_v6, resized_survey_near_v6, resized_survey_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
+    resized_elsewhere_v6, resized_survey_near_v6, resized_survey_crowd_v6, resized_survey_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
     resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6, resized_foresee_v6, resized_ended_v6, resized_lapse_v6);
 
 /// Which memory is whose.

@@ -145,7 +145,7 @@ fn enter<F: Vacancy + Open>(opening: &mut Opening<F>) -> u32 {
         }
         // That one alone: another CPU may have chosen the port, too, and been faster.
         if opening.gives_way != 0 {
-            F::evict(&opening.oldest);
+            F::evict(&opening.oldest, opening.oldest_idle);
         }
         if !handover::enter_before(&opening.connection) {
             continue;

@@ -84,6 +84,7 @@ pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     if opening.rank != u32::MAX {
         if opening.rank == YOUNG && opening.more_doubtful > 0 {
             opening.oldest = opening.doubtful;
+            opening.oldest_idle = opening.doubtful_idle;
         }
         opening
             .connection
@@ -197,6 +198,7 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
 #[inline(always)]
 const fn gives_way<F: Tables>(opening: &mut Opening<F>, half: &Half) -> bool {
     opening.oldest = holder(half, &opening.connection);
+    opening.oldest_idle = 0;
     opening.gives_way = 1;
     true
 }
@@ -212,8 +214,13 @@ const fn holder<F: Tables>(half: &Half, connection: &Connection<F>) -> Holder {
 }
 
 #[inline(always)]
-fn evict<F: Handover>(index: u32, version: u32) {
-    if let Some(half) = F::connections().at(index, version) {
+fn evict<F: Handover>(index: u32, version: u32, idle: u32) {
+    let table = F::connections();
+    let Some(half) = table.at(index, version) else {
+        return;
+    };
+    let pair = table.pair(half);
+    if pair.is_none_or(|pair| table.idle(&pair, now()) >= idle) {
         conntrack::forget::<F>(&half);
     }
 }
@@ -223,8 +230,9 @@ pub(crate) trait Vacancy: Handover {
     /// [`is_vacant`].
     fn is_vacant(opening: &mut Opening<Self>) -> bool;
 
-    /// Forgets the connection that has the port, unless another has it by now.
-    fn evict(holder: &Holder);
+    /// Forgets the connection that has the port, unless another has it by now, or has been silent for less than `idle`
+    /// ticks.
+    fn evict(holder: &Holder, idle: u32);
 }
 
 /// Makes a family's subprogram, which the verifier looks at by itself.
@@ -237,8 +245,8 @@ macro_rules! vacancy {
             }
 
             #[inline(always)]
-            fn evict(holder: &Holder) {
-                $evict(holder.index, holder.version);
+            fn evict(holder: &Holder, idle: u32) {
+                $evict(holder.index, holder.version, idle);
             }
         }
 
@@ -254,8 +262,8 @@ macro_rules! vacancy {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $evict(index: u32, version: u32) -> u64 {
-            evict::<$family>(index, version);
+        extern "C" fn $evict(index: u32, version: u32, idle: u32) -> u64 {
+            evict::<$family>(index, version, idle);
             0
         }
     };

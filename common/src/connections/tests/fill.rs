@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use crate::{
-    TCP, V4,
+    TCP, UDP, V4,
     connections::{
         Connection, Key, Meta, Phase, Refused, Role, Signal,
         tests::{
             integrity::check,
-            memory::{Heap, SECOND, connection, looked_up},
+            memory::{Heap, SECOND, TIMEOUTS, connection, looked_up},
         },
     },
 };
@@ -220,4 +220,144 @@ fn a_small_table_keeps_all_promises_too() {
         assert!(open.iter().all(|it| is_established(&heap, it)));
         check(&heap.table());
     }
+}
+
+/// UDP flow number `number`.
+fn flow(number: u32) -> Connection<V4> {
+    connection(
+        0x0a80_0000 + number / 4096,
+        20_480 + (number % 4096) as u16,
+        0x0a01_0103 + number % 7,
+        UDP,
+        0,
+    )
+}
+
+/// A packet of the half with this key; whether its flow is there.
+fn passes(heap: &Heap<V4>, key: &Key<V4>, now: u32) -> bool {
+    let table = heap.table();
+    let Some(hit) = looked_up(&table, key, true, now) else {
+        return false;
+    };
+    table.observe(&hit, Signal::DATA, now);
+    true
+}
+
+#[test]
+fn a_flow_that_goes_on_after_a_silence_stays_until_it_is_answered() {
+    const HALVES: u32 = 1 << 10;
+    const A_TICK: u32 = HALVES / 64;
+    // How many others begin while an answer is on its way.
+    const MEANWHILE: u32 = 8;
+    let heap = Heap::<V4>::for_halves(HALVES);
+    let mut next = 0;
+    let mut gone_on = 0;
+    for tick in 1..1000 {
+        for _ in 0..A_TICK {
+            let new = flow(next);
+            next += 1;
+            assert_eq!(heap.table().open(&new, tick), Ok(()));
+            assert!(passes(&heap, &new.reply, tick));
+        }
+        // One of the oldest that are still there.
+        let oldest = (0..next).rev().map(flow).take(HALVES as usize);
+        let oldest = oldest.filter(|it| heap.table().find(&it.forward).is_some());
+        let Some(old) = oldest.last().filter(|_| next > 4 * HALVES) else {
+            continue;
+        };
+        assert!(passes(&heap, &old.forward, tick));
+        for _ in 0..MEANWHILE {
+            assert_eq!(heap.table().open(&flow(next), tick), Ok(()));
+            next += 1;
+        }
+        assert!(passes(&heap, &old.reply, tick), "no answer in tick {tick}");
+        gone_on += 1;
+    }
+    assert!(gone_on > 500, "{gone_on}");
+    check(&heap.table());
+}
+
+#[test]
+fn flows_of_one_way_let_new_ones_in() {
+    const HALVES: u32 = 1 << 10;
+    let heap = Heap::<V4>::for_halves(HALVES);
+    let flows: Vec<_> = (0..HALVES).map(flow).collect();
+    for tick in 0..60 * SECOND {
+        // Nobody answers, and none of them is silent.
+        for flow in &flows {
+            if !passes(&heap, &flow.forward, tick) {
+                assert_eq!(heap.table().open(flow, tick), Ok(()), "tick {tick}");
+            }
+        }
+        for number in 0..8 {
+            let new = flow(HALVES + 8 * tick + number);
+            assert_eq!(heap.table().open(&new, tick), Ok(()), "tick {tick}");
+        }
+    }
+    check(&heap.table());
+}
+
+/// Opens a flow that is not given up for room.
+fn lasting(heap: &Heap<V4>, new: &Connection<V4>) {
+    let later = TIMEOUTS.lasting + 1;
+    heap.table().open(new, 0).unwrap();
+    for (key, now) in [
+        (&new.reply, 0),
+        (&new.forward, later),
+        (&new.reply, later + 1),
+    ] {
+        assert!(passes(heap, key, now));
+    }
+}
+
+#[test]
+fn flows_of_one_way_hide_nobody_whose_time_is_over() {
+    const HALVES: u32 = 1 << 10;
+    const STREAMS: u32 = 30;
+    let heap = Heap::<V4>::for_halves(HALVES);
+    let flows: Vec<_> = (0..200).map(flow).collect();
+    for flow in &flows {
+        lasting(&heap, flow);
+    }
+    // Nothing else is left.
+    let mut open: Vec<_> = (0..20 * HALVES).map(numbered).collect();
+    open.retain(|new| heap.table().open(new, 20).is_ok() && establish(&heap, new, 20));
+    let (streams, silent) = flows.split_at(STREAMS as usize);
+    for tick in 20..200 * SECOND {
+        for stream in streams {
+            assert!(passes(&heap, &stream.forward, tick));
+        }
+        for quiet in silent.iter().filter(|_| tick < 40 * SECOND) {
+            assert!(passes(&heap, &quiet.forward, tick) && passes(&heap, &quiet.reply, tick));
+        }
+    }
+    let end = 200 * SECOND;
+    for number in 0..100 {
+        let new = flow(1000 + number);
+        // Those that seemed to be over are known by then.
+        let opens = (0..2).any(|_| heap.table().open(&new, end).is_ok());
+        assert!(opens, "{number}");
+    }
+    assert!(streams.iter().all(|it| passes(&heap, &it.forward, end)));
+    assert!(open.iter().all(|it| is_established(&heap, it)));
+    check(&heap.table());
+}
+
+#[test]
+fn a_crowded_home_takes_new_ones_and_keeps_who_stays() {
+    const OPEN: u32 = 4;
+    // All are at home in one slot, or in the one behind it.
+    let heap = Heap::<V4>::new(1);
+    let open: Vec<_> = (0..OPEN).map(numbered).collect();
+    for new in &open {
+        assert_eq!(heap.table().open(new, 0), Ok(()));
+        assert!(establish(&heap, new, 0));
+    }
+    for tick in 1..100 {
+        let new = flow(tick);
+        assert_eq!(heap.table().open(&new, tick), Ok(()), "tick {tick}");
+        assert!(passes(&heap, &new.reply, tick));
+    }
+    assert!(open.iter().all(|it| is_established(&heap, it)));
+    check(&heap.table());
 }
