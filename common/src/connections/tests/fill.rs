@@ -259,10 +259,10 @@ fn a_flow_that_goes_on_after_a_silence_stays_until_it_is_answered() {
             assert_eq!(heap.table().open(&new, tick), Ok(()));
             assert!(passes(&heap, &new.reply, tick));
         }
-        // One of the oldest that are still there.
+        // The oldest that is still there.
         let oldest = (0..next).rev().map(flow).take(HALVES as usize);
-        let oldest = oldest.filter(|it| heap.table().find(&it.forward).is_some());
-        let Some(old) = oldest.last().filter(|_| next > 4 * HALVES) else {
+        let mut oldest = oldest.filter(|it| heap.table().find(&it.forward).is_some());
+        let Some(old) = oldest.next_back().filter(|_| next > 4 * HALVES) else {
             continue;
         };
         assert!(passes(&heap, &old.forward, tick));
