@@ -11,8 +11,8 @@
 //! taken goes to the next free slot behind it, at most [`REACH`] away, and leaves the distance in the
 //! home's [`Hints`]. So an established packet reads one line if its half is at home, two if it is not;
 //! and a packet of no connection one, unless there are hints. The home of a key whose home has no
-//! room for a hint is the slot behind it ("spilled"). If that has no room either, a half gives way that has a hint
-//! there.
+//! room for a hint is the slot behind it ("spilled"). If that has no room either, a half gives way that
+//! has a hint there.
 //!
 //! # Concurrent access
 //!

@@ -13,15 +13,20 @@ use crate::{
     },
 };
 
-/// Connection number `number`, through SNAT or not.
-fn numbered(number: u32) -> Connection<V4> {
-    let mut new = connection(
+/// Number `number` of many connections of a protocol, each from its client's own address and port.
+fn direct(number: u32, protocol: u8, seen: u16) -> Connection<V4> {
+    connection(
         0x0a80_0000 + number / 4096,
         20_480 + (number % 4096) as u16,
         0x0a01_0103 + number % 7,
-        TCP,
-        Meta::OPENED,
-    );
+        protocol,
+        seen,
+    )
+}
+
+/// TCP connection number `number`, through SNAT or not.
+fn numbered(number: u32) -> Connection<V4> {
+    let mut new = direct(number, TCP, Meta::OPENED);
     if number.is_multiple_of(3) {
         let mut translated = new.translated();
         translated.source = 0xc0a8_100a_u32.to_be();
@@ -224,13 +229,7 @@ fn a_small_table_keeps_all_promises_too() {
 
 /// UDP flow number `number`.
 fn flow(number: u32) -> Connection<V4> {
-    connection(
-        0x0a80_0000 + number / 4096,
-        20_480 + (number % 4096) as u16,
-        0x0a01_0103 + number % 7,
-        UDP,
-        0,
-    )
+    direct(number, UDP, 0)
 }
 
 /// A packet of the half with this key; whether its flow is there.
