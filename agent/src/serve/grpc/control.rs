@@ -64,7 +64,7 @@ impl Control for ControlService {
         let Override(change) = understood(change)?;
         let until = seconds.map(|seconds| {
             let end = SystemTime::now().checked_add(Duration::from_secs(seconds));
-            end.ok_or_else(|| Status::invalid_argument("seconds: no clock goes so far"))
+            end.ok_or_else(|| senseless("seconds", "no clock goes so far"))
         });
         answer(
             self.inspector

@@ -17,7 +17,7 @@ use shunt_api::{
     },
     view::{self, ProtocolNumber},
 };
-use shunt_model::{Delta, Escaped, FrontendKind, Protocol, Query, ServiceId, Subject};
+use shunt_model::{Delta, FrontendKind, Protocol, Query, ServiceId, Subject};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
     serve::grpc::{
         filter::meant,
         monitor,
-        status_code::{ending, unreadable},
+        status_code::{ending, senseless, unreadable},
     },
 };
 
@@ -241,11 +241,10 @@ fn query(
 ) -> Result<Query, Status> {
     let port = match port {
         Some(port) => {
-            let number = u16::try_from(port).map_err(|_| {
-                Status::invalid_argument(format!("port: {port} is more than a port can be"))
-            })?;
+            let number = u16::try_from(port)
+                .map_err(|_| senseless("port", format!("{port} is more than a port can be")))?;
             let number = NonZeroU16::new(number);
-            Some(number.ok_or_else(|| Status::invalid_argument("port: the port is 0"))?)
+            Some(number.ok_or_else(|| senseless("port", "the port is 0"))?)
         }
         None => None,
     };
@@ -254,8 +253,7 @@ fn query(
         number => {
             let known = number.ok().and_then(Protocol::from_number);
             Some(known.ok_or_else(|| {
-                let text = format!("protocol: {protocol} is not TCP, UDP or SCTP");
-                Status::invalid_argument(text)
+                senseless("protocol", format!("{protocol} is not TCP, UDP or SCTP"))
             })?)
         }
     };
@@ -267,10 +265,9 @@ fn query(
         let id = Arc::new(ServiceId::new(&namespace, &name));
         return Ok(Query::service(id, port, protocol));
     }
-    let address: IpAddr = ip.parse().map_err(|_| {
-        let ip = Escaped(ip);
-        Status::invalid_argument(format!("ip: `{ip}` is not an IP address"))
-    })?;
+    let address: IpAddr = ip
+        .parse()
+        .map_err(|_| senseless("ip", format!("`{ip}` is not an IP address")))?;
     Ok(Query::address(address, port, protocol))
 }
 
