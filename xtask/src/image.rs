@@ -56,7 +56,8 @@ pub(crate) fn make(
         .args([
             "run",
             "--quiet",
-            "--package",
+            // Without `--package`, as in every build: with the same features of dependencies.
+            "--bin",
             "shunt-image",
             "--",
             "--binary",
