@@ -4,7 +4,7 @@
 use std::{
     env,
     fmt::Display,
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -48,17 +48,25 @@ fn build() -> Result<(), String> {
     let toolchain = Toolchain::load(&root)
         .map_err(|error: RecordError| format!("{error}: run `cargo xtask setup`"))?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let target_dir = target_dir(&out);
-    // A folder each: a build with other features replaces what it finds.
-    for (folder, features, name) in [
-        ("bpf", &[][..], "shunt.o"),
-        ("bpf-flows", &["flows"], "shunt-flows.o"),
-    ] {
-        let object =
-            toolchain.build_object(&root, &target_dir.join(folder), "shunt-ebpf", features)?;
+    let target_dir = target_dir(&out).join("bpf");
+    // One after the other in one folder: they share all that does not depend on the features. The second
+    // replaces the first there, which has been copied by then; so does the build of another profile,
+    // which waits for the lock.
+    let _lock = lock(&target_dir)?;
+    for (features, name) in [(&[][..], "shunt.o"), (&["flows"], "shunt-flows.o")] {
+        let object = toolchain.build_object(&root, &target_dir, "shunt-ebpf", features)?;
         put(&object, &out.join(name))?;
     }
     Ok(())
+}
+
+/// Takes the lock of a folder, which is made if it is not there.
+fn lock(folder: &Path) -> Result<File, String> {
+    let path = folder.join("objects.lock");
+    fs::create_dir_all(folder)
+        .and_then(|()| File::create(&path))
+        .and_then(|file| file.lock().map(|()| file))
+        .map_err(|error| format!("cannot lock {}: {error}", path.display()))
 }
 
 /// Puts the object there, without what only debuggers read.
