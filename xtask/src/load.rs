@@ -29,7 +29,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     workspace::require_root("cargo xtask load")?;
     setup::ensure(setup::Needs::Build)?;
 
-    let mut agent = Command::new(build::released_agent(&workspace::root()?)?);
+    let mut agent = Command::new(build::quick(&workspace::root()?)?.join("shunt"));
     // By hand, translation ends with the agent; a service manager starts the agent itself.
     agent.args(["agent", "--no-pin"]);
     for name in interface {

@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use anyhow::Result;
 
-use crate::{process, setup, workspace};
+use crate::{build, process, setup, workspace};
 
 /// Where they are written.
 const FOLDER: &str = "docs/pictures";
@@ -17,11 +17,8 @@ pub(crate) fn main() -> Result<()> {
     setup::ensure(setup::Needs::Network)?;
     let playwright = setup::browser::ensure()?;
     let root = workspace::root()?;
-    process::step(
-        "build the agent and the sandbox",
-        workspace::cargo(&root).args(["build", "--bin", "shunt", "--bin", "sandbox"]),
-    )?;
-    page(&root, &playwright)?;
+    let built = build::quick(&root)?;
+    page(&root, &built, &playwright)?;
     process::step(
         "make the pictures that tests show",
         workspace::cargo(&root)
@@ -31,8 +28,7 @@ pub(crate) fn main() -> Result<()> {
 }
 
 /// The agent's page, of the sandbox of `cargo xtask run` with its traffic.
-fn page(root: &Path, playwright: &Path) -> Result<()> {
-    let built = workspace::output("debug")?;
+fn page(root: &Path, built: &Path, playwright: &Path) -> Result<()> {
     process::step(
         "look at the page",
         Command::new(built.join("sandbox"))

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, process::Command};
 
 use anyhow::Result;
 
-use crate::{process, setup, workspace};
+use crate::{build, process, setup, workspace};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -40,21 +40,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     setup::ensure(setup::Needs::Network)?;
     let consul = consul.then(setup::consul::ensure).transpose()?;
     let root = workspace::root()?;
-    process::step(
-        "build the agent and the sandbox",
-        workspace::cargo(&root)
-            .args([
-                "build",
-                "--release",
-                "--package",
-                "shunt",
-                "--package",
-                "shunt-tests",
-            ])
-            .args(["--bin", "shunt", "--bin", "sandbox"]),
-    )?;
-
-    let built = workspace::output("release")?;
+    let built = build::quick(&root)?;
     let mut sandbox = Command::new(built.join("sandbox"));
     sandbox
         .arg("--agent")
