@@ -1,10 +1,24 @@
 //! `cargo xtask test`: all tests, or those that need no root.
 
-use std::{env, path::Path, process::Command, time::Instant};
+mod binaries;
+mod changed;
+mod pool;
+mod speed;
+mod suite;
+mod summary;
+mod times;
+
+use std::{
+    env,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use anyhow::{Result, bail};
 
-use crate::{image, kernel, process, revision, setup, workspace};
+use self::changed::Reach;
+use crate::{build, image, kernel, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
 const QUICK: [&str; 9] = [
@@ -19,6 +33,9 @@ const QUICK: [&str; 9] = [
     "xtask",
 ];
 
+/// How large the image of the agent of the tests may be, which is not optimised.
+const TEST_IMAGE_BYTES: usize = 120_000_000;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only what needs no root: no packets, no namespaces
@@ -32,19 +49,30 @@ pub(crate) struct Args {
     /// without `/dev/kvm`
     #[arg(long, value_name = "VERSION", conflicts_with = "quick", value_parser = version)]
     kernel: Vec<String>,
-    /// Further arguments for `cargo test`, such as a filter
+    /// Only the tests that the changes since this revision can reach
+    #[arg(
+        long,
+        value_name = "REV",
+        num_args = 0..=1,
+        default_missing_value = "HEAD",
+        conflicts_with_all = ["kernel", "rest"]
+    )]
+    changed: Option<String>,
+    /// How many tests run at once [default: three for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Arguments for `cargo test`, such as a filter, which runs the tests in place of our own runner
     #[arg(last = true)]
     rest: Vec<String>,
 }
-
-/// The end-to-end tests that are run once more with the agent's `--redirect`.
-const REDIRECT: [&str; 4] = ["changes::", "dual_stack::", "path_mtu::", "translation::"];
 
 pub(crate) fn main(args: &Args) -> Result<()> {
     let Args {
         quick,
         long,
         kernel,
+        changed,
+        jobs,
         rest,
     } = args;
     if !kernel.is_empty() {
@@ -58,63 +86,75 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     }
     let start = Instant::now();
     let root = workspace::root()?;
-    let agent = workspace::output("debug")?.join("shunt");
-    let mut test = workspace::cargo(&root);
-    test.arg("test");
-    know_cases(&root, &mut test);
+    let reach = match changed {
+        Some(revision) => Some(Reach::since(&root, revision)?),
+        None => None,
+    };
+    let mut variables = Vec::new();
+    variables.extend(cases(&root));
     if *long {
-        test.env("SHUNT_LONG", "1");
+        variables.push(("SHUNT_LONG", "1".into()));
     }
+    let mut selection: Vec<&str> = Vec::new();
     if *quick {
         setup::ensure(setup::Needs::Build)?;
-        test.args(QUICK.iter().flat_map(|package| ["--package", package]));
+        selection.extend(QUICK.iter().flat_map(|package| ["--package", package]));
     } else {
         setup::ensure(setup::Needs::Test)?;
-        // Without `--package`, cargo builds the dependencies once for this and for the tests.
-        process::run(workspace::cargo(&root).args(["build", "--bin", "shunt"]))?;
-        test.env("SHUNT_BIN", &agent);
-        let layout = workspace::output("image")?.join("test");
-        image::make(&root, &agent, "shunt:test", &layout, None)?;
-        test.env("SHUNT_IMAGE", &layout);
-        match revision::agent(&root, revision::UPGRADE_FROM)? {
-            Some(earlier) => _ = test.env("SHUNT_EARLIER_BIN", earlier),
-            None => eprintln!(
-                "the tests of an upgrade are skipped: this clone's history has no commit {}",
-                revision::UPGRADE_FROM
-            ),
-        }
+        variables.extend(prepare(&root)?);
     }
-    process::run(test.args(rest))?;
-    if !quick && rest.is_empty() {
-        process::run(
-            workspace::cargo(&root)
-                .args(["test", "--test", "end_to_end", "--"])
-                .args(REDIRECT)
-                .env("SHUNT_BIN", &agent)
-                .env("SHUNT_REDIRECT", "1"),
-        )?;
+    if rest.is_empty() {
+        let suite = suite::Suite {
+            root: &root,
+            variables,
+            jobs: *jobs,
+            long: *long,
+            reach,
+        };
+        suite.run(&selection)?;
+    } else {
+        let mut test = workspace::cargo(&root);
+        test.arg("test").args(selection).args(rest);
+        process::run(test.envs(variables))?;
     }
     eprintln!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// Says where kube-proxy's recorded cases are, for the tests that follow them: where the variable names
-/// them, or else in a folder beside this checkout.
-fn know_cases(root: &Path, test: &mut Command) {
+/// Builds what the tests run: the agent, its image, and the agent of an earlier revision. Returns the
+/// variables that name them.
+fn prepare(root: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
+    let agent = build::quick(root)?.join("shunt");
+    let layout = workspace::output("image")?.join("test");
+    image::make(root, &agent, "shunt:test", &layout, Some(TEST_IMAGE_BYTES))?;
+    let mut variables = vec![("SHUNT_BIN", agent), ("SHUNT_IMAGE", layout)];
+    match revision::agent(root, revision::UPGRADE_FROM)? {
+        Some(earlier) => variables.push(("SHUNT_EARLIER_BIN", earlier)),
+        None => eprintln!(
+            "the tests of an upgrade are skipped: this clone's history has no commit {}",
+            revision::UPGRADE_FROM
+        ),
+    }
+    Ok(variables)
+}
+
+/// Returns the variable that names the folder of kube-proxy's recorded cases, if it is not set and the
+/// folder is beside this checkout.
+fn cases(root: &Path) -> Option<(&'static str, PathBuf)> {
     const VARIABLE: &str = "SHUNT_CASES";
     if env::var_os(VARIABLE).is_some() {
-        return;
+        return None;
     }
     let beside = root.join("../shared/cases");
     if beside.join("kube-proxy-flows.json").is_file() {
-        test.env(VARIABLE, beside);
-    } else {
-        eprintln!(
-            "kube-proxy's recorded cases are skipped: {VARIABLE} does not name their folder, and \
-             there is no {}",
-            beside.display()
-        );
+        return Some((VARIABLE, beside));
     }
+    eprintln!(
+        "kube-proxy's recorded cases are skipped: {VARIABLE} does not name their folder, and there \
+         is no {}",
+        beside.display()
+    );
+    None
 }
 
 /// A kernel version of two numbers.

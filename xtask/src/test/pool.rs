@@ -1,0 +1,225 @@
+//! Runs cases, several at once.
+//!
+//! A test end to end waits most of its time, so more of them run at once than there are processors. Each
+//! test of the package `shunt-tests` is a process of its own: its time is known, and a crash or a test
+//! that hangs costs no other test its result.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+
+use super::binaries::Binary;
+
+/// The status of `timeout` if the time is over.
+const TIMED_OUT: i32 = 124;
+
+/// What is run as one process.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) binary: Binary,
+    /// The one test; all that the binary has if there is none.
+    pub(super) test: Option<String>,
+    /// Variables for this case alone.
+    pub(super) variables: Vec<(&'static str, &'static str)>,
+    /// No other case runs beside it.
+    pub(super) alone: bool,
+}
+
+/// What became of a case.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) name: String,
+    pub(super) took: Duration,
+    /// Why it failed, if it did.
+    pub(super) failure: Option<String>,
+    pub(super) output: String,
+    pub(super) log: PathBuf,
+}
+
+/// How cases are run.
+#[derive(Debug)]
+pub(super) struct Pool<'a> {
+    /// How many run at once.
+    pub(super) jobs: usize,
+    /// How long a case may take before it is ended.
+    pub(super) limit: Duration,
+    /// Variables for all cases.
+    pub(super) variables: &'a [(&'static str, PathBuf)],
+    /// The folder for what cases print.
+    pub(super) logs: &'a Path,
+}
+
+impl Pool<'_> {
+    /// Runs the cases in their order, and hands each outcome to `done` as it comes; those that run alone
+    /// come last.
+    pub(super) fn run(&self, cases: &[Case], mut done: impl FnMut(Outcome)) {
+        let (alone, beside): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case.alone);
+        self.run_at_once(&beside, self.jobs, &mut done);
+        self.run_at_once(&alone, 1, &mut done);
+    }
+
+    fn run_at_once(&self, cases: &[&Case], jobs: usize, done: &mut impl FnMut(Outcome)) {
+        let next = AtomicUsize::new(0);
+        let (sender, outcomes) = mpsc::channel();
+        let sender = Mutex::new(sender);
+        thread::scope(|scope| {
+            for _ in 0..jobs.min(cases.len()) {
+                let sender = sender
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone();
+                let next = &next;
+                scope.spawn(move || {
+                    while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        // The receiver lives until all workers have ended.
+                        _ = sender.send(self.outcome(case));
+                    }
+                });
+            }
+            drop(sender);
+            outcomes.iter().for_each(&mut *done);
+        });
+    }
+
+    fn outcome(&self, case: &Case) -> Outcome {
+        let log = self.logs.join(file_name(&case.name));
+        let start = Instant::now();
+        let failure = match self.execute(case, &log) {
+            Ok(failure) => failure,
+            Err(error) => Some(format!("{error:#}")),
+        };
+        let output = fs::read(&log).unwrap_or_default();
+        Outcome {
+            name: case.name.clone(),
+            took: start.elapsed(),
+            failure,
+            output: String::from_utf8_lossy(&output).into_owned(),
+            log,
+        }
+    }
+
+    /// Runs a case to its end, with what it prints in `log`. Returns why it failed.
+    fn execute(&self, case: &Case, log: &Path) -> Result<Option<String>> {
+        let Case {
+            name: _,
+            binary,
+            test,
+            variables,
+            alone: _,
+        } = case;
+        let output =
+            File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let run = binary.command();
+        // `timeout` ends a test that hangs; in the foreground, so that Ctrl-C reaches the test as well.
+        let mut command = Command::new("timeout");
+        command
+            .args(["--foreground", "--signal=ABRT", "--kill-after=10"])
+            .arg(self.limit.as_secs().to_string())
+            .arg(run.get_program());
+        if let Some(folder) = run.get_current_dir() {
+            command.current_dir(folder);
+        }
+        for (name, value) in run.get_envs() {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        }
+        match test {
+            // With one thread, the line of the result would begin before what the test prints.
+            Some(test) => command.args(["--exact", test, "--nocapture", "--test-threads=2"]),
+            None => command.arg("--color=never"),
+        };
+        let status = command
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .envs(variables.iter().copied())
+            .stdin(std::process::Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .status()
+            .context("cannot run `timeout`, which the package coreutils has")?;
+        Ok(match status.code() {
+            Some(0) => None,
+            Some(TIMED_OUT) => Some(format!("did not end within {} s", self.limit.as_secs())),
+            _ => Some(status.to_string()),
+        })
+    }
+}
+
+/// The file for what a case prints.
+fn file_name(case: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    case.chars().map(plain).collect::<String>() + ".log"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+
+    use super::*;
+
+    fn case(name: &str, script: &str, alone: bool) -> Case {
+        // A shell in place of a test binary: it takes the test's name and prints it.
+        let path = env::temp_dir().join(format!("shunt-pool-{}-{name}", std::process::id()));
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&path, mode).unwrap();
+        Case {
+            name: name.to_owned(),
+            binary: Binary {
+                name: "package".to_owned(),
+                path,
+                folder: env::temp_dir(),
+                target: None,
+            },
+            test: Some("a::test".to_owned()),
+            variables: vec![("OWN", "1")],
+            alone,
+        }
+    }
+
+    #[test]
+    fn each_outcome_has_what_was_printed_and_why_it_failed() {
+        let logs = env::temp_dir().join(format!("shunt-pool-{}", std::process::id()));
+        fs::create_dir_all(&logs).unwrap();
+        let cases = [
+            case("alone", "echo last", true),
+            case("passes", "echo $2 $OWN $COMMON", false),
+            case("fails", "echo why >&2; exit 101", false),
+        ];
+        let pool = Pool {
+            jobs: 2,
+            limit: Duration::from_mins(1),
+            variables: &[("COMMON", PathBuf::from("2"))],
+            logs: &logs,
+        };
+        let mut outcomes = Vec::new();
+        pool.run(&cases, |outcome| outcomes.push(outcome));
+        let last = outcomes.pop().unwrap();
+        assert_eq!((&*last.name, &*last.output), ("alone", "last\n"));
+        outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+        let found: Vec<_> = outcomes
+            .iter()
+            .map(|outcome| (&*outcome.name, &*outcome.output, outcome.failure.is_some()))
+            .collect();
+        assert_eq!(
+            found,
+            [("fails", "why\n", true), ("passes", "a::test 1 2\n", false)]
+        );
+        fs::remove_dir_all(&logs).unwrap();
+        for case in cases {
+            fs::remove_file(case.binary.path).unwrap();
+        }
+    }
+}
