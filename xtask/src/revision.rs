@@ -49,6 +49,8 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
         // Without `--package`, as the tests build this one: with the same features of dependencies.
         workspace::cargo(&source)
             .args(["build", "--bin", "shunt", "--locked"])
+            // As packages of registries are compiled here, whatever the revision's profile says.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
             .arg("--target-dir")
             .arg(&build),
     )?;
