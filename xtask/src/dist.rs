@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{build, process, setup, workspace};
+use crate::{build, process, setup, strip, workspace};
 
 /// What the package is called.
 const NAME: &str = "shunt";
@@ -78,7 +78,9 @@ pub(crate) fn main(args: &Args) -> Result<()> {
 
 /// Puts all that is installed below `tree`.
 fn stage(root: &Path, binary: &Path, tree: &Path) -> Result<()> {
-    install(binary, &tree.join("usr/bin/shunt"), 0o755)?;
+    let installed = tree.join("usr/bin/shunt");
+    strip::strip(binary, &installed)?;
+    set_mode(&installed, 0o755)?;
     for (from, to) in FILES {
         install(&root.join(from), &tree.join(to), 0o644)?;
     }
@@ -148,6 +150,10 @@ fn install(from: &Path, to: &Path, mode: u32) -> Result<()> {
     folder_of(to)?;
     fs::copy(from, to)
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    set_mode(to, mode)
+}
+
+fn set_mode(to: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(to, fs::Permissions::from_mode(mode))
         .with_context(|| format!("cannot set the mode of {}", to.display()))
 }

@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{build, process, setup, workspace};
+use crate::{build, process, setup, strip, workspace};
 
-/// How large the image may be where it is unpacked: every node has it.
-const MAX_BYTES: usize = 40_000_000;
+/// The largest image that is shipped, in bytes where it is unpacked: every node has it.
+const MAX_BYTES: usize = 34_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -22,11 +22,18 @@ pub(crate) struct Args {
     /// target/image/shunt]
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// Refuse to make an image of more bytes than this, unpacked
+    #[arg(long, value_name = "N", default_value_t = MAX_BYTES)]
+    max_bytes: usize,
 }
 
 /// Builds the image of the released agent, and says where it is.
 pub(crate) fn main(args: &Args) -> Result<()> {
-    let Args { name, output } = args;
+    let Args {
+        name,
+        output,
+        max_bytes,
+    } = args;
     setup::ensure(setup::Needs::Build)?;
     let root = workspace::root()?;
     let agent = build::released_agent(&root)?;
@@ -34,23 +41,28 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         Some(output) => output.clone(),
         None => workspace::output("image")?.join("shunt"),
     };
-    make(&root, &agent, name, &layout, Some(MAX_BYTES))?;
+    make(&root, &agent, name, &layout, *max_bytes)?;
     println!("{}", archive(&layout).display());
     Ok(())
 }
 
-/// Makes the image of an agent at `layout`, and an archive of it beside; refused if it is larger than
-/// `max_bytes`, unpacked. An agent that is not optimised is.
+/// Makes the image of an agent, without its symbols, at `layout`, and an archive of it beside.
+///
+/// # Errors
+///
+/// If the image is larger than `max_bytes`, unpacked.
 pub(crate) fn make(
     root: &Path,
     agent: &Path,
     name: &str,
     layout: &Path,
-    max_bytes: Option<usize>,
+    max_bytes: usize,
 ) -> Result<()> {
     if let Some(folder) = layout.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
+    let stripped = layout.with_added_extension("binary");
+    strip::strip(agent, &stripped)?;
     let mut image = workspace::cargo(root);
     image
         .args([
@@ -62,16 +74,14 @@ pub(crate) fn make(
             "--",
             "--binary",
         ])
-        .arg(agent)
+        .arg(&stripped)
+        .args(["--max-bytes", &max_bytes.to_string()])
         .arg("--license")
         .arg(root.join("LICENSE"))
         .args(["--name", name, "--layout"])
         .arg(layout)
         .arg("--archive")
         .arg(archive(layout));
-    if let Some(max_bytes) = max_bytes {
-        image.arg("--max-bytes").arg(max_bytes.to_string());
-    }
     // A copy of the sources without its history is as good.
     let revision = Command::new("git")
         .current_dir(root)
@@ -83,10 +93,27 @@ pub(crate) fn make(
         let revision = String::from_utf8_lossy(&revision.stdout);
         image.args(["--revision", revision.trim()]);
     }
-    process::step("make the image", &mut image)
+    process::step("make the image", &mut image)?;
+    fs::remove_file(&stripped).with_context(|| format!("cannot remove {}", stripped.display()))
 }
 
 /// The file beside a layout that has all of it.
 fn archive(layout: &Path) -> PathBuf {
     layout.with_added_extension("tar")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_about_clusters_names_the_limit() {
+        let page = workspace::root().unwrap().join("docs/install.md");
+        let page = fs::read_to_string(page).unwrap();
+        let limit = format!(
+            "above {} MB unpacked (`--max-bytes`)",
+            MAX_BYTES / 1_000_000
+        );
+        assert!(page.contains(&limit), "docs/install.md lacks: {limit}");
+    }
 }

@@ -22,6 +22,7 @@ mod run;
 mod seed;
 mod setup;
 mod siege;
+mod strip;
 mod test;
 mod workspace;
 

@@ -39,7 +39,7 @@ struct Args {
 
     /// Refuse to make an image of more bytes than this, unpacked
     #[arg(long, value_name = "N")]
-    max_bytes: Option<usize>,
+    max_bytes: usize,
 
     /// Where the image goes as an OCI layout; what is there is replaced
     #[arg(long, value_name = "DIR")]
@@ -74,9 +74,8 @@ fn make(args: &Args) -> Result<()> {
     let layer = Layer::of(&contents)?;
     let bytes = layer.unpacked_bytes();
     ensure!(
-        max_bytes.is_none_or(|max_bytes| bytes <= max_bytes),
-        "the image has {bytes} bytes unpacked, and may have {} (--max-bytes)",
-        max_bytes.unwrap_or_default()
+        bytes <= *max_bytes,
+        "the image has {bytes} bytes unpacked, and may have {max_bytes} (--max-bytes)"
     );
     let layout = Layout::new(name, revision.as_deref(), &layer)?;
     layout.write(path)?;

@@ -34,7 +34,7 @@ const QUICK: [&str; 9] = [
 ];
 
 /// How large the image of the agent of the tests may be, which is not optimised.
-const TEST_IMAGE_BYTES: usize = 120_000_000;
+const TEST_IMAGE_BYTES: usize = 100_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -126,7 +126,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
 fn prepare(root: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
     let agent = build::quick(root)?.join("shunt");
     let layout = workspace::output("image")?.join("test");
-    image::make(root, &agent, "shunt:test", &layout, Some(TEST_IMAGE_BYTES))?;
+    image::make(root, &agent, "shunt:test", &layout, TEST_IMAGE_BYTES)?;
     let mut variables = vec![("SHUNT_BIN", agent), ("SHUNT_IMAGE", layout)];
     match revision::agent(root, revision::UPGRADE_FROM)? {
         Some(earlier) => variables.push(("SHUNT_EARLIER_BIN", earlier)),
