@@ -4,9 +4,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow};
 
+use shunt_machine::Purpose;
 use shunt_toolchain::Toolchain;
 
-use crate::{build, process, revision, setup, workspace};
+use crate::{build, machine, privilege, process, revision, setup, workspace};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -56,7 +57,8 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         against,
         rest,
     } = args;
-    workspace::require_root("cargo xtask bench")?;
+    privilege::require("cargo xtask bench")?;
+    machine::require(Purpose::Tests)?;
     setup::ensure(setup::Needs::Bench)?;
     let root = workspace::root()?;
     let earlier = match against {
@@ -121,5 +123,6 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     if *update_docs {
         command.arg("--docs").arg(root.join("docs"));
     }
-    process::exec(command.args(rest))
+    command.args(rest);
+    privilege::exec(command)
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::Result;
 
-use crate::{build, process, setup, workspace};
+use crate::{build, privilege, setup, workspace};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -26,7 +26,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         events,
         rest,
     } = args;
-    workspace::require_root("cargo xtask load")?;
+    privilege::require("cargo xtask load")?;
     setup::ensure(setup::Needs::Build)?;
 
     let mut agent = Command::new(build::quick(&workspace::root()?)?.join("shunt"));
@@ -39,5 +39,5 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         agent.arg("--events").arg(events);
     }
     agent.args(rest);
-    process::exec(&mut agent)
+    privilege::exec(agent)
 }

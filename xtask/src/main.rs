@@ -15,7 +15,9 @@ mod fuzz;
 mod image;
 mod kernel;
 mod load;
+mod machine;
 mod pictures;
+mod privilege;
 mod process;
 mod revision;
 mod run;
@@ -59,12 +61,15 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Makes the pictures in the documents anew, from real agents (needs root)
     Pictures,
+    /// Tries what this machine has to be able to do
+    #[command(hide = true)]
+    CheckMachine(machine::Args),
     /// Checks the licences, sources and versions of the dependencies
     Deny,
 }
 
 fn main() -> ExitCode {
-    match dispatch(Cli::parse().command) {
+    match privilege::leave_sudo().and_then(|()| dispatch(Cli::parse().command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // One sentence, without the backtrace that returning the error would print.
@@ -87,6 +92,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Bench(args) => bench::main(&args),
         Command::Siege(args) => siege::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
+        Command::CheckMachine(args) => machine::main(&args),
         Command::Deny => deny::main(),
     }
 }

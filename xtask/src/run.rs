@@ -3,8 +3,9 @@
 use std::{ffi::OsStr, process::Command};
 
 use anyhow::Result;
+use shunt_machine::Purpose;
 
-use crate::{build, process, setup, workspace};
+use crate::{build, machine, privilege, setup, workspace};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -36,7 +37,8 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         ui,
         rest,
     } = args;
-    workspace::require_root("cargo xtask run")?;
+    privilege::require("cargo xtask run")?;
+    machine::require(Purpose::Demo)?;
     setup::ensure(setup::Needs::Network)?;
     let consul = consul.then(setup::consul::ensure).transpose()?;
     let root = workspace::root()?;
@@ -55,5 +57,5 @@ pub(crate) fn main(args: &Args) -> Result<()> {
                 .flat_map(|path| [OsStr::new("--consul"), path.as_os_str()]),
         )
         .args(rest);
-    process::exec(&mut sandbox)
+    privilege::exec(sandbox)
 }

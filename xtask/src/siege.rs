@@ -3,8 +3,9 @@
 use std::process::Command;
 
 use anyhow::Result;
+use shunt_machine::Purpose;
 
-use crate::{process, setup, workspace};
+use crate::{machine, privilege, process, setup, workspace};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -25,7 +26,8 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         against,
         rest,
     } = args;
-    workspace::require_root("cargo xtask siege")?;
+    privilege::require("cargo xtask siege")?;
+    machine::require(Purpose::Tests)?;
     setup::ensure(match against {
         Some(_) => setup::Needs::Bench,
         None => setup::Needs::Network,
@@ -47,5 +49,6 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     if let Some(rules) = against {
         siege.args(["--against", rules]);
     }
-    process::exec(siege.args(rest))
+    siege.args(rest);
+    privilege::exec(siege)
 }

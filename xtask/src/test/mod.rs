@@ -15,18 +15,20 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use shunt_machine::Purpose;
 
 use self::changed::Reach;
-use crate::{build, image, kernel, process, revision, setup, workspace};
+use crate::{build, image, kernel, machine, privilege, process, revision, setup, workspace};
 
 /// The packages whose tests need neither root nor a kernel.
-const QUICK: [&str; 9] = [
+const QUICK: [&str; 10] = [
     "shunt",
     "shunt-api",
     "shunt-common",
     "shunt-datapath",
     "shunt-image",
+    "shunt-machine",
     "shunt-model",
     "shunt-toolchain",
     "shunt-trace",
@@ -78,11 +80,10 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     if !kernel.is_empty() {
         return kernel::main(kernel, rest);
     }
-    if !quick && !workspace::is_root() {
-        bail!(
-            "the packet and end-to-end tests need root: type `cargo xtask test` as root, or \
-             `cargo xtask test --quick` for the tests that do without"
-        );
+    if !quick {
+        privilege::require("cargo xtask test")
+            .context("`cargo xtask test --quick` runs the tests that do without")?;
+        machine::require(Purpose::Tests)?;
     }
     let start = Instant::now();
     let root = workspace::root()?;
@@ -103,20 +104,28 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         setup::ensure(setup::Needs::Test)?;
         variables.extend(prepare(&root)?);
     }
-    if rest.is_empty() {
+    let result = if rest.is_empty() {
         let suite = suite::Suite {
             root: &root,
             variables,
             jobs: *jobs,
             long: *long,
+            as_root: !quick,
             reach,
         };
-        suite.run(&selection)?;
+        suite.run(&selection)
     } else {
         let mut test = workspace::cargo(&root);
         test.arg("test").args(selection).args(rest);
-        process::run(test.envs(variables))?;
+        if !quick && let Some(runner) = privilege::cargos_runner() {
+            test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+        }
+        process::run(test.envs(variables))
+    };
+    if !quick {
+        privilege::hand_back(&root)?;
     }
+    result?;
     eprintln!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }

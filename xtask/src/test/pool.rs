@@ -20,6 +20,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::binaries::Binary;
+use crate::privilege;
 
 /// The status of `timeout` if the time is over.
 const TIMED_OUT: i32 = 124;
@@ -55,6 +56,8 @@ pub(super) struct Pool<'a> {
     pub(super) jobs: usize,
     /// How long a case may take before it is ended.
     pub(super) limit: Duration,
+    /// Whether the cases run as root.
+    pub(super) as_root: bool,
     /// Variables for all cases.
     pub(super) variables: &'a [(&'static str, PathBuf)],
     /// The folder for what cases print.
@@ -141,9 +144,13 @@ impl Pool<'_> {
             Some(test) => command.args(["--exact", test, "--nocapture", "--test-threads=2"]),
             None => command.arg("--color=never"),
         };
-        let status = command
+        command
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .envs(variables.iter().copied())
+            .envs(variables.iter().copied());
+        if self.as_root {
+            command = privilege::as_root(command);
+        }
+        let status = command
             .stdin(std::process::Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -201,6 +208,7 @@ mod tests {
         let pool = Pool {
             jobs: 2,
             limit: Duration::from_mins(1),
+            as_root: false,
             variables: &[("COMMON", PathBuf::from("2"))],
             logs: &logs,
         };

@@ -47,6 +47,8 @@ pub(super) struct Suite<'a> {
     pub(super) jobs: Option<NonZeroUsize>,
     /// Whether tests run in their full forms.
     pub(super) long: bool,
+    /// Whether the tests run as root.
+    pub(super) as_root: bool,
     /// The tests that a change reaches; all of them if there is none.
     pub(super) reach: Option<Reach>,
 }
@@ -63,6 +65,7 @@ impl Suite<'_> {
             variables,
             jobs,
             long,
+            as_root,
             reach,
         } = self;
         let start = Instant::now();
@@ -90,6 +93,7 @@ impl Suite<'_> {
         let pool = Pool {
             jobs: jobs.map_or_else(default_jobs, NonZeroUsize::get),
             limit: if *long { LONG_LIMIT } else { LIMIT } * patience,
+            as_root: *as_root,
             variables: &variables,
             logs: &logs,
         };
