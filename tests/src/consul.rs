@@ -31,19 +31,26 @@ const EXIT: Duration = Duration::from_secs(10);
 /// The token that may do everything, where there are rights.
 const ROOT: &str = "00000000-0000-0000-0000-000000000001";
 
-/// Where Consul's binary is: `SHUNT_CONSUL`, or else where `cargo xtask setup` puts it. `None`, with a
-/// word about it, if there is none.
+/// Where Consul's binary is: `SHUNT_CONSUL`, or else in the search path, or else where `cargo xtask test`
+/// puts it. `None`, with a word about it, if there is none.
 pub fn consul_binary() -> Option<PathBuf> {
     let given = env::var_os("SHUNT_CONSUL").map(PathBuf::from);
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let installed = || {
+        env::split_paths(&folders)
+            .map(|folder| folder.join("consul"))
+            .find(|program| program.is_file())
+    };
     // A test runs as target/PROFILE/deps/NAME-HASH.
     let this = env::current_exe().unwrap_or_default();
     let target = this.ancestors().nth(3).unwrap_or(Path::new("target"));
-    let found = given.unwrap_or_else(|| target.join("consul/unpacked/usr/bin/consul"));
+    let found = given.or_else(installed);
+    let found = found.unwrap_or_else(|| target.join("consul/unpacked/usr/bin/consul"));
     if found.is_file() {
         return Some(found);
     }
     eprintln!(
-        "skipped: no Consul at {}: `cargo xtask setup` fetches it",
+        "skipped: no Consul at {}: `cargo xtask test` fetches it",
         found.display()
     );
     None

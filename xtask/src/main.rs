@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod build;
+mod cache;
 mod deny;
 mod dist;
 mod fuzz;
@@ -39,7 +40,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Finds or installs what the other commands need
-    Setup,
+    Setup(setup::Args),
     /// Builds the agent
     Build(build::Args),
     /// Makes what is installed on a host: an archive, and a package of Debian's
@@ -81,7 +82,7 @@ fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> Result<()> {
     match command {
-        Command::Setup => setup::ensure(setup::Needs::Network),
+        Command::Setup(args) => setup::main(&args),
         Command::Build(args) => build::main(&args),
         Command::Dist(args) => dist::main(&args),
         Command::Image(args) => image::main(&args),

@@ -5,8 +5,11 @@
 //! target/revisions/ID/shunt     its agent
 //! target/revisions/build        cargo's folder for all of them
 //! ```
+//!
+//! A copy of the agent is kept for the next clone: [`Shelf::agents`].
 
 use std::{
+    env,
     fs::{self, File},
     io,
     os::unix::fs::symlink,
@@ -14,10 +17,10 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result, bail};
-use shunt_toolchain::FOLDER;
+use anyhow::{Context as _, Result, anyhow, bail};
+use shunt_toolchain::{FOLDER, Toolchain};
 
-use crate::{process, seed, workspace};
+use crate::{cache::Shelf, process, seed, workspace};
 
 /// The revision whose agent hands over to this one in the upgrade tests: the last one that pinned
 /// every map of its object.
@@ -34,6 +37,18 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
     }
     if !is_known(root, revision) {
         return Ok(None);
+    }
+    let key = key(root, revision)?;
+    let shelf = Shelf::agents();
+    if let Some(shelf) = &shelf
+        && shelf.take(&key, &agent)?
+    {
+        if process::output(Command::new(&agent).arg("--version")).is_ok() {
+            return Ok(Some(agent));
+        }
+        // It was built on a machine whose libraries are others.
+        shelf.discard(&key);
+        fs::remove_file(&agent).with_context(|| format!("cannot remove {}", agent.display()))?;
     }
     let source = folder.join("source");
     unpack(root, revision, &source)?;
@@ -60,7 +75,28 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
     fs::copy(&built, &copy)
         .and_then(|_| fs::rename(&copy, &agent))
         .with_context(|| format!("cannot copy {}", built.display()))?;
+    if let Some(shelf) = &shelf {
+        shelf.keep(&key, &agent);
+    }
     Ok(Some(agent))
+}
+
+/// What an agent of that revision depends on besides its sources: both compilers, and the flags that a
+/// person gives all builds.
+fn key(root: &Path, revision: &str) -> Result<String> {
+    let toolchain = Toolchain::load(root).map_err(|error| anyhow!("{error}"))?;
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let rustc = process::output(Command::new(rustc).current_dir(root).arg("--version"))?;
+    let flags = env::var("RUSTFLAGS").unwrap_or_default();
+    Ok(key_of(revision, &rustc, &toolchain.version, &flags))
+}
+
+fn key_of(revision: &str, rustc: &str, bpf: &str, flags: &str) -> String {
+    [revision, "debug", rustc, bpf, flags]
+        .map(str::trim)
+        .join("-")
+        .trim_end_matches('-')
+        .to_owned()
 }
 
 /// The full id of the commit that a name, a tag or an abbreviation stands for.
@@ -117,4 +153,23 @@ fn git(root: &Path) -> Command {
     // The folder may be another user's, as in a container that builds as root.
     command.arg("-C").arg(root).args(["-c", "safe.directory=*"]);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_compiler_or_flag_makes_another_agent() {
+        let key = key_of("abc", "rustc 1.95.0", "rustc 1.96.0", "");
+        assert_eq!(key, "abc-debug-rustc 1.95.0-rustc 1.96.0");
+        for other in [
+            key_of("abd", "rustc 1.95.0", "rustc 1.96.0", ""),
+            key_of("abc", "rustc 1.95.1", "rustc 1.96.0", ""),
+            key_of("abc", "rustc 1.95.0", "rustc 1.96.1", ""),
+            key_of("abc", "rustc 1.95.0", "rustc 1.96.0", "-Copt-level=1"),
+        ] {
+            assert_ne!(other, key);
+        }
+    }
 }

@@ -1,7 +1,9 @@
-//! The real Consul, for the tests of the source that follows it: Debian 11's package, fetched and
-//! unpacked in cargo's folder. Nothing is installed.
+//! The real Consul, for the demo and the tests of the source that follows it: the user's own, or else
+//! Debian 11's package, fetched and unpacked in cargo's folder. Nothing is installed.
 
 use std::{
+    env,
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -9,88 +11,106 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::debian;
+use super::fetch::{Download, Sum, fetch};
 use crate::{process, workspace};
 
-/// What was tried with. A later release of Debian has no Consul.
-const PACKAGE: &str = "consul=1.8.7+dfsg1-2+b3";
+/// Names a binary of the user's.
+const VARIABLE: &str = "SHUNT_CONSUL";
 
-/// The checksum of its archive.
-const SHA256: &str = "e4e888bba104daba1d9161f49bfc52649a7e4efd45b1a7ead5bc54f2cb9c89d9";
+/// What was tried with. A later release of Debian has no Consul, and Debian's servers drop what is old, so
+/// there are three places.
+const PACKAGE: Download<'_> = Download {
+    name: "Consul",
+    sum: Sum::Sha256("e4e888bba104daba1d9161f49bfc52649a7e4efd45b1a7ead5bc54f2cb9c89d9"),
+    urls: &[
+        "http://deb.debian.org/debian/pool/main/c/consul/consul_1.8.7+dfsg1-2+b3_amd64.deb",
+        "http://archive.debian.org/debian/pool/main/c/consul/consul_1.8.7+dfsg1-2+b3_amd64.deb",
+        "http://snapshot.debian.org/archive/debian/20220601T000000Z/pool/main/c/consul/\
+         consul_1.8.7+dfsg1-2+b3_amd64.deb",
+    ],
+};
 
-/// Where it comes from.
-const SOURCE: &str = "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
-                      http://deb.debian.org/debian bullseye main\n";
-
-/// Makes sure that Consul is in cargo's folder. Gives its binary.
+/// Makes sure that there is a Consul: the one that `SHUNT_CONSUL` names, the one of the search path, or
+/// the one in cargo's folder. Returns its binary. Tests look in the same order.
 ///
 /// # Errors
 ///
-/// It cannot be fetched, or is not what was tried with.
+/// If the variable names none, or Consul cannot be fetched.
 pub(crate) fn ensure() -> Result<PathBuf> {
+    if let Some(own) = own(env::var_os(VARIABLE), env::var_os("PATH"))? {
+        return Ok(own);
+    }
     let folder = workspace::output("consul")?;
     let unpacked = folder.join("unpacked");
     let binary = unpacked.join("usr/bin/consul");
     if binary.exists() {
         return Ok(binary);
     }
-    if !debian::has_apt() {
-        bail!("Consul is fetched by apt-get, which is not here");
+    let package = folder.join("consul.deb");
+    fetch(PACKAGE, &package)?;
+    let new = folder.join("unpacked.new");
+    if new.exists() {
+        fs::remove_dir_all(&new).with_context(|| format!("cannot remove {}", new.display()))?;
     }
-    let fetched = folder.join("fetched");
-    for new in [
-        &fetched,
-        &folder.join("lists/partial"),
-        &folder.join("cache"),
-    ] {
-        fs::create_dir_all(new).with_context(|| format!("cannot make {}", new.display()))?;
-    }
-    fs::write(folder.join("sources.list"), SOURCE)?;
-    process::quiet_step(
-        "setup: fetch Debian 11's list of packages",
-        apt(&folder).arg("update"),
-    )?;
-    process::quiet_step(
-        "setup: fetch Consul",
-        apt(&folder)
-            .current_dir(&fetched)
-            .args(["download", PACKAGE]),
-    )?;
-    unpack(&fetched, &folder.join("unpacked.new"))?;
-    fs::rename(folder.join("unpacked.new"), &unpacked)?;
-    fs::remove_dir_all(&fetched)?;
+    fs::create_dir_all(&new).with_context(|| format!("cannot make {}", new.display()))?;
+    unpack(&package, &new)?;
+    fs::rename(&new, &unpacked).with_context(|| format!("cannot make {}", unpacked.display()))?;
+    fs::remove_file(&package).with_context(|| format!("cannot remove {}", package.display()))?;
     Ok(binary)
 }
 
-/// `apt-get` with sources and lists of its own: the host's stay as they are.
-fn apt(folder: &Path) -> Command {
-    let mut command = debian::apt();
-    for (name, place) in [
-        ("Dir::Etc::sourcelist", "sources.list"),
-        ("Dir::State::lists", "lists"),
-        ("Dir::Cache", "cache"),
-    ] {
-        command.arg(format!("-o{name}={}", folder.join(place).display()));
+/// The user's own Consul, by the variable and the search path.
+fn own(variable: Option<OsString>, path: Option<OsString>) -> Result<Option<PathBuf>> {
+    if let Some(given) = variable.map(PathBuf::from) {
+        if !given.is_file() {
+            bail!("{VARIABLE} names {}, which is no file", given.display());
+        }
+        return Ok(Some(given));
     }
-    command.args([
-        "-oDir::Etc::sourceparts=/dev/null",
-        "-oAPT::Sandbox::User=root",
-    ]);
-    command
+    let folders = path.unwrap_or_default();
+    Ok(env::split_paths(&folders)
+        .map(|folder| folder.join("consul"))
+        .find(|program| program.is_file()))
 }
 
-/// Unpacks the one package that is there, if it is the right one.
-fn unpack(fetched: &Path, to: &Path) -> Result<()> {
-    let entries = fs::read_dir(fetched)?.collect::<Result<Vec<_>, _>>()?;
-    let [package] = &entries[..] else {
-        bail!("there are {} files in place of one", entries.len());
-    };
-    let sum = process::output(Command::new("sha256sum").arg(package.path()))?;
-    if !sum.starts_with(SHA256) {
-        bail!(
-            "{} is not what was tried with: {sum}",
-            package.path().display()
+/// Unpacks a package of Debian's, on any distribution.
+fn unpack(package: &Path, to: &Path) -> Result<()> {
+    if process::output(Command::new("dpkg-deb").arg("--version")).is_ok() {
+        return process::run(
+            Command::new("dpkg-deb")
+                .arg("--extract")
+                .arg(package)
+                .arg(to),
         );
     }
-    process::run(Command::new("dpkg").arg("-x").arg(package.path()).arg(to))
+    // It is an archive of `ar`, with one of `tar` inside.
+    process::run(
+        Command::new("sh")
+            .args(["-ec", "ar p \"$0\" data.tar.xz | tar -xJ -C \"$1\""])
+            .arg(package)
+            .arg(to),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_consul_comes_before_the_fetched_one() {
+        let folder = env::temp_dir().join(format!("shunt-consul-{}", std::process::id()));
+        let [given, found] = ["given", "bin/consul"].map(|name| folder.join(name));
+        fs::create_dir_all(folder.join("bin")).unwrap();
+        for file in [&given, &found] {
+            fs::write(file, "").unwrap();
+        }
+        let path = || Some(env::join_paths(["/nonexistent".into(), folder.join("bin")]).unwrap());
+        let variable = || Some(given.clone().into_os_string());
+        assert_eq!(own(variable(), path()).unwrap(), Some(given.clone()));
+        assert_eq!(own(None, path()).unwrap(), Some(found));
+        assert_eq!(own(None, Some("/nonexistent".into())).unwrap(), None);
+        let error = own(Some("/nonexistent".into()), path()).unwrap_err();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(error.to_string().contains("/nonexistent, which is no file"));
+    }
 }

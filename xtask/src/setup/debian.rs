@@ -1,28 +1,21 @@
 //! Debian's own compiler: a stable rustc that comes with `core` for BPF, and the LLVM it was built
 //! with.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Result, bail};
 
-use super::version;
+use super::{llvm::Llvm, version};
 use shunt_toolchain::Toolchain;
 
-use crate::process;
+use crate::{cache::Shelf, privilege, process};
 
-/// The compiler, cargo, `core` for BPF, and the LLVM that the linker is built against.
-const PACKAGES: [&str; 4] = [
-    "rustc-web",
-    "cargo-web",
-    "libstd-rust-web-dev-bpf",
-    "llvm-22-dev",
-];
+/// The compiler, cargo, and `core` for BPF. The package with the compiler's LLVM, which the linker is built
+/// against, follows from the compiler: [`Llvm::package`].
+const PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "libstd-rust-web-dev-bpf"];
 
-/// Where [`PACKAGES`] put LLVM.
-pub(super) const LLVM_PREFIX: &str = "/usr/lib/llvm-22";
-
-/// The feature of bpf-linker for that LLVM.
-pub(super) const LLVM_FEATURE: &str = "llvm-22";
+/// Where [`PACKAGES`] put the compiler.
+const RUSTC: &str = "/usr/bin/rustc";
 
 /// Whether packages can be installed here at all.
 pub(super) fn has_apt() -> bool {
@@ -32,19 +25,26 @@ pub(super) fn has_apt() -> bool {
 /// Whether all packages of this way are installed.
 pub(super) fn is_installed() -> bool {
     missing(&PACKAGES).is_empty()
+        && Llvm::of(Path::new(RUSTC)).is_ok_and(|llvm| missing(&[&llvm.package()]).is_empty())
 }
 
-/// What to type to install them by hand.
+/// What to type to install them by hand. The LLVM can be named once its compiler is there.
 pub(super) fn command() -> String {
+    let llvm = match missing(&PACKAGES)[..] {
+        [] => Llvm::of(Path::new(RUSTC)).ok(),
+        _ => None,
+    };
+    let packages = PACKAGES.map(str::to_owned).into_iter();
+    let packages: Vec<_> = packages.chain(llvm.map(|llvm| llvm.package())).collect();
     format!(
         "apt-get update && apt-get install --no-install-recommends {}",
-        PACKAGES.join(" ")
+        packages.join(" ")
     )
 }
 
 /// The compiler of the installed packages.
 pub(super) fn find() -> Result<Toolchain> {
-    let rustc = Path::new("/usr/bin/rustc");
+    let rustc = Path::new(RUSTC);
     Ok(Toolchain {
         way: "debian".to_owned(),
         cargo: "/usr/bin/cargo".into(),
@@ -54,33 +54,61 @@ pub(super) fn find() -> Result<Toolchain> {
     })
 }
 
-/// Installs the packages, if this Debian has them.
+/// Installs the packages, if this Debian has them: the compiler, and then the LLVM that it has.
 pub(super) fn install() -> Result<Toolchain> {
-    install_packages(&PACKAGES)?;
-    find()
-}
-
-/// Installs those of `packages` that are missing. Removes nothing, asks nothing.
-pub(super) fn install_packages(packages: &[&str]) -> Result<()> {
-    let missing = missing(packages);
-    if missing.is_empty() {
-        return Ok(());
-    }
-    update();
-    let unknown: Vec<_> = missing
-        .iter()
-        .copied()
-        .filter(|package| !has_candidate(package))
-        .collect();
+    let unknown = install_packages(&PACKAGES)?;
     if !unknown.is_empty() {
         bail!("apt does not know {}", unknown.join(", "));
     }
-    process::quiet_step(
-        "setup: install packages",
-        apt()
-            .args(["install", "--yes", "--no-install-recommends", "--no-remove"])
-            .args(missing),
-    )
+    let llvm = Llvm::of(Path::new(RUSTC))?;
+    if !install_packages(&[&llvm.package()])?.is_empty() {
+        bail!("apt does not know {}", llvm.package());
+    }
+    find()
+}
+
+/// Installs those of `packages` that are missing and that apt knows; returns the others. Removes nothing,
+/// asks nothing.
+pub(super) fn install_packages<'a>(packages: &[&'a str]) -> Result<Vec<&'a str>> {
+    let missing = missing(packages);
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    update();
+    let (known, unknown): (Vec<_>, Vec<_>) = missing
+        .iter()
+        .copied()
+        .partition(|package| has_candidate(package));
+    if !known.is_empty() {
+        let mut apt = apt();
+        let shelf = Shelf::packages().filter(|shelf| keeps_packages(&mut apt, shelf));
+        process::quiet_step(
+            "setup: install packages",
+            apt.args(["install", "--yes", "--no-install-recommends", "--no-remove"])
+                .args(known),
+        )?;
+        if let Some(Err(error)) = shelf.map(|shelf| shelf.trim()) {
+            eprintln!("setup: cannot tidy up the cache of packages: {error}");
+        }
+    }
+    Ok(unknown)
+}
+
+/// Has `apt-get` fetch packages into the cache, unless that cannot be written.
+fn keeps_packages(apt: &mut Command, shelf: &Shelf) -> bool {
+    let folder = shelf.folder();
+    if let Err(error) = fs::create_dir_all(folder.join("partial")) {
+        eprintln!(
+            "setup: no packages are kept in {}: {error}",
+            folder.display()
+        );
+        return false;
+    }
+    apt.arg(format!("-oDir::Cache::archives={}", folder.display()))
+        .arg("-oAPT::Keep-Downloaded-Packages=true")
+        // Its own user for downloads cannot write to a folder of root's.
+        .arg("-oAPT::Sandbox::User=root");
+    true
 }
 
 /// Fetches the lists of packages. A source that does not answer is no reason to stop: the lists
@@ -103,7 +131,7 @@ pub(crate) fn apt() -> Command {
         "-oAcquire::http::Timeout=20",
         "-oAcquire::https::Timeout=20",
     ]);
-    command
+    privilege::as_root(command)
 }
 
 /// Those of `packages` that are not installed.

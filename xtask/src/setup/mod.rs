@@ -7,7 +7,10 @@ pub(crate) mod browser;
 pub(crate) mod consul;
 pub(crate) mod debian;
 pub(crate) mod deny;
+mod distribution;
+mod fetch;
 mod linker;
+mod llvm;
 mod nightly;
 mod probe;
 mod tools;
@@ -15,16 +18,18 @@ mod way;
 
 use std::{
     fs::{self, File, TryLockError},
+    io,
     path::Path,
     process::Command,
     time::Instant,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use shunt_toolchain::{FOLDER, RECORD, RecordError, Toolchain};
 
 use crate::{process, workspace};
+use llvm::Llvm;
 use way::{Facts, Way};
 
 /// What a command needs from the machine.
@@ -44,8 +49,25 @@ pub(crate) enum Needs {
     Bench,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Forget the compiler for the kernel programs that was found before, and look for one again
+    #[arg(long)]
+    again: bool,
+}
+
+/// `cargo xtask setup`.
+pub(crate) fn main(args: &Args) -> Result<()> {
+    let &Args { again } = args;
+    ensure_with(Needs::Network, again)
+}
+
 /// Makes sure that this machine has what is needed. Quick when it has.
 pub(crate) fn ensure(needs: Needs) -> Result<()> {
+    ensure_with(needs, false)
+}
+
+fn ensure_with(needs: Needs, again: bool) -> Result<()> {
     let start = Instant::now();
     let root = workspace::root()?;
     let folder = root.join(FOLDER);
@@ -53,6 +75,9 @@ pub(crate) fn ensure(needs: Needs) -> Result<()> {
     // Held until the end: a second setup at the same time waits, and finds everything there.
     let _lock = lock(&folder.join("lock"))?;
 
+    if again {
+        forget(&root)?;
+    }
     let toolchain = match recorded(&root) {
         Some(toolchain) => toolchain,
         None => find(&root)?,
@@ -101,12 +126,27 @@ fn recorded(root: &Path) -> Option<Toolchain> {
             return None;
         }
     };
-    match probe::still_there(root, &toolchain) {
+    match probe::still_there(root, &toolchain).and_then(|()| probe::once(root, &toolchain)) {
         Ok(()) => Some(toolchain),
         Err(error) => {
             eprintln!("setup: the recorded toolchain is no longer usable: {error:#}");
+            if let Err(error) = forget(root) {
+                eprintln!("setup: {error:#}");
+            }
             None
         }
+    }
+}
+
+/// Removes the record, so that no build uses it any more.
+fn forget(root: &Path) -> Result<()> {
+    probe::forget(root);
+    let path = root.join(FOLDER).join(RECORD);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -128,15 +168,26 @@ fn find(root: &Path) -> Result<Toolchain> {
 
 /// Goes one way to its end: a compiler, a linker for its LLVM, and the proof that they work.
 fn install(root: &Path, way: Way) -> Result<Toolchain> {
-    let toolchain = match way {
-        Way::NightlyReady => nightly::find()?,
-        Way::NightlyInstall => nightly::install()?,
-        Way::DebianReady => debian::find()?,
-        Way::DebianInstall => debian::install()?,
+    let toolchains = match way {
+        Way::NightlyReady => nightly::find(),
+        Way::NightlyInstall => vec![nightly::install()?],
+        Way::DebianReady => vec![debian::find()?],
+        Way::DebianInstall => vec![debian::install()?],
     };
-    linker::ensure(root, way)?;
-    probe::builds(root, &toolchain)?;
-    Ok(toolchain)
+    let mut reason = anyhow!("there is no compiler");
+    for toolchain in toolchains {
+        match prove(root, &toolchain) {
+            Ok(()) => return Ok(toolchain),
+            Err(error) => reason = error.context(toolchain.version),
+        }
+    }
+    Err(reason)
+}
+
+/// Installs the linker for a compiler, and shows that they work together.
+fn prove(root: &Path, toolchain: &Toolchain) -> Result<()> {
+    linker::ensure(root, &Llvm::of(&toolchain.rustc)?)?;
+    probe::once(root, toolchain)
 }
 
 /// Writes the record, whole or not at all: a build may read it meanwhile.

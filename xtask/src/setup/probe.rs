@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{linker, nightly, version};
+use super::{linker, llvm::Llvm, nightly, version};
 use shunt_toolchain::{FOLDER, TARGET, Toolchain};
 
 use crate::process;
@@ -26,11 +26,16 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 }
 "#;
 
-/// Its package: a workspace of its own, compiled as the kernel programs are.
-const MANIFEST: &str = r#"
+/// Its package: a workspace of its own, compiled as the kernel programs are. A compiler that is too old for
+/// them is refused by cargo here already.
+const MANIFEST: &str = concat!(
+    r#"
 [package]
 name = "probe"
 edition = "2024"
+rust-version = ""#,
+    env!("CARGO_PKG_RUST_VERSION"),
+    r#""
 
 [[bin]]
 name = "probe"
@@ -43,7 +48,11 @@ codegen-units = 1
 debug = 2
 
 [workspace]
-"#;
+"#
+);
+
+/// Names what was proved to work: a file beside the record.
+const PROOF: &str = "proof";
 
 /// Checks in well under a second that nothing of a recorded toolchain was removed or replaced.
 pub(super) fn still_there(root: &Path, toolchain: &Toolchain) -> Result<()> {
@@ -63,7 +72,28 @@ pub(super) fn still_there(root: &Path, toolchain: &Toolchain) -> Result<()> {
         nightly::has_sources(rustc)
     };
     ensure!(core, "the core library for {TARGET} is missing");
-    linker::check(root)
+    linker::check(root, &Llvm::of(rustc)?)
+}
+
+/// Builds a tiny program, unless this toolchain did that before for the same `rust-version` and linker.
+pub(super) fn once(root: &Path, toolchain: &Toolchain) -> Result<()> {
+    let path = root.join(FOLDER).join(PROOF);
+    let proof = format!(
+        "{}\n{}\n{}\n",
+        toolchain.version,
+        env!("CARGO_PKG_RUST_VERSION"),
+        Llvm::of(&toolchain.rustc)?.release.version
+    );
+    if fs::read_to_string(&path).is_ok_and(|found| found == proof) {
+        return Ok(());
+    }
+    builds(root, toolchain)?;
+    fs::write(&path, proof).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Forgets that a toolchain was proved to work.
+pub(super) fn forget(root: &Path) {
+    drop(fs::remove_file(root.join(FOLDER).join(PROOF)));
 }
 
 /// Whether a compiled `core` for BPF comes with this compiler.
@@ -83,7 +113,7 @@ fn has_core(rustc: &Path) -> Result<bool> {
 }
 
 /// Builds a tiny program: shows what the parts cannot, such as a linker for an older LLVM.
-pub(super) fn builds(root: &Path, toolchain: &Toolchain) -> Result<()> {
+fn builds(root: &Path, toolchain: &Toolchain) -> Result<()> {
     let folder = root.join(FOLDER).join("probe");
     fs::create_dir_all(&folder)
         .and_then(|()| fs::write(folder.join("Cargo.toml"), MANIFEST))

@@ -4,21 +4,29 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::{Needs, debian};
-use crate::{process, workspace};
+use super::{
+    Needs, debian,
+    distribution::{Distribution, Packages},
+};
+use crate::{privilege, process};
 
-/// A program, and the Debian package that has it.
+/// A program, and the packages that have it.
 struct Tool {
     program: &'static str,
     version: &'static str,
-    package: &'static str,
+    packages: Packages,
 }
 
 /// With this, network namespaces are made.
 const IP: Tool = Tool {
     program: "ip",
     version: "-Version",
-    package: "iproute2",
+    packages: Packages {
+        debian: "iproute2",
+        fedora: "iproute",
+        arch: "iproute2",
+        suse: "iproute2",
+    },
 };
 
 /// With these, rules of kube-proxy's two modes are loaded.
@@ -26,12 +34,17 @@ const RULES: [Tool; 2] = [
     Tool {
         program: "nft",
         version: "--version",
-        package: "nftables",
+        packages: Packages::same("nftables"),
     },
     Tool {
         program: "iptables-restore",
         version: "--version",
-        package: "iptables",
+        packages: Packages {
+            debian: "iptables",
+            fedora: "iptables-nft",
+            arch: "iptables",
+            suse: "iptables",
+        },
     },
 ];
 
@@ -39,7 +52,7 @@ const RULES: [Tool; 2] = [
 const OFFLOADS: [Tool; 1] = [Tool {
     program: "ethtool",
     version: "--version",
-    package: "ethtool",
+    packages: Packages::same("ethtool"),
 }];
 
 /// With these, a container of the image is run as the manifests say.
@@ -47,12 +60,17 @@ const CONTAINERS: [Tool; 2] = [
     Tool {
         program: "runc",
         version: "--version",
-        package: "runc",
+        packages: Packages::same("runc"),
     },
     Tool {
         program: "kubectl",
         version: "--help",
-        package: "kubernetes-client",
+        packages: Packages {
+            debian: "kubernetes-client",
+            fedora: "kubernetes-client",
+            arch: "kubectl",
+            suse: "kubernetes-client",
+        },
     },
 ];
 
@@ -61,22 +79,37 @@ const CLIENTS: [Tool; 4] = [
     Tool {
         program: "curl",
         version: "--version",
-        package: "curl",
+        packages: Packages::same("curl"),
     },
     Tool {
         program: "dig",
         version: "-v",
-        package: "bind9-dnsutils",
+        packages: Packages {
+            debian: "bind9-dnsutils",
+            fedora: "bind-utils",
+            arch: "bind",
+            suse: "bind-utils",
+        },
     },
     Tool {
         program: "nc",
         version: "-h",
-        package: "netcat-openbsd",
+        packages: Packages {
+            debian: "netcat-openbsd",
+            fedora: "netcat",
+            arch: "openbsd-netcat",
+            suse: "netcat-openbsd",
+        },
     },
     Tool {
         program: "python3",
         version: "--version",
-        package: "python3",
+        packages: Packages {
+            debian: "python3",
+            fedora: "python3",
+            arch: "python",
+            suse: "python3",
+        },
     },
 ];
 
@@ -85,12 +118,12 @@ const BROWSER: [Tool; 2] = [
     Tool {
         program: "chromium",
         version: "--version",
-        package: "chromium",
+        packages: Packages::same("chromium"),
     },
     Tool {
         program: "node",
         version: "--version",
-        package: "nodejs",
+        packages: Packages::same("nodejs"),
     },
 ];
 
@@ -131,22 +164,61 @@ fn want(all: &[&[Tool]]) {
     }
 }
 
-/// Installs those of the programs that are missing.
+/// Installs those of the programs that are missing, as far as the distribution has them; an error names the
+/// rest.
 fn require(tools: &[Tool]) -> Result<()> {
-    let missing: Vec<_> = tools.iter().filter(|tool| !tool.is_there()).collect();
-    let Some(first) = missing.first() else {
+    let absent = || tools.iter().filter(|tool| !tool.is_there());
+    let distribution = Distribution::of_machine();
+    let packages: Vec<_> = absent()
+        .map(|tool| tool.packages.of(distribution))
+        .collect();
+    if packages.is_empty() {
         return Ok(());
-    };
-    let packages: Vec<_> = missing.iter().map(|tool| tool.package).collect();
-    if workspace::is_root() && debian::has_apt() {
-        return debian::install_packages(&packages);
     }
-    bail!(
-        "`{}` is missing: install the package{} {} as root",
-        first.program,
-        if packages.len() == 1 { "" } else { "s" },
-        packages.join(", ")
-    );
+    let mut unknown = Vec::new();
+    if privilege::is_available() && debian::has_apt() {
+        unknown = debian::install_packages(&packages)?;
+    }
+    let rest: Vec<_> = absent().collect();
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<_> = rest.iter().map(|tool| tool.program).collect();
+    let packages: Vec<_> = rest
+        .iter()
+        .map(|tool| tool.packages.of(distribution))
+        .collect();
+    bail!("{}", missing(&programs, &packages, &unknown, distribution));
+}
+
+/// The sentence about programs that are not there, and what brings them.
+fn missing(
+    programs: &[&str],
+    packages: &[&str],
+    unknown: &[&str],
+    distribution: Distribution,
+) -> String {
+    let named = |words: &[&str]| words.join("`, `");
+    let verb = if programs.len() == 1 { "is" } else { "are" };
+    let mut text = format!("`{}` {verb} missing", named(programs));
+    let known: Vec<_> = packages
+        .iter()
+        .copied()
+        .filter(|package| !unknown.contains(package))
+        .collect();
+    if !known.is_empty() {
+        text.push_str(&format!(
+            ": type `{}` as root",
+            distribution.install(&known)
+        ));
+    }
+    if !unknown.is_empty() {
+        text.push_str(&format!(
+            " (this distribution has no package {}: get it from its makers)",
+            unknown.join(", ")
+        ));
+    }
+    text
 }
 
 impl Tool {
@@ -154,8 +226,44 @@ impl Tool {
         let Self {
             program,
             version,
-            package: _,
+            packages: _,
         } = self;
-        process::output(Command::new(program).arg(version)).is_ok()
+        let mut command = Command::new(program);
+        if let Some(path) = privilege::search_path() {
+            command.env("PATH", path);
+        }
+        process::output(command.arg(version)).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_what_brings_it() {
+        let cases = [
+            (
+                missing(&["ip"], &["iproute2"], &[], Distribution::Debian),
+                "`ip` is missing: type `apt-get install iproute2` as root",
+            ),
+            (
+                missing(
+                    &["runc", "kubectl"],
+                    &["runc", "kubernetes-client"],
+                    &["kubernetes-client"],
+                    Distribution::Debian,
+                ),
+                "`runc`, `kubectl` are missing: type `apt-get install runc` as root (this \
+                 distribution has no package kubernetes-client: get it from its makers)",
+            ),
+            (
+                missing(&["dig"], &["bind-utils"], &[], Distribution::Fedora),
+                "`dig` is missing: type `dnf install bind-utils` as root",
+            ),
+        ];
+        for (found, expected) in cases {
+            assert_eq!(found, expected);
+        }
     }
 }

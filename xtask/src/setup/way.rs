@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{debian, nightly};
-use crate::workspace;
+use crate::privilege;
 
 /// One way to a compiler for BPF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,10 @@ pub(super) struct Facts {
     pub(super) packages: bool,
     /// `rustup` is here.
     pub(super) rustup: bool,
-    /// Its nightly is complete.
+    /// Some nightly of it is complete.
     pub(super) nightly: bool,
+    /// The pinned one is.
+    pub(super) pinned: bool,
 }
 
 impl Facts {
@@ -49,11 +51,12 @@ impl Facts {
     pub(super) fn gather() -> Self {
         let apt = debian::has_apt();
         Self {
-            root: workspace::is_root(),
+            root: privilege::is_available(),
             apt,
             packages: apt && debian::is_installed(),
             rustup: nightly::has_rustup(),
-            nightly: nightly::find().is_ok(),
+            nightly: !nightly::find().is_empty(),
+            pinned: nightly::has_pinned(),
         }
     }
 
@@ -66,12 +69,14 @@ impl Facts {
             packages,
             rustup,
             nightly,
+            pinned,
         } = self;
         let ways = [
             (nightly, Way::NightlyReady),
             (packages, Way::DebianReady),
             (apt && root && !packages, Way::DebianInstall),
-            (rustup && !nightly, Way::NightlyInstall),
+            // The user's own nightly may be too old.
+            (rustup && !pinned, Way::NightlyInstall),
         ];
         ways.into_iter()
             .filter_map(|(open, way)| open.then_some(way))
@@ -86,13 +91,14 @@ impl Facts {
             packages,
             rustup,
             nightly: _,
+            pinned: _,
         } = self;
         let by_rustup = if rustup {
-            format!("type `{}`", nightly::COMMAND)
+            format!("type `{}`", nightly::command())
         } else {
             format!(
                 "get rustup from https://rustup.rs and type `{}`",
-                nightly::COMMAND
+                nightly::command()
             )
         };
         let what = match (apt && !packages, root) {
@@ -114,6 +120,7 @@ mod tests {
         packages: false,
         rustup: false,
         nightly: false,
+        pinned: false,
     };
 
     #[test]
@@ -125,9 +132,19 @@ mod tests {
                 Facts {
                     rustup: true,
                     nightly: true,
+                    pinned: true,
                     ..NOTHING
                 },
                 vec![Way::NightlyReady],
+            ),
+            (
+                "a user's machine with a nightly of another day",
+                Facts {
+                    rustup: true,
+                    nightly: true,
+                    ..NOTHING
+                },
+                vec![Way::NightlyReady, Way::NightlyInstall],
             ),
             (
                 "a user's machine with rustup",
@@ -184,6 +201,7 @@ mod tests {
                     packages: true,
                     rustup: true,
                     nightly: true,
+                    pinned: true,
                 },
                 vec![Way::NightlyReady, Way::DebianReady],
             ),
