@@ -1,7 +1,7 @@
 //! Makes the description of linkerd's destination API, of which `agent/proto/linkerd` has the messages, into
 //! `$OUT_DIR/linkerd.bin`: clients that ask what is served are shown it.
 
-use std::process::ExitCode;
+use std::{env, fs, path::Path, process::ExitCode};
 
 fn main() -> ExitCode {
     match describe() {
@@ -13,10 +13,7 @@ fn main() -> ExitCode {
     }
 }
 
-#[cfg(feature = "linkerd-api")]
 fn describe() -> Result<(), String> {
-    use std::{env, fs, path::Path};
-
     const FOLDER: &str = "proto/linkerd";
     println!("cargo::rerun-if-changed={FOLDER}");
     let mut compiler = protox::Compiler::new([FOLDER]).map_err(|error| error.to_string())?;
@@ -28,11 +25,4 @@ fn describe() -> Result<(), String> {
     let file = Path::new(&folder).join("linkerd.bin");
     fs::write(&file, compiler.encode_file_descriptor_set())
         .map_err(|error| format!("cannot write {}: {error}", file.display()))
-}
-
-#[cfg(not(feature = "linkerd-api"))]
-#[expect(clippy::unnecessary_wraps, reason = "as with the feature")]
-fn describe() -> Result<(), String> {
-    println!("cargo::rerun-if-changed=build.rs");
-    Ok(())
 }

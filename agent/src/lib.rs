@@ -19,16 +19,10 @@ pub mod kubernetes {
 }
 
 /// Services of a Consul catalog.
-#[cfg(feature = "consul")]
 pub mod consul {
     pub use crate::source::consul::*;
 }
 
-#[cfg(feature = "linkerd-api")]
-pub use self::serve::linkerd::{
-    server::LinkerdServer,
-    settings::{LinkerdSettings, OpaquePorts},
-};
 pub use self::{
     controllers::{
         controller::Controller,
@@ -84,6 +78,11 @@ pub use self::{
         controller::serve_controller,
         grpc::server::Server,
         http::server::{HttpError, HttpListeners, HttpOptions, HttpServer},
+        linkerd::{
+            server::LinkerdServer,
+            settings::{LinkerdSettings, OpaquePorts},
+        },
+        local_api::{primary::FederationServer, server::LocalApiServer},
         socket_file::{SocketError, SocketFile},
         ui::{
             server::UiServer,
@@ -94,26 +93,22 @@ pub use self::{
     source::{
         event_source::EventSource,
         file::{FileSource, Input},
+        local::{
+            definition::file::DefinitionError,
+            federation::{
+                keep::FederationKeeper,
+                options::{FederationError, FederationOptions},
+                shared::Federation,
+                token::TokenError,
+            },
+            keeper::{KeepError, Keeper},
+            monitor::local_monitor,
+            options::LocalOptions,
+            registrar::{LocalNode, Registrar, ReloadError},
+            source::{FrontendsError, LocalSource, OfferedFrontends, Shown},
+            store::StoreError,
+        },
         reader::read_lines,
         socket::{Calls, SocketSource},
-    },
-};
-#[cfg(feature = "local-api")]
-pub use self::{
-    serve::local_api::{primary::FederationServer, server::LocalApiServer},
-    source::local::{
-        definition::file::DefinitionError,
-        federation::{
-            keep::FederationKeeper,
-            options::{FederationError, FederationOptions},
-            shared::Federation,
-            token::TokenError,
-        },
-        keeper::{KeepError, Keeper},
-        monitor::local_monitor,
-        options::LocalOptions,
-        registrar::{LocalNode, Registrar, ReloadError},
-        source::{FrontendsError, LocalSource, OfferedFrontends, Shown},
-        store::StoreError,
     },
 };

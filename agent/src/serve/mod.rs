@@ -6,9 +6,7 @@ pub(crate) mod controller;
 pub(crate) mod grpc;
 pub(crate) mod health;
 pub(crate) mod http;
-#[cfg(feature = "linkerd-api")]
 pub(crate) mod linkerd;
-#[cfg(feature = "local-api")]
 pub(crate) mod local_api;
 pub(crate) mod metrics;
 pub(crate) mod socket_file;

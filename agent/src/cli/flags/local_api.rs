@@ -30,9 +30,8 @@ pub(crate) struct LocalApiArgs {
         long,
         value_name = "FILE",
         requires = "local_api",
-        conflicts_with_all = ["events", "kubernetes"]
+        conflicts_with_all = ["events", "kubernetes", "consul"]
     )]
-    #[cfg_attr(feature = "consul", arg(conflicts_with = "consul"))]
     local_frontends: Option<PathBuf>,
 
     /// A file of definitions, or a folder of *.json, as `consul services register` takes them; read again

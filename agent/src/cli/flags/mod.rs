@@ -3,22 +3,18 @@
 pub(crate) mod addresses;
 pub(crate) mod apis;
 pub(crate) mod cidr;
-#[cfg_attr(not(feature = "consul"), path = "no_consul.rs")]
 pub(crate) mod consul;
 pub(crate) mod detect_local;
 pub(crate) mod dsr;
 pub(crate) mod duration;
 pub(in crate::cli) mod ends;
 pub(crate) mod families;
-#[cfg(feature = "local-api")]
 mod federation;
 pub(crate) mod guard;
 pub(crate) mod http;
 pub(crate) mod interfaces;
 pub(crate) mod kubernetes;
-#[cfg_attr(not(feature = "linkerd-api"), path = "no_linkerd.rs")]
 pub(crate) mod linkerd;
-#[cfg_attr(not(feature = "local-api"), path = "no_local_api.rs")]
 pub(crate) mod local_api;
 pub(crate) mod logging;
 pub(crate) mod node;
