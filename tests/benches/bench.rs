@@ -43,12 +43,9 @@ pub(crate) struct Options {
     /// What that revision is called
     #[arg(long, value_name = "REV", requires = "earlier")]
     pub against: Option<String>,
-    /// Where results.json, results.md and the charts go
+    /// Where results.json and results.md go
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     output: PathBuf,
-    /// Put the results into bench/results.md in this folder, and the charts beside it
-    #[arg(long, value_name = "DIR")]
-    docs: Option<PathBuf>,
     /// What cargo says to every bench
     #[arg(long, hide = true)]
     bench: bool,
@@ -130,11 +127,7 @@ impl Bench {
             .into_iter()
             .try_for_each(|suite| suite.run(&mut self));
         self.report.write()?;
-        ran?;
-        if let Some(docs) = &self.options.docs {
-            self.report.update_docs(docs)?;
-        }
-        Ok(())
+        ran
     }
 
     /// What was asked for.

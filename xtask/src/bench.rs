@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, ensure};
 
 use shunt_machine::Purpose;
 use shunt_toolchain::Toolchain;
@@ -38,8 +38,8 @@ pub(crate) struct Args {
     /// Only this; may be given more than once
     #[arg(long, value_enum)]
     suite: Vec<Suite>,
-    /// Put the results into docs/bench/results.md
-    #[arg(long)]
+    /// Refused: the results are not put into the documentation any more
+    #[arg(long, hide = true)]
     update_docs: bool,
     /// An earlier revision, whose programs take turns with these on the same packets
     #[arg(long, value_name = "REV")]
@@ -57,6 +57,11 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         against,
         rest,
     } = args;
+    ensure!(
+        !update_docs,
+        "--update-docs is gone: results are in target/bench/results.md; put the figures that matter into \
+         docs/bench.md"
+    );
     privilege::require("cargo xtask bench")?;
     machine::require(Purpose::Tests)?;
     setup::ensure(setup::Needs::Bench)?;
@@ -119,9 +124,6 @@ pub(crate) fn main(args: &Args) -> Result<()> {
             Suite::Consul => "consul",
         };
         command.args(["--suite", name]);
-    }
-    if *update_docs {
-        command.arg("--docs").arg(root.join("docs"));
     }
     command.args(rest);
     privilege::exec(command)

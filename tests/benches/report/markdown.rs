@@ -1,7 +1,7 @@
 //! The same tables in Markdown.
 
 use super::{
-    Facts, chart,
+    Facts,
     machine::Machine,
     number::{number, quartiles, ratio},
     terminal::limit,
@@ -67,9 +67,8 @@ fn study(results: &Results) -> String {
         Better::Lower => "lower",
         Better::Higher => "higher",
     };
-    let file = chart::file_name(study);
     let mut text = format!(
-        "\n## {study}\n\n{unit}; {better} is better; {rounds} rounds.\n\n![{study}]({file})\n\n"
+        "\n## {study}\n\n{unit}; {better} is better; {rounds} rounds.\n\n"
     );
     text += &row(&["", "", "median", "quartiles", "ratio", "quartiles"]);
     text += &rule(6);

@@ -1,7 +1,5 @@
 //! What was measured, for people and for programs.
 
-mod chart;
-mod docs;
 mod facts;
 mod machine;
 mod markdown;
@@ -63,7 +61,7 @@ impl Report {
         self.facts.push(facts);
     }
 
-    /// Writes everything: `results.json`, `results.md` and a chart for each study.
+    /// Writes everything: `results.json` and `results.md`.
     ///
     /// # Errors
     ///
@@ -72,33 +70,10 @@ impl Report {
         println!("{}", terminal::bounds(&self.studies));
         let json = serde_json::to_string_pretty(self).context("cannot encode the results")?;
         self.put("results.json", &json)?;
-        self.put("results.md", &self.markdown())?;
-        for results in &self.studies {
-            let name = chart::file_name(&results.study);
-            self.put(&name, &chart::svg(results)?)?;
-        }
+        let page = markdown::page(&self.machine, &self.studies, &self.facts);
+        self.put("results.md", &page)?;
         println!("results: {}", self.folder.display());
         Ok(())
-    }
-
-    /// Puts the results between the two marks of the page in the folder `docs`, with the charts
-    /// beside it.
-    ///
-    /// # Errors
-    ///
-    /// If the page cannot be read or written, or has no marks.
-    pub(crate) fn update_docs(&self, docs: &Path) -> Result<()> {
-        docs::update(docs, &self.markdown())?;
-        for results in &self.studies {
-            let name = chart::file_name(&results.study);
-            let (from, to) = (self.folder.join(&name), docs.join("bench").join(&name));
-            fs::copy(&from, &to).with_context(|| format!("cannot copy to {}", to.display()))?;
-        }
-        Ok(())
-    }
-
-    fn markdown(&self) -> String {
-        markdown::page(&self.machine, &self.studies, &self.facts)
     }
 
     fn put(&self, name: &str, text: &str) -> Result<()> {
