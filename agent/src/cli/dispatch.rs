@@ -1,7 +1,8 @@
 //! Which subcommand runs.
 
-use std::{env, process::ExitCode};
+use std::{env, ffi::OsString, process::ExitCode};
 
+use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::{
@@ -20,6 +21,7 @@ use crate::cli::{
     monitor::{self, MonitorArgs},
     output::{causes, complain},
     render::{self, RenderArgs},
+    retired,
     services::{self, ServicesArgs},
     status::{self, StatusArgs},
     steer::{self, DrainArgs, UndrainArgs, WeightArgs},
@@ -114,6 +116,16 @@ pub(crate) fn command() -> clap::Command {
     ))
 }
 
+/// Returns the command line with what the file says that its `--config` names.
+///
+/// # Errors
+///
+/// The file is wrong, or one of the two has what the agent no longer takes.
+fn arguments(given: Vec<OsString>, agent: &clap::Command) -> Result<Vec<OsString>> {
+    retired::refuse(&given)?;
+    Ok(with_file(given, agent)?)
+}
+
 /// Runs the subcommand that the command line names.
 pub(crate) fn main() -> ExitCode {
     let mut whole = command();
@@ -121,10 +133,10 @@ pub(crate) fn main() -> ExitCode {
     whole.build();
     let given: Vec<_> = env::args_os().collect();
     let agent = whole.find_subcommand("agent").cloned().unwrap_or_default();
-    let arguments = match with_file(given.clone(), &agent) {
+    let arguments = match arguments(given.clone(), &agent) {
         Ok(arguments) => arguments,
         Err(error) => {
-            complain(format_args!("error: {error}"));
+            complain(format_args!("error: {}", causes(&error)));
             return ExitCode::from(UNUSABLE);
         }
     };

@@ -24,6 +24,7 @@ mod lookup;
 mod monitor;
 mod output;
 mod render;
+mod retired;
 mod service_table;
 mod services;
 mod socket_lb;

@@ -67,9 +67,7 @@ fn study(results: &Results) -> String {
         Better::Lower => "lower",
         Better::Higher => "higher",
     };
-    let mut text = format!(
-        "\n## {study}\n\n{unit}; {better} is better; {rounds} rounds.\n\n"
-    );
+    let mut text = format!("\n## {study}\n\n{unit}; {better} is better; {rounds} rounds.\n\n");
     text += &row(&["", "", "median", "quartiles", "ratio", "quartiles"]);
     text += &rule(6);
     for result in rows {

@@ -9,7 +9,7 @@ use shunt_tests::{Continuous, Transport};
 use crate::{
     pinned::{self, Tables},
     service::Service,
-    world::{REQUEST, World, binary, resync, resync_with, try_start_agent_with},
+    world::{REQUEST, World, all_answered, binary, resync, resync_with, try_start_agent_with},
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -155,6 +155,42 @@ fn a_pin_directory_is_for_one_agent() {
         try_start_agent_with(&binary(), world.sandbox.node(), &world.pins, &[]).unwrap_err();
     let expected = format!("in use by process {}", world.agent.pid());
     assert!(refused.to_string().contains(&expected), "{refused}");
+}
+
+#[test]
+fn a_flag_that_went_is_refused_while_translation_goes_on() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    let unattended = world.stopped();
+    let before = pinned::links(&unattended.pins);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.toml");
+    fs::write(
+        &file,
+        "max-removal = 10\nconntrack-tcp-timeout-new = \"1m\"\n",
+    )
+    .unwrap();
+    for (flags, words) in [
+        (
+            ["--conntrack-tcp-timeout-new", "1m"],
+            "error: --conntrack-tcp-timeout-new: this flag is gone: ",
+        ),
+        (
+            ["--config", file.to_str().unwrap()],
+            "line 2: conntrack-tcp-timeout-new: this flag is gone: ",
+        ),
+    ] {
+        let refused = unattended.try_start_of(&binary(), &flags).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains(words), "{refused}");
+        assert!(!refused.contains("unexpected argument"), "{refused}");
+        let pod = unattended.sandbox.pod("pod-c").namespace();
+        all_answered(pod, service.cluster_ip(), 3);
+        assert_eq!(pinned::links(&unattended.pins), before);
+    }
 }
 
 #[test]

@@ -3,13 +3,16 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    fs, io,
+    fs, io, iter,
     path::{Path, PathBuf},
+    slice,
 };
 
 use clap::{Arg, ArgAction, Command};
 use thiserror::Error;
 use toml::{Spanned, Value};
+
+use crate::cli::retired;
 
 /// The flag that names the file, and what no file can have.
 const CONFIG: &str = "config";
@@ -148,7 +151,8 @@ impl AgentFile {
                 .matches('\n')
                 .count();
             let key = key.into_inner();
-            let words = flag(&key, agent)
+            let words = refuse_retired(&key, &value)
+                .and_then(|()| flag(&key, agent))
                 .and_then(|arg| words(&key, arg, &value))
                 .map_err(|fault| AgentFileError::Setting {
                     path: path.to_owned(),
@@ -169,6 +173,23 @@ impl AgentFile {
     /// The words of the command line that say the same.
     pub(crate) fn words(&self) -> impl Iterator<Item = &String> {
         self.settings.iter().flat_map(|(_, words)| words)
+    }
+}
+
+/// Refuses a key, or a value of it, that the agent no longer takes.
+fn refuse_retired(key: &str, value: &Value) -> Result<(), String> {
+    let values = match value {
+        Value::Array(values) => values.as_slice(),
+        value => slice::from_ref(value),
+    };
+    let texts = values.iter().map(Value::as_str);
+    // A flag that went has gone without a value, too.
+    let mut gone = iter::once(None)
+        .chain(texts)
+        .filter_map(|text| retired::find(key, text));
+    match gone.next() {
+        Some(retired) => Err(retired.to_string()),
+        None => Ok(()),
     }
 }
 
