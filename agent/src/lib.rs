@@ -56,7 +56,6 @@ pub use self::{
         inspector::Inspector,
         ip_family::IpFamily,
         listeners::{Listener, ListenerState, Listeners},
-        live_settings::LiveSettings,
         local_monitor::LocalMonitor,
         lookup::{
             followers::{Concerned, Followers},

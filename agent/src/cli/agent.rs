@@ -3,10 +3,10 @@
 pub(crate) mod args;
 mod beside;
 mod end;
+mod hangup;
 mod host;
 mod notify;
 mod refusals;
-pub(crate) mod reload;
 mod sources;
 
 use std::{process::ExitCode, sync::Arc};
@@ -24,9 +24,9 @@ use self::{
     args::AgentArgs,
     beside::Beside,
     end::finish,
+    hangup::outlive_hangups,
     host::{HostWatch, check_in, set_up_host},
     refusals::{check_families, check_snat_ports},
-    reload::{CommandLine, Hangups, Reload},
     sources::Sources,
 };
 use crate::cli::{
@@ -49,27 +49,22 @@ use crate::cli::{
 /// # Errors
 ///
 /// The events cannot be opened, or the kernel does not take the programs.
-pub(crate) fn run(args: AgentArgs, line: CommandLine) -> Result<ExitCode> {
+pub(crate) fn run(args: AgentArgs) -> Result<ExitCode> {
     let kube_proxy = KubeProxySettings::of(&args.kube_proxy)?;
     let filter = args.log_filter(&kube_proxy)?;
-    let filter = log::start_in(args.logging.log_format, filter);
-    let reload = Reload::new(line, &args, filter)?;
+    log::start_in(args.logging.log_format, filter);
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(serve(args, &kube_proxy, reload))
+        .block_on(serve(args, &kube_proxy))
 }
 
 #[expect(
     clippy::too_many_lines,
     reason = "what an agent begins with is one list, whose order matters"
 )]
-async fn serve(
-    args: AgentArgs,
-    kube_proxy: &KubeProxySettings,
-    reload: Reload,
-) -> Result<ExitCode> {
+async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCode> {
     let AgentArgs {
         events,
         kubernetes,
@@ -103,7 +98,7 @@ async fn serve(
     check_in(kube_proxy)?;
     check_snat_ports(snat.snat_ports)?;
     check_families(&node.pod_cidrs, families.families())?;
-    let hangups = Hangups::listen()?;
+    outlive_hangups().context("cannot take SIGHUP")?;
     let pin_dir = (!no_pin).then_some(pin_dir);
     let mut stop = Stop::listen()?;
     let (follows_cluster, serves_all) = (kubernetes.is_on(), kubernetes.serves_all());
@@ -177,7 +172,6 @@ async fn serve(
         operator.max_removal,
     );
     let apis = apis.serve(&inspector, &queue)?;
-    reload.follow(hangups, queue.clone());
     let (names, calls) = sources.start(queue, addresses, socket)?;
     http.show(inspector.clone());
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;

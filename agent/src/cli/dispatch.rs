@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::{
-    agent::{self, args::AgentArgs, reload::CommandLine},
+    agent::{self, args::AgentArgs},
     apply::{self, ApplyArgs},
     cleanup::{self, CleanupArgs},
     config::agent_file::with_file,
@@ -131,9 +131,8 @@ pub(crate) fn main() -> ExitCode {
     let mut whole = command();
     // The flags of subcommands are known then.
     whole.build();
-    let given: Vec<_> = env::args_os().collect();
     let agent = whole.find_subcommand("agent").cloned().unwrap_or_default();
-    let arguments = match arguments(given.clone(), &agent) {
+    let arguments = match arguments(env::args_os().collect(), &agent) {
         Ok(arguments) => arguments,
         Err(error) => {
             complain(format_args!("error: {}", causes(&error)));
@@ -142,7 +141,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let parsed = Cli::from_arg_matches(&command().get_matches_from(arguments));
     let result = match parsed.unwrap_or_else(|error| error.exit()).command {
-        Command::Agent(args) => agent::run(*args, CommandLine { given, agent }),
+        Command::Agent(args) => agent::run(*args),
         Command::Init(args) => init::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),
         Command::Controller(args) => controller::run(args),

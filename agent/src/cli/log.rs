@@ -15,31 +15,9 @@ use tracing_subscriber::{
         FormatFields, MakeWriter,
         format::{DefaultFields, Writer},
     },
-    reload::Error,
 };
 
 use crate::cli::flags::logging::LogFormat;
-
-/// What a log lets through, while it is written.
-pub(crate) struct RunningFilter(Box<dyn Fn(EnvFilter) -> Result<(), Error> + Send + Sync>);
-
-impl fmt::Debug for RunningFilter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunningFilter").finish_non_exhaustive()
-    }
-}
-
-impl RunningFilter {
-    /// Lets through what this filter does, from now on.
-    ///
-    /// # Errors
-    ///
-    /// There is no log any more.
-    pub(crate) fn set(&self, filter: EnvFilter) -> Result<()> {
-        let Self(set) = self;
-        Ok(set(filter)?)
-    }
-}
 
 /// Begins to log, to standard error, what `filter` lets through.
 pub(crate) fn start(filter: EnvFilter) {
@@ -47,29 +25,18 @@ pub(crate) fn start(filter: EnvFilter) {
 }
 
 /// As [`start`], in this form.
-pub(crate) fn start_in(form: LogFormat, filter: EnvFilter) -> RunningFilter {
+pub(crate) fn start_in(form: LogFormat, filter: EnvFilter) {
     match form {
         LogFormat::Text => subscribe(filter, io::stderr, io::stderr().is_terminal()),
-        LogFormat::Json => {
-            let log = tracing_subscriber::fmt()
-                .json()
-                .flatten_event(true)
-                .with_current_span(false)
-                .with_span_list(false)
-                .with_env_filter(filter)
-                .with_writer(io::stderr)
-                .with_filter_reloading();
-            let filter = log.reload_handle();
-            log.init();
-            RunningFilter(Box::new(move |new| filter.reload(new)))
-        }
+        LogFormat::Json => tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_env_filter(filter)
+            .with_writer(io::stderr)
+            .init(),
     }
-}
-
-/// Whether RUST_LOG says what is logged.
-pub(crate) fn is_filtered_by_environment() -> bool {
-    env::var_os(EnvFilter::DEFAULT_ENV)
-        .is_some_and(|filter| !filter.to_string_lossy().trim().is_empty())
 }
 
 /// What RUST_LOG lets through, or else `default`.
@@ -94,17 +61,14 @@ fn subscribe<W: for<'w> MakeWriter<'w> + Send + Sync + 'static>(
     filter: EnvFilter,
     writer: W,
     ansi: bool,
-) -> RunningFilter {
-    let log = tracing_subscriber::fmt()
+) {
+    tracing_subscriber::fmt()
         .with_env_filter(filter)
         .fmt_fields(EscapedFields(DefaultFields::new()))
         .with_writer(writer)
         .with_ansi(ansi)
         .with_target(false)
-        .with_filter_reloading();
-    let filter = log.reload_handle();
-    log.init();
-    RunningFilter(Box::new(move |new| filter.reload(new)))
+        .init();
 }
 
 /// The usual form of what is logged, with the text that others chose [escaped](Escaped): a line of

@@ -294,18 +294,6 @@ impl Agent {
         keys.filter(|key| !self.datapath.translates(key)).count()
     }
 
-    /// Has the programs on these interfaces, besides those that the events name, and never on those that are
-    /// `excluded`.
-    pub fn set_interfaces(
-        &mut self,
-        interfaces: BTreeSet<InterfacePattern>,
-        excluded: BTreeSet<InterfacePattern>,
-    ) {
-        self.interfaces = interfaces;
-        self.datapath.exclude_interfaces(excluded);
-        self.reconcile_interfaces();
-    }
-
     /// Brings the programs onto every wanted interface that exists; to be called whenever
     /// interfaces change.
     pub fn reconcile_interfaces(&mut self) {

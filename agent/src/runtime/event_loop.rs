@@ -43,7 +43,6 @@ use crate::runtime::{
     held_removal::HeldRemoval,
     history::History,
     ip_family::IpFamily,
-    live_settings::LiveSettings,
     lookup::followers::observe,
     meters::Fate,
     origin::Origin,
@@ -234,7 +233,6 @@ impl EventLoop {
             }
             Request::Steer(steer, answer) => reply(answer, self.steer(steer)),
             Request::Decide(confirm, answer) => reply(answer, self.decide(confirm)),
-            Request::Settings(settings) => self.change_settings(settings),
             Request::Status(answer) => {
                 let status = status::assemble(
                     &self.agent,
@@ -247,17 +245,6 @@ impl EventLoop {
                 reply(answer, status);
             }
         }
-    }
-
-    /// Has these settings hold from now on. An event that waits for a decision goes on waiting for it.
-    fn change_settings(&mut self, settings: LiveSettings) {
-        let LiveSettings {
-            interfaces,
-            excluded_interfaces,
-            max_removal,
-        } = settings;
-        self.max_removal = max_removal;
-        self.agent.set_interfaces(interfaces, excluded_interfaces);
     }
 
     /// Does what follows from the host's addresses.

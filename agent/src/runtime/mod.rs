@@ -28,7 +28,6 @@ pub(crate) mod history;
 pub(crate) mod inspector;
 pub(crate) mod ip_family;
 pub(crate) mod listeners;
-pub(crate) mod live_settings;
 pub(crate) mod local_monitor;
 pub(crate) mod lookup;
 pub(crate) mod meters;

@@ -8,7 +8,6 @@ use tokio::sync::{mpsc, oneshot};
 use crate::runtime::{
     circumstances::Circumstances,
     error::Ending,
-    live_settings::LiveSettings,
     origin::Origin,
     outcome::{Acceptance, ApplyError},
     reports::Reports,
@@ -131,16 +130,6 @@ impl EventQueue {
         self.requests.send(request).await.map_err(|_| Ending)
     }
 
-    /// Has these settings hold from now on.
-    ///
-    /// # Errors
-    ///
-    /// If nobody takes them any more.
-    pub async fn change_settings(&self, settings: LiveSettings) -> Result<(), Ending> {
-        let request = Request::Settings(settings);
-        self.requests.send(request).await.map_err(|_| Ending)
-    }
-
     /// Says that much was read of which little is kept: what it took is given back to the system when
     /// nothing else is to be done.
     ///
@@ -244,7 +233,6 @@ pub(crate) mod testing {
                 | Request::AreGone(..)
                 | Request::Steer(..)
                 | Request::Decide(..)
-                | Request::Settings(_)
                 | Request::LoadFlows(_)
                 | Request::TellFlows(..)
                 | Request::StopFlows(_)

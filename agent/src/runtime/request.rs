@@ -15,7 +15,6 @@ use crate::runtime::{
     error::InspectError,
     figures::Figures,
     frontends::FrontendList,
-    live_settings::LiveSettings,
     lookup::{following::Following, observed::Observed},
     origin::Origin,
     outcome::{Acceptance, ApplyError, ControlError},
@@ -59,8 +58,6 @@ pub(super) enum Request {
     TellFlows(FlowPrograms, oneshot::Sender<()>),
     /// They run no longer.
     StopFlows(oneshot::Sender<()>),
-    /// These settings hold from now on.
-    Settings(LiveSettings),
     /// How the agent is, in figures.
     Figures(oneshot::Sender<Figures>),
     /// How the agent is.
@@ -85,7 +82,6 @@ impl Request {
             | Self::LoadFlows(_)
             | Self::TellFlows(..)
             | Self::StopFlows(_)
-            | Self::Settings(_)
             | Self::Figures(_)
             | Self::Status(_) => false,
         };

@@ -27,11 +27,6 @@ impl Selection {
         }
     }
 
-    /// These never have them from now on; it follows when interfaces are chosen again.
-    pub(crate) fn exclude(&mut self, excluded: BTreeSet<InterfacePattern>) {
-        self.excluded = excluded;
-    }
-
     /// Whether it depends on the interfaces that there are what `wanted` means.
     pub(crate) fn needs_links(wanted: &BTreeSet<InterfacePattern>) -> bool {
         wanted.iter().any(|pattern| pattern.name().is_none())

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shunt_model::InterfacePattern;
 use tracing::{info, warn};
 
 use crate::{
@@ -39,11 +38,6 @@ impl Uplinks {
             interfaces: BTreeMap::new(),
             adopted: BTreeMap::new(),
         }
-    }
-
-    /// These never have the program from now on; it follows when it is brought onto the uplinks again.
-    pub(crate) fn exclude(&mut self, excluded: BTreeSet<InterfacePattern>) {
-        self.selection.exclude(excluded);
     }
 
     /// Where the program runs.

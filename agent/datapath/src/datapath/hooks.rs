@@ -105,13 +105,6 @@ impl Datapath {
         Ok(layout.remove_others(pins)?)
     }
 
-    /// These interfaces never have the programs from now on, whoever names them; it follows with
-    /// [`Self::reconcile_interfaces`].
-    pub fn exclude_interfaces(&mut self, excluded: BTreeSet<InterfacePattern>) {
-        self.uplinks.exclude(excluded.clone());
-        self.selection.exclude(excluded);
-    }
-
     /// Attaches the programs to those interfaces that `wanted` means, that exist and do not have
     /// them. Detaches them from every other one, but as long as not `all` that is wanted is known,
     /// what an earlier agent attached stays. To be called whenever interfaces change. Many

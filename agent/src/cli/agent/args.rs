@@ -40,8 +40,8 @@ use crate::cli::{
 ///
 /// Runs until SIGINT or SIGTERM. Translation goes on without it, as it last was, until the next
 /// agent takes over or `shunt cleanup` ends it. Needs root, or CAP_BPF, CAP_NET_ADMIN
-/// and CAP_PERFMON. At SIGHUP the file of --config is read again: what can change while the agent runs does,
-/// the rest is named.
+/// and CAP_PERFMON. Flags and the file of --config hold until a restart, which interrupts nothing; SIGHUP has
+/// the definitions of --local-services read again, and nothing else.
 #[derive(Debug, Args)]
 #[command(mut_arg("masquerade-all", Switch::flag))]
 pub(crate) struct AgentArgs {

@@ -21,17 +21,6 @@ pub(super) fn ready() {
     });
 }
 
-/// Says that it reads its settings again; [`reloaded`] is to follow.
-pub(super) fn reloading() {
-    let now = NotifyState::monotonic_usec_now();
-    complain(now.and_then(|now| notify(&[NotifyState::Reloading, now])));
-}
-
-/// Says that it has read them, and what came of it.
-pub(super) fn reloaded(what: &str) {
-    complain(notify(&[NotifyState::Ready, NotifyState::Status(what)]));
-}
-
 /// Says that it ends.
 pub(super) fn stopping() {
     complain(notify(&[NotifyState::Stopping]));

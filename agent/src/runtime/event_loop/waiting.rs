@@ -65,7 +65,6 @@ impl EventLoop {
             | Request::AreGone(..)
             | Request::Steer(..)
             | Request::Decide(..)
-            | Request::Settings(_)
             | Request::LoadFlows(_)
             | Request::TellFlows(..)
             | Request::StopFlows(_)

@@ -1,0 +1,24 @@
+//! SIGHUP, which does not end the agent.
+
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::info;
+
+/// Takes SIGHUP, whose default ends a process, for as long as the agent runs. Where the definitions of
+/// `--local-services` are followed, they are read again as well.
+///
+/// # Errors
+///
+/// The kernel refuses.
+pub(super) fn outlive_hangups() -> io::Result<()> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            info!(
+                "SIGHUP: flags and the file of --config hold until a restart, which interrupts nothing"
+            );
+        }
+    });
+    Ok(())
+}
