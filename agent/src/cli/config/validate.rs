@@ -1,5 +1,5 @@
-//! What a configuration may say, as kube-proxy checks it
-//! (`pkg/proxy/apis/config/validation/validation.go`).
+//! The values that a configuration may have, by kube-proxy's own rules
+//! (`pkg/proxy/apis/config/validation/validation.go`). A field without effect may say anything.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,16 +9,6 @@ use shunt::GoDuration;
 
 use crate::cli::config::v1alpha1::KubeProxyConfiguration;
 
-/// The periods and the bit of one of kube-proxy's modes.
-struct Mode {
-    name: &'static str,
-    masquerade_bit: Option<i32>,
-    sync_period: Option<GoDuration>,
-    min_sync_period: Option<GoDuration>,
-}
-
-/// kube-proxy's period where none is said.
-const SYNC_PERIOD: GoDuration = GoDuration::seconds(30);
 const NOTHING: GoDuration = GoDuration::seconds(0);
 
 /// What is wrong, each with its field.
@@ -33,40 +23,7 @@ pub(crate) fn complaints(configuration: &KubeProxyConfiguration) -> Vec<String> 
             complaints.push(format!("{field}: {rule}"));
         }
     };
-    for mode in modes(configuration) {
-        let Mode {
-            name,
-            masquerade_bit,
-            sync_period,
-            min_sync_period,
-        } = mode;
-        let field = |field: &str| format!("{name}.{field}");
-        let said = sync_period.filter(|period| *period != NOTHING);
-        let period = said.unwrap_or(SYNC_PERIOD);
-        let least = min_sync_period.unwrap_or(NOTHING);
-        expect(
-            period > NOTHING,
-            &field("syncPeriod"),
-            "must be greater than 0",
-        );
-        expect(
-            least >= NOTHING,
-            &field("minSyncPeriod"),
-            "must not be less than 0",
-        );
-        expect(
-            least <= period,
-            &field("syncPeriod"),
-            &format!("must not be less than {name}.minSyncPeriod"),
-        );
-        expect(
-            masquerade_bit.is_none_or(|bit| (0..=31).contains(&bit)),
-            &field("masqueradeBit"),
-            "must be within 0 and 31",
-        );
-    }
     let KubeProxyConfiguration {
-        client_connection,
         bind_address,
         healthz_bind_address,
         metrics_bind_address,
@@ -77,16 +34,9 @@ pub(crate) fn complaints(configuration: &KubeProxyConfiguration) -> Vec<String> 
         node_port_addresses,
         oom_score_adj,
         conntrack,
-        config_sync_period,
         ..
     } = configuration;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let burst = client_connection.as_ref().and_then(|client| client.burst);
-    expect(
-        burst.is_none_or(|burst| burst >= 0),
-        "clientConnection.burst",
-        "must not be less than 0",
-    );
     let address = text(bind_address);
     expect(
         address.is_empty() || address.parse::<IpAddr>().is_ok(),
@@ -180,46 +130,7 @@ pub(crate) fn complaints(configuration: &KubeProxyConfiguration) -> Vec<String> 
             "must not be less than 0",
         );
     }
-    expect(
-        config_sync_period.is_none_or(|period| period >= NOTHING),
-        "configSyncPeriod",
-        "must be greater than 0",
-    );
     complaints
-}
-
-fn modes(configuration: &KubeProxyConfiguration) -> [Mode; 3] {
-    let KubeProxyConfiguration {
-        iptables,
-        nftables,
-        ipvs,
-        ..
-    } = configuration;
-    let (iptables, nftables, ipvs) = (
-        iptables.clone().unwrap_or_default(),
-        nftables.clone().unwrap_or_default(),
-        ipvs.clone().unwrap_or_default(),
-    );
-    [
-        Mode {
-            name: "iptables",
-            masquerade_bit: iptables.masquerade_bit,
-            sync_period: iptables.sync_period,
-            min_sync_period: iptables.min_sync_period,
-        },
-        Mode {
-            name: "nftables",
-            masquerade_bit: nftables.masquerade_bit,
-            sync_period: nftables.sync_period,
-            min_sync_period: nftables.min_sync_period,
-        },
-        Mode {
-            name: "ipvs",
-            masquerade_bit: None,
-            sync_period: ipvs.sync_period,
-            min_sync_period: ipvs.min_sync_period,
-        },
-    ]
 }
 
 fn is_listener(address: &str) -> bool {
