@@ -28,7 +28,9 @@ fn a_lost_leader_and_a_lost_quorum_take_nothing() {
     for other in &others {
         other.wait(node).unwrap();
     }
-    let mut world = World::around(sandbox, first, Plan::new(WEB), |_, _, _| {});
+    let mut plan = Plan::new(WEB);
+    plan.flags = ["--consul-settle", "0s"].map(str::to_owned).to_vec();
+    let mut world = World::around(sandbox, first, plan, |_, _, _| {});
     world.register(&registration("a", addresses::POD_A, "passing"));
     world.await_pods(&["pod-a"]);
     let traffic = Continuous::start(world.pod(), web(), REQUEST);

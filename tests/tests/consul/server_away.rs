@@ -9,6 +9,9 @@ use shunt_tests::{Continuous, addresses};
 
 use crate::world::{Plan, REQUEST, SOON, WEB, World, is_current, is_stale, registration, web};
 
+/// Removals do not wait when Consul is back.
+const AT_ONCE: [&str; 2] = ["--consul-settle", "0s"];
+
 fn with_two(flags: &[&str]) -> Option<World> {
     let mut plan = Plan::new(WEB);
     plan.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
@@ -21,7 +24,7 @@ fn with_two(flags: &[&str]) -> Option<World> {
 
 #[test]
 fn a_killed_consul_changes_nothing_and_what_changed_is_there_when_it_is_back() {
-    let Some(mut world) = with_two(&[]) else {
+    let Some(mut world) = with_two(&AT_ONCE) else {
         return;
     };
     let before = world.frontends();
@@ -47,7 +50,7 @@ fn a_killed_consul_changes_nothing_and_what_changed_is_there_when_it_is_back() {
 
 #[test]
 fn a_consul_that_is_built_anew_is_followed_though_it_counts_from_the_beginning() {
-    let Some(mut world) = with_two(&[]) else {
+    let Some(mut world) = with_two(&AT_ONCE) else {
         return;
     };
     // So that the index is far ahead.

@@ -45,8 +45,8 @@ pub(crate) struct ConsulArgs {
     consul_token_file: Option<PathBuf>,
 
     /// How long removals of backends wait after the Consul agent was out of reach: its checks may not
-    /// have run yet. Additions do not wait
-    #[arg(long, value_name = "TIME", default_value_t = Seconds(0), requires = "consul")]
+    /// have run yet. Additions do not wait; with 0s removals do not either
+    #[arg(long, value_name = "TIME", default_value_t = Seconds(10), requires = "consul")]
     consul_settle: Seconds,
 }
 

@@ -12,7 +12,7 @@ use crate::cli::flags::{cidr::cidr, switch::Switch};
 pub(crate) struct DsrArgs {
     /// Have backends of services with --forwarding dsr announce segments that fit into an envelope, so that
     /// TCP clients need not be told that theirs do not
-    #[arg(long, value_name = "BOOL", default_value_t = Switch::ON)]
+    #[arg(long, value_name = "BOOL", hide = true, default_value_t = Switch::ON)]
     pub(crate) dsr_lower_mss: Switch,
 
     /// Where envelopes come from, instead of this node's address: each flow's from its own address of the first

@@ -9,6 +9,7 @@ pub(crate) enum TakeOver {
     #[default]
     Auto,
     /// Always
+    #[value(hide = true)]
     On,
     /// Never
     Off,

@@ -9,10 +9,11 @@ use super::*;
 use crate::cli::{config::agent_file::AgentFile, dispatch::command};
 
 /// Flags that only tests and narrow cases give: the agent takes them, and neither help nor documents name them.
-const HIDDEN: [&str; 3] = [
+const HIDDEN: [&str; 4] = [
     "conntrack-scan-interval",
     "conntrack-tcp-timeout-closed",
     "conntrack-tcp-timeout-time-wait",
+    "dsr-lower-mss",
 ];
 
 fn agent() -> Command {
