@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 
 use super::{
     address::Problem,
+    both_families,
     frame::{NEIGHBOUR, OPENING, Packet, THIS_STATION, Transport, ethernet, framed},
     needs_root,
     node::{Node, Verdict},
@@ -58,16 +59,8 @@ impl Martian for V6 {
     }
 }
 
-#[test]
-fn what_no_router_takes_on_by_its_source_is_dropped_before_anything_is_done_for_it() {
-    needs_root!();
-    in_network(|| {
-        martians::<V4>();
-        martians::<V6>();
-    });
-}
-
-fn martians<A: Martian>() {
+both_families!(what_no_router_takes_on_by_its_source_is_dropped_before_anything_is_done_for_it in in_network);
+fn what_no_router_takes_on_by_its_source_is_dropped_before_anything_is_done_for_it<A: Martian>() {
     for backends in [Backends::Elsewhere, Backends::Nowhere] {
         let mut node = node(backends);
         let mut dropped = 0;
@@ -174,14 +167,8 @@ fn expired<A: Family>(backends: Backends, client: A) {
     assert!(node.connections().is_empty());
 }
 
-#[test]
-fn a_pod_that_reaches_itself_is_a_hop_away() {
-    needs_root!();
-    hairpin::<V4>();
-    hairpin::<V6>();
-}
-
-fn hairpin<A: Family>() {
+both_families!(a_pod_that_reaches_itself_is_a_hop_away);
+fn a_pod_that_reaches_itself_is_a_hop_away<A: Family>() {
     let mut node = node(Backends::Here);
     let request = Packet::new(Transport::Udp, (A::LOCAL, 40_000), (A::CLUSTER_IP, 80));
     let at_pod = request.from((A::HAIRPIN, 40_000)).to((A::LOCAL, 8080));
@@ -215,16 +202,8 @@ fn hairpin<A: Family>() {
     }
 }
 
-#[test]
-fn a_client_of_elsewhere_that_is_its_own_backend_sees_this_node() {
-    needs_root!();
-    in_network(|| {
-        own_backend::<V4>();
-        own_backend::<V6>();
-    });
-}
-
-fn own_backend<A: Family>() {
+both_families!(a_client_of_elsewhere_that_is_its_own_backend_sees_this_node in in_network);
+fn a_client_of_elsewhere_that_is_its_own_backend_sees_this_node<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     for (port, transport) in (40_000..).zip(OPENING) {
         for (port, frontend) in (port..).step_by(10).zip(A::frontends()) {
@@ -246,14 +225,8 @@ fn assert_silence(node: &mut Node, frame: &[u8], what: &str) {
     assert_eq!(node.rejecting_ingress(frame), Verdict::Drop, "{what}");
 }
 
-#[test]
-fn nobody_is_told_where_no_single_host_has_sent() {
-    needs_root!();
-    silence::<V4>();
-    silence::<V6>();
-}
-
-fn silence<A: Martian>() {
+both_families!(nobody_is_told_where_no_single_host_has_sent);
+fn nobody_is_told_where_no_single_host_has_sent<A: Martian>() {
     let mut node = node(Backends::Nowhere);
     for transport in OPENING {
         let packet = Packet::new(transport, (A::OUTSIDER, 40_000), (A::NODE, 30080));

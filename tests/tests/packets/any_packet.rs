@@ -5,20 +5,15 @@ use std::{cell::RefCell, net::IpAddr};
 use proptest::prelude::*;
 
 use super::{
+    both_families,
     frame::{OPENING, Packet, SCTP_INIT, Transport},
     needs_root,
     node::{Node, Verdict, resync},
     world::{Backends, Family, V4, V6, node},
 };
 
-#[test]
-fn frames_of_every_length_and_hop_limit_are_translated_right() {
-    needs_root!();
-    lengths::<V4>();
-    lengths::<V6>();
-}
-
-fn lengths<A: Family>() {
+both_families!(frames_of_every_length_and_hop_limit_are_translated_right);
+fn frames_of_every_length_and_hop_limit_are_translated_right<A: Family>() {
     let mut node = node(Backends::Here);
     for transport in OPENING {
         for length in (0..70).chain([1200, 1460]) {

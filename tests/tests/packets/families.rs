@@ -2,21 +2,15 @@
 
 use super::{
     address::Problem,
+    both_families,
     frame::{Packet, Transport, source_of},
-    needs_root,
     node::Verdict,
     reports::{error, unreachable},
-    world::{Backends, Family, SERVED, V4, V6, in_network, node, open_transit, seen},
+    world::{Backends, Family, SERVED, in_network, node, open_transit, seen},
 };
 
-#[test]
-fn a_request_leaves_for_the_backend_and_its_reply_comes_from_the_frontend() {
-    needs_root!();
-    kept_source::<V4>();
-    kept_source::<V6>();
-}
-
-fn kept_source<A: Family>() {
+both_families!(a_request_leaves_for_the_backend_and_its_reply_comes_from_the_frontend);
+fn a_request_leaves_for_the_backend_and_its_reply_comes_from_the_frontend<A: Family>() {
     let mut node = node(Backends::Here);
     let mut flows = 0;
     for transport in SERVED {
@@ -51,14 +45,8 @@ fn kept_source<A: Family>() {
     );
 }
 
-#[test]
-fn a_pod_reaches_itself_under_the_hairpin_address() {
-    needs_root!();
-    hairpin::<V4>();
-    hairpin::<V6>();
-}
-
-fn hairpin<A: Family>() {
+both_families!(a_pod_reaches_itself_under_the_hairpin_address);
+fn a_pod_reaches_itself_under_the_hairpin_address<A: Family>() {
     let mut node = node(Backends::Here);
     for (port, transport) in (40_000..).step_by(10).zip(SERVED) {
         for (port, frontend) in (port..).zip(A::frontends()) {
@@ -84,16 +72,10 @@ fn hairpin<A: Family>() {
     }
 }
 
-#[test]
-fn both_directions_of_a_connection_from_outside_are_forwarded_under_this_nodes_address() {
-    needs_root!();
-    in_network(|| {
-        transit::<V4>();
-        transit::<V6>();
-    });
-}
-
-fn transit<A: Family>() {
+both_families!(both_directions_of_a_connection_from_outside_are_forwarded_under_this_nodes_address in in_network);
+fn both_directions_of_a_connection_from_outside_are_forwarded_under_this_nodes_address<
+    A: Family,
+>() {
     let mut node = node(Backends::Elsewhere);
     for (port, transport) in (40_000..).step_by(10).zip(SERVED) {
         for (port, frontend) in (port..).zip(A::frontends()) {
@@ -130,14 +112,8 @@ fn transit<A: Family>() {
     }
 }
 
-#[test]
-fn clients_on_this_node_keep_their_address_towards_remote_backends() {
-    needs_root!();
-    local_client::<V4>();
-    local_client::<V6>();
-}
-
-fn local_client<A: Family>() {
+both_families!(clients_on_this_node_keep_their_address_towards_remote_backends);
+fn clients_on_this_node_keep_their_address_towards_remote_backends<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     for (port, transport) in (40_000..).zip(SERVED) {
         for client in [A::POD, A::NODE] {
@@ -159,14 +135,8 @@ fn local_client<A: Family>() {
     }
 }
 
-#[test]
-fn a_frontend_without_a_backend_is_unreachable() {
-    needs_root!();
-    rejection::<V4>();
-    rejection::<V6>();
-}
-
-fn rejection<A: Family>() {
+both_families!(a_frontend_without_a_backend_is_unreachable);
+fn a_frontend_without_a_backend_is_unreachable<A: Family>() {
     let mut node = node(Backends::Nowhere);
     for transport in SERVED {
         for frontend in A::frontends() {
@@ -184,16 +154,8 @@ fn rejection<A: Family>() {
     assert_eq!(counters, [("reject_no_backend", 24)]);
 }
 
-#[test]
-fn a_packet_that_has_come_too_far_is_reported() {
-    needs_root!();
-    in_network(|| {
-        expired::<V4>();
-        expired::<V6>();
-    });
-}
-
-fn expired<A: Family>() {
+both_families!(a_packet_that_has_come_too_far_is_reported in in_network);
+fn a_packet_that_has_come_too_far_is_reported<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     let request = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 40_000), (A::NODE, 30080));
     let reply = open_transit(&mut node, &request).answer();
@@ -212,16 +174,8 @@ fn expired<A: Family>() {
     assert_eq!(node.counters()["reject_expired"], 4);
 }
 
-#[test]
-fn a_packet_longer_than_its_way_takes_is_reported() {
-    needs_root!();
-    in_network(|| {
-        too_long::<V4>();
-        too_long::<V6>();
-    });
-}
-
-fn too_long<A: Family>() {
+both_families!(a_packet_longer_than_its_way_takes_is_reported in in_network);
+fn a_packet_longer_than_its_way_takes_is_reported<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     for transport in [Transport::TcpSyn, Transport::TcpAck, Transport::Udp] {
         let opening = match transport {

@@ -9,10 +9,11 @@ use shunt_datapath::{
 };
 
 use super::{
+    both_families,
     frame::{Packet, Transport},
     needs_root,
     node::{Node, Verdict, resync, update, web},
-    world::{Backends, Family, V4, V6, in_network, ip, node, node_with, open_transit},
+    world::{Backends, Family, V4, in_network, ip, node, node_with, open_transit},
 };
 
 fn told(reader: &mut FlowReader) -> Vec<Flow> {
@@ -53,7 +54,8 @@ fn connect<A: Family>(node: &mut Node, port: u16) -> [Packet<A>; 2] {
     [request, reply]
 }
 
-fn is_told_once<A: Family>() {
+both_families!(a_connection_is_told_when_it_begins_and_when_both_sides_have_ended_it);
+fn a_connection_is_told_when_it_begins_and_when_both_sides_have_ended_it<A: Family>() {
     let mut node = node(Backends::Here);
     let mut reader = node.watch(FlowKind::ALL, 1);
     let [request, reply] = connect::<A>(&mut node, 40_000);
@@ -91,14 +93,8 @@ fn is_told_once<A: Family>() {
     assert_eq!(reader.lost(), 0);
 }
 
-#[test]
-fn a_connection_is_told_when_it_begins_and_when_both_sides_have_ended_it() {
-    needs_root!();
-    is_told_once::<V4>();
-    is_told_once::<V6>();
-}
-
-fn is_told_of_transit<A: Family>() {
+both_families!(a_connection_with_snat_is_told_at_either_hook);
+fn a_connection_with_snat_is_told_at_either_hook<A: Family>() {
     in_network(|| {
         let mut node = node(Backends::Elsewhere);
         let mut reader = node.watch(FlowKind::ALL, 1);
@@ -121,14 +117,8 @@ fn is_told_of_transit<A: Family>() {
     });
 }
 
-#[test]
-fn a_connection_with_snat_is_told_at_either_hook() {
-    needs_root!();
-    is_told_of_transit::<V4>();
-    is_told_of_transit::<V6>();
-}
-
-fn time_out_is_told<A: Family>() {
+both_families!(a_connection_that_timed_out_is_told_by_a_packet_or_found_in_the_table);
+fn a_connection_that_timed_out_is_told_by_a_packet_or_found_in_the_table<A: Family>() {
     let mut node = node(Backends::Here);
     let mut reader = node.watch(FlowKind::ALL, 1);
     let (_, begin) = node.expired_since(0);
@@ -156,13 +146,6 @@ fn time_out_is_told<A: Family>() {
 }
 
 #[test]
-fn a_connection_that_timed_out_is_told_by_a_packet_or_found_in_the_table() {
-    needs_root!();
-    time_out_is_told::<V4>();
-    time_out_is_told::<V6>();
-}
-
-#[test]
 fn a_flow_that_leaves_its_backend_is_told_to_be_replaced() {
     needs_root!();
     let mut node = Node::new([resync(&[&web(&[(3, 1)])]).as_str()]);
@@ -177,7 +160,8 @@ fn a_flow_that_leaves_its_backend_is_told_to_be_replaced() {
     assert_eq!(told[2].backend, at((V4::LOCAL_TOO, 8080)));
 }
 
-fn packets_are_told<A: Family>() {
+both_families!(a_refused_packet_is_told_with_its_reason_and_its_first_bytes);
+fn a_refused_packet_is_told_with_its_reason_and_its_first_bytes<A: Family>() {
     in_network(|| {
         let mut node = node_with(
             |options| options.rejects = RejectLimit { rate: 0 },
@@ -200,13 +184,6 @@ fn packets_are_told<A: Family>() {
         assert_eq!(packet.length as usize, refused.frame().len());
         assert_eq!(packet.bytes, refused.frame()[..PACKET_BYTES], "as it came");
     });
-}
-
-#[test]
-fn a_refused_packet_is_told_with_its_reason_and_its_first_bytes() {
-    needs_root!();
-    packets_are_told::<V4>();
-    packets_are_told::<V6>();
 }
 
 #[test]
@@ -285,7 +262,8 @@ fn one_connection_in_so_many_is_told_with_all_of_its_events() {
     assert!((60..140).contains(&opened.len()), "{} of 400", opened.len());
 }
 
-fn only_ends_that_are_wanted_are_told<A: Family>() {
+both_families!(programs_tell_of_wanted_clients_and_frontends_alone);
+fn programs_tell_of_wanted_clients_and_frontends_alone<A: Family>() {
     let mut node = node(Backends::Here);
     let end = |(address, port): (A, u16)| {
         Some(FlowEnd {
@@ -307,13 +285,6 @@ fn only_ends_that_are_wanted_are_told<A: Family>() {
     let told = connections(&mut reader);
     assert_eq!(ends(&told), [None, Some(EndCause::Reset)]);
     assert!(told.iter().all(|one| one.client == at((A::POD, 40_001))));
-}
-
-#[test]
-fn programs_tell_of_wanted_clients_and_frontends_alone() {
-    needs_root!();
-    only_ends_that_are_wanted_are_told::<V4>();
-    only_ends_that_are_wanted_are_told::<V6>();
 }
 
 #[test]

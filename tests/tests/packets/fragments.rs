@@ -1,10 +1,10 @@
 //! Fragments: the later ones of a datagram go where its first one went.
 
 use super::{
+    both_families,
     frame::{NEIGHBOUR, Packet, THIS_STATION, Transport, ethernet, framed, source_of},
-    needs_root,
     node::{Node, Verdict},
-    world::{Backends, Family, V4, V6, in_network, node, node_with},
+    world::{Backends, Family, in_network, node, node_with},
 };
 
 /// The bytes of a datagram in a fragment.
@@ -61,14 +61,8 @@ fn datagram<A: Family>(
 
 const TRANSPORTS: [Transport; 3] = [Transport::Udp, Transport::UdpUnsummed, Transport::TcpSyn];
 
-#[test]
-fn later_fragments_follow_the_first_in_both_directions() {
-    needs_root!();
-    kept_source::<V4>();
-    kept_source::<V6>();
-}
-
-fn kept_source<A: Family>() {
+both_families!(later_fragments_follow_the_first_in_both_directions);
+fn later_fragments_follow_the_first_in_both_directions<A: Family>() {
     let mut node = node(Backends::Here);
     for (port, transport) in (40_000..).step_by(10).zip(TRANSPORTS) {
         for (port, frontend) in (port..).zip(A::frontends()) {
@@ -95,16 +89,8 @@ fn kept_source<A: Family>() {
     assert_eq!(node.counters()["fragment"], 3 * 3 * 2 * 3 * 4);
 }
 
-#[test]
-fn fragments_from_outside_are_forwarded_in_both_directions() {
-    needs_root!();
-    in_network(|| {
-        transit::<V4>();
-        transit::<V6>();
-    });
-}
-
-fn transit<A: Family>() {
+both_families!(fragments_from_outside_are_forwarded_in_both_directions in in_network);
+fn fragments_from_outside_are_forwarded_in_both_directions<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     for (port, transport) in (40_000..).step_by(10).zip(TRANSPORTS) {
         for (port, frontend) in (port..).zip(A::frontends()) {
@@ -137,14 +123,8 @@ fn transit<A: Family>() {
     }
 }
 
-#[test]
-fn fragments_of_a_pod_that_reaches_itself_come_back_to_it() {
-    needs_root!();
-    hairpin::<V4>();
-    hairpin::<V6>();
-}
-
-fn hairpin<A: Family>() {
+both_families!(fragments_of_a_pod_that_reaches_itself_come_back_to_it);
+fn fragments_of_a_pod_that_reaches_itself_come_back_to_it<A: Family>() {
     let mut node = node(Backends::Here);
     for (port, transport) in (40_000..).zip(TRANSPORTS) {
         let frontend = (A::CLUSTER_IP, 80);
@@ -186,14 +166,8 @@ fn passed_fragments(node: &Node) -> u64 {
     node.counters().get("pass_fragment").copied().unwrap_or(0)
 }
 
-#[test]
-fn a_later_fragment_of_no_known_datagram_passes_untouched() {
-    needs_root!();
-    unknown::<V4>();
-    unknown::<V6>();
-}
-
-fn unknown<A: Family>() {
+both_families!(a_later_fragment_of_no_known_datagram_passes_untouched);
+fn a_later_fragment_of_no_known_datagram_passes_untouched<A: Family>() {
     let mut node = node(Backends::Here);
     let frontend = (A::CLUSTER_IP, 80);
     let request = datagram(Transport::Udp, A::POD, 40_000, frontend);
@@ -226,14 +200,8 @@ fn unknown<A: Family>() {
     assert_unknown::<A>(&mut node, &foreign[1], "one after a first that is not ours");
 }
 
-#[test]
-fn a_datagram_is_forgotten_after_30_seconds() {
-    needs_root!();
-    expiry::<V4>();
-    expiry::<V6>();
-}
-
-fn expiry<A: Family>() {
+both_families!(a_datagram_is_forgotten_after_30_seconds);
+fn a_datagram_is_forgotten_after_30_seconds<A: Family>() {
     let mut node = node(Backends::Here);
     let request = datagram(Transport::Udp, A::POD, 40_000, (A::CLUSTER_IP, 80));
     let (came, went) = (
@@ -249,14 +217,8 @@ fn expiry<A: Family>() {
     assert_eq!(node.ingress(&framed::<A>(&came[2])), passed::<A>(&went[2]));
 }
 
-#[test]
-fn the_table_of_datagrams_has_a_bound_and_the_last_are_in_it() {
-    needs_root!();
-    bounded::<V4>();
-    bounded::<V6>();
-}
-
-fn bounded<A: Family>() {
+both_families!(the_table_of_datagrams_has_a_bound_and_the_last_are_in_it);
+fn the_table_of_datagrams_has_a_bound_and_the_last_are_in_it<A: Family>() {
     const ROOM: u32 = 64;
     const DATAGRAMS: u16 = 1000;
 

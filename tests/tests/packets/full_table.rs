@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::{
+    both_families,
     frame::{Packet, Transport},
-    needs_root,
     node::{Node, Verdict},
-    world::{Backends, Family, V4, V6, cluster},
+    world::{Backends, Family, cluster},
 };
 
 /// A node with room for so many entries.
@@ -78,14 +78,8 @@ fn fill<A: Family>(node: &mut Node) -> BTreeSet<u16> {
     there
 }
 
-#[test]
-fn as_many_established_connections_as_were_asked_for_find_room() {
-    needs_root!();
-    as_many::<V4>();
-    as_many::<V6>();
-}
-
-fn as_many<A: Family>() {
+both_families!(as_many_established_connections_as_were_asked_for_find_room);
+fn as_many_established_connections_as_were_asked_for_find_room<A: Family>() {
     let mut node = node(2000);
     establish::<A>(&mut node, 1..=1000);
     assert_eq!(node.connections().len(), 1000);
@@ -93,14 +87,8 @@ fn as_many<A: Family>() {
     assert_eq!(node.early_drops(), 0);
 }
 
-#[test]
-fn a_table_full_of_open_connections_keeps_all_of_them() {
-    needs_root!();
-    all_are_kept::<V4>();
-    all_are_kept::<V6>();
-}
-
-fn all_are_kept<A: Family>() {
+both_families!(a_table_full_of_open_connections_keeps_all_of_them);
+fn a_table_full_of_open_connections_keeps_all_of_them<A: Family>() {
     let mut node = node(64);
     let there = fill::<A>(&mut node);
     let refused = 3000 - there.len();
@@ -119,14 +107,8 @@ fn all_are_kept<A: Family>() {
     assert_eq!(node.early_drops(), 0);
 }
 
-#[test]
-fn unanswered_flows_give_way_to_new_ones_the_oldest_first() {
-    needs_root!();
-    oldest_first::<V4>();
-    oldest_first::<V6>();
-}
-
-fn oldest_first<A: Family>() {
+both_families!(unanswered_flows_give_way_to_new_ones_the_oldest_first);
+fn unanswered_flows_give_way_to_new_ones_the_oldest_first<A: Family>() {
     let mut node = node(64);
     establish::<A>(&mut node, 1..=8);
     // More than find room, in two lots.
@@ -156,14 +138,8 @@ fn oldest_first<A: Family>() {
     );
 }
 
-#[test]
-fn half_open_connections_give_way() {
-    needs_root!();
-    half_open::<V4>();
-    half_open::<V6>();
-}
-
-fn half_open<A: Family>() {
+both_families!(half_open_connections_give_way);
+fn half_open_connections_give_way<A: Family>() {
     let mut node = node(64);
     establish::<A>(&mut node, 1..=8);
     for port in 1001..=1500 {
@@ -175,14 +151,8 @@ fn half_open<A: Family>() {
     assert!((1..=8).all(|port| left.contains(&port)), "{left:?}");
 }
 
-#[test]
-fn what_is_over_makes_room_before_what_is_unanswered() {
-    needs_root!();
-    over_first::<V4>();
-    over_first::<V6>();
-}
-
-fn over_first<A: Family>() {
+both_families!(what_is_over_makes_room_before_what_is_unanswered);
+fn what_is_over_makes_room_before_what_is_unanswered<A: Family>() {
     let mut node = node(512);
     establish::<A>(&mut node, 1..=128);
     // Last: those that have just begun do not give way to each other while there is room farther off.

@@ -7,6 +7,7 @@ use shunt_datapath::{GuardOptions, RejectLimit};
 
 use super::{
     address::{Address as _, Fragment, Header, Problem},
+    both_families,
     frame::{NEIGHBOUR, Packet, THIS_STATION, Transport, ethernet, framed},
     needs_root,
     node::{Node, Verdict},
@@ -103,14 +104,8 @@ fn counted(node: &Node, counter: &str, count: u64) {
     assert_eq!(counters.get(counter), Some(&count), "{counters:?}");
 }
 
-#[test]
-fn another_port_of_a_cluster_ip_is_rejected() {
-    needs_root!();
-    another_port::<V4>();
-    another_port::<V6>();
-}
-
-fn another_port<A: Guarded>() {
+both_families!(another_port_of_a_cluster_ip_is_rejected);
+fn another_port_of_a_cluster_ip_is_rejected<A: Guarded>() {
     let mut node = guarding(Backends::Here);
     for client in [A::POD, A::OUTSIDER] {
         for transport in SERVED.into_iter().chain([Transport::TcpAck]) {
@@ -132,14 +127,8 @@ fn another_port<A: Guarded>() {
     counted(&node, "reject_unknown_port", 10);
 }
 
-#[test]
-fn another_protocol_of_a_cluster_ip_is_rejected() {
-    needs_root!();
-    another_protocol::<V4>();
-    another_protocol::<V6>();
-}
-
-fn another_protocol<A: Guarded>() {
+both_families!(another_protocol_of_a_cluster_ip_is_rejected);
+fn another_protocol_of_a_cluster_ip_is_rejected<A: Guarded>() {
     let mut node = guarding(Backends::Here);
     let question = [A::OTHER_QUESTION, 0, 1, 2, 3, 4, 5, 6, 7, 8];
     for (protocol, length) in [
@@ -161,14 +150,8 @@ fn another_protocol<A: Guarded>() {
     counted(&node, "reject_unknown_port", 3);
 }
 
-#[test]
-fn a_free_address_of_a_range_is_dropped() {
-    needs_root!();
-    free_address::<V4>();
-    free_address::<V6>();
-}
-
-fn free_address<A: Guarded>() {
+both_families!(a_free_address_of_a_range_is_dropped);
+fn a_free_address_of_a_range_is_dropped<A: Guarded>() {
     let mut node = guarding(Backends::Here);
     let frames = |to: A| {
         let mut frames: Vec<_> = SERVED
@@ -248,14 +231,8 @@ fn an_address_of_the_hosts_own_is_left_to_it() {
     assert_eq!(node.ingress(&packet), Verdict::Drop);
 }
 
-#[test]
-fn parts_of_datagrams_go_no_further_either() {
-    needs_root!();
-    parts::<V4>();
-    parts::<V6>();
-}
-
-fn parts<A: Guarded>() {
+both_families!(parts_of_datagrams_go_no_further_either);
+fn parts_of_datagrams_go_no_further_either<A: Guarded>() {
     let mut node = guarding(Backends::Here);
     for (to, counter) in [
         (A::CLUSTER_IP, "reject_unknown_port"),
@@ -268,14 +245,8 @@ fn parts<A: Guarded>() {
     }
 }
 
-#[test]
-fn an_echo_request_for_a_services_address_is_answered() {
-    needs_root!();
-    echo::<V4>();
-    echo::<V6>();
-}
-
-fn echo<A: Guarded>() {
+both_families!(an_echo_request_for_a_services_address_is_answered);
+fn an_echo_request_for_a_services_address_is_answered<A: Guarded>() {
     let mut node = guarding(Backends::Nowhere);
     let options = [1, 7, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0];
     let mut answered = 0;
@@ -304,14 +275,8 @@ fn echo<A: Guarded>() {
     counted(&node, "echo_reply", answered);
 }
 
-#[test]
-fn who_cannot_be_answered_is_not() {
-    needs_root!();
-    not_answered::<V4>();
-    not_answered::<V6>();
-}
-
-fn not_answered<A: Guarded>() {
+both_families!(who_cannot_be_answered_is_not);
+fn who_cannot_be_answered_is_not<A: Guarded>() {
     let mut node = guarding(Backends::Nowhere);
     let from = |source: A, fragment: Option<Fragment>| {
         let echo = A::echo(true, source, A::CLUSTER_IP, b"hello");
@@ -380,17 +345,12 @@ fn without_the_guard_nothing_is_looked_after() {
     }
 }
 
-#[test]
-fn what_would_go_to_and_fro_is_dropped_and_nothing_else_of_an_external_address() {
-    needs_root!();
-    in_network(|| {
-        external::<V4>("203.0.113.7", "192.168.16.1");
-        external::<V6>("2001:db8:113::7", "2001:db8:16::1");
-    });
-}
-
+both_families!(what_would_go_to_and_fro_is_dropped_and_nothing_else_of_an_external_address("203.0.113.7", "192.168.16.1"; "2001:db8:113::7", "2001:db8:16::1") in in_network);
 /// The frames come in by the loopback interface.
-fn external<A: Guarded>(address: &str, router: &str) {
+fn what_would_go_to_and_fro_is_dropped_and_nothing_else_of_an_external_address<A: Guarded>(
+    address: &str,
+    router: &str,
+) {
     let mut node = guarding(Backends::Here);
     let frames = [
         Packet::new(Transport::TcpSyn, (A::OUTSIDER, 4000), (A::EXTERNAL_IP, 81)).frame(),

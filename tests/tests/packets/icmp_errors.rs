@@ -2,11 +2,11 @@
 
 use super::{
     address::{Extension, PROBLEMS},
+    both_families,
     frame::{NEIGHBOUR, Packet, THIS_STATION, Transport, ethernet, framed},
-    needs_root,
     node::Verdict,
     reports::report,
-    world::{Backends, Family, SERVED, V4, V6, in_network, node, open_transit},
+    world::{Backends, Family, SERVED, in_network, node, open_transit},
 };
 
 /// How much of a packet's transport header and payload an error quotes.
@@ -107,14 +107,8 @@ fn with_options<A: Family>(packet: &Packet<A>) -> Packet<A> {
     }
 }
 
-#[test]
-fn an_error_about_a_request_reaches_its_client_as_one_about_the_frontend() {
-    needs_root!();
-    about_requests::<V4>();
-    about_requests::<V6>();
-}
-
-fn about_requests<A: Family>() {
+both_families!(an_error_about_a_request_reaches_its_client_as_one_about_the_frontend);
+fn an_error_about_a_request_reaches_its_client_as_one_about_the_frontend<A: Family>() {
     let mut node = node(Backends::Here);
     for (port, transport) in (40_000..).step_by(10).zip(SERVED) {
         for (port, frontend) in (port..).zip(A::frontends()) {
@@ -134,14 +128,8 @@ fn about_requests<A: Family>() {
     assert_eq!(node.counters()["icmp_error"], 4 * 3 * 2 * 5 * 4);
 }
 
-#[test]
-fn an_error_about_a_reply_reaches_its_backend_as_one_about_the_client() {
-    needs_root!();
-    about_replies::<V4>();
-    about_replies::<V6>();
-}
-
-fn about_replies<A: Family>() {
+both_families!(an_error_about_a_reply_reaches_its_backend_as_one_about_the_client);
+fn an_error_about_a_reply_reaches_its_backend_as_one_about_the_client<A: Family>() {
     let mut node = node(Backends::Here);
     for (port, transport) in (40_000..).step_by(10).zip(SERVED) {
         for (port, frontend) in (port..).zip(A::frontends()) {
@@ -161,16 +149,8 @@ fn about_replies<A: Family>() {
     }
 }
 
-#[test]
-fn errors_about_a_connection_from_outside_are_forwarded_in_both_directions() {
-    needs_root!();
-    in_network(|| {
-        about_transit::<V4>();
-        about_transit::<V6>();
-    });
-}
-
-fn about_transit<A: Family>() {
+both_families!(errors_about_a_connection_from_outside_are_forwarded_in_both_directions in in_network);
+fn errors_about_a_connection_from_outside_are_forwarded_in_both_directions<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     for (port, transport) in (40_000..).step_by(10).zip(SERVED) {
         for (port, frontend) in (port..).zip(A::frontends()) {
@@ -208,14 +188,8 @@ fn about_transit<A: Family>() {
     }
 }
 
-#[test]
-fn errors_about_a_pod_that_reaches_itself_come_back_to_it() {
-    needs_root!();
-    about_hairpin::<V4>();
-    about_hairpin::<V6>();
-}
-
-fn about_hairpin<A: Family>() {
+both_families!(errors_about_a_pod_that_reaches_itself_come_back_to_it);
+fn errors_about_a_pod_that_reaches_itself_come_back_to_it<A: Family>() {
     let mut node = node(Backends::Here);
     for (port, transport) in (40_000..).step_by(10).zip(SERVED) {
         for (port, frontend) in (port..).zip(A::frontends()) {

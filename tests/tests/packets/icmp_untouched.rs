@@ -2,21 +2,15 @@
 
 use super::{
     address::{Header, Problem},
+    both_families,
     frame::{Packet, Transport, framed},
-    needs_root,
     node::{Node, Verdict},
     reports::report,
-    world::{Backends, Family, V4, V6, node},
+    world::{Backends, Family, node},
 };
 
-#[test]
-fn what_is_no_error_about_a_flow_passes_untouched() {
-    needs_root!();
-    untouched::<V4>();
-    untouched::<V6>();
-}
-
-fn untouched<A: Family>() {
+both_families!(what_is_no_error_about_a_flow_passes_untouched);
+fn what_is_no_error_about_a_flow_passes_untouched<A: Family>() {
     let mut node = node(Backends::Here);
     let frontend = (A::CLUSTER_IP, 80);
     let request = Packet::new(Transport::Udp, (A::POD, 40_000), frontend);
@@ -66,14 +60,8 @@ fn untouched<A: Family>() {
     assert!(!node.counters().contains_key("icmp_error"));
 }
 
-#[test]
-fn an_echo_to_a_service_address_passes_untouched() {
-    needs_root!();
-    echo::<V4>(8);
-    echo::<V6>(128);
-}
-
-fn echo<A: Family>(kind: u8) {
+both_families!(an_echo_to_a_service_address_passes_untouched(8; 128));
+fn an_echo_to_a_service_address_passes_untouched<A: Family>(kind: u8) {
     let mut node = node(Backends::Here);
     for (frontend, _) in A::frontends() {
         let header = Header {
@@ -93,14 +81,8 @@ fn echo<A: Family>(kind: u8) {
     assert!(node.counters().is_empty(), "{:?}", node.counters());
 }
 
-#[test]
-fn an_error_neither_opens_a_connection_nor_keeps_one() {
-    needs_root!();
-    keeps_nothing::<V4>();
-    keeps_nothing::<V6>();
-}
-
-fn keeps_nothing<A: Family>() {
+both_families!(an_error_neither_opens_a_connection_nor_keeps_one);
+fn an_error_neither_opens_a_connection_nor_keeps_one<A: Family>() {
     let mut node: Node = node(Backends::Here);
     let request = Packet::new(Transport::Udp, (A::POD, 40_000), (A::CLUSTER_IP, 80));
     let reply = request.answer();

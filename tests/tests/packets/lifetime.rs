@@ -11,8 +11,8 @@ use shunt_datapath::{
 };
 
 use super::{
+    both_families,
     frame::{Packet, Transport},
-    needs_root,
     node::{Node, Verdict},
     world::{Backends, Family, V4, V6, cluster, node},
 };
@@ -43,14 +43,8 @@ fn talk<A: Family>(node: &mut Node, packets: &[(bool, Transport)]) {
     }
 }
 
-#[test]
-fn a_connection_is_forgotten_after_the_silence_of_its_state() {
-    needs_root!();
-    forgotten::<V4>();
-    forgotten::<V6>();
-}
-
-fn forgotten<A: Family>() {
+both_families!(a_connection_is_forgotten_after_the_silence_of_its_state);
+fn a_connection_is_forgotten_after_the_silence_of_its_state<A: Family>() {
     use Transport::{TcpAck, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
 
     let timeouts = Timeouts::default();
@@ -124,14 +118,8 @@ fn forgotten<A: Family>() {
     }
 }
 
-#[test]
-fn a_flow_that_has_lasted_is_remembered_longer() {
-    needs_root!();
-    remembered_longer::<V4>();
-    remembered_longer::<V6>();
-}
-
-fn remembered_longer<A: Family>() {
+both_families!(a_flow_that_has_lasted_is_remembered_longer);
+fn a_flow_that_has_lasted_is_remembered_longer<A: Family>() {
     let timeouts = Timeouts::default();
     let mut node = node(Backends::Here);
     let exchange = [(true, Transport::Udp), (false, Transport::Udp)];
@@ -143,14 +131,8 @@ fn remembered_longer<A: Family>() {
     assert_eq!(node.pass(2), 0);
 }
 
-#[test]
-fn a_packet_in_either_direction_keeps_both_entries() {
-    needs_root!();
-    kept::<V4>();
-    kept::<V6>();
-}
-
-fn kept<A: Family>() {
+both_families!(a_packet_in_either_direction_keeps_both_entries);
+fn a_packet_in_either_direction_keeps_both_entries<A: Family>() {
     let mut node = node(Backends::Here);
     let exchange = [(true, Transport::Udp), (false, Transport::Udp)];
     talk::<A>(&mut node, &exchange);
@@ -179,14 +161,8 @@ fn retired() -> String {
     })
 }
 
-#[test]
-fn a_syn_after_the_end_of_a_connection_picks_again() {
-    needs_root!();
-    picks_again::<V4>();
-    picks_again::<V6>();
-}
-
-fn picks_again<A: Family>() {
+both_families!(a_syn_after_the_end_of_a_connection_picks_again);
+fn a_syn_after_the_end_of_a_connection_picks_again<A: Family>() {
     for end in [Transport::TcpFin, Transport::TcpRst] {
         let mut node = node(Backends::Here);
         let syn = Packet::new(Transport::TcpSyn, client::<A>(), frontend::<A>());
@@ -204,14 +180,8 @@ fn picks_again<A: Family>() {
     }
 }
 
-#[test]
-fn a_large_table_is_listed_whole() {
-    needs_root!();
-    listed_whole::<V4>();
-    listed_whole::<V6>();
-}
-
-fn listed_whole<A: Family>() {
+both_families!(a_large_table_is_listed_whole);
+fn a_large_table_is_listed_whole<A: Family>() {
     let mut node = node(Backends::Here);
     for port in 1..=10_000 {
         let datagram = Packet::new(Transport::Udp, (A::POD, port), frontend::<A>());

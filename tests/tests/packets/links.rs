@@ -6,6 +6,7 @@ use shunt_datapath::Datapath;
 
 use super::{
     address::Problem,
+    both_families,
     frame::{ETHERNET, OPENING, Packet, Transport, source_of},
     needs_root,
     node::{Node, Verdict},
@@ -28,14 +29,8 @@ impl Headerless for V6 {
     const SOURCE_LIKE_A_FRAMES: Self = Ipv6Addr::new(0xfd00, 0x10, 0x86dd, 0, 0, 0, 0, 3).octets();
 }
 
-#[test]
-fn packets_without_a_link_header_are_translated() {
-    needs_root!();
-    headerless::<V4>();
-    headerless::<V6>();
-}
-
-fn headerless<A: Headerless>()
+both_families!(packets_without_a_link_header_are_translated);
+fn packets_without_a_link_header_are_translated<A: Headerless>()
 where
     IpAddr: From<A>,
 {
@@ -172,16 +167,8 @@ fn segments_of(bytes: u16) -> Vec<u8> {
     context
 }
 
-#[test]
-fn a_super_packet_may_be_longer_than_its_way_takes_if_its_segments_are_not() {
-    needs_root!();
-    in_network(|| {
-        super_packet::<V4>();
-        super_packet::<V6>();
-    });
-}
-
-fn super_packet<A: Family>() {
+both_families!(a_super_packet_may_be_longer_than_its_way_takes_if_its_segments_are_not in in_network);
+fn a_super_packet_may_be_longer_than_its_way_takes_if_its_segments_are_not<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     let first = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 40_000), (A::NODE, 30080));
     let at_backend = open_transit(&mut node, &first);

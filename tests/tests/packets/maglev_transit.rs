@@ -10,9 +10,9 @@ use shunt_common::{
 use shunt_model::maglev::{EntriesPerBackend, Member, table};
 
 use super::{
+    both_families,
     frame::{Packet, Transport, destination_of, source_of},
     hooks::Hooks,
-    needs_root,
     node::{Node, Verdict},
     world::{Backends, Family, V4, V6, cluster, in_network},
 };
@@ -113,83 +113,62 @@ fn sent_to<A: Family>(node: &mut Node, packet: &Packet<A>) -> A {
     destination.0
 }
 
-#[test]
-fn a_client_outside_gets_the_backend_that_the_table_names_at_either_hook() {
-    fn check<A: Numbered>() {
-        let mut node = node("");
-        let mut seen = BTreeMap::new();
-        let mut packets = 0;
-        for port in 40_000..40_060 {
-            let client = (A::OUTSIDER, port);
-            for frontend in [(A::NODE, 30080), (A::EXTERNAL_IP, 80)] {
-                for (transport, protocol) in [
-                    (Transport::TcpSyn, TCP),
-                    (Transport::Udp, UDP),
-                    (Transport::UdpUnsummed, UDP),
-                ] {
-                    let packet = Packet::new(transport, client, frontend);
-                    let wanted = named::<A>(number_of(protocol, client, frontend));
-                    assert_eq!(sent_to(&mut node, &packet), wanted, "{packet:?}");
-                    *seen.entry(wanted.as_ref().to_vec()).or_insert(0) += 1;
-                    packets += 1;
-                }
+both_families!(a_client_outside_gets_the_backend_that_the_table_names_at_either_hook in in_network);
+fn a_client_outside_gets_the_backend_that_the_table_names_at_either_hook<A: Numbered>() {
+    let mut node = node("");
+    let mut seen = BTreeMap::new();
+    let mut packets = 0;
+    for port in 40_000..40_060 {
+        let client = (A::OUTSIDER, port);
+        for frontend in [(A::NODE, 30080), (A::EXTERNAL_IP, 80)] {
+            for (transport, protocol) in [
+                (Transport::TcpSyn, TCP),
+                (Transport::Udp, UDP),
+                (Transport::UdpUnsummed, UDP),
+            ] {
+                let packet = Packet::new(transport, client, frontend);
+                let wanted = named::<A>(number_of(protocol, client, frontend));
+                assert_eq!(sent_to(&mut node, &packet), wanted, "{packet:?}");
+                *seen.entry(wanted.as_ref().to_vec()).or_insert(0) += 1;
+                packets += 1;
             }
         }
-        assert_eq!(seen.len(), BACKENDS.len(), "{seen:?}");
-        let taken = match Hooks::of_this_thread() {
-            Hooks::Tc => 0,
-            Hooks::XdpAndTc => packets,
-        };
-        assert_eq!(node.taken_by_driver(), taken);
     }
-    needs_root!();
-    in_network(|| {
-        check::<V4>();
-        check::<V6>();
-    });
+    assert_eq!(seen.len(), BACKENDS.len(), "{seen:?}");
+    let taken = match Hooks::of_this_thread() {
+        Hooks::Tc => 0,
+        Hooks::XdpAndTc => packets,
+    };
+    assert_eq!(node.taken_by_driver(), taken);
 }
 
-#[test]
-fn a_segment_without_its_beginning_gets_the_same_one() {
-    // As at a node that the flow has come to: the driver leaves it to TC.
-    fn check<A: Numbered>() {
-        let mut node = node("");
-        for port in 40_000..40_060 {
-            let (client, frontend) = ((A::OUTSIDER, port), (A::NODE, 30080));
-            let packet = Packet::new(Transport::TcpAck, client, frontend);
-            let wanted = named::<A>(number_of(TCP, client, frontend));
+both_families!(a_segment_without_its_beginning_gets_the_same_one in in_network);
+// As at a node that the flow has come to: the driver leaves it to TC.
+fn a_segment_without_its_beginning_gets_the_same_one<A: Numbered>() {
+    let mut node = node("");
+    for port in 40_000..40_060 {
+        let (client, frontend) = ((A::OUTSIDER, port), (A::NODE, 30080));
+        let packet = Packet::new(Transport::TcpAck, client, frontend);
+        let wanted = named::<A>(number_of(TCP, client, frontend));
+        assert_eq!(sent_to(&mut node, &packet), wanted);
+    }
+    assert_eq!(node.taken_by_driver(), 0);
+}
+
+both_families!(with_affinity_the_clients_address_alone_chooses_at_either_hook in in_network);
+fn with_affinity_the_clients_address_alone_chooses_at_either_hook<A: Numbered>() {
+    let mut node = node(r#""session_affinity_timeout":60,"#);
+    let mut seen = BTreeMap::new();
+    for last in 1..40 {
+        let mut bytes = A::OUTSIDER.as_ref().to_vec();
+        *bytes.last_mut().unwrap() = last;
+        let client = A::of(&bytes);
+        let wanted = named::<A>(client_number::<A::Kernel>(client.kernel()));
+        for port in 40_000..40_005 {
+            let packet = Packet::new(Transport::TcpSyn, (client, port), (A::NODE, 30080));
             assert_eq!(sent_to(&mut node, &packet), wanted);
         }
-        assert_eq!(node.taken_by_driver(), 0);
+        *seen.entry(wanted.as_ref().to_vec()).or_insert(0) += 1;
     }
-    needs_root!();
-    in_network(|| {
-        check::<V4>();
-        check::<V6>();
-    });
-}
-
-#[test]
-fn with_affinity_the_clients_address_alone_chooses_at_either_hook() {
-    fn check<A: Numbered>() {
-        let mut node = node(r#""session_affinity_timeout":60,"#);
-        let mut seen = BTreeMap::new();
-        for last in 1..40 {
-            let mut bytes = A::OUTSIDER.as_ref().to_vec();
-            *bytes.last_mut().unwrap() = last;
-            let client = A::of(&bytes);
-            let wanted = named::<A>(client_number::<A::Kernel>(client.kernel()));
-            for port in 40_000..40_005 {
-                let packet = Packet::new(Transport::TcpSyn, (client, port), (A::NODE, 30080));
-                assert_eq!(sent_to(&mut node, &packet), wanted);
-            }
-            *seen.entry(wanted.as_ref().to_vec()).or_insert(0) += 1;
-        }
-        assert_eq!(seen.len(), BACKENDS.len(), "{seen:?}");
-    }
-    needs_root!();
-    in_network(|| {
-        check::<V4>();
-        check::<V6>();
-    });
+    assert_eq!(seen.len(), BACKENDS.len(), "{seen:?}");
 }

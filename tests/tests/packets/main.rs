@@ -59,3 +59,30 @@ macro_rules! needs_root {
     };
 }
 use needs_root;
+
+/// Makes two tests of a function that is generic over the family, `NAME_v4` and `NAME_v6`, which need root.
+///
+/// `NAME(FOR_V4; FOR_V6)` passes the one or the other to it; `NAME in SURROUNDING` calls it inside of that.
+macro_rules! both_families {
+    ($name:ident $(($($for_v4:expr),+; $($for_v6:expr),+))? $(in $surrounding:ident)?) => {
+        pastey::paste! {
+            $crate::both_families!(@one [<$name _v4>], $name::<$crate::world::V4>($($($for_v4),+)?) $(, $surrounding)?);
+            $crate::both_families!(@one [<$name _v6>], $name::<$crate::world::V6>($($($for_v6),+)?) $(, $surrounding)?);
+        }
+    };
+    (@one $test:ident, $call:expr) => {
+        #[test]
+        fn $test() {
+            $crate::needs_root!();
+            $call;
+        }
+    };
+    (@one $test:ident, $call:expr, $surrounding:ident) => {
+        #[test]
+        fn $test() {
+            $crate::needs_root!();
+            $surrounding(|| $call);
+        }
+    };
+}
+use both_families;

@@ -1,10 +1,10 @@
 //! Packets of the host's own that go out from an address and port that SNAT has given.
 
 use super::{
+    both_families,
     frame::{Packet, Transport, source_of},
-    needs_root,
     node::{Node, Verdict},
-    world::{Backends, Family, V4, V6, in_network, node, open_transit},
+    world::{Backends, Family, in_network, node, open_transit},
 };
 
 use Transport::{TcpAck, TcpSyn, TcpSynAck, Udp};
@@ -67,16 +67,8 @@ impl<A: Family> Two<A> {
     }
 }
 
-#[test]
-fn a_connection_of_the_host_s_gives_way_to_one_that_has_its_port() {
-    needs_root!();
-    in_network(|| {
-        connections::<V4>();
-        connections::<V6>();
-    });
-}
-
-fn connections<A: Family>() {
+both_families!(a_connection_of_the_host_s_gives_way_to_one_that_has_its_port in in_network);
+fn a_connection_of_the_host_s_gives_way_to_one_that_has_its_port<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     for port in 40_000..40_010 {
         let two = Two::<A>::open(&mut node, TcpSyn, port);
@@ -88,16 +80,8 @@ fn connections<A: Family>() {
     }
 }
 
-#[test]
-fn a_flow_of_the_host_s_gives_way_to_one_that_has_its_port() {
-    needs_root!();
-    in_network(|| {
-        flows::<V4>();
-        flows::<V6>();
-    });
-}
-
-fn flows<A: Family>() {
+both_families!(a_flow_of_the_host_s_gives_way_to_one_that_has_its_port in in_network);
+fn a_flow_of_the_host_s_gives_way_to_one_that_has_its_port<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     for port in 40_000..40_010 {
         let two = Two::<A>::open(&mut node, Udp, port);
@@ -108,16 +92,8 @@ fn flows<A: Family>() {
     }
 }
 
-#[test]
-fn who_is_in_nobody_s_way_keeps_the_port() {
-    needs_root!();
-    in_network(|| {
-        others::<V4>();
-        others::<V6>();
-    });
-}
-
-fn others<A: Family>() {
+both_families!(who_is_in_nobody_s_way_keeps_the_port in in_network);
+fn who_is_in_nobody_s_way_keeps_the_port<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     // From here on packets of the host's are looked up.
     let two = Two::<A>::open(&mut node, TcpSyn, 40_000);

@@ -3,13 +3,15 @@
 use shunt_tests::run;
 
 use super::{
+    both_families,
     frame::Packet,
     needs_root,
     node::Verdict,
-    world::{Backends, Family, SERVED, V4, V6, in_network, node_with, open_transit},
+    world::{Backends, Family, SERVED, V4, in_network, node_with, open_transit},
 };
 
-fn is_masqueraded_to_a_cluster_ip_only<A: Family>() {
+both_families!(a_pods_connection_to_a_cluster_ip_goes_on_from_this_node);
+fn a_pods_connection_to_a_cluster_ip_goes_on_from_this_node<A: Family>() {
     in_network(|| {
         for (range, gateway) in [
             ("10.1.1.0/24", "192.168.16.30"),
@@ -39,13 +41,6 @@ fn is_masqueraded_to_a_cluster_ip_only<A: Family>() {
             }
         }
     });
-}
-
-#[test]
-fn a_pods_connection_to_a_cluster_ip_goes_on_from_this_node() {
-    needs_root!();
-    is_masqueraded_to_a_cluster_ip_only::<V4>();
-    is_masqueraded_to_a_cluster_ip_only::<V6>();
 }
 
 #[test]

@@ -6,12 +6,12 @@ use nix::net::if_::if_nametoindex;
 use shunt_tests::{NEXT_HOP, Taken};
 
 use super::{
+    both_families,
     dsr::world::{OTHER_V4, OTHER_V6, envelope, node as dsr_node},
     frame::{ETHERNET, Packet, Transport, ethernet, source_of},
-    needs_root,
     node::Node,
     reports::unreachable,
-    world::{Backends, Family, UPLINK, V4, V6, node},
+    world::{Backends, Family, UPLINK, node},
     xdp::with_program,
 };
 
@@ -34,16 +34,8 @@ fn seen<A: Family>(node: &mut Node, packet: &Packet<A>) -> (A, u16) {
     }
 }
 
-#[test]
-fn a_flow_in_transit_leaves_by_the_uplink_that_it_came_in_by() {
-    needs_root!();
-    with_program(|| {
-        whole_flow::<V4>();
-        whole_flow::<V6>();
-    });
-}
-
-fn whole_flow<A: Family>() {
+both_families!(a_flow_in_transit_leaves_by_the_uplink_that_it_came_in_by in with_program);
+fn a_flow_in_transit_leaves_by_the_uplink_that_it_came_in_by<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     let uplink = uplink();
     for (port, (first, answers, goes_on)) in (40_000..).zip([
@@ -73,67 +65,46 @@ fn whole_flow<A: Family>() {
     assert_eq!((counters["request"], counters["reply"]), (8, 4));
 }
 
-#[test]
-fn the_first_packet_is_translated_whole() {
-    fn check<A: Family>() {
-        let mut node = node(Backends::Elsewhere);
-        for (port, transport) in
-            (40_000..).zip([Transport::TcpSyn, Transport::Udp, Transport::UdpUnsummed])
-        {
-            let packet = Packet::new(transport, (A::OUTSIDER, port), (A::EXTERNAL_IP, 80));
-            let Some(Taken::Back(sent)) = node.by_driver_of(uplink(), &packet.frame()) else {
-                panic!("{transport:?} is not sent back");
-            };
-            let at_backend = packet
-                .from(source_of(&sent))
-                .to((A::REMOTE, 8080))
-                .forwarded();
-            assert_eq!(Taken::Back(sent), on_the_way::<A>(&at_backend.packet()));
-        }
-    }
-    needs_root!();
-    with_program(|| {
-        check::<V4>();
-        check::<V6>();
-    });
-}
-
-#[test]
-fn an_envelope_leaves_by_the_uplink_that_its_packet_came_in_by() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
+both_families!(the_first_packet_is_translated_whole in with_program);
+fn the_first_packet_is_translated_whole<A: Family>() {
+    let mut node = node(Backends::Elsewhere);
+    for (port, transport) in
+        (40_000..).zip([Transport::TcpSyn, Transport::Udp, Transport::UdpUnsummed])
     {
-        let mut node = dsr_node(Backends::Elsewhere);
-        for transport in [Transport::TcpSyn, Transport::TcpAck, Transport::Udp] {
-            let packet = Packet::new(transport, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
-            let wrapped = envelope(A::NODE, other, &packet.forwarded().packet());
-            let taken = node.by_driver_of(uplink(), &packet.frame());
-            assert_eq!(taken, Some(on_the_way::<A>(&wrapped[ETHERNET..])));
-            let taken = node.by_driver_of(0, &packet.frame());
-            assert_eq!(taken, Some(Taken::Sent(wrapped)));
-        }
+        let packet = Packet::new(transport, (A::OUTSIDER, port), (A::EXTERNAL_IP, 80));
+        let Some(Taken::Back(sent)) = node.by_driver_of(uplink(), &packet.frame()) else {
+            panic!("{transport:?} is not sent back");
+        };
+        let at_backend = packet
+            .from(source_of(&sent))
+            .to((A::REMOTE, 8080))
+            .forwarded();
+        assert_eq!(Taken::Back(sent), on_the_way::<A>(&at_backend.packet()));
     }
-    needs_root!();
-    with_program(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
 }
 
-#[test]
-fn who_is_rejected_is_told_by_the_interface_that_it_came_by() {
-    fn check<A: Family>() {
-        let mut node = node(Backends::Nowhere);
-        for interface in [0, uplink()] {
-            let packet = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
-            let taken = node.by_driver_of(interface, &packet.frame());
-            assert_eq!(taken, Some(Taken::Back(unreachable(&packet))));
-        }
+both_families!(an_envelope_leaves_by_the_uplink_that_its_packet_came_in_by(OTHER_V4; OTHER_V6) in with_program);
+fn an_envelope_leaves_by_the_uplink_that_its_packet_came_in_by<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    let mut node = dsr_node(Backends::Elsewhere);
+    for transport in [Transport::TcpSyn, Transport::TcpAck, Transport::Udp] {
+        let packet = Packet::new(transport, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
+        let wrapped = envelope(A::NODE, other, &packet.forwarded().packet());
+        let taken = node.by_driver_of(uplink(), &packet.frame());
+        assert_eq!(taken, Some(on_the_way::<A>(&wrapped[ETHERNET..])));
+        let taken = node.by_driver_of(0, &packet.frame());
+        assert_eq!(taken, Some(Taken::Sent(wrapped)));
     }
-    needs_root!();
-    with_program(|| {
-        check::<V4>();
-        check::<V6>();
-    });
+}
+
+both_families!(who_is_rejected_is_told_by_the_interface_that_it_came_by in with_program);
+fn who_is_rejected_is_told_by_the_interface_that_it_came_by<A: Family>() {
+    let mut node = node(Backends::Nowhere);
+    for interface in [0, uplink()] {
+        let packet = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
+        let taken = node.by_driver_of(interface, &packet.frame());
+        assert_eq!(taken, Some(Taken::Back(unreachable(&packet))));
+    }
 }

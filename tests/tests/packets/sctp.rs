@@ -1,6 +1,7 @@
 //! SCTP: an association is one flow, and its CRC is right wherever its ports go.
 
 use super::{
+    both_families,
     frame::{ETHERNET, Packet, Transport, framed},
     needs_root,
     node::{Node, Verdict},
@@ -98,14 +99,8 @@ fn inherits_nothing<A: Family>(node: &mut Node) {
     }
 }
 
-#[test]
-fn only_an_init_opens_an_association() {
-    needs_root!();
-    only_init::<V4>();
-    only_init::<V6>();
-}
-
-fn only_init<A: Family>() {
+both_families!(only_an_init_opens_an_association);
+fn only_an_init_opens_an_association<A: Family>() {
     let mut node = node(Backends::Here);
     node.ingress(&init::<A>().frame()).passed();
     node.apply(&cluster(Backends::MovedHere));
@@ -142,14 +137,8 @@ fn unfilled<A: Family>() {
     );
 }
 
-#[test]
-fn a_checksum_is_left_as_it_is_where_no_port_changes() {
-    needs_root!();
-    same_ports::<V4>();
-    same_ports::<V6>();
-}
-
-fn same_ports<A: Family>() {
+both_families!(a_checksum_is_left_as_it_is_where_no_port_changes);
+fn a_checksum_is_left_as_it_is_where_no_port_changes<A: Family>() {
     let service = cluster(Backends::Here).replace(r#""port":80,"#, r#""port":8080,"#);
     let mut node = Node::new([service.as_str()]);
     let request = init::<A>().to((A::CLUSTER_IP, 8080)).of_payload(200);
@@ -175,14 +164,8 @@ fn same_ports<A: Family>() {
     }
 }
 
-#[test]
-fn a_fragment_whose_port_would_change_is_dropped() {
-    needs_root!();
-    fragment::<V4>();
-    fragment::<V6>();
-}
-
-fn fragment<A: Family>() {
+both_families!(a_fragment_whose_port_would_change_is_dropped);
+fn a_fragment_whose_port_would_change_is_dropped<A: Family>() {
     let mut node = node(Backends::Here);
     // The CRC's change depends on how long the whole packet is, which a fragment does not tell.
     let fragments = init::<A>().of_payload(200).fragments(1, 48);
@@ -190,14 +173,8 @@ fn fragment<A: Family>() {
     assert_eq!(node.counters()["drop_rewrite"], 1);
 }
 
-#[test]
-fn a_wrong_checksum_stays_wrong() {
-    needs_root!();
-    wrong::<V4>();
-    wrong::<V6>();
-}
-
-fn wrong<A: Family>() {
+both_families!(a_wrong_checksum_stays_wrong);
+fn a_wrong_checksum_stays_wrong<A: Family>() {
     let mut node = node(Backends::Here);
     let request = init::<A>();
     let with_error = |packet: &Packet<A>| {
@@ -211,16 +188,8 @@ fn wrong<A: Family>() {
     );
 }
 
-#[test]
-fn an_association_from_outside_is_forwarded_from_a_port_of_this_node() {
-    needs_root!();
-    in_network(|| {
-        transit::<V4>();
-        transit::<V6>();
-    });
-}
-
-fn transit<A: Family>() {
+both_families!(an_association_from_outside_is_forwarded_from_a_port_of_this_node in in_network);
+fn an_association_from_outside_is_forwarded_from_a_port_of_this_node<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     let (client, frontend) = ((A::OUTSIDER, 40_000), (A::NODE, 30080));
     let first = Packet::new(Transport::Sctp(INIT), client, frontend);

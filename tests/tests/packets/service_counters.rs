@@ -7,6 +7,7 @@ use shunt_common::{TCP, UDP};
 use shunt_datapath::{RejectLimit, ServiceCounts, TrafficCounts};
 
 use super::{
+    both_families,
     frame::{OPENING, Packet, SCTP_INIT, Transport},
     needs_root,
     node::{Node, Verdict, resync, update, web},
@@ -115,8 +116,9 @@ fn a_backend_begins_at_0_whoever_had_its_place() {
     assert_eq!(chosen(&node, V4::CLUSTER_IP), [0, 0], "it was away");
 }
 
+both_families!(connections_of_either_family_and_hook_are_counted_for_their_backend);
 /// Connections that the driver opens, where it does.
-fn transit_is_chosen<A: Family>() {
+fn connections_of_either_family_and_hook_are_counted_for_their_backend<A: Family>() {
     in_network(|| {
         let mut node = node(Backends::Elsewhere);
         for port in 40_000..40_003 {
@@ -126,13 +128,6 @@ fn transit_is_chosen<A: Family>() {
         let chosen = node.chosen(ip(A::EXTERNAL_IP), TCP);
         assert_eq!(chosen.into_values().sum::<u64>(), 3);
     });
-}
-
-#[test]
-fn connections_of_either_family_and_hook_are_counted_for_their_backend() {
-    needs_root!();
-    transit_is_chosen::<V4>();
-    transit_is_chosen::<V6>();
 }
 
 fn is_told<A: Family>(node: &mut Node) {
@@ -182,7 +177,8 @@ fn length<A: Family>(packet: &Packet<A>) -> u64 {
     packet.packet().len() as u64
 }
 
-fn is_counted_by_the_byte<A: Family>() {
+both_families!(packets_and_bytes_are_counted_both_ways);
+fn packets_and_bytes_are_counted_both_ways<A: Family>() {
     let mut node = node_with(|options| options.count_traffic = true, Backends::Here);
     let client = (A::POD, 40_000);
     let frontend = (A::CLUSTER_IP, 80);
@@ -214,15 +210,9 @@ fn is_counted_by_the_byte<A: Family>() {
     assert_eq!((counters["request"], counters["reply"]), (3, 3));
 }
 
-#[test]
-fn packets_and_bytes_are_counted_both_ways() {
-    needs_root!();
-    is_counted_by_the_byte::<V4>();
-    is_counted_by_the_byte::<V6>();
-}
-
+both_families!(packets_that_are_forwarded_past_the_stack_are_counted);
 /// Packets that the programs forward themselves: the first of a flow and those that follow.
-fn transit_is_counted<A: Family>() {
+fn packets_that_are_forwarded_past_the_stack_are_counted<A: Family>() {
     in_network(|| {
         let mut node = node_with(|options| options.count_traffic = true, Backends::Elsewhere);
         let mut expected = TrafficCounts::default();
@@ -247,15 +237,9 @@ fn transit_is_counted<A: Family>() {
     });
 }
 
-#[test]
-fn packets_that_are_forwarded_past_the_stack_are_counted() {
-    needs_root!();
-    transit_is_counted::<V4>();
-    transit_is_counted::<V6>();
-}
-
+both_families!(what_the_driver_leaves_to_tc_is_counted_once);
 /// Packets that more than one program may look at, for whom only the last one does anything.
-fn passed_on_is_counted_once<A: Family>() {
+fn what_the_driver_leaves_to_tc_is_counted_once<A: Family>() {
     in_network(|| {
         let mut node = node_with(|options| options.count_traffic = true, Backends::Here);
         let client = (A::OUTSIDER, 40_000);
@@ -272,13 +256,6 @@ fn passed_on_is_counted_once<A: Family>() {
             assert_eq!(counted.connections, 1);
         }
     });
-}
-
-#[test]
-fn what_the_driver_leaves_to_tc_is_counted_once() {
-    needs_root!();
-    passed_on_is_counted_once::<V4>();
-    passed_on_is_counted_once::<V6>();
 }
 
 #[test]

@@ -6,10 +6,10 @@ use shunt_common::PortRange;
 use shunt_datapath::DatapathOptions;
 
 use super::{
+    both_families,
     frame::{Packet, Transport},
-    needs_root,
     node::{Node, Verdict},
-    world::{Backends, Family, V4, V6, cluster, in_network, node, node_with, seen},
+    world::{Backends, Family, cluster, in_network, node, node_with, seen},
 };
 
 /// The frontend, whose one backend is on another node.
@@ -62,16 +62,8 @@ fn reset<A: Family>(node: &mut Node, client: (A, u16)) {
     seen::<A>(&node.ingress(&reset.frame()));
 }
 
-#[test]
-fn a_client_port_gets_the_same_source_port_again() {
-    needs_root!();
-    in_network(|| {
-        same_port::<V4>();
-        same_port::<V6>();
-    });
-}
-
-fn same_port<A: Family>() {
+both_families!(a_client_port_gets_the_same_source_port_again in in_network);
+fn a_client_port_gets_the_same_source_port_again<A: Family>() {
     let ports = |node: &mut Node| -> Vec<_> {
         let clients = (40_000..40_050).map(|port| client::<A>(5, port));
         clients.map(|client| open(node, client).unwrap()).collect()
@@ -92,16 +84,8 @@ fn same_port<A: Family>() {
     assert_eq!(different.len(), before.len(), "each has one of its own");
 }
 
-#[test]
-fn when_every_port_towards_a_backend_is_in_use_the_next_connection_is_dropped() {
-    needs_root!();
-    in_network(|| {
-        all_in_use::<V4>();
-        all_in_use::<V6>();
-    });
-}
-
-fn all_in_use<A: Family>() {
+both_families!(when_every_port_towards_a_backend_is_in_use_the_next_connection_is_dropped in in_network);
+fn when_every_port_towards_a_backend_is_in_use_the_next_connection_is_dropped<A: Family>() {
     let mut node = node_with_ports(7);
     let clients: Vec<_> = (1..=7).map(one::<A>).collect();
     let mut ports: Vec<_> = clients
@@ -126,16 +110,8 @@ fn all_in_use<A: Family>() {
     assert_eq!(node.counters()["drop_no_port"], 1);
 }
 
-#[test]
-fn a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last() {
-    needs_root!();
-    in_network(|| {
-        over_last::<V4>();
-        over_last::<V6>();
-    });
-}
-
-fn over_last<A: Family>() {
+both_families!(a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last in in_network);
+fn a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last<A: Family>() {
     let mut node = node_with_ports(7);
     let ports: Vec<_> = (0..6)
         .map(|last| open(&mut node, one::<A>(last)).unwrap())
@@ -189,16 +165,8 @@ fn check_holder<A: Family>(node: &mut Node, port: u16, holder: (A, u16), answer:
     );
 }
 
-#[test]
-fn a_reset_alone_costs_no_connection_its_port_in_a_flood() {
-    needs_root!();
-    in_network(|| {
-        reset_alone::<V4>();
-        reset_alone::<V6>();
-    });
-}
-
-fn reset_alone<A: Family>() {
+both_families!(a_reset_alone_costs_no_connection_its_port_in_a_flood in in_network);
+fn a_reset_alone_costs_no_connection_its_port_in_a_flood<A: Family>() {
     let mut node = node_with_ports(13);
     let ports: Vec<_> = (0..3)
         .map(|last| open(&mut node, one::<A>(last)).unwrap())
@@ -219,16 +187,8 @@ fn reset_alone<A: Family>() {
     }
 }
 
-#[test]
-fn connections_that_end_by_resets_leave_their_ports_and_no_handshake_does() {
-    needs_root!();
-    in_network(|| {
-        leave_ports::<V4>();
-        leave_ports::<V6>();
-    });
-}
-
-fn leave_ports<A: Family>() {
+both_families!(connections_that_end_by_resets_leave_their_ports_and_no_handshake_does in in_network);
+fn connections_that_end_by_resets_leave_their_ports_and_no_handshake_does<A: Family>() {
     let mut node = node_with_ports(7);
     for last in 0..6 {
         open(&mut node, one::<A>(last)).unwrap();
@@ -244,16 +204,8 @@ fn leave_ports<A: Family>() {
     check_holder(&mut node, port, one::<A>(6), Transport::TcpSynAck);
 }
 
-#[test]
-fn with_95_percent_of_the_ports_in_use_new_connections_find_one() {
-    needs_root!();
-    in_network(|| {
-        with_95_percent::<V4>();
-        with_95_percent::<V6>();
-    });
-}
-
-fn with_95_percent<A: Family>() {
+both_families!(with_95_percent_of_the_ports_in_use_new_connections_find_one in in_network);
+fn with_95_percent_of_the_ports_in_use_new_connections_find_one<A: Family>() {
     const TRIES: u16 = 10_000;
 
     // The addresses are fixed, and so is the outcome.
@@ -295,16 +247,8 @@ fn with_95_percent<A: Family>() {
     assert!(share >= 0.998, "{share}");
 }
 
-#[test]
-fn the_last_ports_are_found() {
-    needs_root!();
-    in_network(|| {
-        last_ports::<V4>();
-        last_ports::<V6>();
-    });
-}
-
-fn last_ports<A: Family>() {
+both_families!(the_last_ports_are_found in in_network);
+fn the_last_ports_are_found<A: Family>() {
     const COUNT: u16 = 997;
 
     let mut node = node_with_ports(COUNT);
@@ -320,15 +264,6 @@ fn last_ports<A: Family>() {
     assert_eq!(open(&mut node, one::<A>(COUNT)), None);
 }
 
-#[test]
-fn the_flow_that_has_been_silent_for_the_longest_gives_its_port() {
-    needs_root!();
-    in_network(|| {
-        silent_flow::<V4>();
-        silent_flow::<V6>();
-    });
-}
-
 /// A datagram of the client's; gives the port that its backend sees, if it is sent on.
 fn ask<A: Family>(node: &mut Node, client: (A, u16)) -> Option<u16> {
     let datagram = Packet::new(Transport::Udp, client, node_port());
@@ -338,7 +273,8 @@ fn ask<A: Family>(node: &mut Node, client: (A, u16)) -> Option<u16> {
     }
 }
 
-fn silent_flow<A: Family>() {
+both_families!(the_flow_that_has_been_silent_for_the_longest_gives_its_port in in_network);
+fn the_flow_that_has_been_silent_for_the_longest_gives_its_port<A: Family>() {
     let mut node = node_with_ports(7);
     let ports: Vec<_> = (0..7)
         .map(|number| ask(&mut node, one::<A>(number)).unwrap())
@@ -368,16 +304,8 @@ fn silent_flow<A: Family>() {
     }
 }
 
-#[test]
-fn of_half_open_connections_the_oldest_gives_its_port() {
-    needs_root!();
-    in_network(|| {
-        oldest::<V4>();
-        oldest::<V6>();
-    });
-}
-
-fn oldest<A: Family>() {
+both_families!(of_half_open_connections_the_oldest_gives_its_port in in_network);
+fn of_half_open_connections_the_oldest_gives_its_port<A: Family>() {
     let mut node = node_with_ports(7);
     let syn = |node: &mut Node, number: u16| {
         let syn = Packet::new(Transport::TcpSyn, one::<A>(number), node_port());

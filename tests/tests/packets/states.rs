@@ -6,6 +6,7 @@ use shunt_datapath::{
 };
 
 use super::{
+    both_families,
     frame::{Packet, Transport, source_of},
     needs_root,
     node::{Node, Verdict},
@@ -36,14 +37,8 @@ fn talk<A: Family>(node: &mut Node, backend: A, packets: &[(bool, Transport)]) {
     }
 }
 
-#[test]
-fn a_connection_opened_from_both_sides_is_one() {
-    needs_root!();
-    both_sides::<V4>();
-    both_sides::<V6>();
-}
-
-fn both_sides<A: Family>() {
+both_families!(a_connection_opened_from_both_sides_is_one);
+fn a_connection_opened_from_both_sides_is_one<A: Family>() {
     let mut node = node(Backends::Here);
     let packets = [
         (CLIENT, TcpSyn),
@@ -96,14 +91,8 @@ fn inherits_nothing<A: Family>(node: &mut Node) {
     }
 }
 
-#[test]
-fn after_a_reset_the_old_connections_segments_still_reach_their_backend() {
-    needs_root!();
-    after_reset::<V4>();
-    after_reset::<V6>();
-}
-
-fn after_reset<A: Family>() {
+both_families!(after_a_reset_the_old_connections_segments_still_reach_their_backend);
+fn after_a_reset_the_old_connections_segments_still_reach_their_backend<A: Family>() {
     let mut node = node(Backends::Here);
     talk(
         &mut node,
@@ -118,14 +107,8 @@ fn after_reset<A: Family>() {
     );
 }
 
-#[test]
-fn a_keep_alive_after_a_long_silence_reaches_the_same_backend() {
-    needs_root!();
-    keep_alive::<V4>();
-    keep_alive::<V6>();
-}
-
-fn keep_alive<A: Family>() {
+both_families!(a_keep_alive_after_a_long_silence_reaches_the_same_backend);
+fn a_keep_alive_after_a_long_silence_reaches_the_same_backend<A: Family>() {
     let mut node = node(Backends::Here);
     talk(
         &mut node,
@@ -139,14 +122,8 @@ fn keep_alive<A: Family>() {
     }
 }
 
-#[test]
-fn a_udp_flow_leaves_a_backend_that_is_gone_at_once() {
-    needs_root!();
-    udp_leaves::<V4>();
-    udp_leaves::<V6>();
-}
-
-fn udp_leaves<A: Family>() {
+both_families!(a_udp_flow_leaves_a_backend_that_is_gone_at_once);
+fn a_udp_flow_leaves_a_backend_that_is_gone_at_once<A: Family>() {
     let mut node = node(Backends::Here);
     for transport in [Udp, Transport::UdpUnsummed] {
         node.apply(&cluster(Backends::Here));
@@ -164,14 +141,8 @@ fn udp_leaves<A: Family>() {
     }
 }
 
-#[test]
-fn a_syn_that_met_the_clients_own_connection_goes_on_from_another_port() {
-    needs_root!();
-    mistaken::<V4>();
-    mistaken::<V6>();
-}
-
-fn mistaken<A: Family>() {
+both_families!(a_syn_that_met_the_clients_own_connection_goes_on_from_another_port);
+fn a_syn_that_met_the_clients_own_connection_goes_on_from_another_port<A: Family>() {
     let mut node = node(Backends::Here);
     let syn = Packet::new(TcpSyn, (A::POD, 40_000), (A::CLUSTER_IP, 80));
     let at_backend = syn.to((A::LOCAL, 8080));
@@ -192,16 +163,10 @@ fn mistaken<A: Family>() {
     assert_ne!(source.1, 40_000, "the backend has that one");
 }
 
-#[test]
-fn a_direct_connection_begun_anew_is_whole() {
-    needs_root!();
-    direct::<V4>();
-    direct::<V6>();
-}
-
+both_families!(a_direct_connection_begun_anew_is_whole);
 /// A connection to a backend itself, which was given another source port because one through the
 /// frontend had its own, begins anew once that one is over.
-fn direct<A: Family>() {
+fn a_direct_connection_begun_anew_is_whole<A: Family>() {
     let mut node = node(Backends::Here);
     let open = [(CLIENT, TcpSyn), (BACKEND, TcpSynAck), (CLIENT, TcpAck)];
     talk(&mut node, A::LOCAL, &open);
@@ -273,14 +238,8 @@ fn early_data_from_elsewhere<A: Family>() {
     assert_eq!(node.connections()[0].state, Established);
 }
 
-#[test]
-fn a_guess_establishes_nothing() {
-    needs_root!();
-    guesses::<V4>();
-    guesses::<V6>();
-}
-
-fn guesses<A: Family>() {
+both_families!(a_guess_establishes_nothing);
+fn a_guess_establishes_nothing<A: Family>() {
     let mut node = node(Backends::Here);
     talk(
         &mut node,

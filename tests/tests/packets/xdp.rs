@@ -10,6 +10,7 @@ use std::{
 use shunt_tests::run;
 
 use super::{
+    both_families,
     frame::{OPENING, Packet, Transport},
     hooks::Hooks,
     needs_root,
@@ -34,16 +35,8 @@ pub(super) fn with_program(test: impl Fn() + Send + Sync) {
     });
 }
 
-#[test]
-fn each_packet_of_a_transit_flow_is_taken_from_its_first_one_on() {
-    needs_root!();
-    with_program(|| {
-        whole_flow::<V4>();
-        whole_flow::<V6>();
-    });
-}
-
-fn whole_flow<A: Family>() {
+both_families!(each_packet_of_a_transit_flow_is_taken_from_its_first_one_on in with_program);
+fn each_packet_of_a_transit_flow_is_taken_from_its_first_one_on<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     let (mut packets, mut ports) = (0, 40_000..);
     for transport in [Transport::TcpSyn, Transport::Udp, Transport::UdpUnsummed] {
@@ -79,16 +72,8 @@ fn whole_flow<A: Family>() {
     assert_eq!((counters["request"], counters["reply"]), (18, 9));
 }
 
-#[test]
-fn what_ends_here_is_dropped_or_rejected_by_the_driver() {
-    needs_root!();
-    with_program(|| {
-        rejected::<V4>();
-        rejected::<V6>();
-    });
-}
-
-fn rejected<A: Family>() {
+both_families!(what_ends_here_is_dropped_or_rejected_by_the_driver in with_program);
+fn what_ends_here_is_dropped_or_rejected_by_the_driver<A: Family>() {
     let mut node = node(Backends::Nowhere);
     let mut taken = 0;
     for transport in [Transport::TcpSyn, Transport::Udp] {
@@ -168,16 +153,8 @@ fn a_way_is_remembered_for_a_tenth_of_a_second_at_most() {
     });
 }
 
-#[test]
-fn everything_else_passes_to_tc_and_nothing_is_learned_of_it() {
-    needs_root!();
-    with_program(|| {
-        left::<V4>();
-        left::<V6>();
-    });
-}
-
-fn left<A: Family>() {
+both_families!(everything_else_passes_to_tc_and_nothing_is_learned_of_it in with_program);
+fn everything_else_passes_to_tc_and_nothing_is_learned_of_it<A: Family>() {
     for backends in [Backends::Here, Backends::Elsewhere] {
         let mut node = node(backends);
         let outside = (A::OUTSIDER, 40_000);
@@ -219,16 +196,8 @@ fn left<A: Family>() {
     }
 }
 
-#[test]
-fn a_flow_goes_on_at_whichever_hook_its_packets_come_by() {
-    needs_root!();
-    with_program(|| {
-        changing::<V4>();
-        changing::<V6>();
-    });
-}
-
-fn changing<A: Family>() {
+both_families!(a_flow_goes_on_at_whichever_hook_its_packets_come_by in with_program);
+fn a_flow_goes_on_at_whichever_hook_its_packets_come_by<A: Family>() {
     let mut node = node(Backends::Elsewhere);
     for (port, opens_at_driver) in [(40_000, true), (40_001, false)] {
         let first = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), (A::NODE, 30080));

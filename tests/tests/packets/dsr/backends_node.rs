@@ -5,73 +5,62 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use super::world::{OTHER_V4, OTHER_V6, counted, dsr, envelope, in_both, node};
 use crate::{
+    both_families,
     frame::{Packet, Transport, destination_of},
     node::{Node, Verdict},
-    world::{Backends, Family, V4, V6},
+    world::{Backends, Family},
 };
 
-#[test]
-fn a_segment_of_an_unknown_connection_is_translated_also_while_shunt_takes_over() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
-    {
-        let mut node = node(Backends::Here);
-        let segments = [
-            Transport::TcpAck,
-            Transport::TcpFin,
-            Transport::TcpRst,
-            Transport::TcpSynAck,
-        ];
-        let mut ports = 40_000..;
-        for leaves_unknown in [false, true] {
-            node.leave_unknown(leaves_unknown);
-            for (transport, port) in segments.into_iter().zip(&mut ports) {
-                for frontend in [(A::EXTERNAL_IP, 80), (A::NODE, 30080)] {
-                    let segment = Packet::new(transport, (A::OUTSIDER, port), frontend);
-                    let at_backend = segment.to((A::LOCAL, 8080));
-                    let passed = Verdict::Pass(at_backend.frame());
-                    // From another node, or by the client's own choice of this one.
-                    let frame = envelope(other, A::NODE, &segment.packet());
-                    assert_eq!(node.ingress(&frame), passed, "{transport:?}");
-                    let direct = segment.from((A::OUTSIDER, port + 1000));
-                    let passed = Verdict::Pass(direct.to((A::LOCAL, 8080)).frame());
-                    assert_eq!(node.ingress(&direct.frame()), passed, "{transport:?}");
-                    // And is a connection by then, whose backend answers from the frontend.
-                    let reply = at_backend.with(Transport::TcpAck).answer();
-                    let restored = reply.from(frontend).frame();
-                    assert_eq!(node.egress(&reply.frame()), Verdict::Pass(restored));
-                    node.pass(1_000_000);
-                }
+both_families!(a_segment_of_an_unknown_connection_is_translated_also_while_shunt_takes_over(OTHER_V4; OTHER_V6) in in_both);
+fn a_segment_of_an_unknown_connection_is_translated_also_while_shunt_takes_over<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    let mut node = node(Backends::Here);
+    let segments = [
+        Transport::TcpAck,
+        Transport::TcpFin,
+        Transport::TcpRst,
+        Transport::TcpSynAck,
+    ];
+    let mut ports = 40_000..;
+    for leaves_unknown in [false, true] {
+        node.leave_unknown(leaves_unknown);
+        for (transport, port) in segments.into_iter().zip(&mut ports) {
+            for frontend in [(A::EXTERNAL_IP, 80), (A::NODE, 30080)] {
+                let segment = Packet::new(transport, (A::OUTSIDER, port), frontend);
+                let at_backend = segment.to((A::LOCAL, 8080));
+                let passed = Verdict::Pass(at_backend.frame());
+                // From another node, or by the client's own choice of this one.
+                let frame = envelope(other, A::NODE, &segment.packet());
+                assert_eq!(node.ingress(&frame), passed, "{transport:?}");
+                let direct = segment.from((A::OUTSIDER, port + 1000));
+                let passed = Verdict::Pass(direct.to((A::LOCAL, 8080)).frame());
+                assert_eq!(node.ingress(&direct.frame()), passed, "{transport:?}");
+                // And is a connection by then, whose backend answers from the frontend.
+                let reply = at_backend.with(Transport::TcpAck).answer();
+                let restored = reply.from(frontend).frame();
+                assert_eq!(node.egress(&reply.frame()), Verdict::Pass(restored));
+                node.pass(1_000_000);
             }
         }
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
 }
 
-#[test]
-fn elsewhere_a_segment_of_an_unknown_connection_is_left_alone_meanwhile() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
-    {
-        // A ClusterIP has no mode, whatever its service's is.
-        let mut node = node(Backends::Here);
-        node.leave_unknown(true);
-        let client = (A::OUTSIDER, 40_000);
-        let inside = Packet::new(Transport::TcpAck, client, (A::CLUSTER_IP, 80));
-        for frame in [inside.frame(), envelope(other, A::NODE, &inside.packet())] {
-            assert_eq!(node.ingress(&frame), Verdict::Pass(frame));
-        }
-        assert!(node.connections().is_empty());
+both_families!(elsewhere_a_segment_of_an_unknown_connection_is_left_alone_meanwhile(OTHER_V4; OTHER_V6) in in_both);
+fn elsewhere_a_segment_of_an_unknown_connection_is_left_alone_meanwhile<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    // A ClusterIP has no mode, whatever its service's is.
+    let mut node = node(Backends::Here);
+    node.leave_unknown(true);
+    let client = (A::OUTSIDER, 40_000);
+    let inside = Packet::new(Transport::TcpAck, client, (A::CLUSTER_IP, 80));
+    for frame in [inside.frame(), envelope(other, A::NODE, &inside.packet())] {
+        assert_eq!(node.ingress(&frame), Verdict::Pass(frame));
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
+    assert!(node.connections().is_empty());
 }
 
 /// How many flows a test has.
@@ -141,61 +130,49 @@ fn with_room(event: &str) -> Node {
     Node::with(|options| options.sizes.slots = 16_384, [event])
 }
 
-#[test]
-fn all_flows_in_envelopes_are_its_own_backends_however_few_these_are() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
-    {
-        let mut node = with_room(&dsr(Backends::Nowhere));
-        let mut unwrapped = 0;
-        for selection in SELECTIONS {
-            for affinity in ["", STAYS] {
-                let fields = format!("{selection}{affinity}");
-                node.apply(&mixed(&[(3, 1)], &fields));
-                let shares = shares(&mut node, other, FLOWS);
-                let expected = BTreeMap::from([(A::LOCAL.as_ref().to_vec(), FLOWS)]);
-                assert_eq!(shares, expected, "{fields}");
-                unwrapped += u64::from(FLOWS);
-                assert_eq!(counted(&node, "unwrapped"), unwrapped);
-                assert_eq!(counted(&node, "wrapped"), 0);
-            }
+both_families!(all_flows_in_envelopes_are_its_own_backends_however_few_these_are(OTHER_V4; OTHER_V6) in in_both);
+fn all_flows_in_envelopes_are_its_own_backends_however_few_these_are<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    let mut node = with_room(&dsr(Backends::Nowhere));
+    let mut unwrapped = 0;
+    for selection in SELECTIONS {
+        for affinity in ["", STAYS] {
+            let fields = format!("{selection}{affinity}");
+            node.apply(&mixed(&[(3, 1)], &fields));
+            let shares = shares(&mut node, other, FLOWS);
+            let expected = BTreeMap::from([(A::LOCAL.as_ref().to_vec(), FLOWS)]);
+            assert_eq!(shares, expected, "{fields}");
+            unwrapped += u64::from(FLOWS);
+            assert_eq!(counted(&node, "unwrapped"), unwrapped);
+            assert_eq!(counted(&node, "wrapped"), 0);
         }
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
 }
 
-#[test]
-fn its_own_backends_have_their_shares_of_what_comes_in_envelopes() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
-    {
-        const MANY: u16 = 400;
+both_families!(its_own_backends_have_their_shares_of_what_comes_in_envelopes(OTHER_V4; OTHER_V6) in in_both);
+fn its_own_backends_have_their_shares_of_what_comes_in_envelopes<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    const MANY: u16 = 400;
 
-        let mut node = with_room(&dsr(Backends::Nowhere));
-        for selection in SELECTIONS {
-            node.apply(&mixed(&[(3, 3), (4, 1)], selection));
-            let shares = shares(&mut node, other, MANY);
-            let share = |backend: A| i32::from(shares[backend.as_ref()]);
-            assert_eq!(share(A::LOCAL) + share(A::LOCAL_TOO), i32::from(MANY));
-            // Six standard deviations.
-            let ideal = i32::from(MANY) * 3 / 4;
-            assert!(
-                (share(A::LOCAL) - ideal).abs() < 52,
-                "{selection}: {shares:?}"
-            );
-            // With affinity, all of the one client.
-            node.apply(&mixed(&[(3, 3), (4, 1)], &format!("{selection}{STAYS}")));
-            let shares = self::shares(&mut node, other, FLOWS);
-            assert_eq!(shares.len(), 1, "{selection}: {shares:?}");
-        }
+    let mut node = with_room(&dsr(Backends::Nowhere));
+    for selection in SELECTIONS {
+        node.apply(&mixed(&[(3, 3), (4, 1)], selection));
+        let shares = shares(&mut node, other, MANY);
+        let share = |backend: A| i32::from(shares[backend.as_ref()]);
+        assert_eq!(share(A::LOCAL) + share(A::LOCAL_TOO), i32::from(MANY));
+        // Six standard deviations.
+        let ideal = i32::from(MANY) * 3 / 4;
+        assert!(
+            (share(A::LOCAL) - ideal).abs() < 52,
+            "{selection}: {shares:?}"
+        );
+        // With affinity, all of the one client.
+        node.apply(&mixed(&[(3, 3), (4, 1)], &format!("{selection}{STAYS}")));
+        let shares = self::shares(&mut node, other, FLOWS);
+        assert_eq!(shares.len(), 1, "{selection}: {shares:?}");
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
 }

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use super::world::{OTHER_V4, OTHER_V6, counted, envelope, in_both, node};
 use crate::{
+    both_families,
     frame::{ETHERNET, Packet, Transport, framed},
     node::Verdict,
-    world::{Backends, Family, V4, V6},
+    world::{Backends, Family},
 };
 
 /// The values of the two bits (RFC 3168 section 5).
@@ -43,25 +44,19 @@ where
     framed::<A>(&marked(frame[ETHERNET..].to_vec(), outer))
 }
 
-#[test]
-fn an_envelope_says_of_congestion_what_its_packet_says() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
-    {
-        let mut node = node(Backends::Elsewhere);
-        let packet = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
-        for mark in [NOT_CAPABLE, CAPABLE_1, CAPABLE_0, EXPERIENCED] {
-            let came = framed::<A>(&marked(packet.packet(), mark));
-            let inside = packet.forwarded().packet();
-            let went = marked_envelope(A::NODE, other, mark, inside, mark);
-            assert_eq!(node.ingress(&came), Verdict::Redirect(went), "{mark}");
-        }
+both_families!(an_envelope_says_of_congestion_what_its_packet_says(OTHER_V4; OTHER_V6) in in_both);
+fn an_envelope_says_of_congestion_what_its_packet_says<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    let mut node = node(Backends::Elsewhere);
+    let packet = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
+    for mark in [NOT_CAPABLE, CAPABLE_1, CAPABLE_0, EXPERIENCED] {
+        let came = framed::<A>(&marked(packet.packet(), mark));
+        let inside = packet.forwarded().packet();
+        let went = marked_envelope(A::NODE, other, mark, inside, mark);
+        assert_eq!(node.ingress(&came), Verdict::Redirect(went), "{mark}");
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
 }
 
 /// What a packet says when it comes out, by what it said (rows) and by what its envelope says, each in the
@@ -89,30 +84,24 @@ const COMBINED: [[Option<u8>; 4]; 4] = [
 ];
 const ORDER: [u8; 4] = [NOT_CAPABLE, CAPABLE_0, CAPABLE_1, EXPERIENCED];
 
-#[test]
-fn a_packet_has_what_its_envelope_met_on_the_way() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
-    {
-        let mut node = node(Backends::Here);
-        let packet = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
-        let at_backend = packet.to((A::LOCAL, 8080)).packet();
-        for (inner, row) in ORDER.into_iter().zip(COMBINED) {
-            for (outer, combined) in ORDER.into_iter().zip(row) {
-                let frame = marked_envelope(other, A::NODE, outer, packet.packet(), inner);
-                let verdict = match combined {
-                    Some(mark) => Verdict::Pass(framed::<A>(&marked(at_backend.clone(), mark))),
-                    None => Verdict::Drop,
-                };
-                assert_eq!(node.ingress(&frame), verdict, "{inner} in {outer}");
-            }
+both_families!(a_packet_has_what_its_envelope_met_on_the_way(OTHER_V4; OTHER_V6) in in_both);
+fn a_packet_has_what_its_envelope_met_on_the_way<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    let mut node = node(Backends::Here);
+    let packet = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
+    let at_backend = packet.to((A::LOCAL, 8080)).packet();
+    for (inner, row) in ORDER.into_iter().zip(COMBINED) {
+        for (outer, combined) in ORDER.into_iter().zip(row) {
+            let frame = marked_envelope(other, A::NODE, outer, packet.packet(), inner);
+            let verdict = match combined {
+                Some(mark) => Verdict::Pass(framed::<A>(&marked(at_backend.clone(), mark))),
+                None => Verdict::Drop,
+            };
+            assert_eq!(node.ingress(&frame), verdict, "{inner} in {outer}");
         }
-        assert_eq!(counted(&node, "drop_congestion"), 1);
-        assert_eq!(counted(&node, "unwrapped"), 15);
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
+    assert_eq!(counted(&node, "drop_congestion"), 1);
+    assert_eq!(counted(&node, "unwrapped"), 15);
 }

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use super::world::{OTHER_V4, OTHER_V6, dsr, envelope, in_both};
 use crate::{
+    both_families,
     frame::{Packet, Transport, framed},
     node::{Node, Verdict},
-    world::{Backends, Family, V4, V6},
+    world::{Backends, Family},
 };
 
 /// The TCP packet with the options that are its payload.
@@ -38,92 +39,80 @@ fn announcing(place: usize, mss: u16) -> Vec<u8> {
     options
 }
 
-#[test]
-fn a_backend_announces_what_fits_into_an_envelope() {
-    fn check<A: Family>(other: A, envelope_length: u16)
-    where
-        IpAddr: From<A>,
-    {
-        let resync = dsr(Backends::Here);
-        let is_on = |is_on| Node::with(|options| options.lower_mss = is_on, [resync.as_str()]);
-        let (mut lowering, mut leaving) = (is_on(true), is_on(false));
-        let envelopes = [(A::EXTERNAL_IP, 80), (A::NODE, 30080), (other, 30080)];
-        for (port, place) in (40_000..).zip([0, 1, 2, 3, 5]) {
-            for (frontend, lowered) in envelopes
-                .map(|frontend| (frontend, envelope_length))
-                .into_iter()
-                .chain([((A::CLUSTER_IP, 80), 0)])
-            {
-                let syn = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), frontend);
-                let frame = if lowered > 0 {
-                    envelope(other, A::NODE, &syn.packet())
-                } else {
-                    syn.frame()
+both_families!(a_backend_announces_what_fits_into_an_envelope(OTHER_V4, 20; OTHER_V6, 40) in in_both);
+fn a_backend_announces_what_fits_into_an_envelope<A: Family>(other: A, envelope_length: u16)
+where
+    IpAddr: From<A>,
+{
+    let resync = dsr(Backends::Here);
+    let is_on = |is_on| Node::with(|options| options.lower_mss = is_on, [resync.as_str()]);
+    let (mut lowering, mut leaving) = (is_on(true), is_on(false));
+    let envelopes = [(A::EXTERNAL_IP, 80), (A::NODE, 30080), (other, 30080)];
+    for (port, place) in (40_000..).zip([0, 1, 2, 3, 5]) {
+        for (frontend, lowered) in envelopes
+            .map(|frontend| (frontend, envelope_length))
+            .into_iter()
+            .chain([((A::CLUSTER_IP, 80), 0)])
+        {
+            let syn = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), frontend);
+            let frame = if lowered > 0 {
+                envelope(other, A::NODE, &syn.packet())
+            } else {
+                syn.frame()
+            };
+            for (node, lowered) in [(&mut lowering, lowered), (&mut leaving, 0)] {
+                let passed = node.ingress(&frame);
+                let at_backend = syn.to((A::LOCAL, 8080));
+                assert_eq!(passed, Verdict::Pass(at_backend.frame()));
+                let answer = |mss| Packet {
+                    payload: announcing(place, mss),
+                    ..at_backend.answer()
                 };
-                for (node, lowered) in [(&mut lowering, lowered), (&mut leaving, 0)] {
-                    let passed = node.ingress(&frame);
-                    let at_backend = syn.to((A::LOCAL, 8080));
-                    assert_eq!(passed, Verdict::Pass(at_backend.frame()));
-                    let answer = |mss| Packet {
-                        payload: announcing(place, mss),
+                let came = with_options(&answer(1460));
+                let went = with_options(&answer(1460 - lowered).from(frontend));
+                // Also when it is sent again.
+                for _ in 0..2 {
+                    let sent = node.egress(&came);
+                    assert_eq!(sent, Verdict::Pass(went.clone()), "{frontend:?} {place}");
+                }
+                // One without any, and with so little that nothing is left.
+                for options in [vec![], announcing(0, envelope_length)] {
+                    let answer = Packet {
+                        payload: options,
                         ..at_backend.answer()
                     };
-                    let came = with_options(&answer(1460));
-                    let went = with_options(&answer(1460 - lowered).from(frontend));
-                    // Also when it is sent again.
-                    for _ in 0..2 {
-                        let sent = node.egress(&came);
-                        assert_eq!(sent, Verdict::Pass(went.clone()), "{frontend:?} {place}");
-                    }
-                    // One without any, and with so little that nothing is left.
-                    for options in [vec![], announcing(0, envelope_length)] {
-                        let answer = Packet {
-                            payload: options,
-                            ..at_backend.answer()
-                        };
-                        let went = with_options(&answer.from(frontend));
-                        assert_eq!(node.egress(&with_options(&answer)), Verdict::Pass(went));
-                    }
-                    node.pass(1_000_000);
+                    let went = with_options(&answer.from(frontend));
+                    assert_eq!(node.egress(&with_options(&answer)), Verdict::Pass(went));
                 }
+                node.pass(1_000_000);
             }
         }
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4, 20);
-        check::<V6>(OTHER_V6, 40);
-    });
 }
 
-#[test]
-fn what_is_behind_a_fragment_in_its_frame_is_no_part_of_an_option() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
-    {
-        let resync = dsr(Backends::Here);
-        let mut node = Node::with(|options| options.lower_mss = true, [resync.as_str()]);
-        let frontend = (A::EXTERNAL_IP, 80);
-        let syn = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 40_000), frontend);
-        let at_backend = syn.to((A::LOCAL, 8080));
-        let passed = node.ingress(&envelope(other, A::NODE, &syn.packet()));
-        assert_eq!(passed, Verdict::Pass(at_backend.frame()));
-        // Its last byte is in the next fragment.
-        let answer = Packet {
-            payload: announcing(1, 1460),
-            ..at_backend.answer()
-        };
-        let part = 24;
-        let mut first = framed::<A>(&answer.fragments(7, part)[0]);
-        let header = first.len() - part;
-        first[header + 12] = ((20 + answer.payload.len() as u8) / 4) << 4;
-        for padding in [0, 4] {
-            let frame = [&first[..], &[0; 4][..padding]].concat();
-            assert_eq!(node.egress(&frame), Verdict::Drop, "{padding}");
-        }
+both_families!(what_is_behind_a_fragment_in_its_frame_is_no_part_of_an_option(OTHER_V4; OTHER_V6) in in_both);
+fn what_is_behind_a_fragment_in_its_frame_is_no_part_of_an_option<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    let resync = dsr(Backends::Here);
+    let mut node = Node::with(|options| options.lower_mss = true, [resync.as_str()]);
+    let frontend = (A::EXTERNAL_IP, 80);
+    let syn = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 40_000), frontend);
+    let at_backend = syn.to((A::LOCAL, 8080));
+    let passed = node.ingress(&envelope(other, A::NODE, &syn.packet()));
+    assert_eq!(passed, Verdict::Pass(at_backend.frame()));
+    // Its last byte is in the next fragment.
+    let answer = Packet {
+        payload: announcing(1, 1460),
+        ..at_backend.answer()
+    };
+    let part = 24;
+    let mut first = framed::<A>(&answer.fragments(7, part)[0]);
+    let header = first.len() - part;
+    first[header + 12] = ((20 + answer.payload.len() as u8) / 4) << 4;
+    for padding in [0, 4] {
+        let frame = [&first[..], &[0; 4][..padding]].concat();
+        assert_eq!(node.egress(&frame), Verdict::Drop, "{padding}");
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
 }

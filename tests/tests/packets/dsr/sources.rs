@@ -6,6 +6,7 @@ use ipnet::IpNet;
 
 use super::world::{OTHER_V4, OTHER_V6, counted, dsr, envelope, in_both};
 use crate::{
+    both_families,
     frame::{Packet, Transport, framed, source_of},
     node::{Node, Verdict},
     world::{Backends, Family, V4, V6},
@@ -35,57 +36,45 @@ fn is_in(place: usize, address: impl Into<IpAddr>) -> bool {
     range.contains(&address.into())
 }
 
-#[test]
-fn each_flow_has_its_own_source() {
-    fn check<A: Family>(other: A, place: usize)
-    where
-        IpAddr: From<A>,
-    {
-        let mut node = node(Backends::Elsewhere);
-        let mut sources = BTreeSet::new();
-        for port in 40_000..40_100 {
-            let opens = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), (A::EXTERNAL_IP, 80));
-            let mut of_flow = BTreeSet::new();
-            for packet in [opens.clone(), opens.with(Transport::TcpAck)] {
-                let Verdict::Redirect(sent) = node.ingress(&packet.frame()) else {
-                    panic!("not sent on");
-                };
-                let (source, _) = source_of::<A>(&sent);
-                assert!(is_in(place, source), "{:?}", IpAddr::from(source));
-                let wrapped = envelope(source, other, &packet.forwarded().packet());
-                assert_eq!(sent, wrapped);
-                of_flow.insert(IpAddr::from(source));
-            }
-            assert_eq!(of_flow.len(), 1, "one flow, one source");
-            sources.extend(of_flow);
+both_families!(each_flow_has_its_own_source(OTHER_V4, 0; OTHER_V6, 1) in in_both);
+fn each_flow_has_its_own_source<A: Family>(other: A, place: usize)
+where
+    IpAddr: From<A>,
+{
+    let mut node = node(Backends::Elsewhere);
+    let mut sources = BTreeSet::new();
+    for port in 40_000..40_100 {
+        let opens = Packet::new(Transport::TcpSyn, (A::OUTSIDER, port), (A::EXTERNAL_IP, 80));
+        let mut of_flow = BTreeSet::new();
+        for packet in [opens.clone(), opens.with(Transport::TcpAck)] {
+            let Verdict::Redirect(sent) = node.ingress(&packet.frame()) else {
+                panic!("not sent on");
+            };
+            let (source, _) = source_of::<A>(&sent);
+            assert!(is_in(place, source), "{:?}", IpAddr::from(source));
+            let wrapped = envelope(source, other, &packet.forwarded().packet());
+            assert_eq!(sent, wrapped);
+            of_flow.insert(IpAddr::from(source));
         }
-        assert!(sources.len() > 95, "{} sources of 100 flows", sources.len());
+        assert_eq!(of_flow.len(), 1, "one flow, one source");
+        sources.extend(of_flow);
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4, 0);
-        check::<V6>(OTHER_V6, 1);
-    });
+    assert!(sources.len() > 95, "{} sources of 100 flows", sources.len());
 }
 
-#[test]
-fn the_fragments_of_a_datagram_come_from_the_nodes_own_address() {
-    fn check<A: Family>(other: A)
-    where
-        IpAddr: From<A>,
-    {
-        let mut node = node(Backends::Elsewhere);
-        let udp = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
-        let sent = udp.of_payload(200).fragments(7, 48);
-        let forwarded = udp.of_payload(200).forwarded().fragments(7, 48);
-        for (part, forwarded) in sent.iter().zip(forwarded) {
-            let wrapped = envelope(A::NODE, other, &forwarded);
-            assert_eq!(node.ingress(&framed::<A>(part)), Verdict::Redirect(wrapped));
-        }
+both_families!(the_fragments_of_a_datagram_come_from_the_nodes_own_address(OTHER_V4; OTHER_V6) in in_both);
+fn the_fragments_of_a_datagram_come_from_the_nodes_own_address<A: Family>(other: A)
+where
+    IpAddr: From<A>,
+{
+    let mut node = node(Backends::Elsewhere);
+    let udp = Packet::new(Transport::Udp, (A::OUTSIDER, 40_000), (A::EXTERNAL_IP, 80));
+    let sent = udp.of_payload(200).fragments(7, 48);
+    let forwarded = udp.of_payload(200).forwarded().fragments(7, 48);
+    for (part, forwarded) in sent.iter().zip(forwarded) {
+        let wrapped = envelope(A::NODE, other, &forwarded);
+        assert_eq!(node.ingress(&framed::<A>(part)), Verdict::Redirect(wrapped));
     }
-    in_both(|| {
-        check::<V4>(OTHER_V4);
-        check::<V6>(OTHER_V6);
-    });
 }
 
 #[test]
