@@ -6,8 +6,8 @@ use crate::{Backend, Family, V4, V6};
 
 /// Key of the affinity table: a client of a service port, by whichever of its frontends.
 ///
-/// Versions that knew clients of a frontend had the frontend's address, port and protocol in the
-/// place of the last two fields. No frontend has the unspecified address, so the two are told apart.
+/// Earlier versions had a frontend's address, port and protocol in the place of the last two fields.
+/// No frontend has the unspecified address, so no program finds such an entry.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AffinityKey<F: Family> {

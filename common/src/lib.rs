@@ -17,7 +17,6 @@ mod backend;
 mod checksum;
 mod cidr;
 pub mod connections;
-mod conntrack;
 mod counter;
 pub mod crc32c;
 pub mod dsr;
@@ -43,7 +42,6 @@ pub use affinity::{AffinityEntry, AffinityKey};
 pub use backend::{Backend, BackendConnections};
 pub use checksum::{Folded, Sum};
 pub use cidr::{Cidr, PodCidrs};
-pub use conntrack::{ConntrackEntry, ConntrackKey, Direction, version_3};
 pub use counter::Counter;
 pub use family::{Address, Family, V4, V6};
 pub use flow_event::{

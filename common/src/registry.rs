@@ -74,8 +74,8 @@ pub struct Constant {
 
 /// Which version of their layouts the maps of kind [`Kind::State`] have.
 ///
-/// It changes with every change of a key, of a value, or of what one of them means. Then the agent
-/// has to know how the entries of the version before become its own.
+/// It changes with every change of a key, of a value, or of what one of them means. The agent refuses
+/// tables of another version.
 pub const STATE_LAYOUT: u64 = 4;
 
 /// The maps of one address family.
@@ -477,13 +477,9 @@ pub const CONNTRACK_TIMEOUTS: Constant = Constant {
 pub const CLOCK_HZ: Constant = Constant { name: "CLOCK_HZ" };
 /// Which tables hand over to ours, a [`handover::From`].
 pub const HANDS_OVER: Constant = Constant { name: "HANDS_OVER" };
-/// The clock of the agent before, which dates what a hash of its gets meanwhile.
-pub const PREVIOUS_CLOCK: Constant = Constant {
-    name: "PREVIOUS_CLOCK",
-};
 
 /// The constants of both families.
-pub const CONSTANTS: [Constant; 18] = [
+pub const CONSTANTS: [Constant; 17] = [
     SNAT_PORTS,
     REPLY_PORTS,
     REJECT_INTERVAL,
@@ -501,7 +497,6 @@ pub const CONSTANTS: [Constant; 18] = [
     CONNTRACK_TIMEOUTS,
     CLOCK_HZ,
     HANDS_OVER,
-    PREVIOUS_CLOCK,
 ];
 
 /// Every map.

@@ -11,7 +11,10 @@ use std::{
 
 use socket2::{Domain, Socket, Type};
 
-pub use self::{tcp::Connection, udp::Flow};
+pub use self::{
+    tcp::{Connection, HalfClosed},
+    udp::Flow,
+};
 use crate::{protocol::Reply, tally::Tally};
 
 /// How long a client waits for a connection or an answer, unless told otherwise. Long enough for

@@ -50,7 +50,7 @@ pub use self::{
     api_server::{ApiServer, Faults, Kind},
     binary::agent_binary,
     cgroup::{Cgroup, own_cgroup},
-    client::{Answer, Connection, Failure, Flow, Target, Transport},
+    client::{Answer, Connection, Failure, Flow, HalfClosed, Target, Transport},
     connection_slots::ConnectionSlots,
     consul::{Consul, ConsulSettings, consul_binary},
     continuous::{Continuous, Sample},

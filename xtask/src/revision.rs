@@ -22,9 +22,9 @@ use shunt_toolchain::{FOLDER, Toolchain};
 
 use crate::{cache::Shelf, process, seed, workspace};
 
-/// The revision whose agent hands over to this one in the upgrade tests: the last one that pinned
-/// every map of its object.
-pub(crate) const UPGRADE_FROM: &str = "eb8f59f5c7954b0f3fe2f84a4f8f9b5ff6c8767e";
+/// The revision whose agent and this one take over from each other in the upgrade tests: the last one
+/// that took over from version 3 of the layouts too.
+pub(crate) const UPGRADE_FROM: &str = "da98eb8fcf75c3e7062f1e7d4c712ef1a2c1f3b2";
 
 /// Builds the agent of `revision`, a commit's full id, as the tests build this one, unless that was
 /// done before; gives where it is. `None`: the history does not reach back so far.

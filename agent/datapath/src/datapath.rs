@@ -144,7 +144,6 @@ impl Datapath {
                 let terms = Terms {
                     seeds: takeover.seeds,
                     timeouts,
-                    previous_clock: takeover.clock,
                 };
                 Handover::begin(Phases::open(&ebpf)?, pins, takeover.from, terms)?
             }

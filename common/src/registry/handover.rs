@@ -1,5 +1,4 @@
-//! The maps by which connection tables of another layout or size hand over to ours, and the phases
-//! of that.
+//! The maps by which connection tables of another size hand over to ours, and the phases of that.
 
 use super::{Kind, Map, Size, both};
 
@@ -9,20 +8,13 @@ use super::{Kind, Map, Size, both};
 pub enum From {
     /// None.
     Nothing = 0,
-    /// The kernel's hashes of version 3 of the layouts.
-    Hash = 3,
-    /// Tables of this version, of another size.
+    /// Tables of another size.
     Array = 4,
 }
-
-/// The version that hands over.
-pub const FROM: u64 = From::Hash as u64;
 
 /// The maps of one address family.
 #[derive(Debug, Clone, Copy)]
 pub struct FamilyMaps {
-    /// The connections in the layout of the version before: its pinned table.
-    pub previous: Map,
     /// The connections in a table of another size.
     pub resized: Map,
     /// Where a CPU carries a connection from one to the other.
@@ -40,24 +32,14 @@ const fn handing_over(name: &'static str, pin: &'static str) -> Map {
     }
 }
 
-/// A table of ours as the version before pinned it, in the same layout.
-pub const fn before(map: Map) -> Map {
-    Map {
-        pin: map.name,
-        ..map
-    }
-}
-
 impl FamilyMaps {
     /// Those of IPv4.
     pub const V4: Self = Self {
-        previous: handing_over("PREVIOUS_CONNTRACK_V4", "CONNTRACK_V4"),
         resized: handing_over("RESIZED_CONNTRACK_V4", super::FamilyMaps::V4.conntrack.pin),
         carriers: both("CARRIERS_V4", "carriers_v4", Kind::Scratch, Size::Fixed),
     };
     /// Those of IPv6.
     pub const V6: Self = Self {
-        previous: handing_over("PREVIOUS_CONNTRACK_V6", "CONNTRACK_V6"),
         resized: handing_over("RESIZED_CONNTRACK_V6", super::FamilyMaps::V6.conntrack.pin),
         carriers: both("CARRIERS_V6", "carriers_v6", Kind::Scratch, Size::Fixed),
     };
@@ -67,11 +49,9 @@ impl FamilyMaps {
 pub const PHASE: Map = both("HANDOVER", "handover", Kind::Setting, Size::Fixed);
 
 /// All of them.
-pub const ALL: [Map; 7] = [
-    FamilyMaps::V4.previous,
+pub const ALL: [Map; 5] = [
     FamilyMaps::V4.resized,
     FamilyMaps::V4.carriers,
-    FamilyMaps::V6.previous,
     FamilyMaps::V6.resized,
     FamilyMaps::V6.carriers,
     PHASE,

@@ -1,29 +1,23 @@
-//! The tables by which an earlier agent hands its connections over to this one: hashes of the
-//! kernel's, of version 3 of the layouts, or tables like ours of another size. See
-//! `docs/upgrade.md`.
+//! The tables by which an earlier agent hands its connections over to this one, whose table has another
+//! size. See `docs/upgrade.md`.
 //!
 //! The verifier removes all of it unless [`HANDS_OVER`] says that there are any.
 
 use aya_ebpf::{
     Global,
     bindings::BPF_F_MMAPABLE,
-    btf_maps::{Array, HashMap, PerCpuArray},
+    btf_maps::{Array, PerCpuArray},
     macros::btf_map,
 };
 use shunt_common::{
-    ConntrackKey, PortRange, V4, V6,
+    PortRange, V4, V6,
     connections::{Key, Snapshot, Wide},
     registry::handover::{From, Phase},
-    version_3::ConntrackEntry,
 };
 
 /// Which tables hand over: a [`From`].
 #[unsafe(no_mangle)]
 pub(crate) static HANDS_OVER: Global<u32> = Global::new(0);
-
-/// The date that entries of a hash have: the clock of the agent before, which stands still.
-#[unsafe(no_mangle)]
-pub(crate) static PREVIOUS_CLOCK: Global<u32> = Global::new(0);
 
 /// How many homes a table of another size has, IPv4.
 #[unsafe(no_mangle)]
@@ -45,23 +39,11 @@ pub(crate) static SEEDS: Array<[u32; 10], 1> = Array::new();
 #[btf_map]
 pub(crate) static GIVEN_PORTS: Array<PortRange, 1> = Array::new();
 
-/// The hashes; the agent puts its pinned tables here.
-pub(crate) type Previous<F> = HashMap<ConntrackKey<F>, ConntrackEntry<F>, 1>;
-
-#[btf_map]
-pub(crate) static PREVIOUS_CONNTRACK_V4: Previous<V4> = HashMap::new();
-#[btf_map]
-pub(crate) static PREVIOUS_CONNTRACK_V6: Previous<V6> = HashMap::new();
-
 /// What a CPU carries from one table to the other: on the stack it would take all of it.
 #[repr(C)]
 pub(crate) struct Carrier<F: Wide> {
     pub sought: Key<F>,
     pub snapshot: Snapshot<F>,
-    /// The keys and an entry of a hash.
-    pub original: ConntrackKey<F>,
-    pub reply: ConntrackKey<F>,
-    pub entry: ConntrackEntry<F>,
 }
 
 /// One entry a CPU.
@@ -74,16 +56,10 @@ pub(crate) static CARRIERS_V6: Carriers<V6> = PerCpuArray::new();
 
 /// A family's tables.
 pub(crate) trait HandsOver: Wide {
-    fn previous() -> &'static Previous<Self>;
     fn carriers() -> &'static Carriers<Self>;
 }
 
 impl HandsOver for V4 {
-    #[inline(always)]
-    fn previous() -> &'static Previous<Self> {
-        &PREVIOUS_CONNTRACK_V4
-    }
-
     #[inline(always)]
     fn carriers() -> &'static Carriers<Self> {
         &CARRIERS_V4
@@ -91,11 +67,6 @@ impl HandsOver for V4 {
 }
 
 impl HandsOver for V6 {
-    #[inline(always)]
-    fn previous() -> &'static Previous<Self> {
-        &PREVIOUS_CONNTRACK_V6
-    }
-
     #[inline(always)]
     fn carriers() -> &'static Carriers<Self> {
         &CARRIERS_V6
@@ -108,22 +79,10 @@ pub(crate) fn is_any() -> bool {
     HANDS_OVER.load() != From::Nothing as u32
 }
 
-/// Whether hashes hand over, and not tables of another size.
-#[inline(always)]
-pub(crate) fn is_of_hashes() -> bool {
-    HANDS_OVER.load() == From::Hash as u32
-}
-
 /// Whether one is going on: then packets have to go the general path.
 #[inline(always)]
 pub(crate) fn is_going_on() -> bool {
     phase() != Phase::None as u32
-}
-
-/// Whether a hook may have a program of an earlier agent.
-#[inline(always)]
-pub(crate) fn is_swapping() -> bool {
-    phase() == Phase::Swapping as u32
 }
 
 /// The phase, if there is any handover: a [`Phase`].

@@ -4,26 +4,19 @@
 //! written first, and ours follows it. Afterwards ours decides, and until no program is at a packet
 //! that it began before, a connection is entered into both. See `docs/upgrade.md`.
 
-#![expect(
-    clippy::needless_borrows_for_generic_args,
-    reason = "a key or an entry passed by value would be copied to the stack"
-)]
-
-use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use shunt_common::{
-    ConntrackKey, Direction, V4, V6,
+    V4, V6,
     connections::{
         Connection, Facts, Key, Link, Memory as _, Meta, Refused, Role, Room, Slot as _, Times,
         place,
     },
     registry::handover::Phase,
-    version_3::ConntrackEntry,
 };
 
 use crate::{
     maps::{
         clock::now,
-        handover::{Carrier, PREVIOUS_CLOCK, is_any, is_going_on, is_of_hashes, phase},
+        handover::{Carrier, is_any, is_going_on, phase},
         tables::Tables,
     },
     nat::wanted::{Half, Wanted},
@@ -37,11 +30,6 @@ const SWAPPING: u32 = Phase::Swapping as u32;
 const ENTERED: u32 = 0;
 /// There is no room for it.
 const FULL: u32 = Refused::Full as u32;
-/// Somebody has its reply's tuple.
-const EXISTS: u32 = Refused::Exists as u32;
-
-/// What a hash that is full says, `-E2BIG`.
-const NO_ROOM: i32 = -7;
 
 /// Our table is right.
 const NOTHING: u32 = 0;
@@ -59,8 +47,6 @@ pub(crate) trait Handover: Tables {
     fn absorb();
     /// [`clear_there`].
     fn clear(connection: &Connection<Self>);
-    /// [`into_hash`].
-    fn enter_into_hash(connection: &Connection<Self>) -> u32;
     /// [`withdraw_here`].
     fn withdraw(index: u32, meta: u64);
 }
@@ -96,20 +82,12 @@ pub(crate) fn has_before<F: Handover>(reply: &Key<F>) -> bool {
     if !is_going_on() {
         return false;
     }
-    if !is_of_hashes() {
-        let table = F::resized();
-        // Whose time is over gives way, see `clear_before`.
-        let is_over = |pair| table.room(&pair, now()) == Room::Expired;
-        return table
-            .find_half(reply)
-            .is_some_and(|half| !table.pair(half).is_some_and(is_over));
-    }
-    let Some(carrier) = carrier::<F>() else {
-        return false;
-    };
-    carrier.reply = ConntrackKey::new(reply.tuple(), reply.protocol(), Direction::Reply);
-    // SAFETY: the entry is not read.
-    unsafe { F::previous().get(&carrier.reply) }.is_some()
+    let table = F::resized();
+    // Whose time is over gives way, see `clear_before`.
+    let is_over = |pair| table.room(&pair, now()) == Room::Expired;
+    table
+        .find_half(reply)
+        .is_some_and(|half| !table.pair(half).is_some_and(is_over))
 }
 
 /// Enters a connection into the other table; gives whether nobody has its reply's tuple there.
@@ -121,12 +99,7 @@ pub(crate) fn enter_before<F: Handover>(connection: &Connection<F>) -> bool {
     if !is_going_on() {
         return true;
     }
-    // By the caller itself, not by a subprogram between them: the stack has no room for one more.
-    let refused = if is_of_hashes() {
-        F::enter_into_hash(connection)
-    } else {
-        F::Resized::open(&F::resized(), connection, now())
-    };
+    let refused = F::Resized::open(&F::resized(), connection, now());
     refused == ENTERED || refused == FULL && phase() != SWAPPING
 }
 
@@ -169,11 +142,7 @@ fn recall_here<F: Handover>(key: &Key<F>) -> u32 {
     let Some(carrier) = carrier::<F>() else {
         return NOTHING;
     };
-    let is_known = if is_of_hashes() {
-        recall_from_hash(key, carrier)
-    } else {
-        recall_from_resized(key, carrier)
-    };
+    let is_known = recall_from_resized(key, carrier);
     let connection = &carrier.snapshot.connection;
     if let Some(half) = ours.find_half(key) {
         if is_known
@@ -232,64 +201,9 @@ fn recall_from_resized<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> boo
     true
 }
 
-/// What a hash has of the connection with this key: its original direction's entry, and what was
-/// seen of the reply's.
-#[inline(always)]
-fn recall_from_hash<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> bool {
-    let Carrier {
-        snapshot,
-        original,
-        reply,
-        ..
-    } = carrier;
-    let protocol = key.protocol();
-    *original = ConntrackKey::new(key.tuple(), protocol, Direction::Original);
-    if key.role() == Role::Reply {
-        *reply = ConntrackKey::new(key.tuple(), protocol, Direction::Reply);
-        // SAFETY: an entry stays one of its table; see the module's documentation for what happens
-        // if it is removed meanwhile.
-        let Some(entry) = (unsafe { F::previous().get(&*reply) }) else {
-            return false;
-        };
-        original.tuple.set_reversed(&entry.translated);
-    }
-    // SAFETY: as above.
-    let Some(entry) = (unsafe { F::previous().get(&*original) }) else {
-        return false;
-    };
-    let replies = entry.translated.reversed();
-    // A client that uses its port elsewhere has left the reply's entry behind.
-    if key.role() == Role::Reply && replies != reply.tuple {
-        return false;
-    }
-    *reply = ConntrackKey::new(replies, protocol, Direction::Reply);
-    // SAFETY: as above.
-    let seen = match unsafe { F::previous().get(&*reply) } {
-        Some(reply) if reply.translated.reversed() == original.tuple => reply.seen,
-        _ => 0,
-    };
-    (snapshot.forward.bits, snapshot.reply.bits) =
-        ConntrackEntry::<F>::halves(protocol, entry.seen, seen);
-    let connection = &mut snapshot.connection;
-    connection.forward = Key::new(&original.tuple, protocol, Role::Forward);
-    connection.reply = Key::new(&replies, protocol, Role::Reply);
-    connection.backend = entry.backend;
-    connection.service = 0;
-    connection.generation = entry.generation;
-    connection.seen = snapshot.forward.bits & (Meta::OPENED | Meta::ASSURED);
-    snapshot.forward.last = now();
-    snapshot.reply.last = snapshot.forward.last;
-    let is_opened = connection.seen & Meta::OPENED != 0;
-    snapshot.mark = if is_opened { 0 } else { snapshot.forward.last };
-    true
-}
-
-/// [`clear_before`], of a table of another size. An entry of a hash gives way as it is.
+/// [`clear_before`].
 #[inline(always)]
 fn clear_there<F: Handover>(connection: &Connection<F>) {
-    if is_of_hashes() {
-        return;
-    }
     let table = F::resized();
     if F::connections().find_half(&connection.forward).is_none()
         && let Some(half) = table.find_half(&connection.forward)
@@ -302,55 +216,6 @@ fn clear_there<F: Handover>(connection: &Connection<F>) {
     {
         F::Resized::forget(&table, half.index, half.meta.0);
     }
-}
-
-/// Enters a connection's two entries into a hash; gives [`ENTERED`], or why that cannot be.
-#[inline(always)]
-fn into_hash<F: Tables>(connection: &Connection<F>) -> u32 {
-    let Some(carrier) = carrier::<F>() else {
-        return EXISTS;
-    };
-    let Carrier {
-        original,
-        reply,
-        entry,
-        ..
-    } = carrier;
-    let protocol = connection.forward.protocol();
-    let (client, replies) = (connection.forward.tuple(), connection.reply.tuple());
-    *original = ConntrackKey::new(client, protocol, Direction::Original);
-    *reply = ConntrackKey::new(replies, protocol, Direction::Reply);
-    entry.backend = connection.backend;
-    entry.generation = connection.generation;
-    entry.last_seen = PREVIOUS_CLOCK.load();
-    entry.padding = 0;
-    let keeps = if connection.keeps_client() {
-        ConntrackEntry::<F>::KEEPS_CLIENT
-    } else {
-        0
-    };
-    entry.translated = client.reversed();
-    entry.seen = keeps;
-    entry.address_change = replies.address_difference(&entry.translated).fold();
-    entry.port_change = replies.port_difference(&entry.translated).fold();
-    if let Err(error) = F::previous().insert(&*reply, &*entry, BPF_NOEXIST.into()) {
-        return refusal(error);
-    }
-    entry.translated = replies.reversed();
-    entry.seen = keeps | ConntrackEntry::<F>::PACKET;
-    entry.address_change = entry.address_change.undone();
-    entry.port_change = entry.port_change.undone();
-    if let Err(error) = F::previous().insert(&*original, &*entry, BPF_ANY.into()) {
-        let _ = F::previous().remove(&*reply);
-        return refusal(error);
-    }
-    ENTERED
-}
-
-/// Why a hash refuses an entry.
-#[inline(always)]
-const fn refusal(error: i32) -> u32 {
-    if error == NO_ROOM { FULL } else { EXISTS }
 }
 
 #[inline(always)]
@@ -367,26 +232,17 @@ fn withdraw_here<F: Tables>(index: u32, meta: u64) {
     let Some(carrier) = carrier::<F>() else {
         return;
     };
-    let connection = &mut carrier.snapshot.connection;
-    connection.forward = Key::of_slot(pair.forward.slot);
-    connection.reply = Key::of_slot(pair.reply.slot);
-    if !is_of_hashes() {
-        let table = F::resized();
-        if let Some(half) = table.find_half(&connection.forward) {
-            F::Resized::forget(&table, half.index, half.meta.0);
-        }
-        return;
+    let forward = &mut carrier.snapshot.connection.forward;
+    *forward = Key::of_slot(pair.forward.slot);
+    let table = F::resized();
+    if let Some(half) = table.find_half(forward) {
+        F::Resized::forget(&table, half.index, half.meta.0);
     }
-    let protocol = connection.forward.protocol();
-    carrier.original = ConntrackKey::new(connection.forward.tuple(), protocol, Direction::Original);
-    carrier.reply = ConntrackKey::new(connection.reply.tuple(), protocol, Direction::Reply);
-    let _ = F::previous().remove(&carrier.original);
-    let _ = F::previous().remove(&carrier.reply);
 }
 
 /// Makes a family's subprograms, which the verifier looks at by themselves.
 macro_rules! handover {
-    ($family:ty: $recall:ident, $absorb:ident, $clear:ident, $enter:ident, $withdraw:ident) => {
+    ($family:ty: $recall:ident, $absorb:ident, $clear:ident, $withdraw:ident) => {
         impl Handover for $family {
             #[inline(always)]
             fn recall(key: &Key<Self>) -> u32 {
@@ -401,11 +257,6 @@ macro_rules! handover {
             #[inline(always)]
             fn clear(connection: &Connection<Self>) {
                 $clear(connection);
-            }
-
-            #[inline(always)]
-            fn enter_into_hash(connection: &Connection<Self>) -> u32 {
-                $enter(connection)
             }
 
             #[inline(always)]
@@ -443,16 +294,6 @@ macro_rules! handover {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $enter(connection: *const Connection<$family>) -> u32 {
-            // SAFETY: null, or the reference that the only caller has.
-            match unsafe { connection.as_ref() } {
-                Some(connection) => into_hash(connection),
-                None => EXISTS,
-            }
-        }
-
-        #[unsafe(no_mangle)]
-        #[inline(never)]
         extern "C" fn $withdraw(index: u32, meta: u64) -> u32 {
             withdraw_here::<$family>(index, meta);
             0
@@ -460,5 +301,5 @@ macro_rules! handover {
     };
 }
 
-handover!(V4: recall_v4, absorb_v4, clear_before_v4, enter_into_hash_v4, withdraw_v4);
-handover!(V6: recall_v6, absorb_v6, clear_before_v6, enter_into_hash_v6, withdraw_v6);
+handover!(V4: recall_v4, absorb_v4, clear_before_v4, withdraw_v4);
+handover!(V6: recall_v6, absorb_v6, clear_before_v6, withdraw_v6);

@@ -8,7 +8,6 @@ use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{own, stack},
     maps::{
-        handover::is_swapping,
         scratch::Arrival,
         services::{count_translated, drop_refused},
     },
@@ -45,10 +44,7 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
         }
     };
     if !is_known {
-        // Programs of the version before do not mark what they send on: it would be taken for the
-        // host's.
-        let may_clash = !is_swapping()
-            && packet.form != Form::LaterFragment
+        let may_clash = packet.form != Form::LaterFragment
             && masquerade::may_clash::<F>(&packet.tuple.source, packet.tuple.source_port)
             && !own::is_marked(context);
         if !may_clash || !masquerade::at_egress(packet, translated) {

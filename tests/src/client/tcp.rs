@@ -121,14 +121,36 @@ impl Connection {
     /// When the connection is broken or the checksums differ.
     pub fn fetch(&mut self, length: u64) -> Result<Answer, Failure> {
         let since = self.start();
-        self.writer().write_all(
-            Request {
-                verb: Verb::Give,
-                length,
-            }
-            .to_string()
-            .as_bytes(),
-        )?;
+        self.order(length)?;
+        self.receive(length, since)
+    }
+
+    /// Has the server send `length` bytes, and ends the client's own direction with a FIN. More than what
+    /// sockets hold keeps the server's direction open until the client receives them.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken.
+    pub fn half_close(mut self, length: u64) -> Result<HalfClosed, Failure> {
+        let since = self.start();
+        self.order(length)?;
+        self.stream.shutdown(Shutdown::Write)?;
+        Ok(HalfClosed {
+            connection: self,
+            length,
+            since,
+        })
+    }
+
+    /// Requests `length` bytes.
+    fn order(&self, length: u64) -> Result<(), Failure> {
+        let verb = Verb::Give;
+        let request = Request { verb, length }.to_string();
+        Ok(self.writer().write_all(request.as_bytes())?)
+    }
+
+    /// Receives the bytes of a request that began at `since`, and compares their checksum.
+    fn receive(&self, length: u64, since: Instant) -> Result<Answer, Failure> {
         let mut reader = BufReader::with_capacity(256 * 1024, &self.stream);
         let reply = read_reply(&mut reader, length)?;
         let received = take(&mut reader, length)?;
@@ -201,6 +223,30 @@ impl Connection {
 
     const fn writer(&self) -> &TcpStream {
         &self.stream
+    }
+}
+
+/// A connection whose client has sent its FIN, and whose server has bytes left to send.
+#[derive(Debug)]
+pub struct HalfClosed {
+    connection: Connection,
+    length: u64,
+    since: Instant,
+}
+
+impl HalfClosed {
+    /// The client's own address and port.
+    pub const fn client(&self) -> SocketAddr {
+        self.connection.client()
+    }
+
+    /// Receives the server's bytes and compares their checksum.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken or the checksums differ.
+    pub fn receive(self) -> Result<Answer, Failure> {
+        self.connection.receive(self.length, self.since)
     }
 }
 

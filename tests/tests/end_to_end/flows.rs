@@ -50,7 +50,11 @@ impl Flows {
         }
         let own = sandbox.pod("pod-a").namespace();
         flows.connect(own, tcp.cluster_ip(), &[sandbox.pod("pod-a").at(SERVED)]);
-        for (from, target) in [(pod, udp.cluster_ip()), (outside, udp.node_port())] {
+        for (from, target) in [
+            (pod, udp.cluster_ip()),
+            (pod, udp.cluster_ip_v6()),
+            (outside, udp.node_port()),
+        ] {
             for _ in 0..5 {
                 let flow = from.enter(|| target.flow().unwrap());
                 let answer = flow.ask(REQUEST).unwrap();

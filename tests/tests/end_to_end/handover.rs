@@ -1,7 +1,7 @@
-//! Connection tables that are laid out otherwise, or of another size, hand over while packets go on.
+//! Connection tables of another size hand over while packets go on, those of an earlier version too.
 //!
-//! `cargo xtask test` builds the agent of an earlier revision, of version 3 of the layouts, and says
-//! where it is: `SHUNT_EARLIER_BIN`.
+//! `cargo xtask test` builds the agent of an earlier revision with the same layouts of state, and sets
+//! `SHUNT_EARLIER_BIN` to its path.
 
 mod sizes;
 
@@ -18,9 +18,7 @@ use shunt_tests::{Connection, Namespace, PinDir, Target};
 
 use crate::{
     flows::Flows,
-    upgrade::{
-        KEPT, end, layout, other_version, services, snapshot, some, tables, traffic, unmarked,
-    },
+    upgrade::{KEPT, end, layout, other_version, services, snapshot, some, tables, traffic},
     world::{REQUEST, World, binary},
 };
 
@@ -35,6 +33,12 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 
 /// Another size than that of other tests.
 const OTHER_SIZE: [&str; 2] = ["--max-conntrack", "100000"];
+
+/// Each step of a handover after which an agent can be had to die, in order.
+const STEPS: [&str; 6] = ["begin", "egress", "swap", "copy", "drain", "stamp"];
+
+/// The size of the tables that hand over, asked for again.
+const SAME_SIZE: [&str; 0] = [];
 
 /// An agent that dies after a step of its handover, until this is dropped: a script, since an
 /// agent inherits our environment.
@@ -72,7 +76,6 @@ fn assert_handed_over(pins: &PinDir) {
             assert!(!tables.contains_key(&other), "{other} is gone");
         }
     }
-    assert!(!tables.contains_key("CLOCK"), "nobody has to count");
     let drafts = tables.keys().filter(|name| name.ends_with("-new"));
     assert_eq!(drafts.count(), 0, "{tables:?}");
 }
@@ -103,12 +106,7 @@ fn takes_over(first: &Path, flags: &[&str]) -> Option<World> {
         assert_eq!(before[name], after[name], "{name} is the same table");
     }
     let writes = world.writes(&snapshot(&services));
-    let unmarked = if first == binary() {
-        0
-    } else {
-        unmarked(&services)
-    };
-    assert_eq!(writes, unmarked, "everything else was right already");
+    assert_eq!(writes, 0, "everything else was right already");
     flows.check();
     flows.check_listed(&world);
 
@@ -125,11 +123,14 @@ fn takes_over(first: &Path, flags: &[&str]) -> Option<World> {
 }
 
 #[test]
-fn a_changed_layout_takes_over_under_traffic() {
+fn a_table_of_another_size_of_the_version_before_takes_over_under_traffic() {
     let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    takes_over(&earlier, &[]);
+    let Some(world) = takes_over(&earlier, &OTHER_SIZE) else {
+        return;
+    };
+    assert_eq!(capacity(&world), 100_000);
 }
 
 #[test]
@@ -159,9 +160,9 @@ fn a_table_that_would_be_too_small_keeps_its_size() {
     assert!(log.contains("keeps its room for 65536"), "{log}");
 }
 
-/// A handover from `first` to an agent with these flags ends after `step`; others come after it: each
-/// takes over, or refuses.
-fn interrupted(first: &Path, flags: &[&str], step: &str, then: &[(&Path, bool)]) {
+/// A handover from `first` to an agent with these flags ends after `step`; others, with their flags, come
+/// after it. Each takes over.
+fn interrupted(first: &Path, flags: &[&str], step: &str, then: &[(&Path, &[&str])]) {
     let Some(mut world) = World::of(first, &[]) else {
         return;
     };
@@ -179,15 +180,9 @@ fn interrupted(first: &Path, flags: &[&str], step: &str, then: &[(&Path, bool)])
     let mut later = Flows::open(&unattended.sandbox, &services);
     some(&traffic);
     let mut last = None;
-    for (agent, takes_over) in then {
+    for (agent, flags) in then {
         drop(last.take());
-        let started = unattended.try_start_of(agent, flags);
-        if *takes_over {
-            last = Some(started.unwrap());
-        } else {
-            let refused = started.unwrap_err().to_string();
-            assert!(refused.contains("have layout 4"), "after {step}: {refused}");
-        }
+        last = Some(unattended.try_start_of(agent, flags).unwrap());
         flows.check();
         later.check();
         some(&traffic);
@@ -208,15 +203,15 @@ fn a_handover_that_ends_early_is_begun_again() {
     let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    for step in ["begin", "egress", "swap", "copy", "drain"] {
-        interrupted(&earlier, &[], step, &[(&binary(), true)]);
+    for step in STEPS {
+        interrupted(&earlier, &OTHER_SIZE, step, &[(&binary(), &OTHER_SIZE)]);
     }
 }
 
 #[test]
 fn a_handover_to_another_size_that_ends_early_is_begun_again() {
-    for step in ["begin", "egress", "swap", "copy", "drain", "stamp"] {
-        interrupted(&binary(), &OTHER_SIZE, step, &[(&binary(), true)]);
+    for step in STEPS {
+        interrupted(&binary(), &OTHER_SIZE, step, &[(&binary(), &OTHER_SIZE)]);
     }
 }
 
@@ -225,19 +220,43 @@ fn a_handover_that_ends_early_can_be_taken_back() {
     let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    for step in ["egress", "swap", "drain"] {
-        let then = [(earlier.as_path(), true), (&binary(), true)];
-        interrupted(&earlier, &[], step, &then);
+    for step in STEPS {
+        let then: [(&Path, &[&str]); 2] = [(&earlier, &SAME_SIZE), (&binary(), &OTHER_SIZE)];
+        interrupted(&earlier, &OTHER_SIZE, step, &then);
     }
 }
 
 #[test]
-fn tables_that_were_handed_over_are_refused_by_the_version_before() {
+fn tables_that_were_handed_over_go_back_to_the_version_before() {
     let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
         return;
     };
-    let then = [(earlier.as_path(), false), (&binary(), true)];
-    interrupted(&earlier, &[], "stamp", &then);
+    // Of the size that they have, and of another one.
+    for flags in [&OTHER_SIZE[..], &["--max-conntrack", "120000"]] {
+        let Some(mut world) = World::of(&earlier, &[]) else {
+            return;
+        };
+        let services = services(&world);
+        world.apply(&snapshot(&services));
+        let mut flows = Flows::open(&world.sandbox, &services);
+        let traffic = traffic(&world, &services);
+        some(&traffic);
+        world = world.killed().start(&OTHER_SIZE);
+        let mut later = Flows::open(&world.sandbox, &services);
+        for agent in [earlier.as_path(), &binary()] {
+            world = world.killed().start_of(agent, flags);
+            flows.check();
+            later.check();
+            some(&traffic);
+            assert_handed_over(&world.pins);
+            let writes = world.writes(&snapshot(&services));
+            assert_eq!(writes, 0, "everything else was right already");
+            flows.check_listed(&world);
+            later.check_listed(&world);
+        }
+        assert_eq!(capacity(&world).to_string(), flags[1]);
+        end(&world, traffic);
+    }
 }
 
 /// Opens connections until there is no room for one more.

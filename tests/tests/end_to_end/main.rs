@@ -87,6 +87,7 @@ mod sockets_udp;
 mod splits;
 mod stale_many;
 mod stale_sockets;
+mod states;
 mod syscalls;
 mod systemd;
 mod take_over;

@@ -67,6 +67,18 @@ impl Tables {
     }
 }
 
+/// The kernel's ids of the pinned programs, by name.
+pub(crate) fn programs(pins: &PinDir) -> BTreeMap<String, u32> {
+    let entries = fs::read_dir(pins.path().join("programs")).unwrap();
+    entries
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let program = ProgramInfo::from_pin(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), program.id())
+        })
+        .collect()
+}
+
 /// The kernel's ids of the pinned links and of the programs that they run, by the links' names.
 /// Before Linux 6.6 there are filters in place of links: they have no id of the kernel's, and run
 /// the program that is pinned.

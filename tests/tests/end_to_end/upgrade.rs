@@ -1,19 +1,21 @@
 //! Agents of other versions that take over, and give back.
 //!
-//! `cargo xtask test` builds the agent of an earlier revision and says where it is:
-//! `SHUNT_EARLIER_BIN`.
+//! `cargo xtask test` builds the agent of an earlier revision with the same layouts of state, and sets
+//! `SHUNT_EARLIER_BIN` to its path.
 
 use std::{collections::BTreeMap, env, fs, path::PathBuf, time::Duration};
 
 use aya::maps::{Array, Map, MapData, MapInfo, PerCpuArray};
 use shunt_common::{Counter, registry::STATE_LAYOUT};
-use shunt_tests::{Continuous, PinDir, Transport};
+use shunt_tests::{Cgroup, Continuous, PinDir, Transport, is_root};
 
 use crate::{
     flows::Flows,
-    pinned,
+    host_world, pinned,
     service::Service,
-    world::{REQUEST, World, resync_with},
+    states::{Sockets, States},
+    world::{REQUEST, World, binary, resync_with},
+    xdp::{as_from_a_wire, has_ethtool, taken, uplink},
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -21,7 +23,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Some tables of state that are laid out as they always were.
 pub(crate) const KEPT: [&str; 4] = ["FRONTENDS_V4", "CELLS_V6", "BACKENDS_V4", "NODE_V6"];
 
-/// The names of the maps that agents pin which know of no scratch.
+/// The names of maps that versions pinned which knew of no scratch.
 const SCRATCH: [&str; 3] = ["SEARCHES_V4", "ARRIVALS_V6", "LOOKUPS"];
 
 /// The agent of another version that this variable names.
@@ -45,12 +47,6 @@ pub(crate) fn services(world: &World) -> [Service; 2] {
                     .backend(world.backend_v6(pod))
             })
     })
-}
-
-/// How many cells of the earlier version's do not say of which kind their frontends are: a NodePort's
-/// and a ClusterIP's of each service and family.
-pub(crate) fn unmarked(services: &[Service]) -> u64 {
-    4 * services.len() as u64
 }
 
 /// The snapshot of these services; that over UDP is called otherwise and has session affinity.
@@ -153,29 +149,16 @@ fn the_earlier_version_hands_over() {
     some(&traffic);
     let (stamp, before) = (layout(&world.pins), tables(&world.pins));
     let packets = requests(&world);
-    for name in SCRATCH {
-        assert!(before.contains_key(name), "{name} of the earlier version");
-    }
-
     let mut world = world.killed().start(&[]);
     flows.check();
     let after = tables(&world.pins);
-    for name in SCRATCH {
-        assert!(!after.contains_key(name), "{name} is nobody's any more");
-    }
     for name in KEPT {
         assert_eq!(before[name], after[name], "{name} is the same table");
     }
-    assert_eq!(
-        layout(&world.pins),
-        [STATE_LAYOUT, stamp[1]],
-        "state is laid out as ours is"
-    );
+    assert_eq!(layout(&world.pins), stamp, "state is laid out as it was");
     assert!(requests(&world) >= packets, "counters go on");
-    for unmarked in [unmarked(&services), 0] {
-        let writes = world.writes(&snapshot(&services));
-        assert_eq!(writes, unmarked, "everything else was right already");
-    }
+    let writes = world.writes(&snapshot(&services));
+    assert_eq!(writes, 0, "everything was right already");
     flows.check();
     flows.check_listed(&world);
     some(&traffic);
@@ -254,33 +237,122 @@ fn counters_that_do_not_fit_are_copied() {
     assert_eq!(tables(&world.pins)["COUNTERS"], table, "they fit now");
 }
 
+/// Has `LAYOUT` say this version; its other word stays.
+fn stamp(pins: &PinDir, version: u64) {
+    let map = Map::Array(pinned::map(pins, "LAYOUT"));
+    let mut layout: Array<MapData, [u64; 2]> = Array::try_from(map).unwrap();
+    let [_, fingerprint] = layout.get(&0, 0).unwrap();
+    layout.set(0, [version, fingerprint], 0).unwrap();
+}
+
 #[test]
-fn an_earlier_version_refuses_tables_that_it_did_not_begin() {
-    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
-        return;
-    };
+fn tables_of_another_layout_are_refused_untouched() {
+    const FINGERPRINT: u64 = 0x0123_4567_89ab_cdef;
+
     let Some(mut world) = World::new() else {
         return;
     };
     let services = services(&world);
     world.apply(&snapshot(&services));
+    let mut flows = Flows::open(&world.sandbox, &services);
+    let traffic = traffic(&world, &services);
+    some(&traffic);
     let unattended = world.killed();
-    let before = pinned::links(&unattended.pins);
-    let refused = unattended
-        .try_start_of(&earlier, &[])
-        .unwrap_err()
-        .to_string();
-    let advice = format!(
-        "`shunt cleanup --pin-dir {}`",
-        unattended.pins.path().display()
-    );
-    assert!(
-        refused.contains("have layout 4/0000000000000000, not 3/") && refused.contains(&advice),
-        "{refused}"
-    );
-    assert_eq!(
+    let path = unattended.pins.path();
+    // As an agent has left it that pinned every map of its object.
+    let map = Map::Array(pinned::map(&unattended.pins, "LAYOUT"));
+    let mut found: Array<MapData, [u64; 2]> = Array::try_from(map).unwrap();
+    found.set(0, [STATE_LAYOUT, FINGERPRINT], 0).unwrap();
+    let before = (
+        tables(&unattended.pins),
         pinned::links(&unattended.pins),
-        before,
-        "nothing is touched"
+        pinned::programs(&unattended.pins),
     );
+    let advice = format!("`shunt cleanup --pin-dir {}`", path.display());
+    for version in [STATE_LAYOUT - 1, STATE_LAYOUT + 1] {
+        stamp(&unattended.pins, version);
+        let refused = unattended.try_start_of(&binary(), &["--max-conntrack", "100000"]);
+        let refused = refused.unwrap_err().to_string();
+        let difference = format!("have layout {version}, not {STATE_LAYOUT}");
+        assert!(
+            refused.contains(&difference) && refused.contains(&advice),
+            "{refused}"
+        );
+        let after = (
+            tables(&unattended.pins),
+            pinned::links(&unattended.pins),
+            pinned::programs(&unattended.pins),
+        );
+        assert_eq!(after, before, "nothing is touched");
+        assert_eq!(layout(&unattended.pins), [version, FINGERPRINT]);
+        flows.check();
+        some(&traffic);
+    }
+    stamp(&unattended.pins, STATE_LAYOUT);
+    let world = unattended.start(&[]);
+    assert_eq!(layout(&world.pins), [STATE_LAYOUT, FINGERPRINT]);
+    assert_eq!(tables(&world.pins), before.0);
+    flows.check();
+    some(&traffic);
+    end(&world, traffic);
+    flows.check_listed(&world);
+}
+
+/// How the agents are started that have programs at every hook: drivers', cgroup's and interfaces'.
+fn everywhere<'a>(cgroup: &'a Cgroup, conntrack: &'a str) -> Vec<&'a str> {
+    let xdp = ["--xdp=native", "--xdp-interface=eth*"];
+    let size = ["--max-conntrack", conntrack];
+    [&xdp[..], &size, &host_world::flags("host", cgroup)].concat()
+}
+
+#[test]
+fn connections_in_every_state_go_on_over_an_upgrade_and_back() {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
+        return;
+    };
+    if !is_root() || !has_ethtool() {
+        return;
+    }
+    let cgroup = Cgroup::new().unwrap();
+    let Some(mut world) = World::of(&earlier, &everywhere(&cgroup, "65536")) else {
+        return;
+    };
+    for far_end in [world.sandbox.node2(), world.sandbox.outside()] {
+        as_from_a_wire(far_end, "eth0");
+    }
+    let services = services(&world);
+    world.apply(&snapshot(&services));
+    let mut flows = Flows::open(&world.sandbox, &services);
+    let mut sockets = Sockets::open(&cgroup, &world, &services);
+    let traffic = traffic(&world, &services);
+    some(&traffic);
+    // Forward with tables of the same size and of another one, and back with both.
+    for (round, (agent, conntrack)) in [
+        (binary(), "65536"),
+        (earlier.clone(), "65536"),
+        (binary(), "100000"),
+        (earlier, "90000"),
+        (binary(), "90000"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let states = States::open(&world, &services, round as u16);
+        let by_drivers = taken(&world.agent);
+        world = world
+            .killed()
+            .start_of(agent, &everywhere(&cgroup, conntrack));
+        states.check(&world);
+        flows.check();
+        sockets.check();
+        some(&traffic);
+        assert_eq!(world.writes(&snapshot(&services)), 0, "all was right");
+        states.finish(&world);
+        flows.check();
+        flows.check_listed(&world);
+        sockets.check();
+        assert_eq!(uplink(&world.agent, "eth0").0, "native");
+        assert!(taken(&world.agent) > by_drivers, "round {round}");
+    }
+    end(&world, traffic);
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use shunt_common::{V4, V6};
 use shunt_model::InterfacePattern;
 use tracing::{info, warn};
 
@@ -18,7 +17,6 @@ use crate::{
         uplink::UplinkStatus,
     },
     error::DatapathError,
-    handover::affinity::{self, Replaced},
     object::xdp::XdpMode,
 };
 
@@ -32,7 +30,6 @@ impl Datapath {
     /// If the kernel refuses and this is required; if not, [`Self::sockets`] says why.
     pub fn attach_sockets(&mut self) -> Result<(), DatapathError> {
         self.copy_outgrown();
-        self.carry_affinity_over(Replaced::Stay);
         self.sockets.attach(&mut self.object)
     }
 
@@ -45,13 +42,7 @@ impl Datapath {
     /// one step. Nothing is detached before [`Self::reconcile_interfaces`] is told to. What
     /// only the earlier agent's programs had use for is unpinned then.
     pub fn adopt_interfaces(&mut self) {
-        if let (Some(handover), Some(pins)) = (&self.handover, self.object.pins())
-            && let Err(error) = handover.prepare(pins)
-        {
-            warn!(%error, "session affinity of an earlier agent is forgotten");
-        }
         self.copy_outgrown();
-        self.carry_affinity_over(Replaced::Stay);
         // The programs are ours from then on.
         self.find_pods(Self::list_links(self.pods.are_known()).as_deref());
         self.attachments = Attachments::adopt(&mut self.object);
@@ -61,32 +52,12 @@ impl Datapath {
             Ok(removed) => info!(removed, "unpinned tables that only an earlier agent had"),
             Err(error) => warn!(%error, "tables of an earlier agent stay pinned"),
         }
-        self.carry_affinity_over(Replaced::Go);
     }
 
     /// Has our programs know what those of an earlier agent have written to tables that were too small.
     fn copy_outgrown(&mut self) {
         if let Some(moves) = &mut self.moves {
             moves.copy();
-        }
-    }
-
-    /// Remembers clients that an earlier version remembered for each frontend by itself.
-    fn carry_affinity_over(&mut self, replaced: Replaced) {
-        if self.object.pins().is_none() {
-            return;
-        }
-        let ebpf = self.object.ebpf_mut();
-        let carried = affinity::carry_over::<V4>(ebpf, replaced)
-            .and_then(|v4| Ok(v4 + affinity::carry_over::<V6>(ebpf, replaced)?));
-        match (carried, replaced) {
-            (Err(error), _) => {
-                warn!(%error, "some session affinity of an earlier agent is forgotten");
-            }
-            (Ok(0), _) | (Ok(_), Replaced::Stay) => {}
-            (Ok(clients), Replaced::Go) => {
-                info!(clients, "session affinity is of service ports from now on");
-            }
         }
     }
 
@@ -97,7 +68,7 @@ impl Datapath {
             return Ok(0);
         };
         if let Some(handover) = self.handover.take() {
-            handover.finish(pins, layout)?;
+            handover.finish(pins)?;
         }
         if let Some(moves) = self.moves.take() {
             moves.finish(pins)?;

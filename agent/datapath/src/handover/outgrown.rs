@@ -7,7 +7,7 @@
 
 use std::{fmt, io};
 
-use aya::maps::{HashMap, MapData};
+use aya::maps::{HashMap, Map, MapData, MapError};
 use bytemuck::Pod;
 use shunt_common::{AffinityEntry, AffinityKey, FragmentEntry, FragmentKey, V4, V6, registry};
 use tracing::{info, warn};
@@ -16,7 +16,7 @@ use crate::{
     error::DatapathError,
     handover::{
         dated::{self, Dated},
-        steps::{hash, wait_for_readers},
+        steps::wait_for_readers,
     },
     maps::{family::FromIp, table_sizes::Outgrown},
     pins::directory::{Pins, draft},
@@ -46,7 +46,7 @@ impl<K: Pod + fmt::Debug, V: Dated + fmt::Debug> Move for Pair<K, V> {
     fn copy(&mut self) -> io::Result<()> {
         let Self { before, ours } = self;
         let mut before = before.iter();
-        before.try_for_each(|before| dated::copy(before, ours, |date| date))
+        before.try_for_each(|before| dated::copy(before, ours))
     }
 }
 
@@ -136,4 +136,11 @@ where
         before: before.collect::<Result<_, _>>()?,
         ours: hash(pins.open_map(&draft(map.pin))?, map.name)?,
     }))
+}
+
+/// A hash of any kind.
+fn hash<K: Pod, V: Pod>(data: MapData, name: &'static str) -> Result<Table<K, V>, DatapathError> {
+    let failed = |source: MapError| DatapathError::Map { name, source };
+    let map = Map::from_map_data(data).map_err(failed)?;
+    HashMap::try_from(map).map_err(failed)
 }

@@ -10,7 +10,7 @@ use crate::{
 /// How many jiffies a tick has, as a power of two.
 const SHIFT: u32 = 6;
 
-/// What connections, affinity and fragments are dated by.
+/// The clock that connections are dated by.
 #[derive(Debug)]
 pub(crate) struct Clock {
     jiffies: Jiffies,
@@ -65,11 +65,6 @@ impl Clock {
     /// The tick, which wraps around: what connections are dated by.
     pub(crate) fn tick(&self) -> io::Result<u32> {
         Ok((self.jiffies.read()? >> SHIFT) as u32)
-    }
-
-    /// The second, which wraps around: what affinity and fragments are dated by.
-    pub(crate) fn second(&self) -> io::Result<u32> {
-        Ok((self.jiffies.read()? / u64::from(self.rate.hz)) as u32)
     }
 }
 

@@ -52,7 +52,6 @@ pub(crate) struct Constants {
     timeouts: Raw<Timeouts>,
     clock_hz: u32,
     hands_over: u32,
-    previous_clock: u32,
     log_level: u8,
 }
 
@@ -120,7 +119,6 @@ impl Constants {
             timeouts: Raw(timeouts.in_ticks(rate)),
             clock_hz: rate.hz,
             hands_over: takeover.from as u32,
-            previous_clock: takeover.clock,
             log_level: match packet_log {
                 PacketLog::Off => 0,
                 PacketLog::Debug => aya_log::Level::Debug as u8,
@@ -157,7 +155,6 @@ impl Constants {
             timeouts,
             clock_hz,
             hands_over,
-            previous_clock,
             log_level,
         } = self;
         let shared = [
@@ -181,7 +178,6 @@ impl Constants {
             (registry::CONNTRACK_TIMEOUTS.name, bytes_of(&timeouts.0)),
             (registry::CLOCK_HZ.name, bytes_of(clock_hz)),
             (registry::HANDS_OVER.name, bytes_of(hands_over)),
-            (registry::PREVIOUS_CLOCK.name, bytes_of(previous_clock)),
             (aya_log::LEVEL, bytes_of(log_level)),
         ];
         let families = v4.values().into_iter().chain(v6.values());

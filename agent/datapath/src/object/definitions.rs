@@ -1,7 +1,7 @@
 //! The maps of the object, as it defines them.
 
 use aya_obj::Object;
-use shunt_common::registry::{self, FamilyMaps, Kind, Map, Size, handover};
+use shunt_common::registry::{self, Kind, Map, Size};
 
 use crate::{
     error::DatapathError,
@@ -16,21 +16,7 @@ use crate::{
 /// If the object lacks a map that the registry has.
 pub(crate) fn layout() -> Result<Layout, DatapathError> {
     let object = parse()?;
-    let layout = Layout::new(registry::STATE_LAYOUT, state(&object)?);
-    let before = [
-        handover::FamilyMaps::V4.previous,
-        handover::FamilyMaps::V6.previous,
-        // As they are laid out today, and called otherwise: what they are dated by is another clock.
-        handover::before(FamilyMaps::V4.affinity),
-        handover::before(FamilyMaps::V6.affinity),
-        handover::before(FamilyMaps::V4.fragments),
-        handover::before(FamilyMaps::V6.fragments),
-    ];
-    let before = before
-        .into_iter()
-        .map(|map| table(&object, map, false))
-        .collect::<Result<_, _>>()?;
-    Ok(layout.after(handover::FROM, before))
+    Ok(Layout::new(registry::STATE_LAYOUT, state(&object)?))
 }
 
 /// The tables of state.

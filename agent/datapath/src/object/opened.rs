@@ -22,10 +22,7 @@ use crate::{
         all_tables::AllTables, constants::Constants, copies::TableCopies, definitions,
         options::DatapathOptions, programs::OBJECT, remake::remake, room::Room, takeover::Takeover,
     },
-    pins::{
-        directory::Pins,
-        layout::{Found, Layout},
-    },
+    pins::{directory::Pins, layout::Layout},
     sys::raw::Raw,
 };
 
@@ -67,11 +64,11 @@ impl Opened {
         };
         let (room, takeover) = match &pins {
             Some((pins, layout)) => {
-                let Found { copied, hands_over } = layout.check(pins)?;
+                let copied = layout.check(pins)?;
                 let mut room = Room::beside(pins, &sized)?;
                 let misfits = copied.into_iter().filter(|map| !room.remade.contains(map));
                 room.remade.extend(misfits.collect::<Vec<_>>());
-                (room, Takeover::plan(options, pins, hands_over)?)
+                (room, Takeover::plan(options, pins)?)
             }
             None => (Room::as_asked(sized), Takeover::none(options)?),
         };
@@ -123,11 +120,10 @@ fn adopt_previous(loader: &mut EbpfLoader<'_>, pins: &Pins, takeover: &Takeover)
     let families = [handover::FamilyMaps::V4, handover::FamilyMaps::V6];
     for ((ours, _), family) in takeover.tables().into_iter().zip(families) {
         loader.map_pin_path(ours.name, pins.map(&takeover.pin(ours)));
-        let previous = match takeover.from {
-            From::Nothing => continue,
-            From::Hash => family.previous,
-            From::Array => family.resized,
-        };
+        if takeover.from == From::Nothing {
+            continue;
+        }
+        let previous = family.resized;
         let path = pins.map(previous.pin);
         if path.exists() {
             loader.map_pin_path(previous.name, path);

@@ -6,13 +6,9 @@ use std::{fs::File, io::Read as _};
 use aya::maps::{Array, Map};
 use bytemuck::{Pod, Zeroable as _};
 use shunt_common::{
-    ConntrackKey, PortRange, V4, V6,
+    PortRange, V4, V6,
     connections::{Room, Seeds, Snapshot, Timeouts, Wide, slots_for},
-    registry::{
-        self, FamilyMaps,
-        handover::{self, From},
-    },
-    version_3,
+    registry::{self, FamilyMaps, handover::From},
 };
 use tracing::warn;
 
@@ -25,7 +21,7 @@ use crate::{
     },
     object::options::DatapathOptions,
     pins::directory::{Pins, draft},
-    sys::{batch::BatchReader, raw::Raw},
+    sys::raw::Raw,
 };
 
 /// How many slots a family's tables have.
@@ -50,8 +46,6 @@ pub(crate) struct Takeover {
     pub(crate) seeds: Seeds,
     /// The source ports that connections may have been given.
     pub(crate) given_ports: PortRange,
-    /// What the clock of the version before shows, if that hands over.
-    pub(crate) clock: u32,
 }
 
 /// What is known before any table is opened.
@@ -77,16 +71,11 @@ impl Takeover {
             v6: of_family(options.families.ipv6),
             seeds: random_seeds()?,
             given_ports: options.snat_ports,
-            clock: 0,
         })
     }
 
-    /// What to do with what is pinned; `from_hash`: it is of the version before.
-    pub(crate) fn plan(
-        options: &DatapathOptions,
-        pins: &Pins,
-        from_hash: bool,
-    ) -> Result<Self, DatapathError> {
+    /// What to do with what is pinned.
+    pub(crate) fn plan(options: &DatapathOptions, pins: &Pins) -> Result<Self, DatapathError> {
         let clock = Clock::open()?;
         let found = Found {
             pins,
@@ -98,29 +87,19 @@ impl Takeover {
             timeouts: options.timeouts.in_ticks(clock.rate()),
             now: clock.tick().map_err(DatapathError::Clock)?,
         };
-        let (ipv4, ipv6) = (options.families.ipv4, options.families.ipv6);
-        let (from, v4, v6);
-        if from_hash {
-            from = From::Hash;
-            v4 = found.after_hash::<V4>(handover::FamilyMaps::V4.previous, ipv4)?;
-            v6 = found.after_hash::<V6>(handover::FamilyMaps::V6.previous, ipv6)?;
-        } else {
-            v4 = found.after_array::<V4>(ipv4)?;
-            v6 = found.after_array::<V6>(ipv6)?;
-            let changes = |slots: Slots| slots.ours != slots.previous;
-            from = if changes(v4) || changes(v6) {
+        let v4 = found.slots::<V4>(options.families.ipv4)?;
+        let v6 = found.slots::<V6>(options.families.ipv6)?;
+        let changes = |slots: Slots| slots.ours != slots.previous;
+        let takeover = Self {
+            from: if changes(v4) || changes(v6) {
                 From::Array
             } else {
                 From::Nothing
-            };
-        }
-        let takeover = Self {
-            from,
+            },
             v4,
             v6,
             seeds: found.seeds,
             given_ports: given_ports(options.snat_ports, pins)?,
-            clock: if from_hash { previous_clock(pins)? } else { 0 },
         };
         for (map, slots) in takeover.tables() {
             takeover.remove_misfit(pins, map, slots)?;
@@ -140,7 +119,7 @@ impl Takeover {
     pub(crate) fn pin(&self, map: registry::Map) -> String {
         match self.from {
             From::Array => draft(map.pin),
-            From::Nothing | From::Hash => map.pin.to_owned(),
+            From::Nothing => map.pin.to_owned(),
         }
     }
 
@@ -163,26 +142,8 @@ impl Takeover {
 }
 
 impl Found<'_> {
-    /// The sizes after a hash of the version before.
-    fn after_hash<F: FromIp + Wide>(
-        &self,
-        previous: registry::Map,
-        is_translated: bool,
-    ) -> Result<Slots, DatapathError> {
-        let asked = asked(self.options, is_translated);
-        let Some(info) = self.pins.map_info(previous.pin)? else {
-            return Ok(Slots {
-                ours: asked,
-                previous: 1,
-            });
-        };
-        let before = slots_for(info.max_entries());
-        let ours = Self::enough::<F>(asked, before, || self.in_hash::<F>(previous))?;
-        Ok(Slots { ours, previous: 1 })
-    }
-
-    /// The sizes after a table of this version.
-    fn after_array<F: FromIp + Wide>(&self, is_translated: bool) -> Result<Slots, DatapathError> {
+    /// The sizes of a family's tables.
+    fn slots<F: FromIp + Wide>(&self, is_translated: bool) -> Result<Slots, DatapathError> {
         let asked = asked(self.options, is_translated);
         let Some(info) = self.pins.map_info(F::MAPS.conntrack.pin)? else {
             return Ok(Slots {
@@ -192,7 +153,7 @@ impl Found<'_> {
         };
         let previous = info.max_entries();
         let ours = if is_translated {
-            Self::enough::<F>(asked, previous, || self.in_array::<F>())?
+            Self::enough::<F>(asked, previous, || self.live::<F>())?
         } else {
             // What it has goes on.
             previous
@@ -223,29 +184,8 @@ impl Found<'_> {
         Ok(before)
     }
 
-    /// How many entries a hash has.
-    fn in_hash<F: FromIp>(&self, map: registry::Map) -> Result<u32, DatapathError> {
-        let data = self.pins.open_map(map.pin)?;
-        let mut reader = BatchReader::<ConntrackKey<F>, version_3::ConntrackEntry<F>>::new();
-        let mut count = 0;
-        loop {
-            use std::os::fd::AsFd as _;
-            let (keys, _, last) =
-                reader
-                    .next_piece(data.fd().as_fd())
-                    .map_err(|source| DatapathError::Mapping {
-                        name: map.name,
-                        source,
-                    })?;
-            count += keys.len() as u32;
-            if last {
-                return Ok(count);
-            }
-        }
-    }
-
     /// How many halves a table has of connections that are not given up for others.
-    fn in_array<F: FromIp + Wide>(&self) -> Result<u32, DatapathError> {
+    fn live<F: FromIp + Wide>(&self) -> Result<u32, DatapathError> {
         let data = self.pins.open_map(F::MAPS.conntrack.pin)?;
         let table = ConnectionTable::<F>::map(&data, Access::Read, self.seeds, self.timeouts)?;
         let stays = |snapshot: &Snapshot<F>| snapshot.phase().room() == Room::Never;
@@ -260,18 +200,6 @@ const fn asked(options: &DatapathOptions, is_translated: bool) -> u32 {
     } else {
         1
     }
-}
-
-/// What the clock of the version before shows, in seconds that its agents have counted.
-fn previous_clock(pins: &Pins) -> Result<u32, DatapathError> {
-    const CLOCK: &str = "CLOCK";
-    let failed = |source| DatapathError::Map {
-        name: CLOCK,
-        source,
-    };
-    let array = Map::from_map_data(pins.open_map(CLOCK)?).map_err(failed)?;
-    let array = Array::<_, u32>::try_from(array).map_err(failed)?;
-    array.get(&0, 0).map_err(failed)
 }
 
 /// The words that an earlier agent chose; `None` if none has, or it died before it had written them.

@@ -43,54 +43,16 @@ pub(crate) enum Misfit {
 pub(crate) struct Layout {
     version: u64,
     tables: Vec<TableLayout>,
-    before: Option<Before>,
 }
 
-/// The version before, if it can hand over.
-#[derive(Debug)]
-struct Before {
-    version: u64,
-    /// The tables that are laid out otherwise since.
-    tables: Vec<TableLayout>,
-}
-
-/// What is pinned, and can be adopted.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// The tables that have to be copied.
-    pub(crate) copied: Vec<registry::Map>,
-    /// Whether the version before is to hand over.
-    pub(crate) hands_over: bool,
-}
-
-/// What the table [`LAYOUT`] says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    /// The version of the layouts.
-    version: u64,
-    /// 0, or what agents that pinned every map of their object put there: a hash of all of them. It
-    /// stays as it is found, so that such an agent can take its own tables back.
-    fingerprint: u64,
-}
+/// The words of the table [`LAYOUT`]: the version of the layouts, and 0 or what agents that pinned
+/// every map of their object put there, a hash of all of them. The second stays as it is found.
+type Stamp = [u64; 2];
 
 impl Layout {
     /// The tables of state, with their layouts of this version.
     pub(crate) const fn new(version: u64, tables: Vec<TableLayout>) -> Self {
-        Self {
-            version,
-            tables,
-            before: None,
-        }
-    }
-
-    /// As this, and the version before can hand over, in which these `tables` are laid out as is
-    /// said here.
-    #[must_use]
-    pub(crate) fn after(self, version: u64, tables: Vec<TableLayout>) -> Self {
-        Self {
-            before: Some(Before { version, tables }),
-            ..self
-        }
+        Self { version, tables }
     }
 
     /// The tables.
@@ -110,38 +72,29 @@ impl Layout {
     }
 
     /// Makes sure that what is pinned can be adopted: each table is of this layout, or not there
-    /// yet.
+    /// yet. Gives the tables that have to be copied.
     ///
     /// # Errors
     ///
     /// If a table is another, or the version of all.
-    pub(crate) fn check(&self, pins: &Pins) -> Result<Found, PinError> {
-        let mut result = Found::default();
+    pub(crate) fn check(&self, pins: &Pins) -> Result<Vec<registry::Map>, PinError> {
+        let mut copied = Vec::new();
         let path = pins.map(LAYOUT);
         if path.exists() {
-            result.hands_over = self.check_stamp(pins, read(&path)?)?;
+            self.check_stamp(pins, read(&path)?)?;
         } else if list(&pins.dir.join(MAPS))?.is_empty() {
-            let stamp = Stamp {
-                version: self.version,
-                fingerprint: 0,
-            };
-            write(&path, stamp)?;
+            write(&path, [self.version, 0])?;
         } else {
             let difference = "do not say which layout they have".to_owned();
             return Err(incompatible(pins, difference));
         }
-        let before = self.before.iter().filter(|_| result.hands_over);
-        for table in self
-            .tables
-            .iter()
-            .chain(before.flat_map(|before| &before.tables))
-        {
+        for table in &self.tables {
             let Some(info) = pins.map_info(table.map.pin)? else {
                 continue;
             };
             match (table.difference(&info), table.misfit) {
                 (None, _) => {}
-                (Some(_), Misfit::Copied) => result.copied.push(table.map),
+                (Some(_), Misfit::Copied) => copied.push(table.map),
                 (Some(difference), Misfit::Refused) => {
                     let name = table.map.pin;
                     let difference = format!("have another {name} ({difference})");
@@ -149,38 +102,18 @@ impl Layout {
                 }
             }
         }
-        Ok(result)
+        Ok(copied)
     }
 
-    /// Whether the version before is to hand over; `Err` if what is found is neither its nor ours.
-    fn check_stamp(&self, pins: &Pins, found: Option<Stamp>) -> Result<bool, PinError> {
-        let before = self.before.as_ref().map(|before| before.version);
+    /// Makes sure that what is found is of this version.
+    fn check_stamp(&self, pins: &Pins, found: Option<Stamp>) -> Result<(), PinError> {
         let found = match found {
-            Some(Stamp { version, .. }) if version == self.version => return Ok(false),
-            Some(Stamp { version, .. }) if Some(version) == before => return Ok(true),
-            Some(Stamp { version, .. }) => format!("layout {version}"),
+            Some([version, _]) if version == self.version => return Ok(()),
+            Some([version, _]) => format!("layout {version}"),
             None => "an unknown layout".to_owned(),
         };
         let difference = format!("have {found}, not {}", self.version);
         Err(incompatible(pins, difference))
-    }
-}
-
-impl Layout {
-    /// Says of what is pinned that it is of this version.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses.
-    pub(crate) fn stamp(&self, pins: &Pins) -> Result<(), PinError> {
-        let path = pins.map(LAYOUT);
-        let failed = || PinError::object("writing the table", &path);
-        let fingerprint = read(&path)?.map_or(0, |stamp| stamp.fingerprint);
-        let data = MapData::from_pin(&path).map_err(failed())?;
-        let mut array = Array::<_, [u64; 2]>::try_from(Map::Array(data)).map_err(failed())?;
-        array
-            .set(0, [self.version, fingerprint], 0)
-            .map_err(failed())
     }
 }
 
@@ -215,25 +148,17 @@ fn incompatible(pins: &Pins, difference: String) -> PinError {
 fn read(path: &Path) -> Result<Option<Stamp>, PinError> {
     let failed = || PinError::object("reading the table", path);
     let data = MapData::from_pin(path).map_err(failed())?;
-    let Ok(array) = Array::<_, [u64; 2]>::try_from(Map::Array(data)) else {
+    let Ok(array) = Array::<_, Stamp>::try_from(Map::Array(data)) else {
         return Ok(None);
     };
-    let [version, fingerprint] = array.get(&0, 0).map_err(failed())?;
-    Ok(Some(Stamp {
-        version,
-        fingerprint,
-    }))
+    array.get(&0, 0).map(Some).map_err(failed())
 }
 
 /// Pins a table that says `stamp`; it has its content before it has its name.
 fn write(path: &Path, stamp: Stamp) -> Result<(), PinError> {
     let failed = || PinError::object("pinning the table", path);
-    let Stamp {
-        version,
-        fingerprint,
-    } = stamp;
-    let mut array = Array::<_, [u64; 2]>::create(1, 0).map_err(failed())?;
-    array.set(0, [version, fingerprint], 0).map_err(failed())?;
+    let mut array = Array::<_, Stamp>::create(1, 0).map_err(failed())?;
+    array.set(0, stamp, 0).map_err(failed())?;
     array
         .pin(path)
         .map_err(PinError::object("pinning the table", path))

@@ -219,37 +219,3 @@ pub(crate) fn read(
     }
     Ok((keys, values))
 }
-
-/// Reads a whole hash table in pieces. What changes meanwhile may be seen or not, and an entry of
-/// a bucket that is read is seen once.
-#[derive(Debug)]
-pub(crate) struct BatchReader<K, V> {
-    cursor: Cursor,
-    keys: Vec<K>,
-    values: Vec<V>,
-}
-
-impl<K: Pod, V: Pod> BatchReader<K, V> {
-    /// A reader at the beginning.
-    pub(crate) fn new() -> Self {
-        Self {
-            cursor: Cursor::new(size_of::<K>()),
-            keys: vec![K::zeroed(); PIECE],
-            // The kernel copies values in strides of 8 bytes (`htab_map_lookup_batch`).
-            values: vec![V::zeroed(); PIECE],
-        }
-    }
-
-    /// The next piece, and whether it is the last.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses.
-    pub(crate) fn next_piece(&mut self, map: BorrowedFd<'_>) -> io::Result<(&[K], &[V], bool)> {
-        const { assert!(size_of::<V>().is_multiple_of(8), "no gaps between values") };
-        let keys = self.keys.as_mut_ptr() as u64;
-        let values = self.values.as_mut_ptr() as u64;
-        let (count, last) = self.cursor.read(map, keys, values, PIECE)?;
-        Ok((&self.keys[..count], &self.values[..count], last))
-    }
-}

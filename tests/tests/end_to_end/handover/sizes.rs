@@ -303,7 +303,7 @@ fn a_start_with_larger_sizes_that_ends_early_is_begun_again() {
         FamilyMaps::V4.affinity.pin,
     ];
     for step in steps.into_iter().take(by_length(3, 8)) {
-        interrupted(&binary(), &LARGER, step, &[(&binary(), true)]);
+        interrupted(&binary(), &LARGER, step, &[(&binary(), &LARGER)]);
     }
 }
 
