@@ -1,14 +1,16 @@
 //! Builds the kernel programs (package `shunt-ebpf`) and puts the objects where the crate includes
-//! them: `$OUT_DIR/shunt.o`, and `$OUT_DIR/shunt-flows.o` with those that tell of connections.
+//! them, compressed: `$OUT_DIR/shunt.o.gz`, and `$OUT_DIR/shunt-flows.o.gz` with those that report connections.
 
 use std::{
     env,
     fmt::Display,
     fs::{self, File},
+    io::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
+use flate2::{Compression, write::GzEncoder};
 use object::{
     build::elf::{Builder, SectionData},
     elf::SHT_STRTAB,
@@ -53,7 +55,7 @@ fn build() -> Result<(), String> {
     // replaces the first there, which has been copied by then; so does the build of another profile,
     // which waits for the lock.
     let _lock = lock(&target_dir)?;
-    for (features, name) in [(&[][..], "shunt.o"), (&["flows"], "shunt-flows.o")] {
+    for (features, name) in [(&[][..], "shunt.o.gz"), (&["flows"], "shunt-flows.o.gz")] {
         let object = toolchain.build_object(&root, &target_dir, "shunt-ebpf", features)?;
         put(&object, &out.join(name))?;
     }
@@ -69,12 +71,18 @@ fn lock(folder: &Path) -> Result<File, String> {
         .map_err(|error| format!("cannot lock {}: {error}", path.display()))
 }
 
-/// Puts the object there, without what only debuggers read.
+/// Puts the object there, without what only debuggers read, and compressed to a sixth: each node has two
+/// of them in its image and uses one once.
 fn put(object: &Path, there: &Path) -> Result<(), String> {
     let failed = |error: &dyn Display| format!("cannot copy {}: {error}", object.display());
     let whole = fs::read(object).map_err(|error| failed(&error))?;
     let lean = without_debug_information(&whole).map_err(|error| failed(&error))?;
-    fs::write(there, lean).map_err(|error| failed(&error))
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::best());
+    compressed
+        .write_all(&lean)
+        .and_then(|()| compressed.finish())
+        .and_then(|compressed| fs::write(there, compressed))
+        .map_err(|error| failed(&error))
 }
 
 /// The object without its DWARF sections, which are three quarters of it. The linker has made BTF of

@@ -116,6 +116,11 @@ pub enum DatapathError {
         "loading the kernel programs failed (it needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON): {0}"
     )]
     Load(#[from] aya::EbpfError),
+    /// The embedded object cannot be decompressed.
+    #[error(
+        "the agent's binary is damaged, install it again: its kernel programs are unreadable: {0}"
+    )]
+    Embedded(#[source] io::Error),
     /// The interface has an XDP program that is not ours.
     #[error("another XDP program is attached: {name} (id {id})")]
     OtherXdp {

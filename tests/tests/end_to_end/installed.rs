@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use shunt_tests::{Agent, PinDir, Transport, wait_until};
+use shunt_tests::{Agent, PinDir, Transport, patience, wait_until};
 
 use crate::{
     command::shunt_at,
@@ -101,7 +101,7 @@ fn systemd_is_told_when_the_agent_is_ready_and_that_it_is_alive() {
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager
-        .set_read_timeout(Some(Duration::from_secs(10)))
+        .set_read_timeout(Some(patience(Duration::from_secs(10))))
         .unwrap();
     let pins = PinDir::new();
     let environment = [

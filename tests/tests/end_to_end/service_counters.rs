@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Transport, http_get};
+use shunt_tests::{Transport, http_get, patience};
 
 use crate::{
     host_world::HostWorld,
@@ -116,7 +116,7 @@ fn exchange(local: IpAddr, frontend: SocketAddr, lengths: &[usize], headers: usi
     let socket = UdpSocket::bind((local, 0)).unwrap();
     socket.connect(frontend).unwrap();
     socket
-        .set_read_timeout(Some(Duration::from_secs(5)))
+        .set_read_timeout(Some(patience(Duration::from_secs(5))))
         .unwrap();
     let mut bytes = [0, 0];
     for length in lengths {

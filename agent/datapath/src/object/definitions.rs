@@ -52,7 +52,8 @@ fn table(object: &Object, map: Map, is_fixed: bool) -> Result<TableLayout, Datap
 }
 
 fn parse() -> Result<Object, DatapathError> {
-    Object::parse(OBJECT).map_err(|error| DatapathError::Load(aya::EbpfError::ParseError(error)))
+    Object::parse(&OBJECT.bytes()?)
+        .map_err(|error| DatapathError::Load(aya::EbpfError::ParseError(error)))
 }
 
 #[cfg(test)]

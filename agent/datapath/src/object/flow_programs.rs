@@ -88,7 +88,7 @@ impl FlowLoader {
             let value: &[u8] = value;
             loader.override_global(name, value, true);
         }
-        let mut ebpf = loader.load(FLOW_OBJECT)?;
+        let mut ebpf = loader.load(&FLOW_OBJECT.bytes()?)?;
         load_all(&mut ebpf, &programs)?;
         let reader = FlowReader::take(&mut ebpf)?;
         Ok((FlowPrograms(ebpf), reader))

@@ -4,6 +4,7 @@ pub(crate) mod all_tables;
 pub(crate) mod constants;
 pub(crate) mod copies;
 pub(crate) mod definitions;
+pub(crate) mod embedded;
 pub(crate) mod flow_programs;
 pub(crate) mod guard;
 pub(crate) mod loaded;

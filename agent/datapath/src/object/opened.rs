@@ -93,7 +93,7 @@ impl Opened {
             }
             adopt_previous(&mut loader, pins, &takeover);
         }
-        let mut ebpf = loader.load(OBJECT)?;
+        let mut ebpf = loader.load(&OBJECT.bytes()?)?;
         leave(&mut ebpf, registry::SEEDS, takeover.seeds)?;
         leave(&mut ebpf, registry::GIVEN_PORTS, takeover.given_ports)?;
         if let Some((pins, _)) = &pins {

@@ -1,10 +1,15 @@
 //! The kernel programs as the build script made them, and what they are called.
 
+use crate::object::embedded::Embedded;
+
 /// The object.
-pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt.o"));
+pub(crate) static OBJECT: Embedded =
+    Embedded::new(include_bytes!(concat!(env!("OUT_DIR"), "/shunt.o.gz")));
 /// The object with programs that tell what becomes of connections and packets, and do all that the others do.
-pub(crate) static FLOW_OBJECT: &[u8] =
-    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shunt-flows.o"));
+pub(crate) static FLOW_OBJECT: Embedded = Embedded::new(include_bytes!(concat!(
+    env!("OUT_DIR"),
+    "/shunt-flows.o.gz"
+)));
 
 /// The program at the ingress of a client's interface.
 pub(crate) const INGRESS: &str = "tc_ingress";

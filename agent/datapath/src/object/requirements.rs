@@ -128,11 +128,14 @@ mod tests {
     };
 
     use super::*;
-    use crate::object::programs::{FLOW_OBJECT, OBJECT};
+    use crate::object::{
+        embedded::Embedded,
+        programs::{FLOW_OBJECT, OBJECT},
+    };
 
     /// The helpers of Linux 5.6 and later that the programs of an object call.
-    fn called(object: &[u8]) -> BTreeSet<i32> {
-        let object = Object::parse(object).unwrap();
+    fn called(object: &Embedded) -> BTreeSet<i32> {
+        let object = Object::parse(&object.bytes().unwrap()).unwrap();
         let instructions = object
             .functions
             .values()
@@ -155,11 +158,11 @@ mod tests {
             .map(|(helper, ..)| *helper)
             .chain([BPF_FUNC_seq_write]);
         let known: BTreeSet<i32> = known.map(|helper| helper as i32).collect();
-        assert_eq!(called(OBJECT), known, "numbers of bpf_func_id");
+        assert_eq!(called(&OBJECT), known, "numbers of bpf_func_id");
         let of_flows = FLOW_HELPERS.map(|(helper, ..)| helper as i32);
         let known = known.into_iter().chain(of_flows).collect();
         assert_eq!(
-            called(FLOW_OBJECT),
+            called(&FLOW_OBJECT),
             known,
             "with those that tell of packets"
         );

@@ -99,8 +99,8 @@ fn total(chain: &[u32]) -> u32 {
 
 #[test]
 fn kernels_before_6_8_have_the_stack_that_the_programs_take() {
-    for object in [OBJECT, FLOW_OBJECT] {
-        has_room(Object::parse(object).unwrap());
+    for object in [&OBJECT, &FLOW_OBJECT] {
+        has_room(Object::parse(&object.bytes().unwrap()).unwrap());
     }
 }
 
