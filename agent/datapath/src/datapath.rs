@@ -58,6 +58,7 @@ use crate::{
         packet_log::{self, PacketLogError},
         pods::PodInterfaces,
         programs,
+        sockets::{SocketLb, SocketOptions},
     },
     pins::{self, cleanup::Removed, error::PinError, layout::Layout},
     publish::{
@@ -66,7 +67,7 @@ use crate::{
         read_back::LiveFrontend,
         services::Services,
     },
-    sweep::stale::StaleSockets,
+    sweep::stale::{StaleSockets, Swept},
     sys::grace,
 };
 
@@ -155,7 +156,7 @@ impl Datapath {
         let connections =
             Connections::open(&ebpf, Clock::open()?, dsr.clone(), takeover.seeds, timeouts)?;
         let this = Self {
-            stale_sockets: Arc::new(StaleSockets::open(&mut ebpf)?),
+            stale_sockets: Arc::new(StaleSockets::open(&mut ebpf, swept(&options.sockets))?),
             publisher: DualPublisher::counting(
                 KernelTables::take(&mut ebpf, dsr.clone())?,
                 KernelTables::take(&mut ebpf, dsr.clone())?,
@@ -487,6 +488,15 @@ impl Datapath {
     /// The sockets whose backend is gone, to be destroyed.
     pub const fn stale_sockets(&self) -> &Arc<StaleSockets> {
         &self.stale_sockets
+    }
+}
+
+/// Which sockets leave a backend that is gone: those that are translated, of TCP if that is asked for.
+fn swept(options: &SocketOptions) -> Swept {
+    let udp = options.mode != SocketLb::Off;
+    Swept {
+        udp,
+        tcp: udp && options.terminate_tcp,
     }
 }
 

@@ -70,11 +70,11 @@ pub use self::{
     sweep::{
         stale::{Destroyed, IsGone, StaleConnection, StaleSockets},
         sweeper::Sweeper,
+        unlisted::Unlisted,
     },
     sys::{
         heap::release as release_memory,
         jiffies::{Jiffies, monotonic},
         route_lookup::RouteLookup,
-        socket_iterator::SocketIterator,
     },
 };

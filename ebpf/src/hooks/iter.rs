@@ -1,5 +1,5 @@
-//! Programs that run for sockets, whenever the agent reads what they write: the cookie of each
-//! that has storage, and what is there. One of UDP that was connected anew is written twice.
+//! A program that runs for each UDP socket, whenever the agent reads what it writes: the cookie of each
+//! that has storage, and what is there. One that was connected anew is written twice.
 
 use aya_ebpf::{
     bindings::seq_file,
@@ -9,15 +9,6 @@ use aya_ebpf::{
 use shunt_common::socket::Connected;
 
 use crate::socket::storage;
-
-/// `struct bpf_iter__bpf_sk_storage_map` of `net/core/bpf_sk_storage.c`.
-#[repr(C)]
-pub(crate) struct Element {
-    meta: *const Meta,
-    map: *const c_void,
-    socket: *mut c_void,
-    value: *const c_void,
-}
 
 /// `struct bpf_iter_meta` of `include/linux/bpf.h`, as far as it is used.
 #[repr(C)]
@@ -30,23 +21,6 @@ struct Meta {
 pub(crate) struct UdpElement {
     meta: *const Meta,
     socket: *mut c_void,
-}
-
-/// Hook: the iterator over a map of kind `SkStorage` (Linux 5.9), whatever its sockets are.
-#[unsafe(link_section = "iter/bpf_sk_storage_map")]
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn sock_storage(element: *const Element) -> i32 {
-    // SAFETY: the kernel gives a pointer to this structure, whose `meta` is never null.
-    let (file, socket, value) =
-        unsafe { ((*(*element).meta).file, (*element).socket, (*element).value) };
-    // At the end there is neither.
-    if socket.is_null() || value.is_null() {
-        return 0;
-    }
-    // SAFETY: the socket is there while the program runs, and the value as long as the map says.
-    unsafe { write(file, socket, value) };
-    write_before(file, socket);
-    0
 }
 
 /// Hook: the iterator over the UDP sockets of the network namespace of whoever reads (Linux 5.9).
@@ -66,19 +40,13 @@ pub(crate) extern "C" fn sock_udp(element: *const UdpElement) -> i32 {
     }
     // SAFETY: the socket is there while the program runs, and the value as long as the map says.
     unsafe { write(file, socket, value.cast()) };
-    write_before(file, socket);
-    0
-}
-
-/// Writes what the socket has of the frontend before, if anything.
-#[inline(always)]
-fn write_before(file: *mut seq_file, socket: *mut c_void) {
-    // SAFETY: the kernel's iterator gave the socket, and it is there while the program runs.
+    // SAFETY: as above.
     let value = unsafe { storage::before(socket) };
     if !value.is_null() {
-        // SAFETY: as in the programs.
+        // SAFETY: as above.
         unsafe { write(file, socket, value.cast()) };
     }
+    0
 }
 
 /// Writes the cookie of a socket and what it has in the map. If the file has no room for both, the

@@ -1,21 +1,22 @@
 //! What sockets remember goes with them.
 
 use std::{
-    io,
+    fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket},
-    os::fd::AsFd as _,
+    os::fd::AsRawFd,
+    path::Path,
     time::Duration,
 };
 
-use aya::{maps::MapData, programs::Iter};
+use aya::{
+    Pod,
+    maps::{Map, MapData, MapError, SkStorage},
+};
 use shunt_common::{
-    registry::{SOCKETS_ASKED, SOCKETS_BEFORE, SOCKETS_CONNECTED},
-    socket::Connected,
+    registry::{self, SOCKETS_ASKED, SOCKETS_BEFORE, SOCKETS_CONNECTED},
+    socket::{PAIR_WORDS, PAIRS},
 };
-use shunt_datapath::{
-    Datapath, DatapathOptions, SocketIterator, SocketLb, SocketOptions, TableSizes,
-};
-use shunt_tests::{PinDir, wait_until};
+use shunt_tests::{Namespace, PinDir, wait_until};
 
 use crate::{
     host_world::{mapped, service},
@@ -26,73 +27,87 @@ use crate::{
 /// How many sockets of a kind there are at once.
 const SOCKETS: usize = 1000;
 
-/// How soon the kernel has removed what is closed: after a grace period, and TCP after its last
-/// segment.
+/// How soon the kernel has removed what is closed: TCP after its last segment.
 const SOON: Duration = Duration::from_secs(10);
 
-/// What the iterator's program writes of a socket: its cookie, and a pair.
-const ENTRY: usize = size_of::<u64>() + size_of::<Connected>();
+/// How many words the pairs take of a socket that is not connected.
+const ASKED_WORDS: usize = 1 + PAIRS * PAIR_WORDS;
 
-/// Counts what is in the agent's tables of socket storage, by a program of another object.
-struct Counter(Vec<SocketIterator>);
+/// The agent's tables of socket storage.
+struct Tables {
+    connected: SkStorage<MapData, [u64; PAIR_WORDS]>,
+    before: SkStorage<MapData, [u64; PAIR_WORDS]>,
+    asked: SkStorage<MapData, [u64; ASKED_WORDS]>,
+}
 
-impl Counter {
-    fn new(pins: &PinDir) -> Self {
-        let mut datapath = Datapath::load(&DatapathOptions {
-            sizes: TableSizes {
-                frontends: 8,
-                slots: 8,
-                backends: 8,
-                conntrack: 64,
-                affinity: 64,
-                source_ranges: 64,
-                fragments: 64,
-                services: 64,
-            },
-            sockets: SocketOptions {
-                mode: SocketLb::Off,
-                ..SocketOptions::default()
-            },
-            ..DatapathOptions::default()
-        })
-        .unwrap();
-        let program = datapath.ebpf_mut().program_mut("sock_storage").unwrap();
-        let program: &mut Iter = program.try_into().unwrap();
-        let program = program.fd().unwrap();
-        let tables = [SOCKETS_CONNECTED, SOCKETS_BEFORE, SOCKETS_ASKED];
-        let iterators = tables.map(|table| {
-            let path = pins.path().join("maps").join(table.pin);
-            let table = MapData::from_pin(path).unwrap();
-            SocketIterator::of_map(program.as_fd(), table.fd().as_fd()).unwrap()
-        });
-        Self(iterators.into())
+impl Tables {
+    fn open(pins: &PinDir) -> Self {
+        let folder = pins.path().join("maps");
+        Self {
+            connected: table(&folder, SOCKETS_CONNECTED),
+            before: table(&folder, SOCKETS_BEFORE),
+            asked: table(&folder, SOCKETS_ASKED),
+        }
     }
 
-    /// How many sockets have something: by their last `connect`, by the one before, and by what they
-    /// asked otherwise.
-    fn count(&self) -> [usize; 3] {
-        let counts = self.0.iter().map(|iterator| {
-            let written = iterator.read().unwrap();
-            written.len() / ENTRY
-        });
-        counts.collect::<Vec<_>>().try_into().unwrap()
+    /// Counts which of the sockets have something: by their last `connect`, by the one before, and by
+    /// what they asked otherwise.
+    fn count(&self, sockets: &[impl AsRawFd]) -> [usize; 3] {
+        let Self {
+            connected,
+            before,
+            asked,
+        } = self;
+        [
+            count(connected, sockets),
+            count(before, sockets),
+            count(asked, sockets),
+        ]
     }
 }
 
-/// Opens sockets, each by `open`, and closes them: meanwhile there must be as many as `expected` says
-/// of each socket, and then none.
-fn come_and_go<T: Send>(
+fn table<V: Pod>(folder: &Path, map: registry::Map) -> SkStorage<MapData, V> {
+    let table = MapData::from_pin(folder.join(map.pin)).unwrap();
+    let table = Map::from_map_data(table).unwrap();
+    table.try_into().unwrap()
+}
+
+fn count<V: Pod>(table: &SkStorage<MapData, V>, sockets: &[impl AsRawFd]) -> usize {
+    let remember = sockets.iter().filter(|socket| match table.get(*socket, 0) {
+        Ok(_) => true,
+        Err(MapError::KeyNotFound) => false,
+        Err(error) => panic!("what a socket has is not read: {error}"),
+    });
+    remember.count()
+}
+
+/// Returns how many sockets of any kind the namespace has. The kernel counts one until nothing refers
+/// to it any more, and frees what it remembers then (`__sk_free` in `net/core/sock.c`): a table of
+/// socket storage has no entry besides.
+fn used(namespace: &Namespace) -> usize {
+    let counts = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/sockstat").unwrap());
+    let used = counts
+        .lines()
+        .find_map(|line| line.strip_prefix("sockets: used "));
+    used.unwrap().trim().parse().unwrap()
+}
+
+/// Opens sockets, each by `open`, and closes them: meanwhile each must have as much as `expected` says,
+/// and then none may be left.
+fn come_and_go<T: AsRawFd + Send>(
     world: &World,
-    counter: &Counter,
+    tables: &Tables,
     expected: [usize; 3],
     open: impl Fn() -> io::Result<T> + Send + Sync,
 ) {
     let node = world.sandbox.node();
+    let before = used(node);
     let sockets: Vec<T> = node.enter(|| (0..SOCKETS).map(|_| open().unwrap()).collect());
-    assert_eq!(counter.count(), expected.map(|each| each * SOCKETS));
+    assert_eq!(tables.count(&sockets), expected.map(|each| each * SOCKETS));
+    assert!(used(node) >= SOCKETS, "every socket is counted");
     drop(sockets);
-    wait_until("nothing is remembered", SOON, || {
-        (counter.count() == [0; 3]).then_some(())
+    wait_until("no socket is left", SOON, || {
+        (used(node) <= before).then_some(())
     })
     .unwrap();
 }
@@ -117,25 +132,24 @@ fn nothing_is_left_of_sockets_that_were_closed() {
         let event = serde_json::json!({ "event": "AddService", "service": service });
         world.apply(&event.to_string());
     }
-    let counter = Counter::new(&world.pins);
-    assert_eq!(counter.count(), [0; 3]);
+    let tables = Tables::open(&world.pins);
     let of = |a: &str, b: &str| [a, b].map(|address| address.parse::<SocketAddr>().unwrap());
     let v4 = of("10.96.0.10:80", "10.96.0.11:80");
     let v6 = of("[fd00:10:96::10]:80", "[fd00:10:96::11]:80");
     for [a, b] in [v4, v6, v4.map(mapped)] {
-        come_and_go(&world, &counter, [1, 0, 0], || TcpStream::connect(a));
-        come_and_go(&world, &counter, [1, 0, 0], || {
+        come_and_go(&world, &tables, [1, 0, 0], || TcpStream::connect(a));
+        come_and_go(&world, &tables, [1, 0, 0], || {
             let socket = socket(a)?;
             socket.connect(a)?;
             Ok(socket)
         });
-        come_and_go(&world, &counter, [1, 1, 0], || {
+        come_and_go(&world, &tables, [1, 1, 0], || {
             let socket = socket(a)?;
             socket.connect(a)?;
             socket.connect(b)?;
             Ok(socket)
         });
-        come_and_go(&world, &counter, [1, 0, 1], || {
+        come_and_go(&world, &tables, [1, 0, 1], || {
             let socket = socket(a)?;
             socket.send_to(b"?", a)?;
             socket.send_to(b"?", b)?;

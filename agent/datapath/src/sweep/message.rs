@@ -1,19 +1,33 @@
 //! Messages of `NETLINK_SOCK_DIAG` about sockets of IPv4 and IPv6: `linux/sock_diag.h`,
-//! `linux/inet_diag.h`, sock_diag(7). Storage is not asked for here: the kernel tells of that of
-//! TCP sockets only (`inet_sk_diag_fill` in `net/ipv4/inet_diag.c`).
+//! `linux/inet_diag.h`, sock_diag(7).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::fd::{AsRawFd as _, BorrowedFd},
+};
 
 use bytemuck::{Pod, Zeroable};
 use netlink_packet_core::{
-    Emitable as _, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer,
-    NetlinkHeader,
+    DefaultNla, Emitable, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR,
+    NetlinkBuffer, NetlinkHeader, NlaBuffer, NlasIterator,
 };
 use nix::errno::Errno;
+use shunt_common::socket::Connected;
 
 /// Message types: ask for sockets, and destroy one (Linux 4.5, `CONFIG_INET_DIAG_DESTROY`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const SOCK_DESTROY: u16 = 21;
+
+/// Attributes with socket storage (Linux 5.7): of a request, `INET_DIAG_REQ_SK_BPF_STORAGES` with one
+/// `SK_DIAG_BPF_STORAGE_REQ_MAP_FD` a table; of a socket, `INET_DIAG_SK_BPF_STORAGES` with one
+/// `SK_DIAG_BPF_STORAGE` a table in which it has a value, and the value there as
+/// `SK_DIAG_BPF_STORAGE_MAP_VALUE`. The kernel fills them for TCP sockets alone
+/// (`inet_sk_diag_fill` in `net/ipv4/inet_diag.c`; UDP has `inet_diag_msg_attrs_fill`).
+const REQUEST_STORAGES: u16 = 2;
+const REQUEST_STORAGE: u16 = 1;
+const STORAGES: u16 = 20;
+const STORAGE: u16 = 1;
+const STORAGE_VALUE: u16 = 3;
 
 /// Messages begin at multiples of 4 bytes (`NLMSG_ALIGNTO`).
 const ALIGNMENT: usize = 4;
@@ -86,17 +100,27 @@ pub(crate) struct Kind {
     pub(crate) protocol: u8,
 }
 
+/// The sockets of a protocol, IPv4 and IPv6.
+pub(crate) fn kinds(protocol: i32) -> [Kind; 2] {
+    [libc::AF_INET, libc::AF_INET6].map(|family| Kind {
+        family: family as u8,
+        protocol: protocol as u8,
+    })
+}
+
 /// A socket that the kernel told of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Socket {
     /// How to name it to the kernel.
     pub(crate) id: SocketId,
     /// What it is connected to. That of an IPv6 socket that speaks IPv4 is an IPv4 address.
     pub(crate) peer: SocketAddr,
+    /// What it has in the tables that were named in the request.
+    pub(crate) storages: Vec<Connected>,
 }
 
 /// What the kernel answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A socket that was asked for.
     Socket(Socket),
@@ -114,9 +138,24 @@ pub(crate) enum Answer {
 pub(crate) struct Malformed;
 
 /// Asks for all sockets of a kind that are in one of `states` (bits `1 << TCP_ESTABLISHED` and so
-/// on).
-pub(crate) fn dump_request(kind: Kind, states: u32, sequence: u32) -> Vec<u8> {
-    let request = request(kind, states, SocketId::zeroed());
+/// on), with what TCP sockets have in `tables` of kind `SkStorage`, whose values are [`Connected`].
+pub(crate) fn dump_request(
+    kind: Kind,
+    states: u32,
+    tables: &[BorrowedFd<'_>],
+    sequence: u32,
+) -> Vec<u8> {
+    let mut request = request(kind, states, SocketId::zeroed());
+    // Without a table in it, the attribute asks for all tables of the machine.
+    if !tables.is_empty() {
+        let tables = tables.iter().map(|table| {
+            let descriptor = table.as_raw_fd().to_ne_bytes();
+            DefaultNla::new(REQUEST_STORAGE, descriptor.to_vec())
+        });
+        let tables: Vec<DefaultNla> = tables.collect();
+        let storages = DefaultNla::new(REQUEST_STORAGES, emitted(&tables.as_slice()));
+        request.extend(emitted(&storages));
+    }
     message(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, sequence, &request)
 }
 
@@ -138,14 +177,19 @@ fn request(kind: Kind, states: u32, id: SocketId) -> Vec<u8> {
     bytemuck::bytes_of(&request).to_vec()
 }
 
+fn emitted(part: &impl Emitable) -> Vec<u8> {
+    let mut bytes = vec![0; part.buffer_len()];
+    part.emit(&mut bytes);
+    bytes
+}
+
 fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
     header.length = (HEADER + payload.len()) as u32;
     header.message_type = kind;
     header.flags = NLM_F_REQUEST | flags;
     header.sequence_number = sequence;
-    let mut message = vec![0; HEADER];
-    header.emit(&mut message);
+    let mut message = emitted(&header);
     message.extend(payload);
     message
 }
@@ -171,17 +215,44 @@ fn answer(message: &NetlinkBuffer<&[u8]>) -> Result<Answer, Malformed> {
     let payload = message.payload();
     Ok(match message.message_type() {
         SOCK_DIAG_BY_FAMILY => {
-            let reply = payload.get(..size_of::<Reply>()).ok_or(Malformed)?;
+            let (reply, attributes) = payload
+                .split_at_checked(size_of::<Reply>())
+                .ok_or(Malformed)?;
             let Reply { family, id, .. } = bytemuck::pod_read_unaligned(reply);
             Answer::Socket(Socket {
                 id,
                 peer: peer(family, &id)?,
+                storages: storages(attributes)?,
             })
         }
         NLMSG_DONE => Answer::Done(outcome(payload)?),
         NLMSG_ERROR => Answer::Outcome(message.sequence_number(), outcome(payload)?),
         _ => Answer::Other,
     })
+}
+
+/// The values of socket storage in a socket's attributes.
+fn storages(attributes: &[u8]) -> Result<Vec<Connected>, Malformed> {
+    let mut found = Vec::new();
+    for storages in of_kind(attributes, STORAGES) {
+        for storage in of_kind(storages?.value(), STORAGE) {
+            for value in of_kind(storage?.value(), STORAGE_VALUE) {
+                let value = bytemuck::try_pod_read_unaligned(value?.value());
+                found.push(value.map_err(|_| Malformed)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The attributes of a kind. After one that is malformed there is none.
+fn of_kind(
+    attributes: &[u8],
+    kind: u16,
+) -> impl Iterator<Item = Result<NlaBuffer<&[u8]>, Malformed>> {
+    NlasIterator::new(attributes)
+        .map(|attribute| attribute.map_err(|_| Malformed))
+        .filter(move |attribute| !matches!(attribute, Ok(other) if other.kind() != kind))
 }
 
 /// What a negative errno says, with which both an error and the end of a dump begin.

@@ -1,4 +1,4 @@
-//! Sockets whose backend is gone: found by iterators and netlink, and destroyed, a batch at a time.
+//! Sockets whose backend is gone: found by netlink and an iterator, and destroyed, a batch at a time.
 
 pub(crate) mod bell;
 pub(crate) mod generations;
@@ -7,3 +7,4 @@ pub(crate) mod remembered;
 pub(crate) mod sock_diag;
 pub(crate) mod stale;
 pub(crate) mod sweeper;
+pub(crate) mod unlisted;

@@ -1,6 +1,12 @@
-//! What connected sockets remember, as the kernel's iterators tell.
+//! What connected sockets remember, as the kernel lists it.
+//!
+//! Sock_diag lists TCP sockets together with their storage. It does not give that of UDP sockets, so
+//! the kernel's iterator over these runs a program of ours, which writes it.
 
-use std::{io, os::fd::AsFd as _};
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
 
 use aya::{
     Btf, Ebpf,
@@ -9,19 +15,20 @@ use aya::{
 };
 use bytemuck::{Pod, Zeroable};
 use shunt_common::{
-    registry,
+    registry::{SOCKETS_BEFORE, SOCKETS_CONNECTED},
     socket::{Connected, Pair},
 };
-use tracing::debug;
 
-use crate::{error::DatapathError, sys::socket_iterator::SocketIterator};
+use crate::{
+    error::DatapathError,
+    sweep::{message::kinds, sock_diag::SockDiag, unlisted::Unlisted},
+    sys::socket_iterator::SocketIterator,
+};
 
-/// The programs that write what sockets have in storage: one of all sockets that have any, and one
-/// of UDP sockets.
-const STORAGE_PROGRAM: &str = "sock_storage";
+/// The program that writes what UDP sockets have in storage.
 const UDP_PROGRAM: &str = "sock_udp";
 
-/// What they write of a socket.
+/// What it writes of a socket.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Entry {
@@ -29,39 +36,69 @@ struct Entry {
     connected: Connected,
 }
 
-/// The iterators over sockets.
-///
-/// That over storage goes through lists of which there are as many as CPUs, from the beginning of
-/// one for each 500 sockets that it tells of: with many sockets it takes long. Where the kernel has
-/// one over its table of UDP sockets, whose lists are short, that is used for them.
+/// The tables with the pairs of connected sockets.
+#[derive(Debug)]
+pub(crate) struct Tables([OwnedFd; 2]);
+
+/// The ways to what sockets remember, or why there is none.
 #[derive(Debug)]
 pub(crate) struct Remembered {
-    /// Or why there is none.
-    storage: Result<SocketIterator, String>,
-    udp: Option<SocketIterator>,
+    udp: Result<SocketIterator, Unlisted>,
+    tcp: Result<Tables, Unlisted>,
 }
 
 impl Remembered {
-    /// Of the loaded object. A kernel without iterators translates all the same.
-    pub(crate) fn open(ebpf: &mut Ebpf) -> Self {
-        Self {
-            storage: storage_iterator(ebpf).map_err(|error| error.to_string()),
-            udp: udp_iterator(ebpf)
-                .inspect_err(|error| debug!("UDP sockets are found by their storage: {error}"))
-                .ok(),
+    /// Opens the ways to the storage of the loaded object. A kernel without them translates all the
+    /// same.
+    pub(crate) fn open(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+        let tables = Tables::open(ebpf)?;
+        Ok(Self {
+            udp: udp(ebpf).map_err(Unlisted::Udp),
+            tcp: listed(libc::IPPROTO_TCP, &tables.all())
+                .map(|()| tables)
+                .map_err(|error| Unlisted::Tcp(error.to_string())),
+        })
+    }
+
+    /// Returns the cookie and the pair of each UDP socket in the calling thread's network namespace.
+    pub(crate) fn of_udp(&self) -> io::Result<Vec<(u64, Pair)>> {
+        match &self.udp {
+            Ok(iterator) => read(iterator),
+            // Said at the start.
+            Err(_) => Ok(Vec::new()),
         }
     }
 
-    /// Of the UDP sockets in the calling thread's network namespace, and maybe of others: the cookie
-    /// and the pair.
-    pub(crate) fn of_udp(&self) -> io::Result<Vec<(u64, Pair)>> {
-        self.udp.as_ref().map_or_else(|| self.of_all(), read)
+    /// Returns the tables with which TCP sockets are listed, if they can be.
+    pub(crate) fn of_tcp(&self) -> Option<&Tables> {
+        self.tcp.as_ref().ok()
     }
 
-    /// The same of all sockets, whatever became of them since.
-    pub(crate) fn of_all(&self) -> io::Result<Vec<(u64, Pair)>> {
-        let storage = self.storage.as_ref();
-        read(storage.map_err(|why| io::Error::other(why.clone()))?)
+    /// Returns why UDP sockets cannot be listed, and TCP sockets, each if that is so.
+    pub(crate) fn unlisted(&self) -> [Option<&Unlisted>; 2] {
+        [self.udp.as_ref().err(), self.tcp.as_ref().err()]
+    }
+}
+
+impl Tables {
+    fn open(ebpf: &Ebpf) -> Result<Self, DatapathError> {
+        let open = |name| {
+            let Some(Map::SkStorage(map)) = ebpf.map(name) else {
+                return Err(DatapathError::Missing(name));
+            };
+            let descriptor = map.fd().as_fd().try_clone_to_owned();
+            descriptor.map_err(|source| DatapathError::Mapping { name, source })
+        };
+        Ok(Self([
+            open(SOCKETS_CONNECTED.name)?,
+            open(SOCKETS_BEFORE.name)?,
+        ]))
+    }
+
+    /// Borrows them all.
+    pub(crate) fn all(&self) -> [BorrowedFd<'_>; 2] {
+        let Self(tables) = self;
+        tables.each_ref().map(OwnedFd::as_fd)
     }
 }
 
@@ -76,24 +113,21 @@ fn read(iterator: &SocketIterator) -> io::Result<Vec<(u64, Pair)>> {
     Ok(pairs.collect())
 }
 
-/// The iterator over the storage of connected sockets.
-fn storage_iterator(ebpf: &mut Ebpf) -> Result<SocketIterator, DatapathError> {
-    let program = load(ebpf, STORAGE_PROGRAM, "bpf_sk_storage_map")?;
-    let name = registry::SOCKETS_CONNECTED.name;
-    let Some(Map::SkStorage(map)) = ebpf.map(name) else {
-        return Err(DatapathError::Missing(name));
-    };
-    SocketIterator::of_map(program.as_fd(), map.fd().as_fd())
-        .map_err(|source| DatapathError::Mapping { name, source })
+/// Makes sure that sock_diag lists the sockets of a protocol, by a request that no socket meets.
+fn listed(protocol: i32, tables: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut diag = SockDiag::open()?;
+    kinds(protocol)
+        .into_iter()
+        .try_for_each(|kind| diag.dump(kind, 0, tables, |_| {}))
 }
 
-/// The iterator over UDP sockets.
-fn udp_iterator(ebpf: &mut Ebpf) -> Result<SocketIterator, DatapathError> {
-    let program = load(ebpf, UDP_PROGRAM, "udp")?;
-    SocketIterator::of_udp(program.as_fd()).map_err(|source| DatapathError::Mapping {
-        name: UDP_PROGRAM,
-        source,
-    })
+/// Opens the iterator over UDP sockets. Sock_diag has to list them too, to name them when they are
+/// destroyed.
+fn udp(ebpf: &mut Ebpf) -> Result<SocketIterator, String> {
+    let program = load(ebpf, UDP_PROGRAM, "udp").map_err(|error| error.to_string())?;
+    let iterator = SocketIterator::of_udp(program.as_fd()).map_err(|error| error.to_string())?;
+    listed(libc::IPPROTO_UDP, &[]).map_err(|error| error.to_string())?;
+    Ok(iterator)
 }
 
 /// Loads the program of an iterator over `target`.

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd as _, OwnedFd},
+    os::fd::{AsRawFd as _, BorrowedFd, OwnedFd},
     thread,
 };
 
@@ -21,7 +21,8 @@ use crate::sweep::message::{
     Answer, Kind, Socket, SocketId, answers, destroy_request, dump_request,
 };
 
-/// The kernel sends at most 32 KiB at once, unless one socket needs more.
+/// The kernel sends at most 32 KiB at once, unless one socket needs more: one that is listed with its
+/// storage needs some hundred bytes.
 const RECEIVED: usize = 1 << 16;
 
 /// The kernel has the answer ready before the request returns, or makes it while it is received.
@@ -57,16 +58,18 @@ impl SockDiag {
         })
     }
 
-    /// Gives each socket of a kind that is in one of `states` to `found`. A socket that appears or
-    /// goes meanwhile, or whose neighbour in the kernel's table does, may be left out.
+    /// Gives each socket of a kind that is in one of `states` to `found`, one of TCP with what it has
+    /// in `tables`. A socket that appears or goes meanwhile, or whose neighbour in the kernel's table
+    /// does, may be left out.
     pub(crate) fn dump(
         &mut self,
         kind: Kind,
         states: u32,
+        tables: &[BorrowedFd<'_>],
         mut found: impl FnMut(Socket),
     ) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
-        self.send(&dump_request(kind, states, self.sequence))?;
+        self.send(&dump_request(kind, states, tables, self.sequence))?;
         loop {
             for answer in answers(self.receive()?) {
                 match answer.map_err(io::Error::other)? {

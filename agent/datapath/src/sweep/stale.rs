@@ -1,7 +1,7 @@
 //! Which sockets are on a backend that is gone, and what becomes of them.
 
 use std::{
-    collections::HashMap,
+    collections::HashSet,
     io,
     net::SocketAddr,
     sync::{
@@ -14,7 +14,7 @@ use aya::Ebpf;
 use nix::errno::Errno;
 use shunt_common::{
     V4, V6,
-    socket::{Endpoint, Pair},
+    socket::{Connected, Endpoint, Pair},
 };
 use thiserror::Error;
 
@@ -24,9 +24,10 @@ use crate::{
     sweep::{
         bell::Bell,
         generations::Generations,
-        message::{Kind, Socket, SocketId},
-        remembered::Remembered,
+        message::{Kind, Socket, SocketId, kinds},
+        remembered::{Remembered, Tables},
         sock_diag::{BATCH, SockDiag},
+        unlisted::Unlisted,
     },
 };
 
@@ -43,6 +44,7 @@ const CLOSE_WAIT: u32 = 1 << 8;
 #[derive(Debug)]
 pub struct StaleSockets {
     remembered: Remembered,
+    unlisted: Vec<Unlisted>,
     generations: Generations,
     pub(crate) bell: Bell,
     destroyed_udp: AtomicU64,
@@ -50,6 +52,15 @@ pub struct StaleSockets {
     /// Whether a TCP socket was left because its endpoint is only unready.
     has_spared: AtomicBool,
     trouble: Mutex<Option<SweepError>>,
+}
+
+/// Which sockets are to leave a backend that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// Those of UDP.
+    pub(crate) udp: bool,
+    /// Those of TCP.
+    pub(crate) tcp: bool,
 }
 
 /// A TCP connection to a backend that is not in the table any more.
@@ -61,9 +72,9 @@ pub struct StaleConnection {
     pub backend: SocketAddr,
 }
 
-/// Pairs, by the cookie of their socket and the peer that it has if it is connected to the pair's: of the
-/// two that a socket may remember it is to one.
-type Gone = HashMap<(u64, SocketAddr), Pair>;
+/// UDP sockets with a pair whose backend is gone: the socket's cookie, and the peer that it has if it is
+/// connected to that pair's. Of the two that a socket may remember it is to one.
+type Gone = HashSet<(u64, SocketAddr)>;
 
 /// Says of each connection whether its endpoint is gone from its service port, and not merely
 /// unable to take new connections: the backend table has neither.
@@ -93,10 +104,12 @@ pub(crate) enum SweepError {
 }
 
 impl StaleSockets {
-    /// Of the tables of the loaded object.
-    pub(crate) fn open(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+    /// Of the tables of the loaded object. Sockets that are not `swept` are not missed.
+    pub(crate) fn open(ebpf: &mut Ebpf, swept: Swept) -> Result<Self, DatapathError> {
+        let remembered = Remembered::open(ebpf)?;
         Ok(Self {
-            remembered: Remembered::open(ebpf),
+            unlisted: missed(remembered.unlisted(), swept),
+            remembered,
             generations: Generations::open(ebpf)?,
             bell: Bell::default(),
             destroyed_udp: AtomicU64::new(0),
@@ -114,10 +127,20 @@ impl StaleSockets {
         }
     }
 
+    /// Returns which sockets the kernel does not list, of those that are to leave a backend that is
+    /// gone. They stay for as long as this agent runs.
+    pub fn unlisted(&self) -> &[Unlisted] {
+        &self.unlisted
+    }
+
     /// Why stale sockets stay, if they do.
     pub fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.as_ref().map(ToString::to_string)
+        let unlisted = self.unlisted.iter().map(ToString::to_string);
+        let all: Vec<String> = unlisted
+            .chain(trouble.as_ref().map(ToString::to_string))
+            .collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Whether a TCP socket was left at the last sweep, because its endpoint is only unready: that
@@ -134,48 +157,82 @@ impl StaleSockets {
     /// to another peer. Listing comes before destroying, which moves sockets in the tables that are
     /// listed.
     pub(crate) fn sweep(&self, is_gone: Option<&mut IsGone>) -> Result<Destroyed, SweepError> {
-        let mut destroyed = Destroyed::default();
+        let udp = self.sweep_udp()?;
+        let tcp = match is_gone {
+            Some(is_gone) => self.sweep_tcp(is_gone)?,
+            None => 0,
+        };
+        Ok(Destroyed { udp, tcp })
+    }
+
+    /// Destroys the UDP sockets whose backend is gone. Sock_diag lists sockets only if there are any:
+    /// what they remember comes from the iterator.
+    fn sweep_udp(&self) -> Result<u64, SweepError> {
         let gone = self.gone(self.remembered.of_udp())?;
-        if !gone.is_empty() {
-            let mut diag = SockDiag::open().map_err(SweepError::List)?;
-            for kind in kinds(libc::IPPROTO_UDP) {
-                let stale = stale(&mut diag, kind, ESTABLISHED, &gone)?;
-                let stale: Vec<SocketId> = stale.into_iter().map(|(id, _)| id).collect();
-                for batch in stale.chunks(BATCH) {
-                    destroyed.udp += destroy(&mut diag, kind, batch, &self.destroyed_udp)?;
-                }
+        if gone.is_empty() {
+            return Ok(0);
+        }
+        let mut destroyed = 0;
+        let mut diag = SockDiag::open().map_err(SweepError::List)?;
+        for kind in kinds(libc::IPPROTO_UDP) {
+            let stale = stale_udp(&mut diag, kind, &gone)?;
+            for batch in stale.chunks(BATCH) {
+                destroyed += destroy(&mut diag, kind, batch, &self.destroyed_udp)?;
             }
         }
-        let Some(is_gone) = is_gone else {
-            return Ok(destroyed);
+        Ok(destroyed)
+    }
+
+    /// Destroys the TCP sockets whose endpoint is gone.
+    fn sweep_tcp(&self, is_gone: &mut IsGone) -> Result<u64, SweepError> {
+        let Some(tables) = self.remembered.of_tcp() else {
+            // Said at the start.
+            return Ok(0);
         };
-        let gone = self.gone(self.remembered.of_all())?;
-        let mut spared = false;
-        if !gone.is_empty() {
-            let mut diag = SockDiag::open().map_err(SweepError::List)?;
-            for kind in kinds(libc::IPPROTO_TCP) {
-                let states = ESTABLISHED | SYN_SENT | FIN_WAIT1 | FIN_WAIT2 | CLOSE_WAIT;
-                let stale = stale(&mut diag, kind, states, &gone)?;
-                for batch in stale.chunks(BATCH) {
-                    let connections = batch.iter().map(|(_, pair)| connection(pair)).collect();
-                    let verdicts = is_gone(connections);
-                    let gone = batch.iter().zip(&verdicts).filter(|(_, is_gone)| **is_gone);
-                    let gone: Vec<SocketId> = gone.map(|((id, _), _)| *id).collect();
-                    spared |= gone.len() < batch.len();
-                    destroyed.tcp += destroy(&mut diag, kind, &gone, &self.destroyed_tcp)?;
-                }
+        let (mut destroyed, mut spared) = (0, false);
+        let mut diag = SockDiag::open().map_err(SweepError::List)?;
+        for kind in kinds(libc::IPPROTO_TCP) {
+            let stale = self.stale_tcp(&mut diag, kind, tables)?;
+            for batch in stale.chunks(BATCH) {
+                let connections = batch.iter().map(|(_, pair)| connection(pair)).collect();
+                let verdicts = is_gone(connections);
+                let gone = batch.iter().zip(&verdicts).filter(|(_, is_gone)| **is_gone);
+                let gone: Vec<SocketId> = gone.map(|((id, _), _)| *id).collect();
+                spared |= gone.len() < batch.len();
+                destroyed += destroy(&mut diag, kind, &gone, &self.destroyed_tcp)?;
             }
         }
         self.has_spared.store(spared, Ordering::Relaxed);
         Ok(destroyed)
     }
 
-    /// The pairs whose backend is gone.
+    /// Returns the TCP sockets of a kind that are connected to a backend that is gone, each with the
+    /// pair that says so.
+    fn stale_tcp(
+        &self,
+        diag: &mut SockDiag,
+        kind: Kind,
+        tables: &Tables,
+    ) -> Result<Vec<(SocketId, Pair)>, SweepError> {
+        let states = ESTABLISHED | SYN_SENT | FIN_WAIT1 | FIN_WAIT2 | CLOSE_WAIT;
+        let mut stale = Vec::new();
+        diag.dump(kind, states, &tables.all(), |socket| {
+            let Socket { id, peer, storages } = socket;
+            let mut pairs = storages.iter().filter_map(Connected::pair);
+            let is_stale =
+                |pair: &Pair| address(&pair.peer) == peer && self.generations.is_gone(pair);
+            stale.extend(pairs.find(is_stale).map(|pair| (id, pair)));
+        })
+        .map_err(SweepError::List)?;
+        Ok(stale)
+    }
+
+    /// The sockets with a pair whose backend is gone.
     fn gone(&self, remembered: io::Result<Vec<(u64, Pair)>>) -> Result<Gone, SweepError> {
         let remembered = remembered.map_err(SweepError::List)?.into_iter();
         let gone = remembered.filter(|(_, pair)| self.generations.is_gone(pair));
         Ok(gone
-            .map(|(cookie, pair)| ((cookie, address(&pair.peer)), pair))
+            .map(|(cookie, pair)| (cookie, address(&pair.peer)))
             .collect())
     }
 
@@ -204,26 +261,20 @@ impl StaleSockets {
     }
 }
 
-/// Sockets of a protocol, IPv4 and IPv6.
-fn kinds(protocol: i32) -> [Kind; 2] {
-    [libc::AF_INET, libc::AF_INET6].map(|family| Kind {
-        family: family as u8,
-        protocol: protocol as u8,
-    })
+/// Returns what is missed of the UDP and TCP sockets that the kernel does not list.
+fn missed([udp, tcp]: [Option<&Unlisted>; 2], swept: Swept) -> Vec<Unlisted> {
+    let udp = udp.filter(|_| swept.udp);
+    let tcp = tcp.filter(|_| swept.tcp);
+    udp.into_iter().chain(tcp).cloned().collect()
 }
 
-/// The sockets of a kind whose pairs are among `gone`. A socket that was disconnected since, or that
-/// a process connected elsewhere, has another peer than its pair.
-fn stale(
-    diag: &mut SockDiag,
-    kind: Kind,
-    states: u32,
-    gone: &Gone,
-) -> Result<Vec<(SocketId, Pair)>, SweepError> {
+/// The UDP sockets of a kind whose pairs are among `gone`. A socket that was disconnected since, or
+/// that a process connected elsewhere, has another peer than its pair.
+fn stale_udp(diag: &mut SockDiag, kind: Kind, gone: &Gone) -> Result<Vec<SocketId>, SweepError> {
     let mut stale = Vec::new();
-    diag.dump(kind, states, |Socket { id, peer }| {
-        if let Some(pair) = gone.get(&(id.cookie(), peer)) {
-            stale.push((id, *pair));
+    diag.dump(kind, ESTABLISHED, &[], |Socket { id, peer, .. }| {
+        if gone.contains(&(id.cookie(), peer)) {
+            stale.push(id);
         }
     })
     .map_err(SweepError::List)?;
@@ -269,5 +320,27 @@ fn destroy(
             error => SweepError::Destroy(error.into()),
         }),
         _ => Ok(destroyed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sockets_that_would_be_destroyed_are_missed() {
+        let (udp, tcp) = (Unlisted::Udp("a".into()), Unlisted::Tcp("b".into()));
+        let both = [Some(&udp), Some(&tcp)];
+        for (swept, unlisted, expected) in [
+            ([true, false], both, vec![&udp]),
+            ([true, true], both, vec![&udp, &tcp]),
+            ([true, true], [None, Some(&tcp)], vec![&tcp]),
+            ([true, true], [None; 2], vec![]),
+            ([false, false], both, vec![]),
+        ] {
+            let [udp, tcp] = swept;
+            let found = missed(unlisted, Swept { udp, tcp });
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! An iterator over sockets.
+//! An iterator over UDP sockets.
 
 use std::{
     fs::File,
@@ -16,10 +16,10 @@ use bytemuck::{NoUninit, Pod, Zeroable};
 /// The kernel gives at most so much at once.
 const AT_ONCE: usize = 1 << 15;
 
-/// A link between a program and a map of kind `SkStorage`, or all UDP sockets (Linux 5.9): what the
-/// program writes for each socket can be read as often as one likes.
+/// A link between a program and all UDP sockets (Linux 5.9): what the program writes for each socket
+/// can be read as often as one likes.
 #[derive(Debug)]
-pub struct SocketIterator(OwnedFd);
+pub(crate) struct SocketIterator(OwnedFd);
 
 /// The part of `union bpf_attr` that `BPF_LINK_CREATE` uses.
 #[repr(C)]
@@ -43,36 +43,18 @@ struct IterAttributes {
 }
 
 impl SocketIterator {
-    /// Links `program`, which is of the kind `iter/bpf_sk_storage_map`, with `map`.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses.
-    pub fn of_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<Self> {
-        // `union bpf_iter_link_info`: the kernel takes the rest of it for 0.
-        let map = map.as_raw_fd().cast_unsigned();
-        Self::link(program, &raw const map as u64, size_of_val(&map) as u32)
-    }
-
     /// Links `program`, which is of the kind `iter/udp`.
     ///
     /// # Errors
     ///
     /// If the kernel refuses.
     pub(crate) fn of_udp(program: BorrowedFd<'_>) -> io::Result<Self> {
-        Self::link(program, 0, 0)
-    }
-
-    /// `info` is the address of so many bytes of `union bpf_iter_link_info`.
-    fn link(program: BorrowedFd<'_>, info: u64, length: u32) -> io::Result<Self> {
         let attributes = LinkAttributes {
             prog_fd: program.as_raw_fd().cast_unsigned(),
             attach_type: BPF_TRACE_ITER as u32,
-            iter_info: info,
-            iter_info_len: length,
             ..LinkAttributes::zeroed()
         };
-        // SAFETY: the one pointer is null, or to a live value of the length that is said.
+        // SAFETY: the one pointer is null.
         unsafe { make(BPF_LINK_CREATE, &attributes) }.map(Self)
     }
 
@@ -81,7 +63,7 @@ impl SocketIterator {
     /// # Errors
     ///
     /// If the kernel refuses.
-    pub fn read(&self) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         let attributes = IterAttributes {
             link_fd: self.0.as_raw_fd().cast_unsigned(),
             flags: 0,

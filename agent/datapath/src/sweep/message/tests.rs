@@ -1,3 +1,5 @@
+use std::{fs::File, os::fd::AsFd as _};
+
 use bolero::check;
 
 use super::*;
@@ -15,6 +17,11 @@ fn id(destination: Ipv6Addr) -> SocketId {
 
 /// A socket, as the kernel tells of it, with an attribute.
 fn reply(family: i32, id: SocketId) -> Vec<u8> {
+    reply_with(family, id, &[])
+}
+
+/// The same, with further attributes.
+fn reply_with(family: i32, id: SocketId, further: &[u8]) -> Vec<u8> {
     let reply = Reply {
         family: family as u8,
         state: 1,
@@ -23,7 +30,7 @@ fn reply(family: i32, id: SocketId) -> Vec<u8> {
     };
     // `INET_DIAG_SHUTDOWN`, padded.
     let attribute = [5, 0, 8, 0, 0, 0, 0, 0];
-    let payload = [bytemuck::bytes_of(&reply), &attribute].concat();
+    let payload = [bytemuck::bytes_of(&reply), &attribute, further].concat();
     message(SOCK_DIAG_BY_FAMILY, 0, 3, &payload)
 }
 
@@ -54,6 +61,7 @@ fn a_socket_has_its_peer() {
         let socket = Socket {
             id,
             peer: SocketAddr::new(peer, 53),
+            storages: Vec::new(),
         };
         assert_eq!(
             found,
@@ -83,7 +91,7 @@ fn requests_are_laid_out_as_the_kernel_reads_them() {
         family: libc::AF_INET6 as u8,
         protocol: libc::IPPROTO_UDP as u8,
     };
-    let dump = dump_request(kind, 1 << 1, 5);
+    let dump = dump_request(kind, 1 << 1, &[], 5);
     assert_eq!(dump.len(), 16 + 56, "header, request");
     let header = NetlinkBuffer::new_checked(dump.as_slice()).unwrap();
     assert_eq!(
@@ -101,6 +109,61 @@ fn requests_are_laid_out_as_the_kernel_reads_them() {
     let header = NetlinkBuffer::new_checked(destroy.as_slice()).unwrap();
     assert_eq!((header.message_type(), header.flags()), (21, 0x5));
     assert_eq!(&destroy[16 + 8..], bytemuck::bytes_of(&id));
+}
+
+/// An attribute, as `linux/netlink.h` has it.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = (4 + value.len()) as u16;
+    let mut attribute = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+    attribute.extend(value);
+    attribute.resize(attribute.len().next_multiple_of(ALIGNMENT), 0);
+    attribute
+}
+
+/// The attribute in which the kernel gives what a socket has in these tables.
+fn storages_of(values: &[&[u8]]) -> Vec<u8> {
+    const NESTED: u16 = 1 << 15;
+    let tables = values.iter().zip(1u32..).map(|(value, number)| {
+        let fields = [attribute(2, &number.to_ne_bytes()), attribute(3, value)];
+        attribute(1 | NESTED, &fields.concat())
+    });
+    attribute(0x14 | NESTED, &tables.collect::<Vec<_>>().concat())
+}
+
+#[test]
+fn tables_are_named_by_their_descriptors() {
+    let kind = kinds(libc::IPPROTO_TCP)[0];
+    let (one, other) = (File::open("/dev/null").unwrap(), File::open("/").unwrap());
+    let tables = [one.as_fd(), other.as_fd()];
+    let dump = dump_request(kind, 1 << 1, &tables, 5);
+    let nested = tables.map(|table| attribute(1, &table.as_raw_fd().to_ne_bytes()));
+    assert_eq!(&dump[16 + 56..], attribute(2, &nested.concat()));
+    let header = NetlinkBuffer::new_checked(dump.as_slice()).unwrap();
+    assert_eq!(header.length() as usize, dump.len());
+}
+
+#[test]
+fn a_socket_has_what_is_in_each_table() {
+    let connected = [1, 2].map(|word| Connected([word; _]));
+    let values = connected.each_ref().map(bytemuck::bytes_of);
+    let read = |values: &[&[u8]]| {
+        let reply = reply_with(
+            libc::AF_INET,
+            id(Ipv6Addr::UNSPECIFIED),
+            &storages_of(values),
+        );
+        let answers: Vec<_> = answers(&reply).collect();
+        let [answer] = answers.try_into().unwrap();
+        answer.map(|answer| match answer {
+            Answer::Socket(socket) => socket.storages,
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(read(&[]), Ok(vec![]));
+    assert_eq!(read(&values[1..]), Ok(vec![connected[1]]));
+    assert_eq!(read(&values), Ok(connected.to_vec()));
+    // Of another table.
+    assert_eq!(read(&[values[0], &values[1][1..]]), Err(Malformed));
 }
 
 #[test]
@@ -131,7 +194,11 @@ fn any_bytes_are_read_without_a_panic() {
 fn a_damaged_answer_is_read_without_a_panic() {
     let whole = [
         reply(libc::AF_INET6, id(Ipv6Addr::LOCALHOST)),
-        reply(libc::AF_INET, id(Ipv6Addr::UNSPECIFIED)),
+        reply_with(
+            libc::AF_INET,
+            id(Ipv6Addr::UNSPECIFIED),
+            &storages_of(&[[7; size_of::<Connected>()].as_slice(); 2]),
+        ),
     ]
     .concat();
     check!().with_type::<Vec<(u16, u8)>>().for_each(|damages| {
