@@ -2,37 +2,20 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsRawFd as _, OwnedFd},
 };
 
 use nix::libc;
 
-/// `BPF_PROG_LOAD`, `BPF_LINK_CREATE`, `BPF_PROG_TYPE_XDP` and `BPF_XDP` of `linux/bpf.h`.
-const PROG_LOAD: libc::c_long = 5;
+use crate::bpf::{Program, bpf};
+
+/// `BPF_LINK_CREATE`, `BPF_PROG_TYPE_XDP`, `BPF_XDP` and `XDP_PASS` of `linux/bpf.h`.
 const LINK_CREATE: libc::c_long = 28;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
+const XDP_PASS: u32 = 2;
 
-/// `r0 = XDP_PASS; exit`.
-const INSTRUCTIONS: [u64; 2] = [2 << 32 | 0xb7, 0x95];
-
-/// The part of `union bpf_attr` for loading a program.
-#[repr(C)]
-#[derive(Default)]
-struct Load {
-    kind: u32,
-    count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    kernel: u32,
-    flags: u32,
-    name: [u8; 16],
-}
-
-/// The part of it for creating a link.
+/// The part of `union bpf_attr` for creating a link.
 #[repr(C)]
 #[derive(Default)]
 struct Create {
@@ -59,15 +42,14 @@ impl ForeignXdp {
     ///
     /// If the kernel refuses.
     pub fn attach(interface: u32) -> io::Result<Self> {
-        let mut load = Load {
+        let program = Program {
             kind: PROG_TYPE_XDP,
-            count: INSTRUCTIONS.len() as u32,
-            instructions: INSTRUCTIONS.as_ptr().expose_provenance() as u64,
-            license: c"GPL".as_ptr().expose_provenance() as u64,
-            ..Load::default()
+            name: Self::NAME,
+            result: XDP_PASS,
+            attach_type: 0,
+            target: 0,
         };
-        load.name[..Self::NAME.len()].copy_from_slice(Self::NAME.as_bytes());
-        let program = bpf(PROG_LOAD, &mut load)?;
+        let program = program.load()?;
         let link = bpf(
             LINK_CREATE,
             &mut Create {
@@ -82,15 +64,4 @@ impl ForeignXdp {
             _link: link,
         })
     }
-}
-
-fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads as many bytes as it is told, and what they point at lives.
-    let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made it, for us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
 }

@@ -9,6 +9,7 @@ mod ack;
 mod agent;
 mod api_server;
 mod binary;
+mod bpf;
 mod cgroup;
 mod client;
 mod connection_slots;
@@ -42,6 +43,7 @@ mod socket_path;
 mod table;
 mod tally;
 mod tun;
+mod unlisted;
 mod wait;
 
 pub use self::{
@@ -77,5 +79,6 @@ pub use self::{
     table::{Table, bytes_text, duration_text},
     tally::{ForeignSources, Share, Tally},
     tun::Tun,
+    unlisted::unlisted,
     wait::wait_until,
 };

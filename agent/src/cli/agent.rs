@@ -25,7 +25,7 @@ use self::{
     beside::Beside,
     end::finish,
     hangup::outlive_hangups,
-    host::{HostWatch, check_in, set_up_host},
+    host::{HostWatch, check_in, report_unlisted, set_up_host},
     refusals::{check_families, check_snat_ports},
     sources::Sources,
 };
@@ -158,6 +158,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         pin_dir: pin_dir.clone(),
     })
     .context("cannot set up the datapath")?;
+    report_unlisted(datapath.stale_sockets(), queue.reports());
     look_for_connections(&mut datapath, take_over, &queue)?;
     let (links, addresses) = watch(&datapath)?;
     let inspector = inspector(queue.clone(), &datapath);

@@ -37,6 +37,7 @@ pub struct Reports {
     local: Mutex<Option<LocalMonitor>>,
     consul: Mutex<Option<ConsulMonitor>>,
     host: Mutex<Vec<String>>,
+    kernel: Mutex<Vec<String>>,
     socket_recreated: AtomicU64,
     meters: Meters,
 }
@@ -111,9 +112,15 @@ impl Reports {
         *lock(&self.host) = complaints;
     }
 
+    /// Says what the host's kernel lacks, a sentence each, which no setting mends.
+    pub fn set_kernel(&self, complaints: Vec<String>) {
+        *lock(&self.kernel) = complaints;
+    }
+
     /// What of the host stands in the way.
     pub(crate) fn host(&self) -> Vec<String> {
-        lock(&self.host).clone()
+        let host = lock(&self.host).clone();
+        [host, lock(&self.kernel).clone()].concat()
     }
 
     /// The file of the agent's socket was made anew.

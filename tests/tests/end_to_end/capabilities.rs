@@ -7,7 +7,8 @@ use std::{
     process::id,
 };
 
-use shunt_tests::{Cgroup, Sandbox, Transport, is_root};
+use serde_json::Value;
+use shunt_tests::{Cgroup, Sandbox, Transport, is_root, unlisted};
 
 use crate::{
     host_world::{HostWorld, flags},
@@ -55,7 +56,7 @@ fn three_capabilities_are_enough_for_all_that_an_agent_does() {
     }
     let confined = Confined::new("enough", &NEEDED);
     let cgroup = Cgroup::new().unwrap();
-    let enough = flags("all", &cgroup);
+    let enough = [&flags("all", &cgroup)[..], &["--terminate-tcp"]].concat();
     let world = World::of(confined.path(), &enough).unwrap();
     let mut host = HostWorld { world, cgroup };
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -67,6 +68,11 @@ fn three_capabilities_are_enough_for_all_that_an_agent_does() {
         Service::new(Transport::Udp).cluster_ip().address(),
     )
     .unwrap();
+    let is_listed = |transport| unlisted(transport).is_none();
+    if is_listed(Transport::Tcp) && is_listed(Transport::Udp) {
+        let status = host.world.shunt(&["status", "-o", "json"]).json();
+        assert_eq!(status["stale_sockets"]["trouble"], Value::Null);
+    }
     // The next one takes its links over, and they can be taken away.
     let HostWorld { world, cgroup } = host;
     let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));

@@ -88,6 +88,7 @@ mod splits;
 mod stale_many;
 mod stale_sockets;
 mod states;
+mod stale_unlisted;
 mod syscalls;
 mod systemd;
 mod take_over;

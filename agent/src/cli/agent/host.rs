@@ -8,7 +8,7 @@ use shunt::{
     HostNeeds, HostSettings, Reports, missing_capabilities, raise_open_files, set_oom_score,
 };
 use shunt_common::PortRange;
-use shunt_datapath::{Families, PodDetection};
+use shunt_datapath::{Families, PodDetection, StaleSockets, Unlisted};
 use shunt_model::RenderOptions;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -60,6 +60,22 @@ pub(super) fn set_up_host(kube_proxy: &KubeProxySettings) {
     {
         warn!(%error, "oom_score_adj cannot be set to {score}, which needs CAP_SYS_RESOURCE");
     }
+}
+
+/// Logs which sockets stay on a backend that is gone, because the kernel does not list them, and has the
+/// status show it.
+pub(super) fn report_unlisted(sockets: &StaleSockets, reports: &Reports) {
+    let complaints = sockets.unlisted().iter().map(|unlisted| match unlisted {
+        Unlisted::Udp(_) => {
+            format!("connected UDP sockets of this node stay on a backend that is gone: {unlisted}")
+        }
+        Unlisted::Tcp(_) => format!("--terminate-tcp ends no connection: {unlisted}"),
+    });
+    let complaints: Vec<String> = complaints.collect();
+    for complaint in &complaints {
+        warn!("{complaint}");
+    }
+    reports.set_kernel(complaints);
 }
 
 /// What translation needs of this host, looked at again and again: forwarding that somebody turns off
