@@ -19,6 +19,7 @@ mod controller;
 mod counters;
 mod delay_line;
 mod driver;
+mod families;
 mod far_world;
 mod foreign_xdp;
 mod forward;
@@ -62,6 +63,7 @@ pub use self::{
         NEXT_HOP, NEXT_HOP_TEXT, NO_INTERFACE, Roomy, Taken, Uplinks, run_driver, run_driver_at,
         run_driver_with_room,
     },
+    families::has_ipv6,
     far_world::{FarWorld, nobody},
     foreign_xdp::ForeignXdp,
     forward::Forward,

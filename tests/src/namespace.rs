@@ -57,7 +57,7 @@ impl Namespace {
                 namespace.configure("link set lo up\n")?;
                 // Nobody has an address twice here, so each is of use at once.
                 for interfaces in ["all", "default"] {
-                    namespace.set(&format!("net/ipv6/conf/{interfaces}/accept_dad"), "0")?;
+                    namespace.set_ipv6(&format!("conf/{interfaces}/accept_dad"), "0")?;
                 }
                 Ok(namespace)
             }

@@ -6,7 +6,7 @@
 //!               pod-a pod-b pod-c            pod-d
 //! ```
 //!
-//! Everybody has an IPv4 address and, of the same digits, an IPv6 address. The agent runs on `node`.
+//! Everybody has an IPv4 address and, of the same digits, an IPv6 address if this machine has IPv6. The agent runs on `node`.
 //! Nothing but routes connects the parts: no bridge, no NAT, no netfilter
 //! rules. `node2` sends everything that is not for its own pods through `node`, so that the replies
 //! of its pods to the outside come back where their requests were translated.
@@ -22,6 +22,7 @@ use anyhow::{Context as _, Result, bail};
 use nix::{ifaddrs::getifaddrs, net::if_::InterfaceFlags};
 
 use crate::{
+    families::has_ipv6,
     namespace::{Namespace, is_root},
     server::Server,
     wait::wait_until,
@@ -133,7 +134,7 @@ pub fn connect_pod(
     gateway: &str,
 ) -> Result<()> {
     let (address_v6, gateway_v6) = (addresses::v6(address), addresses::v6(gateway.parse()?));
-    node.configure(&format!(
+    node.configure_families(&format!(
         "link add {device} type veth peer name eth0 netns {}\n\
          address add {gateway}/32 dev {device}\n\
          address add {gateway_v6}/128 dev {device} nodad\n\
@@ -142,7 +143,7 @@ pub fn connect_pod(
          route add {address_v6}/128 dev {device}\n",
         pod.name(),
     ))?;
-    pod.configure(&format!(
+    pod.configure_families(&format!(
         "address add {address}/32 dev eth0\n\
          address add {address_v6}/128 dev eth0 nodad\n\
          link set eth0 up\n\
@@ -256,7 +257,7 @@ impl Sandbox {
         Some(sandbox)
     }
 
-    /// Starts TCP and UDP servers on these ports of both addresses of a pod, in place of those that it had.
+    /// Starts TCP and UDP servers on these ports of a pod's addresses, in place of those that it had.
     ///
     /// # Errors
     ///
@@ -268,7 +269,8 @@ impl Sandbox {
             .with_context(|| format!("there is no pod {name}"))?;
         pod.server = None;
         let both = [pod.address, addresses::v6(pod.address)];
-        pod.server = Some(Server::start(&pod.namespace, name, &both, ports)?);
+        let served = if has_ipv6() { &both[..] } else { &both[..1] };
+        pod.server = Some(Server::start(&pod.namespace, name, served, ports)?);
         Ok(())
     }
 
@@ -314,7 +316,7 @@ impl Sandbox {
         let [outside_v6, node_v6, node2_v6] =
             [outside_address, node_address, node2_address].map(addresses::v6);
         let node_outside_v6 = addresses::v6(NODE_OUTSIDE.parse()?);
-        node.configure(&format!(
+        node.configure_families(&format!(
             "link add eth0 type veth peer name eth0 netns {}\n\
              link add eth1 type veth peer name eth0 netns {}\n\
              address add {NODE_OUTSIDE}/24 dev eth0\n\
@@ -328,14 +330,14 @@ impl Sandbox {
             outside.name(),
             node2.name(),
         ))?;
-        outside.configure(&format!(
+        outside.configure_families(&format!(
             "address add {outside_address}/24 dev eth0\n\
              address add {outside_v6}/64 dev eth0 nodad\n\
              link set eth0 up\n\
              route add default via {NODE_OUTSIDE}\n\
              route add ::/0 via {node_outside_v6}\n"
         ))?;
-        node2.configure(&format!(
+        node2.configure_families(&format!(
             "address add {node2_address}/24 dev eth0\n\
              address add {node2_v6}/64 dev eth0 nodad\n\
              link set eth0 up\n\
@@ -352,7 +354,7 @@ impl Sandbox {
         // as this machine has it.
         for node in [node, node2] {
             node.set("net/ipv4/ip_forward", "1")?;
-            node.set("net/ipv6/conf/all/forwarding", "1")?;
+            node.set_ipv6("conf/all/forwarding", "1")?;
         }
         Ok(())
     }

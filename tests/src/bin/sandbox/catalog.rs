@@ -11,7 +11,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use shunt_tests::{
-    Agent, Consul, ConsulSettings, PinDir, Sandbox, Target, addresses, interrupt, wait_until,
+    Agent, Consul, ConsulSettings, PinDir, Sandbox, Target, addresses, has_ipv6, interrupt,
+    wait_until,
 };
 
 use crate::progress::Progress;
@@ -75,6 +76,9 @@ pub(crate) fn demonstrate(agent: &Path, consul: &Path, connections: u32) -> Resu
     fs::write(&file, FRONTENDS)?;
     let file = file.display().to_string();
     let mut flags = vec!["--consul-config", &file, "--pod-cidr", addresses::POD_CIDR];
+    if !has_ipv6() {
+        flags.extend(["--ip-families", "ipv4"]);
+    }
     for interface in ["eth0", "eth1", "pod-a", "pod-b", "pod-c"] {
         flags.extend(["--interface", interface]);
     }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Result, bail};
 use shunt_tests::{
     Ack, Agent, Forward, Namespace, PinDir, Sandbox, SocketPath, addresses, duration_text,
-    interrupt, own_cgroup,
+    has_ipv6, interrupt, own_cgroup,
 };
 
 use crate::{
@@ -60,6 +60,10 @@ impl Cluster {
         }
         let pins = PinDir::new().with_mount();
         let mut flags = vec![OsString::from("--pod-cidr"), addresses::POD_CIDR.into()];
+        if !has_ipv6() {
+            progress.say("sandbox", "IPv4 alone, since IPv6 is off on this machine");
+            flags.extend(["--ip-families".into(), "ipv4".into()]);
+        }
         // Of this process, which is the node's where it is in the node's network namespace.
         let cgroup = own_cgroup();
         match &cgroup {
