@@ -22,8 +22,14 @@ fn minutes(what: &str) -> u32 {
 fn the_first_build_takes_as_long_as_everywhere_promised() {
     let minutes = minutes("`cargo xtask run` in a fresh clone");
     for (path, text) in [
-        ("README.md", format!("about {minutes} minutes on two processors")),
-        ("xtask/src/build.rs", format!("FIRST_MINUTES: u32 = {minutes};")),
+        (
+            "README.md",
+            format!("about {minutes} minutes on two processors"),
+        ),
+        (
+            "xtask/src/build.rs",
+            format!("FIRST_MINUTES: u32 = {minutes};"),
+        ),
     ] {
         assert!(read(path).contains(&text), "{path} does not say: {text}");
     }
