@@ -40,6 +40,7 @@ pub(crate) fn require(what: &str) -> Result<()> {
     }
     eprintln!("`sudo` is called for what needs root; what is built is yours");
     process::run(Command::new("sudo").arg("--validate"))
+        .with_context(|| format!("`{what}` needs root: type it as root"))
 }
 
 fn has_sudo() -> bool {
@@ -171,6 +172,9 @@ pub(crate) fn leave_sudo() -> Result<()> {
         return Ok(());
     }
     let user = User::from_uid(user)?.with_context(|| format!("there is no user {user}"))?;
+    if !can_build(&user) {
+        return Ok(());
+    }
     eprintln!(
         "this goes on as {}: without `sudo` before it, the command calls it for what needs root",
         user.name
@@ -182,12 +186,35 @@ pub(crate) fn leave_sudo() -> Result<()> {
         .uid(user.uid.as_raw())
         .gid(user.gid.as_raw())
         .env("HOME", &user.dir)
+        .env("PATH", search_path_of(&user)?)
         .env("USER", &user.name)
         .env("LOGNAME", &user.name);
     for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND"] {
         command.env_remove(variable);
     }
     process::exec(&mut command)
+}
+
+/// Whether this user may run the cargo that runs us: it may be root's own.
+fn can_build(user: &User) -> bool {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .arg("--version")
+        .current_dir("/")
+        .uid(user.uid.as_raw())
+        .gid(user.gid.as_raw())
+        .env("HOME", &user.dir);
+    process::output(&mut command).is_ok()
+}
+
+/// The search path with the user's own cargo, which `sudo` leaves out.
+fn search_path_of(user: &User) -> Result<OsString> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let own = [user.dir.join(".cargo/bin")];
+    Ok(env::join_paths(
+        own.into_iter().chain(env::split_paths(&path)),
+    )?)
 }
 
 /// The user who called `sudo`, if the checkout is that user's.

@@ -26,6 +26,9 @@ use crate::{cache::Shelf, process, seed, workspace};
 /// that took over from version 3 of the layouts too.
 pub(crate) const UPGRADE_FROM: &str = "da98eb8fcf75c3e7062f1e7d4c712ef1a2c1f3b2";
 
+/// How far packages are optimised in agents of earlier revisions.
+const OPT_LEVEL: &str = "0";
+
 /// Builds the agent of `revision`, a commit's full id, as the tests build this one, unless that was
 /// done before; gives where it is. `None`: the history does not reach back so far.
 pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
@@ -65,7 +68,7 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
         workspace::cargo(&source)
             .args(["build", "--bin", "shunt", "--locked"])
             // As packages of registries are compiled here, whatever the revision's profile says.
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", OPT_LEVEL)
             .arg("--target-dir")
             .arg(&build),
     )?;
@@ -85,14 +88,23 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
 /// person gives all builds.
 fn key(root: &Path, revision: &str) -> Result<String> {
     let toolchain = Toolchain::load(root).map_err(|error| anyhow!("{error}"))?;
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let rustc = env::var_os("RUSTC").map_or_else(rustc_beside_cargo, PathBuf::from);
     let rustc = process::output(Command::new(rustc).current_dir(root).arg("--version"))?;
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     Ok(key_of(revision, &rustc, &toolchain.version, &flags))
 }
 
+/// The compiler of the cargo that runs us.
+fn rustc_beside_cargo() -> PathBuf {
+    env::var_os("CARGO")
+        .map(|cargo| PathBuf::from(cargo).with_file_name("rustc"))
+        .filter(|rustc| rustc.exists())
+        .unwrap_or_else(|| "rustc".into())
+}
+
 fn key_of(revision: &str, rustc: &str, bpf: &str, flags: &str) -> String {
-    [revision, "debug", rustc, bpf, flags]
+    let profile = format!("debug{OPT_LEVEL}");
+    [revision, &profile, rustc, bpf, flags]
         .map(str::trim)
         .join("-")
         .trim_end_matches('-')
@@ -162,7 +174,7 @@ mod tests {
     #[test]
     fn another_compiler_or_flag_makes_another_agent() {
         let key = key_of("abc", "rustc 1.95.0", "rustc 1.96.0", "");
-        assert_eq!(key, "abc-debug-rustc 1.95.0-rustc 1.96.0");
+        assert_eq!(key, "abc-debug0-rustc 1.95.0-rustc 1.96.0");
         for other in [
             key_of("abd", "rustc 1.95.0", "rustc 1.96.0", ""),
             key_of("abc", "rustc 1.95.1", "rustc 1.96.0", ""),

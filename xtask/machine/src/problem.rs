@@ -8,9 +8,10 @@ const OLDEST: (u32, u32) = (6, 1);
 /// The least memory with which the compiler gets to its end, one process at a time.
 const MEMORY: u64 = 1_500_000_000;
 
-/// The disk that a build takes, from nothing and with what was built before.
-const DISK_NEW: u64 = 6_000_000_000;
-const DISK_AGAIN: u64 = 1_000_000_000;
+/// The disk that a build takes: of the demo and of the tests from nothing, and of what has changed.
+const DISK_DEMO: u64 = 6_000_000_000;
+const DISK_TESTS: u64 = 12_000_000_000;
+const DISK_CHANGES: u64 = 1_000_000_000;
 
 /// What the machine is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl Facts {
                     .to_owned(),
             );
         }
-        problems.extend(room.problems(is_built));
+        problems.extend(room.problems(purpose, is_built));
         problems
     }
 
@@ -129,7 +130,7 @@ impl Facts {
 }
 
 impl Room {
-    fn problems(self, is_built: bool) -> Vec<String> {
+    fn problems(self, purpose: Purpose, is_built: bool) -> Vec<String> {
         let Self { memory, disk } = self;
         let gigabytes = |bytes: u64| bytes as f64 / 1e9;
         let mut problems = Vec::new();
@@ -141,7 +142,11 @@ impl Room {
                 gigabytes(MEMORY)
             ));
         }
-        let wanted = if is_built { DISK_AGAIN } else { DISK_NEW };
+        let wanted = match (is_built, purpose) {
+            (true, _) => DISK_CHANGES,
+            (false, Purpose::Demo) => DISK_DEMO,
+            (false, Purpose::Tests) => DISK_TESTS,
+        };
         if disk < wanted {
             problems.push(format!(
                 "{:.1} GB of disk are free, and the build needs {:.1} GB: make room, or name a folder \
@@ -293,6 +298,8 @@ mod tests {
             }
         }
         assert_eq!(small.problems(Purpose::Demo, true).len(), 1);
+        let tests = small.problems(Purpose::Tests, false);
+        assert!(tests[1].contains("needs 12.0 GB"), "{tests:?}");
     }
 
     #[test]
