@@ -126,9 +126,23 @@ pub struct FamilyMaps {
     pub locations: Map,
 }
 
+/// The treatment of an address family's packets.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packets {
+    /// They pass untouched: the family is left out, and has no connection.
+    Pass = 0,
+    /// They are translated.
+    Translated = 1,
+    /// They are translated, and the general path has to do it while another table hands over.
+    HandedOver = 2,
+}
+
 /// The constants of one address family.
 #[derive(Debug, Clone, Copy)]
 pub struct FamilyConstants {
+    /// The treatment of its packets: one of [`Packets`].
+    pub packets: Constant,
     /// The ranges of this node's pods.
     pub pod_cidrs: Constant,
     /// The ranges of the cluster's pods.
@@ -244,8 +258,9 @@ impl FamilyMaps {
 impl FamilyConstants {
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Constant; 6] {
+    pub const fn all(&self) -> [Constant; 7] {
         let Self {
+            packets,
             pod_cidrs,
             cluster_cidrs,
             dsr_sources,
@@ -254,6 +269,7 @@ impl FamilyConstants {
             previous_homes,
         } = *self;
         [
+            packets,
             pod_cidrs,
             cluster_cidrs,
             dsr_sources,
@@ -265,6 +281,7 @@ impl FamilyConstants {
 
     /// Those of IPv4.
     pub const V4: Self = Self {
+        packets: Constant { name: "PACKETS_V4" },
         pod_cidrs: Constant {
             name: "POD_CIDRS_V4",
         },
@@ -286,6 +303,7 @@ impl FamilyConstants {
     };
     /// Those of IPv6.
     pub const V6: Self = Self {
+        packets: Constant { name: "PACKETS_V6" },
         pod_cidrs: Constant {
             name: "POD_CIDRS_V6",
         },

@@ -5,7 +5,16 @@ use aya_ebpf::Global;
 use shunt_common::{
     PodCidrs, PortRange, V4, V6,
     connections::{Seeds, Timeouts},
+    registry::Packets,
 };
+
+/// The treatment of IPv4 packets: one of [`Packets`].
+#[unsafe(no_mangle)]
+pub(crate) static PACKETS_V4: Global<u32> = Global::new(Packets::Translated as u32);
+
+/// The treatment of IPv6 packets: one of [`Packets`].
+#[unsafe(no_mangle)]
+pub(crate) static PACKETS_V6: Global<u32> = Global::new(Packets::Translated as u32);
 
 /// Where this node's IPv4 pods take their addresses from.
 #[unsafe(no_mangle)]
@@ -148,6 +157,15 @@ pub(crate) fn redirects() -> bool {
 
 /// A family's constants.
 pub(crate) trait Constants: shunt_common::Family {
+    /// The treatment of its packets: one of [`Packets`].
+    fn packets() -> u32;
+
+    /// Whether its packets and sockets are translated; if not, the verifier removes the code.
+    #[inline(always)]
+    fn is_translated() -> bool {
+        Self::packets() != Packets::Pass as u32
+    }
+
     /// Where this node's pods take their addresses from.
     fn pod_cidrs() -> &'static Global<PodCidrs<Self>>;
 
@@ -162,6 +180,11 @@ pub(crate) trait Constants: shunt_common::Family {
 }
 
 impl Constants for V4 {
+    #[inline(always)]
+    fn packets() -> u32 {
+        PACKETS_V4.load()
+    }
+
     #[inline(always)]
     fn pod_cidrs() -> &'static Global<PodCidrs<Self>> {
         &POD_CIDRS_V4
@@ -184,6 +207,11 @@ impl Constants for V4 {
 }
 
 impl Constants for V6 {
+    #[inline(always)]
+    fn packets() -> u32 {
+        PACKETS_V6.load()
+    }
+
     #[inline(always)]
     fn pod_cidrs() -> &'static Global<PodCidrs<Self>> {
         &POD_CIDRS_V6

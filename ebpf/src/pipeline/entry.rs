@@ -1,9 +1,10 @@
 //! Where every program begins.
 
-use shunt_common::{Hook, V4, V6};
+use shunt_common::{Hook, V4, V6, registry::Packets};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
+    maps::handover::is_going_on,
     packet::{family::Family as _, link::Link},
     pipeline::{egress, ingress, program::Program},
 };
@@ -27,7 +28,13 @@ where
 
 #[inline(always)]
 fn handle_family<F: Program<C>, C: Access>(context: &C, link: Link, hook: Hook) -> Verdict {
-    if let Some(verdict) = F::fast_path(context, link, hook) {
+    // One constant decides both, so that packets load no other one.
+    let packets = F::packets();
+    if packets == Packets::Pass as u32 {
+        return Verdict::PASS;
+    }
+    let is_fast = packets == Packets::Translated as u32 || !is_going_on();
+    if is_fast && let Some(verdict) = F::fast_path(context, link, hook) {
         return verdict;
     }
     match hook {

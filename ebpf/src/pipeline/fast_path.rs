@@ -23,7 +23,6 @@ use crate::{
         constants::{REPLY_PORTS, are_pods_told_by_interface, redirects},
         counters::{count, drop_packet},
         guarded::{Filtered, guards, is_cluster_range},
-        handover,
         services::{count_packet, counts_traffic},
     },
     nat::{approach, conntrack, masquerade, mend::is_broken, wanted::Half},
@@ -50,16 +49,14 @@ enum Action {
     General,
 }
 
-/// Handles the packet if it goes the fast path at this hook; `None` leaves it untouched.
+/// Handles the packet if it goes the fast path at this hook; `None` leaves it untouched. Not to be called
+/// while another table hands over.
 #[inline(always)]
 pub(crate) fn handle<F: Program<C>, C: Access>(
     context: &C,
     link: Link,
     hook: Hook,
 ) -> Option<Verdict> {
-    if handover::is_going_on() {
-        return None;
-    }
     match context
         .at::<F::Header>(link.header_length())
         .ok()?

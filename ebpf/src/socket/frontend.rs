@@ -21,7 +21,7 @@ use crate::{
 pub(crate) type Frontend<F> = (FrontendKey<F>, u32, Cell);
 
 /// The frontend at this address and port, network order, and whose socket asks for it; `None` if that
-/// is nobody's business here. A NodePort is one at the host's loopback addresses too, for processes
+/// is nobody's business here, or the family is left out. A NodePort is one at the host's loopback addresses too, for processes
 /// of the host.
 #[inline(always)]
 pub(crate) fn find<F: Addresses, const SIX: bool>(
@@ -30,6 +30,9 @@ pub(crate) fn find<F: Addresses, const SIX: bool>(
     protocol: u8,
     call: &SockAddr<SIX>,
 ) -> Option<(Frontend<F>, Owner)> {
+    if !F::is_translated() {
+        return None;
+    }
     // Most calls are for no frontend: one word says so, and it does not matter then whose socket it is.
     if Filtered::of::<F>(address).has_frontends() {
         let key = FrontendKey::<F>::new(*address, port, protocol);
@@ -46,6 +49,9 @@ pub(crate) fn find<F: Addresses, const SIX: bool>(
 /// The NodePort with this number at one of the node's own addresses.
 #[inline(always)]
 pub(crate) fn node_port<F: Addresses>(port: u16, protocol: u8) -> Option<Frontend<F>> {
+    if !F::is_translated() {
+        return None;
+    }
     let node = F::node().get(0)?;
     for place in 0..NodeIps::<F>::CAPACITY {
         let own = node.own[place];

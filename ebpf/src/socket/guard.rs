@@ -21,7 +21,7 @@ pub(crate) fn judge<F: Addresses, const SIX: bool>(
     address: &F::Address,
     call: &SockAddr<SIX>,
 ) -> Outcome {
-    if !guards() {
+    if !guards() || !F::is_translated() {
         return Outcome::Untouched;
     }
     let filtered = Filtered::of::<F>(address);

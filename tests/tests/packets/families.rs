@@ -1,17 +1,97 @@
 //! What a translated packet looks like, byte for byte, in both families.
 
+use shunt_datapath::{Families, GuardOptions};
+
 use super::{
     address::Problem,
     both_families,
-    frame::{Packet, Transport, source_of},
-    node::Verdict,
-    reports::{error, unreachable},
-    world::{Backends, Family, SERVED, in_network, node, open_transit, seen},
+    frame::{Packet, Transport, framed, source_of},
+    icmp_untouched, needs_root,
+    node::{Node, Verdict},
+    reports::{error, report, unreachable},
+    world::{Backends, Family, SERVED, V4, V6, in_network, node, node_with, open_transit, seen},
+};
+
+const ONLY_V4: Families = Families {
+    ipv4: true,
+    ipv6: false,
+};
+const ONLY_V6: Families = Families {
+    ipv4: false,
+    ipv6: true,
 };
 
 both_families!(a_request_leaves_for_the_backend_and_its_reply_comes_from_the_frontend);
 fn a_request_leaves_for_the_backend_and_its_reply_comes_from_the_frontend<A: Family>() {
-    let mut node = node(Backends::Here);
+    kept_source::<A>(node(Backends::Here));
+}
+
+/// A node that translates these alone.
+fn node_of(families: Families, backends: Backends) -> Node {
+    node_with(|options| options.families = families, backends)
+}
+
+#[test]
+fn without_the_other_family_packets_are_translated_as_with_it() {
+    needs_root!();
+    kept_source::<V4>(node_of(ONLY_V4, Backends::Here));
+    kept_source::<V6>(node_of(ONLY_V6, Backends::Here));
+    icmp_untouched::untouched::<V4>(node_of(ONLY_V4, Backends::Here));
+    icmp_untouched::untouched::<V6>(node_of(ONLY_V6, Backends::Here));
+}
+
+#[test]
+fn packets_of_a_family_that_is_left_out_pass_untouched() {
+    needs_root!();
+    for backends in [Backends::Here, Backends::Elsewhere, Backends::Nowhere] {
+        left_out::<V6>(ONLY_V4, backends);
+        left_out::<V4>(ONLY_V6, backends);
+    }
+}
+
+fn left_out<A: Family>(families: Families, backends: Backends) {
+    let mut node = node_with(
+        |options| {
+            options.families = families;
+            options.guard = GuardOptions {
+                guard: true,
+                echo: true,
+            };
+        },
+        backends,
+    );
+    let mut frames = Vec::new();
+    for transport in SERVED {
+        for client in [A::POD, A::OUTSIDER, A::LOCAL, A::REMOTE] {
+            for frontend in A::frontends() {
+                let request = Packet::new(transport, (client, 40_000), frontend);
+                // Another port, which the guard rejects elsewhere.
+                let unknown = request.to((frontend.0, 81));
+                let reply = request.to((A::LOCAL, 8080)).answer();
+                frames.extend([request.frame(), unknown.frame(), reply.frame()]);
+                let fragments = request.fragments(7, 8);
+                frames.extend(fragments.iter().map(|fragment| framed::<A>(fragment)));
+                let about = |to| {
+                    framed::<A>(&report(
+                        Problem::NoPort,
+                        A::ROUTER,
+                        to,
+                        64,
+                        &request.packet(),
+                    ))
+                };
+                frames.extend([about(client), about(frontend.0)]);
+            }
+        }
+    }
+    for frame in frames {
+        assert_eq!(node.ingress(&frame), Verdict::Pass(frame.clone()));
+        assert_eq!(node.egress(&frame), Verdict::Pass(frame.clone()));
+    }
+    assert_eq!(node.counters().into_iter().collect::<Vec<_>>(), []);
+}
+
+fn kept_source<A: Family>(mut node: Node) {
     let mut flows = 0;
     for transport in SERVED {
         for frontend in A::frontends() {

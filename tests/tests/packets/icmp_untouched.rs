@@ -11,7 +11,10 @@ use super::{
 
 both_families!(what_is_no_error_about_a_flow_passes_untouched);
 fn what_is_no_error_about_a_flow_passes_untouched<A: Family>() {
-    let mut node = node(Backends::Here);
+    untouched::<A>(node(Backends::Here));
+}
+
+pub(crate) fn untouched<A: Family>(mut node: Node) {
     let frontend = (A::CLUSTER_IP, 80);
     let request = Packet::new(Transport::Udp, (A::POD, 40_000), frontend);
     node.ingress(&request.frame()).passed();

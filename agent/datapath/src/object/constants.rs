@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use shunt_common::{
     Cidr, PodCidrs, PortRange, V4, V6,
     connections::{Seeds, Timeouts, homes_of},
-    registry,
+    registry::{self, Packets, handover::From},
 };
 
 use crate::{
@@ -86,7 +86,7 @@ impl Constants {
             lower_mss,
             dsr_sources,
             timeouts,
-            families: _,
+            families,
             sizes: _,
             pin_dir: _,
         } = options;
@@ -96,8 +96,18 @@ impl Constants {
             dsr_sources,
         };
         Ok(Self {
-            v4: OfFamily::new(ranges, *hairpin_v4, takeover.v4)?,
-            v6: OfFamily::new(ranges, *hairpin_v6, takeover.v6)?,
+            v4: OfFamily::new(
+                packets(families.ipv4, takeover.v4, takeover.from),
+                ranges,
+                *hairpin_v4,
+                takeover.v4,
+            )?,
+            v6: OfFamily::new(
+                packets(families.ipv6, takeover.v6, takeover.from),
+                ranges,
+                *hairpin_v6,
+                takeover.v6,
+            )?,
             snat_ports: Raw(*snat_ports),
             reply_ports: Raw(takeover.given_ports),
             reject_interval: rejects.interval(),
@@ -193,8 +203,20 @@ struct Ranges<'a> {
     dsr_sources: &'a [IpNet],
 }
 
+/// The treatment of a family's packets. What connections a pinned table has goes on, also if their family is
+/// left out now.
+const fn packets(is_translated: bool, slots: Slots, from: From) -> Packets {
+    let may_have_connections = slots.ours > 1 || slots.previous > 1;
+    match from {
+        From::Nothing | From::Array if !is_translated && !may_have_connections => Packets::Pass,
+        From::Nothing => Packets::Translated,
+        From::Hash | From::Array => Packets::HandedOver,
+    }
+}
+
 /// Those of one family.
 struct OfFamily<F: FromIp> {
+    packets: u32,
     pod_cidrs: Raw<PodCidrs<F>>,
     cluster_cidrs: Raw<PodCidrs<F>>,
     dsr_sources: Raw<PodCidrs<F>>,
@@ -204,8 +226,14 @@ struct OfFamily<F: FromIp> {
 }
 
 impl<F: FromIp> OfFamily<F> {
-    fn new(ranges: Ranges<'_>, hairpin_ip: F::Ip, slots: Slots) -> Result<Self, DatapathError> {
+    fn new(
+        packets: Packets,
+        ranges: Ranges<'_>,
+        hairpin_ip: F::Ip,
+        slots: Slots,
+    ) -> Result<Self, DatapathError> {
         Ok(Self {
+            packets: packets as u32,
             pod_cidrs: Raw(constant_cidrs(ranges.pods)?),
             cluster_cidrs: Raw(constant_cidrs(ranges.cluster)?),
             dsr_sources: Raw(constant_cidrs(ranges.dsr_sources)?),
@@ -215,8 +243,9 @@ impl<F: FromIp> OfFamily<F> {
         })
     }
 
-    fn values(&self) -> [(&'static str, &[u8]); 6] {
+    fn values(&self) -> [(&'static str, &[u8]); 7] {
         let Self {
+            packets,
             pod_cidrs,
             cluster_cidrs,
             dsr_sources,
@@ -226,6 +255,7 @@ impl<F: FromIp> OfFamily<F> {
         } = self;
         let names = F::CONSTANTS;
         [
+            (names.packets.name, bytes_of(packets)),
             (names.pod_cidrs.name, bytes_of(&pod_cidrs.0)),
             (names.cluster_cidrs.name, bytes_of(&cluster_cidrs.0)),
             (names.dsr_sources.name, bytes_of(&dsr_sources.0)),

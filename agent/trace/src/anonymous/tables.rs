@@ -88,6 +88,7 @@ impl Replaced {
 
     fn constants<F: Shown>(&mut self, constants: &mut BTreeMap<String, Vec<u8>>) {
         let FamilyConstants {
+            packets: _,
             pod_cidrs,
             cluster_cidrs,
             dsr_sources,

@@ -12,10 +12,7 @@ use crate::{
         next_hop::{self, EnvelopeWay},
     },
     lb::{flow, frontend, maglev::Maglev},
-    maps::{
-        counters::{count, drop_packet},
-        handover,
-    },
+    maps::counters::{count, drop_packet},
     packet::{
         family::Header as _,
         link::Link,
@@ -33,9 +30,6 @@ use crate::{
 /// any other frontend. `located`: what [`crate::maps::dsr::located`] said.
 #[inline(always)]
 pub(crate) fn handle<F: Routed + Maglev>(context: &impl Access, located: u64) -> Option<Verdict> {
-    if handover::is_going_on() {
-        return Some(Verdict::PASS);
-    }
     match protocol::<F>(context, Link::Ethernet) {
         Some(TCP) => segment::<F, TcpHeader>(context, TCP, located),
         Some(UDP) => segment::<F, UdpHeader>(context, UDP, located),

@@ -1,6 +1,6 @@
 //! Where the XDP program begins.
 
-use shunt_common::{Counter, V4, V6, dsr::NONE};
+use shunt_common::{Counter, V4, V6, dsr::NONE, registry::Packets};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict, xdp::Xdp},
@@ -11,6 +11,7 @@ use crate::{
         counters::count,
         dsr::{located, may_be_tracked},
         guarded::Filtered,
+        handover::is_going_on,
     },
     nat::open::Open,
     packet::{
@@ -66,6 +67,11 @@ fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
     let destination = header.destination();
     let has_frontends = Filtered::of::<F>(&destination).has_frontends();
     if !has_frontends && !is_snat_ip::<F>(&destination) {
+        return Verdict::PASS;
+    }
+    // While another table hands over, TC's programs translate.
+    let packets = F::packets();
+    if packets != Packets::Translated as u32 && (packets == Packets::Pass as u32 || is_going_on()) {
         return Verdict::PASS;
     }
     let located = if has_frontends { located() } else { NONE };

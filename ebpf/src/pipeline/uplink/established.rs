@@ -16,7 +16,6 @@ use crate::{
         clock::now,
         constants::REPLY_PORTS,
         counters::{count, drop_packet},
-        handover,
         services::{count_packet, counts_traffic},
     },
     nat::{
@@ -47,9 +46,6 @@ pub(crate) fn handle<F: Routed + Mend>(
     has_frontends: bool,
     may_wrap: bool,
 ) -> Option<Verdict> {
-    if handover::is_going_on() {
-        return Some(Verdict::PASS);
-    }
     match protocol::<F>(context, Link::Ethernet) {
         Some(TCP) => segment::<F, TcpHeader>(context, TCP, has_frontends, may_wrap),
         Some(UDP) => segment::<F, UdpHeader>(context, UDP, has_frontends, may_wrap),
