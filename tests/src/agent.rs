@@ -40,6 +40,9 @@ const EXIT: Duration = Duration::from_secs(10);
 /// What its log says when it reads events.
 const READY: &str = " ready: ";
 
+/// What it says when the kernel begins with its programs.
+const VERIFYING: &str = "the kernel verifies the programs";
+
 /// A running agent that reads events from us. Dropping it stops it.
 pub struct Agent {
     child: Child,
@@ -151,7 +154,36 @@ impl Agent {
         Self::launch::<&str>(binary, namespace, pins, &[], environment, &[])
     }
 
+    /// As [`Self::start`], but gives it away when it begins to have its programs verified.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn loading<S: AsRef<OsStr>>(
+        binary: &Path,
+        namespace: &Namespace,
+        pins: &PinDir,
+        flags: &[S],
+    ) -> Result<Self> {
+        let environment = [("RUST_LOG", "info,shunt_datapath=debug")];
+        let source = ["--events", "-"];
+        let until = VERIFYING;
+        Self::launch_until(until, binary, namespace, pins, &source, &environment, flags)
+    }
+
     fn launch<S: AsRef<OsStr>>(
+        binary: &Path,
+        namespace: &Namespace,
+        pins: &PinDir,
+        source: &[&str],
+        environment: &[(&str, &str)],
+        flags: &[S],
+    ) -> Result<Self> {
+        Self::launch_until(READY, binary, namespace, pins, source, environment, flags)
+    }
+
+    fn launch_until<S: AsRef<OsStr>>(
+        until: &str,
         binary: &Path,
         namespace: &Namespace,
         pins: &PinDir,
@@ -191,7 +223,7 @@ impl Agent {
             lines: 0,
             socket,
         };
-        let ready = |line: &str| line.contains(READY).then_some(());
+        let ready = |line: &str| line.contains(until).then_some(());
         if let Err(error) = agent.log.wait_for(0, START, ready) {
             let line = command_line(&command);
             bail!(
@@ -250,6 +282,11 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// Whether it reads events, or has read them.
+    pub fn is_ready(&self) -> bool {
+        self.log().contains(READY)
     }
 
     /// Everything that it has logged so far.
@@ -313,7 +350,12 @@ impl Agent {
         self.end(Signal::SIGKILL)
     }
 
-    fn end(&mut self, signal: Signal) -> Result<ExitStatus> {
+    /// Sends it this signal, and waits until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end in time.
+    pub fn end(&mut self, signal: Signal) -> Result<ExitStatus> {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
         }

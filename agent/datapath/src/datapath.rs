@@ -2,9 +2,11 @@
 
 mod flows;
 mod hooks;
+pub(crate) mod loading;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
+    io,
     net::IpAddr,
     num::NonZeroU64,
     path::{Path, PathBuf},
@@ -21,6 +23,7 @@ use tokio::task::JoinHandle;
 
 use shunt_model::{Changes, Frontend, FrontendKind, Locations};
 
+use self::loading::Loading;
 use crate::{
     attach::{
         attachments::Attachments, cgroup, release::release, selection::Selection, sockets::Sockets,
@@ -108,6 +111,17 @@ pub struct Datapath {
     moves: Option<Moves>,
 }
 
+/// The outcome of opening a datapath.
+enum Opening {
+    /// It is loaded.
+    Ready(Box<Datapath>),
+    /// It was stopped before it was.
+    Stopped {
+        /// Whether nothing is translated.
+        is_idle: bool,
+    },
+}
+
 impl Datapath {
     /// The program at the ingress of a client's interface.
     pub const INGRESS: &str = programs::INGRESS;
@@ -126,6 +140,14 @@ impl Datapath {
     /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`, `CAP_PERFMON`); if the pin
     /// directory is in use, or of another version.
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
+        Loading::new(options.clone()).load()
+    }
+
+    /// As [`Self::load`], with programs that `verify` has verified, by their names; none if that was stopped.
+    fn open(
+        options: &DatapathOptions,
+        verify: impl FnOnce(Ebpf, Vec<&'static str>) -> io::Result<Option<Ebpf>>,
+    ) -> Result<Opening, DatapathError> {
         grace::probe()?;
         // Before anything is touched.
         let sockets = Sockets::open(&options.sockets)?;
@@ -155,7 +177,7 @@ impl Datapath {
         let dsr = DsrUse::over(kernel_tables::array(&ebpf, registry::DSR)?)?;
         let connections =
             Connections::open(&ebpf, Clock::open()?, dsr.clone(), takeover.seeds, timeouts)?;
-        let this = Self {
+        let mut this = Self {
             stale_sockets: Arc::new(StaleSockets::open(&mut ebpf, swept(&options.sockets))?),
             publisher: DualPublisher::counting(
                 KernelTables::take(&mut ebpf, dsr.clone())?,
@@ -198,7 +220,7 @@ impl Datapath {
                 .redirect
                 .then(|| Peers::take(&mut ebpf))
                 .transpose()?,
-            object: Loaded::new(ebpf, pins)?,
+            object: Loaded::new(ebpf, pins),
             copies: Arc::new(copies),
             tables: Arc::new(tables),
             selection: Selection::new(options.excluded_interfaces.clone()),
@@ -213,8 +235,19 @@ impl Datapath {
             handover,
             moves: moves.transpose()?,
         };
+        let mut names = Loaded::ALWAYS.to_vec();
+        names.extend(this.uplinks.are_any().then_some(programs::XDP));
+        names.extend(this.sockets.wanted());
+        let Some(object) = this.object.verified(|ebpf| verify(ebpf, names))? else {
+            // What cannot be read may be in use.
+            return Ok(Opening::Stopped {
+                is_idle: this.publisher.is_empty().unwrap_or(false)
+                    && this.connections.is_empty().unwrap_or(false),
+            });
+        };
+        this.object = object;
         this.show_located();
-        Ok(this)
+        Ok(Opening::Ready(Box::new(this)))
     }
 
     /// The program of this name, loaded.

@@ -32,7 +32,11 @@ pub use self::{
         scanner::Scanner,
         state::ConntrackState,
     },
-    datapath::{Datapath, cleanup, mount_bpffs, mount_root_cgroup},
+    datapath::{
+        Datapath, cleanup,
+        loading::{Loading, StopLoading},
+        mount_bpffs, mount_root_cgroup,
+    },
     error::{DatapathError, SocketError, TableError},
     maps::{
         counters::Counters,

@@ -16,14 +16,17 @@ use shunt::{
     Agent, EventLoop, EventQueue, HttpListeners, HttpServer, Inspector, Requests, Server,
     SocketFile, queue,
 };
-use shunt_datapath::{Datapath, DatapathOptions, InterfaceWatch, PacketLog, RejectLimit};
+use shunt_datapath::{
+    Datapath, DatapathError, DatapathOptions, InterfaceWatch, Loading, PacketLog, RejectLimit,
+};
 use shunt_model::Renderer;
+use tokio::task::spawn_blocking;
 use tracing::info;
 
 use self::{
     args::AgentArgs,
     beside::Beside,
-    end::finish,
+    end::{finish, give_up},
     hangup::outlive_hangups,
     host::{HostWatch, check_in, report_unlisted, set_up_host},
     refusals::{check_families, check_snat_ports},
@@ -132,7 +135,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let hairpin = Addresses::of("--hairpin-ip", &hairpin_ips)?;
     let snat_from = Addresses::of("--snat-ip", &snat.snat_ips)?;
     let (interfaces, excluded_interfaces) = interfaces.sets();
-    let mut datapath = set_up(&DatapathOptions {
+    let options = DatapathOptions {
         excluded_interfaces,
         pod_cidrs: node.pod_cidrs,
         pods,
@@ -156,8 +159,11 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         packet_log: packet_log.packet_log(),
         sizes: sizes.table_sizes(),
         pin_dir: pin_dir.clone(),
-    })
-    .context("cannot set up the datapath")?;
+    };
+    let set_up = set_up(options, &mut stop).await;
+    let Some(mut datapath) = set_up.context("cannot set up the datapath")? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     report_unlisted(datapath.stale_sockets(), queue.reports());
     look_for_connections(&mut datapath, take_over, &queue)?;
     let (links, addresses) = watch(&datapath)?;
@@ -225,15 +231,32 @@ async fn know_pods(
     Ok(true)
 }
 
-/// Sets the datapath up, with the programs at the cgroup; those of interfaces come with the events.
-fn set_up(options: &DatapathOptions) -> Result<Datapath> {
-    let mut datapath = Datapath::load(options)?;
-    if matches!(options.packet_log, PacketLog::Debug) {
+/// Sets the datapath up, with the programs at the cgroup; those of interfaces come with the events. `None`
+/// if the agent is asked to end meanwhile: the kernel takes seconds to verify programs.
+async fn set_up(options: DatapathOptions, stop: &mut Stop) -> Result<Option<Datapath>> {
+    let (packet_log, pin_dir) = (options.packet_log, options.pin_dir.clone());
+    let loading = Loading::new(options);
+    let stop_loading = loading.stop();
+    let mut loaded = spawn_blocking(|| loading.load());
+    let mut datapath = tokio::select! {
+        loaded = &mut loaded => loaded??,
+        () = stop.wait() => {
+            info!("stopping: the programs are not needed any more");
+            stop_loading.stop();
+            match loaded.await? {
+                Err(DatapathError::Stopped) => {}
+                // All is loaded just now.
+                loaded => give_up(loaded?, pin_dir.as_deref())?,
+            }
+            return Ok(None);
+        }
+    };
+    if matches!(packet_log, PacketLog::Debug) {
         drop(datapath.forward_packet_log()?);
     }
     datapath.attach_sockets()?;
     log_socket_lb(&datapath.sockets());
-    Ok(datapath)
+    Ok(Some(datapath))
 }
 
 /// Begins to look whether the agent takes over from kube-proxy, before its programs see a packet.

@@ -3,8 +3,9 @@
 use std::{fs, time::Duration};
 
 use aya::maps::{Array, Map};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use shunt_tests::{Continuous, Transport};
+use shunt_tests::{Agent, Continuous, PinDir, Sandbox, Transport, is_root};
 
 use crate::{
     pinned::{self, Tables},
@@ -72,6 +73,48 @@ fn no_packet_is_lost_while_agents_are_killed_and_take_over() {
             assert!(outcome.is_ok(), "no connection may fail, but {outcome:?}");
         }
     }
+}
+
+/// Starts an agent and stops it while the kernel verifies its programs.
+fn stop_while_loading(sandbox: &Sandbox, pins: &PinDir) {
+    let mut agent = Agent::loading::<&str>(&binary(), sandbox.node(), pins, &[]).unwrap();
+    let status = agent.end(Signal::SIGTERM).unwrap();
+    assert!(status.success(), "{status}:\n{}", agent.log());
+    assert!(
+        !agent.is_ready(),
+        "the signal was heeded after all:\n{}",
+        agent.log()
+    );
+}
+
+#[test]
+fn an_agent_that_is_stopped_while_it_loads_leaves_nothing_pinned() {
+    if !is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let (sandbox, pins) = (Sandbox::new().unwrap(), PinDir::new());
+    stop_while_loading(&sandbox, &pins);
+    assert!(!fs::exists(pins.path()).unwrap());
+}
+
+#[test]
+fn an_agent_that_is_stopped_while_it_loads_leaves_what_another_has_pinned() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    world.ask_from_pod(service.cluster_ip(), 5);
+    let unattended = world.killed();
+    let before = pinned::links(&unattended.pins);
+    stop_while_loading(&unattended.sandbox, &unattended.pins);
+    assert_eq!(pinned::links(&unattended.pins), before);
+    let client = unattended.sandbox.pod("pod-c").namespace();
+    all_answered(client, service.cluster_ip(), 5);
+    let mut world = unattended.start(&[]);
+    assert_eq!(world.writes(&resync_with(&[service.json()])), 0);
+    world.ask_from_pod(service.cluster_ip(), 5);
 }
 
 #[test]

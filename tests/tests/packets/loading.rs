@@ -1,6 +1,11 @@
 //! What the kernel makes of the object.
 
-use shunt_datapath::{Datapath, DatapathOptions, PacketLog, TableSizes};
+use std::fs;
+
+use shunt_datapath::{
+    Datapath, DatapathError, DatapathOptions, Families, Loading, PacketLog, TableSizes,
+};
+use shunt_tests::PinDir;
 
 use super::needs_root;
 
@@ -51,6 +56,54 @@ fn the_verifier_has_room_left() {
         println!("{program}: {verified} instructions");
         assert!(verified < VERIFIED, "{program}: {verified} instructions");
     }
+}
+
+/// How many instructions the verifier has looked at for the programs of an agent that translates these.
+fn verified(families: Families) -> u32 {
+    let options = DatapathOptions {
+        families,
+        sizes: SMALL,
+        ..DatapathOptions::default()
+    };
+    let mut datapath = Datapath::load(&options).unwrap();
+    let verified = [Datapath::INGRESS, Datapath::EGRESS].map(|program| {
+        let info = datapath.program(program).unwrap().info().unwrap();
+        info.verified_instruction_count().unwrap()
+    });
+    println!("{families:?}: {verified:?} instructions");
+    verified.iter().sum()
+}
+
+#[test]
+fn the_verifier_does_not_look_at_a_family_that_is_left_out() {
+    needs_root!();
+    let both = verified(Families::default());
+    for (ipv4, ipv6) in [(true, false), (false, true)] {
+        let one = verified(Families { ipv4, ipv6 });
+        assert!(3 * one < 2 * both, "{one} of {both} instructions");
+    }
+    let none = verified(Families {
+        ipv4: false,
+        ipv6: false,
+    });
+    assert!(none < 100, "{none} instructions of neither family");
+}
+
+#[test]
+fn loading_that_is_stopped_leaves_nothing_pinned() {
+    needs_root!();
+    let pins = PinDir::new();
+    let loading = Loading::new(DatapathOptions {
+        sizes: SMALL,
+        pin_dir: Some(pins.path().to_owned()),
+        ..DatapathOptions::default()
+    });
+    loading.stop().stop();
+    let Err(error) = loading.load() else {
+        panic!("it was loaded");
+    };
+    assert!(matches!(error, DatapathError::Stopped), "{error}");
+    assert!(!fs::exists(pins.path()).unwrap(), "what is pinned is gone");
 }
 
 #[test]

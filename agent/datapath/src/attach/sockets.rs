@@ -101,6 +101,17 @@ impl Sockets {
         Ok(sockets)
     }
 
+    /// The programs that [`Self::attach`] is going to need, the dearest first.
+    pub(crate) fn wanted(&self) -> Vec<&'static str> {
+        if self.cgroup.is_none() {
+            return Vec::new();
+        }
+        hooks(&self.options)
+            .rev()
+            .map(SocketHook::program)
+            .collect()
+    }
+
     /// Attaches the programs, the way back first. Links that an earlier agent pinned run ours then,
     /// each replaced in one step; those that are not wanted any more are removed.
     ///
@@ -158,9 +169,7 @@ impl Sockets {
         let Some(cgroup) = cgroup else {
             return Ok(());
         };
-        let wanted: Vec<_> = SocketHook::all()
-            .filter(|hook| options.protect_node_ports || !hook.is_bind())
-            .collect();
+        let wanted: Vec<_> = hooks(options).collect();
         // A program that the kernel refuses is found out before any is attached.
         for hook in &wanted {
             object.socket_program(hook.program())?;
@@ -193,6 +202,11 @@ impl Sockets {
         }
         Ok(())
     }
+}
+
+/// The hooks that are wanted, in the order in which they are attached.
+fn hooks(options: &SocketOptions) -> impl DoubleEndedIterator<Item = SocketHook> {
+    SocketHook::all().filter(|hook| options.protect_node_ports || !hook.is_bind())
 }
 
 fn attach_one(

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use crate::{
     attach::{
         default_routes,
-        links::Link,
+        links::{self, Link},
         selection::Selection,
         uplink::{State, UplinkState, UplinkStatus},
         xdp::{self, HOOK, XdpAttachment},
@@ -43,6 +43,18 @@ impl Uplinks {
     /// Where the program runs.
     pub(crate) const fn mode(&self) -> XdpMode {
         self.options.mode
+    }
+
+    /// Whether an interface that exists is to have the program.
+    pub(crate) fn are_any(&mut self) -> bool {
+        if !self.options.is_on() {
+            return false;
+        }
+        let Ok(links) = links::list() else {
+            return false;
+        };
+        let wanted = self.wanted(&links).unwrap_or_default();
+        links.iter().any(|link| wanted.contains(&link.name))
     }
 
     /// Whether it depends on routes which interfaces are meant.

@@ -28,7 +28,7 @@ use crate::{
 pub(crate) struct Moves(Vec<(registry::Map, Box<dyn Move>)>);
 
 /// A table that moves.
-trait Move: fmt::Debug {
+trait Move: fmt::Debug + Send {
     /// Copies what is missing, or older, in our table.
     fn copy(&mut self) -> io::Result<()>;
 }
@@ -42,7 +42,7 @@ struct Pair<K, V> {
     ours: Table<K, V>,
 }
 
-impl<K: Pod + fmt::Debug, V: Dated + fmt::Debug> Move for Pair<K, V> {
+impl<K: Pod + fmt::Debug + Send, V: Dated + fmt::Debug + Send> Move for Pair<K, V> {
     fn copy(&mut self) -> io::Result<()> {
         let Self { before, ours } = self;
         let mut before = before.iter();
@@ -128,8 +128,8 @@ fn pair<K, V>(
     before: Vec<MapData>,
 ) -> Result<Box<dyn Move>, DatapathError>
 where
-    K: Pod + fmt::Debug,
-    V: Dated + fmt::Debug,
+    K: Pod + fmt::Debug + Send,
+    V: Dated + fmt::Debug + Send,
 {
     let before = before.into_iter().map(|data| hash(data, map.name));
     Ok(Box::new(Pair::<K, V> {

@@ -1,18 +1,17 @@
 //! The same programs from another object, over the same tables, but that these tell what becomes of connections and packets.
 
-use std::{fmt, io, path::PathBuf, sync::Arc, thread};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
-use aya::{
-    Ebpf, EbpfLoader,
-    programs::{Program, ProgramError, ProgramType},
-    util::nr_cpus,
-};
+use aya::{Ebpf, EbpfLoader, util::nr_cpus};
 use shunt_common::{FlowControl, registry};
 
 use crate::{
     error::DatapathError,
     maps::flow_ring::FlowReader,
-    object::{all_tables::AllTables, copies::TableCopies, programs::FLOW_OBJECT, requirements},
+    object::{
+        all_tables::AllTables, copies::TableCopies, programs::FLOW_OBJECT, requirements,
+        verified::verify,
+    },
     pins::handed_over::HandedOver,
 };
 
@@ -89,35 +88,10 @@ impl FlowLoader {
             loader.override_global(name, value, true);
         }
         let mut ebpf = loader.load(&FLOW_OBJECT.bytes()?)?;
-        load_all(&mut ebpf, &programs)?;
+        for (_, outcome) in verify(&mut ebpf, &programs, requirements::explain_flows) {
+            outcome?;
+        }
         let reader = FlowReader::take(&mut ebpf)?;
         Ok((FlowPrograms(ebpf), reader))
     }
-}
-
-/// Loads the programs of these names, each by a thread of its own: the kernel verifies as many at once as there are
-/// processors.
-fn load_all(ebpf: &mut Ebpf, names: &[&'static str]) -> Result<(), DatapathError> {
-    let found = ebpf.programs_mut().filter_map(|(found, program)| {
-        let name = names.iter().find(|name| **name == found)?;
-        Some((*name, program))
-    });
-    thread::scope(|scope| {
-        let loading: Vec<_> = found
-            .map(|(name, program)| (name, scope.spawn(move || load(name, program))))
-            .collect();
-        for (name, thread) in loading {
-            thread.join().map_err(|_| DatapathError::Missing(name))??;
-        }
-        Ok(())
-    })
-}
-
-fn load(name: &'static str, program: &mut Program) -> Result<(), DatapathError> {
-    let (kind, loaded): (_, Result<(), ProgramError>) = match program {
-        Program::SchedClassifier(program) => (ProgramType::SchedClassifier, program.load()),
-        Program::Xdp(program) => (ProgramType::Xdp, program.load()),
-        _ => return Err(DatapathError::Missing(name)),
-    };
-    loaded.map_err(|source| requirements::explain_flows(name, kind, source))
 }

@@ -1,10 +1,10 @@
 //! The loaded object: its programs, verified by the kernel when they are first needed.
 
-use std::mem;
+use std::{collections::BTreeSet, io, mem};
 
 use aya::{
     Ebpf,
-    programs::{CgroupSockAddr, Program, ProgramError, ProgramType, SchedClassifier, Xdp},
+    programs::{CgroupSockAddr, Program, ProgramError, SchedClassifier, Xdp},
 };
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
         flow_programs::FlowPrograms,
         programs::{EGRESS, EGRESS_L3, INGRESS, INGRESS_L3, XDP},
         requirements,
+        verified::verify,
     },
     pins::directory::Pins,
 };
@@ -24,29 +25,58 @@ pub(crate) struct Loaded {
     /// The programs that run in place of those, over the same tables, while somebody watches.
     telling: Option<FlowPrograms>,
     pins: Option<Pins>,
+    /// The programs that are.
+    pinned: BTreeSet<&'static str>,
 }
 
 impl Loaded {
-    /// Loads the programs that every node has.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel does not take them.
-    pub(crate) fn new(ebpf: Ebpf, pins: Option<Pins>) -> Result<Self, DatapathError> {
-        let mut loaded = Self {
+    /// The programs that every node has, the dearest first.
+    pub(crate) const ALWAYS: [&str; 2] = [INGRESS, EGRESS];
+
+    /// Takes an object of which no program is needed yet.
+    pub(crate) const fn new(ebpf: Ebpf, pins: Option<Pins>) -> Self {
+        Self {
             ebpf,
             telling: None,
             pins,
+            pinned: BTreeSet::new(),
+        }
+    }
+
+    /// Has `verify` load programs, and pins those that every node has. `None` if that was stopped: what is
+    /// pinned is free then for others.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not take those that every node has.
+    pub(crate) fn verified(
+        self,
+        verify: impl FnOnce(Ebpf) -> io::Result<Option<Ebpf>>,
+    ) -> Result<Option<Self>, DatapathError> {
+        let Self {
+            ebpf,
+            telling,
+            pins,
+            pinned,
+        } = self;
+        let Some(ebpf) = verify(ebpf).map_err(DatapathError::Threads)? else {
+            return Ok(None);
+        };
+        let mut loaded = Self {
+            ebpf,
+            telling,
+            pins,
+            pinned,
         };
         for name in [EGRESS, INGRESS] {
             loaded.program(name)?;
         }
-        Ok(loaded)
+        Ok(Some(loaded))
     }
 
     /// The program of this name, loaded and, if things are pinned, pinned. Those for interfaces
-    /// without a link header are loaded when the first of these is attached: few nodes have one,
-    /// and the kernel takes half a second to verify them.
+    /// without a link header are loaded, both at once, when the first of these is attached: few nodes
+    /// have one, and the kernel takes half a second to verify them.
     ///
     /// # Errors
     ///
@@ -55,13 +85,12 @@ impl Loaded {
         &mut self,
         name: &'static str,
     ) -> Result<&mut SchedClassifier, DatapathError> {
-        let program: &mut SchedClassifier = typed(self.running(), name)?;
-        if program.fd().is_err() {
-            program.load().map_err(|source| {
-                requirements::explain(name, ProgramType::SchedClassifier, source)
-            })?;
-            self.pin(name)?;
-        }
+        let both = match name {
+            INGRESS_L3 | EGRESS_L3 => [INGRESS_L3, EGRESS_L3],
+            _ => Self::ALWAYS,
+        };
+        load(self.running(), name, &both)?;
+        self.pin(name)?;
         typed(self.running(), name)
     }
 
@@ -74,13 +103,8 @@ impl Loaded {
         &mut self,
         name: &'static str,
     ) -> Result<&mut CgroupSockAddr, DatapathError> {
-        let program: &mut CgroupSockAddr = typed(&mut self.ebpf, name)?;
-        if program.fd().is_err() {
-            program.load().map_err(|source| {
-                requirements::explain(name, ProgramType::CgroupSockAddr, source)
-            })?;
-            self.pin(name)?;
-        }
+        load(&mut self.ebpf, name, &[name])?;
+        self.pin(name)?;
         typed(&mut self.ebpf, name)
     }
 
@@ -90,13 +114,8 @@ impl Loaded {
     ///
     /// If the kernel does not take it.
     pub(crate) fn xdp_program(&mut self) -> Result<&mut Xdp, DatapathError> {
-        let program: &mut Xdp = typed(self.running(), XDP)?;
-        if program.fd().is_err() {
-            program
-                .load()
-                .map_err(|source| requirements::explain(XDP, ProgramType::Xdp, source))?;
-            self.pin(XDP)?;
-        }
+        load(self.running(), XDP, &[XDP])?;
+        self.pin(XDP)?;
         typed(self.running(), XDP)
     }
 
@@ -129,10 +148,11 @@ impl Loaded {
         }
     }
 
-    /// Pins a program for the next agent; but not one that stands for another.
+    /// Pins a program for the next agent, once; but not one that stands for another.
     fn pin(&mut self, name: &'static str) -> Result<(), DatapathError> {
-        if let (Some(pins), None) = (&self.pins, &self.telling) {
+        if let (Some(pins), None, false) = (&self.pins, &self.telling, self.pinned.contains(name)) {
             pins.pin_program(name, any(&mut self.ebpf, name)?)?;
+            self.pinned.insert(name);
         }
         Ok(())
     }
@@ -146,6 +166,15 @@ impl Loaded {
     pub(crate) const fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
+}
+
+/// Loads the program of this name, if it is not, with others that are needed with it.
+fn load(ebpf: &mut Ebpf, name: &'static str, with: &[&'static str]) -> Result<(), DatapathError> {
+    if any(ebpf, name)?.fd().is_ok() {
+        return Ok(());
+    }
+    let outcomes = verify(ebpf, with, requirements::explain);
+    outcomes.into_iter().try_for_each(|(_, outcome)| outcome)
 }
 
 fn any<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Program, DatapathError> {

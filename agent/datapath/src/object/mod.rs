@@ -22,4 +22,5 @@ pub(crate) mod sockets;
 mod stack;
 pub(crate) mod takeover;
 pub(crate) mod timeouts;
+pub(crate) mod verified;
 pub(crate) mod xdp;

@@ -4,20 +4,35 @@ use std::{path::Path, process::ExitCode};
 
 use anyhow::Result;
 use shunt::Agent;
-use shunt_datapath::cleanup;
+use shunt_datapath::{Datapath, cleanup};
 use tracing::info;
 
 /// Ends the agent. What is pinned stays, unless there is nothing to keep up.
 pub(super) fn finish(agent: Agent, pin_dir: Option<&Path>) -> Result<ExitCode> {
     info!("stopping: {}", totals(&agent));
-    let datapath = agent.datapath();
-    let idle = datapath.is_empty()? && datapath.connections().is_empty()?;
+    let idle = is_idle(agent.datapath())?;
     drop(agent);
-    if let (Some(pin_dir), true) = (pin_dir, idle) {
+    clean_up(pin_dir, idle)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends an agent that has nothing but this datapath yet, as [`finish`] does.
+pub(super) fn give_up(datapath: Datapath, pin_dir: Option<&Path>) -> Result<()> {
+    let idle = is_idle(&datapath)?;
+    drop(datapath);
+    clean_up(pin_dir, idle)
+}
+
+fn is_idle(datapath: &Datapath) -> Result<bool> {
+    Ok(datapath.is_empty()? && datapath.connections().is_empty()?)
+}
+
+fn clean_up(pin_dir: Option<&Path>, is_idle: bool) -> Result<()> {
+    if let (Some(pin_dir), true) = (pin_dir, is_idle) {
         cleanup(pin_dir)?;
         info!("nothing is translated: nothing stays pinned");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What the programs counted, in words.

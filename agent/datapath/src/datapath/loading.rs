@@ -1,0 +1,124 @@
+//! Loading a datapath: the kernel verifies the programs for a second, and the agent may be asked to end
+//! meanwhile.
+
+use std::{
+    io,
+    panic::resume_unwind,
+    sync::mpsc::{self, Receiver, Sender},
+    thread::Builder,
+};
+
+use aya::Ebpf;
+use tracing::debug;
+
+use super::{Datapath, Opening, cleanup};
+use crate::{
+    error::DatapathError,
+    object::{options::DatapathOptions, requirements::explain, verified::verify},
+};
+
+/// A datapath that is about to be loaded.
+#[derive(Debug)]
+pub struct Loading {
+    options: DatapathOptions,
+    sender: Sender<News>,
+    news: Receiver<News>,
+}
+
+/// Stops a [`Loading`] that another thread is at.
+#[derive(Debug, Clone)]
+pub struct StopLoading(Sender<News>);
+
+/// An event that [`Loading::load`] waits for.
+#[derive(Debug, Clone, Copy)]
+enum News {
+    /// The thread that has the programs verified is at its end.
+    Verified,
+    /// Nobody needs them any more.
+    Stopped,
+}
+
+/// Reports the end of a thread, whatever ends it.
+struct End(Sender<News>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // After a stop nobody waits.
+        let _ = self.0.send(News::Verified);
+    }
+}
+
+impl StopLoading {
+    /// Has [`Loading::load`] return before the kernel has verified the programs.
+    pub fn stop(&self) {
+        // One that has returned needs no word.
+        let _ = self.0.send(News::Stopped);
+    }
+}
+
+impl Loading {
+    /// Nothing is loaded yet.
+    pub fn new(options: DatapathOptions) -> Self {
+        let (sender, news) = mpsc::channel();
+        Self {
+            options,
+            sender,
+            news,
+        }
+    }
+
+    /// Returns what stops [`Self::load`].
+    pub fn stop(&self) -> StopLoading {
+        StopLoading(self.sender.clone())
+    }
+
+    /// Loads it, as [`Datapath::load`] does.
+    ///
+    /// If it is stopped, what is pinned stays as after any other end of an agent: if nothing is translated,
+    /// nothing is. The kernel goes on with its verification until this process ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Datapath::load`], and [`DatapathError::Stopped`].
+    pub fn load(self) -> Result<Datapath, DatapathError> {
+        let Self {
+            options,
+            sender,
+            news,
+        } = self;
+        let verified = |ebpf, names| verify_unless_stopped(ebpf, names, sender, &news);
+        match Datapath::open(&options, verified)? {
+            Opening::Ready(datapath) => Ok(*datapath),
+            Opening::Stopped { is_idle } => {
+                if let (Some(dir), true) = (&options.pin_dir, is_idle) {
+                    cleanup(dir)?;
+                }
+                Err(DatapathError::Stopped)
+            }
+        }
+    }
+}
+
+/// Has the programs of these names verified, as far as the kernel takes them: whoever needs another one
+/// loads it again, and reports the kernel's reason. `None` if it is stopped.
+fn verify_unless_stopped(
+    mut ebpf: Ebpf,
+    names: Vec<&'static str>,
+    sender: Sender<News>,
+    news: &Receiver<News>,
+) -> io::Result<Option<Ebpf>> {
+    debug!(programs = names.len(), "the kernel verifies the programs");
+    let end = End(sender);
+    let verifying = Builder::new().name("verifier".to_owned()).spawn(move || {
+        let _end = end;
+        verify(&mut ebpf, &names, explain);
+        ebpf
+    })?;
+    match news.recv() {
+        Ok(News::Verified) => {
+            let verified = verifying.join();
+            Ok(Some(verified.unwrap_or_else(|panic| resume_unwind(panic))))
+        }
+        Ok(News::Stopped) | Err(_) => Ok(None),
+    }
+}
