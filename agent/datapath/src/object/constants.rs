@@ -210,7 +210,7 @@ const fn packets(is_translated: bool, slots: Slots, from: From) -> Packets {
     match from {
         From::Nothing | From::Array if !is_translated && !may_have_connections => Packets::Pass,
         From::Nothing => Packets::Translated,
-        From::Hash | From::Array => Packets::HandedOver,
+        From::Array => Packets::HandedOver,
     }
 }
 
