@@ -65,13 +65,6 @@ impl Sum {
 pub struct Folded(u16);
 
 impl Folded {
-    /// What undoes this difference.
-    #[inline]
-    #[must_use]
-    pub const fn undone(self) -> Self {
-        Self(!self.0)
-    }
-
     /// The sum as the kernel's checksum helpers take it (`__wsum`).
     #[inline]
     pub const fn to_wsum(self) -> u32 {

@@ -235,11 +235,6 @@ pub struct HalfClosed {
 }
 
 impl HalfClosed {
-    /// The client's own address and port.
-    pub const fn client(&self) -> SocketAddr {
-        self.connection.client()
-    }
-
     /// Receives the server's bytes and compares their checksum.
     ///
     /// # Errors
