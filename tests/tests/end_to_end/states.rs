@@ -20,7 +20,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(10);
 
 /// How long a client sends its SYN again.
-const OPENING: Duration = Duration::from_secs(60);
+const OPENING: Duration = Duration::from_mins(1);
 
 /// More than the sockets of both sides hold.
 const SENT: u64 = 16 << 20;
