@@ -71,8 +71,8 @@ fn lock(folder: &Path) -> Result<File, String> {
         .map_err(|error| format!("cannot lock {}: {error}", path.display()))
 }
 
-/// Puts the object there, without what only debuggers read, and compressed to a sixth: each node has two
-/// of them in its image and uses one once.
+/// Writes the object there, without debug information, and compressed to a sixth. Each node has two of them
+/// in its image and uses one once.
 fn put(object: &Path, there: &Path) -> Result<(), String> {
     let failed = |error: &dyn Display| format!("cannot copy {}: {error}", object.display());
     let whole = fs::read(object).map_err(|error| failed(&error))?;

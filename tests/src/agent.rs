@@ -40,7 +40,7 @@ const EXIT: Duration = Duration::from_secs(10);
 /// What its log says when it reads events.
 const READY: &str = " ready: ";
 
-/// What it says when the kernel begins with its programs.
+/// The log's words when the kernel begins with its programs.
 const VERIFYING: &str = "the kernel verifies the programs";
 
 /// A running agent that reads events from us. Dropping it stops it.
@@ -154,7 +154,7 @@ impl Agent {
         Self::launch::<&str>(binary, namespace, pins, &[], environment, &[])
     }
 
-    /// As [`Self::start`], but gives it away when it begins to have its programs verified.
+    /// Starts it as [`Self::start`] does, but returns when the kernel begins to verify its programs.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Whether it reads events, or has read them.
+    /// Returns whether it reads events, or has read them.
     pub fn is_ready(&self) -> bool {
         self.log().contains(READY)
     }

@@ -43,9 +43,9 @@ pub(crate) struct Program<'a> {
     pub(crate) kind: u32,
     /// At most 15 bytes.
     pub(crate) name: &'a str,
-    /// What it returns.
+    /// The value that it returns.
     pub(crate) result: u32,
-    /// `BPF_*` of what it attaches to, where its kind wants to know; or else 0.
+    /// `BPF_*` of its attachment, if its kind requires it; or else 0.
     pub(crate) attach_type: u32,
     /// The id in the kernel's BTF of the function that it attaches to; or else 0.
     pub(crate) target: u32,
@@ -81,9 +81,9 @@ impl Program<'_> {
     }
 }
 
-/// Makes a call that gives a new descriptor. Pointers in the attributes are to memory that lives.
+/// Makes a call that returns a new descriptor. Pointers in the attributes are to memory that lives.
 pub(crate) fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads as many bytes as it is told, and what they point at lives.
+    // SAFETY: the kernel reads as many bytes as the size argument has, and the memory that they point at lives.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
     if result < 0 {

@@ -31,8 +31,8 @@ const EXIT: Duration = Duration::from_secs(10);
 /// The token that may do everything, where there are rights.
 const ROOT: &str = "00000000-0000-0000-0000-000000000001";
 
-/// Where Consul's binary is: `SHUNT_CONSUL`, or else in the search path, or else where `cargo xtask test`
-/// puts it. `None`, with a word about it, if there is none.
+/// Finds Consul's binary: `SHUNT_CONSUL`, or else in the search path, or else where `cargo xtask test`
+/// puts it. `None`, with a message, if there is none.
 pub fn consul_binary() -> Option<PathBuf> {
     let given = env::var_os("SHUNT_CONSUL").map(PathBuf::from);
     let folders = env::var_os("PATH").unwrap_or_default();

@@ -6,17 +6,17 @@ use anyhow::Result;
 
 use crate::namespace::Namespace;
 
-/// What a network namespace has for IPv6, unless the kernel was started without (`ipv6.disable=1`).
+/// A file of every network namespace, unless the kernel was started without IPv6 (`ipv6.disable=1`).
 const SETTINGS: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
 
-/// Whether this machine has IPv6.
+/// Returns whether this machine has IPv6.
 pub fn has_ipv6() -> bool {
     static HAS_IPV6: LazyLock<bool> = LazyLock::new(|| Path::new(SETTINGS).exists());
     *HAS_IPV6
 }
 
 impl Namespace {
-    /// As [`Self::configure`]; without IPv6, the lines that name an address of it are left out.
+    /// Configures as [`Self::configure`] does. Without IPv6, it leaves out the lines that name an IPv6 address.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl Namespace {
     }
 }
 
-/// The commands that name no IPv6 address.
+/// Returns the commands that name no IPv6 address.
 fn of_ipv4(commands: &str) -> String {
     let names_ipv6 = |line: &str| line.split(' ').any(|word| word.contains("::"));
     commands

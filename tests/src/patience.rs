@@ -10,8 +10,8 @@ const PATIENCE: &str = "SHUNT_PATIENCE";
 /// limits in the tests are what an idle machine needs.
 const BUSY: u32 = 4;
 
-/// Returns how long a test may wait on this machine for what takes at most `limit` on an idle one. For
-/// limits on waiting alone: a bound on a measured time is no such limit.
+/// Returns the time that a test may wait on this machine for an event that takes at most `limit` on an idle
+/// one. It is for waits alone: a bound on a measured time is no such limit.
 pub fn patience(limit: Duration) -> Duration {
     static FACTOR: LazyLock<u32> = LazyLock::new(|| factor(env::var(PATIENCE).ok().as_deref()));
     limit * *FACTOR * BUSY

@@ -6,7 +6,7 @@
 //!               pod-a pod-b pod-c            pod-d
 //! ```
 //!
-//! Everybody has an IPv4 address and, of the same digits, an IPv6 address if this machine has IPv6. The agent runs on `node`.
+//! Each of them has an IPv4 address and, of the same digits, an IPv6 address if this machine has IPv6. The agent runs on `node`.
 //! Nothing but routes connects the parts: no bridge, no NAT, no netfilter
 //! rules. `node2` sends everything that is not for its own pods through `node`, so that the replies
 //! of its pods to the outside come back where their requests were translated.

@@ -1,5 +1,5 @@
-//! Sockets that this kernel does not list with what they remember. That is found out without Shunt's
-//! code, so that a test which needs the list is skipped for the kernel's sake alone.
+//! Sockets that this kernel does not list with their storage. The probe uses none of Shunt's code, so a
+//! test that needs the list is skipped for the kernel's sake alone.
 
 use std::{
     io,
@@ -30,7 +30,7 @@ const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const REQUEST_DUMP: u16 = 0x301;
 
-/// Returns why no agent can list the sockets of a transport with what they remember, if none can.
+/// Returns the reason why no agent can list the sockets of a transport with their storage, if there is one.
 pub fn unlisted(transport: Transport) -> Option<String> {
     let listed = match transport {
         Transport::Tcp => diagnose(libc::IPPROTO_TCP),
@@ -55,7 +55,7 @@ fn iterate() -> Result<OwnedFd> {
     program.load().context("a program of iter/udp")
 }
 
-/// Asks sock_diag for the IPv4 sockets of a protocol that are in no state at all, with their storage.
+/// Requests from sock_diag the IPv4 sockets of a protocol that are in no state at all, with their storage.
 fn diagnose(protocol: i32) -> Result<()> {
     let state = [libc::AF_INET as u8, protocol as u8, 0, 0, 0, 0, 0, 0];
     let attribute = [4, STORAGES].map(u16::to_ne_bytes).concat();

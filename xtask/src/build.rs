@@ -6,8 +6,7 @@ use anyhow::Result;
 
 use crate::{process, setup, workspace};
 
-/// How many minutes the first build takes on two processors: what a newcomer waits for. docs/bench.md has
-/// the measurement.
+/// The minutes that the first build takes on two processors. docs/bench.md has the measurement.
 pub(crate) const FIRST_MINUTES: u32 = 8;
 
 #[derive(Debug, clap::Args)]
@@ -17,7 +16,7 @@ pub(crate) struct Args {
     release: bool,
 }
 
-/// Builds the agent as it is shipped; returns where it is.
+/// Builds the agent as it is shipped; returns its path.
 pub(crate) fn released_agent(root: &Path) -> Result<PathBuf> {
     process::step(
         "build the optimised agent",
@@ -28,8 +27,8 @@ pub(crate) fn released_agent(root: &Path) -> Result<PathBuf> {
     Ok(workspace::output("release")?.join("shunt"))
 }
 
-/// Builds what a person tries and what tests run: the agent and the sandbox, quickly and not optimised.
-/// Returns the folder that they are in.
+/// Builds the agent and the sandbox for trials and tests, quickly and not optimised. Returns the folder
+/// that they are in.
 pub(crate) fn quick(root: &Path) -> Result<PathBuf> {
     let built = workspace::output("debug")?;
     if !built.join("shunt").exists() {

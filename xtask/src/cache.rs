@@ -1,11 +1,11 @@
-//! What is dear to build or to fetch, kept for the next clone: a folder beside cargo's own.
+//! A cache for the next clone, of files that are dear to build or to fetch: a folder beside cargo's own.
 //!
 //! ```text
 //! $XDG_CACHE_HOME/shunt/SHELF/KEY      or $HOME/.cache/shunt/SHELF/KEY
 //! ```
 //!
-//! A key names all that a file depends on, so an entry is never out of date. A shelf that grows beyond its
-//! limit loses the entries that were not used for the longest time.
+//! A key names all that a file depends on, so an entry is never out of date. If a shelf grows beyond its
+//! limit, it loses the entries that were not used for the longest time.
 
 use std::{
     env,
@@ -21,10 +21,10 @@ use anyhow::{Context as _, Result};
 
 const MEGABYTE: u64 = 1_000_000;
 
-/// What the names of unfinished copies begin with.
+/// The prefix of the names of unfinished copies.
 const UNFINISHED: &str = ".new-";
 
-/// The age at which an unfinished copy is one that nobody will finish.
+/// The age at which an unfinished copy is abandoned.
 const ABANDONED: Duration = Duration::from_hours(24);
 
 /// The files of one kind.
@@ -64,16 +64,16 @@ impl Shelf {
         })
     }
 
-    /// The folder of the shelf, which need not be there.
+    /// Returns the folder of the shelf, which need not be there.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The entry with this key, if it is there. It counts as used now.
+    /// Returns the entry with this key, if it is there. It counts as used now.
     pub(crate) fn get(&self, key: &str) -> Option<PathBuf> {
         let path = self.folder.join(file_name(key));
         let file = File::open(&path).ok()?;
-        // A cache that cannot be written, of a container say, is as good to read.
+        // A cache that cannot be written, of a container for example, is as good to read.
         drop(file.set_modified(SystemTime::now()));
         Some(path)
     }
@@ -96,8 +96,8 @@ impl Shelf {
         Ok(true)
     }
 
-    /// Keeps a copy of a file under this key. A cache that does not take it costs the next clone some
-    /// minutes, so that is no error.
+    /// Keeps a copy of a file under this key. A failure costs the next clone some minutes, so it is no
+    /// error.
     pub(crate) fn keep(&self, key: &str, file: &Path) {
         let kept = fs::create_dir_all(&self.folder)
             .and_then(|()| copy_whole(file, &self.folder.join(file_name(key))))
@@ -116,12 +116,12 @@ impl Shelf {
         drop(fs::remove_file(self.folder.join(file_name(key))));
     }
 
-    /// Removes what was not used for the longest time until the rest is within the limit; the newest entry
-    /// always stays.
+    /// Removes the entries that were not used for the longest time until the rest is within the limit. The
+    /// newest entry always stays.
     ///
     /// # Errors
     ///
-    /// If the folder cannot be listed, or a file not be removed.
+    /// If the folder cannot be listed, or a file cannot be removed.
     pub(crate) fn trim(&self) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -157,7 +157,7 @@ impl Shelf {
     }
 }
 
-/// The folder of all shelves. A relative path in the variable is none, by the specification of it.
+/// Returns the folder of all shelves. A relative path in the variable is invalid, by its specification.
 fn folder(variable: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     let given = variable
         .map(PathBuf::from)
@@ -169,14 +169,14 @@ fn folder(variable: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> 
     Some(caches.join("shunt"))
 }
 
-/// A key as a file name: versions have blanks and brackets.
+/// Returns a key as a file name: versions have blanks and brackets.
 fn file_name(key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
     let name = key.replace(|c| !plain(c), "_");
     name.trim_start_matches('.').to_owned()
 }
 
-/// Copies a file to another name first, so that what has the right name is whole.
+/// Copies a file to another name first, so that the file with the right name is whole.
 fn copy_whole(from: &Path, to: &Path) -> io::Result<()> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let new = to.with_file_name(format!("{UNFINISHED}{}-{name}", process::id()));

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 use crate::{build, process, setup, strip, workspace};
 
-/// The largest image that is shipped, in bytes where it is unpacked: every node has it.
+/// The largest image that is shipped, in bytes, unpacked: every node has it.
 const MAX_BYTES: usize = 34_000_000;
 
 #[derive(Debug, clap::Args)]

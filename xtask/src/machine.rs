@@ -1,4 +1,4 @@
-//! What the machine cannot do is found out before anything is built for it.
+//! A check of the machine before a build for it.
 
 use std::{env, fmt::Write as _, process::Command, time::Instant};
 
@@ -7,7 +7,7 @@ use shunt_machine::{Facts, Purpose};
 
 use crate::{privilege, process, workspace};
 
-/// What a user's command calls through `sudo`.
+/// The command that a user's command calls through `sudo`.
 const COMMAND: &str = "check-machine";
 
 #[derive(Debug, clap::Args)]
@@ -17,11 +17,11 @@ pub(crate) struct Args {
     tests: bool,
 }
 
-/// Tries what the machine has to be able to do, as root.
+/// Tries the abilities that the machine needs, as root.
 ///
 /// # Errors
 ///
-/// If something of it does not work: a sentence each, with a remedy.
+/// If some of them do not work: a sentence each, with a remedy.
 pub(crate) fn require(purpose: Purpose) -> Result<()> {
     if workspace::is_root() {
         return look(purpose);

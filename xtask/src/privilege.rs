@@ -1,7 +1,7 @@
 //! Root for those child processes that need it, and for no other.
 //!
-//! A user with `sudo` types the commands without it: cargo and everything that writes below the checkout run
-//! as the user, and the sandbox, the tests and `apt-get` by `sudo`.
+//! A user with `sudo` types the commands without it. Cargo and everything that writes below the checkout run
+//! as the user; the sandbox, the tests and `apt-get` run by `sudo`.
 
 use std::{
     env,
@@ -18,16 +18,16 @@ use shunt_toolchain::FOLDER;
 
 use crate::{process, workspace};
 
-/// Where programs for root are, which a user's search path may lack.
+/// The folders of programs for root, which a user's search path may lack.
 const ROOTS_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Whether commands can be run as root.
+/// Returns whether commands can be run as root.
 pub(crate) fn is_available() -> bool {
     workspace::is_root() || has_sudo()
 }
 
-/// Fails for users that cannot become root. `what` is the command that was asked for, as typed. Others are
-/// asked for their password here, before anything is built.
+/// Fails for users that cannot become root. `what` is the command, as typed. Other users type their password
+/// here, before anything is built.
 pub(crate) fn require(what: &str) -> Result<()> {
     if workspace::is_root() {
         return Ok(());
@@ -47,8 +47,8 @@ fn has_sudo() -> bool {
     process::output(Command::new("sudo").arg("--version")).is_ok()
 }
 
-/// Becomes a command as root, as [`process::exec`] does. For a user it is a child instead, and what it wrote
-/// below the checkout is the user's afterwards.
+/// Becomes a command as root, as [`process::exec`] does. For a user it is a child instead, and the user owns
+/// its files below the checkout afterwards.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub(crate) fn exec(mut command: Command) -> Result<()> {
     result
 }
 
-/// The command through which cargo runs test binaries as root, for a user.
+/// Returns the command through which cargo runs test binaries as root, for a user.
 pub(crate) fn cargos_runner() -> Option<OsString> {
     if workspace::is_root() {
         return None;
@@ -75,7 +75,7 @@ pub(crate) fn cargos_runner() -> Option<OsString> {
     Some(words.join(OsStr::new(" ")))
 }
 
-/// The same command as root: through `sudo` for a user, as it is for root.
+/// Returns the same command as root: through `sudo` for a user, as it is for root.
 pub(crate) fn as_root(command: Command) -> Command {
     if workspace::is_root() {
         return command;
@@ -85,7 +85,7 @@ pub(crate) fn as_root(command: Command) -> Command {
 
 fn through_sudo(command: &Command, path: Option<OsString>) -> Command {
     let mut sudo = Command::new("sudo");
-    // With the variables of the tests and the compiler, but a search path in which root's programs are.
+    // With the variables of the tests and the compiler, but a search path that has root's programs.
     // An xtask that a test runs is not one that a user called by `sudo`.
     sudo.args(["--preserve-env", "--", "env", "--unset=SUDO_UID"]);
     if let Some(path) = with_roots_folders(path) {
@@ -103,7 +103,7 @@ fn through_sudo(command: &Command, path: Option<OsString>) -> Command {
     sudo
 }
 
-/// A search path in which root's programs are, too.
+/// Returns a search path that has root's programs, too.
 pub(crate) fn search_path() -> Option<OsString> {
     with_roots_folders(env::var_os("PATH"))
 }
@@ -121,7 +121,7 @@ fn assignment(name: &OsStr, value: &OsStr) -> OsString {
     text
 }
 
-/// Gives the user what processes of root's wrote below the folders that commands write to.
+/// Makes the user the owner of files that processes of root wrote below the folders of commands.
 ///
 /// # Errors
 ///
@@ -150,19 +150,19 @@ fn change_owner<'a>(folders: impl Iterator<Item = &'a PathBuf>, owner: Uid, grou
     find
 }
 
-/// The owner of the checkout.
+/// Returns the owner of the checkout.
 fn owner(root: &Path) -> Result<Uid> {
     let metadata =
         fs::metadata(root).with_context(|| format!("cannot look at {}", root.display()))?;
     Ok(Uid::from_raw(metadata.uid()))
 }
 
-/// Becomes the user who typed `sudo cargo xtask ...` in a checkout of theirs, after giving back what cargo
-/// has built as root. Returns if that is not so.
+/// Becomes the user of `sudo cargo xtask ...`, if the checkout is that user's. Before that, the files that
+/// cargo built as root become the user's. Otherwise returns.
 ///
 /// # Errors
 ///
-/// If the user is not known, or cannot be become.
+/// If the user is not known, or this process cannot become the user.
 pub(crate) fn leave_sudo() -> Result<()> {
     let root = workspace::root()?;
     let Some(user) = called_by(env::var("SUDO_UID").ok().as_deref(), owner(&root)?) else {
@@ -195,7 +195,7 @@ pub(crate) fn leave_sudo() -> Result<()> {
     process::exec(&mut command)
 }
 
-/// Whether this user may run the cargo that runs us: it may be root's own.
+/// Returns whether this user may run the cargo that runs us: it may be root's own.
 fn can_build(user: &User) -> bool {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -208,7 +208,7 @@ fn can_build(user: &User) -> bool {
     process::output(&mut command).is_ok()
 }
 
-/// The search path with the user's own cargo, which `sudo` leaves out.
+/// Returns the search path with the user's own cargo, which `sudo` leaves out.
 fn search_path_of(user: &User) -> Result<OsString> {
     let path = env::var_os("PATH").unwrap_or_default();
     let own = [user.dir.join(".cargo/bin")];
@@ -217,7 +217,7 @@ fn search_path_of(user: &User) -> Result<OsString> {
     )?)
 }
 
-/// The user who called `sudo`, if the checkout is that user's.
+/// Returns the caller of `sudo`, if the checkout is that user's.
 fn called_by(variable: Option<&str>, owner: Uid) -> Option<Uid> {
     let user = Uid::from_raw(variable?.parse().ok()?);
     (user == owner && !user.is_root()).then_some(user)

@@ -26,7 +26,7 @@ use crate::{cache::Shelf, process, seed, workspace};
 /// that took over from version 3 of the layouts too.
 pub(crate) const UPGRADE_FROM: &str = "da98eb8fcf75c3e7062f1e7d4c712ef1a2c1f3b2";
 
-/// How far packages are optimised in agents of earlier revisions.
+/// The optimisation of packages in agents of earlier revisions.
 const OPT_LEVEL: &str = "0";
 
 /// Builds the agent of `revision`, a commit's full id, as the tests build this one, unless that was
@@ -49,7 +49,7 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
         if process::output(Command::new(&agent).arg("--version")).is_ok() {
             return Ok(Some(agent));
         }
-        // It was built on a machine whose libraries are others.
+        // It was built on a machine with other libraries.
         shelf.discard(&key);
         fs::remove_file(&agent).with_context(|| format!("cannot remove {}", agent.display()))?;
     }
@@ -67,7 +67,7 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
         // Without `--package`, as the tests build this one: with the same features of dependencies.
         workspace::cargo(&source)
             .args(["build", "--bin", "shunt", "--locked"])
-            // As packages of registries are compiled here, whatever the revision's profile says.
+            // As packages of registries are compiled here, and not by the revision's profile.
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", OPT_LEVEL)
             .arg("--target-dir")
             .arg(&build),
@@ -84,8 +84,8 @@ pub(crate) fn agent(root: &Path, revision: &str) -> Result<Option<PathBuf>> {
     Ok(Some(agent))
 }
 
-/// What an agent of that revision depends on besides its sources: both compilers, and the flags that a
-/// person gives all builds.
+/// Returns the key of an agent of that revision: besides its sources it depends on both compilers and on the
+/// user's flags for all builds.
 fn key(root: &Path, revision: &str) -> Result<String> {
     let toolchain = Toolchain::load(root).map_err(|error| anyhow!("{error}"))?;
     let rustc = env::var_os("RUSTC").map_or_else(rustc_beside_cargo, PathBuf::from);
@@ -94,7 +94,7 @@ fn key(root: &Path, revision: &str) -> Result<String> {
     Ok(key_of(revision, &rustc, &toolchain.version, &flags))
 }
 
-/// The compiler of the cargo that runs us.
+/// Returns the compiler of the cargo that runs us.
 fn rustc_beside_cargo() -> PathBuf {
     env::var_os("CARGO")
         .map(|cargo| PathBuf::from(cargo).with_file_name("rustc"))

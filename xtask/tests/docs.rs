@@ -16,14 +16,14 @@ const FOLDERS: [&str; 7] = [
 /// The pages beside the folder `docs`.
 const BESIDE: [&str; 3] = ["CHANGELOG.md", "CONTRIBUTING.md", "README.md"];
 
-/// The folders whose texts reach a person: as help, log, error or comment.
+/// The folders whose texts people read: as help, log, error or comment.
 const CODE: [&str; 7] = ["agent", "common", "deploy", "ebpf", "tests", "xtask", ".ci"];
 
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// All files below these, with their paths from the workspace.
+/// Returns all files below these, with their paths from the workspace.
 fn files(below: &[&str]) -> Vec<PathBuf> {
     let mut waiting: Vec<PathBuf> = below.iter().map(PathBuf::from).collect();
     let mut found = Vec::new();
@@ -44,7 +44,7 @@ fn is_page(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "md")
 }
 
-/// The documents, with their paths from the workspace.
+/// Returns the documents, with their paths from the workspace.
 fn documents() -> Vec<(PathBuf, String)> {
     let pages = files(&["docs"]).into_iter();
     let pages = pages.filter(|path| is_page(path));
@@ -61,14 +61,14 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
     words(text).filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
 }
 
-/// The words of a text that may be paths.
+/// Returns the words of a text that may be paths.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     text.split(move |c| !part(c))
         .map(|word| word.trim_end_matches(['.', '/', '-']))
 }
 
-/// The pages that a text names, each with the heading behind `#`, which may be empty.
+/// Returns the pages that a text names, each with the heading behind `#`, which may be empty.
 fn pages(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_part =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '#' | ':');
@@ -81,7 +81,7 @@ fn pages(text: &str) -> impl Iterator<Item = (&str, &str)> {
         .filter(|(path, _)| path.starts_with("docs/") || BESIDE.contains(path))
 }
 
-/// Where links and pictures of a text lead.
+/// Returns the targets of links and pictures of a text.
 fn links(text: &str) -> Vec<String> {
     let events = Parser::new_ext(text, Options::ENABLE_TABLES);
     events
@@ -94,7 +94,7 @@ fn links(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The anchors of a page's headings, as GitHub makes them.
+/// Returns the anchors of a page's headings, as GitHub makes them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
@@ -130,7 +130,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// A path without `..`, from the folder that it is meant in.
+/// Returns a path without `..`, from the folder that it is meant in.
 fn resolved(folder: &Path, target: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for part in folder.join(target).components() {
@@ -143,7 +143,7 @@ fn resolved(folder: &Path, target: &str) -> PathBuf {
     path
 }
 
-/// Whether the file is there, and has the heading if one is named.
+/// Returns whether the file is there, and has the heading if one is named.
 fn is_there(path: &Path, heading: &str) -> bool {
     let whole = workspace().join(path);
     if heading.is_empty() {

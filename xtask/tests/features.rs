@@ -10,10 +10,10 @@ use std::{
 
 use serde_json::Value;
 
-/// What is compiled of a package, and with which features.
+/// The packages that cargo compiles, with the features of each.
 type Units = BTreeMap<String, BTreeSet<String>>;
 
-/// Returns what a command of cargo compiles of packages of registries.
+/// Returns the packages of registries that a command of cargo compiles.
 fn units(arguments: &[&str]) -> Units {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -1,4 +1,4 @@
-//! The minutes that documents and commands promise are those that docs/bench.md has.
+//! The minutes that documents and commands promise: they are those of docs/bench.md.
 
 use std::{fs, path::Path};
 

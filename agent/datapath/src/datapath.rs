@@ -115,9 +115,9 @@ pub struct Datapath {
 enum Opening {
     /// It is loaded.
     Ready(Box<Datapath>),
-    /// It was stopped before it was.
+    /// The agent stopped it before that.
     Stopped {
-        /// Whether nothing is translated.
+        /// True if nothing is translated.
         is_idle: bool,
     },
 }
@@ -143,7 +143,8 @@ impl Datapath {
         Loading::new(options.clone()).load()
     }
 
-    /// As [`Self::load`], with programs that `verify` has verified, by their names; none if that was stopped.
+    /// Opens the datapath as [`Self::load`] does, with programs that `verify` verifies, by their names. `verify`
+    /// returns none if it was stopped.
     fn open(
         options: &DatapathOptions,
         verify: impl FnOnce(Ebpf, Vec<&'static str>) -> io::Result<Option<Ebpf>>,
@@ -239,7 +240,7 @@ impl Datapath {
         names.extend(this.uplinks.are_any().then_some(programs::XDP));
         names.extend(this.sockets.wanted());
         let Some(object) = this.object.verified(|ebpf| verify(ebpf, names))? else {
-            // What cannot be read may be in use.
+            // Tables that cannot be read may be in use.
             return Ok(Opening::Stopped {
                 is_idle: this.publisher.is_empty().unwrap_or(false)
                     && this.connections.is_empty().unwrap_or(false),
@@ -524,7 +525,7 @@ impl Datapath {
     }
 }
 
-/// Which sockets leave a backend that is gone: those that are translated, of TCP if that is asked for.
+/// Returns the sockets that leave a backend that is gone: those that are translated, of TCP if an option requires it.
 fn swept(options: &SocketOptions) -> Swept {
     let udp = options.mode != SocketLb::Off;
     Swept {

@@ -193,10 +193,10 @@ pub enum DatapathError {
     /// Connections were to be translated at the socket, and cannot be.
     #[error("connections cannot be translated at the socket: {0}")]
     Sockets(SocketError),
-    /// There is no thread for the verification.
+    /// The thread for the verification does not start.
     #[error("starting a thread failed: {0}")]
     Threads(io::Error),
-    /// Somebody asked for the end while the kernel verified the programs.
+    /// The agent received a signal to end while the kernel verified the programs.
     #[error("it was stopped while the kernel verified the programs")]
     Stopped,
     /// There is no program for the interface.

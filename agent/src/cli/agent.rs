@@ -232,7 +232,7 @@ async fn know_pods(
 }
 
 /// Sets the datapath up, with the programs at the cgroup; those of interfaces come with the events. `None`
-/// if the agent is asked to end meanwhile: the kernel takes seconds to verify programs.
+/// if the agent receives a signal to end meanwhile: the kernel takes seconds to verify programs.
 async fn set_up(options: DatapathOptions, stop: &mut Stop) -> Result<Option<Datapath>> {
     let (packet_log, pin_dir) = (options.packet_log, options.pin_dir.clone());
     let loading = Loading::new(options);
@@ -245,7 +245,7 @@ async fn set_up(options: DatapathOptions, stop: &mut Stop) -> Result<Option<Data
             stop_loading.stop();
             match loaded.await? {
                 Err(DatapathError::Stopped) => {}
-                // All is loaded just now.
+                // The load was complete before the stop.
                 loaded => give_up(loaded?, pin_dir.as_deref())?,
             }
             return Ok(None);

@@ -116,11 +116,11 @@ pub(crate) fn command() -> clap::Command {
     ))
 }
 
-/// Returns the command line with what the file says that its `--config` names.
+/// Returns the command line with the settings of the file that its `--config` names.
 ///
 /// # Errors
 ///
-/// The file is wrong, or one of the two has what the agent no longer takes.
+/// If the file is wrong, or one of the two has a flag or value that the agent no longer takes.
 fn arguments(given: Vec<OsString>, agent: &clap::Command) -> Result<Vec<OsString>> {
     retired::refuse(&given)?;
     Ok(with_file(given, agent)?)

@@ -1,6 +1,6 @@
 //! Flags, and values of flags, that `shunt agent` once took.
 //!
-//! Each is refused by name with what to do instead, on the command line and in the file of `--config`, whose keys
+//! The agent rejects each by name with a remedy, on the command line and in the file of `--config`, whose keys
 //! are flags. A row here needs one in CHANGELOG.md.
 
 use std::{ffi::OsString, fmt};
@@ -12,13 +12,13 @@ use thiserror::Error;
 pub(crate) struct Retired {
     /// The long name without its dashes, which is the key in a file as well.
     flag: &'static str,
-    /// The value that went, of a flag that is still there; `None` if the flag itself went.
+    /// The value that was removed, of a flag that is still there; `None` if the flag itself was removed.
     value: Option<&'static str>,
-    /// An order to the operator, which begins with a verb.
+    /// The remedy, an order that begins with a verb.
     instead: &'static str,
 }
 
-/// A flag that went.
+/// Returns a flag that was removed.
 const fn flag(flag: &'static str, instead: &'static str) -> Retired {
     Retired {
         flag,
@@ -29,7 +29,7 @@ const fn flag(flag: &'static str, instead: &'static str) -> Retired {
 
 const FIXED_TIMEOUT: &str = "remove it: this time is fixed, and docs/conntrack.md has it";
 
-/// All of them.
+/// All flags and values that were removed.
 const RETIRED: &[Retired] = &[
     flag("conntrack-tcp-timeout-syn-sent", FIXED_TIMEOUT),
     flag("conntrack-tcp-timeout-syn-recv", FIXED_TIMEOUT),
@@ -54,12 +54,12 @@ impl fmt::Display for Retired {
     }
 }
 
-/// A command line with something that went.
+/// A command line with a flag or value that was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("--{flag}: {0}", flag = .0.flag)]
 pub(crate) struct RetiredError(&'static Retired);
 
-/// Finds what went of a flag with this value, by the flag's long name without its dashes.
+/// Finds the row of a flag with this value, by the flag's long name without its dashes.
 pub(crate) fn find(flag: &str, value: Option<&str>) -> Option<&'static Retired> {
     find_in(RETIRED, flag, value)
 }
@@ -70,11 +70,11 @@ fn find_in<'a>(retired: &'a [Retired], flag: &str, value: Option<&str>) -> Optio
         .find(|one| one.flag == flag && (one.value.is_none() || one.value == value))
 }
 
-/// Refuses a command line of `shunt agent` with something that went. Of another one nothing is known here.
+/// Rejects a command line of `shunt agent` with a flag or value that was removed. Accepts those of other commands.
 ///
 /// # Errors
 ///
-/// There is something.
+/// If there is such a flag or value.
 pub(crate) fn refuse(arguments: &[OsString]) -> Result<(), RetiredError> {
     match gone(RETIRED, arguments) {
         Some(retired) => Err(RetiredError(retired)),
@@ -82,7 +82,7 @@ pub(crate) fn refuse(arguments: &[OsString]) -> Result<(), RetiredError> {
     }
 }
 
-/// Finds the first flag or value that went.
+/// Finds the first flag or value that was removed.
 fn gone<'a>(retired: &'a [Retired], arguments: &[OsString]) -> Option<&'a Retired> {
     let [_program, command, rest @ ..] = arguments else {
         return None;

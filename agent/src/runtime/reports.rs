@@ -112,7 +112,7 @@ impl Reports {
         *lock(&self.host) = complaints;
     }
 
-    /// Says what the host's kernel lacks, a sentence each, which no setting mends.
+    /// Stores what the host's kernel lacks, a sentence each. No setting mends it.
     pub fn set_kernel(&self, complaints: Vec<String>) {
         *lock(&self.kernel) = complaints;
     }

@@ -1,5 +1,5 @@
-//! A program that runs for each UDP socket, whenever the agent reads what it writes: the cookie of each
-//! that has storage, and what is there. One that was connected anew is written twice.
+//! A program that runs for each UDP socket when the agent reads the iterator. It writes the cookie of each
+//! socket that has storage, and its value there. A socket that was connected anew is written twice.
 
 use aya_ebpf::{
     bindings::seq_file,

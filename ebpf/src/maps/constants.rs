@@ -157,10 +157,10 @@ pub(crate) fn redirects() -> bool {
 
 /// A family's constants.
 pub(crate) trait Constants: shunt_common::Family {
-    /// The treatment of its packets: one of [`Packets`].
+    /// Returns the treatment of its packets: one of [`Packets`].
     fn packets() -> u32;
 
-    /// Whether its packets and sockets are translated; if not, the verifier removes the code.
+    /// Returns whether its packets and sockets are translated; if not, the verifier removes the code.
     #[inline(always)]
     fn is_translated() -> bool {
         Self::packets() != Packets::Pass as u32

@@ -83,7 +83,7 @@ pub(crate) fn has_before<F: Handover>(reply: &Key<F>) -> bool {
         return false;
     }
     let table = F::resized();
-    // Whose time is over gives way, see `clear_before`.
+    // A connection whose time is over gives way, see `clear_before`.
     let is_over = |pair| table.room(&pair, now()) == Room::Expired;
     table
         .find_half(reply)
@@ -201,7 +201,7 @@ fn recall_from_resized<F: Tables>(key: &Key<F>, carrier: &mut Carrier<F>) -> boo
     true
 }
 
-/// [`clear_before`].
+/// See [`clear_before`].
 #[inline(always)]
 fn clear_there<F: Handover>(connection: &Connection<F>) {
     let table = F::resized();

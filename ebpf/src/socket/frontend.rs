@@ -20,9 +20,9 @@ use crate::{
 /// A frontend: its key, its index, and its cell.
 pub(crate) type Frontend<F> = (FrontendKey<F>, u32, Cell);
 
-/// The frontend at this address and port, network order, and whose socket asks for it; `None` if that
-/// is nobody's business here, or the family is left out. A NodePort is one at the host's loopback addresses too, for processes
-/// of the host.
+/// Finds the frontend at this address and port, network order, and the owner of the calling socket. `None` if
+/// there is no such frontend or owner, or the family is left out. A NodePort is a frontend at the host's
+/// loopback addresses too, for processes of the host.
 #[inline(always)]
 pub(crate) fn find<F: Addresses, const SIX: bool>(
     address: &F::Address,

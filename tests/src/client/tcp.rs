@@ -125,12 +125,12 @@ impl Connection {
         self.receive(length, since)
     }
 
-    /// Has the server send `length` bytes, and ends the client's own direction with a FIN. More than what
-    /// sockets hold keeps the server's direction open until the client receives them.
+    /// Requests `length` bytes from the server, and ends the client's own direction with a FIN. More bytes than
+    /// sockets hold keep the server's direction open until the client receives them.
     ///
     /// # Errors
     ///
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn half_close(mut self, length: u64) -> Result<HalfClosed, Failure> {
         let since = self.start();
         self.order(length)?;

@@ -37,7 +37,7 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 /// Another size than that of other tests.
 const OTHER_SIZE: [&str; 2] = ["--max-conntrack", "100000"];
 
-/// Each step of a handover after which an agent can be had to die, in order.
+/// Each step of a handover after which a test can end the agent, in order.
 const STEPS: [&str; 6] = ["begin", "egress", "swap", "copy", "drain", "stamp"];
 
 /// An agent that dies after a step of its handover, until this is dropped: a script, since an
@@ -160,7 +160,7 @@ fn a_table_that_would_be_too_small_keeps_its_size() {
     assert!(log.contains("keeps its room for 65536"), "{log}");
 }
 
-/// A handover from `first` to an agent with these flags ends after `step`; others, with their flags, come
+/// Ends a handover from `first` to an agent with these flags after `step`. Others, with their flags, come
 /// after it. Each takes over.
 fn interrupted(first: &Path, flags: &[&str], step: &str, then: &[(&Path, &[&str])]) {
     let Some(mut world) = World::of(first, &[]) else {

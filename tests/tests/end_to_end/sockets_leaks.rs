@@ -27,10 +27,10 @@ use crate::{
 /// How many sockets of a kind there are at once.
 const SOCKETS: usize = 1000;
 
-/// How soon the kernel has removed what is closed: TCP after its last segment.
+/// The time in which the kernel removes closed sockets: those of TCP after the last segment.
 const SOON: Duration = Duration::from_secs(10);
 
-/// How many words the pairs take of a socket that is not connected.
+/// The number of words that the pairs of a socket take that is not connected.
 const ASKED_WORDS: usize = 1 + PAIRS * PAIR_WORDS;
 
 /// The agent's tables of socket storage.
@@ -50,8 +50,8 @@ impl Tables {
         }
     }
 
-    /// Counts which of the sockets have something: by their last `connect`, by the one before, and by
-    /// what they asked otherwise.
+    /// Counts the sockets that have an entry: of their last `connect`, of the one before, and of
+    /// their other calls.
     fn count(&self, sockets: &[impl AsRawFd]) -> [usize; 3] {
         let Self {
             connected,
@@ -81,9 +81,9 @@ fn count<V: Pod>(table: &SkStorage<MapData, V>, sockets: &[impl AsRawFd]) -> usi
     remember.count()
 }
 
-/// Returns how many sockets of any kind the namespace has. The kernel counts one until nothing refers
-/// to it any more, and frees what it remembers then (`__sk_free` in `net/core/sock.c`): a table of
-/// socket storage has no entry besides.
+/// Returns the number of sockets of any kind in the namespace. The kernel counts a socket until nothing refers
+/// to it any more, and frees its storage then (`__sk_free` in `net/core/sock.c`). A table of socket storage
+/// has no other entry.
 fn used(namespace: &Namespace) -> usize {
     let counts = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/sockstat").unwrap());
     let used = counts
@@ -92,8 +92,8 @@ fn used(namespace: &Namespace) -> usize {
     used.unwrap().trim().parse().unwrap()
 }
 
-/// Opens sockets, each by `open`, and closes them: meanwhile each must have as much as `expected` says,
-/// and then none may be left.
+/// Opens sockets, each by `open`, and closes them. Meanwhile each must have the entries in `expected`;
+/// then none may be left.
 fn come_and_go<T: AsRawFd + Send>(
     world: &World,
     tables: &Tables,

@@ -19,10 +19,10 @@ use crate::{
     world::{REQUEST, World, binary},
 };
 
-/// What the log and the status begin with when they say it.
+/// The beginning of the message in the log and the status.
 const STAY: &str = "connected UDP sockets of this node stay on a backend that is gone: ";
 
-/// Makes a command of the agent that sees no BTF of the kernel's, without which it loads no iterator.
+/// Makes a command of the agent that sees no BTF of the kernel. Without that it loads no iterator.
 fn without_btf(folder: &Path) -> PathBuf {
     let path = folder.join("shunt");
     let script = format!(

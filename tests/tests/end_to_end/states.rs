@@ -19,7 +19,7 @@ use crate::{
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// How long a client sends its SYN again.
+/// The time for which a client sends its SYN again.
 const OPENING: Duration = Duration::from_mins(1);
 
 /// More than the sockets of both sides hold.
@@ -31,10 +31,10 @@ const PORT: u16 = 31_000;
 /// The pods that serve.
 const BACKENDS: [&str; 3] = ["pod-a", "pod-b", "pod-d"];
 
-/// What backends do not hear for now.
+/// The table of nftables that drops the clients' packets at the backends.
 const DEAF: &str = "silent";
 
-/// A connection that is listed: who has opened it, its state and its backend.
+/// A connection that is listed: its client's port, its state and its backend.
 type Listed = (u16, String, Value);
 
 /// Connections of a pod in each state but the established ones, of both families.
@@ -129,8 +129,8 @@ impl States {
         states
     }
 
-    /// They are as they were. Those that have ended may be forgotten: their time is short, and they give
-    /// way where traffic has filled the table.
+    /// Checks that they are as they were. Those that have ended may be forgotten: their time is short, and they
+    /// give way where traffic has filled the table.
     pub(crate) fn check(&self, world: &World) {
         let ports: Vec<u16> = self.listed.iter().map(|(port, ..)| *port).collect();
         let is_lasting = |listed: &&Listed| !["CLOSED", "TIME_WAIT"].contains(&listed.1.as_str());
@@ -140,8 +140,8 @@ impl States {
         assert_eq!(now, before);
     }
 
-    /// What was opening is answered by the backend that its first packet went to, what was half closed
-    /// receives the rest, and what has ended leaves its port to the next connection.
+    /// Checks the end of each. The backend that received the first packet answers an opening connection. A half
+    /// closed one receives the rest. An ended one leaves its port to the next connection.
     pub(crate) fn finish(self, world: &World) {
         let pod = world.client_pod();
         for backend in BACKENDS {
@@ -179,14 +179,14 @@ impl States {
     }
 }
 
-/// Has nftables do this in the namespace.
+/// Loads these rules of nftables in the namespace.
 fn nft(namespace: &Namespace, rules: &str) {
     namespace
         .run_with_input("nft", &["-f", "-"], rules)
         .unwrap();
 }
 
-/// The connections with these clients' ports, sorted.
+/// Returns the connections with these clients' ports, sorted.
 fn listed(world: &World, ports: &[u16]) -> Vec<Listed> {
     let all = world.shunt(&["conntrack", "-o", "json"]).json();
     let rows = all.as_array().unwrap().iter();
@@ -213,7 +213,7 @@ struct Open {
     /// Its name, which is its transport and family.
     name: String,
     frontend: SocketAddr,
-    /// Who has answered, in the words of the process.
+    /// The backend that has answered, in the words of the process.
     backend: String,
 }
 
@@ -241,7 +241,7 @@ impl Sockets {
         Self { caller, open }
     }
 
-    /// Each still has its frontend as its peer, and the same backend answers.
+    /// Checks that each still has its frontend as its peer, and that the same backend answers.
     pub(crate) fn check(&mut self) {
         let Self { caller, open } = self;
         for Open {
@@ -256,8 +256,8 @@ impl Sockets {
     }
 }
 
-/// Has a socket send a request. Gives who answers: of a datagram the address that the process sees, and
-/// the backend's name.
+/// Sends a request by a socket. Returns the backend that answers: its name and, of a datagram, the address
+/// that the process sees.
 fn ask(caller: &mut Caller, socket: &str) -> String {
     let receive = if socket.starts_with("tcp") {
         "recv"

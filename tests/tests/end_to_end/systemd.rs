@@ -202,7 +202,7 @@ fn the_unit_serves_reloads_is_watched_and_may_do_little() {
     assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");
     assert!(status.contains("Seccomp:\t2\n"), "{status}");
 
-    // What only a restart reads may be wrong meanwhile.
+    // A setting that only a restart reads may be wrong meanwhile.
     machine.write("agent.toml", "max-removals = 50\n");
     machine.done(&["systemctl", "reload", "shunt"]);
     wait_until("the agent logs the signal", SOON, || {

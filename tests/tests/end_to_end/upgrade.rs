@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Some tables of state that are laid out as they always were.
 pub(crate) const KEPT: [&str; 4] = ["FRONTENDS_V4", "CELLS_V6", "BACKENDS_V4", "NODE_V6"];
 
-/// The names of maps that versions pinned which knew of no scratch.
+/// The names of maps that versions without scratch pinned.
 const SCRATCH: [&str; 3] = ["SEARCHES_V4", "ARRIVALS_V6", "LOOKUPS"];
 
 /// The agent of another version that this variable names.
@@ -237,7 +237,7 @@ fn counters_that_do_not_fit_are_copied() {
     assert_eq!(tables(&world.pins)["COUNTERS"], table, "they fit now");
 }
 
-/// Has `LAYOUT` say this version; its other word stays.
+/// Writes this version to `LAYOUT`; its other word stays.
 fn stamp(pins: &PinDir, version: u64) {
     let map = Map::Array(pinned::map(pins, "LAYOUT"));
     let mut layout: Array<MapData, [u64; 2]> = Array::try_from(map).unwrap();
@@ -259,7 +259,7 @@ fn tables_of_another_layout_are_refused_untouched() {
     some(&traffic);
     let unattended = world.killed();
     let path = unattended.pins.path();
-    // As an agent has left it that pinned every map of its object.
+    // As left by an agent that pinned every map of its object.
     let map = Map::Array(pinned::map(&unattended.pins, "LAYOUT"));
     let mut found: Array<MapData, [u64; 2]> = Array::try_from(map).unwrap();
     found.set(0, [STATE_LAYOUT, FINGERPRINT], 0).unwrap();
@@ -298,7 +298,7 @@ fn tables_of_another_layout_are_refused_untouched() {
     flows.check_listed(&world);
 }
 
-/// How the agents are started that have programs at every hook: drivers', cgroup's and interfaces'.
+/// Returns the flags of agents with programs at every hook: drivers', cgroup's and interfaces'.
 fn everywhere<'a>(cgroup: &'a Cgroup, conntrack: &'a str) -> Vec<&'a str> {
     let xdp = ["--xdp=native", "--xdp-interface=eth*"];
     let size = ["--max-conntrack", conntrack];

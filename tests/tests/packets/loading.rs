@@ -58,7 +58,7 @@ fn the_verifier_has_room_left() {
     }
 }
 
-/// How many instructions the verifier has looked at for the programs of an agent that translates these.
+/// Returns the number of instructions that the verifier visited for an agent that translates these families.
 fn verified(families: Families) -> u32 {
     let options = DatapathOptions {
         families,

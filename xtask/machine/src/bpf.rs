@@ -36,7 +36,7 @@ const SET: u8 = 0xb7;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 
-/// Loads a program that does nothing, and lets it go.
+/// Loads a program that does nothing, and closes it.
 ///
 /// # Errors
 ///
@@ -45,8 +45,8 @@ pub(crate) fn load_nothing() -> io::Result<()> {
     load(&[instruction(SET, 0), instruction(EXIT, 0)], &mut [])
 }
 
-/// Whether the kernel has `bpf_loop`. A call without arguments is refused in any case, for one reason or the
-/// other; libbpf tells helpers in the same way.
+/// Returns whether the kernel has `bpf_loop`. The verifier refuses a call without arguments in any case; its
+/// reason differs if there is no such helper. libbpf probes for helpers in the same way.
 pub(crate) fn has_loop() -> bool {
     let mut log = [0; 4096];
     let program = [instruction(CALL, LOOP), instruction(EXIT, 0)];
@@ -59,7 +59,7 @@ pub(crate) fn has_loop() -> bool {
         .any(|reason| log.contains(reason))
 }
 
-/// Loads a program, and lets it go. The verifier writes its reasons to `log`, unless that is empty.
+/// Loads a program, and closes it. The verifier writes its reasons to `log`, unless that is empty.
 fn load(program: &[u64], log: &mut [u8]) -> io::Result<()> {
     let license = c"GPL";
     let attributes = Load {

@@ -1,4 +1,4 @@
-//! What this machine can do.
+//! Facts about this machine, found by trial.
 
 use std::{
     fs, io,
@@ -15,29 +15,29 @@ use nix::{
 
 use crate::bpf;
 
-/// What a network namespace has for IPv6, unless the kernel was started without.
+/// A file of every network namespace, unless the kernel was started without IPv6.
 const IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
 
-/// What was found out. `Err` has the error's number of the step that failed.
+/// The findings about a machine. `Err` has the error number of the step that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The kernel's release, such as `6.1.0-40-amd64`.
     pub release: String,
-    /// Whether a network namespace can be made.
+    /// The result of making a network namespace.
     pub namespace: Result<(), i32>,
-    /// Whether it can be given a name, which is a mount.
+    /// The result of naming it, which is a mount.
     pub mount: Result<(), i32>,
-    /// Whether its settings below `/proc/sys` can be written.
+    /// The result of writing its settings below `/proc/sys`.
     pub settings: Result<(), i32>,
-    /// Whether devices can be made that connect two of them; without the `ip` command that is not known.
+    /// True if devices that connect two of them can be made; `None` without the `ip` command.
     pub veth: Option<bool>,
-    /// Whether there is IPv6.
+    /// True if there is IPv6.
     pub ipv6: bool,
-    /// Whether a BPF program can be loaded.
+    /// The result of loading a BPF program.
     pub program: Result<(), i32>,
-    /// Whether programs may call `bpf_loop`.
+    /// True if programs may call `bpf_loop`.
     pub bpf_loop: bool,
-    /// How much room there is.
+    /// Free memory and disk.
     pub room: Room,
 }
 
@@ -50,7 +50,7 @@ pub struct Room {
     pub disk: u64,
 }
 
-/// What a thread in a namespace of its own found.
+/// The findings of a thread in a namespace of its own.
 struct Inside {
     namespace: Result<(), i32>,
     mount: Result<(), i32>,
@@ -157,7 +157,8 @@ impl Room {
     }
 }
 
-/// Free bytes by `/proc/meminfo`, and by the limit and use of a cgroup. What cannot be read is no limit.
+/// Returns the free bytes by `/proc/meminfo`, and by the limit and use of a cgroup. A value that cannot be
+/// read is no limit.
 fn memory(meminfo: &str, limit: &str, used: &str) -> u64 {
     let kilobytes = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,7 +1,7 @@
-//! What a machine has to be able to do before a build for it is worth its time.
+//! The abilities that a machine needs before a build for it is worth its time.
 //!
-//! [`Facts::gather`] tries it out, in well under a second and without a trace: a network namespace, its
-//! settings, a device, a program. [`Facts::problems`] has a sentence with a remedy for each thing that
+//! [`Facts::gather`] tries them, in well under a second and without a trace: a network namespace, its
+//! settings, a device, a program. [`Facts::problems`] returns a sentence with a remedy for each that
 //! does not work.
 
 mod bpf;

@@ -5,7 +5,7 @@ use crate::facts::{Facts, Room};
 /// The oldest kernel that the programs load on.
 const OLDEST: (u32, u32) = (6, 1);
 
-/// The least memory with which the compiler gets to its end, one process at a time.
+/// The least memory with which a build completes, one process at a time.
 const MEMORY: u64 = 1_500_000_000;
 
 /// The disk that a build takes: of the demo and of the tests from nothing, and of what has changed.
@@ -13,7 +13,7 @@ const DISK_DEMO: u64 = 6_000_000_000;
 const DISK_TESTS: u64 = 12_000_000_000;
 const DISK_CHANGES: u64 = 1_000_000_000;
 
-/// What the machine is wanted for.
+/// The purpose for which the machine is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The demo, which does without IPv6.
@@ -23,8 +23,8 @@ pub enum Purpose {
 }
 
 impl Facts {
-    /// What the machine cannot do, a sentence each; empty if it can do all. `is_built`: the build goes on
-    /// from one that was there.
+    /// Returns a sentence for each thing that the machine cannot do; none if it can do all. `is_built`: the
+    /// build goes on from one that was there.
     pub fn problems(&self, purpose: Purpose, is_built: bool) -> Vec<String> {
         let Self {
             release,
@@ -51,7 +51,7 @@ impl Facts {
             "a network namespace cannot be made",
             "CONFIG_NET_NS",
         )];
-        // What comes after a namespace says nothing without one.
+        // Without a namespace, the later steps have no result.
         if namespace.is_ok() {
             steps.push((
                 mount,
@@ -102,7 +102,7 @@ impl Facts {
         problems
     }
 
-    /// What to do where a step failed with this error: rights, or the kernel.
+    /// Returns the remedy for a step that failed with this error: rights, or the kernel.
     fn remedy(&self, number: i32, option: &str) -> String {
         match number {
             libc::EPERM | libc::EACCES | libc::EROFS => {
@@ -118,7 +118,7 @@ impl Facts {
         }
     }
 
-    /// The way to another kernel where it is not the distribution's.
+    /// Returns the way to another kernel where it is not the distribution's.
     fn update(&self) -> &'static str {
         if self.release.to_ascii_lowercase().contains("microsoft") {
             "; on WSL, type `wsl --update` in Windows (WSL 1 has no Linux kernel: `wsl \
@@ -159,13 +159,13 @@ impl Room {
     }
 }
 
-/// Major and minor number of a release such as `6.1.0-40-amd64`.
+/// Returns the major and minor number of a release such as `6.1.0-40-amd64`.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// An error as people look it up.
+/// Returns the name of an error, as manuals list it.
 fn name(number: i32) -> String {
     let error = nix::errno::Errno::from_raw(number);
     format!("{error:?}: {}", error.desc())
@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    /// Not a test: what the test below runs with fewer rights.
+    /// Not a test: the child that the test below runs with fewer rights.
     #[test]
     #[ignore = "runs as a child of another test"]
     fn show_problems() {
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// The problems that a child finds, which `command` starts.
+    /// Returns the problems that a child finds, which `command` starts.
     fn problems_of(command: &[&str]) -> Option<Vec<String>> {
         if !geteuid().is_root() {
             eprintln!("skipped: needs root");

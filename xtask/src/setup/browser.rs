@@ -15,18 +15,18 @@ use super::{
 };
 use crate::{process, workspace};
 
-/// What was tried with. It brings no browser of its own and depends on no other package, so its archive is
-/// all of it: npm, which Debian's nodejs comes without, is not needed.
+/// The package of the tested version. It brings no browser of its own and depends on no other package, so its
+/// archive is all of it. It does not need npm, which Debian's nodejs lacks.
 const PLAYWRIGHT: &str = "playwright-core";
 const VERSION: &str = "1.65.1";
 
-/// Its archive's checksum, which the registry has as `dist.integrity`.
+/// The checksum of its archive: `dist.integrity` in the registry.
 const SUM: Sum = Sum::Sha512(
     "86a3e9cfb6e548c3f1595768784d728814b35ec2a254e77693e9230af994cb00f618f3b60ddf477dc5a7abd34dd0\
      61db3590c5819f497c116bf97e7f04ba34ab",
 );
 
-/// Where packages of npm come from, unless npm's own variable names another place.
+/// The source of npm's packages, unless npm's own variable names another one.
 const REGISTRY: &str = "https://registry.npmjs.org";
 
 /// Makes sure that both are there. Gives the folder that playwright is in.
@@ -60,7 +60,7 @@ pub(crate) fn ensure() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Unpacks a package of npm's in place of what is there.
+/// Unpacks a package of npm's in place of the old one.
 fn unpack(archive: &Path, to: &Path) -> Result<()> {
     let new = to.with_extension("new");
     for old in [&new, to] {

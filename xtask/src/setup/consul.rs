@@ -14,10 +14,10 @@ use anyhow::{Context as _, Result, bail};
 use super::fetch::{Download, Sum, fetch};
 use crate::{process, workspace};
 
-/// Names a binary of the user's.
+/// The variable that names a binary of the user's.
 const VARIABLE: &str = "SHUNT_CONSUL";
 
-/// What was tried with. A later release of Debian has no Consul, and Debian's servers drop what is old, so
+/// The tested version. Later releases of Debian have no Consul, and Debian's servers drop old packages, so
 /// there are three places.
 const PACKAGE: Download<'_> = Download {
     name: "Consul",
@@ -59,7 +59,7 @@ pub(crate) fn ensure() -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// The user's own Consul, by the variable and the search path.
+/// Finds the user's own Consul, by the variable and the search path.
 fn own(variable: Option<OsString>, path: Option<OsString>) -> Result<Option<PathBuf>> {
     if let Some(given) = variable.map(PathBuf::from) {
         if !given.is_file() {

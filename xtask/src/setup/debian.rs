@@ -14,7 +14,7 @@ use crate::{cache::Shelf, privilege, process};
 /// against, follows from the compiler: [`Llvm::package`].
 const PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "libstd-rust-web-dev-bpf"];
 
-/// Where [`PACKAGES`] put the compiler.
+/// The path of the compiler in [`PACKAGES`].
 const RUSTC: &str = "/usr/bin/rustc";
 
 /// Whether packages can be installed here at all.
@@ -28,7 +28,7 @@ pub(super) fn is_installed() -> bool {
         && Llvm::of(Path::new(RUSTC)).is_ok_and(|llvm| missing(&[&llvm.package()]).is_empty())
 }
 
-/// What to type to install them by hand. The LLVM can be named once its compiler is there.
+/// Returns the command that installs them by hand. It names the LLVM once the compiler is there.
 pub(super) fn command() -> String {
     let llvm = match missing(&PACKAGES)[..] {
         [] => Llvm::of(Path::new(RUSTC)).ok(),
@@ -68,7 +68,7 @@ pub(super) fn install() -> Result<Toolchain> {
 }
 
 /// Installs those of `packages` that are missing and that apt knows; returns the others. Removes nothing,
-/// asks nothing.
+/// without prompts.
 pub(super) fn install_packages<'a>(packages: &[&'a str]) -> Result<Vec<&'a str>> {
     let missing = missing(packages);
     if missing.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn install_packages<'a>(packages: &[&'a str]) -> Result<Vec<&'a str>>
     Ok(unknown)
 }
 
-/// Has `apt-get` fetch packages into the cache, unless that cannot be written.
+/// Makes `apt-get` fetch packages into the cache, unless the cache cannot be written.
 fn keeps_packages(apt: &mut Command, shelf: &Shelf) -> bool {
     let folder = shelf.folder();
     if let Err(error) = fs::create_dir_all(folder.join("partial")) {
@@ -106,7 +106,7 @@ fn keeps_packages(apt: &mut Command, shelf: &Shelf) -> bool {
     }
     apt.arg(format!("-oDir::Cache::archives={}", folder.display()))
         .arg("-oAPT::Keep-Downloaded-Packages=true")
-        // Its own user for downloads cannot write to a folder of root's.
+        // The user of apt's downloads cannot write to a folder of root's.
         .arg("-oAPT::Sandbox::User=root");
     true
 }

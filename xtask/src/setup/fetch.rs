@@ -91,7 +91,7 @@ fn fetch_from(url: &str, sum: Sum, part: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The command of the first program here that fetches files.
+/// Returns the command of the first program here that fetches files.
 fn fetcher(url: &str, to: &Path) -> Option<Command> {
     let is_there = |program: &str| process::output(Command::new(program).arg("--version")).is_ok();
     // A Debian has it without further packages.
@@ -132,7 +132,7 @@ fn fetcher(url: &str, to: &Path) -> Option<Command> {
 }
 
 impl Sum {
-    /// Whether a file has this checksum.
+    /// Returns whether a file has this checksum.
     fn holds(self, path: &Path) -> Result<bool> {
         let (program, sum) = match self {
             Self::Sha256(sum) => ("sha256sum", sum),

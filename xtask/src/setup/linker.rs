@@ -13,10 +13,10 @@ use shunt_toolchain::FOLDER;
 
 use crate::{cache::Shelf, process, workspace};
 
-/// What fetches a released linker: cargo's registry holds its checksum.
+/// The version of cargo-binstall, which fetches a released linker. Cargo's registry holds its checksum.
 const BINSTALL: &str = "1.24.0";
 
-/// What a linker is built for if it comes with an LLVM of its own.
+/// The target of a linker that comes with an LLVM of its own.
 const RELEASE: &str = "release";
 
 fn program(root: &Path) -> PathBuf {

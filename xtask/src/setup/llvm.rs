@@ -46,7 +46,7 @@ pub(super) struct Llvm {
 }
 
 impl Llvm {
-    /// The LLVM of a compiler.
+    /// Finds the LLVM of a compiler.
     ///
     /// # Errors
     ///
@@ -82,12 +82,12 @@ impl Llvm {
         })
     }
 
-    /// Debian's package that has what a linker is built against.
+    /// Returns Debian's package with the files that a linker is built against.
     pub(super) fn package(&self) -> String {
         format!("llvm-{}-dev", self.release.llvm)
     }
 
-    /// Where this LLVM is installed with its headers; `None` if it is not.
+    /// Finds the folder of this LLVM and its headers; `None` if it is not installed.
     pub(super) fn prefix(&self) -> Option<PathBuf> {
         let major = self.release.llvm;
         let debian = PathBuf::from(format!("/usr/lib/llvm-{major}"));
@@ -103,7 +103,7 @@ impl Llvm {
             })
     }
 
-    /// The key under which a linker is kept that was built for `target`, a feature or `release`.
+    /// Returns the key of a linker that was built for `target`, a feature or `release`.
     pub(super) fn key(&self, target: &str) -> String {
         let Self {
             version,

@@ -1,7 +1,7 @@
 //! rustup's nightly compiler: builds `core` for BPF itself, from the standard library's sources.
 //!
-//! rustup verifies each archive by the checksum in its manifest. What is installed here is held to the
-//! checksums below in addition.
+//! rustup verifies each archive by the checksum in its manifest. In addition, this module compares the
+//! archives that it installs with the checksums below.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::process;
 /// The nightly that is installed where there is none: its date, by which rustup knows it.
 const PINNED: &str = "nightly-2026-05-20";
 
-/// What its compiler reports.
+/// The version that its compiler reports.
 const VERSION: &str = "rustc 1.97.0-nightly (e50aa6fba 2026-05-19)";
 
 /// SHA-256 of the archives that are unpacked, by their names in rustup's manifest.
@@ -55,7 +55,7 @@ pub(super) fn find() -> Vec<Toolchain> {
         .collect()
 }
 
-/// Whether the pinned nightly is complete.
+/// Returns whether the pinned nightly is complete.
 pub(super) fn has_pinned() -> bool {
     named(PINNED).is_ok()
 }
@@ -128,7 +128,7 @@ fn rustup() -> Command {
     command
 }
 
-/// The absolute path of a program of an installed nightly.
+/// Returns the absolute path of a program of an installed nightly.
 fn which(name: &str, program: &str) -> Result<PathBuf> {
     process::output(rustup().args(["which", "--toolchain", name, program]))
         .map(PathBuf::from)

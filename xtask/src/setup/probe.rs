@@ -26,8 +26,8 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 }
 "#;
 
-/// Its package: a workspace of its own, compiled as the kernel programs are. A compiler that is too old for
-/// them is refused by cargo here already.
+/// Its package: a workspace of its own, compiled as the kernel programs are. Cargo refuses a compiler here
+/// already that is too old for them.
 const MANIFEST: &str = concat!(
     r#"
 [package]
@@ -51,7 +51,7 @@ debug = 2
 "#
 );
 
-/// Names what was proved to work: a file beside the record.
+/// The file beside the record that names the toolchain that was proved to work.
 const PROOF: &str = "proof";
 
 /// Checks in well under a second that nothing of a recorded toolchain was removed or replaced.

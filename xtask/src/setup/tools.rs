@@ -191,7 +191,7 @@ fn require(tools: &[Tool]) -> Result<()> {
     bail!("{}", missing(&programs, &packages, &unknown, distribution));
 }
 
-/// The sentence about programs that are not there, and what brings them.
+/// Returns the sentence about missing programs and the packages that have them.
 fn missing(
     programs: &[&str],
     packages: &[&str],

@@ -96,7 +96,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Returns what the changes since `revision` reach, those that are not committed included.
+    /// Returns the reach of the changes since `revision`, uncommitted ones included.
     ///
     /// # Errors
     ///
@@ -143,19 +143,19 @@ impl Reach {
             reach.root_tests.extend(root_tests(file));
         }
         if !reach.packages.contains(ROOT_TESTS) {
-            // Its tests read what is in no package: documents, and manifests for a cluster.
+            // Its tests read files of no package: documents, and manifests for a cluster.
             reach.root_tests.retain(|test| !test.is_empty());
         }
         reach
     }
 
-    /// Whether a binary, by its package's name and its own, is reached by its own tests.
+    /// Returns whether the change reaches a binary, by its package's name and its own.
     pub(super) fn has_package(&self, binary: &str) -> bool {
         let package = binary.split('/').next().unwrap_or(binary);
         self.packages.contains(package)
     }
 
-    /// Whether a test that needs root is reached, by its case's name.
+    /// Returns whether the change reaches a test that needs root, by its case's name.
     pub(super) fn has_root_test(&self, case: &str) -> bool {
         self.root_tests.iter().any(|start| case.starts_with(start))
     }
@@ -179,8 +179,8 @@ fn root_tests(file: &str) -> Vec<String> {
     }
 }
 
-/// Returns the tests in a file or folder of a test binary; what several modules use reaches the whole
-/// binary.
+/// Returns the tests in a file or folder of a test binary. A file that several modules use reaches the
+/// whole binary.
 fn own_tests(file: &str) -> String {
     let mut parts = file.trim_end_matches(".rs").split('/');
     let binary = parts.next().unwrap_or_default();
@@ -192,7 +192,7 @@ fn own_tests(file: &str) -> String {
     }
 }
 
-/// Whether a file is read by people alone.
+/// Returns whether people alone read a file.
 fn is_text(file: &str) -> bool {
     Path::new(file)
         .extension()

@@ -35,7 +35,7 @@ const QUICK: [&str; 10] = [
     "xtask",
 ];
 
-/// How large the image of the agent of the tests may be, which is not optimised.
+/// The limit of the image of the tests' agent, which is not optimised.
 const TEST_IMAGE_BYTES: usize = 100_000_000;
 
 #[derive(Debug, clap::Args)]
@@ -60,7 +60,7 @@ pub(crate) struct Args {
         conflicts_with_all = ["kernel", "rest"]
     )]
     changed: Option<String>,
-    /// How many tests run at once [default: three for each processor]
+    /// Number of tests that run at once [default: three for each processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Arguments for `cargo test`, such as a filter, which runs the tests in place of our own runner
@@ -130,8 +130,8 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds what the tests run: the agent, its image, and the agent of an earlier revision. Returns the
-/// variables that name them.
+/// Builds for the tests the agent, its image, and the agent of an earlier revision. Returns the variables
+/// that name them.
 fn prepare(root: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
     let agent = build::quick(root)?.join("shunt");
     let layout = workspace::output("image")?.join("test");
@@ -166,7 +166,7 @@ fn cases(root: &Path) -> Option<(&'static str, PathBuf)> {
     None
 }
 
-/// A kernel version of two numbers.
+/// Parses a kernel version of two numbers.
 fn version(text: &str) -> Result<String> {
     let (major, minor) = text.split_once('.').unwrap_or((text, ""));
     if major.parse::<u32>().is_err() || minor.parse::<u32>().is_err() {

@@ -25,7 +25,7 @@ use crate::privilege;
 /// The status of `timeout` if the time is over.
 const TIMED_OUT: i32 = 124;
 
-/// What is run as one process.
+/// A case: tests that run as one process.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) name: String,
@@ -34,33 +34,33 @@ pub(super) struct Case {
     pub(super) test: Option<String>,
     /// Variables for this case alone.
     pub(super) variables: Vec<(&'static str, &'static str)>,
-    /// No other case runs beside it.
+    /// True if no other case runs beside it.
     pub(super) alone: bool,
 }
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) took: Duration,
-    /// Why it failed, if it did.
+    /// The reason why it failed, if it did.
     pub(super) failure: Option<String>,
     pub(super) output: String,
     pub(super) log: PathBuf,
 }
 
-/// How cases are run.
+/// A pool of processes that run cases.
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
-    /// How many run at once.
+    /// The number of cases that run at once.
     pub(super) jobs: usize,
-    /// How long a case may take before it is ended.
+    /// The time after which a case is ended.
     pub(super) limit: Duration,
-    /// Whether the cases run as root.
+    /// True if the cases run as root.
     pub(super) as_root: bool,
     /// Variables for all cases.
     pub(super) variables: &'a [(&'static str, PathBuf)],
-    /// The folder for what cases print.
+    /// The folder for the output of cases.
     pub(super) logs: &'a Path,
 }
 
@@ -113,7 +113,7 @@ impl Pool<'_> {
         }
     }
 
-    /// Runs a case to its end, with what it prints in `log`. Returns why it failed.
+    /// Runs a case to its end, with its output in `log`. Returns the reason why it failed.
     fn execute(&self, case: &Case, log: &Path) -> Result<Option<String>> {
         let Case {
             name: _,
@@ -164,7 +164,7 @@ impl Pool<'_> {
     }
 }
 
-/// The file for what a case prints.
+/// Returns the file for the output of a case.
 fn file_name(case: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     case.chars().map(plain).collect::<String>() + ".log"

@@ -11,10 +11,10 @@ use std::{
 const STEPS: u64 = 5_000_000;
 const USUAL: Duration = Duration::from_millis(40);
 
-/// How many pieces are done, one after another: a neighbour shows in most of them.
+/// The number of pieces, one after another: a neighbour shows in most of them.
 const PIECES: usize = 5;
 
-/// The largest factor: an emulated machine says so by `SHUNT_PATIENCE`.
+/// The largest factor. For an emulated machine, `SHUNT_PATIENCE` has a larger one.
 const LIMIT: u32 = 20;
 
 /// Measures how many times slower than a usual machine this one is now, with all its processors at

@@ -32,10 +32,10 @@ const REDIRECT: [&str; 4] = ["changes::", "dual_stack::", "path_mtu::", "transla
 /// The variable from which the tests read how many times slower than usual this machine is.
 const PATIENCE: &str = "SHUNT_PATIENCE";
 
-/// How many tests run at once for each processor: most of them wait most of their time.
+/// The number of tests that run at once for each processor: most of them wait most of their time.
 const JOBS_A_PROCESSOR: usize = 3;
 
-/// How long a case may take, and how long one in its full form.
+/// The time limits of a case, and of one in its full form.
 const LIMIT: Duration = Duration::from_mins(20);
 const LONG_LIMIT: Duration = Duration::from_hours(3);
 
@@ -43,11 +43,11 @@ const LONG_LIMIT: Duration = Duration::from_hours(3);
 pub(super) struct Suite<'a> {
     pub(super) root: &'a Path,
     pub(super) variables: Vec<(&'static str, PathBuf)>,
-    /// How many tests run at once, if that was given.
+    /// The number of tests that run at once, if it was given.
     pub(super) jobs: Option<NonZeroUsize>,
-    /// Whether tests run in their full forms.
+    /// True if tests run in their full forms.
     pub(super) long: bool,
-    /// Whether the tests run as root.
+    /// True if the tests run as root.
     pub(super) as_root: bool,
     /// The tests that a change reaches; all of them if there is none.
     pub(super) reach: Option<Reach>,
@@ -118,7 +118,7 @@ impl Suite<'_> {
     }
 }
 
-/// Returns what is run: each test of [`ONE_BY_ONE`], and each other binary as a whole.
+/// Returns the cases: each test of [`ONE_BY_ONE`], and each other binary as a whole.
 fn cases(binaries: &[Binary]) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for binary in binaries {
@@ -152,7 +152,7 @@ fn cases(binaries: &[Binary]) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Shows what became of a case: a line, and its output if it failed.
+/// Prints the outcome of a case: a line, and its output if it failed.
 fn show(outcome: &Outcome, done: usize, all: usize) {
     let Outcome {
         name,
@@ -184,7 +184,7 @@ fn default_jobs() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get) * JOBS_A_PROCESSOR
 }
 
-/// The factor for limits on waiting that the user set.
+/// Returns the factor for limits on waiting that the user set.
 fn patience() -> u32 {
     let variable = env::var(PATIENCE).ok();
     let factor = variable.and_then(|text| text.parse().ok());

@@ -4,16 +4,16 @@ use std::{collections::BTreeMap, fmt, fs, path::PathBuf, time::Duration};
 
 use super::pool::Outcome;
 
-/// How many of the slowest cases are shown.
+/// The number of slowest cases that are shown.
 const SLOWEST: usize = 10;
 
-/// What was seen of a run so far.
+/// The counts of a run so far.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     passed: u64,
     failed: u64,
     skipped: u64,
-    /// Why tests were skipped, and how many.
+    /// The reasons why tests were skipped, and how many were.
     reasons: BTreeMap<String, u64>,
     failures: Vec<(String, PathBuf)>,
     times: Vec<(Duration, String)>,
@@ -41,7 +41,7 @@ impl Summary {
             .lines()
             .filter(|line| line.starts_with("skipped: "))
             .collect();
-        // Of a binary with many tests, those lines do not say how many tests they are of.
+        // In a binary with many tests, those lines do not name the number of their tests.
         if passed == 1 && !reasons.is_empty() {
             self.skipped += 1;
         } else {
@@ -52,7 +52,7 @@ impl Summary {
         }
     }
 
-    /// Whether tests ran, and none failed.
+    /// Returns whether tests ran, and none failed.
     pub(super) fn is_success(&self) -> bool {
         self.failures.is_empty() && self.passed > 0
     }

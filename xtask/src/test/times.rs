@@ -17,8 +17,8 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Reads the file, if it is there: a line a case, `seconds failed name`. A line that is none is left
-    /// out, since only the order follows from the file.
+    /// Reads the file, if it is there: a line a case, `seconds failed name`. It skips malformed lines, since
+    /// only the order follows from the file.
     pub(super) fn open(file: &Path) -> Self {
         let text = fs::read_to_string(file).unwrap_or_default();
         Self {
@@ -41,7 +41,7 @@ impl Times {
         }
     }
 
-    /// Notes what became of a case.
+    /// Stores the outcome of a case.
     pub(super) fn note(&mut self, name: &str, took: Duration, failed: bool) {
         self.cases
             .insert(name.to_owned(), (took.as_secs_f64(), failed));

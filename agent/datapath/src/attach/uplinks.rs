@@ -45,7 +45,7 @@ impl Uplinks {
         self.options.mode
     }
 
-    /// Whether an interface that exists is to have the program.
+    /// Returns whether an interface that exists is to have the program.
     pub(crate) fn are_any(&mut self) -> bool {
         if !self.options.is_on() {
             return false;

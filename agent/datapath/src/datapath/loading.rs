@@ -1,5 +1,5 @@
-//! Loading a datapath: the kernel verifies the programs for a second, and the agent may be asked to end
-//! meanwhile.
+//! Loading a datapath. The kernel verifies the programs for a second; meanwhile the agent may receive a signal
+//! to end.
 
 use std::{
     io,
@@ -25,39 +25,39 @@ pub struct Loading {
     news: Receiver<News>,
 }
 
-/// Stops a [`Loading`] that another thread is at.
+/// A handle that stops a [`Loading`] in another thread.
 #[derive(Debug, Clone)]
 pub struct StopLoading(Sender<News>);
 
 /// An event that [`Loading::load`] waits for.
 #[derive(Debug, Clone, Copy)]
 enum News {
-    /// The thread that has the programs verified is at its end.
+    /// The thread that verifies the programs has ended.
     Verified,
-    /// Nobody needs them any more.
+    /// The agent does not need them any more.
     Stopped,
 }
 
-/// Reports the end of a thread, whatever ends it.
+/// A guard that reports the end of its thread, also after a panic.
 struct End(Sender<News>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        // After a stop nobody waits.
+        // After a stop the receiver is gone.
         let _ = self.0.send(News::Verified);
     }
 }
 
 impl StopLoading {
-    /// Has [`Loading::load`] return before the kernel has verified the programs.
+    /// Makes [`Loading::load`] return before the kernel has verified the programs.
     pub fn stop(&self) {
-        // One that has returned needs no word.
+        // If `load` has returned, the receiver is gone.
         let _ = self.0.send(News::Stopped);
     }
 }
 
 impl Loading {
-    /// Nothing is loaded yet.
+    /// Returns a datapath of which nothing is loaded yet.
     pub fn new(options: DatapathOptions) -> Self {
         let (sender, news) = mpsc::channel();
         Self {
@@ -67,15 +67,15 @@ impl Loading {
         }
     }
 
-    /// Returns what stops [`Self::load`].
+    /// Returns the handle that stops [`Self::load`].
     pub fn stop(&self) -> StopLoading {
         StopLoading(self.sender.clone())
     }
 
     /// Loads it, as [`Datapath::load`] does.
     ///
-    /// If it is stopped, what is pinned stays as after any other end of an agent: if nothing is translated,
-    /// nothing is. The kernel goes on with its verification until this process ends.
+    /// If it is stopped, the pins stay as after any other end of an agent: if nothing is translated, nothing
+    /// stays pinned. The kernel goes on with its verification until this process ends.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl Loading {
     }
 }
 
-/// Has the programs of these names verified, as far as the kernel takes them: whoever needs another one
-/// loads it again, and reports the kernel's reason. `None` if it is stopped.
+/// Verifies the programs of these names, as far as the kernel takes them. If the kernel refuses one, the
+/// caller that needs it loads it again and reports the kernel's reason. `None` if it is stopped.
 fn verify_unless_stopped(
     mut ebpf: Ebpf,
     names: Vec<&'static str>,

@@ -203,7 +203,7 @@ struct Ranges<'a> {
     dsr_sources: &'a [IpNet],
 }
 
-/// The treatment of a family's packets. What connections a pinned table has goes on, also if their family is
+/// Returns the treatment of a family's packets. Connections of a pinned table go on, also if their family is
 /// left out now.
 const fn packets(is_translated: bool, slots: Slots, from: From) -> Packets {
     let may_have_connections = slots.ours > 1 || slots.previous > 1;

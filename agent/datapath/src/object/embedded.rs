@@ -18,7 +18,7 @@ pub(crate) struct ObjectBytes {
 }
 
 impl Embedded {
-    /// Takes what the build script has written.
+    /// Wraps the bytes that the build script has written.
     pub(crate) const fn new(compressed: &'static [u8]) -> Self {
         Self(compressed)
     }

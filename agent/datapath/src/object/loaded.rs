@@ -43,8 +43,8 @@ impl Loaded {
         }
     }
 
-    /// Has `verify` load programs, and pins those that every node has. `None` if that was stopped: what is
-    /// pinned is free then for others.
+    /// Loads programs by `verify`, and pins those that every node has. `None` if that was stopped: other agents
+    /// may then use the pins.
     ///
     /// # Errors
     ///

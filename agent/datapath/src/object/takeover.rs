@@ -74,7 +74,7 @@ impl Takeover {
         })
     }
 
-    /// What to do with what is pinned.
+    /// Returns the plan for the tables that are pinned.
     pub(crate) fn plan(options: &DatapathOptions, pins: &Pins) -> Result<Self, DatapathError> {
         let clock = Clock::open()?;
         let found = Found {

@@ -14,7 +14,7 @@ use aya::{
 
 use crate::error::DatapathError;
 
-/// Returns the reason for which the kernel does not take a program.
+/// A function that returns the reason for which the kernel does not take a program.
 pub(crate) type Explain = fn(&'static str, ProgramType, ProgramError) -> DatapathError;
 
 /// Loads the programs of these names, as many at once as there are processors. The dearest stand first, so

@@ -45,8 +45,8 @@ pub(crate) struct Layout {
     tables: Vec<TableLayout>,
 }
 
-/// The words of the table [`LAYOUT`]: the version of the layouts, and 0 or what agents that pinned
-/// every map of their object put there, a hash of all of them. The second stays as it is found.
+/// The words of the table [`LAYOUT`]: the version of the layouts, and 0 or a hash of all maps. Agents
+/// that pinned every map of their object wrote that hash. The second word stays as it is found.
 type Stamp = [u64; 2];
 
 impl Layout {
@@ -71,8 +71,8 @@ impl Layout {
         pins.remove_tables_but(&ours)
     }
 
-    /// Makes sure that what is pinned can be adopted: each table is of this layout, or not there
-    /// yet. Gives the tables that have to be copied.
+    /// Makes sure that the pinned tables can be adopted: each is of this layout, or not there
+    /// yet. Returns the tables that have to be copied.
     ///
     /// # Errors
     ///

@@ -115,7 +115,7 @@ pub(crate) struct Socket {
     pub(crate) id: SocketId,
     /// What it is connected to. That of an IPv6 socket that speaks IPv4 is an IPv4 address.
     pub(crate) peer: SocketAddr,
-    /// What it has in the tables that were named in the request.
+    /// Its values in the tables that the request names.
     pub(crate) storages: Vec<Connected>,
 }
 
@@ -137,8 +137,8 @@ pub(crate) enum Answer {
 #[error("the kernel's answer about sockets cannot be understood")]
 pub(crate) struct Malformed;
 
-/// Asks for all sockets of a kind that are in one of `states` (bits `1 << TCP_ESTABLISHED` and so
-/// on), with what TCP sockets have in `tables` of kind `SkStorage`, whose values are [`Connected`].
+/// Returns the request for all sockets of a kind that are in one of `states` (bits `1 << TCP_ESTABLISHED`
+/// and so on). TCP sockets come with their values in `tables` of kind `SkStorage`, which are [`Connected`].
 pub(crate) fn dump_request(
     kind: Kind,
     states: u32,
@@ -146,7 +146,7 @@ pub(crate) fn dump_request(
     sequence: u32,
 ) -> Vec<u8> {
     let mut request = request(kind, states, SocketId::zeroed());
-    // Without a table in it, the attribute asks for all tables of the machine.
+    // Without a table in it, the attribute requests all tables of the machine.
     if !tables.is_empty() {
         let tables = tables.iter().map(|table| {
             let descriptor = table.as_raw_fd().to_ne_bytes();

@@ -1,4 +1,4 @@
-//! What connected sockets remember, as the kernel lists it.
+//! The pairs that connected sockets remember, as the kernel lists them.
 //!
 //! Sock_diag lists TCP sockets together with their storage. It does not give that of UDP sockets, so
 //! the kernel's iterator over these runs a program of ours, which writes it.
@@ -25,10 +25,10 @@ use crate::{
     sys::socket_iterator::SocketIterator,
 };
 
-/// The program that writes what UDP sockets have in storage.
+/// The program that writes the storage of UDP sockets.
 const UDP_PROGRAM: &str = "sock_udp";
 
-/// What it writes of a socket.
+/// The entry that it writes for a socket.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Entry {
@@ -40,7 +40,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Tables([OwnedFd; 2]);
 
-/// The ways to what sockets remember, or why there is none.
+/// The ways to the pairs that sockets remember, or the reason why there is none.
 #[derive(Debug)]
 pub(crate) struct Remembered {
     udp: Result<SocketIterator, Unlisted>,
@@ -64,7 +64,7 @@ impl Remembered {
     pub(crate) fn of_udp(&self) -> io::Result<Vec<(u64, Pair)>> {
         match &self.udp {
             Ok(iterator) => read(iterator),
-            // Said at the start.
+            // Logged at the start.
             Err(_) => Ok(Vec::new()),
         }
     }
@@ -74,7 +74,7 @@ impl Remembered {
         self.tcp.as_ref().ok()
     }
 
-    /// Returns why UDP sockets cannot be listed, and TCP sockets, each if that is so.
+    /// Returns the reasons why UDP and TCP sockets cannot be listed; `None` for those that can.
     pub(crate) fn unlisted(&self) -> [Option<&Unlisted>; 2] {
         [self.udp.as_ref().err(), self.tcp.as_ref().err()]
     }
@@ -113,7 +113,7 @@ fn read(iterator: &SocketIterator) -> io::Result<Vec<(u64, Pair)>> {
     Ok(pairs.collect())
 }
 
-/// Makes sure that sock_diag lists the sockets of a protocol, by a request that no socket meets.
+/// Makes sure that sock_diag lists the sockets of a protocol, by a request that matches no socket.
 fn listed(protocol: i32, tables: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut diag = SockDiag::open()?;
     kinds(protocol)

@@ -58,7 +58,7 @@ impl SockDiag {
         })
     }
 
-    /// Gives each socket of a kind that is in one of `states` to `found`, one of TCP with what it has
+    /// Passes each socket of a kind that is in one of `states` to `found`, one of TCP with its values
     /// in `tables`. A socket that appears or goes meanwhile, or whose neighbour in the kernel's table
     /// does, may be left out.
     pub(crate) fn dump(

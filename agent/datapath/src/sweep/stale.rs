@@ -54,12 +54,12 @@ pub struct StaleSockets {
     trouble: Mutex<Option<SweepError>>,
 }
 
-/// Which sockets are to leave a backend that is gone.
+/// The sockets that are to leave a backend that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Swept {
-    /// Those of UDP.
+    /// True if UDP sockets are.
     pub(crate) udp: bool,
-    /// Those of TCP.
+    /// True if TCP sockets are.
     pub(crate) tcp: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct StaleConnection {
 }
 
 /// UDP sockets with a pair whose backend is gone: the socket's cookie, and the peer that it has if it is
-/// connected to that pair's. Of the two that a socket may remember it is to one.
+/// connected to that pair's. A socket may remember two pairs, and is connected to one of them.
 type Gone = HashSet<(u64, SocketAddr)>;
 
 /// Says of each connection whether its endpoint is gone from its service port, and not merely
@@ -104,7 +104,7 @@ pub(crate) enum SweepError {
 }
 
 impl StaleSockets {
-    /// Of the tables of the loaded object. Sockets that are not `swept` are not missed.
+    /// Opens the tables of the loaded object. Sockets that are not `swept` are not reported as unlisted.
     pub(crate) fn open(ebpf: &mut Ebpf, swept: Swept) -> Result<Self, DatapathError> {
         let remembered = Remembered::open(ebpf)?;
         Ok(Self {
@@ -127,7 +127,7 @@ impl StaleSockets {
         }
     }
 
-    /// Returns which sockets the kernel does not list, of those that are to leave a backend that is
+    /// Returns the sockets that the kernel does not list, of those that are to leave a backend that is
     /// gone. They stay for as long as this agent runs.
     pub fn unlisted(&self) -> &[Unlisted] {
         &self.unlisted
@@ -186,7 +186,7 @@ impl StaleSockets {
     /// Destroys the TCP sockets whose endpoint is gone.
     fn sweep_tcp(&self, is_gone: &mut IsGone) -> Result<u64, SweepError> {
         let Some(tables) = self.remembered.of_tcp() else {
-            // Said at the start.
+            // Logged at the start.
             return Ok(0);
         };
         let (mut destroyed, mut spared) = (0, false);
@@ -206,8 +206,8 @@ impl StaleSockets {
         Ok(destroyed)
     }
 
-    /// Returns the TCP sockets of a kind that are connected to a backend that is gone, each with the
-    /// pair that says so.
+    /// Returns the TCP sockets of a kind that are connected to a backend that is gone, each with its
+    /// pair.
     fn stale_tcp(
         &self,
         diag: &mut SockDiag,
@@ -261,14 +261,14 @@ impl StaleSockets {
     }
 }
 
-/// Returns what is missed of the UDP and TCP sockets that the kernel does not list.
+/// Returns the swept ones of the UDP and TCP sockets that the kernel does not list.
 fn missed([udp, tcp]: [Option<&Unlisted>; 2], swept: Swept) -> Vec<Unlisted> {
     let udp = udp.filter(|_| swept.udp);
     let tcp = tcp.filter(|_| swept.tcp);
     udp.into_iter().chain(tcp).cloned().collect()
 }
 
-/// The UDP sockets of a kind whose pairs are among `gone`. A socket that was disconnected since, or
+/// Returns the UDP sockets of a kind whose pairs are among `gone`. A socket that was disconnected since, or
 /// that a process connected elsewhere, has another peer than its pair.
 fn stale_udp(diag: &mut SockDiag, kind: Kind, gone: &Gone) -> Result<Vec<SocketId>, SweepError> {
     let mut stale = Vec::new();

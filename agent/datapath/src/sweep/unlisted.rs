@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-/// Why sockets of a protocol cannot be found when their backend is gone: the kernel lacks something,
-/// or does not let the agent have it.
+/// The reason why sockets of a protocol cannot be found when their backend is gone: the kernel lacks
+/// something, or refuses it to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unlisted {
     /// UDP sockets.

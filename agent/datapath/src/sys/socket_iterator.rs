@@ -16,8 +16,8 @@ use bytemuck::{NoUninit, Pod, Zeroable};
 /// The kernel gives at most so much at once.
 const AT_ONCE: usize = 1 << 15;
 
-/// A link between a program and all UDP sockets (Linux 5.9): what the program writes for each socket
-/// can be read as often as one likes.
+/// A link between a program and all UDP sockets (Linux 5.9). The agent may read any number of times what
+/// the program writes for each socket.
 #[derive(Debug)]
 pub(crate) struct SocketIterator(OwnedFd);
 

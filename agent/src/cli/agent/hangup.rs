@@ -5,12 +5,12 @@ use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-/// Takes SIGHUP, whose default ends a process, for as long as the agent runs. Where the definitions of
-/// `--local-services` are followed, they are read again as well.
+/// Handles SIGHUP, whose default ends a process, for as long as the agent runs. If the agent follows the
+/// definitions of `--local-services`, it reads them again as well.
 ///
 /// # Errors
 ///
-/// The kernel refuses.
+/// If the kernel refuses the handler.
 pub(super) fn outlive_hangups() -> io::Result<()> {
     let mut hangups = signal(SignalKind::hangup())?;
     tokio::spawn(async move {

@@ -62,8 +62,8 @@ pub(super) fn set_up_host(kube_proxy: &KubeProxySettings) {
     }
 }
 
-/// Logs which sockets stay on a backend that is gone, because the kernel does not list them, and has the
-/// status show it.
+/// Logs the sockets that stay on a backend that is gone, because the kernel does not list them, and shows
+/// them in the status.
 pub(super) fn report_unlisted(sockets: &StaleSockets, reports: &Reports) {
     let complaints = sockets.unlisted().iter().map(|unlisted| match unlisted {
         Unlisted::Udp(_) => {

@@ -1,5 +1,5 @@
 //! The values that a configuration may have, by kube-proxy's own rules
-//! (`pkg/proxy/apis/config/validation/validation.go`). A field without effect may say anything.
+//! (`pkg/proxy/apis/config/validation/validation.go`). A field without effect may have any value.
 
 use std::net::{IpAddr, SocketAddr};
 

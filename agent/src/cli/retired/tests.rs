@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 use super::*;
 use crate::cli::{config::agent_file::AgentFile, dispatch::command};
 
-/// Flags that only tests and narrow cases give: the agent takes them, and neither help nor documents name them.
+/// Flags for tests and narrow cases alone. The agent accepts them; neither help nor documents name them.
 const HIDDEN: [&str; 4] = [
     "conntrack-scan-interval",
     "conntrack-tcp-timeout-closed",
@@ -126,7 +126,7 @@ fn other_values_and_other_commands_pass() {
     }
 }
 
-/// What an operator copies from: documents, manifests and units.
+/// Returns the texts that an operator copies from: documents, manifests and units.
 fn documents() -> Vec<(PathBuf, String)> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut waiting: Vec<_> = ["README.md", "CONTRIBUTING.md", "docs", "deploy"]
@@ -146,7 +146,7 @@ fn documents() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Whether a text has these words, which are not a part of longer ones.
+/// Returns whether a text has these words, which are not a part of longer ones.
 fn names(text: &str, words: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     text.match_indices(words).any(|(at, _)| {
@@ -156,7 +156,7 @@ fn names(text: &str, words: &str) -> bool {
     })
 }
 
-/// How a flag is written, with this value if there is one.
+/// Returns the spellings of a flag, with this value if there is one.
 fn written(flag: &str, value: Option<&str>) -> Vec<String> {
     match value {
         None => vec![format!("--{flag}"), format!("{flag} =")],

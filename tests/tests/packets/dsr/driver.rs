@@ -40,7 +40,7 @@ where
         for frontend in [(A::EXTERNAL_IP, 80), (A::NODE, 30080)] {
             let packet = Packet::new(transport, (A::OUTSIDER, 40_000), frontend);
             let wrapped = envelope(A::NODE, other, &packet.forwarded().packet());
-            // What a link puts behind a short packet goes along, and the packet ends where it did.
+            // The bytes that a link puts behind a short packet go along, and the packet ends where it did.
             for trailer in [0, 6] {
                 let [came, went] = [packet.frame(), wrapped.clone()].map(|mut frame| {
                     frame.resize(frame.len() + trailer, 0);

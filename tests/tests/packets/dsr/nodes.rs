@@ -123,7 +123,7 @@ fn where_the_node_of_a_backend_is_unknown_its_packets_go_on_by_snat<A: Family>()
     // With nothing in the table, and nothing looked for.
     node.scan();
     open_transit(&mut node, &packet);
-    // As soon as it is known, what begins goes the other way, and what there is stays.
+    // Once the node is known, new flows go the other way, and old ones stay.
     let known = r#"{"event":"UpdateNodes","nodes":{"c":["192.168.16.20","2001:db8:16::20"]}}"#;
     node.apply(known);
     let other = Packet::new(
@@ -231,7 +231,7 @@ fn a_client_is_told_how_much_fits_into_an_envelope<A: Family>(headers: usize) {
     };
     assert_eq!(error[..2], kind);
     assert_eq!(u32::from_be_bytes(error[4..8].try_into().unwrap()), mtu);
-    // And who has come too far is told that.
+    // A packet whose hops are spent gets an error, too.
     let spent = Packet {
         time_to_live: 1,
         ..udp

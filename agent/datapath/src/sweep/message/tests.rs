@@ -120,7 +120,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     attribute
 }
 
-/// The attribute in which the kernel gives what a socket has in these tables.
+/// Returns the attribute with a socket's values in these tables, as the kernel sends it.
 fn storages_of(values: &[&[u8]]) -> Vec<u8> {
     const NESTED: u16 = 1 << 15;
     let tables = values.iter().zip(1u32..).map(|(value, number)| {
