@@ -26,7 +26,7 @@ const ROOMS: [(&str, &[&str]); 23] = [
         "agent/src/cli/config",
         &[
             "end_to_end config",
-            "end_to_end reload",
+            "end_to_end hangup",
             "kubernetes manifests",
         ],
     ),
