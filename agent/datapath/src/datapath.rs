@@ -23,7 +23,6 @@ use tokio::task::JoinHandle;
 
 use shunt_model::{Changes, Frontend, FrontendKind, Locations};
 
-use self::loading::Loading;
 use crate::{
     attach::{
         attachments::Attachments, cgroup, release::release, selection::Selection, sockets::Sockets,
@@ -131,17 +130,6 @@ impl Datapath {
     pub const INGRESS_L3: &str = programs::INGRESS_L3;
     /// The program at its egress.
     pub const EGRESS_L3: &str = programs::EGRESS_L3;
-
-    /// Loads the object into the kernel, with the tables that are pinned, if any. Nothing is
-    /// attached yet, and nothing in those tables is changed.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`, `CAP_PERFMON`); if the pin
-    /// directory is in use, or of another version.
-    pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
-        Loading::new(options.clone()).load()
-    }
 
     /// Opens the datapath as [`Self::load`] does, with programs that `verify` verifies, by their names. `verify`
     /// returns none if it was stopped.

@@ -99,6 +99,19 @@ impl Loading {
     }
 }
 
+impl Datapath {
+    /// Loads the object into the kernel, with the tables that are pinned, if any. Nothing is
+    /// attached yet, and nothing in those tables is changed.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel lacks a feature, or we a privilege (`CAP_BPF`, `CAP_NET_ADMIN`, `CAP_PERFMON`); if the pin
+    /// directory is in use, or of another version.
+    pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
+        Loading::new(options.clone()).load()
+    }
+}
+
 /// Verifies the programs of these names, as far as the kernel takes them. If the kernel refuses one, the
 /// caller that needs it loads it again and reports the kernel's reason. `None` if it is stopped.
 fn verify_unless_stopped(
