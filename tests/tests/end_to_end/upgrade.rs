@@ -302,7 +302,15 @@ fn tables_of_another_layout_are_refused_untouched() {
 fn everywhere<'a>(cgroup: &'a Cgroup, conntrack: &'a str) -> Vec<&'a str> {
     let xdp = ["--xdp=native", "--xdp-interface=eth*"];
     let size = ["--max-conntrack", conntrack];
-    [&xdp[..], &size, &host_world::flags("host", cgroup)].concat()
+    // A start on a busy machine takes longer than an unanswered datagram is remembered.
+    let patient = ["--conntrack-udp-timeout", "30m"];
+    [
+        &xdp[..],
+        &size,
+        &patient,
+        &host_world::flags("host", cgroup),
+    ]
+    .concat()
 }
 
 #[test]

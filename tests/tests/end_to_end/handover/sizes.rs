@@ -50,7 +50,7 @@ const FLAGS: [Flag; 7] = [
 /// All of them, and that of connections.
 const LARGER: [&str; 16] = [
     "--max-conntrack",
-    "100000",
+    "600000",
     "--max-frontends",
     "200",
     "--max-slots",
