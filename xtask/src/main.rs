@@ -27,6 +27,7 @@ mod setup;
 mod siege;
 mod strip;
 mod test;
+mod test_result;
 mod workspace;
 
 #[derive(Debug, Parser)]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use anyhow::{Result, bail};
 
+use crate::test_result::count;
+
 /// What was read of the machine's output so far.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -101,14 +103,6 @@ impl fmt::Display for Report {
 /// The test that this line says has failed.
 fn failure(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
-}
-
-/// The number before `words` in `ok. 61 passed; 1 failed; …`.
-fn count(result: &str, words: &str) -> u64 {
-    result
-        .split([';', '.'])
-        .find_map(|part| part.trim().strip_suffix(words)?.trim().parse().ok())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, fs, path::PathBuf, time::Duration};
 
 use super::pool::Outcome;
+use crate::test_result::count;
 
 /// The number of slowest cases that are shown.
 const SLOWEST: usize = 10;
@@ -92,8 +93,7 @@ pub(super) fn results(output: &str, word: &str) -> u64 {
     output
         .lines()
         .filter_map(|line| line.strip_prefix("test result: "))
-        .flat_map(|result| result.split([';', '.']))
-        .filter_map(|part| part.trim().strip_suffix(word)?.trim().parse::<u64>().ok())
+        .map(|result| count(result, word))
         .sum()
 }
 
