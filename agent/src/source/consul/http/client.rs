@@ -79,7 +79,8 @@ impl Client {
     ) -> Result<Self, TlsError> {
         let has_tls = address.has_tls();
         let tls = has_tls.then(|| Tls::new(files, &host_of(address)));
-        let connector = Connector::new(address.place.clone(), tls.transpose()?);
+        let limit = (!has_tls).then_some(SOCKETS);
+        let connector = Connector::new(address.place.clone(), tls.transpose()?, limit);
         // One more for what is asked besides.
         let count = if has_tls {
             queries.div_ceil(STREAMS) + 1
@@ -100,7 +101,7 @@ impl Client {
             base: format!("http://{}", address.authority()),
             token: Token::new(token),
             pools: pools.collect(),
-            sockets: (!has_tls).then(|| Semaphore::new(SOCKETS)),
+            sockets: limit.map(Semaphore::new),
         })))
     }
 
@@ -237,4 +238,72 @@ fn in_words(error: &hyper_util::client::legacy::Error) -> String {
         cause = next.source();
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::{TcpListener, TcpStream},
+        time::sleep,
+    };
+
+    use super::*;
+
+    /// The connections that a server has now, and the most that it ever had.
+    #[derive(Debug, Default)]
+    struct Open {
+        now: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    /// Answers each question of a connection after a moment.
+    async fn answer(mut stream: TcpStream, open: Arc<Open>) {
+        let now = open.now.fetch_add(1, Ordering::SeqCst) + 1;
+        open.most.fetch_max(now, Ordering::SeqCst);
+        let mut question = [0; 4096];
+        while stream
+            .read(&mut question)
+            .await
+            .is_ok_and(|count| count > 0)
+        {
+            sleep(Duration::from_millis(1)).await;
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]";
+            if stream.write_all(answer).await.is_err() {
+                break;
+            }
+        }
+        open.now.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn there_are_never_more_sockets_than_allowed() {
+        const ASKING: usize = 4 * SOCKETS;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let open = Arc::<Open>::default();
+        let served = Arc::clone(&open);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&served)));
+            }
+        });
+        let address = address.parse().unwrap();
+        let client = Client::new(&address, TokenSource::None, TlsFiles::default(), 1).unwrap();
+        let asking = (0..ASKING).map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for _ in 0..100 {
+                    client.get(0, "/", Duration::from_secs(20)).await.unwrap();
+                }
+            })
+        });
+        for asked in asking.collect::<Vec<_>>() {
+            asked.await.unwrap();
+        }
+        let most = open.most.load(Ordering::SeqCst);
+        assert!(most <= SOCKETS, "{most} sockets");
+    }
 }

@@ -17,6 +17,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpStream, UnixStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
@@ -38,18 +39,38 @@ const PROBES: u32 = 3;
 pub(super) struct Connector {
     place: Arc<Place>,
     tls: Option<Arc<Tls>>,
+    sockets: Option<Arc<Semaphore>>,
 }
 
 impl Connector {
-    pub(super) fn new(place: Place, tls: Option<Tls>) -> Self {
+    /// Connects with at most this number of `sockets` at a time, if there is a limit. The pool connects for a
+    /// request even if a connection becomes idle meanwhile and serves it, so a limit on requests is none on
+    /// sockets.
+    pub(super) fn new(place: Place, tls: Option<Tls>, sockets: Option<usize>) -> Self {
         Self {
             place: Arc::new(place),
             tls: tls.map(Arc::new),
+            sockets: sockets.map(|limit| Arc::new(Semaphore::new(limit))),
         }
     }
 
     async fn connect(self) -> io::Result<Stream> {
-        let Self { place, tls } = self;
+        let permit = match &self.sockets {
+            Some(sockets) => Some(Arc::clone(sockets).acquire_owned().await),
+            None => None,
+        };
+        let mut stream = self.open().await?;
+        // Nobody closes the semaphore.
+        stream.permit = permit.transpose().map_err(io::Error::other)?;
+        Ok(stream)
+    }
+
+    async fn open(self) -> io::Result<Stream> {
+        let Self {
+            place,
+            tls,
+            sockets: _,
+        } = self;
         let (host, port) = match &*place {
             Place::Unix(path) => return Ok(Stream::plain(UnixStream::connect(path).await?)),
             Place::Tcp { host, port, .. } => (host, *port),
@@ -75,6 +96,7 @@ impl Connector {
             io: Box::new(stream),
             is_h2: true,
             life: Life::default(),
+            permit: None,
         })
     }
 }
@@ -108,6 +130,8 @@ pub(super) struct Stream {
     io: Box<dyn Io>,
     is_h2: bool,
     life: Life,
+    /// Its place among the sockets, which it leaves when it is closed.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Stream {
@@ -116,13 +140,19 @@ impl Stream {
             io: Box::new(io),
             is_h2: false,
             life: Life::default(),
+            permit: None,
         }
     }
 }
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { io: _, is_h2, life } = self;
+        let Self {
+            io: _,
+            is_h2,
+            life,
+            permit: _,
+        } = self;
         f.debug_struct("Stream")
             .field("is_h2", is_h2)
             .field("life", life)
