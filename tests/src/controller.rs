@@ -2,6 +2,8 @@
 
 use std::{
     fmt,
+    fs::File,
+    os::{fd::AsRawFd as _, unix::process::CommandExt as _},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
@@ -14,10 +16,7 @@ use nix::{
 };
 
 use crate::{
-    agent::log::Log,
-    namespace::Namespace,
-    process::{command_line, contain_unprivileged},
-    wait::wait_until,
+    agent::log::Log, namespace::Namespace, process::contain_unprivileged, wait::wait_until,
 };
 
 /// How long it may take to end.
@@ -38,8 +37,12 @@ impl Controller {
     ///
     /// When it cannot be started.
     pub fn start(binary: &Path, namespace: &Namespace, flags: &[&str]) -> Result<Self> {
-        let mut command = Command::new(binary);
+        // The user may not enter the home folder that the builds are in, so the kernel gets the open file.
+        let executable =
+            File::open(binary).with_context(|| format!("cannot open {}", binary.display()))?;
+        let mut command = Command::new(format!("/proc/self/fd/{}", executable.as_raw_fd()));
         command
+            .arg0(binary)
             .arg("controller")
             .args(flags)
             .env("RUST_LOG", "info")
@@ -49,7 +52,7 @@ impl Controller {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         contain_unprivileged(&mut command, namespace);
-        let line = command_line(&command);
+        let line = format!("{} controller {}", binary.display(), flags.join(" "));
         let mut child = command
             .spawn()
             .with_context(|| format!("cannot start `{line}`"))?;
