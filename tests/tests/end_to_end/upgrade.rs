@@ -302,8 +302,13 @@ fn tables_of_another_layout_are_refused_untouched() {
 fn everywhere<'a>(cgroup: &'a Cgroup, conntrack: &'a str) -> Vec<&'a str> {
     let xdp = ["--xdp=native", "--xdp-interface=eth*"];
     let size = ["--max-conntrack", conntrack];
-    // A start on a busy machine takes longer than an unanswered datagram is remembered.
-    let patient = ["--conntrack-udp-timeout", "30m"];
+    // On a busy machine, a start takes longer than an unanswered datagram is remembered, and opening the
+    // others longer than a connection that was reset.
+    let patient = [
+        "--conntrack-udp-timeout=30m",
+        "--conntrack-tcp-timeout-closed=5m",
+        "--conntrack-tcp-timeout-time-wait=5m",
+    ];
     [
         &xdp[..],
         &size,
