@@ -20,7 +20,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(10);
 
 /// The time for which a client sends its SYN again.
-const OPENING: Duration = Duration::from_mins(1);
+const OPENING: Duration = Duration::from_mins(5);
 
 /// More than the sockets of both sides hold.
 const SENT: u64 = 16 << 20;
@@ -56,6 +56,10 @@ impl States {
     /// Opens them, with ports that no other round has.
     pub(crate) fn open(world: &World, [tcp, udp]: &[Service; 2], round: u16) -> Self {
         let pod = world.client_pod();
+        // By default the kernel gives up after 127 s, less than a start may take on a busy machine. Where it can
+        // (since Linux 6.5), it sends each second, so that the end of the wait is soon noticed.
+        pod.set("net/ipv4/tcp_syn_retries", "127").unwrap();
+        drop(pod.set("net/ipv4/tcp_syn_linear_timeouts", "127"));
         let port = PORT + 10 * round;
         let [opening, unreplied, closing, ended, reset] =
             [0, 1, 2, 3, 4].map(|number| port + number);
