@@ -17,7 +17,7 @@ use shunt_tests::interrupt;
 
 pub(crate) use self::{
     path::Path,
-    raw::hardware_address,
+    raw::{hardware_address, packet_socket},
     studies::measure,
     subject::{Kind, Proxy, Subject},
 };

@@ -197,7 +197,7 @@ fn from_source(frame: &mut [u8; LENGTH], flow: u32) {
 
 /// A packet socket that sends by this interface of the current thread's namespace, and receives
 /// nothing (packet(7)).
-fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
+pub(crate) fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     let index = nix::net::if_::if_nametoindex(interface)?;
     // SAFETY: the call takes numbers alone.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };

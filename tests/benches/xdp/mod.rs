@@ -10,6 +10,7 @@ mod established;
 mod feeder;
 mod flows;
 mod flows_v6;
+mod generic;
 mod live;
 mod new;
 mod node;
@@ -49,5 +50,6 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         ports::run(bench, &feeder)
     })?;
     published::run(bench);
-    path::run(bench)
+    path::run(bench)?;
+    generic::run(bench)
 }
