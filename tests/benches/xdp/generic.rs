@@ -36,7 +36,7 @@ const NODE_PORT: u16 = 30_080;
 const SERVED: u16 = 8_080;
 const CLIENT_PORT: u16 = 21_000;
 
-/// More than nothing: generic earns its place if it is faster than TC.
+/// The most that it may cost, over TC: the mode is there because it costs less.
 const LIMIT: f64 = 1.0;
 
 /// Runs the studies.

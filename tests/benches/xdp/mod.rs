@@ -38,6 +38,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     if !bench.wants("xdp/") {
         return Ok(());
     }
+    generic::run(bench)?;
     let network = Network::new()?;
     network.enter(|| {
         clock::stay_on_this_processor()?;
@@ -50,6 +51,5 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         ports::run(bench, &feeder)
     })?;
     published::run(bench);
-    path::run(bench)?;
-    generic::run(bench)
+    path::run(bench)
 }
