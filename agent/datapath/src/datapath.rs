@@ -341,6 +341,16 @@ impl Datapath {
         &self.counters
     }
 
+    /// Returns the IPv4 address that connections go on from if they need SNAT.
+    pub fn snat_source_v4(&self) -> Option<IpAddr> {
+        self.node_v4.snat_source()
+    }
+
+    /// Returns the IPv6 address that connections go on from if they need SNAT.
+    pub fn snat_source_v6(&self) -> Option<IpAddr> {
+        self.node_v6.snat_source()
+    }
+
     /// Makes `own` this node's addresses, where its interfaces have the addresses `host`: SNAT
     /// takes one that the host has, if there is one. Gives the number of writes.
     pub fn set_node_ips(&mut self, own: &BTreeSet<IpAddr>, host: &BTreeSet<IpAddr>) -> u64 {

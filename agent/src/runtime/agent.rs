@@ -169,8 +169,15 @@ impl Agent {
         health_checks: &HealthCheckChange,
         ready: &ReadyTables,
     ) -> Result<Outcome, ApplyError> {
-        // The nodes first: a frontend that the programs find in mode dsr asks for them.
+        // The nodes first: a frontend that the programs find in mode dsr asks for them, and one whose backends are
+        // elsewhere for an address of this node.
         let located = self.datapath.add_locations(&plan.locations);
+        let node_writes = match plan.nodes() {
+            Some(nodes) => self
+                .datapath
+                .set_node_ips(nodes.own(), self.renderer.host_addresses()),
+            None => 0,
+        };
         let published = match &plan.snapshot {
             Some(snapshot) => self.datapath.resync(snapshot),
             None => self.datapath.publish(&plan.changes, ready),
@@ -179,18 +186,14 @@ impl Agent {
             Ok(writes) => writes,
             Err(error) => {
                 self.datapath.restore_locations(located);
+                let own = self.renderer.nodes().own();
+                self.datapath
+                    .set_node_ips(own, self.renderer.host_addresses());
                 return Err(error.into());
             }
         };
         self.datapath.remove_locations(&plan.locations);
-        let writes = writes
-            + located.writes()
-            + match plan.nodes() {
-                Some(nodes) => self
-                    .datapath
-                    .set_node_ips(nodes.own(), self.renderer.host_addresses()),
-                None => 0,
-            };
+        let writes = writes + located.writes() + node_writes;
         let outcome = Outcome {
             added: plan.changes.added.len(),
             changed: plan.changes.changed.len(),
@@ -281,6 +284,50 @@ impl Agent {
         let outcome = self.install(plan, &HealthCheckChange::None, &ReadyTables::default())?;
         self.say_service_addresses(true, &BTreeSet::new());
         Ok(Some(outcome))
+    }
+
+    /// Returns what follows where no event names a usable address of this host, a sentence for each family.
+    pub(crate) fn missing_addresses(&self) -> Vec<String> {
+        let nodes = self.renderer.nodes();
+        let (own, left_out) = (nodes.own(), nodes.left_out());
+        // A family that the events do not mention is one that they may do without.
+        if !self.renderer.is_synced() || (!own.is_empty() && left_out.is_empty()) {
+            return Vec::new();
+        }
+        let is_missing = |is_of: fn(&IpAddr) -> bool| {
+            !own.iter().any(is_of) && (own.is_empty() || left_out.iter().any(is_of))
+        };
+        let families = [
+            (
+                "IPv4",
+                is_missing(IpAddr::is_ipv4),
+                self.datapath.snat_source_v4(),
+            ),
+            (
+                "IPv6",
+                is_missing(IpAddr::is_ipv6),
+                self.datapath.snat_source_v6(),
+            ),
+        ];
+        let missing = families
+            .into_iter()
+            .filter(|(_, is_missing, _)| *is_missing);
+        let missing = missing.filter_map(|(family, _, source)| {
+            Some(format!(
+                "no event names a usable {family} address of this host: NodePorts are at none, and \
+                 connections that need SNAT go on from {} (see node_ips, --snat-ip)",
+                source?
+            ))
+        });
+        let mut missing: Vec<String> = missing.collect();
+        if missing.is_empty() && own.is_empty() {
+            missing.push(
+                "no event names a usable address of this host, and its interfaces have none: \
+                 connections that need SNAT are dropped (drop_no_node_ip)"
+                    .to_owned(),
+            );
+        }
+        missing
     }
 
     /// How many of the frontends that are to be after the event are not translated.

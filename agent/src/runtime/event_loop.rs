@@ -42,6 +42,7 @@ use crate::runtime::{
     held_events::HeldEvents,
     held_removal::HeldRemoval,
     history::History,
+    host_complaints::HostPart,
     ip_family::IpFamily,
     lookup::followers::observe,
     meters::Fate,
@@ -158,6 +159,7 @@ impl EventLoop {
                     return self.agent;
                 }
             }
+            reports.set_host(HostPart::Addresses, self.agent.missing_addresses());
         }
     }
 

@@ -19,6 +19,7 @@ use crate::runtime::{
     contact::Contact,
     health::{Health, Pending},
     health_checks::{HealthCheckChange, HealthChecks},
+    host_complaints::{HostComplaints, HostPart},
     ip_family::IpFamily,
     listeners::{Listener, ListenerState, Listeners},
     local_monitor::LocalMonitor,
@@ -36,8 +37,7 @@ pub struct Reports {
     take_over: Mutex<Option<TakeOver>>,
     local: Mutex<Option<LocalMonitor>>,
     consul: Mutex<Option<ConsulMonitor>>,
-    host: Mutex<Vec<String>>,
-    kernel: Mutex<Vec<String>>,
+    host: Mutex<HostComplaints>,
     socket_recreated: AtomicU64,
     meters: Meters,
 }
@@ -107,20 +107,14 @@ impl Reports {
         *lock(&self.take_over) = Some(state);
     }
 
-    /// Says what of the host stands in the way now, a sentence each.
-    pub fn set_host(&self, complaints: Vec<String>) {
-        *lock(&self.host) = complaints;
-    }
-
-    /// Stores what the host's kernel lacks, a sentence each. No setting mends it.
-    pub fn set_kernel(&self, complaints: Vec<String>) {
-        *lock(&self.kernel) = complaints;
+    /// Replaces what of this part of the host stands in the way, a sentence each. Logs what has changed.
+    pub fn set_host(&self, part: HostPart, complaints: Vec<String>) {
+        lock(&self.host).set(part, complaints);
     }
 
     /// What of the host stands in the way.
     pub(crate) fn host(&self) -> Vec<String> {
-        let host = lock(&self.host).clone();
-        [host, lock(&self.kernel).clone()].concat()
+        lock(&self.host).all()
     }
 
     /// The file of the agent's socket was made anew.

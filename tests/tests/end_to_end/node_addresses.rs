@@ -1,18 +1,23 @@
 //! Addresses of this node that come and go.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
-use shunt_tests::{Answer, Target, Transport, addresses, wait_until};
+use shunt_tests::{Ack, Answer, PinDir, Sandbox, Target, Transport, addresses, wait_until};
 
 use crate::{
     service::Service,
-    world::{REQUEST, World, all_answered, resync_with},
+    world::{REQUEST, SERVED, Unattended, World, all_answered, resync_with},
 };
 
 /// An address that this node gets later, in a network of its own, and the other node's there.
-const LATE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 168, 17, 10));
-const LATE_NODE2: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 168, 17, 20));
+const LATE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 17, 10));
+const LATE_NODE2: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 17, 20));
 
 /// How long the agent may take to see an address.
 const SOON: Duration = Duration::from_secs(5);
@@ -163,4 +168,133 @@ fn snat_changes_to_a_valid_address_when_its_own_goes_away() {
             }
         }
     }
+}
+
+/// A Resync of these services in which the events know these addresses of nodes.
+fn told_at(services: &[Value], nodes: &[IpAddr]) -> String {
+    let mut event: Value = serde_json::from_str(&resync_with(services)).unwrap();
+    event["node_ips"] = json!(nodes);
+    event.to_string()
+}
+
+#[test]
+fn a_host_that_no_event_names_serves_from_its_own_address_and_says_so() {
+    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let other = both(addresses::NODE2);
+    let routes = other.map(|ip| {
+        let all = if ip.is_ipv4() { "default" } else { "::/0" };
+        format!("route add {all} via {ip} dev eth1\n")
+    });
+    world.sandbox.node().configure(&routes.concat()).unwrap();
+    let service = Service::new(Transport::Tcp)
+        .dual_stack()
+        .backend(world.backend("pod-d"))
+        .backend(world.backend_v6("pod-d"));
+    let complaints = |world: &World| {
+        let status = world.shunt(&["status", "-o", "json"]).json();
+        let host: Vec<String> = serde_json::from_value(status["host"].clone()).unwrap();
+        host.into_iter()
+            .filter(|complaint| complaint.contains("names a usable"))
+            .collect::<Vec<_>>()
+    };
+    for nodes in [&[LOOPBACK][..], &[]] {
+        world.apply(&told_at(&[service.json()], nodes));
+        for (target, ip) in [
+            (service.external_ip(), addresses::NODE),
+            (service.external_ip_v6(), addresses::v6(addresses::NODE)),
+        ] {
+            let answer = world.sandbox.outside().enter(|| target.ask(REQUEST));
+            assert_eq!(answer.unwrap().peer.ip(), ip, "the way out prefers it");
+        }
+        for ip in both(addresses::NODE) {
+            let target = service.node_port_at(ip).within(SHORT);
+            let outcome = world.sandbox.outside().enter(|| target.ask(REQUEST));
+            assert!(outcome.is_err(), "NodePorts are at no address: {outcome:?}");
+        }
+        let found = complaints(&world);
+        let [v4, v6] = &*found else {
+            panic!("{found:?}")
+        };
+        assert!(
+            v4.contains("usable IPv4") && v4.contains("192.168.16.10"),
+            "{v4}"
+        );
+        assert!(
+            v6.contains("usable IPv6") && v6.contains("fd00:192:168:16::10"),
+            "{v6}"
+        );
+        assert!(world.agent.log().contains(v4), "the log has it");
+    }
+    world.apply(&told_at(
+        &[service.json()],
+        &[both(addresses::NODE), other].concat(),
+    ));
+    assert_eq!(complaints(&world), [""; 0]);
+    let answer = world
+        .sandbox
+        .outside()
+        .enter(|| service.node_port().ask(REQUEST));
+    answer.unwrap();
+}
+
+#[test]
+fn a_fresh_agent_knows_its_address_before_its_first_frontend() {
+    const SERVICES: usize = 20_000;
+
+    let Some(sandbox) = Sandbox::serving(SERVED) else {
+        return;
+    };
+    let pins = PinDir::new();
+    let mut world = Unattended { pins, sandbox }.start(&[
+        "--max-frontends",
+        "65536",
+        "--max-backends",
+        "65536",
+        "--max-slots",
+        "131072",
+    ]);
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-d"));
+    let mut services = vec![service.json()];
+    services.extend((0..SERVICES).map(|number| {
+        json!({
+            "id": { "namespace": "many", "name": format!("s{number}") },
+            "cluster_ips": [Ipv4Addr::from_bits(0x0a61_0000 + number as u32)],
+            "ports": { "main": { "protocol": "TCP", "port": 80 } },
+            "backends": { "main": [{ "ip": "10.1.2.3", "port": SERVED, "local": false }] },
+        })
+    }));
+    let event = resync_with(&services);
+    let target = service.external_ip().within(Duration::from_millis(5));
+    let is_over = AtomicBool::new(false);
+    let asked = thread::scope(|scope| {
+        let outside = world.sandbox.outside();
+        let asking = scope.spawn(|| {
+            let mut asked = 0;
+            outside.enter(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    drop(target.ask(REQUEST));
+                    asked += 1;
+                }
+            });
+            asked
+        });
+        let acknowledged = world.agent.apply(&event);
+        is_over.store(true, Ordering::Relaxed);
+        assert!(
+            matches!(acknowledged, Ok(Ack::Applied { .. })),
+            "{acknowledged:?}"
+        );
+        asking.join().unwrap()
+    });
+    let answer = world
+        .sandbox
+        .outside()
+        .enter(|| service.external_ip().ask(REQUEST));
+    answer.unwrap();
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    assert_eq!(status["counters"]["drop_no_node_ip"], 0, "{asked} asked");
 }

@@ -16,6 +16,9 @@ pub(crate) trait FromIp: Family {
     /// As people call it.
     const NAME: &'static str;
 
+    /// An address that only the default route leads to: one for documents (RFC 5737, RFC 3849).
+    const ANYWHERE: IpAddr;
+
     /// Its maps.
     const MAPS: FamilyMaps;
 
@@ -36,6 +39,7 @@ impl FromIp for V4 {
     type Ip = Ipv4Addr;
 
     const NAME: &'static str = "IPv4";
+    const ANYWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     const MAPS: FamilyMaps = FamilyMaps::V4;
     const CONSTANTS: FamilyConstants = FamilyConstants::V4;
 
@@ -59,6 +63,7 @@ impl FromIp for V6 {
     type Ip = Ipv6Addr;
 
     const NAME: &'static str = "IPv6";
+    const ANYWHERE: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
     const MAPS: FamilyMaps = FamilyMaps::V6;
     const CONSTANTS: FamilyConstants = FamilyConstants::V6;
 

@@ -6,12 +6,13 @@ use aya::Ebpf;
 use bytemuck::Zeroable as _;
 use ipnet::IpNet;
 use shunt_common::{Address as _, NodeIps};
+use shunt_model::unusable;
 use tracing::{info, warn};
 
 use crate::{
     error::DatapathError,
     maps::{family::FromIp, kernel_tables},
-    sys::shared_array::SharedArray,
+    sys::{preferred_source::preferred_source, shared_array::SharedArray},
 };
 
 /// The table of one family, of one entry.
@@ -66,6 +67,12 @@ impl<F: FromIp> NodeTable<F> {
         }
     }
 
+    /// Returns the address for connections from outside to backends elsewhere.
+    pub(crate) fn snat_source(&self) -> Option<IpAddr> {
+        let snat = self.table.read(0).snat;
+        (!snat.is_unspecified()).then(|| F::ip(snat))
+    }
+
     /// Makes `own` the node's addresses, where its interfaces have the addresses `host`; those of
     /// the other family are left out. Gives the number of writes.
     pub(crate) fn set(&mut self, own: &BTreeSet<IpAddr>, host: &BTreeSet<IpAddr>) -> u64 {
@@ -83,7 +90,8 @@ impl<F: FromIp> NodeTable<F> {
             );
         }
         let before = self.table.read(0);
-        let snat = snat_source::<F>(&own, &host, self.snat.map(F::network_order));
+        let snat = snat_source::<F>(&own, &host, self.snat.map(F::network_order))
+            .or_else(|| host_source::<F>(&host, preferred_source(F::ANYWHERE)));
         let after = replaced::<F>(before, &own, snat);
         if after == before {
             return 0;
@@ -118,6 +126,24 @@ fn snat_source<F: FromIp>(
         .or_else(|| lowest(&mut own.intersection(host)))
         .or(setting)
         .or_else(|| lowest(&mut own.iter()))
+}
+
+/// Returns the address for such connections on a host of which no event names a usable address: the one that the
+/// kernel prefers for the way to everywhere, or else the lowest.
+fn host_source<F: FromIp>(
+    host: &BTreeSet<F::Address>,
+    preferred: Option<IpAddr>,
+) -> Option<F::Address> {
+    let global = |address: &F::Address| match F::ip(*address) {
+        ip if unusable(ip).is_some() => None,
+        // They are unique on one link only.
+        IpAddr::V4(ip) if ip.is_link_local() => None,
+        ip => Some((ip, *address)),
+    };
+    let all: Vec<_> = host.iter().filter_map(global).collect();
+    let preferred = all.iter().find(|(ip, _)| Some(*ip) == preferred);
+    let chosen = preferred.or_else(|| all.iter().min_by_key(|(ip, _)| *ip));
+    chosen.map(|(_, address)| *address)
 }
 
 /// `before` with the addresses `own` in place of its own: what stays, stays at its place.
@@ -177,6 +203,28 @@ mod tests {
         ] {
             let found = snat_source::<V4>(&words(own), &words(host), setting.map(word));
             assert_eq!(found, expected.map(word), "{own:?} {host:?} {setting:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_without_a_known_address_takes_a_global_one() {
+        let word = |ip: [u8; 4]| u32::from_ne_bytes(ip);
+        let [loopback, link, docker, lan] = [
+            [127, 0, 0, 1],
+            [169, 254, 1, 1],
+            [172, 17, 0, 1],
+            [192, 168, 1, 5],
+        ];
+        for (host, preferred, expected) in [
+            (&[loopback, link, docker, lan][..], Some(lan), Some(lan)),
+            (&[loopback, link, docker, lan], None, Some(docker)),
+            (&[docker], Some(lan), Some(docker)),
+            (&[loopback, link], Some(loopback), None),
+            (&[], None, None),
+        ] {
+            let words = host.iter().copied().map(word).collect();
+            let found = host_source::<V4>(&words, preferred.map(IpAddr::from));
+            assert_eq!(found, expected.map(word), "{host:?} {preferred:?}");
         }
     }
 }

@@ -5,13 +5,14 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
 use shunt::{
-    HostNeeds, HostSettings, Reports, missing_capabilities, raise_open_files, set_oom_score,
+    HostNeeds, HostPart, HostSettings, Reports, missing_capabilities, raise_open_files,
+    set_oom_score,
 };
 use shunt_common::PortRange;
 use shunt_datapath::{Families, PodDetection, StaleSockets, Unlisted};
 use shunt_model::RenderOptions;
 use tokio::time::sleep;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::cli::{
     config::settings::KubeProxySettings,
@@ -71,11 +72,7 @@ pub(super) fn report_unlisted(sockets: &StaleSockets, reports: &Reports) {
         }
         Unlisted::Tcp(_) => format!("--terminate-tcp ends no connection: {unlisted}"),
     });
-    let complaints: Vec<String> = complaints.collect();
-    for complaint in &complaints {
-        warn!("{complaint}");
-    }
-    reports.set_kernel(complaints);
+    reports.set_host(HostPart::Kernel, complaints.collect());
 }
 
 /// What translation needs of this host, looked at again and again: forwarding that somebody turns off
@@ -109,17 +106,16 @@ impl HostWatch {
 
     /// Logs what stands in the way, now and whenever something new does, and has the status show it.
     pub(super) fn start(self, reports: Arc<Reports>) {
-        let mut known = Vec::new();
-        self.look(&mut known, &reports);
+        self.look(&reports);
         tokio::spawn(async move {
             loop {
                 sleep(LOOK).await;
-                self.look(&mut known, &reports);
+                self.look(&reports);
             }
         });
     }
 
-    fn look(&self, known: &mut Vec<String>, reports: &Reports) {
+    fn look(&self, reports: &Reports) {
         let Self {
             snat_ports,
             pod_cidrs,
@@ -134,17 +130,7 @@ impl HostWatch {
             ipv4: *ipv4,
             ipv6: *ipv6,
         });
-        if complaints == *known {
-            return;
-        }
-        for complaint in complaints.iter().filter(|new| !known.contains(new)) {
-            warn!("{complaint}");
-        }
-        for ended in known.iter().filter(|old| !complaints.contains(old)) {
-            info!("no longer so: {ended}");
-        }
-        reports.set_host(complaints.clone());
-        *known = complaints;
+        reports.set_host(HostPart::Settings, complaints);
     }
 }
 
