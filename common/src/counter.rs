@@ -87,11 +87,13 @@ pub enum Counter {
     Unwrapped,
     /// Packet dropped: its envelope met congestion, and its sender would heed no mark (RFC 6040).
     DropCongestion,
+    /// Packet dropped: the checksum of its IPv4 header is wrong (RFC 1812 section 5.2.2).
+    DropChecksum,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -130,6 +132,7 @@ impl Counter {
         Self::Wrapped,
         Self::Unwrapped,
         Self::DropCongestion,
+        Self::DropChecksum,
     ];
 
     /// The counter's name as it is shown.
@@ -173,6 +176,7 @@ impl Counter {
             Self::Wrapped => "wrapped",
             Self::Unwrapped => "unwrapped",
             Self::DropCongestion => "drop_congestion",
+            Self::DropChecksum => "drop_checksum",
         }
     }
 }

@@ -31,6 +31,18 @@ pub(crate) fn check_source<F: Rewrite>(
     Ok(())
 }
 
+/// `Err` of a packet whose network header came broken (RFC 1812 section 5.2.2).
+#[inline(always)]
+pub(crate) fn check_header<F: Rewrite>(
+    context: &impl Access,
+    packet: &Packet<F>,
+) -> Result<(), Verdict> {
+    if F::HAS_HEADER_CHECKSUM && !packet.is_intact {
+        return Err(drop_refused(context, packet, Counter::DropChecksum));
+    }
+    Ok(())
+}
+
 /// `Err` of a packet that may make no more hops: its sender is told.
 #[inline(always)]
 pub(crate) fn check_hops<F: Rewrite>(

@@ -58,7 +58,7 @@ pub(crate) fn may_be_told_about<F: Family>(context: &impl Access, packet: &Packe
         && F::is_unicast(&packet.tuple.destination)
         && !context.is_for_group()
         && !is_from_group(context, packet.link)
-        && F::is_intact(context, packet.network.get(), packet.transport.get())
+        && packet.is_intact
 }
 
 /// Whether the link's header names several stations as the sender.

@@ -89,6 +89,9 @@ pub(crate) trait Header<F: Family> {
 
     /// Whether a router may cut the packet into fragments.
     fn may_be_fragmented(&self) -> bool;
+
+    /// Whether a header without options is as its sender wrote it, as far as its own checksum tells.
+    fn is_intact(&self) -> bool;
 }
 
 /// What a packet's IP options ask of a router.

@@ -36,6 +36,7 @@ pub(crate) fn read<F: Family, C: WalkExtensions>(
     packet.end = network.end as u32;
     packet.fragment = network.fragment;
     packet.options = F::options(context, begin, network.transport);
+    packet.is_intact = F::is_intact(context, begin, network.transport);
     packet.form = match network.part {
         Part::Whole => Form::Whole,
         Part::First => Form::FirstFragment,

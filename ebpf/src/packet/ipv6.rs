@@ -92,6 +92,12 @@ impl Header<V6> for Ipv6Header {
     fn may_be_fragmented(&self) -> bool {
         false
     }
+
+    /// It has no checksum.
+    #[inline(always)]
+    fn is_intact(&self) -> bool {
+        true
+    }
 }
 
 impl Family for V6 {

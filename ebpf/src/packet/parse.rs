@@ -64,6 +64,7 @@ pub(crate) fn read_at<F: Family, C: WalkExtensions>(
     packet.end = network.end as u32;
     packet.fragment = network.fragment;
     packet.options = F::options(context, begin, network.transport);
+    packet.is_intact = F::is_intact(context, begin, network.transport);
     packet.form = match network.part {
         Part::Whole if network.protocol == F::ICMP => {
             return inner::read(context, &network, packet);

@@ -49,6 +49,8 @@ pub(crate) struct Packet<F: Family> {
     pub may_be_first: bool,
     /// What its IPv4 options ask of a router.
     pub options: Options,
+    /// Whether its network header came as its sender wrote it, as far as its own checksum tells.
+    pub is_intact: bool,
     /// Whether only this node's own backends are asked for it, as far as there are any: another node has
     /// sent it here for them, or would be sent it by the same choice.
     pub is_for_own: bool,

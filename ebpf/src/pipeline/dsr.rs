@@ -12,7 +12,7 @@ use crate::{
         verdict::Verdict,
     },
     forward::{
-        admission::{check_hops, check_source},
+        admission::{check_header, check_hops, check_source},
         envelope,
         fib::Routed,
         icmp_error::send_error,
@@ -74,7 +74,10 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     if outer.source.is_unspecified() {
         return None;
     }
-    if let Err(verdict) = check_source(context, packet).and_then(|()| check_hops(context, packet)) {
+    let checked = check_header(context, packet)
+        .and_then(|()| check_source(context, packet))
+        .and_then(|()| check_hops(context, packet));
+    if let Err(verdict) = checked {
         return Some(verdict);
     }
     let route = match envelope::find(context, packet, &outer) {

@@ -123,6 +123,10 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     if hook == Hook::Ingress && role == Role::Reply && hop.is_none() {
         return None;
     }
+    // The general path drops it.
+    if hop.is_some() && !network.is_intact() {
+        return None;
+    }
     F::connections().observe(&hit, transport.signal(), flow.now);
     if counts_traffic() {
         let service = Facts(hit.slot.load(place::FACTS)).service();

@@ -13,7 +13,7 @@ use shunt_common::{Counter, FlowKind, Hook, Tuple};
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{
-        admission::check_hops,
+        admission::{check_header, check_hops},
         hairpin::send_back,
         icmp_error::send_error,
         redirect::{self, HopIndex},
@@ -90,6 +90,12 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
             Err(NoRoute::Dropped) => return drop_refused(context, packet, Counter::DropNoRoute),
         }
     };
+    // What goes through the stack is judged there.
+    if !matches!(way, Way::Stack)
+        && let Err(verdict) = check_header(context, packet)
+    {
+        return verdict;
+    }
     fragments::remember(packet, Hook::Ingress, translated);
     if F::rewrite(context, packet, translated).is_err()
         || dsr::adapt(context, packet, translated).is_err()

@@ -6,7 +6,7 @@ use shunt_common::{Cell, Counter, FrontendKey, Hook, Tuple};
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{
-        admission::{check_hops, check_source},
+        admission::{check_header, check_hops, check_source},
         icmp_error::send_error,
     },
     lb::{
@@ -154,6 +154,9 @@ fn translate_request<F: Program<C>, C: Access>(
     if packet.is_error() || !is_dsr && known.is_none() && netfilter::may_know(packet) {
         return Err(Verdict::PASS);
     }
+    if found.is_some() {
+        check_header(context, packet)?;
+    }
     let sender = Sender::<F> {
         address: packet.tuple.source,
         interface: packet.interface,
@@ -168,7 +171,7 @@ fn translate_request<F: Program<C>, C: Access>(
     let opened = match selected {
         Lookup::NotAFrontend => {
             packet.service.set(0);
-            if !create_direct(packet, known.as_ref(), translated) {
+            if !packet.is_intact || !create_direct(packet, known.as_ref(), translated) {
                 return Err(nobodys(context, packet));
             }
             Ok(())

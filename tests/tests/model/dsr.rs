@@ -120,6 +120,9 @@ impl Model {
 
     /// The packet goes to a node in an envelope.
     pub(super) fn hand_over(&mut self, packet: &Packet<'_>, node: IpAddr) -> Verdict {
+        if !packet.is_intact {
+            return self.drop("drop_checksum");
+        }
         if let Some(reason) = refusal(packet) {
             return self.drop(reason);
         }

@@ -99,6 +99,9 @@ impl Model {
                 through_stack = true;
             }
         }
+        if !through_stack && !packet.is_intact {
+            return self.drop("drop_checksum");
+        }
         self.remember(packet, Hook::Ingress, Became::Sent(to));
         let frame = packet.between(to);
         let Some(frame) = frame.and_then(|frame| self.adapted(packet, to, frame)) else {

@@ -41,6 +41,13 @@ impl Model {
         if packet.form == Form::Error {
             return Ok(Verdict::Pass(packet.frame.to_vec()));
         }
+        let is_for_frontend = self
+            .cluster
+            .frontends
+            .contains_key(&self.frontend_of(packet));
+        if is_for_frontend && !packet.is_intact {
+            return Ok(self.drop("drop_checksum"));
+        }
         let chosen = observed.and_then(|observed| observed.chosen);
         let (members, may_refuse) = match self.service(packet, served) {
             Service::NotAFrontend => return self.direct(packet, known, chosen),
@@ -127,7 +134,7 @@ impl Model {
         chosen: Option<Chosen>,
     ) -> Result<Verdict, ForbiddenChoice> {
         let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
-        if packet.ends.protocol != Protocol::TCP || !packet.says.opens {
+        if packet.ends.protocol != Protocol::TCP || !packet.says.opens || !packet.is_intact {
             return passed;
         }
         if let Some(known) = known

@@ -67,7 +67,8 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
         Server::Any => return as_ever,
     };
     let own = F::node().get(0)?.snat;
-    if own.is_unspecified() || !F::is_forwarded_from(&tuple.source) {
+    // The TC program knows why it drops some of these.
+    if own.is_unspecified() || !network.is_intact() || !F::is_forwarded_from(&tuple.source) {
         return Some(Verdict::PASS);
     }
     let between: Tuple<F> = Tuple {

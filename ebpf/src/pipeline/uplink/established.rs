@@ -124,6 +124,10 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
     let Some(Headers { network, transport }) = headers::<F, T>(context, Link::Ethernet) else {
         return Some(Verdict::PASS);
     };
+    // The TC program drops it.
+    if !network.is_intact() {
+        return Some(Verdict::PASS);
+    }
     let role = hit.meta.role();
     F::connections().observe(&hit, transport.signal(), now);
     if counts_traffic() {

@@ -226,6 +226,10 @@ fn read<F: Routed, T: SegmentMut>(
     let Some(Headers { network, transport }) = headers::<F, T>(context, Link::Ethernet) else {
         return false;
     };
+    // The TC program drops it.
+    if !network.is_intact() {
+        return false;
+    }
     packet.tuple.source = network.source();
     packet.tuple.destination = network.destination();
     packet.tuple.source_port = transport.ports().source;
@@ -241,6 +245,7 @@ fn read<F: Routed, T: SegmentMut>(
     packet.form = Form::Whole;
     packet.protocol = protocol;
     packet.may_be_first = transport.may_be_first();
+    packet.is_intact = true;
     true
 }
 
