@@ -89,11 +89,13 @@ pub enum Counter {
     DropCongestion,
     /// Packet dropped: the checksum of its IPv4 header is wrong (RFC 1812 section 5.2.2).
     DropChecksum,
+    /// Passed untouched: the frame is for another station, and its interface no port of a bridge.
+    PassOtherStation,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -133,6 +135,7 @@ impl Counter {
         Self::Unwrapped,
         Self::DropCongestion,
         Self::DropChecksum,
+        Self::PassOtherStation,
     ];
 
     /// The counter's name as it is shown.
@@ -177,6 +180,7 @@ impl Counter {
             Self::Unwrapped => "unwrapped",
             Self::DropCongestion => "drop_congestion",
             Self::DropChecksum => "drop_checksum",
+            Self::PassOtherStation => "pass_other_station",
         }
     }
 }

@@ -35,6 +35,7 @@ mod service;
 mod slot;
 pub mod socket;
 mod source_range;
+mod station;
 mod tuple;
 mod uplink;
 
@@ -59,5 +60,6 @@ pub use slot::Slot;
 #[cfg(not(target_arch = "bpf"))]
 pub use slot::fill_slots;
 pub use source_range::SourceRange;
+pub use station::StationPlace;
 pub use tuple::Tuple;
 pub use uplink::Uplink;

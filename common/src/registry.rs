@@ -394,6 +394,8 @@ pub const POD_INTERFACES: Map = both(
     Kind::Setting,
     Size::Fixed,
 );
+/// The interfaces at which frames for other stations are left alone.
+pub const STATIONS: Map = both("STATIONS", "stations", Kind::Setting, Size::Fixed);
 /// What becomes of packets of connections that the programs do not know.
 pub const UNKNOWN_CONNECTIONS: Map = both(
     "UNKNOWN_CONNECTIONS",
@@ -432,6 +434,7 @@ pub const SHARED: &[Map] = &[
     ATTACHED,
     UPLINKS,
     POD_INTERFACES,
+    STATIONS,
     UNKNOWN_CONNECTIONS,
     DSR,
     REJECTIONS,

@@ -41,6 +41,7 @@ pub mod rulesets;
 mod sandbox;
 mod server;
 mod socket_path;
+mod stations;
 mod table;
 mod tally;
 mod tun;
@@ -78,6 +79,7 @@ pub use self::{
     sandbox::{Pod, Sandbox, addresses, connect_pod},
     server::Server,
     socket_path::SocketPath,
+    stations::set_stations,
     table::{Table, bytes_text, duration_text},
     tally::{ForeignSources, Share, Tally},
     tun::Tun,

@@ -47,6 +47,7 @@ use crate::{
         location_table::{LocationTable, LocationsBefore},
         node_table::NodeTable,
         peers::Peers,
+        station_table::StationTable,
         table_use::TableUse,
         unknown_connections::UnknownConnections,
         uplink_table::UplinkTable,
@@ -100,6 +101,7 @@ pub struct Datapath {
     attached: InterfaceSet,
     pods: PodInterfaces,
     pod_interfaces: InterfaceSet,
+    stations: StationTable,
     peers: Option<Peers>,
     stale_sockets: Arc<StaleSockets>,
     /// How what is pinned is laid out, if anything is.
@@ -205,6 +207,7 @@ impl Datapath {
             attached: InterfaceSet::take(&mut ebpf, registry::ATTACHED)?,
             pods: options.pods.interfaces.clone(),
             pod_interfaces: InterfaceSet::take(&mut ebpf, registry::POD_INTERFACES)?,
+            stations: StationTable::take(&ebpf)?,
             peers: options
                 .redirect
                 .then(|| Peers::take(&mut ebpf))

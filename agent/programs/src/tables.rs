@@ -5,7 +5,9 @@ use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 
 use crate::{
     calls::Remembered,
-    maps::{conntrack, constants, counters, dsr, flows, handover, services, sockets, tables},
+    maps::{
+        conntrack, constants, counters, dsr, flows, handover, services, sockets, stations, tables,
+    },
 };
 
 /// All tables but those of sockets.
@@ -30,6 +32,7 @@ tables! {
     counters: COUNTERS;
     flows: FLOW_CONTROL;
     dsr: DSR;
+    stations: STATIONS;
 }
 
 /// Bytes of a constant.

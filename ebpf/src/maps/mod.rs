@@ -15,4 +15,5 @@ pub(crate) mod handover;
 pub(crate) mod scratch;
 pub(crate) mod services;
 pub(crate) mod sockets;
+pub(crate) mod stations;
 pub(crate) mod tables;

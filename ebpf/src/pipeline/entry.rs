@@ -1,10 +1,10 @@
 //! Where every program begins.
 
-use shunt_common::{Hook, V4, V6, registry::Packets};
+use shunt_common::{Counter, Hook, V4, V6, registry::Packets};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
-    maps::handover::is_going_on,
+    maps::{counters::count, handover::is_going_on, stations::leaves_others_alone},
     packet::{family::Family as _, link::Link},
     pipeline::{egress, ingress, program::Program},
 };
@@ -17,6 +17,14 @@ where
     V6: Program<C>,
 {
     if context.is_of_vlan() {
+        return Verdict::PASS;
+    }
+    if hook == Hook::Ingress
+        && link == Link::Ethernet
+        && context.is_for_other_station()
+        && leaves_others_alone(context.interface())
+    {
+        count(Counter::PassOtherStation);
         return Verdict::PASS;
     }
     match context.ethertype() {

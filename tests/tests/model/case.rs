@@ -114,7 +114,7 @@ impl<'a> Case<'a> {
             Size::Roomy => None,
             Size::Small => Some(Size::Small.entries() as usize / 2),
         };
-        let mut model = Model::with(capacity, kernel.has_dsr_sources());
+        let mut model = Model::with(capacity, kernel.has_dsr_sources(), kernel.is_at_port());
         let empty = Event::Resync(
             [NODE.both(), OTHER_NODE.both()].concat(),
             all_nodes(),

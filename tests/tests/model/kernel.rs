@@ -8,10 +8,15 @@ use std::{
 
 use aya::{TestRun as _, TestRunOptions, maps::Array};
 use shunt::{Agent, ApplyError};
-use shunt_common::{Counter, V4, V6, registry::FamilyMaps};
+use shunt_common::{
+    Counter, V4, V6,
+    registry::{self, FamilyMaps},
+};
 use shunt_datapath::{Datapath, DatapathOptions, RejectLimit, TableSizes, XdpMode, XdpOptions};
 use shunt_model::{self, Balancing, InterfacePattern, RenderError, RenderOptions, Renderer};
-use shunt_tests::{ConnectionSlots, NO_INTERFACE, Taken, Uplinks, passing, run_driver};
+use shunt_tests::{
+    ConnectionSlots, NO_INTERFACE, Taken, Uplinks, passing, run_driver, set_stations,
+};
 
 use super::{
     addresses,
@@ -133,6 +138,8 @@ impl Kernel {
             ConnectionSlots::map(&open(FamilyMaps::V4.conntrack)).unwrap(),
             ConnectionSlots::map(&open(FamilyMaps::V6.conntrack)).unwrap(),
         );
+        // At a port of a bridge there is no driver's program.
+        set_stations(open(registry::STATIONS), hooks == Hooks::Tc).unwrap();
         let uplinks = (hooks == Hooks::XdpAndTc)
             .then(|| Uplinks::of(datapath.xdp_program().unwrap()).unwrap());
         Self {
@@ -169,6 +176,11 @@ impl Kernel {
     /// Whether envelopes come from ranges of addresses.
     pub(crate) const fn has_dsr_sources(&self) -> bool {
         self.has_dsr_sources
+    }
+
+    /// Whether packets come in by a port of a bridge.
+    pub(crate) const fn is_at_port(&self) -> bool {
+        self.uplinks.is_none()
     }
 
     /// What is in the connection tables.

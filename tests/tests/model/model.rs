@@ -16,7 +16,7 @@ use super::{
     frontends::Cluster,
     kernel::LONG,
     selection::{Bond, Bound},
-    wire::{Datagram, Form, Packet, Unread},
+    wire::{Datagram, Form, Packet, Unread, is_for_other_station},
 };
 
 /// What a program does with a frame.
@@ -66,6 +66,8 @@ pub(crate) struct Model {
     pub(super) capacity: Option<usize>,
     /// Whether envelopes come from ranges of addresses.
     pub(super) has_dsr_sources: bool,
+    /// Whether packets come in by a port of a bridge.
+    is_at_port: bool,
     /// How many were refused although there were not as many that stay.
     pub refused_early: u64,
     /// How many connections were opened through splits, and how many these refused that could be served.
@@ -110,11 +112,12 @@ pub(crate) struct ForbiddenChoice {
 
 impl Model {
     /// With tables in which so many connections of a family always find room, if that matters, and with ranges
-    /// that envelopes come from, if there are any.
-    pub(crate) fn with(capacity: Option<usize>, has_dsr_sources: bool) -> Self {
+    /// that envelopes come from, if there are any, by a port of a bridge or by another interface.
+    pub(crate) fn with(capacity: Option<usize>, has_dsr_sources: bool, is_at_port: bool) -> Self {
         Self {
             capacity,
             has_dsr_sources,
+            is_at_port,
             ..Self::default()
         }
     }
@@ -163,6 +166,10 @@ impl Model {
         frame: &[u8],
         observed: Option<Observed<'_>>,
     ) -> Result<Verdict, ForbiddenChoice> {
+        if hook == Hook::Ingress && !self.is_at_port && is_for_other_station(frame) {
+            self.count("pass_other_station");
+            return Ok(Verdict::Pass(frame.to_vec()));
+        }
         let packet = match Packet::read(frame) {
             Ok(packet) => packet,
             Err(unread) => {

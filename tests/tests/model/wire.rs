@@ -119,6 +119,11 @@ struct Network {
     identification: u32,
 }
 
+/// Whether a frame, with an Ethernet header, is for another station, and not for several.
+pub(crate) fn is_for_other_station(frame: &[u8]) -> bool {
+    frame[..6] != [0; 6] && frame[0] & 1 == 0
+}
+
 /// Bytes of the frame from `offset` on.
 pub(crate) fn bytes<const N: usize>(frame: &[u8], offset: usize) -> Result<[u8; N], Unread> {
     let bytes = frame.get(offset..offset + N).ok_or(Unread::Truncated)?;
@@ -142,7 +147,6 @@ impl<'a> Packet<'a> {
         if network.end > frame.len() || network.transport > network.end {
             return Err(Unread::Truncated);
         }
-        let to_another = frame[..6] != [0; 6] && frame[0] & 1 == 0;
         let mut packet = Self {
             frame,
             form: network.form,
@@ -163,7 +167,7 @@ impl<'a> Packet<'a> {
             is_intact: !is_ipv4 || is_intact(&frame[ETHERNET..network.transport]),
             has_source_route: is_ipv4 && has_source_route(&frame[ETHERNET..network.transport]),
             hop_limit: network.hop_limit,
-            overheard: to_another,
+            overheard: is_for_other_station(frame),
             is_handed_over: false,
             datagram: Datagram {
                 source: network.source,

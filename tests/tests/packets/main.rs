@@ -43,6 +43,7 @@ mod snat;
 mod snat_ports;
 mod splits;
 mod states;
+mod stations;
 mod take_over;
 mod test_run;
 mod translation;

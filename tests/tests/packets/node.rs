@@ -19,6 +19,7 @@ use shunt_datapath::{
 use shunt_model::{self, InterfacePattern, RenderOptions, Renderer};
 use shunt_tests::{
     NO_INTERFACE, PinDir, Roomy, Taken, Uplinks, passing, run_driver_at, run_driver_with_room,
+    set_stations,
 };
 
 use super::{
@@ -119,10 +120,16 @@ impl Node {
             uplinks,
             taken_by_driver: 0,
         };
+        node.set_ports(false);
         for event in events {
             node.apply(event);
         }
         node
+    }
+
+    /// Makes all interfaces ports of a bridge, or none.
+    pub(crate) fn set_ports(&mut self, are_ports: bool) {
+        set_stations(self.table(registry::STATIONS), are_ports).unwrap();
     }
 
     /// Applies an event that must be right.

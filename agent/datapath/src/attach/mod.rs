@@ -19,6 +19,7 @@ pub(crate) mod release;
 pub(crate) mod selection;
 pub(crate) mod socket_hook;
 pub(crate) mod sockets;
+pub(crate) mod stations;
 pub(crate) mod uplink;
 pub(crate) mod uplinks;
 pub(crate) mod xdp;

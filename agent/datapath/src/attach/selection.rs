@@ -27,11 +27,6 @@ impl Selection {
         }
     }
 
-    /// Whether it depends on the interfaces that there are what `wanted` means.
-    pub(crate) fn needs_links(wanted: &BTreeSet<InterfacePattern>) -> bool {
-        wanted.iter().any(|pattern| pattern.name().is_none())
-    }
-
     /// Chooses by `wanted`: each name, and what patterns mean among `links`, if these are known. Gives
     /// the names.
     pub(crate) fn choose(
@@ -177,8 +172,6 @@ mod tests {
     fn names_alone_need_no_list_of_interfaces() {
         let mut selection = Selection::default();
         let wanted = patterns(&["eth0"]);
-        assert!(!Selection::needs_links(&wanted));
-        assert!(Selection::needs_links(&patterns(&["eth0", "auto"])));
         let names = selection.choose(&wanted, None);
         assert_eq!(names, BTreeSet::from(["eth0".to_owned()]));
         assert_eq!(selection.pattern_of("eth0"), None);

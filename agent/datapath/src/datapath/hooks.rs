@@ -12,8 +12,8 @@ use crate::{
         attachments::{Attachments, InterfaceState, InterfaceStatus},
         links::{self, Link},
         pod_interfaces::pod_interfaces,
-        selection::Selection,
         sockets::SocketStatus,
+        stations::stations,
         uplink::UplinkStatus,
     },
     error::DatapathError,
@@ -82,10 +82,13 @@ impl Datapath {
     /// interfaces are left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<InterfacePattern>, all: bool) {
         let has_xdp = self.uplinks.mode() != XdpMode::Off;
-        let are_asked_for = has_xdp || self.pods.are_known() || Selection::needs_links(wanted);
+        let are_asked_for = has_xdp || self.pods.are_known() || !wanted.is_empty();
         let links = Self::list_links(are_asked_for);
         // Before the first packet of a new pod.
         self.find_pods(links.as_deref());
+        if let Some(links) = &links {
+            self.stations.set(&stations(links));
+        }
         let chosen = self.selection.choose(wanted, links.as_deref());
         self.attachments.reconcile(&mut self.object, &chosen, all);
         self.set_attached();

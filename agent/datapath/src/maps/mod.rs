@@ -20,6 +20,7 @@ pub(crate) mod memory_tables;
 pub(crate) mod node_table;
 pub(crate) mod peers;
 pub(crate) mod service_table;
+pub(crate) mod station_table;
 pub(crate) mod table_sizes;
 pub(crate) mod table_use;
 pub(crate) mod tables;

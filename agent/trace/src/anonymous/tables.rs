@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Tables without an address.
-const PLAIN: [registry::Map; 12] = [
+const PLAIN: [registry::Map; 13] = [
     registry::SEEDS,
     registry::GIVEN_PORTS,
     registry::DIRECT,
@@ -30,6 +30,7 @@ const PLAIN: [registry::Map; 12] = [
     registry::PEERS,
     registry::ATTACHED,
     registry::POD_INTERFACES,
+    registry::STATIONS,
     registry::UNKNOWN_CONNECTIONS,
     registry::DSR,
     registry::REJECTIONS,

@@ -21,6 +21,7 @@ export const REFUSED = {
   drop_loop: "The way leads back to where the packet came from.",
   drop_congestion: "The envelope met congestion, and its sender would heed no mark.",
   drop_checksum: "The checksum of the packet's IPv4 header is wrong.",
+  pass_other_station: "The frame is for another station.",
   socket_reject: "A process was told at once that nothing serves it.",
   socket_drop: "A process was told at once that it is not served here: traffic policy, source ranges.",
 };
