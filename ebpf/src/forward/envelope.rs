@@ -22,30 +22,45 @@ use crate::{
     },
 };
 
-/// Finds the way of the packet in an envelope with the addresses of `outer`.
+/// The least that the way of an envelope takes: what every packet of the family may be long, in an envelope.
+#[inline(always)]
+pub(crate) const fn least_mtu<F: Routed>() -> u16 {
+    if F::LEAST_MTU == 0 {
+        0
+    } else {
+        F::LEAST_MTU + F::HEADER_LENGTH as u16
+    }
+}
+
+/// Finds the way of the packet in an envelope with the addresses of `outer`; `None` if that takes less than
+/// [`least_mtu`].
 #[inline(always)]
 pub(crate) fn find<F: Routed>(
     context: &impl Access,
     packet: &Packet<F>,
     outer: &Tuple<F>,
-) -> Result<Route, NoRoute> {
+) -> Option<Result<Route, NoRoute>> {
     let header = F::HEADER_LENGTH as u16;
     let length = longest_packet(context, packet.extent()).saturating_add(header);
+    let length = length.max(least_mtu::<F>());
     let Ok((result, lookup)) = fib::look_up_for_all(context, outer, length) else {
-        return Err(NoRoute::Dropped);
+        return Some(Err(NoRoute::Dropped));
     };
-    match result {
+    Some(match result {
         BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH => Ok(Route::from(lookup)),
         BPF_FIB_LKUP_RET_FRAG_NEEDED => {
             // SAFETY: the helper has put the MTU where the length was.
             let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result };
+            if mtu < least_mtu::<F>() {
+                return None;
+            }
             Err(NoRoute::Told(
                 IcmpError::TooLong(mtu.saturating_sub(header)),
                 Counter::RejectTooLong,
             ))
         }
         _ => Err(NoRoute::Dropped),
-    }
+    })
 }
 
 /// Puts the packet, one hop older, into an envelope with the addresses of `outer`, and sends it this way.

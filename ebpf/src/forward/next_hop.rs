@@ -15,6 +15,7 @@ use crate::{
         verdict::Verdict,
     },
     forward::{
+        envelope,
         fib::{self, Routed, longest_packet},
         origin, stack,
     },
@@ -66,7 +67,7 @@ pub(crate) fn find<F: Routed>(
 
 /// Where a packet goes on in an envelope.
 pub(crate) enum EnvelopeWay<F: Routed> {
-    /// Nowhere: the backend's node is not known, or is this one.
+    /// Nowhere: the backend's node is not known, or is this one, or the way there is too narrow for envelopes.
     Nowhere,
     /// Elsewhere, but not from here.
     Elsewhere,
@@ -141,7 +142,7 @@ fn is_known<F: Routed>(way: &Way<F>, from: u32, between: &Tuple<F>, now: u64) ->
 fn goes<F: Routed>(way: &Way<F>, context: &impl Access, extent: Extent, more: u32) -> Option<bool> {
     let goes = way.interface != 0
         && context.at::<EthernetAddresses>(0).ok()?.is_for(&way.own)
-        && u32::from(longest_packet(context, extent)) + more <= way.mtu
+        && u32::from(longest_packet(context, extent)) + more <= way.mtu.max(F::LEAST_MTU.into())
         && hop_limit::<F>(context, extent.network).ok()? > 1;
     Some(goes)
 }
@@ -163,7 +164,12 @@ fn look_up_envelope<F: Routed>(
             ..*between
         };
         look_up(way, context, &outer, now);
-        way.node = node;
+        let is_narrow = way.interface != 0 && way.mtu < u32::from(envelope::least_mtu::<F>());
+        way.node = if is_narrow {
+            F::Address::zeroed()
+        } else {
+            node
+        };
     } else {
         way.interface = 0;
         way.until = now + clock::way_lifetime();

@@ -59,6 +59,8 @@ pub(crate) fn find<F: Routed>(
         return Err(NoRoute::Told(IcmpError::Expired, Counter::RejectExpired));
     }
     let length = longest_packet(context, packet.extent());
+    // What every way has to take goes any way, as in `ip6_forward` of net/ipv6/ip6_output.c.
+    let length = if length > F::LEAST_MTU { length } else { 1 };
     let (result, lookup) = fib::look_up(context, network, translated, length).map_err(dropped)?;
     // An error is about a packet, and as short as the ones that it is about are not.
     let is_error = packet.form == Form::Error;
@@ -79,7 +81,7 @@ pub(crate) fn find<F: Routed>(
         }
         BPF_FIB_LKUP_RET_FRAG_NEEDED => {
             // SAFETY: the helper has put the MTU where the length was.
-            let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result };
+            let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result }.max(F::LEAST_MTU);
             let may_be_fragmented = context
                 .at::<F::Header>(network)
                 .is_ok_and(Header::may_be_fragmented);

@@ -14,6 +14,8 @@ pub(crate) trait Family: shunt_common::Family + Logged {
     const HEADER_LENGTH: usize = size_of::<Self::Header>();
     /// How long a header is at most with all that is walked.
     const LONGEST_HEADER: usize;
+    /// What each link takes, so that nobody is told to send less; 0: there is no such length.
+    const LEAST_MTU: u16;
     /// Whether the network header has a checksum of its own, so that the sum over the header
     /// stays the same whatever is written into it.
     const HAS_HEADER_CHECKSUM: bool;
@@ -46,6 +48,10 @@ pub(crate) trait Family: shunt_common::Family + Logged {
 
     /// Whether an ICMP message of this type is an error, so that it holds an inner packet.
     fn is_error(kind: u8) -> bool;
+
+    /// Whether an ICMP message of this type reports something, or is of no type that asks for anything, so that
+    /// no error is sent about it (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).
+    fn is_report(kind: u8) -> bool;
 
     /// Whether the address defines one host that can be answered: no group, not the unspecified
     /// one, not the loopback's (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)).

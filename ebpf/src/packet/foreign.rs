@@ -14,7 +14,8 @@ use crate::packet::{
 const TOLD: usize = 8;
 
 /// Reads what is known of any packet into `packet`: addresses, and the protocol. Gives whether it is
-/// one that somebody asks with: no ICMP error, and no message between the stations of a link.
+/// one that somebody asks with: no ICMP error, and no message between the stations of a link. Another message that no
+/// error is sent about has the form of one.
 #[inline(always)]
 pub(crate) fn read<F: Family, C: WalkExtensions>(
     context: &C,
@@ -47,16 +48,16 @@ pub(crate) fn read<F: Family, C: WalkExtensions>(
     packet.tuple.source_port = 0;
     packet.tuple.destination_port = 0;
     packet.protocol = network.protocol;
-    packet.least_length = if network.transport + TOLD <= network.end {
-        TOLD as u16
-    } else {
-        0
-    };
+    packet.least_length = (network.end - network.transport).min(TOLD) as u16;
     packet.payload = Offset::new(network.transport);
     if packet.protocol != F::ICMP || packet.form == Form::LaterFragment {
         return true;
     }
-    context
-        .at::<IcmpHeader>(network.transport)
-        .is_ok_and(|icmp| !F::is_error(icmp.kind) && !F::is_of_link(icmp.kind))
+    let Ok(icmp) = context.at::<IcmpHeader>(network.transport) else {
+        return false;
+    };
+    if F::is_report(icmp.kind) {
+        packet.form = Form::Error;
+    }
+    !F::is_error(icmp.kind) && !F::is_of_link(icmp.kind)
 }

@@ -36,6 +36,10 @@ pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 const DESTINATION_UNREACHABLE: u8 = 3;
+const SOURCE_QUENCH: u8 = 4;
+const REDIRECT: u8 = 5;
+/// `NR_ICMP_TYPES` of linux/icmp.h.
+const LAST_TYPE: u8 = 18;
 const ECHO_REPLY: u8 = 0;
 const ECHO: u8 = 8;
 const TIME_EXCEEDED: u8 = 11;
@@ -118,6 +122,7 @@ impl Family for V4 {
     type Header = Ipv4Header;
 
     const LONGEST_HEADER: usize = LONGEST;
+    const LEAST_MTU: u16 = 0;
     const HAS_HEADER_CHECKSUM: bool = true;
 
     /// `ETH_P_IP` of `linux/if_ether.h`.
@@ -147,6 +152,12 @@ impl Family for V4 {
             kind,
             DESTINATION_UNREACHABLE | TIME_EXCEEDED | PARAMETER_PROBLEM
         )
+    }
+
+    /// As `__icmp_send` in net/ipv4/icmp.c.
+    #[inline(always)]
+    fn is_report(kind: u8) -> bool {
+        Self::is_error(kind) || matches!(kind, SOURCE_QUENCH | REDIRECT) || kind > LAST_TYPE
     }
 
     #[inline(always)]

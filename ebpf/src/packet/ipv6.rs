@@ -104,6 +104,8 @@ impl Family for V6 {
     type Header = Ipv6Header;
 
     const LONGEST_HEADER: usize = Self::HEADER_LENGTH + LONGEST_EXTENSIONS;
+    /// RFC 8200 section 5.
+    const LEAST_MTU: u16 = 1280;
     const HAS_HEADER_CHECKSUM: bool = false;
 
     /// `ETH_P_IPV6` of `linux/if_ether.h`.
@@ -133,6 +135,12 @@ impl Family for V6 {
             kind,
             DESTINATION_UNREACHABLE | PACKET_TOO_BIG | TIME_EXCEEDED | PARAMETER_PROBLEM
         )
+    }
+
+    /// The first bit tells errors, those of unknown types too, from other messages (RFC 4443 section 2.1).
+    #[inline(always)]
+    fn is_report(kind: u8) -> bool {
+        kind & 0x80 == 0
     }
 
     #[inline(always)]

@@ -8,6 +8,9 @@ use crate::{
     rewrite::network::{HeaderMut as _, Rewrite},
 };
 
+/// More than a message is long; the verifier wants the bound said.
+const LONGEST_MESSAGE: usize = 0x1ff;
+
 /// What a packet's sender is told.
 #[derive(Clone, Copy)]
 pub(crate) enum IcmpError {
@@ -43,8 +46,8 @@ impl IcmpError {
         self.write::<F>(context, network + F::HEADER_LENGTH, length, sum)
     }
 
-    /// Writes the header of a message of `length` bytes, a multiple of 4, at `offset`, whose
-    /// checksum covers what was summed up to `sum` too.
+    /// Writes the header of a message of `length` bytes at `offset`, whose checksum covers what was summed up to
+    /// `sum` too.
     #[inline(always)]
     fn write<F: Rewrite>(
         self,
@@ -66,10 +69,16 @@ impl IcmpError {
         };
         let longest = size_of::<IcmpHeader>() + F::LONGEST_HEADER + transport::LONGEST;
         for place in (0..longest).step_by(4) {
-            if place >= length {
+            if place + 4 > length {
                 break;
             }
             sum = sum.with(*context.at::<u32>(offset + place)?);
+        }
+        // Of a cut header the quote is as long as that: zeros are summed behind its last bytes.
+        let rest = length % 4;
+        if rest != 0 {
+            let last = *context.at::<u32>(offset + ((length - 4) & LONGEST_MESSAGE))?;
+            sum = sum.with((u32::from_le(last) >> (8 * (4 - rest))).to_le());
         }
         context.at_mut::<IcmpHeader>(offset)?.checksum = sum.apply(!0);
         Ok(())

@@ -22,6 +22,10 @@ trait Guarded: Family {
     const ELSEWHERE: Self;
     /// A question of ICMP's that is no echo.
     const OTHER_QUESTION: u8;
+    /// The types of ICMP's messages that report something, and some that nobody knows; and of those the ones that
+    /// are left to the stack.
+    const REPORTS: &[u8];
+    const ERRORS: &[u8];
 
     /// An echo request, or its answer.
     fn echo(is_request: bool, from: Self, to: Self, payload: &[u8]) -> Vec<u8>;
@@ -33,6 +37,8 @@ impl Guarded for V4 {
     const FREE: Self = [10, 96, 0, 200];
     const ELSEWHERE: Self = [10, 97, 0, 200];
     const OTHER_QUESTION: u8 = 13;
+    const REPORTS: &[u8] = &[3, 4, 5, 11, 12, 19, 41, 253];
+    const ERRORS: &[u8] = &[3, 11, 12];
 
     fn echo(is_request: bool, _: Self, _: Self, payload: &[u8]) -> Vec<u8> {
         let kind = if is_request {
@@ -57,6 +63,8 @@ impl Guarded for V6 {
         elsewhere
     };
     const OTHER_QUESTION: u8 = 139;
+    const REPORTS: &[u8] = &[1, 2, 3, 4, 5, 100, 127, 137];
+    const ERRORS: &[u8] = &[1, 2, 3, 4, 137];
 
     fn echo(is_request: bool, from: Self, to: Self, payload: &[u8]) -> Vec<u8> {
         let kind = if is_request {
@@ -131,23 +139,50 @@ both_families!(another_protocol_of_a_cluster_ip_is_rejected);
 fn another_protocol_of_a_cluster_ip_is_rejected<A: Guarded>() {
     let mut node = guarding(Backends::Here);
     let question = [A::OTHER_QUESTION, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let mut rejected = 0;
     for (protocol, length) in [
         (IpNumber::ENCAPSULATING_SECURITY_PAYLOAD, 10),
         (A::ICMP, 10),
-        (IpNumber::GRE, 4),
-    ] {
+    ]
+    .into_iter()
+    .chain((1..=10).map(|length| (IpNumber::GRE, length)))
+    // Less than their headers have.
+    .chain((1..=9).map(|length| (IpNumber::TCP, length)))
+    .chain((1..=7).map(|length| (IpNumber::UDP, length)))
+    {
         let whole = A::packet(
             &header(protocol, A::POD, A::CLUSTER_IP),
             &question[..length],
         );
-        // Eight bytes of what it carries, or nothing.
-        let told = if length < 8 { A::HEADER } else { A::HEADER + 8 };
+        // Eight bytes of what it carries, or as many as there are.
+        let told = A::HEADER + length.min(8);
         let error = report(Problem::NoPort, A::CLUSTER_IP, A::POD, 64, &whole[..told]);
         let error = ethernet::<A>(THIS_STATION, NEIGHBOUR, &error);
         let verdict = node.rejecting_ingress(&framed::<A>(&whole));
-        assert_eq!(verdict, Verdict::Redirect(error), "{protocol:?}");
+        assert_eq!(verdict, Verdict::Redirect(error), "{protocol:?} {length}");
+        rejected += 1;
     }
-    counted(&node, "reject_unknown_port", 3);
+    counted(&node, "reject_unknown_port", rejected);
+}
+
+both_families!(no_error_is_sent_about_what_reports_something);
+/// RFC 1122 section 3.2.2, RFC 4443 section 2.4(e), and `__icmp_send` of net/ipv4/icmp.c on types that are unknown.
+fn no_error_is_sent_about_what_reports_something<A: Guarded>() {
+    let mut node = guarding(Backends::Here);
+    for kind in A::REPORTS {
+        let report = [*kind, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+        let frame = framed::<A>(&A::packet(&header(A::ICMP, A::POD, A::CLUSTER_IP), &report));
+        let verdict = node.rejecting_ingress(&frame);
+        let is_left = A::ERRORS.contains(kind);
+        let expected = if is_left {
+            Verdict::Pass(frame)
+        } else {
+            Verdict::Drop
+        };
+        assert_eq!(verdict, expected, "{kind}");
+    }
+    let dropped = A::REPORTS.len() - A::ERRORS.len();
+    counted(&node, "reject_unknown_port", dropped as u64);
 }
 
 both_families!(a_free_address_of_a_range_is_dropped);

@@ -31,6 +31,7 @@ mod maglev_transit;
 mod masquerade;
 mod masquerade_all;
 mod mend;
+mod narrow_ways;
 mod node;
 mod one_uplink;
 mod opening_cost;
