@@ -38,7 +38,7 @@ pub enum Guarded {
     ClusterIp = 1,
     /// A service's external or load balancer address, which may be a machine's too.
     External = 2,
-    /// One of the host's own, which the host looks after itself.
+    /// One of the host's own, or of another node, which looks after it itself.
     Host = 3,
 }
 

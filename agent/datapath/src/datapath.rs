@@ -399,13 +399,13 @@ impl Datapath {
         self.dsr.set_located(is_any.then_some(changes));
     }
 
-    /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from,
-    /// where this host's interfaces have the addresses `host`.
+    /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from.
+    /// `hosts` are those of this host's interfaces and of all nodes.
     pub fn set_service_addresses(
         &mut self,
         addresses: impl Iterator<Item = (IpAddr, FrontendKind)>,
         ranges: &BTreeSet<IpNet>,
-        host: &BTreeSet<IpAddr>,
+        hosts: impl Iterator<Item = IpAddr>,
     ) {
         let Some((v4, v6)) = &mut self.guard else {
             return;
@@ -418,9 +418,10 @@ impl Datapath {
             }
         }
         // These are the stack's, whatever services say.
-        for address in host {
-            if wanted.contains_key(address) || ranges.iter().any(|range| range.contains(address)) {
-                wanted.insert(*address, Guarded::Host);
+        for address in hosts {
+            let is_in = |range: &IpNet| range.contains(&address);
+            if wanted.contains_key(&address) || ranges.iter().any(is_in) {
+                wanted.insert(address, Guarded::Host);
             }
         }
         v4.set(&wanted);
@@ -429,7 +430,7 @@ impl Datapath {
         v6.set_ranges(ranges);
     }
 
-    /// Says whose address one is: a service's of this kind, or no service's. None of the host's.
+    /// Says whose address one is: a service's of this kind, or no service's. None of the host's, or of a node's.
     pub fn change_service_address(&mut self, address: IpAddr, kind: Option<FrontendKind>) {
         if let Some((v4, v6)) = &mut self.guard {
             let guarded = kind.and_then(guarded);

@@ -206,7 +206,10 @@ impl Agent {
             }),
             took: Duration::ZERO,
         };
-        let all_addresses = plan.snapshot.is_some() || plan.service_cidrs.is_some();
+        let all_addresses = plan.snapshot.is_some()
+            || plan.service_cidrs.is_some()
+            || plan.nodes().is_some()
+            || plan.cluster_nodes.is_some();
         let addresses = addresses_of(&plan.changes);
         let interfaces_changed =
             plan.frontend_ifs.is_some() || plan.backend_ifs.is_some() || plan.snapshot.is_some();
@@ -248,13 +251,20 @@ impl Agent {
             renderer, datapath, ..
         } = self;
         let host = renderer.host_addresses();
+        let nodes = renderer.nodes().all();
         if all {
             let frontends = renderer.frontends();
             let addresses = frontends.map(|(key, frontend)| (key.address, frontend.kind));
-            datapath.set_service_addresses(addresses, renderer.service_cidrs(), host);
+            let hosts = host.union(nodes).copied();
+            let hosts = hosts.chain(renderer.cluster_nodes().addresses());
+            datapath.set_service_addresses(addresses, renderer.service_cidrs(), hosts);
             return;
         }
-        for address in changed.difference(host) {
+        let is_of_node = |address: &IpAddr| {
+            let mut named = renderer.cluster_nodes().addresses();
+            host.contains(address) || nodes.contains(address) || named.any(|node| node == *address)
+        };
+        for address in changed.iter().filter(|address| !is_of_node(address)) {
             datapath.change_service_address(*address, renderer.service_address(*address));
         }
     }

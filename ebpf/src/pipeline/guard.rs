@@ -5,7 +5,9 @@
 //! | a ClusterIP | another port or protocol | rejected |
 //! | in a range of ClusterIPs, and nobody's | any | dropped |
 //! | an external or load balancer address | another port or protocol | dropped if it would leave where it came from; else the stack's |
-//! | either of a service's | an echo request | answered |
+//! | a ClusterIP | an echo request | answered |
+//! | an external or load balancer address | an echo request | answered if it would leave where it came from; else the stack's |
+//! | a node's | any | the stack's |
 
 use shunt_common::Counter;
 
@@ -58,7 +60,13 @@ pub(crate) fn judge<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Ver
     if owner == Owner::Other || is_overheard(context, packet) {
         return Verdict::PASS;
     }
-    if answers_echo() && owner != Owner::Nobody && is_echo(context, packet) {
+    let is_ping = answers_echo() && is_echo(context, packet);
+    if !is_ping && !guards() {
+        return Verdict::PASS;
+    }
+    // A machine may have an external address, unless nothing gets any further.
+    let is_lost = owner == Owner::External && leads_back(context, packet);
+    if is_ping && (owner == Owner::ClusterIp || is_lost) {
         return answer(context, packet);
     }
     if !guards() {
@@ -75,7 +83,7 @@ pub(crate) fn judge<F: Routed>(context: &impl Access, packet: &Packet<F>) -> Ver
             Err(verdict) => verdict,
         },
         Owner::Nobody => drop_packet(context, Counter::DropFreeAddress),
-        Owner::External if leads_back(context, packet) => drop_packet(context, Counter::DropLoop),
+        Owner::External if is_lost => drop_packet(context, Counter::DropLoop),
         Owner::External | Owner::Other => Verdict::PASS,
     }
 }

@@ -13,6 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{
     dual_stack::{Family, service, world_with_flags},
     host_world::{self, HostWorld},
+    service::Service,
     world::{REQUEST, World},
 };
 
@@ -103,24 +104,62 @@ fn a_service_answers_pings_and_a_machine_does_for_itself() {
     };
     let service = service(&world, Transport::Tcp, &[]);
     world.update(&service);
+    way_to_external_leads_outside(&world, &service);
+    let (pod, outside) = (world.client_pod(), world.sandbox.outside());
     let before = counted(&world, "echo_reply");
     for family in Family::BOTH {
-        for target in [service.cluster_ip(), service.external_ip()] {
-            let address = family.target(target).address().ip();
-            for from in [world.client_pod(), world.sandbox.outside()] {
-                for payload in [0, 56, 1001] {
-                    let took = ping(from, address, payload);
-                    assert!(took.is_some(), "{address} with {payload} bytes");
-                }
+        let [cluster_ip, external_ip] = [service.cluster_ip(), service.external_ip()]
+            .map(|target| family.target(target).address().ip());
+        for (from, address) in [
+            (pod, cluster_ip),
+            (outside, cluster_ip),
+            (outside, external_ip),
+        ] {
+            for payload in [0, 56, 1001] {
+                let took = ping(from, address, payload);
+                assert!(took.is_some(), "{address} with {payload} bytes");
             }
         }
     }
-    assert_eq!(counted(&world, "echo_reply"), before + 24);
+    assert_eq!(counted(&world, "echo_reply"), before + 18);
     for family in Family::BOTH {
         let node = family.of(addresses::NODE);
         assert!(ping(world.client_pod(), node, 56).is_some());
     }
-    assert_eq!(counted(&world, "echo_reply"), before + 24, "the node's own");
+    assert_eq!(counted(&world, "echo_reply"), before + 18, "the node's own");
+}
+
+/// Makes the client outside the node's way to the service's external addresses.
+fn way_to_external_leads_outside(world: &World, service: &Service) {
+    let (router, router_v6) = (addresses::OUTSIDE, addresses::v6(addresses::OUTSIDE));
+    let known = Family::BOTH.map(|family| family.target(service.external_ip()));
+    let [v4, v6] = known.map(|target| target.address().ip());
+    let routes = format!("route add {v4}/32 via {router}\nroute add {v6}/128 via {router_v6}\n");
+    world.sandbox.node().configure(&routes).unwrap();
+}
+
+#[test]
+fn nobody_answers_pings_in_the_name_of_another_node() {
+    // As a load balancer's status names the nodes themselves.
+    for guard in ["--guard", "--guard=false"] {
+        let Some(mut world) = world_with_flags(&[guard]) else {
+            return;
+        };
+        let other = addresses::NODE2;
+        let mut event = service(&world, Transport::Tcp, &["pod-a"]).json();
+        event["external_ips"] = json!([other.to_string()]);
+        world.apply(&json!({ "event": "UpdateService", "service": event }).to_string());
+        let clients = [world.client_pod(), world.sandbox.outside()];
+        for from in clients {
+            assert!(ping(from, other, 56).is_some(), "it is up");
+        }
+        let node2 = world.sandbox.node2();
+        node2.configure("link set eth0 down\n").unwrap();
+        for from in clients {
+            assert_eq!(ping(from, other, 56), None, "it is down");
+        }
+        assert_eq!(counted(&world, "echo_reply"), 0);
+    }
 }
 
 #[test]
@@ -142,17 +181,12 @@ fn nothing_goes_to_and_fro_between_the_node_and_its_router() {
     };
     let service = service(&world, Transport::Udp, &["pod-a"]);
     world.update(&service);
-    let (node, outside) = (world.sandbox.node(), world.sandbox.outside());
+    let outside = world.sandbox.outside();
     // The client outside is a router that has this node as its way to the address, and the node it.
     outside.set("net/ipv4/ip_forward", "1").unwrap();
     outside.set("net/ipv6/conf/all/forwarding", "1").unwrap();
-    let (router, router_v6) = (addresses::OUTSIDE, addresses::v6(addresses::OUTSIDE));
+    way_to_external_leads_outside(&world, &service);
     let known = Family::BOTH.map(|family| family.target(service.external_ip()));
-    let [v4, v6] = known.map(|target| target.address().ip());
-    node.configure(&format!(
-        "route add {v4}/32 via {router}\nroute add {v6}/128 via {router_v6}\n"
-    ))
-    .unwrap();
     for known in known {
         let before = counted(&world, "drop_loop");
         let other = Target::new(Transport::Udp, SocketAddr::new(known.address().ip(), 81));
@@ -190,8 +224,15 @@ fn a_machine_that_has_an_external_address_is_reached() {
     for from in [world.client_pod(), world.sandbox.outside()] {
         let connected = from.enter(|| TcpStream::connect_timeout(&itself, AT_ONCE));
         assert_eq!(connected.unwrap().peer_addr().unwrap(), itself);
+        assert!(ping(from, external, 56).is_some());
     }
     assert_eq!(counted(&world, "drop_loop"), 0);
+    pod.configure(&format!("address delete {external}/32 dev lo\n"))
+        .unwrap();
+    for from in [world.client_pod(), world.sandbox.outside()] {
+        assert_eq!(ping(from, external, 56), None, "nobody has it");
+    }
+    assert_eq!(counted(&world, "echo_reply"), 0);
 }
 
 #[test]

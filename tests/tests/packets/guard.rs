@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use etherparse::{IcmpEchoHeader, Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber};
 use shunt_datapath::{GuardOptions, RejectLimit};
+use shunt_tests::run;
 
 use super::{
     address::{Address as _, Fragment, Header, Problem},
@@ -280,8 +281,15 @@ fn parts_of_datagrams_go_no_further_either<A: Guarded>() {
     }
 }
 
-both_families!(an_echo_request_for_a_services_address_is_answered);
-fn an_echo_request_for_a_services_address_is_answered<A: Guarded>() {
+/// Has the way to the address be as `rule` says.
+fn route(address: &str, rule: &str) {
+    let arguments = format!("route replace {address} {rule}");
+    run("ip", &arguments.split(' ').collect::<Vec<_>>()).unwrap();
+}
+
+both_families!(an_echo_request_for_a_services_address_is_answered("203.0.113.7"; "2001:db8:113::7") in in_network);
+fn an_echo_request_for_a_services_address_is_answered<A: Guarded>(external: &str) {
+    route(external, "dev lo");
     let mut node = guarding(Backends::Nowhere);
     let options = [1, 7, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0];
     let mut answered = 0;
@@ -308,6 +316,79 @@ fn an_echo_request_for_a_services_address_is_answered<A: Guarded>() {
         assert_eq!(node.ingress(&to_node), Verdict::Pass(to_node.clone()));
     }
     counted(&node, "echo_reply", answered);
+}
+
+/// An echo request from outside, and the answer in the address's name.
+fn ping<A: Guarded>(to: A) -> (Vec<u8>, Verdict) {
+    let packet = |is_request, from, to, time_to_live| {
+        let header = Header {
+            time_to_live,
+            ..header(A::ICMP, from, to)
+        };
+        A::packet(&header, &A::echo(is_request, from, to, b"hello"))
+    };
+    let answer = packet(false, to, A::OUTSIDER, 64);
+    let answer = ethernet::<A>(THIS_STATION, NEIGHBOUR, &answer);
+    let request = framed::<A>(&packet(true, A::OUTSIDER, to, 7));
+    (request, Verdict::Redirect(answer))
+}
+
+both_families!(a_ping_for_an_external_address_is_answered_where_no_machine_would_get_it("203.0.113.7", "192.168.16.1"; "2001:db8:113::7", "2001:db8:16::1") in in_network);
+fn a_ping_for_an_external_address_is_answered_where_no_machine_would_get_it<A: Guarded>(
+    address: &str,
+    router: &str,
+) {
+    for guard in [true, false] {
+        let mut node = node_with(
+            |options| options.guard = GuardOptions { guard, echo: true },
+            Backends::Here,
+        );
+        let (request, answer) = ping(A::EXTERNAL_IP);
+        let passed = || Verdict::Pass(request.clone());
+        route(address, &format!("via {router}"));
+        assert_eq!(node.ingress(&request), passed(), "a machine elsewhere");
+        route(address, "dev lo");
+        assert_eq!(node.ingress(&request), answer, "it would go to and fro");
+        run("ip", &["route", "delete", address]).unwrap();
+        assert_eq!(node.ingress(&request), passed(), "no route");
+        let (request, answer) = ping(A::CLUSTER_IP);
+        assert_eq!(node.ingress(&request), answer, "no machine has a ClusterIP");
+    }
+}
+
+both_families!(nobody_answers_pings_in_the_name_of_a_node("203.0.113.7"; "2001:db8:113::7") in in_network);
+fn nobody_answers_pings_in_the_name_of_a_node<A: Guarded>(address: &str) {
+    route(address, "dev lo");
+    let mut node = guarding(Backends::Here);
+    let (request, answer) = ping(A::EXTERNAL_IP);
+    let other = Packet::new(Transport::TcpSyn, (A::OUTSIDER, 4000), (A::EXTERNAL_IP, 81)).frame();
+    let plain = cluster(Backends::Here);
+    let with = |field: &str, value: &str| plain.replacen(field, &format!("{value}{field}"), 1);
+    let of_nodes = [
+        plain.replacen(
+            r#""node_ips":["#,
+            &format!(r#""node_ips":["{address}","#),
+            1,
+        ),
+        with(
+            r#""frontend_ifs""#,
+            &format!(r#""nodes":{{"other":["{address}"]}},"#),
+        ),
+    ];
+    for event in of_nodes {
+        node.apply(&event);
+        for frame in [&request, &other] {
+            assert_eq!(node.ingress(frame), Verdict::Pass(frame.clone()), "{event}");
+        }
+        node.apply(&plain);
+        assert_eq!(node.ingress(&request), answer, "no node has it any more");
+    }
+    // By an event of its own.
+    let nodes = |nodes: &str| format!(r#"{{"event":"UpdateNodes","nodes":{nodes}}}"#);
+    node.apply(&nodes(&format!(r#"{{"other":["{address}"]}}"#)));
+    assert_eq!(node.ingress(&request), Verdict::Pass(request.clone()));
+    node.apply(&nodes("{}"));
+    assert_eq!(node.ingress(&request), answer);
 }
 
 both_families!(who_cannot_be_answered_is_not);
@@ -395,19 +476,12 @@ fn what_would_go_to_and_fro_is_dropped_and_nothing_else_of_an_external_address<A
             &[0; 12],
         )),
     ];
-    let route = |rule: &str| {
-        let arguments = format!("route replace {address} {rule}");
-        let ran = std::process::Command::new("ip")
-            .args(arguments.split(' '))
-            .status();
-        assert!(ran.unwrap().success(), "{arguments}");
-    };
     let verdicts = |node: &mut Node| frames.each_ref().map(|frame| node.ingress(frame));
     let passed = || frames.each_ref().map(|frame| Verdict::Pass(frame.clone()));
     assert_eq!(verdicts(&mut node), passed(), "no route: the stack says so");
-    route(&format!("via {router}"));
+    route(address, &format!("via {router}"));
     assert_eq!(verdicts(&mut node), passed(), "a machine elsewhere");
-    route("dev lo");
+    route(address, "dev lo");
     assert_eq!(verdicts(&mut node), [const { Verdict::Drop }; 3]);
     counted(&node, "drop_loop", 3);
 }
