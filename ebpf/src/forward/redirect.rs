@@ -2,8 +2,9 @@
 //! host's stack, and so past its netfilter rules.
 //!
 //! What the stack would have done is done here: the route decides, a hop is taken off the limit,
-//! the link's header is the pod's. What does not fit the device, has come too far, or is for a pod
-//! whose neighbour is not known yet goes through the stack, which knows what to do with it.
+//! the link's header is the pod's. What does not fit the device, has come too far, came in where packets to its
+//! source would not go out, or is for a pod whose neighbour is not known yet goes through the stack, which knows
+//! what to do with it.
 //!
 //! The way to a pod is remembered for a moment only: a pod that comes back with its address on
 //! another device is found there, whoever is told of it or not.
@@ -16,7 +17,10 @@ use crate::{
         access::{Access, AccessError},
         verdict::Verdict,
     },
-    forward::fib::{self, Routed, longest_packet},
+    forward::{
+        fib::{self, Routed, longest_packet},
+        origin,
+    },
     maps::{
         addresses::{is_of_pod, is_pod_interface},
         clock,
@@ -37,13 +41,14 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(crate) struct HopIndex(u32);
 
-/// Finds the hop that takes the packet to the destination of `to`, if that is a pod of this node
-/// behind a device of its own and the stack is not needed. `afresh`: looks it up in any case.
+/// Finds the hop that takes the packet with the tuple `came` to the destination of `to`, if that is a pod of this
+/// node behind a device of its own and the stack is not needed. `afresh`: looks it up in any case.
 #[inline(always)]
 pub(crate) fn find<F: Routed>(
     context: &impl Access,
     link: Link,
     extent: Extent,
+    came: &Tuple<F>,
     to: &Tuple<F>,
     afresh: bool,
 ) -> Option<HopIndex> {
@@ -62,7 +67,9 @@ pub(crate) fn find<F: Routed>(
     }
     let goes = hop.interface != 0
         && u32::from(longest_packet(context, extent)) <= hop.mtu
-        && hop_limit::<F>(context, extent.network).ok()? > 1;
+        && hop_limit::<F>(context, extent.network).ok()? > 1
+        // The stack judges where any other packet came in, whatever it said of those before.
+        && origin::is_on_way_back(context, extent.network, came);
     goes.then_some(index)
 }
 

@@ -7,7 +7,7 @@
 //! more slowly.
 
 use shunt_common::{
-    Counter, FrontendKey, Hook, TCP, UDP,
+    Counter, FrontendKey, Hook, TCP, Tuple, UDP,
     connections::{Facts, Key, Role, Slot as _, place},
 };
 
@@ -117,7 +117,15 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         payload: offset + transport.length(),
     };
     let hop = match hook {
-        Hook::Ingress => redirect::find(context, link, extent, &translated, false),
+        Hook::Ingress => {
+            let came = Tuple {
+                source: network.source(),
+                destination: network.destination(),
+                source_port: transport.ports().source,
+                destination_port: transport.ports().destination,
+            };
+            redirect::find(context, link, extent, &came, &translated, false)
+        }
         Hook::Egress => None,
     };
     if hook == Hook::Ingress && role == Role::Reply && hop.is_none() {

@@ -61,6 +61,7 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         context,
         packet.link,
         packet.extent(),
+        &packet.tuple,
         translated,
         packet.may_be_first,
     ) {

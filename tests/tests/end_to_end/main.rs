@@ -27,6 +27,7 @@ mod errors;
 mod floods;
 mod flows;
 mod foreign_text;
+mod forged;
 mod full_table;
 mod given_ports;
 mod grace;
