@@ -15,32 +15,23 @@ use crate::{
     rewrite::{icmp_error::IcmpError, network::Rewrite},
 };
 
-/// `Err` of a packet from where, or by a way that, the kernel takes nothing on
-/// (`ip_route_input_slow` in net/ipv4/route.c, `ip_rcv_options` in net/ipv4/ip_input.c).
+/// `Err` of a packet whose header came broken (RFC 1812 section 5.2.2), or from where, or by a way that, the kernel
+/// takes nothing on (`ip_route_input_slow` in net/ipv4/route.c, `ip_rcv_options` in net/ipv4/ip_input.c).
 #[inline(always)]
 pub(crate) fn check_source<F: Rewrite>(
     context: &impl Access,
     packet: &Packet<F>,
 ) -> Result<(), Verdict> {
-    if !F::is_forwarded_from(&packet.tuple.source) {
-        return Err(drop_refused(context, packet, Counter::DropMartian));
-    }
-    if packet.options == Options::SourceRoute {
-        return Err(drop_refused(context, packet, Counter::DropSourceRoute));
-    }
-    Ok(())
-}
-
-/// `Err` of a packet whose network header came broken (RFC 1812 section 5.2.2).
-#[inline(always)]
-pub(crate) fn check_header<F: Rewrite>(
-    context: &impl Access,
-    packet: &Packet<F>,
-) -> Result<(), Verdict> {
-    if F::HAS_HEADER_CHECKSUM && !packet.is_intact {
-        return Err(drop_refused(context, packet, Counter::DropChecksum));
-    }
-    Ok(())
+    let reason = if !packet.is_intact {
+        Counter::DropChecksum
+    } else if !F::is_forwarded_from(&packet.tuple.source) {
+        Counter::DropMartian
+    } else if packet.options == Options::SourceRoute {
+        Counter::DropSourceRoute
+    } else {
+        return Ok(());
+    };
+    Err(drop_refused(context, packet, reason))
 }
 
 /// `Err` of a packet that may make no more hops: its sender is told.

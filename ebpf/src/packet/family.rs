@@ -62,7 +62,7 @@ pub(crate) trait Family: shunt_common::Family + Logged {
 
     /// Whether the network header from `begin` to `end` is as its sender wrote it, as far as its
     /// own checksum tells.
-    fn is_intact(context: &impl Access, begin: usize, end: usize) -> bool;
+    fn is_intact(context: &impl WalkExtensions, begin: usize, end: usize) -> bool;
 
     /// What the options of the network header from `begin` to `end` ask of a router.
     fn options(context: &impl WalkExtensions, begin: usize, end: usize) -> Options;

@@ -175,21 +175,11 @@ impl Family for V4 {
     }
 
     #[inline(always)]
-    fn is_intact(context: &impl Access, begin: usize, end: usize) -> bool {
-        let Ok(header) = context.at::<Ipv4Header>(begin) else {
-            return false;
-        };
-        let mut sum = header.sum();
-        for place in (size_of::<Ipv4Header>()..LONGEST).step_by(4) {
-            if begin + place >= end {
-                break;
-            }
-            let Ok(word) = context.at::<u32>(begin + place) else {
-                return false;
-            };
-            sum = sum.with(*word);
+    fn is_intact(context: &impl WalkExtensions, begin: usize, end: usize) -> bool {
+        if end - begin > size_of::<Ipv4Header>() {
+            return context.is_header_intact(begin as u32, end as u32);
         }
-        is_of_ones(sum)
+        context.at::<Ipv4Header>(begin).is_ok_and(Header::is_intact)
     }
 
     #[inline(always)]
@@ -233,6 +223,28 @@ impl Family for V4 {
             },
         })
     }
+}
+
+/// Whether the header from `begin` to `end`, with its options, is as its sender wrote it:
+/// [`WalkExtensions::is_header_intact`].
+#[inline(always)]
+pub(crate) fn is_long_header_intact(context: &impl Access, begin: u32, end: u32) -> bool {
+    let begin = Offset::new(begin as usize).get();
+    let length = Offset::new(end as usize).get().wrapping_sub(begin);
+    let Ok(header) = context.at::<Ipv4Header>(begin) else {
+        return false;
+    };
+    let mut sum = header.sum();
+    for place in (size_of::<Ipv4Header>()..LONGEST).step_by(4) {
+        if place >= length {
+            break;
+        }
+        let Ok(word) = context.at::<u32>(begin + place) else {
+            return false;
+        };
+        sum = sum.with(*word);
+    }
+    is_of_ones(sum)
 }
 
 const NOTHING: u32 = Options::Nothing as u32;

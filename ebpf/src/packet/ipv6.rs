@@ -2,14 +2,11 @@
 
 use shunt_common::{Address as _, V6};
 
-use crate::{
-    ctx::access::Access,
-    packet::{
-        error::ParseError,
-        extensions::{self, LONGEST_EXTENSIONS, WalkExtensions},
-        family::{Family, Header, Options},
-        network::{Fragment, Network, Part, end_beyond_header},
-    },
+use crate::packet::{
+    error::ParseError,
+    extensions::{self, LONGEST_EXTENSIONS, WalkExtensions},
+    family::{Family, Header, Options},
+    network::{Fragment, Network, Part, end_beyond_header},
 };
 
 /// The IPv6 header, RFC 8200 section 3; multi-byte fields in network order.
@@ -160,7 +157,7 @@ impl Family for V6 {
     }
 
     #[inline(always)]
-    fn is_intact(_: &impl Access, _: usize, _: usize) -> bool {
+    fn is_intact(_: &impl WalkExtensions, _: usize, _: usize) -> bool {
         true
     }
 

@@ -12,7 +12,7 @@ use crate::{
         verdict::Verdict,
     },
     forward::{
-        admission::{check_header, check_hops, check_source},
+        admission::{check_hops, check_source},
         envelope,
         fib::Routed,
         icmp_error::send_error,
@@ -74,10 +74,7 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     if outer.source.is_unspecified() {
         return None;
     }
-    let checked = check_header(context, packet)
-        .and_then(|()| check_source(context, packet))
-        .and_then(|()| check_hops(context, packet));
-    if let Err(verdict) = checked {
+    if let Err(verdict) = check_source(context, packet).and_then(|()| check_hops(context, packet)) {
         return Some(verdict);
     }
     // By a way that is too narrow for envelopes, the packet goes on as if its backend's node were not known.
@@ -249,7 +246,7 @@ fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<usize> {
         && is_own::<F>(&destination)
         && (location::<F>(&source) == Some(source) || is_dsr_source::<F>(&source))
         && !context.is_for_other_station()
-        && F::is_intact(context, begin, begin + F::HEADER_LENGTH);
+        && header.is_intact();
     is_ours.then_some(end)
 }
 

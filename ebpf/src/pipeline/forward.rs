@@ -13,7 +13,7 @@ use shunt_common::{Counter, FlowKind, Hook, Tuple};
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{
-        admission::{check_header, check_hops},
+        admission::check_hops,
         hairpin::send_back,
         icmp_error::send_error,
         redirect::{self, HopIndex},
@@ -92,16 +92,17 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         }
     };
     // What goes through the stack is judged there.
-    if !matches!(way, Way::Stack)
-        && let Err(verdict) = check_header(context, packet)
-    {
-        return verdict;
+    let is_broken = !packet.is_intact && !matches!(way, Way::Stack);
+    let mut reason = Counter::DropChecksum;
+    if !is_broken {
+        reason = Counter::DropRewrite;
+        fragments::remember(packet, Hook::Ingress, translated);
     }
-    fragments::remember(packet, Hook::Ingress, translated);
-    if F::rewrite(context, packet, translated).is_err()
+    if is_broken
+        || F::rewrite(context, packet, translated).is_err()
         || dsr::adapt(context, packet, translated).is_err()
     {
-        return drop_refused(context, packet, Counter::DropRewrite);
+        return drop_refused(context, packet, reason);
     }
     let sent = match way {
         Way::Stack => Ok(Verdict::PASS),

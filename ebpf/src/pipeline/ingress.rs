@@ -6,7 +6,7 @@ use shunt_common::{Cell, Counter, FrontendKey, Hook, Tuple};
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{
-        admission::{check_header, check_hops, check_source},
+        admission::{check_hops, check_source},
         icmp_error::send_error,
     },
     lb::{
@@ -154,9 +154,6 @@ fn translate_request<F: Program<C>, C: Access>(
     if packet.is_error() || !is_dsr && known.is_none() && netfilter::may_know(packet) {
         return Err(Verdict::PASS);
     }
-    if found.is_some() {
-        check_header(context, packet)?;
-    }
     let sender = Sender::<F> {
         address: packet.tuple.source,
         interface: packet.interface,
@@ -164,6 +161,7 @@ fn translate_request<F: Program<C>, C: Access>(
     };
     draw::prepare(packet);
     let selected = match found {
+        Some(_) if !packet.is_intact => Lookup::Dropped(Counter::DropChecksum),
         Some(_) if packet.is_refused => Lookup::Rejected,
         Some(cell) => frontend::select_in(key, cell, &sender),
         None => Lookup::NotAFrontend,

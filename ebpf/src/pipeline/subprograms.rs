@@ -292,6 +292,17 @@ pub(crate) extern "C" fn walk_options(
     ipv4::walk_options(&Tc::from_raw(context), begin, end)
 }
 
+/// [`ipv4::is_long_header_intact`].
+#[inline(never)]
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn is_header_intact(
+    context: *mut <Tc as Access>::Raw,
+    begin: u32,
+    end: u32,
+) -> u32 {
+    ipv4::is_long_header_intact(&Tc::from_raw(context), begin, end).into()
+}
+
 impl WalkExtensions for Tc {
     #[inline(always)]
     fn walk_extensions(&self, begin: u32, protocol: u32) -> u64 {
@@ -301,5 +312,10 @@ impl WalkExtensions for Tc {
     #[inline(always)]
     fn walk_options(&self, begin: u32, end: u32) -> u32 {
         walk_options(self.raw(), begin, end)
+    }
+
+    #[inline(always)]
+    fn is_header_intact(&self, begin: u32, end: u32) -> bool {
+        is_header_intact(self.raw(), begin, end) != 0
     }
 }

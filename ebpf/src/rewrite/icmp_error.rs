@@ -67,18 +67,19 @@ impl IcmpError {
             checksum: 0,
             detail: u32::from(mtu).to_be(),
         };
+        // Of a cut header the quote is as long as that: zeros are summed behind its last bytes. Before the
+        // loop, behind which the verifier is to know nothing of the length.
+        let rest = length % 4;
+        if rest != 0 {
+            let last = *context.at::<u32>(offset + ((length - 4) & LONGEST_MESSAGE))?;
+            sum = sum.with((u32::from_le(last) >> (8 * (4 - rest))).to_le());
+        }
         let longest = size_of::<IcmpHeader>() + F::LONGEST_HEADER + transport::LONGEST;
         for place in (0..longest).step_by(4) {
             if place + 4 > length {
                 break;
             }
             sum = sum.with(*context.at::<u32>(offset + place)?);
-        }
-        // Of a cut header the quote is as long as that: zeros are summed behind its last bytes.
-        let rest = length % 4;
-        if rest != 0 {
-            let last = *context.at::<u32>(offset + ((length - 4) & LONGEST_MESSAGE))?;
-            sum = sum.with((u32::from_le(last) >> (8 * (4 - rest))).to_le());
         }
         context.at_mut::<IcmpHeader>(offset)?.checksum = sum.apply(!0);
         Ok(())
