@@ -91,11 +91,19 @@ pub enum Counter {
     DropChecksum,
     /// Passed untouched: the frame is for another station, and its interface no port of a bridge.
     PassOtherStation,
+    /// Packet for a frontend passed untouched: it answers a connection of this node's own, which went out
+    /// from the frontend's address and port.
+    PassOwn,
+    /// Packet for a frontend passed untouched: a SYN-ACK or reset (SCTP: INIT ACK, ABORT) of no connection
+    /// that is known.
+    PassAnswer,
+    /// Dropped: such a packet for a ClusterIP, or in an envelope.
+    DropAnswer,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 43] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -136,6 +144,9 @@ impl Counter {
         Self::DropCongestion,
         Self::DropChecksum,
         Self::PassOtherStation,
+        Self::PassOwn,
+        Self::PassAnswer,
+        Self::DropAnswer,
     ];
 
     /// The counter's name as it is shown.
@@ -181,6 +192,9 @@ impl Counter {
             Self::DropCongestion => "drop_congestion",
             Self::DropChecksum => "drop_checksum",
             Self::PassOtherStation => "pass_other_station",
+            Self::PassOwn => "pass_own",
+            Self::PassAnswer => "pass_answer",
+            Self::DropAnswer => "drop_answer",
         }
     }
 }

@@ -112,6 +112,14 @@ impl FilterPlace {
     }
 }
 
+/// The bit of a word that stands for all ports with the same upper six bits as `port`, network order. A
+/// word has those of the ports that frontends have: it says of the ports that a host gives its own
+/// connections that no frontend has them.
+#[inline]
+pub const fn port_group(port: u16) -> u64 {
+    1 << (u16::from_be(port) >> 10)
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::{vec, vec::Vec};

@@ -51,7 +51,7 @@ pub use flow_event::{
 };
 pub use fragment::{FragmentEntry, FragmentKey, Hook};
 pub use frontend::{Cell, FrontendKey};
-pub use guard::{FilterPlace, Guarded, ServiceCidrs};
+pub use guard::{FilterPlace, Guarded, ServiceCidrs, port_group};
 pub use node::NodeIps;
 pub use ports::{PortRange, Probes};
 pub use protocol::{SCTP, TCP, UDP};

@@ -403,6 +403,13 @@ pub const UNKNOWN_CONNECTIONS: Map = both(
     Kind::Setting,
     Size::Fixed,
 );
+/// Which ports frontends have, roughly: [`crate::port_group`].
+pub const FRONTEND_PORTS: Map = both(
+    "FRONTEND_PORTS",
+    "frontend_ports",
+    Kind::Setting,
+    Size::Fixed,
+);
 /// What is known of direct server return before anything is looked up: [`crate::dsr`].
 pub const DSR: Map = both("DSR", "dsr", Kind::Setting, Size::Fixed);
 /// When the next rejection is due.
@@ -436,6 +443,7 @@ pub const SHARED: &[Map] = &[
     POD_INTERFACES,
     STATIONS,
     UNKNOWN_CONNECTIONS,
+    FRONTEND_PORTS,
     DSR,
     REJECTIONS,
     LOOKUPS,

@@ -95,7 +95,7 @@ pub struct Datapath {
     /// How often these two have changed.
     node_writes: u64,
     /// `None` if nothing is done about other packets for services' addresses.
-    guard: Option<(GuardTable<V4>, GuardTable<V6>)>,
+    guard: (GuardTable<V4>, GuardTable<V6>),
     connections: Connections,
     counters: Arc<Counters>,
     attached: InterfaceSet,
@@ -192,16 +192,7 @@ impl Datapath {
                 &options.pod_cidrs,
             )?,
             node_writes: 0,
-            guard: options
-                .guard
-                .is_on()
-                .then(|| {
-                    Ok::<_, DatapathError>((
-                        GuardTable::take(&mut ebpf)?,
-                        GuardTable::take(&mut ebpf)?,
-                    ))
-                })
-                .transpose()?,
+            guard: (GuardTable::take(&mut ebpf)?, GuardTable::take(&mut ebpf)?),
             connections,
             counters: Arc::new(counters),
             attached: InterfaceSet::take(&mut ebpf, registry::ATTACHED)?,
@@ -407,9 +398,7 @@ impl Datapath {
         ranges: &BTreeSet<IpNet>,
         hosts: impl Iterator<Item = IpAddr>,
     ) {
-        let Some((v4, v6)) = &mut self.guard else {
-            return;
-        };
+        let (v4, v6) = &mut self.guard;
         let mut wanted = BTreeMap::new();
         for (address, kind) in addresses {
             if let Some(new) = guarded(kind) {
@@ -430,13 +419,22 @@ impl Datapath {
         v6.set_ranges(ranges);
     }
 
-    /// Says whose address one is: a service's of this kind, or no service's. None of the host's, or of a node's.
-    pub fn change_service_address(&mut self, address: IpAddr, kind: Option<FrontendKind>) {
-        if let Some((v4, v6)) = &mut self.guard {
-            let guarded = kind.and_then(guarded);
-            v4.change(address, guarded);
-            v6.change(address, guarded);
-        }
+    /// Says whose address one is: a service's of this kind, or no service's. One of the host's, or of a
+    /// node's (`is_of_node`), stays the stack's.
+    pub fn change_service_address(
+        &mut self,
+        address: IpAddr,
+        kind: Option<FrontendKind>,
+        is_of_node: bool,
+    ) {
+        let guarded = match kind.and_then(guarded) {
+            Some(_) if is_of_node => Some(Guarded::Host),
+            None if is_of_node => return,
+            guarded => guarded,
+        };
+        let (v4, v6) = &mut self.guard;
+        v4.change(address, guarded);
+        v6.change(address, guarded);
     }
 
     /// Whether packets to pods of this node go there in one hop, so that the interfaces of backends

@@ -264,8 +264,9 @@ impl Agent {
             let mut named = renderer.cluster_nodes().addresses();
             host.contains(address) || nodes.contains(address) || named.any(|node| node == *address)
         };
-        for address in changed.iter().filter(|address| !is_of_node(address)) {
-            datapath.change_service_address(*address, renderer.service_address(*address));
+        for address in changed {
+            let kind = renderer.service_address(*address);
+            datapath.change_service_address(*address, kind, is_of_node(address));
         }
     }
 

@@ -87,6 +87,12 @@ impl Signal {
         self.0 & RESET != 0
     }
 
+    /// Whether it answers somebody else's packet and begins nothing: a SYN-ACK, an INIT ACK, a reset.
+    #[inline(always)]
+    pub const fn only_answers(self) -> bool {
+        self.0 & (ANSWER | RESET) != 0
+    }
+
     /// Whether an established connection learns nothing from it.
     #[inline(always)]
     pub const fn is_plain(self) -> bool {

@@ -62,6 +62,10 @@ pub(crate) trait Access {
     /// The index of the interface that the packet is at.
     fn interface(&self) -> u32;
 
+    /// Whether a socket of this host's at this port, network order, has sent the packet. Of one whose socket
+    /// the kernel has let go by now, it is not told.
+    fn is_of_socket(&self, port: u16) -> bool;
+
     /// Whether the packet is of a VLAN: it only passes this interface, and is the VLAN's
     /// interface's, which has programs of its own. VLAN 0 is none, but a priority (IEEE 802.1Q
     /// section 9.6).

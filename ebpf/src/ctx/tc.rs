@@ -105,6 +105,18 @@ impl Access for Tc {
     }
 
     #[inline(always)]
+    fn is_of_socket(&self, port: u16) -> bool {
+        // SAFETY: the context is the kernel's, and so is the socket, if there is one.
+        unsafe {
+            let socket = (*self.0).__bindgen_anon_2.sk;
+            // Its port in host order.
+            (*self.0).ingress_ifindex == 0
+                && !socket.is_null()
+                && (*socket).src_port == u32::from(u16::from_be(port))
+        }
+    }
+
+    #[inline(always)]
     fn is_of_vlan(&self) -> bool {
         // SAFETY: the context is the kernel's.
         unsafe { (*self.0).vlan_tci & 0x0fff != 0 }

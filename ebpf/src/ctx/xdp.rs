@@ -87,6 +87,11 @@ impl Access for Xdp {
     }
 
     #[inline(always)]
+    fn is_of_socket(&self, _: u16) -> bool {
+        false
+    }
+
+    #[inline(always)]
     fn is_of_vlan(&self) -> bool {
         false
     }

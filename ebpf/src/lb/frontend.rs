@@ -93,6 +93,12 @@ pub(crate) fn index_of<F: Tables>(key: FrontendKey<F>) -> Option<u32> {
     unsafe { F::frontends().get(key) }.copied()
 }
 
+/// Whether there is a frontend with this key.
+#[inline(always)]
+pub(crate) fn is_one<F: Tables>(key: FrontendKey<F>) -> bool {
+    index_of(key).is_some()
+}
+
 /// The cell of the frontend with this key.
 #[inline(always)]
 pub(crate) fn cell_of<F: Tables>(key: FrontendKey<F>) -> Option<Cell> {

@@ -127,6 +127,12 @@ pub(crate) fn is_any_direct() -> bool {
     DIRECT.get(0).is_some_and(|[pods, ..]| *pods != 0)
 }
 
+/// Whether connections of this node's own may have gone out from a frontend's address and port.
+#[inline(always)]
+pub(crate) fn is_any_own() -> bool {
+    DIRECT.get(0).is_some_and(|[_, _, own, _]| *own != 0)
+}
+
 /// Whether connections of this node's own may have been, where they go out.
 #[inline(always)]
 pub(crate) fn is_any_masqueraded() -> bool {

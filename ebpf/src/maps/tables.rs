@@ -184,7 +184,8 @@ pub(crate) static EXHAUSTIONS: PerCpuArray<u64, { EXHAUSTED as usize }> = PerCpu
 
 /// Whether a connection to a backend itself has ever been given another source port, since a
 /// connection to one of its frontends has its own: 0, or another number. The first byte is for those that
-/// were told where they came in, the second for this node's own, told where they go out.
+/// were told where they came in, the second for this node's own, told where they go out. The third says
+/// whether one of this node's own has ever gone out from a frontend's address and port.
 #[btf_map]
 pub(crate) static DIRECT: Array<[u8; 4], 1, MMAPABLE> = Array::new();
 
@@ -192,6 +193,10 @@ pub(crate) static DIRECT: Array<[u8; 4], 1, MMAPABLE> = Array::new();
 /// or another number.
 #[btf_map]
 pub(crate) static UNKNOWN_CONNECTIONS: Array<u32, 1, MMAPABLE> = Array::new();
+
+/// Which ports frontends have: the [`shunt_common::port_group`] of each.
+#[btf_map]
+pub(crate) static FRONTEND_PORTS: Array<u64, 1, MMAPABLE> = Array::new();
 
 /// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock.
 #[btf_map]

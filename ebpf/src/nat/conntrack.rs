@@ -47,7 +47,8 @@ fn search<F: Handover>(packet: &Packet<F>, wanted: u32) -> u64 {
     let wanted = match wanted {
         0 => Wanted::Forward,
         1 => Wanted::Reply,
-        _ => Wanted::Answer,
+        2 => Wanted::Answer,
+        _ => Wanted::Client,
     };
     wanted.change(key);
     match F::connections().lookup(key, packet.signal.opens(), now()) {
@@ -138,6 +139,15 @@ pub(crate) fn is_direct<F: Tables>(half: &Half) -> bool {
     F::connections()
         .backend(half)
         .is_some_and(|(index, _)| index == NO_BACKEND)
+}
+
+/// Whether the connection has ended.
+#[inline(always)]
+pub(crate) fn has_ended<F: Tables>(half: Half) -> bool {
+    let table = F::connections();
+    table
+        .pair(half)
+        .is_some_and(|pair| table.has_ended(&pair, now()))
 }
 
 /// As [`is_direct`]. Of a reply half.

@@ -129,6 +129,17 @@ pub(crate) fn open_direct<F: Open>(
     avoided: u32,
     translated: &mut Tuple<F>,
 ) -> bool {
+    open_direct_from(packet, false, avoided, translated)
+}
+
+/// As [`open_direct`], from its own port if it `keeps_port` and nobody has that.
+#[inline(always)]
+pub(crate) fn open_direct_from<F: Open>(
+    packet: &Packet<F>,
+    keeps_port: bool,
+    avoided: u32,
+    translated: &mut Tuple<F>,
+) -> bool {
     let client = packet.tuple;
     let destination = Destination {
         address: &client.destination,
@@ -139,7 +150,7 @@ pub(crate) fn open_direct<F: Open>(
     };
     let source = Source {
         address: &client.source,
-        keeps_port: false,
+        keeps_port,
         avoided,
     };
     open(packet, &destination, &source, translated).is_ok()

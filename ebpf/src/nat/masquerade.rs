@@ -9,6 +9,8 @@
 //! The other way round a connection of ours begins at a port at which the host has one. Then the
 //! backend answers the SYN as [`conntrack::is_mistaken`] says, which goes on to the host; the client's next SYN gets
 //! another port. A datagram of the host's gives way as above.
+//!
+//! What goes out from a frontend's address and port is remembered too, see [`own_flow`].
 
 use shunt_common::{Counter, TCP, Tuple, connections::Room};
 
@@ -22,8 +24,9 @@ use crate::{
     },
     nat::{
         conntrack,
-        create::{give_up, open_direct},
+        create::{give_up, open_direct_from},
         open::{Open, Source},
+        own_flow::{self, Port},
         wanted::{Half, Wanted},
     },
     packet::parsed::Packet,
@@ -36,10 +39,25 @@ pub(crate) fn may_clash<F: Tables>(source: &F::Address, port: u16) -> bool {
     REPLY_PORTS.load().contains(port) && is_snat_ip::<F>(source)
 }
 
-/// Puts the tuple that a packet of the host's own goes out with into `translated`; gives whether it
-/// is another than it has.
+/// What the source of a packet of the host's own may be, besides that.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    /// That of a connection of ours, by [`may_clash`].
+    pub may_clash: bool,
+    /// A frontend's.
+    pub is_frontend: bool,
+    /// A socket of this host's.
+    pub is_socket: bool,
+}
+
+/// Puts the tuple that a packet of the host's own goes out with into `translated`; gives whether its connection is
+/// remembered. One that is none of the host's is left alone.
 #[inline(always)]
-pub(crate) fn at_egress<F: Open>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn at_egress<F: Open>(
+    packet: &Packet<F>,
+    origin: Origin,
+    translated: &mut Tuple<F>,
+) -> bool {
     let known = conntrack::find(packet, Wanted::Forward);
     if let Some(half) = known {
         if !conntrack::is_direct::<F>(&half) {
@@ -51,19 +69,31 @@ pub(crate) fn at_egress<F: Open>(packet: &Packet<F>, translated: &mut Tuple<F>) 
             return true;
         }
     }
-    if packet.is_error() || !packet.may_be_first {
+    if packet.is_error() || !packet.may_be_first && !origin.is_frontend {
         return false;
     }
     let avoided = known.as_ref().map_or(Source::<F>::NO_PORT, give_up::<F>);
-    let Some(half) = conntrack::find(packet, Wanted::Answer) else {
-        return false;
+    let other = conntrack::find(packet, Wanted::Answer);
+    let gives_way =
+        origin.may_clash && packet.may_be_first && other.is_some_and(|half| clashes(packet, half));
+    let port = if gives_way {
+        Port::Changed
+    } else if origin.is_frontend {
+        own_flow::port_of(packet, origin.is_socket, other.is_some())
+    } else {
+        Port::Untold
     };
-    if !clashes(packet, half) || !open_direct(packet, avoided, translated) {
+    if port == Port::Untold || !open_direct_from(packet, port == Port::Kept, avoided, translated) {
         return false;
     }
     if let Some(direct) = DIRECT.get_ptr_mut(0) {
-        // SAFETY: a byte, which is only ever set to this.
-        unsafe { (&raw mut (*direct)[1]).write_volatile(1) };
+        // SAFETY: bytes, which are only ever set to this.
+        unsafe {
+            (&raw mut (*direct)[1]).write_volatile(1);
+            if origin.is_frontend {
+                (&raw mut (*direct)[2]).write_volatile(1);
+            }
+        }
     }
     count(Counter::Connection);
     true

@@ -9,6 +9,7 @@ pub(crate) mod masquerade;
 pub(crate) mod mend;
 pub(crate) mod netfilter;
 pub(crate) mod open;
+pub(crate) mod own_flow;
 pub(crate) mod ports;
 pub(crate) mod reverse;
 pub(crate) mod wanted;

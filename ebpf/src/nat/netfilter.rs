@@ -12,7 +12,11 @@ use crate::{maps::tables::UNKNOWN_CONNECTIONS, packet::parsed::Packet};
 /// translates. A UDP packet tells nothing of that, and begins a connection.
 #[inline(always)]
 pub(crate) fn may_know<F: Family>(packet: &Packet<F>) -> bool {
-    packet.protocol != UDP
-        && !packet.may_be_first
-        && UNKNOWN_CONNECTIONS.get(0).is_some_and(|left| *left != 0)
+    packet.protocol != UDP && !packet.may_be_first && may_translate()
+}
+
+/// Whether netfilter may translate connections to frontends of ours.
+#[inline(always)]
+pub(crate) fn may_translate() -> bool {
+    UNKNOWN_CONNECTIONS.get(0).is_some_and(|left| *left != 0)
 }

@@ -5,15 +5,26 @@ use shunt_common::Tuple;
 
 use crate::{
     maps::{
-        addresses::is_own,
+        addresses::{is_any_own, is_own},
         constants::{REPLY_PORTS, redirects},
     },
     nat::{
         conntrack::{self, Find},
-        wanted::{Half, Wanted},
+        wanted::Wanted,
     },
     packet::parsed::Packet,
 };
+
+/// What a packet is that comes in, as an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// None, or one that is not translated here.
+    None,
+    /// One that is translated here.
+    Translated,
+    /// Of a connection of this node's own that goes on as it is, see [`crate::nat::own_flow`].
+    Own,
+}
 
 /// Puts the tuple that a packet of a backend goes on with into `translated`, where it comes in;
 /// gives whether it is to be translated here.
@@ -24,43 +35,64 @@ use crate::{
 /// client that kept its own address are translated at the egress of that client's interface, or
 /// here if they go to the client in one hop.
 #[inline(always)]
-pub(crate) fn at_ingress<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
-    is_for_given_address(packet, translated) || redirects() && at_egress(packet, translated)
+pub(crate) fn at_ingress<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> Reply {
+    match for_given_address(packet, translated) {
+        Reply::None if redirects() && at_egress(packet, translated) => Reply::Translated,
+        reply => reply,
+    }
 }
 
 /// As [`at_ingress`], of a packet that goes out to a client.
 #[inline(always)]
 pub(crate) fn at_egress<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
     match conntrack::find(packet, Wanted::Reply) {
-        Some(half) => take(packet, half, translated),
+        Some(half) => {
+            !conntrack::is_mistaken(packet, &half) && conntrack::follow(packet, half, translated)
+        }
         None => false,
     }
 }
 
 /// The connection has the address that the client was given: this node's may have changed since.
 #[inline(always)]
-fn is_for_given_address<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+fn for_given_address<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> Reply {
     let Tuple {
         destination,
         destination_port,
         ..
     } = packet.tuple;
-    if destination != F::hairpin_ip() && !REPLY_PORTS.load().contains(destination_port) {
-        return false;
+    let may_be_given =
+        destination == F::hairpin_ip() || REPLY_PORTS.load().contains(destination_port);
+    let is_any_own = is_any_own();
+    if !may_be_given && !is_any_own {
+        return Reply::None;
     }
     let Some(half) = conntrack::find(packet, Wanted::Reply) else {
-        return false;
+        return Reply::None;
     };
-    take(packet, half, translated)
-        && (translated.destination != destination
-            || translated.destination_port != destination_port
-                && is_own::<F>(&destination)
-                && conntrack::is_of_direct::<F>(half))
-}
-
-/// Puts the tuple that the packet goes on with into `translated`, unless it is of a connection that
-/// is not ours.
-#[inline(always)]
-fn take<F: Find>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> bool {
-    !conntrack::is_mistaken(packet, &half) && conntrack::follow(packet, half, translated)
+    let is_of_own = is_any_own && half.meta.keeps_client() && conntrack::is_of_direct::<F>(half);
+    if is_of_own {
+        // After its end, who begins another is a frontend's client.
+        if packet.signal.opens() && conntrack::has_ended::<F>(half) {
+            conntrack::forget::<F>(&half);
+            return Reply::None;
+        }
+    } else if !may_be_given || conntrack::is_mistaken(packet, &half) {
+        return Reply::None;
+    }
+    if !conntrack::follow(packet, half, translated) {
+        return Reply::None;
+    }
+    if is_of_own {
+        return Reply::Own;
+    }
+    let is_given = translated.destination != destination
+        || translated.destination_port != destination_port
+            && is_own::<F>(&destination)
+            && conntrack::is_of_direct::<F>(half);
+    if is_given {
+        Reply::Translated
+    } else {
+        Reply::None
+    }
 }

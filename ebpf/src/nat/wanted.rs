@@ -16,16 +16,19 @@ pub(crate) enum Wanted {
     Reply,
     /// It is for a backend, and this is the half that an answer would be of.
     Answer,
+    /// It comes from a frontend, and this is the half that packets of a client at its other end would
+    /// be of.
+    Client,
 }
 
 impl Wanted {
     /// Makes the key of a client's packet that of the half.
     #[inline(always)]
     pub(crate) fn change<F: Wide>(self, key: &mut Key<F>) {
-        if matches!(self, Self::Answer) {
+        if matches!(self, Self::Answer | Self::Client) {
             key.reverse();
         }
-        if !matches!(self, Self::Forward) {
+        if matches!(self, Self::Reply | Self::Answer) {
             key.set_role(Role::Reply);
         }
     }

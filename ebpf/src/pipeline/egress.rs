@@ -1,17 +1,22 @@
 //! Packets that go out: to a client from a backend, so back to the frontend's address; out of
 //! the stack, which was given them half translated; or of the host itself, from a port that a connection
-//! of ours has.
+//! of ours or a frontend has.
 
-use shunt_common::{Counter, Hook};
+use shunt_common::{Counter, FrontendKey, Hook, Tuple};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{own, stack},
+    lb::frontend,
     maps::{
         scratch::Arrival,
         services::{count_translated, drop_refused},
     },
-    nat::{fragments, masquerade, reverse},
+    nat::{
+        fragments,
+        masquerade::{self, Origin},
+        own_flow, reverse,
+    },
     packet::{
         link::Link,
         log::Direction,
@@ -44,14 +49,19 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
         }
     };
     if !is_known {
-        let may_clash = packet.form != Form::LaterFragment
-            && masquerade::may_clash::<F>(&packet.tuple.source, packet.tuple.source_port)
-            && !own::is_marked(context);
-        if !may_clash || !masquerade::at_egress(packet, translated) {
+        if packet.form == Form::LaterFragment
+            || own::is_marked(context)
+            || !is_of_host(context, packet, translated)
+        {
             return Verdict::PASS;
         }
         own::mark(context);
+        if *translated == packet.tuple {
+            return Verdict::PASS;
+        }
         usually = Counter::Request;
+    } else if !stack::is_halfway(context) {
+        own::mark(context);
     }
     fragments::remember(packet, Hook::Egress, translated);
     if F::rewrite(context, packet, translated).is_err()
@@ -61,4 +71,31 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     }
     count_translated(packet, counter_of(packet.form, usually));
     Verdict::PASS
+}
+
+/// Puts the tuple with which a packet of the host's own goes out into `translated`, if it is of a connection that
+/// is remembered: its source is one of a connection of ours, or a frontend's.
+#[inline(always)]
+fn is_of_host<F: Program<C>, C: Access>(
+    context: &C,
+    packet: &Packet<F>,
+    translated: &mut Tuple<F>,
+) -> bool {
+    let Tuple {
+        source,
+        source_port,
+        ..
+    } = packet.tuple;
+    let may_clash = masquerade::may_clash::<F>(&source, source_port);
+    let is_frontend = own_flow::may_come_from_frontend::<F>(&source, source_port)
+        && frontend::is_one::<F>(FrontendKey::new(source, source_port, packet.protocol));
+    if !may_clash && !is_frontend {
+        return false;
+    }
+    let origin = Origin {
+        may_clash,
+        is_frontend,
+        is_socket: context.is_of_socket(source_port),
+    };
+    masquerade::at_egress(packet, origin, translated)
 }

@@ -25,7 +25,7 @@ use crate::{
         guarded::{Filtered, guards, is_cluster_range},
         services::{count_packet, counts_traffic},
     },
-    nat::{approach, conntrack, masquerade, mend::is_broken, wanted::Half},
+    nat::{approach, conntrack, masquerade, mend::is_broken, own_flow, wanted::Half},
     packet::{
         family::Header as _,
         link::Link,
@@ -99,7 +99,16 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
                 && (stack::is_halfway(context)
                     || masquerade::may_clash::<F>(&network.source(), transport.ports().source)
                         && !own::is_marked(context)
-                        && flow.clashes()) =>
+                        && flow.clashes()
+                    || own_flow::may_come_from_frontend::<F>(
+                        &network.source(),
+                        transport.ports().source,
+                    ) && !own::is_marked(context)
+                        && frontend::is_one::<F>(FrontendKey::new(
+                            network.source(),
+                            transport.ports().source,
+                            protocol,
+                        ))) =>
         {
             return None;
         }
@@ -134,6 +143,9 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     // The general path drops it.
     if hop.is_some() && !network.is_intact() {
         return None;
+    }
+    if role == Role::Reply {
+        own::mark(context);
     }
     F::connections().observe(&hit, transport.signal(), flow.now);
     if counts_traffic() {

@@ -16,6 +16,7 @@ use crate::{
         admission::check_hops,
         hairpin::send_back,
         icmp_error::send_error,
+        own,
         redirect::{self, HopIndex},
         stack,
         transit::{self, NoRoute, Route},
@@ -103,6 +104,9 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         || dsr::adapt(context, packet, translated).is_err()
     {
         return drop_refused(context, packet, reason);
+    }
+    if usually == Counter::Reply && matches!(way, Way::Hairpin | Way::Redirect(_)) {
+        own::mark(context);
     }
     let sent = match way {
         Way::Stack => Ok(Verdict::PASS),

@@ -16,14 +16,15 @@ use crate::{
     },
     maps::{
         addresses::is_client_here,
-        counters::count,
+        counters::{count, drop_packet},
         scratch::Arrival,
         services::{count_opened, drop_refused},
     },
     nat::{
         conntrack,
         create::{create, create_direct, keeps_source},
-        fragments, netfilter, reverse,
+        fragments, netfilter,
+        reverse::{self, Reply},
         wanted::Wanted,
     },
     packet::{
@@ -102,9 +103,16 @@ fn translate<F: Program<C>, C: Access>(
         }
         return Err(verdict);
     }
-    if reverse::at_ingress(packet, translated) {
-        packet.direction = Direction::Reply;
-        return Ok(Counter::Reply);
+    match reverse::at_ingress(packet, translated) {
+        Reply::None => {}
+        Reply::Translated => {
+            packet.direction = Direction::Reply;
+            return Ok(Counter::Reply);
+        }
+        Reply::Own => {
+            count(Counter::PassOwn);
+            return Err(Verdict::PASS);
+        }
     }
     packet.direction = Direction::Original;
     translate_request(context, packet, translated)?;
@@ -141,8 +149,10 @@ fn translate_request<F: Program<C>, C: Access>(
     // The first node knows none of these connections, and the backend's may have forgotten them.
     let cell = found.unwrap_or_default();
     let is_dsr = cell.has(Cell::DSR);
+    let is_taken_out = packet.is_for_own;
     if is_dsr
         && !packet.is_for_own
+        && !packet.signal.answers()
         && let Some(verdict) = F::dispatch(context, packet, cell)
     {
         // What follows this packet must not go on by the connection that had its tuple before.
@@ -153,6 +163,14 @@ fn translate_request<F: Program<C>, C: Access>(
     }
     if packet.is_error() || !is_dsr && known.is_none() && netfilter::may_know(packet) {
         return Err(Verdict::PASS);
+    }
+    // No machine has a ClusterIP, and who sent an envelope would send the packet here again.
+    if found.is_some() && packet.signal.only_answers() {
+        return Err(if is_taken_out || cell.has(Cell::CLUSTER_IP) {
+            drop_packet(context, Counter::DropAnswer)
+        } else {
+            unasked(context, packet)
+        });
     }
     let sender = Sender::<F> {
         address: packet.tuple.source,
@@ -202,6 +220,17 @@ fn translate_request<F: Program<C>, C: Access>(
         }
         Err(reason) => Err(drop_refused(context, packet, reason)),
     }
+}
+
+/// What becomes of a packet for a frontend that answers nobody's connection that is known. It is for the host, or
+/// for a machine that has the address.
+#[inline(always)]
+fn unasked<F: Program<C>, C: Access>(context: &C, packet: &Packet<F>) -> Verdict {
+    let verdict = nobodys(context, packet);
+    if verdict == Verdict::PASS {
+        count(Counter::PassAnswer);
+    }
+    verdict
 }
 
 /// What becomes of a packet that is for no frontend and of no connection.

@@ -91,6 +91,8 @@ pub(crate) struct Flow {
     mistaken: bool,
     began: u64,
     last: u64,
+    /// When the backend was heard.
+    answered_at: u64,
 }
 
 impl Flow {
@@ -121,6 +123,7 @@ impl Flow {
             mistaken: false,
             began: now,
             last: now,
+            answered_at: now,
         }
     }
 
@@ -176,6 +179,18 @@ impl Flow {
     /// Whether the backend has answered its SYN by what is of another connection.
     pub(crate) const fn is_mistaken(&self) -> bool {
         self.mistaken
+    }
+
+    /// Whether its client uses a service; if not, it answered a flow of the host's. `None`: it has just been
+    /// answered, and that may be what is seen.
+    pub(super) const fn is_asked_for(&self, now: u64) -> Option<bool> {
+        if matches!(self.protocol, Protocol::TCP | Protocol::SCTP) {
+            return Some(self.opened || self.assured);
+        }
+        if self.replied && now - self.answered_at < SECOND {
+            return None;
+        }
+        Some(self.assured)
     }
 
     /// Whether it began with a SYN, and its client has answered nothing yet.
@@ -310,6 +325,9 @@ impl Flow {
             return;
         }
         self.last = now;
+        if side == Side::Backend {
+            self.answered_at = now;
+        }
         let says = packet.says;
         if says.resets {
             self.reset = true;
@@ -357,6 +375,7 @@ impl Flow {
         let turns = [self.timeout(false), self.timeout(true)];
         let age = self.began;
         turns.iter().any(|turn| is_near(now - self.last, *turn))
+            || is_near(now - self.answered_at, 1)
             || is_near(now - age, (LASTING / SECOND) as u32)
     }
 }

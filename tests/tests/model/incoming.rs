@@ -28,6 +28,10 @@ impl Model {
         if self.is_passed_by(packet) {
             return Ok(Verdict::Pass(packet.frame.to_vec()));
         }
+        if self.answers_host(packet) {
+            self.count("pass_own");
+            return Ok(Verdict::Pass(packet.frame.to_vec()));
+        }
         match self.answer(packet) {
             Some(restored) => Ok(self.send(packet, restored, "reply")),
             None => self.request(packet, observed),
@@ -53,6 +57,39 @@ impl Model {
         // It is restored at the egress of its client's interface, unless its client is the host.
         let is_of_host = NODE.has(ip) && flow.member.is_none() && flow.client.port != port;
         (flow.client.ip != ip || is_of_host).then(|| flow.restored())
+    }
+
+    /// Whether the packet answers a flow of the host's that goes on as it is. One that has ended is none for
+    /// who begins another.
+    fn answers_host(&mut self, packet: &Packet<'_>) -> bool {
+        if !self.any_own || self.is_fast_request(packet) {
+            return false;
+        }
+        let Some(index) = self
+            .flows
+            .find(Side::Backend, packet.ends, packet.says.opens)
+        else {
+            return false;
+        };
+        let flow = self.flows.at(index);
+        if flow.member.is_some() || !flow.keeps_client() {
+            return false;
+        }
+        // For no frontend and of no client, nobody looks.
+        let key = (packet.ends.protocol, packet.ends.destination);
+        let is_looked_for = !packet.is_plain
+            || self.cluster.frontends.contains_key(&key)
+            || SNAT_PORTS.contains(&packet.ends.destination.port)
+            || self.flows.with_request(packet.ends).is_some();
+        if !is_looked_for {
+            return false;
+        }
+        if packet.says.opens && flow.has_ended(self.flows.now()) {
+            self.flows.forget(index);
+            return false;
+        }
+        self.flows.note(index, Side::Backend, packet);
+        true
     }
 
     /// Whether the fast path takes the packet for a client's before it looks for replies.

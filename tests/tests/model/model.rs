@@ -77,6 +77,8 @@ pub(crate) struct Model {
     pub any_direct: bool,
     /// Whether a packet of the host's own has been given another port where it goes out.
     pub any_masqueraded: bool,
+    /// Whether one has gone out from a frontend's address and port.
+    pub any_own: bool,
     pub(super) counters: BTreeMap<&'static str, u64>,
 }
 

@@ -6,7 +6,7 @@ use super::{
     dsr::Served,
     edit::Trouble,
     flow::{Flow, Side},
-    frontends::Member,
+    frontends::{Kind, Member},
     model::{Chosen, ForbiddenChoice, Model, Observed, Verdict},
     selection::{MayRefuse, Service},
     wire::{Form, Packet},
@@ -32,7 +32,9 @@ impl Model {
             return Ok(Verdict::Pass(packet.frame.to_vec()));
         }
         let served = self.served(packet);
-        if let Served::At(node) = served {
+        if let Served::At(node) = served
+            && !packet.says.answers
+        {
             if let Some(replaced) = known {
                 self.flows.forget(replaced);
             }
@@ -47,6 +49,9 @@ impl Model {
             .contains_key(&self.frontend_of(packet));
         if is_for_frontend && !packet.is_intact {
             return Ok(self.drop("drop_checksum"));
+        }
+        if let Some(verdict) = self.unasked(packet) {
+            return Ok(verdict);
         }
         let chosen = observed.and_then(|observed| observed.chosen);
         let (members, may_refuse) = match self.service(packet, served) {
@@ -104,6 +109,22 @@ impl Model {
         self.by_splits += u64::from(has_split && !member.is_beside_split);
         let backend = (member.at, Some((member, membership)));
         Ok(self.open(packet, source, backend, known))
+    }
+
+    /// What answers nobody begins nothing at a frontend.
+    fn unasked(&mut self, packet: &Packet<'_>) -> Option<Verdict> {
+        let frontend = self.cluster.frontends.get(&self.frontend_of(packet))?;
+        if !packet.says.answers && !packet.says.resets {
+            return None;
+        }
+        Some(
+            if frontend.kind == Kind::ClusterIp || packet.is_handed_over {
+                self.drop("drop_answer")
+            } else {
+                self.count("pass_answer");
+                Verdict::Pass(packet.frame.to_vec())
+            },
+        )
     }
 
     /// Opens the packet's flow in place of the one that it had, and sends it on.

@@ -44,7 +44,8 @@ impl Model {
     }
 
     /// A packet that goes out and is no reply. If it may begin a flow, from the address that SNAT gives, and
-    /// one of SNAT's has its ends, it goes on from another port.
+    /// one of SNAT's has its ends, it goes on from another port. From a frontend's address and port its flow is
+    /// remembered.
     fn of_host(
         &mut self,
         packet: &Packet<'_>,
@@ -53,12 +54,16 @@ impl Model {
         let chosen = observed.and_then(|observed| observed.chosen);
         let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
         let Endpoint { ip, port } = packet.ends.source;
-        if packet.form == Form::Later || !NODE.has(ip) || !SNAT_PORTS.contains(&port) {
+        let may_clash = NODE.has(ip) && SNAT_PORTS.contains(&port);
+        let key = (packet.ends.protocol, packet.ends.source);
+        let is_frontend = self.cluster.frontends.contains_key(&key);
+        if packet.form == Form::Later || !may_clash && !is_frontend {
             return passed;
         }
         let answers = packet.ends.reversed();
         let is_known = self.any_masqueraded && self.flows.with_request(packet.ends).is_some();
-        if packet.is_plain && !is_known && !(packet.opens && self.flows.has_reply(answers)) {
+        let clashes = may_clash && (is_known || packet.opens && self.flows.has_reply(answers));
+        if packet.is_plain && !clashes && !is_frontend {
             return passed;
         }
         let known = self
@@ -72,54 +77,104 @@ impl Model {
             }
             if !self.is_replaced(packet, flow) {
                 let to = flow.sent_on();
+                let stays = flow.keeps_client();
                 self.flows.note(index, Side::Client, packet);
+                if stays {
+                    return passed;
+                }
                 return Ok(self.send_out(packet, to, "request"));
             }
             avoided = flow.is_mistaken().then_some(flow.source.port);
         }
-        if packet.form == Form::Error || !packet.opens {
+        if packet.form == Form::Error || !packet.opens && !is_frontend {
             return passed;
         }
         if let Some(index) = known {
             self.flows.forget(index);
         }
-        let Some(index) = self.flows.find(Side::Backend, answers, packet.says.opens) else {
+        let other = self.flows.find(Side::Backend, answers, packet.says.opens);
+        let gives_way = may_clash
+            && packet.opens
+            && other.is_some_and(|index| {
+                let flow = self.flows.at(index);
+                let is_its_own = packet.ends.protocol == Protocol::TCP
+                    && flow.may_have_begun_with(packet.says.number);
+                !flow.keeps_client() && !is_its_own
+            });
+        let keeps = if gives_way {
+            false
+        } else if is_frontend {
+            match self.keeps_port(packet, other.is_some()) {
+                Some(keeps) => keeps,
+                None => return passed,
+            }
+        } else {
             return passed;
         };
-        let flow = self.flows.at(index);
-        let is_its_own =
-            packet.ends.protocol == Protocol::TCP && flow.may_have_begun_with(packet.says.number);
-        if flow.keeps_client() || is_its_own {
-            return passed;
-        }
         let backend = packet.ends.destination;
+        let is_free = |this: &Self, source| this.flows.is_free(packet.ends, source, backend);
+        let keeps = keeps && avoided != Some(port) && is_free(self, packet.ends.source);
         let found = chosen.filter(|chosen| {
+            if keeps {
+                return chosen.backend == backend && chosen.source == packet.ends.source;
+            }
             chosen.backend == backend
                 && chosen.source.ip == ip
                 && SNAT_PORTS.contains(&chosen.source.port)
                 && Some(chosen.source.port) != avoided
-                && self.flows.is_free(packet.ends, chosen.source, backend)
+                && is_free(self, chosen.source)
         });
-        let Some(found) = found else {
-            let is_untouched = chosen.is_some_and(|chosen| chosen.source == packet.ends.source);
-            if is_untouched && self.capacity.is_some() {
+        let is_untouched = chosen.is_some_and(|chosen| chosen.source == packet.ends.source);
+        let found = match found {
+            Some(found) => found,
+            None if is_untouched && self.capacity.is_some() => {
                 self.note_refusal(packet);
                 return passed;
             }
-            if observed.is_some_and(|observed| self.was_cut(packet, observed)) {
+            None if observed.is_some_and(|observed| self.was_cut(packet, observed)) => {
                 self.lost = true;
                 self.count("connection");
                 return Ok(self.drop("drop_rewrite"));
             }
-            let allowed = vec![backend];
-            return Err(ForbiddenChoice { chosen, allowed });
+            None => {
+                let allowed = vec![backend];
+                return Err(ForbiddenChoice { chosen, allowed });
+            }
         };
         self.any_masqueraded = true;
+        self.any_own |= is_frontend;
         self.sought_room = true;
         let flow = Flow::new(packet, found.source, backend, None, self.flows.now());
         let index = self.flows.open(flow);
         self.count("connection");
+        if keeps {
+            return passed;
+        }
         let to = self.flows.at(index).sent_on();
         Ok(self.send_out(packet, to, "request"))
+    }
+
+    /// Whether a flow of this node's own keeps its port, which is a frontend's; `None` if it is not remembered.
+    /// `is_taken`: another one has its ends towards the backend.
+    fn keeps_port(&mut self, packet: &Packet<'_>, is_taken: bool) -> Option<bool> {
+        let is_own = NODE.has(packet.ends.source.ip);
+        let may_change = packet.opens && is_own;
+        if packet.says.resets || !is_own || is_taken && !may_change {
+            return None;
+        }
+        let client = packet.ends.reversed();
+        let Some(index) = self.flows.find(Side::Client, client, packet.says.opens) else {
+            return Some(true);
+        };
+        let flow = self.flows.at(index);
+        match flow.is_asked_for(self.flows.now()) {
+            _ if flow.member.is_none() => None,
+            Some(true) => may_change.then_some(false),
+            Some(false) => {
+                self.flows.forget(index);
+                Some(true)
+            }
+            None => None,
+        }
     }
 }

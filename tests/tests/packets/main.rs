@@ -35,6 +35,7 @@ mod narrow_ways;
 mod node;
 mod one_uplink;
 mod opening_cost;
+mod own_flow;
 mod reject_limit;
 mod reports;
 mod sctp;

@@ -10,7 +10,9 @@ use aya::{
     maps::{HashMap, IterableMap as _, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
 };
 use bytemuck::Pod;
-use shunt_common::{Backend, BackendConnections, Cell, FrontendKey, Slot, SourceRange, registry};
+use shunt_common::{
+    Backend, BackendConnections, Cell, FrontendKey, Slot, SourceRange, port_group, registry,
+};
 use tracing::warn;
 
 use crate::{
@@ -39,6 +41,8 @@ pub(crate) struct KernelTables<F: FromIp> {
     backend_connections: SharedArray<u64>,
     source_ranges: LpmTrie<MapData, Raw<SourceRange<F>>, u32>,
     filter: AddressFilter<F>,
+    /// The groups of their ports. None is taken out before the next agent, as in the filter.
+    ports: SharedArray<u64>,
     dsr: DsrUse,
 }
 
@@ -47,17 +51,20 @@ impl<F: FromIp> KernelTables<F> {
     pub(crate) fn take(ebpf: &mut Ebpf, dsr: DsrUse) -> Result<Self, DatapathError> {
         let maps = F::MAPS;
         let mut filter = AddressFilter::new(shared(ebpf, maps.addresses)?);
+        let mut ports = shared(ebpf, registry::FRONTEND_PORTS)?;
         let name = maps.frontends.name;
         let frontends: HashMap<_, Raw<FrontendKey<F>>, u32> = take(ebpf, maps.frontends)?;
         for key in frontends.keys() {
             let Raw(key) = key.map_err(|source| DatapathError::Map { name, source })?;
             filter.add_frontend(&key.address);
+            add_port(&mut ports, key.port);
         }
         let backends: SharedArray<Backend<F>> = shared(ebpf, maps.backends)?;
         let mut backend_connections = shared(ebpf, maps.backend_connections)?;
         forget_others(&backends, &mut backend_connections);
         Ok(Self {
             filter,
+            ports,
             dsr,
             frontends,
             cells: shared(ebpf, maps.cells)?,
@@ -77,6 +84,15 @@ fn forget_others<F: FromIp>(backends: &SharedArray<Backend<F>>, counts: &mut Sha
         if !BackendConnections(counts.read(index)).is_of(generation) {
             counts.store(index, BackendConnections::none(generation).0);
         }
+    }
+}
+
+/// Enters the port of a frontend, network order, into the word that says which frontends have.
+fn add_port(ports: &mut SharedArray<u64>, port: u16) {
+    let before = ports.read(0);
+    let after = before | port_group(port);
+    if after != before {
+        ports.store(0, after);
     }
 }
 
@@ -191,6 +207,7 @@ impl<F: FromIp> Tables<F> for KernelTables<F> {
         // Packets look there first.
         for (key, index) in new {
             self.filter.add_frontend(&key.address);
+            add_port(&mut self.ports, key.port);
             // As one of the same address may have, which is gone.
             if self.cell(*index).has(Cell::DSR) {
                 self.dsr.note_tracked();

@@ -15,9 +15,4 @@ impl GuardOptions {
     pub(crate) const fn bits(self) -> u32 {
         self.guard as u32 | (self.echo as u32) << 1
     }
-
-    /// Whether anything is done.
-    pub(crate) const fn is_on(self) -> bool {
-        self.bits() != 0
-    }
 }

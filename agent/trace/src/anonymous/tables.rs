@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Tables without an address.
-const PLAIN: [registry::Map; 13] = [
+const PLAIN: [registry::Map; 14] = [
     registry::SEEDS,
     registry::GIVEN_PORTS,
     registry::DIRECT,
@@ -32,6 +32,7 @@ const PLAIN: [registry::Map; 13] = [
     registry::POD_INTERFACES,
     registry::STATIONS,
     registry::UNKNOWN_CONNECTIONS,
+    registry::FRONTEND_PORTS,
     registry::DSR,
     registry::REJECTIONS,
 ];

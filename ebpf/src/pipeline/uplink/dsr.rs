@@ -53,6 +53,10 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
     };
     let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
     let cell = frontend::cell_of(key).filter(|cell| cell.has(Cell::DSR))?;
+    // No client's: the TC program knows what becomes of it.
+    if transport.signal().answers() {
+        return Some(Verdict::PASS);
+    }
     let length = network.packet_length() as u32;
     let extent = Extent {
         network: begin,

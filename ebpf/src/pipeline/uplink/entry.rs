@@ -7,7 +7,7 @@ use crate::{
     forward::{fib::Routed, next_hop::WayIndex},
     lb::{draw::Draw, maglev::Maglev},
     maps::{
-        addresses::is_snat_ip,
+        addresses::{is_any_own, is_snat_ip},
         counters::count,
         dsr::{located, may_be_tracked},
         guarded::Filtered,
@@ -77,7 +77,7 @@ fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
     let located = if has_frontends { located() } else { NONE };
     let may_wrap = located != NONE;
     // Where no connection can be one of a frontend in mode dsr, none is looked for.
-    let goes_first = may_wrap && !may_be_tracked();
+    let goes_first = may_wrap && !may_be_tracked() && !is_any_own();
     if goes_first && let Some(verdict) = F::stateless(context, located) {
         return verdict;
     }

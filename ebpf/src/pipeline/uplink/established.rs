@@ -12,7 +12,7 @@ use crate::{
         next_hop::{self, Origin},
     },
     maps::{
-        addresses::is_of_pod,
+        addresses::{is_any_own, is_of_pod},
         clock::now,
         constants::REPLY_PORTS,
         counters::{count, drop_packet},
@@ -81,6 +81,13 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
     if found.is_none() && has_frontends {
         key.set_role(Role::Forward);
         found = F::connections().find_half(key);
+    }
+    if found.is_none() && has_frontends && is_any_own() {
+        // The TC program knows whether the packet answers a connection of this node's own.
+        key.set_role(Role::Reply);
+        if F::connections().find_half(key).is_some() {
+            return Some(Verdict::PASS);
+        }
     }
     let Some(half) = found else {
         let is_wanted = has_frontends && (may_wrap || transport.may_be_first());

@@ -1,0 +1,140 @@
+//! Connections of this node's own that go out from a frontend's address and port: of pods that the host's
+//! rules masquerade, or of the host's sockets.
+//!
+//! Their answers come for the frontend, as packets of its clients do. So such a connection is entered where it
+//! goes out, as one that goes on as it is, and what answers it goes on to the stack.
+//!
+//! A packet of the other end's may have come first: the connection is older than the frontend, or than the
+//! table. Then that end has a connection to the frontend's backend, which nobody asked for. It makes room as
+//! far as it can be told from a client's own; where it cannot, this node's new connection gets another
+//! source port, as in [`crate::nat::masquerade`].
+
+use shunt_common::{
+    Guarded, SCTP, TCP,
+    connections::{Meta, Slot as _, Times, place},
+    port_group,
+};
+
+use crate::{
+    maps::{
+        addresses::is_own,
+        clock::now,
+        guarded::Filtered,
+        handover::is_going_on,
+        tables::{FRONTEND_PORTS, Tables},
+    },
+    nat::{
+        conntrack::{self, Find},
+        netfilter,
+        wanted::{Half, Wanted},
+    },
+    packet::parsed::Packet,
+};
+
+/// How many ticks ago a backend's packet was that may be at a second hook.
+const JUST_NOW: u32 = 1;
+
+/// What becomes of the source port of a connection of this node's own that is not known yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// The connection keeps it.
+    Kept,
+    /// Another connection has it.
+    Changed,
+    /// The packet is left alone: it is of no such connection, or that cannot be told.
+    Untold,
+}
+
+/// Whether a packet from this address and port, network order, may come from a frontend's. Of nearly all that
+/// do not, it says so.
+#[inline(always)]
+pub(crate) fn may_come_from_frontend<F: Tables>(source: &F::Address, port: u16) -> bool {
+    FRONTEND_PORTS
+        .get(0)
+        .is_some_and(|ports| *ports & port_group(port) != 0)
+        && Filtered::of::<F>(source).has_frontends()
+}
+
+/// Finds out what becomes of the source port of a packet from a frontend's address and port, which is of no
+/// connection that is known. Makes room for it. `is_of_socket`: a socket of this host's has sent the packet;
+/// `is_taken`: a connection of ours has its source towards its destination.
+#[inline(always)]
+pub(crate) fn port_of<F: Find>(packet: &Packet<F>, is_of_socket: bool, is_taken: bool) -> Port {
+    // Nothing is left to answer a reset. While netfilter translates, this may be its backend's reply.
+    if packet.signal.resets() || netfilter::may_translate() {
+        return Port::Untold;
+    }
+    // A key of its own: see the guard.
+    let source = packet.tuple.source;
+    let is_own = is_own::<F>(&source);
+    if !is_of_socket && !is_own && !is_of_host::<F>(&source) {
+        return Port::Untold;
+    }
+    // What follows the first packet has to keep its port.
+    let may_change = packet.may_be_first && is_own;
+    if is_taken && !may_change {
+        return Port::Untold;
+    }
+    let Some(half) = conntrack::find(packet, Wanted::Client) else {
+        return Port::Kept;
+    };
+    match purpose_of::<F>(half, is_of_socket) {
+        Purpose::Unasked => {
+            conntrack::forget::<F>(&half);
+            Port::Kept
+        }
+        Purpose::Client if may_change => Port::Changed,
+        Purpose::Client | Purpose::Unclear => Port::Untold,
+    }
+}
+
+/// Whether the address is a service's and one of the host's, or of another node.
+#[inline(always)]
+fn is_of_host<F: Tables>(address: &F::Address) -> bool {
+    // SAFETY: a word, written and replaced whole.
+    let number = unsafe { F::guarded().get(address) }.copied();
+    number == Some(Guarded::Host as u32)
+}
+
+/// What the connection to the frontend is there for that the other end of a packet has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Nothing: what opened it answered a connection of this node's own.
+    Unasked,
+    /// Its client uses the service.
+    Client,
+    /// The packet may be its reply, at a second hook.
+    Unclear,
+}
+
+/// That of the connection of this forward half.
+#[inline(always)]
+fn purpose_of<F: Tables>(half: Half, is_of_socket: bool) -> Purpose {
+    if conntrack::is_direct::<F>(&half) {
+        return Purpose::Unclear;
+    }
+    let is_assured = half.meta.has(Meta::ASSURED);
+    if matches!(half.meta.protocol(), TCP | SCTP) {
+        // Nobody begins one without a SYN, and no backend answers that.
+        return if half.meta.has(Meta::OPENED) || is_assured {
+            Purpose::Client
+        } else {
+            Purpose::Unasked
+        };
+    }
+    // A reply carries a mark, unless programs of an earlier agent have translated it.
+    if is_of_socket && !is_going_on() {
+        return Purpose::Unasked;
+    }
+    let Some(pair) = F::connections().pair(half) else {
+        return Purpose::Unclear;
+    };
+    let heard = Times(pair.reply.slot.load(place::TIMES));
+    if pair.reply.meta.has(Meta::REPLIED) && heard.idle(now()) <= JUST_NOW {
+        Purpose::Unclear
+    } else if is_assured {
+        Purpose::Client
+    } else {
+        Purpose::Unasked
+    }
+}
