@@ -22,6 +22,7 @@ use crate::{
         transit::{self, NoRoute, Route},
     },
     maps::{
+        addresses::is_own,
         counters::count,
         flows::tell_packet,
         services::{count_translated, drop_refused},
@@ -68,6 +69,13 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
     ) {
         Way::Redirect(hop)
     } else if keeps_source {
+        // Of a connection to the backend itself. The hook where it goes out translates it, and would do so twice.
+        if usually == Counter::Reply
+            && translated.destination == packet.tuple.destination
+            && !is_own::<F>(&packet.tuple.destination)
+        {
+            return Verdict::PASS;
+        }
         Way::Stack
     } else {
         match transit::find(context, packet, translated) {
