@@ -65,6 +65,15 @@ impl Meta {
     /// The backend has sent data before the client acknowledged its SYN-ACK (TCP Fast Open, RFC 7413).
     /// In the reply half.
     pub const EARLY_DATA: u16 = 512;
+    /// The client has sent a SYN in the established connection. The mark is the number that acknowledges
+    /// it. In the reply half.
+    pub const AWAITS_SYN_ACK: u16 = 1024;
+    /// The client has sent a FIN that the backend has not acknowledged. The mark is the number that
+    /// acknowledges it. In the reply half.
+    pub const AWAITS_FIN_ACK: u16 = 2048;
+    /// The backend has answered a SYN in the established connection by an acknowledgment. The mark is its
+    /// number, which the client's RST has. In the reply half.
+    pub const CHALLENGED: u16 = 4096;
 
     /// The slot's owner writes this, and never a version twice in a row.
     #[inline(always)]

@@ -86,6 +86,7 @@ mod meta;
 mod observe;
 mod pair;
 mod phase;
+mod proof;
 mod signal;
 mod slot;
 mod snapshot;

@@ -5,6 +5,7 @@ use crate::{SCTP, TCP};
 use super::{
     Facts, Hit, Key, Memory, Meta, Phase, Role, Signal, Slot, Table, Times, Wide,
     pair::{Half, Other, Pair, TRIES, in_order},
+    proof::{AWAITS, CLAIMS},
     slot::place,
 };
 
@@ -13,7 +14,7 @@ use super::{
 const FIRST_WINDOW: u32 = 1 << 16;
 
 /// What one side's reset is known by at the two halves.
-const RESETS: u16 = Meta::RESET | Meta::PEER_RESET;
+pub(super) const RESETS: u16 = Meta::RESET | Meta::PEER_RESET;
 
 impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// The half of a packet with this key, unless its time is over. `opens`: the packet may begin
@@ -42,7 +43,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// which [`Self::touch`] leaves.
     #[inline(always)]
     pub const fn is_settled(hit: &Hit<F, M::Slot>) -> bool {
-        hit.meta.seen() & (Meta::ASSURED | RESETS) == Meta::ASSURED
+        hit.meta.seen() & (Meta::ASSURED | RESETS | AWAITS) == Meta::ASSURED
     }
 
     /// Notes that a packet came. Written once a tick, so that a busy connection's line stays clean in
@@ -71,13 +72,16 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         M::observe(self, hit.index, hit.meta.0, signal.0, now.into());
     }
 
-    /// Whether a SYN with this sequence number is the one that opened this connection, or may be.
+    /// Whether a SYN with this sequence number is the one that opened this connection, or may be; or is the
+    /// latest that has come in it.
     #[inline(always)]
     pub fn may_have_begun_with(&self, pair: &Pair<M::Slot>, sequence: u32) -> bool {
-        if pair.reply.meta.has(Meta::SYN_ACK) {
-            return !pair.forward.meta.has(Meta::ASSURED);
+        let (forward, reply) = (pair.forward.meta, pair.reply.meta);
+        let mark = Facts(pair.reply.slot.load(place::FACTS)).mark();
+        if reply.has(Meta::AWAITS_SYN_ACK) {
+            return mark == Signal::open(sequence).awaited();
         }
-        Facts(pair.reply.slot.load(place::FACTS)).mark() == sequence
+        !forward.has(Meta::ASSURED) && (reply.has(Meta::SYN_ACK) || mark == sequence)
     }
 
     /// Notes that the backend has answered a SYN as no connection is opened. Of a reply half.
@@ -86,11 +90,12 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         mark(half, Meta::MISTAKEN, 0);
     }
 
-    /// Notes what a packet says of the half that was found in this slot.
+    /// Notes what a packet says of the half that was found in this slot. Gives whether its connection has begun
+    /// again.
     #[inline(always)]
-    pub fn observe_here(&self, index: u32, meta: u64, signal: u64, now: u64) {
+    pub fn observe_here(&self, index: u32, meta: u64, signal: u64, now: u64) -> bool {
         let Some(slot) = self.memory.slot(index) else {
-            return;
+            return false;
         };
         let half = Half {
             index,
@@ -99,18 +104,28 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         };
         let (signal, now) = (Signal(signal), now as u32);
         if signal.resets() {
-            return self.note_reset(half);
+            self.note_reset(half, signal);
+            return false;
         }
-        if half.meta.has_any(RESETS) {
+        // A SYN is of no connection that there was before.
+        if half.meta.has_any(RESETS) && !signal.opens() {
             self.revive(half);
         }
+        // Of a client's FIN the backend's acknowledgment is awaited.
+        let is_claim = half.meta.protocol() == TCP
+            && half.meta.role() == Role::Forward
+            && half.meta.has(Meta::ASSURED);
         if signal.ends()
+            && !is_claim
             && let Other::Live(other) = self.other(half.slot)
         {
             mark(other, Meta::PEER_FIN, 0);
         }
         match half.meta.role() {
-            Role::Forward => self.observe_client(half, signal, now),
+            Role::Forward => {
+                self.observe_client(half, signal, now);
+                false
+            }
             Role::Reply => self.observe_backend(half, signal, now),
         }
     }
@@ -118,15 +133,20 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     #[inline(always)]
     fn observe_client(&self, half: Half<M::Slot>, signal: Signal, now: u32) {
         let meta = half.meta;
-        if signal.ends() {
+        let is_tcp = meta.protocol() == TCP;
+        let is_assured = meta.has(Meta::ASSURED);
+        if signal.ends() && !(is_tcp && is_assured) {
             mark(half, Meta::FIN, 0);
         }
-        if meta.has(Meta::ASSURED) {
+        if is_assured && !is_tcp {
             return;
         }
         let Other::Live(reply) = self.other(half.slot) else {
             return;
         };
+        if is_assured {
+            return self.await_answer(half, reply, signal);
+        }
         let facts = Facts(reply.slot.load(place::FACTS));
         let assures = match meta.protocol() {
             TCP => {
@@ -144,12 +164,19 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         };
         if assures {
             self.assure(&in_order(half, reply));
+            if is_tcp {
+                let meta = meta.seeing(0, Meta::FIN);
+                self.await_answer(Half { meta, ..half }, reply, signal);
+            }
         }
     }
 
     #[inline(always)]
-    fn observe_backend(&self, half: Half<M::Slot>, signal: Signal, now: u32) {
+    fn observe_backend(&self, half: Half<M::Slot>, signal: Signal, now: u32) -> bool {
         let meta = half.meta;
+        if meta.has_any(AWAITS) && self.takes_answer(half, signal) {
+            return true;
+        }
         let mut seen = Meta::REPLIED;
         if signal.answers() {
             if meta.protocol() == TCP && !meta.has(Meta::ASSURED) {
@@ -164,7 +191,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
         mark(half, seen, 0);
         if meta.has(Meta::ASSURED) {
-            return;
+            return false;
         }
         let begun = meta.has(Meta::OPENED);
         let assures = match meta.protocol() {
@@ -177,6 +204,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         if assures && let Some(pair) = self.pair(half) {
             self.assure(&pair);
         }
+        false
     }
 
     #[inline(always)]
@@ -185,12 +213,18 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         age > self.timeouts.lasting && age <= u32::MAX / 2
     }
 
-    /// From now on the connection is not given up for room: the owner first, whose word counts.
+    /// From now on the connection is not given up for room: the owner first, whose word counts. A FIN that
+    /// came in the client's name before it had proved to be there does not count.
     #[inline(always)]
     #[expect(clippy::unused_self, reason = "it is asked like the others")]
     fn assure(&self, pair: &Pair<M::Slot>) {
-        if mark(pair.forward, Meta::ASSURED, 0) {
-            mark(pair.reply, Meta::ASSURED, 0);
+        let [of_client, of_peer] = if pair.forward.meta.protocol() == TCP {
+            [Meta::FIN, Meta::PEER_FIN]
+        } else {
+            [0, 0]
+        };
+        if mark(pair.forward, Meta::ASSURED, of_client) {
+            mark(pair.reply, Meta::ASSURED, of_peer);
         }
     }
 
@@ -204,11 +238,19 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     }
 
     #[inline(always)]
-    fn note_reset(&self, half: Half<M::Slot>) {
-        mark(half, Meta::RESET, 0);
-        if let Other::Live(other) = self.other(half.slot) {
-            mark(other, Meta::PEER_RESET, 0);
-        }
+    fn note_reset(&self, half: Half<M::Slot>, signal: Signal) {
+        let Other::Live(other) = self.other(half.slot) else {
+            mark(half, Meta::RESET, 0);
+            return;
+        };
+        // A connection that a proved reset has ended stays for nobody, and awaits nothing.
+        let cleared = if self.is_proved_reset(&half, &other, signal) {
+            Meta::ASSURED | CLAIMS
+        } else {
+            0
+        };
+        mark(half, Meta::RESET, cleared);
+        mark(other, Meta::PEER_RESET, cleared);
     }
 
     /// A segment after a reset: whoever sent that, it was not for this connection's end.
@@ -241,7 +283,7 @@ pub(super) fn mark<S: Slot>(half: Half<S>, set: u16, cleared: u16) -> bool {
 /// Keeps the number that acknowledges the backend's SYN-ACK. A slot that has become a forward half's
 /// is left alone; that of another reply half gets a number that its own SYN-ACK replaces.
 #[inline(always)]
-fn set_mark<S: Slot>(half: Half<S>, number: u32) {
+pub(super) fn set_mark<S: Slot>(half: Half<S>, number: u32) {
     let facts = Facts(half.slot.load(place::FACTS));
     if facts.is_of_reply() && facts.mark() != number {
         half.slot

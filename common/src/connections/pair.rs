@@ -1,5 +1,7 @@
 //! A connection as the pair of its halves: judged together, ended together.
 
+use crate::TCP;
+
 use super::{
     Hints, Kind, Link, Memory, Meta, Phase, Role, Room, Slot, Table, Times, Wide, slot::place,
 };
@@ -106,13 +108,6 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
     }
 
-    /// Whether who begins another connection with its tuple does so because it has ended.
-    #[inline(always)]
-    pub fn has_ended(&self, pair: &Pair<M::Slot>, now: u32) -> bool {
-        let phase = Phase::of(pair.forward.meta, pair.reply.meta);
-        !self.lasts(pair, phase, now) || phase.room() == Room::Over
-    }
-
     /// For how many ticks the connection's time has been over; 0 if it is not.
     #[inline(always)]
     pub fn overdue(&self, pair: &Pair<M::Slot>, now: u32) -> u32 {
@@ -123,8 +118,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// Whether the time of this half's connection is over; if so, it is ended.
     ///
     /// A reset may have been anybody's: no side checks the sequence number of one that another side
-    /// is sent. So an established connection that was reset is over as soon as another is opened with
-    /// its tuple (`opens`), and until then any other packet revives it.
+    /// is sent. So any other packet finds an established connection that was reset, and revives it. An
+    /// association of SCTP is over as soon as another is opened with its tuple (`opens`).
     #[inline(always)]
     pub fn expire_here(&self, index: u32, meta: u64, opens: bool, now: u32) -> bool {
         let Some(slot) = self.memory.slot(index) else {
@@ -145,6 +140,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
                     return false;
                 }
                 let before = Phase::before_reset(pair.forward.meta, pair.reply.meta);
+                let opens = opens && meta.protocol() != TCP;
                 if !opens && before.is_some_and(|phase| self.lasts(&pair, phase, now)) {
                     return false;
                 }
@@ -184,7 +180,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
 
     /// Whether the connection would not be over yet in this phase.
     #[inline(always)]
-    fn lasts(&self, pair: &Pair<M::Slot>, phase: Phase, now: u32) -> bool {
+    pub(super) fn lasts(&self, pair: &Pair<M::Slot>, phase: Phase, now: u32) -> bool {
         self.idle(pair, now) <= self.timeouts.of(phase)
     }
 

@@ -1,7 +1,8 @@
 //! What a packet says of its connection.
 
-/// What a packet says of its connection, as a number: what it is in the lower half, and a number of
-/// its header in the upper one, host order.
+/// What a packet says of its connection, as a number: what it is in the lowest 6 bits, a second number of its
+/// header in the 26 bits above, and a number of its header in the upper half, host order. Of the second number
+/// those are the lower bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal(pub u64);
 
@@ -11,6 +12,11 @@ const ACKNOWLEDGE: u64 = 4;
 const FIN: u64 = 8;
 const RESET: u64 = 16;
 const PAYLOAD: u64 = 32;
+
+/// Where the second number begins.
+const SECOND: u32 = 6;
+/// The bits of a sequence or acknowledgment number that the second number has.
+const SECOND_BITS: u32 = (1 << (32 - SECOND)) - 1;
 
 impl Signal {
     /// Nothing but that it came. SCTP: anything that follows the handshake's cookie too.
@@ -35,25 +41,43 @@ impl Signal {
         Self(ANSWER | (number as u64) << 32)
     }
 
+    /// It ends the connection: RST with this sequence number, host order.
+    #[inline(always)]
+    pub const fn reset(sequence: u32) -> Self {
+        Self(RESET | (sequence as u64) << 32)
+    }
+
+    /// The same of a SYN-ACK or RST with this acknowledgment number, host order.
+    #[inline(always)]
+    #[must_use]
+    pub const fn to(self, acknowledgment: u32) -> Self {
+        Self(self.0 | (acknowledgment << SECOND) as u64)
+    }
+
     /// A segment with this acknowledgment number, host order.
     #[inline(always)]
     pub const fn acknowledge(number: u32) -> Self {
         Self(ACKNOWLEDGE | (number as u64) << 32)
     }
 
-    /// The same with a FIN.
+    /// The same with a FIN that is acknowledged by this number, host order.
     #[inline(always)]
     #[must_use]
-    pub const fn with_fin(self) -> Self {
-        Self(self.0 | FIN)
+    pub const fn with_fin(self, end: u32) -> Self {
+        Self(self.0 | FIN | (end << SECOND) as u64)
     }
 
-    /// The same of a packet that has something behind its transport header. Who looks at packets of
+    /// The same of a packet that has so many bytes behind its transport header. Who looks at packets of
     /// connections that are there alone need not tell.
     #[inline(always)]
     #[must_use]
-    pub const fn with_payload(self) -> Self {
-        Self(self.0 | PAYLOAD)
+    pub const fn with_payload(self, length: u32) -> Self {
+        let signal = Self(self.0 | PAYLOAD);
+        if !signal.ends() {
+            return signal;
+        }
+        let others = signal.0 & !((SECOND_BITS as u64) << SECOND);
+        Self(others).with_fin(self.second().wrapping_add(length))
     }
 
     /// Whether it begins a connection.
@@ -105,7 +129,37 @@ impl Signal {
         self.0 & ACKNOWLEDGE != 0 && self.number().wrapping_sub(number) <= behind
     }
 
-    /// The acknowledgment number, or a SYN's sequence number; 0 where there is none.
+    /// Whether it acknowledges exactly `number`. Of a SYN-ACK or RST the lowest 26 bits are compared.
+    #[inline(always)]
+    pub const fn is_answer_to(self, number: u32) -> bool {
+        if self.0 & ACKNOWLEDGE != 0 {
+            return (self.number() ^ number) & SECOND_BITS == 0;
+        }
+        self.0 & (ANSWER | RESET) != 0 && self.second() == number & SECOND_BITS
+    }
+
+    /// The number that acknowledges what it begins or ends, of which the lowest 26 bits are known.
+    #[inline(always)]
+    pub const fn awaited(self) -> u32 {
+        if self.opens() {
+            self.number().wrapping_add(1) & SECOND_BITS
+        } else {
+            self.second()
+        }
+    }
+
+    /// Whether it has an acknowledgment number, and neither opens nor resets.
+    #[inline(always)]
+    pub const fn is_acknowledgment(self) -> bool {
+        self.0 & ACKNOWLEDGE != 0
+    }
+
+    #[inline(always)]
+    const fn second(self) -> u32 {
+        (self.0 as u32) >> SECOND
+    }
+
+    /// The acknowledgment number, or the sequence number of a SYN or RST; 0 where there is none.
     #[inline(always)]
     pub const fn number(self) -> u32 {
         (self.0 >> 32) as u32

@@ -57,7 +57,7 @@ impl Link {
 }
 
 /// In a forward half the backend's index; in a reply half a *mark*: the SYN's sequence number,
-/// then the acknowledgment number that a client shows to have seen the SYN-ACK (TCP), or the tick of the first packet (UDP). Then the
+/// then the acknowledgment number that a client shows to have seen the SYN-ACK, then what an established connection awaits (TCP), or the tick of the first packet (UDP). Then the
 /// service's index (31 bits), and which of the two halves it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts(pub u64);

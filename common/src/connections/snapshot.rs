@@ -102,8 +102,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         idle.saturating_sub(self.timeouts.of(snapshot.phase()))
     }
 
-    /// Whether no packet of it finds it any more, but one that begins another: a doubtful one may be
-    /// open yet when its time is over.
+    /// Whether no packet of it finds it any more: a doubtful one may be open yet when its time is over.
     pub fn is_forgotten(&self, snapshot: &Snapshot<F>, now: u32) -> bool {
         let [forward, reply] = snapshot.halves();
         let before = Phase::before_reset(forward, reply);

@@ -94,11 +94,17 @@ trait InMap: Memory + 'static {
     fn table() -> Table<'static, Self>;
 }
 
+// Of `nat::again`, which knows services and backends. The table knows neither.
+unsafe extern "C" {
+    fn again_v4(index: u32) -> u64;
+    fn again_v6(index: u32) -> u64;
+}
+
 /// A family's memory.
 macro_rules! memory {
     ($slots:ident, $map:ident, $homes:ident, $family:ty, $tells:literal: $find:ident, $near:ident, $crowd:ident, $survey:ident,
      $dismiss:ident, $win:ident, $leave:ident, $expire:ident, $forget:ident, $observe:ident,
-     $open:ident, $foresee:ident, $end:ident, $lapse:ident) => {
+     $open:ident, $foresee:ident, $end:ident, $lapse:ident, $again:ident) => {
         /// The slots in this map.
         #[derive(Clone, Copy, Default)]
         pub(crate) struct $slots;
@@ -183,10 +189,15 @@ macro_rules! memory {
             fn observe(_: &Table<'_, Self>, index: u32, meta: u64, signal: u64, now: u64) {
                 if $tells && flows::is_on() {
                     $foresee(index, meta, signal);
-                    $observe(index, meta, signal, now);
+                }
+                let has_begun_again = $observe(index, meta, signal, now) != 0;
+                if $tells && flows::is_on() {
                     $end(1);
-                } else {
-                    $observe(index, meta, signal, now);
+                }
+                // Not called by the function before it: there the stack has no room.
+                if $tells && has_begun_again {
+                    // SAFETY: takes a number.
+                    unsafe { $again(index) };
                 }
             }
 
@@ -301,24 +312,25 @@ macro_rules! memory {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $observe(index: u32, meta: u64, signal: u64, now: u64) -> u64 {
-            $slots::table().observe_here(index, meta, signal, now);
-            0
+            $slots::table()
+                .observe_here(index, meta, signal, now)
+                .into()
         }
     };
 }
 
 memory!(SlotsV4, CONNTRACK_V4, CONNTRACK_HOMES_V4, V4, true:
     elsewhere_v4, survey_near_v4, survey_crowd_v4, survey_v4, dismiss_v4, win_v4, leave_v4, expire_v4, forget_v4, observe_v4,
-    enter_v4, foresee_v4, ended_v4, lapse_v4);
+    enter_v4, foresee_v4, ended_v4, lapse_v4, again_v4);
 memory!(SlotsV6, CONNTRACK_V6, CONNTRACK_HOMES_V6, V6, true:
     elsewhere_v6, survey_near_v6, survey_crowd_v6, survey_v6, dismiss_v6, win_v6, leave_v6, expire_v6, forget_v6, observe_v6,
-    enter_v6, foresee_v6, ended_v6, lapse_v6);
+    enter_v6, foresee_v6, ended_v6, lapse_v6, again_v6);
 memory!(ResizedV4, RESIZED_CONNTRACK_V4, PREVIOUS_HOMES_V4, V4, false:
     resized_elsewhere_v4, resized_survey_near_v4, resized_survey_crowd_v4, resized_survey_v4, resized_dismiss_v4, resized_win_v4, resized_leave_v4,
-    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4, resized_foresee_v4, resized_ended_v4, resized_lapse_v4);
+    resized_expire_v4, resized_forget_v4, resized_observe_v4, resized_enter_v4, resized_foresee_v4, resized_ended_v4, resized_lapse_v4, again_v4);
 memory!(ResizedV6, RESIZED_CONNTRACK_V6, PREVIOUS_HOMES_V6, V6, false:
     resized_elsewhere_v6, resized_survey_near_v6, resized_survey_crowd_v6, resized_survey_v6, resized_dismiss_v6, resized_win_v6, resized_leave_v6,
-    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6, resized_foresee_v6, resized_ended_v6, resized_lapse_v6);
+    resized_expire_v6, resized_forget_v6, resized_observe_v6, resized_enter_v6, resized_foresee_v6, resized_ended_v6, resized_lapse_v6, again_v6);
 
 /// Which memory is whose.
 macro_rules! tracked {

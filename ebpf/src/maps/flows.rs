@@ -242,6 +242,8 @@ pub(crate) fn foresee(index: u32, meta: Meta, signal: Signal) -> Doubt {
     let cause = match (signal.resets(), signal.ends()) {
         (true, _) => EndCause::Reset,
         (false, true) => EndCause::Finished,
+        // The backend may acknowledge the client's FIN.
+        (false, false) if meta.has(Meta::AWAITS_FIN_ACK) => EndCause::Finished,
         (false, false) => return Doubt::NONE,
     };
     if meta.is_over() {

@@ -102,22 +102,18 @@ pub(crate) fn follow<F: Mend>(packet: &Packet<F>, half: Half, translated: &mut T
 }
 
 /// Whether a packet that may be the first of a connection begins another one than this, whose
-/// tuple it has: its backend is gone, or it has ended.
+/// tuple it has: see [`shunt_common::connections::Table::is_replaced`]. A datagram leaves a backend that is gone.
 #[inline(always)]
 pub(crate) fn is_replaced<F: Tables>(packet: &Packet<F>, half: &Half) -> bool {
-    if !is_current::<F>(half) {
-        return true;
-    }
+    let is_current = is_current::<F>(half);
     if !packet.signal.opens() {
-        return false;
+        return !is_current && packet.protocol != TCP;
     }
     let table = F::connections();
     let Some(pair) = table.pair(*half) else {
         return true;
     };
-    table.has_ended(&pair, now())
-        || pair.forward.meta.has(Meta::FIN)
-        || pair.reply.meta.has(Meta::MISTAKEN)
+    table.is_replaced(&pair, is_current, now())
 }
 
 /// The index of a backend that is none of ours: of a connection to the backend itself.

@@ -88,12 +88,12 @@ pub(crate) fn create_direct<F: Open>(
     let Some(pair) = table.pair(half) else {
         return false;
     };
-    // A packet may pass more than one hook: this is the connection's own SYN, translated.
-    if table.may_have_begun_with(&pair, packet.signal.number()) {
-        return false;
-    }
     // A frontend's connection to a backend at the frontend's own address has but this one tuple.
     let is_own = replaced.is_some_and(|replaced| replaced.index == pair.forward.index);
+    // A packet may pass more than one hook: this is the connection's own SYN, translated.
+    if !is_own && table.may_have_begun_with(&pair, packet.signal.number()) {
+        return false;
+    }
     if is_own || table.has_ended(&pair, now()) {
         conntrack::forget::<F>(&half);
         return false;

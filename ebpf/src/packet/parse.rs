@@ -89,7 +89,9 @@ pub(crate) fn read_at<F: Family, C: WalkExtensions>(
     packet.may_be_first = transport.may_be_first;
     let payload = network.transport + transport.length;
     packet.signal = if payload < network.end {
-        transport.signal.with_payload()
+        transport
+            .signal
+            .with_payload((network.end - payload) as u32)
     } else {
         transport.signal
     };

@@ -42,8 +42,8 @@ pub(crate) trait Segment {
 
     /// Whether the packet may be the first of a connection.
     fn may_be_first(&self) -> bool;
-    /// What it says of its connection.
-    fn signal(&self) -> Signal;
+    /// What it says of its connection, if so many bytes follow the header.
+    fn signal(&self, payload: impl FnOnce() -> usize) -> Signal;
     /// How long the header is with its options.
     fn length(&self) -> usize;
     /// The ports.
@@ -82,20 +82,31 @@ impl Segment for TcpHeader {
     }
 
     #[inline(always)]
-    fn signal(&self) -> Signal {
+    fn signal(&self, payload: impl FnOnce() -> usize) -> Signal {
         if self.flags & TCP_RST != 0 {
-            return Signal::RESET;
+            let signal = Signal::reset(u32::from_be(self.sequence));
+            return if self.flags & TCP_ACK == 0 {
+                signal
+            } else {
+                signal.to(u32::from_be(self.acknowledgement))
+            };
         }
         match self.flags & (TCP_SYN | TCP_ACK) {
             TCP_SYN => return Signal::open(u32::from_be(self.sequence)),
-            0 if self.flags & TCP_FIN != 0 => return Signal::FIN,
+            // Nobody takes a FIN without ACK (RFC 9293 section 3.10.7.4).
             0 => return Signal::DATA,
             TCP_ACK => {}
-            _ => return Signal::answer(u32::from_be(self.sequence).wrapping_add(1)),
+            _ => {
+                let number = u32::from_be(self.sequence).wrapping_add(1);
+                return Signal::answer(number).to(u32::from_be(self.acknowledgement));
+            }
         }
         let signal = Signal::acknowledge(u32::from_be(self.acknowledgement));
         if self.flags & TCP_FIN != 0 {
-            signal.with_fin()
+            let end = u32::from_be(self.sequence)
+                .wrapping_add(payload() as u32)
+                .wrapping_add(1);
+            signal.with_fin(end)
         } else {
             signal
         }
@@ -137,7 +148,7 @@ impl Segment for UdpHeader {
     }
 
     #[inline(always)]
-    fn signal(&self) -> Signal {
+    fn signal(&self, _: impl FnOnce() -> usize) -> Signal {
         Signal::DATA
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct Transport {
     pub ports: Ports,
     /// Whether the packet may be the first of a connection.
     pub may_be_first: bool,
-    /// What it says of its connection.
+    /// What it says of its connection, as if nothing followed the header.
     pub signal: Signal,
     /// How long the header is at least, a multiple of 4.
     pub least_length: usize,
@@ -74,7 +74,7 @@ impl Transport {
                 Ok(Self {
                     ports: header.ports,
                     may_be_first: header.may_be_first(),
-                    signal: header.signal(),
+                    signal: header.signal(|| 0),
                     least_length: size_of::<TcpHeader>(),
                     length: header.length(),
                 })
@@ -84,7 +84,7 @@ impl Transport {
                 Ok(Self {
                     ports: header.ports,
                     may_be_first: header.may_be_first(),
-                    signal: header.signal(),
+                    signal: header.signal(|| 0),
                     least_length: size_of::<UdpHeader>(),
                     length: header.length(),
                 })

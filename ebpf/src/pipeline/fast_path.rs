@@ -147,7 +147,11 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
     if role == Role::Reply {
         own::mark(context);
     }
-    F::connections().observe(&hit, transport.signal(), flow.now);
+    let signal = transport.signal(|| {
+        let packet = network.packet_length();
+        packet.saturating_sub(extent.payload - extent.network)
+    });
+    F::connections().observe(&hit, signal, flow.now);
     if counts_traffic() {
         let service = Facts(hit.slot.load(place::FACTS)).service();
         let is_reply = role == Role::Reply;

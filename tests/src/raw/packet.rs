@@ -12,6 +12,11 @@ pub enum What {
         /// The acknowledgment number.
         number: u32,
     },
+    /// A segment that ends its direction and acknowledges this byte.
+    Fin {
+        /// The acknowledgment number.
+        number: u32,
+    },
     /// A segment that resets a connection.
     Reset,
     /// A datagram.
@@ -82,6 +87,7 @@ impl Packet {
             }
             What::Syn => (Some(0x02), 0),
             What::Ack { number } => (Some(0x10), *number),
+            What::Fin { number } => (Some(0x11), *number),
             What::Reset => (Some(0x04), 0),
         };
         if let Some(flags) = flags {
@@ -132,6 +138,7 @@ mod tests {
                 What::Ack {
                     number: 0x1234_5678,
                 },
+                What::Fin { number: 7 },
                 What::Reset,
                 What::Udp,
             ] {

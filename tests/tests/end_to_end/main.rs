@@ -47,6 +47,7 @@ mod local_api;
 mod local_pods;
 mod lookup;
 mod lookup_watch;
+mod made_up;
 mod maglev;
 mod maglev_aside;
 mod many_interfaces;

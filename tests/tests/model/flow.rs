@@ -18,6 +18,21 @@ const LASTING: u64 = 2 * SECOND;
 /// What a backend may send before anything is acknowledged, with its FIN.
 const FIRST_WINDOW: u32 = 65_536;
 
+/// The bits of a number that an answer is known by.
+const KNOWN: u32 = (1 << 26) - 1;
+
+/// What an established connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaits {
+    Nothing,
+    /// An answer to a SYN, by what acknowledges it.
+    SynAck(u32),
+    /// That a FIN is acknowledged so.
+    FinAck(u32),
+    /// A RST of the client's with this number.
+    Reset(u32),
+}
+
 /// The two ends of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ends {
@@ -89,10 +104,11 @@ pub(crate) struct Flow {
     reset: bool,
     /// Whether the backend has answered its SYN by what is of another connection.
     mistaken: bool,
+    awaits: Awaits,
     began: u64,
-    last: u64,
-    /// When the backend was heard.
-    answered_at: u64,
+    /// When each side was heard.
+    client_heard: u64,
+    backend_heard: u64,
 }
 
 impl Flow {
@@ -121,9 +137,10 @@ impl Flow {
             backend_ended: false,
             reset: false,
             mistaken: false,
+            awaits: Awaits::Nothing,
             began: now,
-            last: now,
-            answered_at: now,
+            client_heard: now,
+            backend_heard: now,
         }
     }
 
@@ -171,9 +188,28 @@ impl Flow {
         self.source.ip == self.client.ip
     }
 
-    /// Whether the client's next SYN begins another.
-    pub(crate) fn is_ended(&self, now: u64) -> bool {
-        self.has_ended(now) || self.client_ended || self.mistaken
+    /// When either side was heard.
+    fn last(&self) -> u64 {
+        self.client_heard.max(self.backend_heard)
+    }
+
+    /// Whether the client's next SYN begins another, if its backend is there or not.
+    pub(crate) fn is_replaced(&self, has_backend: bool, now: u64) -> bool {
+        if self.has_ended(now) {
+            return true;
+        }
+        if self.protocol == Protocol::TCP && self.assured {
+            return !has_backend && self.is_unanswered(now);
+        }
+        !has_backend || self.client_ended || self.mistaken
+    }
+
+    /// Whether the backend has left a SYN without an answer.
+    fn is_unanswered(&self, now: u64) -> bool {
+        let silence = self.client_heard.saturating_sub(self.backend_heard);
+        matches!(self.awaits, Awaits::SynAck(_))
+            && now - self.client_heard >= SECOND / 2
+            && silence >= SECOND
     }
 
     /// Whether the backend has answered its SYN by what is of another connection.
@@ -187,7 +223,7 @@ impl Flow {
         if matches!(self.protocol, Protocol::TCP | Protocol::SCTP) {
             return Some(self.opened || self.assured);
         }
-        if self.replied && now - self.answered_at < SECOND {
+        if self.replied && now - self.backend_heard < SECOND {
             return None;
         }
         Some(self.assured)
@@ -198,13 +234,12 @@ impl Flow {
         self.opened && !self.assured
     }
 
-    /// Whether a SYN with this number may be the one that opened it.
+    /// Whether a SYN with this number may be the one that opened it, or is the latest in it.
     pub(crate) const fn may_have_begun_with(&self, number: u32) -> bool {
-        if self.answered {
-            !self.assured
-        } else {
-            self.number == number
+        if let Awaits::SynAck(awaited) = self.awaits {
+            return is_known(number.wrapping_add(1), awaited);
         }
+        !self.assured && (self.answered || self.number == number)
     }
 
     /// How far it is, if a reset counts or not.
@@ -264,9 +299,11 @@ impl Flow {
         self.room_after(self.reset, now)
     }
 
-    /// Whether who begins another with its tuple does so because it has ended.
+    /// Whether who begins another with its tuple does so because it has ended: an established connection of
+    /// TCP not by a reset, which is anybody's.
     pub(crate) fn has_ended(&self, now: u64) -> bool {
-        self.room_after(self.reset, now) <= Room::Over
+        let believed = self.reset && !(self.protocol == Protocol::TCP && self.assured);
+        self.room_after(believed, now) <= Room::Over
     }
 
     /// Whether its time is over, if a reset counts.
@@ -276,7 +313,7 @@ impl Flow {
 
     /// Whom it gives way to, if a reset counts or not.
     fn room_after(&self, reset: bool, now: u64) -> Room {
-        if now - self.last > u64::from(self.timeout(reset)) * SECOND {
+        if now - self.last() > u64::from(self.timeout(reset)) * SECOND {
             return Room::Expired;
         }
         match self.state_after(reset) {
@@ -298,7 +335,8 @@ impl Flow {
         }
         let timeout = self.timeout(false);
         let was_established = self.assured && self.reset;
-        opens || !was_established || now - self.last > u64::from(timeout) * SECOND
+        let opens = opens && self.protocol != Protocol::TCP;
+        opens || !was_established || now - self.last() > u64::from(timeout) * SECOND
     }
 
     /// Whether the backend's first answer to the SYN is of another connection, and says so.
@@ -318,66 +356,161 @@ impl Flow {
         is_another
     }
 
+    /// Whether a packet of the backend's answers a SYN in the flow, which begins again.
+    pub(super) fn begins_again_with(&self, packet: &Packet<'_>) -> bool {
+        let Says { answers, other, .. } = packet.says;
+        let is_awaited = matches!(self.awaits, Awaits::SynAck(number) if is_known(other, number));
+        packet.form != Form::Error && answers && is_awaited
+    }
+
     /// Notes what a packet says.
     pub(super) fn note(&mut self, side: Side, packet: &Packet<'_>, now: u64) {
         // An error is of the flow that it is about, but says nothing of it.
         if packet.form == Form::Error {
             return;
         }
-        self.last = now;
-        if side == Side::Backend {
-            self.answered_at = now;
+        match side {
+            Side::Client => self.client_heard = now,
+            Side::Backend => self.backend_heard = now,
         }
         let says = packet.says;
         if says.resets {
+            if self.is_proved_reset(side, says) {
+                self.end();
+            }
             self.reset = true;
             return;
         }
-        self.reset = false;
-        let has_lasted = now - self.began > LASTING;
+        self.reset &= says.opens;
         match side {
-            Side::Client => {
-                self.client_ended |= says.ends;
-                self.assured |= match self.protocol {
-                    Protocol::TCP => {
-                        let behind = if self.is_early { FIRST_WINDOW } else { 0 };
-                        self.answered
-                            && says
-                                .acknowledges
-                                .is_some_and(|number| number.wrapping_sub(self.number) <= behind)
-                    }
-                    Protocol::SCTP => false,
-                    _ => self.replied && has_lasted,
-                };
-            }
-            Side::Backend => {
-                if says.answers {
-                    if self.protocol == Protocol::TCP && !self.assured {
-                        self.number = says.number;
-                    }
-                    self.answered = true;
-                } else if !self.assured && !says.opens {
-                    self.is_early |= says.has_data || says.ends;
-                }
-                self.replied = true;
-                self.backend_ended |= says.ends;
-                self.assured |= match self.protocol {
-                    Protocol::TCP => !self.opened && !says.answers,
-                    Protocol::SCTP => !says.answers && !says.opens,
-                    _ => has_lasted,
-                };
-            }
+            Side::Client => self.note_request(says, now),
+            Side::Backend => self.note_reply(says, now),
         }
+    }
+
+    fn note_request(&mut self, says: Says, now: u64) {
+        let is_tcp = self.protocol == Protocol::TCP;
+        let is_claim = is_tcp && self.assured;
+        self.client_ended |= says.ends && !is_claim;
+        let assures = match self.protocol {
+            Protocol::TCP => {
+                let behind = if self.is_early { FIRST_WINDOW } else { 0 };
+                self.answered
+                    && says
+                        .acknowledges
+                        .is_some_and(|number| number.wrapping_sub(self.number) <= behind)
+            }
+            Protocol::SCTP => false,
+            _ => self.replied && self.has_lasted(now),
+        };
+        self.assure(assures);
+        if !is_tcp || !self.assured {
+            return;
+        }
+        if says.opens {
+            self.awaits = Awaits::SynAck(says.number.wrapping_add(1));
+        } else if says.ends && !self.client_ended {
+            self.awaits = Awaits::FinAck(says.other);
+        }
+    }
+
+    fn note_reply(&mut self, says: Says, now: u64) {
+        match (self.awaits, says.acknowledges) {
+            (Awaits::SynAck(number), _) if says.answers && is_known(says.other, number) => {
+                *self = Self {
+                    opened: true,
+                    assured: false,
+                    replied: true,
+                    answered: true,
+                    is_early: false,
+                    number: says.number,
+                    client_ended: false,
+                    backend_ended: false,
+                    reset: false,
+                    mistaken: false,
+                    awaits: Awaits::Nothing,
+                    ..self.clone()
+                };
+                return;
+            }
+            (Awaits::SynAck(_), Some(number)) => self.awaits = Awaits::Reset(number),
+            (Awaits::FinAck(end), Some(number)) if is_known(number, end) => {
+                self.client_ended = true;
+                self.awaits = Awaits::Nothing;
+            }
+            _ => {}
+        }
+        if says.answers {
+            if self.protocol == Protocol::TCP && !self.assured {
+                self.number = says.number;
+            }
+            self.answered = true;
+        } else if !self.assured && !says.opens {
+            self.is_early |= says.has_data || says.ends;
+        }
+        self.replied = true;
+        self.backend_ended |= says.ends;
+        let assures = match self.protocol {
+            Protocol::TCP => !self.opened && !says.answers,
+            Protocol::SCTP => !says.answers && !says.opens,
+            _ => self.has_lasted(now),
+        };
+        self.assure(assures);
+    }
+
+    /// Makes it one that stays, if it is none and is to be. What was said in the client's name before does not
+    /// count.
+    fn assure(&mut self, assures: bool) {
+        if assures && !self.assured {
+            self.assured = true;
+            self.client_ended &= self.protocol != Protocol::TCP;
+        }
+    }
+
+    const fn has_lasted(&self, now: u64) -> bool {
+        now - self.began > LASTING
+    }
+
+    /// Notes that a reset was proved. What it was awaited by stays as its number.
+    const fn end(&mut self) {
+        self.assured = false;
+        self.number = match self.awaits {
+            Awaits::SynAck(number) => number & KNOWN,
+            Awaits::Reset(number) => number,
+            Awaits::FinAck(_) | Awaits::Nothing => self.number,
+        };
+        self.awaits = Awaits::Nothing;
+    }
+
+    /// Whether a RST is of who can know the connection.
+    const fn is_proved_reset(&self, side: Side, says: Says) -> bool {
+        match (side, self.awaits) {
+            (Side::Client, Awaits::Reset(number)) => says.number == number,
+            (Side::Backend, Awaits::SynAck(number)) => is_known(says.other, number),
+            _ => false,
+        }
+    }
+
+    /// Whether it is hard to tell if a SYN has been without an answer for long enough.
+    fn is_hard_to_tell(&self, now: u64) -> bool {
+        let silence = self.client_heard.saturating_sub(self.backend_heard);
+        (150..900).contains(&(now - self.client_heard)) || (500..1100).contains(&silence)
     }
 
     /// Whether real time, which is known to a second or so, decides what becomes of it.
     pub(super) fn is_at_a_turn(&self, now: u64) -> bool {
         let turns = [self.timeout(false), self.timeout(true)];
         let age = self.began;
-        turns.iter().any(|turn| is_near(now - self.last, *turn))
-            || is_near(now - self.answered_at, 1)
+        turns.iter().any(|turn| is_near(now - self.last(), *turn))
+            || is_near(now - self.backend_heard, 1)
             || is_near(now - age, (LASTING / SECOND) as u32)
+            || matches!(self.awaits, Awaits::SynAck(_)) && self.is_hard_to_tell(now)
     }
+}
+
+/// Whether an answer with this number may be one to what `awaited` acknowledges.
+const fn is_known(number: u32, awaited: u32) -> bool {
+    (number ^ awaited) & KNOWN == 0
 }
 
 /// Whether it is hard to tell if so many seconds are over.

@@ -20,6 +20,7 @@ pub(crate) struct Flows {
     flows: BTreeMap<usize, Flow>,
     requests: BTreeMap<Ends, usize>,
     replies: BTreeMap<Ends, usize>,
+    begun_again: bool,
 }
 
 impl Flows {
@@ -78,8 +79,14 @@ impl Flows {
         if flow.takes_for_another(packet) {
             return None;
         }
+        self.begun_again |= flow.begins_again_with(packet);
         flow.note(Side::Backend, packet, self.now);
         Some(flow)
+    }
+
+    /// Whether a flow has begun again. Asked once.
+    pub(crate) const fn take_begun_again(&mut self) -> bool {
+        std::mem::replace(&mut self.begun_again, false)
     }
 
     /// Whether a flow of the packet's client may have `source` towards `backend`: nobody has it; or

@@ -187,10 +187,14 @@ impl Model {
             }
         };
         self.note_size(&packet, observed);
-        match hook {
+        let verdict = match hook {
             Hook::Egress => self.egress(&packet, observed),
             Hook::Ingress => self.ingress(&packet, observed),
+        };
+        if self.flows.take_begun_again() {
+            self.count("connection");
         }
+        verdict
     }
 
     /// What must become of a frame that comes in and is none of ours, unless it is an envelope.

@@ -168,11 +168,12 @@ impl Model {
             return passed;
         };
         let flow = self.flows.at(index);
-        if flow.may_have_begun_with(packet.says.number) {
+        // A frontend's flow to a backend at the frontend's own address has but these ends.
+        let is_own = known == Some(index);
+        if !is_own && flow.may_have_begun_with(packet.says.number) {
             return passed;
         }
-        // A frontend's flow to a backend at the frontend's own address has but these ends.
-        if known == Some(index) || flow.has_ended(self.flows.now()) {
+        if is_own || flow.has_ended(self.flows.now()) {
             self.flows.forget(index);
             return passed;
         }
@@ -239,11 +240,14 @@ impl Model {
             && observed.not_rewritten > failed
     }
 
-    /// Whether the packet, which is the flow's by its ends, begins another: one that may, if the
-    /// backend is gone, and a SYN after the flow's end.
+    /// Whether the packet, which is the flow's by its ends, begins another: a datagram, if the backend is gone,
+    /// and a SYN as the flow says.
     pub(super) fn is_replaced(&self, packet: &Packet<'_>, flow: &Flow) -> bool {
-        let is_over = packet.says.opens && flow.is_ended(self.flows.now());
-        packet.opens && (!self.has_backend(flow) || is_over)
+        let has_backend = self.has_backend(flow);
+        if packet.says.opens {
+            return flow.is_replaced(has_backend, self.flows.now());
+        }
+        packet.opens && packet.ends.protocol != Protocol::TCP && !has_backend
     }
 
     /// Whether the flow's backend is still the one that it was.

@@ -21,7 +21,7 @@ pub(crate) fn shape() -> impl Strategy<Value = Shape> {
         select(&Protocol::ALL[..]),
         (
             flags(),
-            select(vec![1000u32, 2000]),
+            select(vec![1000u32, 1000, 2000, 2000, 1001]),
             select(vec![1001u32, 1001, 2001, 0]),
         ),
         // INIT, DATA, INIT ACK, ABORT, SHUTDOWN ACK, SHUTDOWN COMPLETE, and any.

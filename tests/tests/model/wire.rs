@@ -70,9 +70,11 @@ pub(crate) struct Says {
     pub has_data: bool,
     /// It ends the flow.
     pub resets: bool,
-    /// Of a SYN its number, of a SYN-ACK the one that acknowledges it, of others that which they
+    /// Of a SYN or RST its number, of a SYN-ACK the one that acknowledges it, of others that which they
     /// acknowledge.
     pub number: u32,
+    /// The acknowledgment number of a SYN-ACK or RST; what acknowledges a FIN.
+    pub other: u32,
 }
 
 /// A frame that may concern a flow.
@@ -252,11 +254,14 @@ impl<'a> Packet<'a> {
                 let [fin, syn, rst, ack] = [1, 2, 4, 16].map(|flag| header[13] & flag != 0);
                 let number = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
                 let (sequence, acknowledged) = (number(4), number(8));
-                let has_data = at + usize::from(header[12] >> 4) * 4 < self.end;
+                let data = at + usize::from(header[12] >> 4) * 4;
+                let has_data = data < self.end;
                 self.opens = syn && !ack;
                 self.says = match (rst, syn, ack) {
                     (true, ..) => Says {
                         resets: true,
+                        number: sequence,
+                        other: if ack { acknowledged } else { 0 },
                         ..Says::default()
                     },
                     (_, true, false) => Says {
@@ -268,17 +273,18 @@ impl<'a> Packet<'a> {
                     (_, true, true) => Says {
                         answers: true,
                         number: sequence.wrapping_add(1),
+                        other: acknowledged,
                         ..Says::default()
                     },
                     (_, false, true) => Says {
                         acknowledges: Some(acknowledged),
                         ends: fin,
                         number: acknowledged,
+                        other: sequence.wrapping_add(1 + self.end.saturating_sub(data) as u32),
                         has_data,
                         ..Says::default()
                     },
                     (_, false, false) => Says {
-                        ends: fin,
                         has_data,
                         ..Says::default()
                     },

@@ -122,6 +122,9 @@ fn costs(listing: &Listing, function: &str) -> [Cost; 2] {
 }
 
 /// A change that needs more than these has to say why it is worth it.
+///
+/// The dearest way is that of a FIN, whose end the table is given so that nobody can make one up. Those at the egress
+/// were 440 and 540 before. A segment of data has no more than it had.
 #[test]
 fn an_established_packet_costs_no_lookup_in_a_hash() {
     needs_root!();
@@ -129,8 +132,8 @@ fn an_established_packet_costs_no_lookup_in_a_hash() {
         (Datapath::INGRESS, Datapath::INGRESS, 0, 1, 580),
         (Datapath::INGRESS, "ingress_v6", 0, 1, 720),
         // A packet from a port in whose group some frontend has its own, and an address with frontends.
-        (Datapath::EGRESS, Datapath::EGRESS, 0, 1, 440),
-        (Datapath::EGRESS, "egress_v6", 0, 1, 540),
+        (Datapath::EGRESS, Datapath::EGRESS, 0, 1, 460),
+        (Datapath::EGRESS, "egress_v6", 0, 1, 565),
     ] {
         let [translated, others] = costs(&listed(|_| (), program), function);
         eprintln!("{function}: {translated:?}, others {others:?}");
@@ -205,6 +208,6 @@ fn counting_packets_costs_one_array_access_and_nothing_if_it_is_off() {
             "the access is inlined: {calls:?}"
         );
         let more = with.instructions + count.instructions - without.instructions;
-        assert!(more <= 60, "{function}: {more} more instructions");
+        assert!(more <= 62, "{function}: {more} more instructions");
     }
 }

@@ -1,7 +1,7 @@
 //! What a connection keeps while services change around it.
 
 use super::{
-    frame::{OPENING, Packet, Transport, destination, source},
+    frame::{FIN_ACKED, OPENING, Packet, Transport, destination, source},
     needs_root,
     node::{Node, Verdict, resync, update, web},
 };
@@ -150,7 +150,8 @@ fn a_client_port_that_a_backend_may_hold_is_used_again_at_the_same_frontend_alon
         assert_eq!(node.egress(&reply.frame()), Verdict::Pass(restored.frame()));
         node.ingress(&syn.with(Transport::TcpAck).frame()).passed();
         node.ingress(&syn.with(Transport::TcpFin).frame()).passed();
-        node.egress(&reply.with(Transport::TcpFin).frame()).passed();
+        node.egress(&reply.with(Transport::TcpFinAcks(FIN_ACKED)).frame())
+            .passed();
         at_backend.source.1
     };
     assert_eq!(connect(&mut node, FRONTEND), 1000);
@@ -248,6 +249,10 @@ fn a_connection_to_a_backend_at_the_frontends_own_address_ends_with_the_next_aft
     assert_eq!(node.connections().len(), 1);
     node.apply(r#"{"event":"DeleteService","id":{"namespace":"default","name":"web"}}"#);
     node.reclaim();
+    // The backend is to be asked first, and does not answer.
+    node.pass(5);
+    assert_eq!(node.ingress(&syn), Verdict::Pass(syn.clone()));
+    node.pass(1);
     assert_eq!(node.ingress(&syn), Verdict::Pass(syn.clone()));
     assert!(
         node.connections().is_empty(),

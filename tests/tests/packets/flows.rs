@@ -10,7 +10,7 @@ use shunt_datapath::{
 
 use super::{
     both_families,
-    frame::{Packet, Transport},
+    frame::{FIN_ACKED, Packet, Transport},
     needs_root,
     node::{Node, Verdict, resync, update, web},
     world::{Backends, Family, V4, in_network, ip, node, node_with, open_transit},
@@ -75,7 +75,8 @@ fn a_connection_is_told_when_it_begins_and_when_both_sides_have_ended_it<A: Fami
     assert_eq!(connections(&mut reader), [], "one side may go on");
     for _ in 0..2 {
         // The second one is sent again.
-        node.egress(&reply.with(Transport::TcpFin).frame()).passed();
+        node.egress(&reply.with(Transport::TcpFinAcks(FIN_ACKED)).frame())
+            .passed();
     }
     let ended = connections(&mut reader);
     assert_eq!(ends(&ended), [Some(EndCause::Finished)]);

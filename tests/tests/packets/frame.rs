@@ -14,6 +14,9 @@ pub(crate) const THIS_STATION: [u8; 6] = [0; 6];
 /// How long an Ethernet header is.
 pub(crate) const ETHERNET: usize = 14;
 
+/// What acknowledges [`Transport::TcpFin`] with the payload that packets have.
+pub(crate) const FIN_ACKED: u32 = 1025;
+
 /// A transport protocol with what its header holds besides ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
@@ -27,8 +30,18 @@ pub(crate) enum Transport {
     TcpAcks(u32),
     /// A segment that ends its direction.
     TcpFin,
+    /// A segment that ends its direction, as [`Self::TcpFin`] does, and acknowledges everything before this byte.
+    TcpFinAcks(u32),
     /// A segment that ends the connection.
     TcpRst,
+    /// One with this sequence number.
+    TcpRstAt(u32),
+    /// One that refuses the segment that ends at this byte.
+    TcpRefusal(u32),
+    /// A segment that opens a connection with this sequence number.
+    TcpSynAt(u32),
+    /// The answer to it.
+    TcpSynAckTo(u32),
     /// A datagram.
     Udp,
     /// A datagram whose sender has not computed a checksum.
@@ -140,7 +153,12 @@ impl<A: Address> Packet<A> {
                 | Transport::TcpAck
                 | Transport::TcpAcks(_)
                 | Transport::TcpFin
-                | Transport::TcpRst => Transport::TcpAck,
+                | Transport::TcpFinAcks(_)
+                | Transport::TcpRst
+                | Transport::TcpRstAt(_)
+                | Transport::TcpRefusal(_)
+                | Transport::TcpSynAckTo(_) => Transport::TcpAck,
+                Transport::TcpSynAt(number) => Transport::TcpSynAckTo(number.wrapping_add(1)),
                 other => other,
             },
             source: self.destination,
@@ -235,7 +253,18 @@ impl<A: Address> Packet<A> {
             Transport::TcpFin => tcp(1001, &|header| {
                 (header.fin, header.ack, header.acknowledgment_number) = (true, true, 77);
             }),
+            Transport::TcpFinAcks(number) => tcp(1001, &|header| {
+                (header.fin, header.ack, header.acknowledgment_number) = (true, true, number);
+            }),
             Transport::TcpRst => tcp(1001, &|header| header.rst = true),
+            Transport::TcpRstAt(sequence) => tcp(sequence, &|header| header.rst = true),
+            Transport::TcpRefusal(number) => tcp(0, &|header| {
+                (header.rst, header.ack, header.acknowledgment_number) = (true, true, number);
+            }),
+            Transport::TcpSynAt(sequence) => tcp(sequence, &|header| header.syn = true),
+            Transport::TcpSynAckTo(number) => tcp(8076, &|header| {
+                (header.syn, header.ack, header.acknowledgment_number) = (true, true, number);
+            }),
             Transport::UdpUnsummed => udp.to_bytes().to_vec(),
             Transport::Udp => {
                 udp.checksum = A::udp_checksum(&udp, *source, *destination, payload);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     both_families,
-    frame::{Packet, Transport},
+    frame::{FIN_ACKED, Packet, Transport},
     node::{Node, Verdict},
     world::{Backends, Family, cluster},
 };
@@ -161,7 +161,7 @@ fn what_is_over_makes_room_before_what_is_unanswered<A: Family>() {
     }
     for port in 1..=128 {
         open::<A>(&mut node, Transport::TcpFin, port);
-        answer::<A>(&mut node, Transport::TcpFin, port);
+        answer::<A>(&mut node, Transport::TcpFinAcks(FIN_ACKED), port);
     }
     let before = node.early_drops();
     establish::<A>(&mut node, 2001..=2064);

@@ -12,7 +12,7 @@ use shunt_datapath::{
 
 use super::{
     both_families,
-    frame::{Packet, Transport},
+    frame::{FIN_ACKED, Packet, Transport},
     node::{Node, Verdict},
     world::{Backends, Family, V4, V6, cluster, node},
 };
@@ -45,7 +45,7 @@ fn talk<A: Family>(node: &mut Node, packets: &[(bool, Transport)]) {
 
 both_families!(a_connection_is_forgotten_after_the_silence_of_its_state);
 fn a_connection_is_forgotten_after_the_silence_of_its_state<A: Family>() {
-    use Transport::{TcpAck, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
+    use Transport::{TcpAck, TcpAcks, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
 
     let timeouts = Timeouts::default();
     let (from_client, from_backend) = (true, false);
@@ -71,6 +71,11 @@ fn a_connection_is_forgotten_after_the_silence_of_its_state<A: Family>() {
         ),
         (
             then(&[(from_client, TcpFin)]),
+            Established,
+            timeouts.tcp_established,
+        ),
+        (
+            then(&[(from_client, TcpFin), (from_backend, TcpAcks(FIN_ACKED))]),
             Closing,
             timeouts.tcp_closing,
         ),
@@ -83,7 +88,7 @@ fn a_connection_is_forgotten_after_the_silence_of_its_state<A: Family>() {
             then(&[
                 (from_backend, TcpFin),
                 (from_client, TcpFin),
-                (from_backend, TcpAck),
+                (from_backend, TcpAcks(FIN_ACKED)),
             ]),
             TimeWait,
             timeouts.tcp_time_wait,

@@ -14,6 +14,7 @@ mod direct_redirect;
 mod dsr;
 mod families;
 mod flows;
+mod forged;
 mod fragments;
 mod frame;
 mod full_table;

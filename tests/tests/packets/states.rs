@@ -7,13 +7,13 @@ use shunt_datapath::{
 
 use super::{
     both_families,
-    frame::{Packet, Transport, source_of},
+    frame::{FIN_ACKED, Packet, Transport, source_of},
     needs_root,
     node::{Node, Verdict},
     world::{Backends, Family, V4, V6, cluster, in_network, node, open_transit},
 };
 
-use Transport::{TcpAck, TcpAcks, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
+use Transport::{TcpAck, TcpAcks, TcpFin, TcpFinAcks, TcpRst, TcpSyn, TcpSynAck, Udp};
 
 const CLIENT: bool = true;
 const BACKEND: bool = false;
@@ -65,20 +65,36 @@ fn a_connection_from_a_port_that_had_another_does_not_inherit_a_backend_that_is_
 
 fn inherits_nothing<A: Family>(node: &mut Node) {
     let open = [(CLIENT, TcpSyn), (BACKEND, TcpSynAck), (CLIENT, TcpAck)];
+    let fin_acked = (BACKEND, TcpAcks(FIN_ACKED));
+    // Each with whether it proves that the connection has ended.
     let ends = [
-        vec![(CLIENT, TcpRst)],
-        vec![(BACKEND, TcpRst)],
-        vec![(CLIENT, TcpFin), (BACKEND, TcpFin), (CLIENT, TcpAck)],
-        vec![(BACKEND, TcpFin), (CLIENT, TcpFin), (BACKEND, TcpAck)],
+        (vec![(CLIENT, TcpRst)], false),
+        (vec![(BACKEND, TcpRst)], false),
+        (
+            vec![
+                (CLIENT, TcpFin),
+                (BACKEND, TcpFinAcks(FIN_ACKED)),
+                (CLIENT, TcpAck),
+            ],
+            true,
+        ),
+        (vec![(BACKEND, TcpFin), (CLIENT, TcpFin), fin_acked], true),
         // Its end was lost, or is still to come.
-        vec![],
-        vec![(CLIENT, TcpFin)],
+        (vec![], false),
+        (vec![(CLIENT, TcpFin)], false),
+        (vec![(CLIENT, TcpFin), fin_acked], false),
     ];
-    for end in ends {
+    for (end, is_proved) in ends {
         node.apply(&cluster(Backends::Here));
         talk(node, A::LOCAL, &open);
         talk(node, A::LOCAL, &end);
         node.apply(&cluster(Backends::MovedHere));
+        if !is_proved {
+            // It may go on. A backend that does not answer has none.
+            node.pass(5);
+            talk(node, A::LOCAL, &[(CLIENT, TcpSyn)]);
+            node.pass(1);
+        }
         talk(node, A::LOCAL_TOO, &open);
         // What of the old one is still on its way back is not taken for the new one's.
         let late = Packet::new(TcpAck, (A::LOCAL, 8080), (A::POD, 40_000));
@@ -88,6 +104,12 @@ fn inherits_nothing<A: Family>(node: &mut Node) {
             "to the client as it is, or as the frontend's: {end:?}"
         );
         talk(node, A::LOCAL_TOO, &open[1..]);
+        // Nothing of it is left for the next one.
+        talk(
+            node,
+            A::LOCAL_TOO,
+            &[(CLIENT, TcpFin), (BACKEND, TcpFinAcks(FIN_ACKED))],
+        );
     }
 }
 

@@ -89,7 +89,8 @@ fn either_half_comes_back_as_it_was() {
     assert_eq!(phase(&heap, &of), Phase::Established);
     lose_and_mend(&heap, &of, Role::Forward, data, LATER + 1);
     assert_eq!(phase(&heap, &of), Phase::Established);
-    says(&heap, &of, Role::Forward, data.with_fin(), LATER + 1);
+    says(&heap, &of, Role::Forward, data.with_fin(78), LATER + 1);
+    says(&heap, &of, Role::Reply, Signal::acknowledge(78), LATER + 1);
     assert_eq!(phase(&heap, &of), Phase::Closing);
     lose_and_mend(&heap, &of, Role::Forward, data, LATER + 2);
     assert_eq!(phase(&heap, &of), Phase::Closing);

@@ -6,5 +6,6 @@ mod memory;
 mod mend;
 mod model;
 mod phases;
+mod proof;
 mod races;
 mod snapshot;

@@ -104,10 +104,10 @@ fn a_connection_is_established_by_the_acknowledgment_of_the_syn_ack_alone() {
 fn early_data_may_be_acknowledged_with_the_syn_ack() {
     let world = World::new(TCP, Meta::OPENED);
     world.backend(Signal::answer(501));
-    let data = Signal::acknowledge(9).with_payload();
+    let data = Signal::acknowledge(9).with_payload(9);
     for (signal, number) in [
         (Signal::acknowledge(9), 502),
-        (Signal::open(500).with_payload(), 502),
+        (Signal::open(500).with_payload(9), 502),
         (data, 500),
         (data, 501 + 65_537),
     ] {
@@ -190,6 +190,9 @@ fn a_reset_connection_whose_time_is_over_is_revived_or_makes_room_for_the_next()
     assert_eq!(world.phase(), Some(Phase::Established));
     world.client(Signal::RESET);
     world.wait(11);
+    assert!(world.client(Signal::OPEN), "nor is this one's");
+    assert_eq!(world.phase(), Some(Phase::Closed));
+    world.wait(24 * 3600 + 1);
     assert!(!world.client(Signal::OPEN));
     assert_eq!(world.phase(), None);
     let mut refused = World::new(TCP, Meta::OPENED);
@@ -202,10 +205,17 @@ fn a_reset_connection_whose_time_is_over_is_revived_or_makes_room_for_the_next()
 fn a_connection_that_both_have_ended_is_forgotten() {
     for sides in [[Role::Forward, Role::Reply], [Role::Reply, Role::Forward]] {
         let mut world = established();
-        world.packet(sides[0], Signal::FIN);
+        // Each acknowledges what the other has said.
+        let fin = |role| match role {
+            Role::Forward => Signal::acknowledge(600).with_fin(700),
+            Role::Reply => Signal::acknowledge(700).with_fin(600),
+        };
+        world.packet(sides[0], fin(sides[0]));
+        world.backend(Signal::acknowledge(700));
         assert_eq!(world.phase(), Some(Phase::Closing));
         world.wait(100);
-        world.packet(sides[1], Signal::FIN);
+        world.packet(sides[1], fin(sides[1]));
+        world.backend(Signal::acknowledge(700));
         assert_eq!(world.phase(), Some(Phase::TimeWait));
         world.wait(61);
         assert!(!world.client(Signal::DATA));

@@ -136,7 +136,11 @@ fn segment<F: Routed + Mend, T: SegmentMut>(
         return Some(Verdict::PASS);
     }
     let role = hit.meta.role();
-    F::connections().observe(&hit, transport.signal(), now);
+    let signal = transport.signal(|| {
+        let packet = network.packet_length();
+        packet.saturating_sub(extent.payload - extent.network)
+    });
+    F::connections().observe(&hit, signal, now);
     if counts_traffic() {
         let service = Facts(hit.slot.load(place::FACTS)).service();
         let is_reply = role == Role::Reply;
@@ -169,9 +173,9 @@ fn is_plain<F: Routed + Mend, T: SegmentMut>(half: &Half, transport: &T) -> bool
         return false;
     }
     if half.meta.role() == Role::Reply {
-        return !is_opening(half) || is_first_answer(transport.signal());
+        return !is_opening(half) || is_first_answer(transport.signal(|| 0));
     }
     // A SYN may begin another connection, a datagram may need another backend.
-    let signal = transport.signal();
+    let signal = transport.signal(|| 0);
     !signal.opens() && (!transport.may_be_first() || conntrack::is_current::<F>(half))
 }

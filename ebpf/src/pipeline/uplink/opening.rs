@@ -234,7 +234,7 @@ fn read<F: Routed, T: SegmentMut>(
     packet.tuple.destination = network.destination();
     packet.tuple.source_port = transport.ports().source;
     packet.tuple.destination_port = transport.ports().destination;
-    packet.signal = transport.signal();
+    packet.signal = transport.signal(|| 0);
     packet.end = (begin + network.packet_length()) as u32;
     packet.interface = context.interface();
     packet.network = Offset::new(begin);
