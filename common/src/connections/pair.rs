@@ -98,7 +98,10 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             Some(before) if before.room() == Room::Never => (before, Room::Doubtful),
             _ => {
                 let phase = Phase::of(forward, reply);
-                (phase, phase.room())
+                match phase.room() {
+                    Room::Never if reply.has(Meta::AWAITS_FIN_ACK) => (phase, Room::Doubtful),
+                    room => (phase, room),
+                }
             }
         };
         if self.lasts(pair, phase, now) {

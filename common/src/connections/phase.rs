@@ -124,7 +124,8 @@ pub enum Room {
     HalfOpen,
     /// Nothing has come of it yet.
     Unassured,
-    /// It was established, and somebody has sent a reset: perhaps one of its sides.
+    /// It was established, and somebody has sent a reset, perhaps one of its sides; or a FIN in its client's name
+    /// that its backend has not acknowledged.
     Doubtful,
     /// It is not given up.
     Never,

@@ -3,7 +3,7 @@
 use crate::{
     TCP, V4,
     connections::{
-        Connection, Meta, Pair, Phase, Role, Signal, Table,
+        Connection, Meta, Pair, Phase, Role, Room, Signal, Table,
         tests::memory::{Heap, SECOND, Words, connection, looked_up},
     },
 };
@@ -106,6 +106,17 @@ fn a_fin_that_the_backend_does_not_acknowledge_ends_nothing() {
     world.backend(Signal::acknowledge(OPENED + 1));
     assert_eq!(world.phase(), Phase::Closing);
     assert!(world.is_settled());
+}
+
+#[test]
+fn a_connection_gives_way_while_its_fin_is_not_acknowledged() {
+    let world = World::new();
+    let room = || world.pair(|table, pair| table.room(&pair, world.now));
+    assert_eq!(room(), Room::Never);
+    world.client(FIN);
+    assert_eq!(room(), Room::Doubtful, "its backend may be gone");
+    world.backend(Signal::acknowledge(ENDED));
+    assert_eq!(room(), Room::Never);
 }
 
 #[test]
