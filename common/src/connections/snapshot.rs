@@ -1,8 +1,14 @@
 //! A connection as it is at one instant, for whoever lists it, or carries it to another table.
 
+use crate::{SCTP, TCP};
+
 use super::{
     Connection, Facts, Half, Key, Link, Memory, Meta, Pair, Phase, Refused, Role, Slot, Table,
-    Times, Wide, observe::mark, pair::TRIES, slot::place,
+    Times, Wide,
+    observe::{mark, set_mark},
+    pair::TRIES,
+    proof::CLAIMS,
+    slot::place,
 };
 
 /// What was seen of one direction.
@@ -161,18 +167,34 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         };
         let Pair { forward, reply } = pair;
         for (half, seen) in [(forward, other.forward), (reply, other.reply)] {
-            mark(half, seen.bits, 0);
+            mark(half, seen.bits & !CLAIMS, 0);
             let times = Times(half.slot.load(place::TIMES));
             if Times::new(seen.last, 0, 0).idle(times.last_seen()) == 0 {
                 date(half.slot, seen.last);
             }
         }
-        let facts = Facts(reply.slot.load(place::FACTS));
-        if facts.is_of_reply() && facts.mark() != other.mark {
-            reply
-                .slot
-                .exchange(place::FACTS, facts.0, facts.with_mark(other.mark).0);
+        let own = Facts(reply.slot.load(place::FACTS)).mark();
+        let is_kept = match reply.meta.protocol() {
+            TCP => stage(reply.meta.seen()) > stage(other.reply.bits),
+            SCTP => false,
+            // That of the earlier packet, of which both may be the first.
+            _ => Times::new(other.mark, 0, 0).idle(own) == 0,
+        };
+        if !is_kept && mark(reply, 0, CLAIMS) {
+            set_mark(reply, other.mark);
+            mark(reply, other.reply.bits & CLAIMS, 0);
         }
+    }
+}
+
+/// How far the reply half of a TCP connection is that has seen this: a later stage's mark is another number.
+const fn stage(seen: u16) -> u8 {
+    if seen & CLAIMS != 0 {
+        3
+    } else if seen & Meta::ASSURED != 0 {
+        2
+    } else {
+        (seen & Meta::SYN_ACK != 0) as u8
     }
 }
 

@@ -116,6 +116,44 @@ fn a_connection_that_may_be_open_yet_is_not_forgotten_with_its_reset() {
 }
 
 #[test]
+fn the_mark_of_the_table_that_is_further_counts() {
+    for (in_from, in_to) in [(true, false), (false, true)] {
+        let (from, to) = (Heap::<V4>::new(97), Heap::<V4>::new(97));
+        let new = connection(9, 1, 1, TCP, Meta::OPENED);
+        for (heap, is_answered) in [(&from, in_from), (&to, in_to)] {
+            heap.table().open(&new, NOW).unwrap();
+            if is_answered {
+                backend(heap, &new, Signal::answer(501), NOW);
+            }
+        }
+        let absorb = || {
+            let (_, seen) = from.table().snapshot_of(&new.forward).unwrap();
+            to.table().absorb(&seen);
+        };
+        let phase = || to.table().snapshot_of(&new.forward).unwrap().1.phase();
+        absorb();
+        client(&to, &new, Signal::acknowledge(501), NOW);
+        assert_eq!(phase(), Phase::Established);
+        // The client's FIN is seen here alone, and so is what acknowledges it.
+        absorb();
+        client(&to, &new, Signal::acknowledge(501).with_fin(701), NOW);
+        absorb();
+        backend(&to, &new, Signal::acknowledge(701), NOW);
+        assert_eq!(phase(), Phase::Closing);
+    }
+    for (first, second) in [(NOW, NOW + 5), (NOW + 5, NOW)] {
+        let (from, to) = (Heap::<V4>::new(97), Heap::<V4>::new(97));
+        let flow = connection(9, 1, 1, UDP, 0);
+        from.table().open(&flow, first).unwrap();
+        to.table().open(&flow, second).unwrap();
+        let (_, seen) = from.table().snapshot_of(&flow.forward).unwrap();
+        to.table().absorb(&seen);
+        let (_, both) = to.table().snapshot_of(&flow.forward).unwrap();
+        assert_eq!(both.mark, NOW);
+    }
+}
+
+#[test]
 fn what_either_table_has_seen_counts() {
     let (from, to) = (Heap::<V4>::new(97), Heap::<V4>::new(97));
     let new = connection(9, 1, 1, TCP, Meta::OPENED);
