@@ -20,6 +20,7 @@ pub mod connections;
 mod counter;
 pub mod crc32c;
 pub mod dsr;
+mod elapsed;
 mod family;
 pub mod feeder;
 mod flow_event;
@@ -44,6 +45,7 @@ pub use backend::{Backend, BackendConnections};
 pub use checksum::{Folded, Sum};
 pub use cidr::{Cidr, PodCidrs};
 pub use counter::Counter;
+pub use elapsed::elapsed;
 pub use family::{Address, Family, V4, V6};
 pub use flow_event::{
     ConnectionRecord, EndCause, FlowControl, FlowEnds, FlowHead, FlowKind, PACKET_BYTES,

@@ -1,7 +1,7 @@
 //! Session affinity: a client stays with the backend that it had last.
 
 use aya_ebpf::bindings::BPF_ANY;
-use shunt_common::{AffinityEntry, AffinityKey, Backend};
+use shunt_common::{AffinityEntry, AffinityKey, Backend, elapsed};
 
 use crate::maps::{backends::Choice, clock::seconds, tables::Tables};
 
@@ -17,7 +17,7 @@ pub(crate) fn recall<F: Tables>(
     // SAFETY: the lookup gave a live entry, made of words.
     let entry = unsafe { &mut *entry };
     let now = seconds();
-    if now.wrapping_sub(entry.last_used) > timeout {
+    if elapsed(entry.last_used, now) > timeout {
         return None;
     }
     let choice = Choice::at(entry.backend)?;

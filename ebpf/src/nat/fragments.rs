@@ -4,7 +4,7 @@
 //! datagram passes untouched: a program cannot hold a packet back.
 
 use aya_ebpf::bindings::BPF_ANY;
-use shunt_common::{FragmentEntry, FragmentKey, Hook, Tuple};
+use shunt_common::{FragmentEntry, FragmentKey, Hook, Tuple, elapsed};
 
 use crate::{
     maps::{clock::seconds, tables::Tables},
@@ -33,7 +33,7 @@ pub(crate) fn recall<F: Tables>(packet: &Packet<F>, hook: Hook, translated: &mut
         return false;
     };
     *translated = entry.translated;
-    seconds().wrapping_sub(entry.seen) <= FragmentEntry::<F>::LIFETIME
+    elapsed(entry.seen, seconds()) <= FragmentEntry::<F>::LIFETIME
 }
 
 #[inline(always)]
