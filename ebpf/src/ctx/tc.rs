@@ -118,8 +118,9 @@ impl Access for Tc {
 
     #[inline(always)]
     fn is_of_vlan(&self) -> bool {
+        // Linux before 6.2 leaves the number standing when it takes the tag off.
         // SAFETY: the context is the kernel's.
-        unsafe { (*self.0).vlan_tci & 0x0fff != 0 }
+        unsafe { (*self.0).vlan_tci & 0x0fff != 0 && (*self.0).vlan_present != 0 }
     }
 
     #[inline(always)]
