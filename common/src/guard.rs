@@ -38,8 +38,10 @@ pub enum Guarded {
     ClusterIp = 1,
     /// A service's external or load balancer address, which may be a machine's too.
     External = 2,
-    /// One of the host's own, or of another node, which looks after it itself.
+    /// One of this host's own, which looks after it itself.
     Host = 3,
+    /// One of another node, which does.
+    Node = 4,
 }
 
 impl Guarded {
@@ -50,6 +52,7 @@ impl Guarded {
             1 => Some(Self::ClusterIp),
             2 => Some(Self::External),
             3 => Some(Self::Host),
+            4 => Some(Self::Node),
             _ => None,
         }
     }

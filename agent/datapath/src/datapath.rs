@@ -391,12 +391,12 @@ impl Datapath {
     }
 
     /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from.
-    /// `hosts` are those of this host's interfaces and of all nodes.
+    /// `machines` have theirs, whatever services say; of one with two the last counts.
     pub fn set_service_addresses(
         &mut self,
         addresses: impl Iterator<Item = (IpAddr, FrontendKind)>,
         ranges: &BTreeSet<IpNet>,
-        hosts: impl Iterator<Item = IpAddr>,
+        machines: impl Iterator<Item = (IpAddr, Machine)>,
     ) {
         let (v4, v6) = &mut self.guard;
         let mut wanted = BTreeMap::new();
@@ -406,11 +406,10 @@ impl Datapath {
                 *known = new.min(*known);
             }
         }
-        // These are the stack's, whatever services say.
-        for address in hosts {
+        for (address, machine) in machines {
             let is_in = |range: &IpNet| range.contains(&address);
             if wanted.contains_key(&address) || ranges.iter().any(is_in) {
-                wanted.insert(address, Guarded::Host);
+                wanted.insert(address, machine.guarded());
             }
         }
         v4.set(&wanted);
@@ -419,18 +418,17 @@ impl Datapath {
         v6.set_ranges(ranges);
     }
 
-    /// Says whose address one is: a service's of this kind, or no service's. One of the host's, or of a
-    /// node's (`is_of_node`), stays the stack's.
+    /// Says whose address one is: a service's of this kind, or no service's; and the `machine` that has it.
     pub fn change_service_address(
         &mut self,
         address: IpAddr,
         kind: Option<FrontendKind>,
-        is_of_node: bool,
+        machine: Option<Machine>,
     ) {
-        let guarded = match kind.and_then(guarded) {
-            Some(_) if is_of_node => Some(Guarded::Host),
-            None if is_of_node => return,
-            guarded => guarded,
+        let guarded = match (kind.and_then(guarded), machine) {
+            (Some(_), Some(machine)) => Some(machine.guarded()),
+            (None, Some(_)) => return,
+            (guarded, None) => guarded,
         };
         let (v4, v6) = &mut self.guard;
         v4.change(address, guarded);
@@ -531,6 +529,24 @@ fn swept(options: &SocketOptions) -> Swept {
     Swept {
         udp,
         tcp: udp && options.terminate_tcp,
+    }
+}
+
+/// The machine that has an address, which is its stack's then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// This host: one of its interfaces has it.
+    This,
+    /// Another node.
+    Other,
+}
+
+impl Machine {
+    const fn guarded(self) -> Guarded {
+        match self {
+            Self::This => Guarded::Host,
+            Self::Other => Guarded::Node,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub use self::{
         state::ConntrackState,
     },
     datapath::{
-        Datapath, cleanup,
+        Datapath, Machine, cleanup,
         loading::{Loading, StopLoading},
         mount_bpffs, mount_root_cgroup,
     },

@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use shunt_datapath::{Datapath, InterfaceState, InterfaceStatus, MaglevRecipe, ReadyTables};
+use shunt_datapath::{
+    Datapath, InterfaceState, InterfaceStatus, Machine, MaglevRecipe, ReadyTables,
+};
 use shunt_model::{
     Changes, EventKind, Footprint, Frontend, FrontendKey, InterfacePattern, Overrides, Plan, Query,
     Renderer, RendererEvent,
@@ -255,18 +257,25 @@ impl Agent {
         if all {
             let frontends = renderer.frontends();
             let addresses = frontends.map(|(key, frontend)| (key.address, frontend.kind));
-            let hosts = host.union(nodes).copied();
-            let hosts = hosts.chain(renderer.cluster_nodes().addresses());
-            datapath.set_service_addresses(addresses, renderer.service_cidrs(), hosts);
+            let nodes = nodes.iter().copied();
+            let others = nodes.chain(renderer.cluster_nodes().addresses());
+            let others = others.map(|address| (address, Machine::Other));
+            let own = host.iter().map(|address| (*address, Machine::This));
+            let machines = others.chain(own);
+            datapath.set_service_addresses(addresses, renderer.service_cidrs(), machines);
             return;
         }
-        let is_of_node = |address: &IpAddr| {
+        let machine = |address: &IpAddr| {
             let mut named = renderer.cluster_nodes().addresses();
-            host.contains(address) || nodes.contains(address) || named.any(|node| node == *address)
+            if host.contains(address) {
+                return Some(Machine::This);
+            }
+            let is_of_node = nodes.contains(address) || named.any(|node| node == *address);
+            is_of_node.then_some(Machine::Other)
         };
         for address in changed {
             let kind = renderer.service_address(*address);
-            datapath.change_service_address(*address, kind, is_of_node(address));
+            datapath.change_service_address(*address, kind, machine(address));
         }
     }
 

@@ -73,7 +73,7 @@ pub(crate) fn owner_of<F: Tables>(address: &F::Address) -> Owner {
         Some(Guarded::ClusterIp) => Owner::ClusterIp,
         Some(Guarded::External) => Owner::External,
         None if is_cluster_range::<F>(address) => Owner::Nobody,
-        Some(Guarded::Host) | None => Owner::Other,
+        Some(Guarded::Host | Guarded::Node) | None => Owner::Other,
     }
 }
 
