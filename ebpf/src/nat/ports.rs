@@ -6,7 +6,7 @@ use aya_ebpf::{
 };
 use shunt_common::{
     SCTP, TCP, V4, V6,
-    connections::{Connection, Key, Phase, Room},
+    connections::{Connection, Key, Room},
 };
 
 use crate::{
@@ -158,7 +158,6 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
         // Somebody is just opening or ending it.
         return false;
     };
-    let phase = Phase::of(pair.forward.meta, pair.reply.meta);
     let is_flow = !matches!(opening.connection.forward.protocol(), TCP | SCTP);
     let idle = table.idle(&pair, opening.now);
     let rank = match table.room(&pair, opening.now) {
@@ -180,7 +179,7 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
             }
             DOUBTFUL
         }
-        Room::Never if is_flow && phase == Phase::Lasting && idle > PAUSE => PAUSING,
+        Room::Never if is_flow && idle > PAUSE => PAUSING,
         Room::Never => return false,
     };
     if opening.connection.forward.is_at(pair.forward.slot) {
