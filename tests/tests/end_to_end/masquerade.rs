@@ -1,9 +1,9 @@
 //! Pods whose connections the host's own rules masquerade, beside clients outside who go on under the
-//! same address: to one backend, from ports that the host chooses without us.
+//! same address: to one backend, from ports that the host chooses without us. These may be a NodePort.
 
 use std::{
     collections::BTreeSet,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
@@ -148,6 +148,50 @@ fn a_client_outside_gets_the_port_of_a_pod_and_both_go_on() {
             if transport == Transport::Tcp {
                 assert_eq!(seen[0], PORTS[0], "who was there first stays");
             }
+        }
+    }
+}
+
+/// The server sees this node at the NodePort, and its answers arrive.
+#[track_caller]
+fn is_answered_at(family: Family, node_port: u16, open: &mut Open) {
+    let node = SocketAddr::new(family.of(addresses::NODE), node_port);
+    for _ in 0..5 {
+        assert_eq!(open.ask().peer, node);
+    }
+}
+
+#[test]
+fn who_goes_out_from_a_node_port_is_answered() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let Some(mut world) = world_with_flags(&[]) else {
+            return;
+        };
+        let web = service(&world, transport, &["pod-a"]);
+        let node_port = web.node_port().address().port();
+        // From before the service.
+        let mut older = Family::BOTH.map(|family| {
+            let server = Target::new(transport, family.backend(&world, "pod-d"));
+            let node = world.sandbox.node();
+            node.enter(|| Open::new(server.from_port(node_port), transport))
+        });
+        for (family, open) in Family::BOTH.into_iter().zip(&mut older) {
+            is_answered_at(family, node_port, open);
+        }
+        world.add(&web);
+        for (family, open) in Family::BOTH.into_iter().zip(&mut older) {
+            is_answered_at(family, node_port, open);
+        }
+        drop(older);
+        masquerade(&world, node_port);
+        for family in Family::BOTH {
+            let mut pod = from_pod(&world, family, transport);
+            is_answered_at(family, node_port, &mut pod);
+            let target = family.target(web.node_port());
+            let mut client = from_outside(&world, target, transport);
+            client.ask();
+            is_answered_at(family, node_port, &mut pod);
+            client.ask();
         }
     }
 }

@@ -339,10 +339,11 @@ impl<'a> Case<'a> {
         let result = match expected {
             Ok(expected) if verdict.as_ref() == Ok(&expected) => Ok(()),
             Ok(expected) => Err(format!(
-                "{}\nexpected\n     {}\n{}",
+                "{}\nexpected\n     {}\n{}\n{}",
                 hexadecimal(&frame),
                 outcome(&Ok(expected.clone())),
-                compare(&expected, &verdict)
+                compare(&expected, &verdict),
+                self.compare_counters().err().unwrap_or_default()
             )),
             Err(ForbiddenChoice { chosen, allowed }) => Err(match chosen {
                 Some(chosen) => format!("{chosen:?} may not be chosen, only {allowed:?}"),
