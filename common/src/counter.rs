@@ -99,11 +99,14 @@ pub enum Counter {
     PassAnswer,
     /// Dropped: such a packet for a ClusterIP, or in an envelope.
     DropAnswer,
+    /// Dropped: the answer of a backend that is gone to a SYN, which shows that its connection is over. The
+    /// client's next SYN chooses another backend.
+    DropGone,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -147,6 +150,7 @@ impl Counter {
         Self::PassOwn,
         Self::PassAnswer,
         Self::DropAnswer,
+        Self::DropGone,
     ];
 
     /// The counter's name as it is shown.
@@ -195,6 +199,7 @@ impl Counter {
             Self::PassOwn => "pass_own",
             Self::PassAnswer => "pass_answer",
             Self::DropAnswer => "drop_answer",
+            Self::DropGone => "drop_gone",
         }
     }
 }

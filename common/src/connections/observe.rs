@@ -84,7 +84,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         !forward.has(Meta::ASSURED) && (reply.has(Meta::SYN_ACK) || mark == sequence)
     }
 
-    /// Notes that the backend has answered a SYN as no connection is opened. Of a reply half.
+    /// Notes that the backend has answered a SYN as no connection is opened, or as none that the client is to have. Of
+    /// a reply half.
     #[inline(always)]
     pub fn mistake(&self, half: Half<M::Slot>) {
         mark(half, Meta::MISTAKEN, 0);

@@ -43,7 +43,8 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
     /// goes to this one's backend. `is_current`: the backend is still the one that it was.
     ///
     /// The other side of an established TCP connection may be open until both have ended it. There a SYN
-    /// replaces nothing. If the backend is gone, and a SYN before this one has had no answer, this one does.
+    /// replaces nothing. If the backend is gone, and has left a SYN before this one without an answer or has begun
+    /// another connection, this one does.
     #[inline(always)]
     pub fn is_replaced(&self, pair: &Pair<M::Slot>, is_current: bool, now: u32) -> bool {
         if self.has_ended(pair, now) {
@@ -51,7 +52,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         }
         let (forward, reply) = (pair.forward.meta, pair.reply.meta);
         if forward.protocol() == TCP && forward.has(Meta::ASSURED) {
-            return !is_current && self.is_unanswered(pair, now);
+            return !is_current && (reply.has(Meta::MISTAKEN) || self.is_unanswered(pair, now));
         }
         !is_current || forward.has(Meta::FIN) || reply.has(Meta::MISTAKEN)
     }
@@ -151,6 +152,15 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             mark(pair.reply, seen, BEFORE);
         }
         true
+    }
+
+    /// Whether a packet of the backend's, of which this is the half, shows that the connection has ended there: it
+    /// begins another one, or refuses to, with a client that has sent a SYN in it.
+    #[inline(always)]
+    pub fn shows_end(&self, half: &Half<M::Slot>, signal: Signal) -> bool {
+        half.meta.has(Meta::AWAITS_SYN_ACK)
+            && signal.only_answers()
+            && signal.is_answer_to(Facts(half.slot.load(place::FACTS)).mark())
     }
 
     /// The facts of the forward half of the connection whose reply half is at `index`, and the generation that its

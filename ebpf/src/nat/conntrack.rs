@@ -177,6 +177,18 @@ pub(crate) const fn is_opening(half: &Half) -> bool {
     half.meta.protocol() == TCP && half.meta.seen() & (Meta::OPENED | Meta::ASSURED) == Meta::OPENED
 }
 
+/// Whether the backend's next packet may be its answer to a SYN. Of a reply half.
+#[inline(always)]
+pub(crate) const fn awaits_answer(half: &Half) -> bool {
+    is_opening(half) || awaits_again(half)
+}
+
+/// Whether that SYN came in an established connection. Of a reply half.
+#[inline(always)]
+pub(crate) const fn awaits_again(half: &Half) -> bool {
+    half.meta.has(Meta::AWAITS_SYN_ACK)
+}
+
 /// Whether a SYN may be answered so at first. Both sides may send a SYN (RFC 9293 section 3.5).
 #[inline(always)]
 pub(crate) const fn is_first_answer(signal: Signal) -> bool {

@@ -1,6 +1,6 @@
 //! Network address translation: connections, what becomes of their packets, and source ports.
 
-mod again;
+pub(crate) mod again;
 pub(crate) mod approach;
 pub(crate) mod conntrack;
 pub(crate) mod create;

@@ -10,8 +10,8 @@
 //! source port, as in [`crate::nat::masquerade`].
 
 use shunt_common::{
-    Guarded, SCTP, TCP,
-    connections::{Meta, Slot as _, Times, place},
+    Guarded, SCTP, TCP, V4, V6,
+    connections::{Meta, Signal, Slot as _, Times, place},
     port_group,
 };
 
@@ -25,6 +25,7 @@ use crate::{
     },
     nat::{
         conntrack::{self, Find},
+        handover::Handover,
         netfilter,
         wanted::{Half, Wanted},
     },
@@ -54,6 +55,72 @@ pub(crate) fn may_come_from_frontend<F: Tables>(source: &F::Address, port: u16) 
         .is_some_and(|ports| *ports & port_group(port) != 0)
         && Filtered::of::<F>(source).has_frontends()
 }
+
+/// A family with the subprogram that knows such a connection's answers.
+pub(crate) trait OwnFlow: Find {
+    /// [`is_answered_by_here`]; 0: no.
+    fn is_answered_by(index: u32, meta: u64, signal: u64) -> u32;
+}
+
+/// Whether the packet, which comes in and has this reply half, is of such a connection, which learns what it says.
+/// After its end, who begins another is a frontend's client.
+#[inline(always)]
+pub(crate) fn is_answered_by<F: OwnFlow>(packet: &Packet<F>, half: &Half) -> bool {
+    let signal = if packet.is_error() {
+        ERROR
+    } else {
+        packet.signal.0
+    };
+    half.meta.keeps_client() && F::is_answered_by(half.index, half.meta.0, signal) != 0
+}
+
+/// What no segment says.
+const ERROR: u64 = u64::MAX;
+
+#[inline(always)]
+fn is_answered_by_here<F: Handover>(index: u32, meta: u64, signal: u64) -> bool {
+    let Some(half) = F::connections().at(index, Meta(meta).version()) else {
+        return false;
+    };
+    if !conntrack::is_of_direct::<F>(half) {
+        return false;
+    }
+    if signal == ERROR {
+        return true;
+    }
+    let signal = Signal(signal);
+    if signal.opens() && conntrack::has_ended::<F>(half) {
+        conntrack::forget::<F>(&half);
+        return false;
+    }
+    // A half that is lost comes back where the connection goes out: here the stack has no room for that.
+    let Some(hit) = F::connections().read(half) else {
+        return false;
+    };
+    F::connections().observe(&hit, signal, now());
+    true
+}
+
+/// Makes a family's subprogram, which the verifier looks at by itself.
+macro_rules! own_flow {
+    ($family:ty: $is_answered_by:ident) => {
+        impl OwnFlow for $family {
+            #[inline(always)]
+            fn is_answered_by(index: u32, meta: u64, signal: u64) -> u32 {
+                $is_answered_by(index, meta, signal)
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $is_answered_by(index: u32, meta: u64, signal: u64) -> u32 {
+            is_answered_by_here::<$family>(index, meta, signal).into()
+        }
+    };
+}
+
+own_flow!(V4: is_own_answered_by_v4);
+own_flow!(V6: is_own_answered_by_v6);
 
 /// Finds out what becomes of the source port of a packet from a frontend's address and port, which is of no
 /// connection that is known. Makes room for it. `is_of_socket`: a socket of this host's has sent the packet;
@@ -88,7 +155,7 @@ pub(crate) fn port_of<F: Find>(packet: &Packet<F>, is_of_socket: bool, is_taken:
     }
 }
 
-/// Whether the address is a service's and one of the host's, or of another node.
+/// Whether the address is a service's and one of the host's.
 #[inline(always)]
 fn is_of_host<F: Tables>(address: &F::Address) -> bool {
     // SAFETY: a word, written and replaced whole.

@@ -9,13 +9,15 @@ use crate::{
         constants::{REPLY_PORTS, redirects},
     },
     nat::{
-        conntrack::{self, Find},
-        wanted::Wanted,
+        again::{self, Again},
+        conntrack,
+        own_flow::{self, OwnFlow},
+        wanted::{Half, Wanted},
     },
     packet::parsed::Packet,
 };
 
-/// What a packet is that comes in, as an answer.
+/// What a packet is as an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// None, or one that is not translated here.
@@ -24,6 +26,8 @@ pub(crate) enum Reply {
     Translated,
     /// Of a connection of this node's own that goes on as it is, see [`crate::nat::own_flow`].
     Own,
+    /// One that the client is not to have, see [`again::is_left`].
+    Unwanted,
 }
 
 /// Puts the tuple that a packet of a backend goes on with into `translated`, where it comes in;
@@ -35,27 +39,31 @@ pub(crate) enum Reply {
 /// client that kept its own address are translated at the egress of that client's interface, or
 /// here if they go to the client in one hop.
 #[inline(always)]
-pub(crate) fn at_ingress<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> Reply {
+pub(crate) fn at_ingress<F: Again + OwnFlow>(
+    packet: &Packet<F>,
+    translated: &mut Tuple<F>,
+) -> Reply {
     match for_given_address(packet, translated) {
-        Reply::None if redirects() && at_egress(packet, translated) => Reply::Translated,
+        Reply::None if redirects() => at_egress(packet, translated),
         reply => reply,
     }
 }
 
 /// As [`at_ingress`], of a packet that goes out to a client.
 #[inline(always)]
-pub(crate) fn at_egress<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> bool {
+pub(crate) fn at_egress<F: Again + OwnFlow>(
+    packet: &Packet<F>,
+    translated: &mut Tuple<F>,
+) -> Reply {
     match conntrack::find(packet, Wanted::Reply) {
-        Some(half) => {
-            !conntrack::is_mistaken(packet, &half) && conntrack::follow(packet, half, translated)
-        }
-        None => false,
+        Some(half) => take(packet, half, translated),
+        None => Reply::None,
     }
 }
 
 /// The connection has the address that the client was given: this node's may have changed since.
 #[inline(always)]
-fn for_given_address<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> Reply {
+fn for_given_address<F: Again + OwnFlow>(packet: &Packet<F>, translated: &mut Tuple<F>) -> Reply {
     let Tuple {
         destination,
         destination_port,
@@ -70,27 +78,35 @@ fn for_given_address<F: Find>(packet: &Packet<F>, translated: &mut Tuple<F>) -> 
     let Some(half) = conntrack::find(packet, Wanted::Reply) else {
         return Reply::None;
     };
-    let is_of_own = is_any_own && half.meta.keeps_client() && conntrack::is_of_direct::<F>(half);
-    if is_of_own {
-        // After its end, who begins another is a frontend's client.
-        if packet.signal.opens() && conntrack::has_ended::<F>(half) {
-            conntrack::forget::<F>(&half);
-            return Reply::None;
-        }
-    } else if !may_be_given || conntrack::is_mistaken(packet, &half) {
-        return Reply::None;
-    }
-    if !conntrack::follow(packet, half, translated) {
-        return Reply::None;
-    }
-    if is_of_own {
+    if is_any_own && own_flow::is_answered_by(packet, &half) {
         return Reply::Own;
+    }
+    if !may_be_given {
+        return Reply::None;
+    }
+    let reply = take(packet, half, translated);
+    if reply != Reply::Translated {
+        return reply;
     }
     let is_given = translated.destination != destination
         || translated.destination_port != destination_port
             && is_own::<F>(&destination)
             && conntrack::is_of_direct::<F>(half);
     if is_given {
+        Reply::Translated
+    } else {
+        Reply::None
+    }
+}
+
+/// Puts the tuple that the packet goes on with into `translated`, unless it is of a connection that
+/// is not ours.
+#[inline(always)]
+fn take<F: Again + OwnFlow>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> Reply {
+    if again::is_left(packet, &half) {
+        Reply::Unwanted
+    } else if !conntrack::is_mistaken(packet, &half) && conntrack::follow(packet, half, translated)
+    {
         Reply::Translated
     } else {
         Reply::None

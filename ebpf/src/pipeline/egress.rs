@@ -9,13 +9,15 @@ use crate::{
     forward::{own, stack},
     lb::frontend,
     maps::{
+        counters::drop_packet,
         scratch::Arrival,
         services::{count_translated, drop_refused},
     },
     nat::{
         fragments,
         masquerade::{self, Origin},
-        own_flow, reverse,
+        own_flow,
+        reverse::{self, Reply},
     },
     packet::{
         link::Link,
@@ -44,9 +46,11 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
     let mut usually = Counter::Reply;
     let is_known = match packet.form {
         Form::LaterFragment => fragments::recall(packet, Hook::Egress, translated),
-        _ => {
-            stack::take_back(context, packet, translated) || reverse::at_egress(packet, translated)
-        }
+        _ if stack::take_back(context, packet, translated) => true,
+        _ => match reverse::at_egress(packet, translated) {
+            Reply::Unwanted => return drop_packet(context, Counter::DropGone),
+            reply => reply == Reply::Translated,
+        },
     };
     if !is_known {
         if packet.form == Form::LaterFragment

@@ -97,18 +97,8 @@ fn segment<F: Program<C>, C: Access, T: SegmentMut>(
         Action::Pass
             if hook == Hook::Egress
                 && (stack::is_halfway(context)
-                    || masquerade::may_clash::<F>(&network.source(), transport.ports().source)
-                        && !own::is_marked(context)
-                        && flow.clashes()
-                    || own_flow::may_come_from_frontend::<F>(
-                        &network.source(),
-                        transport.ports().source,
-                    ) && !own::is_marked(context)
-                        && frontend::is_one::<F>(FrontendKey::new(
-                            network.source(),
-                            transport.ports().source,
-                            protocol,
-                        ))) =>
+                    || flow.may_be_of_host(network.source(), transport.ports().source)
+                        && !own::is_marked(context)) =>
         {
             return None;
         }
@@ -228,7 +218,7 @@ impl<F: Maglev> Flow<'_, F> {
             None => Action::Pass,
             Some(half)
                 if half.meta.keeps_client()
-                    && !conntrack::is_opening(&half)
+                    && !conntrack::awaits_answer(&half)
                     && !self.may_have_expired(&half) =>
             {
                 Action::Translate(half)
@@ -330,6 +320,15 @@ impl<F: Maglev> Flow<'_, F> {
             approach::approach(self.key, backend);
         }
         true
+    }
+
+    /// Whether a packet that goes out from here may be of a connection of the host's that is remembered, or begin
+    /// one: its source is one of a connection of ours, or a frontend's.
+    #[inline(always)]
+    fn may_be_of_host(&mut self, source: F::Address, port: u16) -> bool {
+        masquerade::may_clash::<F>(&source, port) && self.clashes()
+            || own_flow::may_come_from_frontend::<F>(&source, port)
+                && frontend::is_one::<F>(FrontendKey::new(source, port, self.key.protocol()))
     }
 
     /// Whether a packet of the host's is, or begins, a connection whose source one of ours has.

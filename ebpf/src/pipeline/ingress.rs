@@ -113,6 +113,7 @@ fn translate<F: Program<C>, C: Access>(
             count(Counter::PassOwn);
             return Err(Verdict::PASS);
         }
+        Reply::Unwanted => return Err(drop_packet(context, Counter::DropGone)),
     }
     packet.direction = Direction::Original;
     translate_request(context, packet, translated)?;
@@ -149,6 +150,7 @@ fn translate_request<F: Program<C>, C: Access>(
     // The first node knows none of these connections, and the backend's may have forgotten them.
     let cell = found.unwrap_or_default();
     let is_dsr = cell.has(Cell::DSR);
+    // Before this node chooses itself, which makes it the packet's own.
     let is_taken_out = packet.is_for_own;
     if is_dsr
         && !packet.is_for_own
@@ -164,22 +166,21 @@ fn translate_request<F: Program<C>, C: Access>(
     if packet.is_error() || !is_dsr && known.is_none() && netfilter::may_know(packet) {
         return Err(Verdict::PASS);
     }
-    // No machine has a ClusterIP, and who sent an envelope would send the packet here again.
-    if found.is_some() && packet.signal.only_answers() {
-        return Err(if is_taken_out || cell.has(Cell::CLUSTER_IP) {
-            drop_packet(context, Counter::DropAnswer)
-        } else {
-            unasked(context, packet)
-        });
-    }
     let sender = Sender::<F> {
         address: packet.tuple.source,
         interface: packet.interface,
         is_for_own: packet.is_for_own,
     };
     draw::prepare(packet);
+    // It is for the host or for a machine that has the address. No machine has a ClusterIP, and who sent an envelope
+    // would send the packet here again.
+    let is_unasked = found.is_some() && packet.signal.only_answers();
     let selected = match found {
         Some(_) if !packet.is_intact => Lookup::Dropped(Counter::DropChecksum),
+        Some(cell) if is_unasked && (is_taken_out || cell.has(Cell::CLUSTER_IP)) => {
+            Lookup::Dropped(Counter::DropAnswer)
+        }
+        Some(_) if is_unasked => Lookup::NotAFrontend,
         Some(_) if packet.is_refused => Lookup::Rejected,
         Some(cell) => frontend::select_in(key, cell, &sender),
         None => Lookup::NotAFrontend,
@@ -187,8 +188,13 @@ fn translate_request<F: Program<C>, C: Access>(
     let opened = match selected {
         Lookup::NotAFrontend => {
             packet.service.set(0);
-            if !packet.is_intact || !create_direct(packet, known.as_ref(), translated) {
-                return Err(nobodys(context, packet));
+            if is_unasked || !packet.is_intact || !create_direct(packet, known.as_ref(), translated)
+            {
+                let verdict = nobodys(context, packet);
+                if is_unasked && verdict == Verdict::PASS {
+                    count(Counter::PassAnswer);
+                }
+                return Err(verdict);
             }
             Ok(())
         }
@@ -220,17 +226,6 @@ fn translate_request<F: Program<C>, C: Access>(
         }
         Err(reason) => Err(drop_refused(context, packet, reason)),
     }
-}
-
-/// What becomes of a packet for a frontend that answers nobody's connection that is known. It is for the host, or
-/// for a machine that has the address.
-#[inline(always)]
-fn unasked<F: Program<C>, C: Access>(context: &C, packet: &Packet<F>) -> Verdict {
-    let verdict = nobodys(context, packet);
-    if verdict == Verdict::PASS {
-        count(Counter::PassAnswer);
-    }
-    verdict
 }
 
 /// What becomes of a packet that is for no frontend and of no connection.

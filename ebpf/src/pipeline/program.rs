@@ -10,13 +10,15 @@ use crate::{
     },
     forward::fib::Routed,
     lb::{draw::Draw, maglev::Maglev},
-    nat::open::Open,
+    nat::{again::Again, open::Open, own_flow::OwnFlow},
     packet::{link::Link, parsed::Packet},
     pipeline::opened::Opened,
 };
 
 /// An address family in programs that have their packets as `C`.
-pub(crate) trait Program<C: Access>: Routed + Open + Draw + Maglev {
+pub(crate) trait Program<C: Access>:
+    Routed + Open + OwnFlow + Again + Draw + Maglev
+{
     /// [`crate::pipeline::fast_path::handle`].
     fn fast_path(context: &C, link: Link, hook: Hook) -> Option<Verdict>;
 

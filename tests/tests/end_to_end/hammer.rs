@@ -290,5 +290,12 @@ fn replacing_backends_leaves_no_empty_window() {
         partners.all(|other| Some(other) == partner),
         "a connection stays"
     );
-    assert_eq!(repeated, before, "no SYN is lost");
+    // A client that resets a connection and uses its port again asks the backend of that connection first.
+    let left = world.shunt(&["status", "-o", "json"]).json()["counters"]["drop_gone"]
+        .as_u64()
+        .unwrap();
+    assert!(
+        repeated - before <= left,
+        "no other SYN is lost: {repeated} of {left}"
+    );
 }

@@ -15,6 +15,9 @@ pub(crate) const SECOND: u64 = 1000;
 /// After what time a packet makes a flow with replies one that lasts.
 const LASTING: u64 = 2 * SECOND;
 
+/// The shortest of the timeouts, in seconds.
+const SHORTEST: u32 = 3;
+
 /// What a backend may send before anything is acknowledged, with its FIN.
 const FIRST_WINDOW: u32 = 65_536;
 
@@ -199,9 +202,20 @@ impl Flow {
             return true;
         }
         if self.protocol == Protocol::TCP && self.assured {
-            return !has_backend && self.is_unanswered(now);
+            return !has_backend && (self.mistaken || self.is_unanswered(now));
         }
         !has_backend || self.client_ended || self.mistaken
+    }
+
+    /// Whether the programs look at its other side before they take a client's packet for its.
+    pub(super) fn may_be_over(&self, now: u64) -> bool {
+        let is_ending = self.client_ended || self.backend_ended || self.reset;
+        let least = if self.assured && !is_ending {
+            self.timeout(false)
+        } else {
+            SHORTEST
+        };
+        now - self.client_heard > u64::from(least) * SECOND
     }
 
     /// Whether the backend has left a SYN without an answer.
@@ -363,6 +377,23 @@ impl Flow {
         packet.form != Form::Error && answers && is_awaited
     }
 
+    /// Notes that its client is to have another backend.
+    pub(super) const fn leave(&mut self) {
+        self.mistaken = true;
+    }
+
+    /// Whether a packet of the backend's shows that the flow has ended there: it answers a SYN in it, or refuses.
+    pub(super) fn ends_with(&self, packet: &Packet<'_>) -> bool {
+        let Says {
+            answers,
+            resets,
+            other,
+            ..
+        } = packet.says;
+        let is_awaited = matches!(self.awaits, Awaits::SynAck(number) if is_known(other, number));
+        packet.form != Form::Error && (answers || resets) && is_awaited
+    }
+
     /// Notes what a packet says.
     pub(super) fn note(&mut self, side: Side, packet: &Packet<'_>, now: u64) {
         // An error is of the flow that it is about, but says nothing of it.
@@ -503,6 +534,7 @@ impl Flow {
         let age = self.began;
         turns.iter().any(|turn| is_near(now - self.last(), *turn))
             || is_near(now - self.backend_heard, 1)
+            || is_near(now - self.client_heard, SHORTEST)
             || is_near(now - age, (LASTING / SECOND) as u32)
             || matches!(self.awaits, Awaits::SynAck(_)) && self.is_hard_to_tell(now)
     }

@@ -72,6 +72,13 @@ impl Flows {
         }
     }
 
+    /// Notes that the client is to have another backend.
+    pub(crate) fn leave(&mut self, index: usize) {
+        if let Some(flow) = self.flows.get_mut(&index) {
+            flow.leave();
+        }
+    }
+
     /// Notes what a reply says to its flow, and gives that; nothing if it is of another one.
     pub(crate) fn take_reply(&mut self, packet: &Packet<'_>) -> Option<&Flow> {
         let index = self.find(Side::Backend, packet.ends, packet.says.opens)?;

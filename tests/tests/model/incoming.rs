@@ -32,6 +32,9 @@ impl Model {
             self.count("pass_own");
             return Ok(Verdict::Pass(packet.frame.to_vec()));
         }
+        if self.may_be_answer(packet) && self.is_left(packet) {
+            return Ok(self.drop("drop_gone"));
+        }
         match self.answer(packet) {
             Some(restored) => Ok(self.send(packet, restored, "reply")),
             None => self.request(packet, observed),
@@ -49,14 +52,40 @@ impl Model {
     /// What comes to an address that stands for a client's: a pod's answer to itself goes back
     /// where it came from, a remote backend's on to its client.
     fn answer(&mut self, packet: &Packet<'_>) -> Option<Between> {
-        let Endpoint { ip, port } = packet.ends.destination;
-        if !HAIRPIN.has(ip) && (!SNAT_PORTS.contains(&port) || self.is_fast_request(packet)) {
+        if !self.may_be_answer(packet) {
             return None;
         }
+        let Endpoint { ip, port } = packet.ends.destination;
         let flow = self.flows.take_reply(packet)?;
         // It is restored at the egress of its client's interface, unless its client is the host.
         let is_of_host = NODE.has(ip) && flow.member.is_none() && flow.client.port != port;
         (flow.client.ip != ip || is_of_host).then(|| flow.restored())
+    }
+
+    /// Whether the packet's destination may stand for a client's.
+    fn may_be_answer(&mut self, packet: &Packet<'_>) -> bool {
+        let Endpoint { ip, port } = packet.ends.destination;
+        HAIRPIN.has(ip) || SNAT_PORTS.contains(&port) && !self.is_fast_request(packet)
+    }
+
+    /// Whether the packet is the answer of a backend that is gone to a SYN in its flow, which is over then. The next
+    /// SYN chooses another backend.
+    pub(super) fn is_left(&mut self, packet: &Packet<'_>) -> bool {
+        if packet.form == Form::Later {
+            return false;
+        }
+        let found = self
+            .flows
+            .find(Side::Backend, packet.ends, packet.says.opens);
+        let Some(index) = found else {
+            return false;
+        };
+        let flow = self.flows.at(index);
+        let is_left = flow.ends_with(packet) && !self.has_backend(flow);
+        if is_left {
+            self.flows.leave(index);
+        }
+        is_left
     }
 
     /// Whether the packet answers a flow of the host's that goes on as it is. One that has ended is none for
@@ -101,7 +130,9 @@ impl Model {
             return false;
         };
         let flow = self.flows.at(index);
-        flow.keeps_client() && (!packet.opens || self.has_backend(flow))
+        flow.keeps_client()
+            && !flow.may_be_over(self.flows.now())
+            && (!packet.opens || self.has_backend(flow))
     }
 
     /// A packet whose source stays goes on through the stack, one of a hairpin flow goes back where

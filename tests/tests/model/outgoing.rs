@@ -16,6 +16,9 @@ impl Model {
         packet: &Packet<'_>,
         observed: Option<Observed<'_>>,
     ) -> Result<Verdict, ForbiddenChoice> {
+        if self.is_left(packet) {
+            return Ok(self.drop("drop_gone"));
+        }
         let restored = if packet.form == Form::Later {
             match self.recall(packet, Hook::Egress) {
                 Some(Became::Sent(to)) => Some(to),
@@ -55,8 +58,7 @@ impl Model {
         let passed = Ok(Verdict::Pass(packet.frame.to_vec()));
         let Endpoint { ip, port } = packet.ends.source;
         let may_clash = NODE.has(ip) && SNAT_PORTS.contains(&port);
-        let key = (packet.ends.protocol, packet.ends.source);
-        let is_frontend = self.cluster.frontends.contains_key(&key);
+        let is_frontend = self.is_frontend(packet.ends.protocol, packet.ends.source);
         if packet.form == Form::Later || !may_clash && !is_frontend {
             return passed;
         }
@@ -152,6 +154,10 @@ impl Model {
         }
         let to = self.flows.at(index).sent_on();
         Ok(self.send_out(packet, to, "request"))
+    }
+
+    fn is_frontend(&self, protocol: Protocol, at: Endpoint) -> bool {
+        self.cluster.frontends.contains_key(&(protocol, at))
     }
 
     /// Whether a flow of this node's own keeps its port, which is a frontend's; `None` if it is not remembered.

@@ -151,6 +151,11 @@ where
         assert_eq!(states, [state], "{:?}", self.way);
     }
 
+    /// How many answers of backends that are gone were dropped.
+    fn dropped(&self) -> u64 {
+        self.node.counters().get("drop_gone").copied().unwrap_or(0)
+    }
+
     /// Has the service other backends.
     fn moves(&mut self) {
         let event = match self.way {
@@ -210,6 +215,12 @@ where
             a_client_that_a_challenge_reaches_makes_room(&mut world);
             a_backend_that_refuses_a_syn_has_no_connection(&mut world);
             a_client_is_not_held_at_a_backend_that_is_gone_and_silent(&mut world);
+            for answer in [
+                Transport::TcpSynAckTo(OTHER + 1),
+                Transport::TcpRefusal(OTHER + 1),
+            ] {
+                a_client_that_begins_anew_leaves_a_backend_that_is_gone(&mut world, answer);
+            }
         }
     });
 }
@@ -337,6 +348,34 @@ where
     world.client(TcpSynAt(OTHER));
     world.client(TcpSynAt(OTHER));
     world.node.pass(2);
+    world.is_replaced_by(TcpSynAt(OTHER));
+}
+
+/// Its client has reset the connection, or knows nothing of it any more, and so has the backend.
+fn a_client_that_begins_anew_leaves_a_backend_that_is_gone<A: Family>(
+    world: &mut World<A>,
+    answer: Transport,
+) where
+    IpAddr: From<A>,
+{
+    world.begin();
+    world.moves();
+    let dropped = world.dropped();
+    world.client(TcpRst);
+    world.client(TcpSynAt(OTHER));
+    // What answers another SYN is the backend's of the old connection.
+    world.backend(Transport::TcpSynAckTo(1001));
+    let reply = Packet::new(
+        answer,
+        world.at_backend.destination,
+        world.at_backend.source,
+    );
+    let verdict = match world.way {
+        Way::Here | Way::Dsr => world.node.egress(&reply.frame()),
+        Way::Snat => world.node.ingress(&reply.frame()),
+    };
+    assert_eq!(verdict, Verdict::Drop, "{:?}", world.way);
+    assert_eq!(world.dropped(), dropped + 1);
     world.is_replaced_by(TcpSynAt(OTHER));
 }
 

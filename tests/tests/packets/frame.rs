@@ -34,6 +34,8 @@ pub(crate) enum Transport {
     TcpFinAcks(u32),
     /// A segment that ends the connection.
     TcpRst,
+    /// One that would open it besides.
+    TcpSynRst,
     /// One with this sequence number.
     TcpRstAt(u32),
     /// One that refuses the segment that ends at this byte.
@@ -155,6 +157,7 @@ impl<A: Address> Packet<A> {
                 | Transport::TcpFin
                 | Transport::TcpFinAcks(_)
                 | Transport::TcpRst
+                | Transport::TcpSynRst
                 | Transport::TcpRstAt(_)
                 | Transport::TcpRefusal(_)
                 | Transport::TcpSynAckTo(_) => Transport::TcpAck,
@@ -257,6 +260,7 @@ impl<A: Address> Packet<A> {
                 (header.fin, header.ack, header.acknowledgment_number) = (true, true, number);
             }),
             Transport::TcpRst => tcp(1001, &|header| header.rst = true),
+            Transport::TcpSynRst => tcp(1000, &|header| (header.syn, header.rst) = (true, true)),
             Transport::TcpRstAt(sequence) => tcp(sequence, &|header| header.rst = true),
             Transport::TcpRefusal(number) => tcp(0, &|header| {
                 (header.rst, header.ack, header.acknowledgment_number) = (true, true, number);

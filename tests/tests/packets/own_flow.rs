@@ -3,12 +3,12 @@
 
 use super::{
     both_families,
-    frame::{Packet, SCTP_INIT, Transport, source_of},
+    frame::{FIN_ACKED, Packet, SCTP_INIT, Transport, source_of},
     node::{Node, Verdict},
     world::{Backends, Family, in_network, node, node_with},
 };
 
-use Transport::{Sctp, TcpAck, TcpFin, TcpRst, TcpSyn, TcpSynAck, Udp};
+use Transport::{Sctp, TcpAck, TcpFin, TcpFinAcks, TcpRst, TcpSyn, TcpSynAck, TcpSynRst, Udp};
 
 /// Types of SCTP chunks.
 const INIT_ACK: u8 = 2;
@@ -18,7 +18,11 @@ const COOKIE_ACK: u8 = 11;
 
 /// What the host and then its peer say, in turn.
 const EXCHANGES: [&[(Transport, Transport)]; 3] = [
-    &[(TcpSyn, TcpSynAck), (TcpAck, TcpAck), (TcpFin, TcpFin)],
+    &[
+        (TcpSyn, TcpSynAck),
+        (TcpAck, TcpAck),
+        (TcpFin, TcpFinAcks(FIN_ACKED)),
+    ],
     &[(Udp, Udp), (Udp, Udp), (Udp, Udp)],
     &[
         (Sctp(SCTP_INIT), Sctp(INIT_ACK)),
@@ -117,8 +121,8 @@ fn what_passes_through_from_a_frontend_elsewhere_is_not_the_host_s<A: Family>() 
 
 both_families!(a_syn_ack_or_reset_opens_no_connection in in_network);
 fn a_syn_ack_or_reset_opens_no_connection<A: Family>() {
-    let mut node = node(Backends::Here);
-    let answers = [TcpSynAck, TcpRst, Sctp(INIT_ACK), Sctp(ABORT)];
+    let mut node = node(Backends::Elsewhere);
+    let answers = [TcpSynAck, TcpRst, TcpSynRst, Sctp(INIT_ACK), Sctp(ABORT)];
     for transport in answers {
         for frontend in A::frontends() {
             let packet = Packet::new(transport, (A::OUTSIDER, 40_000), frontend);

@@ -19,7 +19,7 @@ use crate::{
         services::{count_packet, counts_traffic},
     },
     nat::{
-        conntrack::{self, is_first_answer, is_opening},
+        conntrack::{self, awaits_answer, is_first_answer, is_opening},
         mend::{Mend, is_broken},
         wanted::Half,
     },
@@ -173,7 +173,7 @@ fn is_plain<F: Routed + Mend, T: SegmentMut>(half: &Half, transport: &T) -> bool
         return false;
     }
     if half.meta.role() == Role::Reply {
-        return !is_opening(half) || is_first_answer(transport.signal(|| 0));
+        return !awaits_answer(half) || is_opening(half) && is_first_answer(transport.signal(|| 0));
     }
     // A SYN may begin another connection, a datagram may need another backend.
     let signal = transport.signal(|| 0);

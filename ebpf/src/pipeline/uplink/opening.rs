@@ -214,7 +214,8 @@ pub(crate) fn arrival<F: Routed>() -> Option<&'static mut Arrival<F>> {
     Some(unsafe { &mut *arrival })
 }
 
-/// Reads a packet whose transport header is a `T` into `packet`. Gives whether it is all there.
+/// Reads a packet whose transport header is a `T` into `packet`. Gives whether it is all there and may begin
+/// a connection.
 #[inline(always)]
 fn read<F: Routed, T: SegmentMut>(
     context: &impl Access,
@@ -235,6 +236,10 @@ fn read<F: Routed, T: SegmentMut>(
     packet.tuple.source_port = transport.ports().source;
     packet.tuple.destination_port = transport.ports().destination;
     packet.signal = transport.signal(|| 0);
+    // It begins nothing, whatever else it says: the TC program knows what becomes of it.
+    if packet.signal.only_answers() {
+        return false;
+    }
     packet.end = (begin + network.packet_length()) as u32;
     packet.interface = context.interface();
     packet.network = Offset::new(begin);

@@ -22,6 +22,10 @@ export const REFUSED = {
   drop_congestion: "The envelope met congestion, and its sender would heed no mark.",
   drop_checksum: "The checksum of the packet's IPv4 header is wrong.",
   pass_other_station: "The frame is for another station.",
+  pass_own: "An answer to a connection of this node's own, from a frontend's port.",
+  pass_answer: "A SYN-ACK or reset to a frontend, of no connection that is known.",
+  drop_answer: "A SYN-ACK or reset to a ClusterIP, of no connection that is known.",
+  drop_gone: "A backend that is gone answered a SYN: the next one goes to another backend.",
   socket_reject: "A process was told at once that nothing serves it.",
   socket_drop: "A process was told at once that it is not served here: traffic policy, source ranges.",
 };
