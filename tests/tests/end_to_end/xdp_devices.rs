@@ -73,6 +73,22 @@ fn served(
     Some(taken(&world.agent))
 }
 
+/// Serves the same clients by TC alone.
+fn served_by_tc(devices: impl Fn(&Sandbox) -> bool, [here, there]: [&str; 2]) {
+    let Some((world, service)) = world("off", Transport::Tcp) else {
+        return;
+    };
+    let unattended = world.stopped();
+    if !devices(&unattended.sandbox) {
+        return;
+    }
+    go_by_other(&unattended.sandbox, [here, there]);
+    let mut world: World = unattended.start(&["--xdp=off"]);
+    world.apply(&resync_with_other(&service, here));
+    let outside = world.sandbox.outside();
+    all_answered_outside(outside, service.external_ip(), TIMES);
+}
+
 /// Devices on top of `eth0` cannot run the program in a driver. What a driver hands to one is lost: so beside
 /// one that can, TC does all of theirs.
 fn without_a_driver(devices: impl Fn(&Sandbox) -> bool, names: [&str; 2]) {
@@ -85,13 +101,20 @@ fn without_a_driver(devices: impl Fn(&Sandbox) -> bool, names: [&str; 2]) {
     }
 }
 
+/// Gives both ends of `eth0` a device for VLAN 5.
+fn has_vlan(sandbox: &Sandbox) -> bool {
+    let vlan = "link add link eth0 name eth0.5 type vlan id 5\n";
+    has_devices(sandbox.node(), vlan) && has_devices(sandbox.outside(), vlan)
+}
+
 #[test]
 fn clients_behind_a_vlan_device_are_served_without_a_driver() {
-    let vlan = "link add link eth0 name eth0.5 type vlan id 5\n";
-    without_a_driver(
-        |sandbox| has_devices(sandbox.node(), vlan) && has_devices(sandbox.outside(), vlan),
-        ["eth0.5", "eth0.5"],
-    );
+    without_a_driver(has_vlan, ["eth0.5", "eth0.5"]);
+}
+
+#[test]
+fn clients_behind_a_vlan_device_are_served_by_tc() {
+    served_by_tc(has_vlan, ["eth0.5", "eth0.5"]);
 }
 
 #[test]
