@@ -38,41 +38,23 @@ pub(crate) enum Reply {
 /// sees another port than the host has (see [`crate::nat::masquerade`]). Replies to a
 /// client that kept its own address are translated at the egress of that client's interface, or
 /// here if they go to the client in one hop.
+///
+/// The connection has the address that the client was given: this node's may have changed since.
 #[inline(always)]
 pub(crate) fn at_ingress<F: Again + OwnFlow>(
     packet: &Packet<F>,
     translated: &mut Tuple<F>,
 ) -> Reply {
-    match for_given_address(packet, translated) {
-        Reply::None if redirects() => at_egress(packet, translated),
-        reply => reply,
-    }
-}
-
-/// As [`at_ingress`], of a packet that goes out to a client.
-#[inline(always)]
-pub(crate) fn at_egress<F: Again + OwnFlow>(
-    packet: &Packet<F>,
-    translated: &mut Tuple<F>,
-) -> Reply {
-    match conntrack::find(packet, Wanted::Reply) {
-        Some(half) => take(packet, half, translated),
-        None => Reply::None,
-    }
-}
-
-/// The connection has the address that the client was given: this node's may have changed since.
-#[inline(always)]
-fn for_given_address<F: Again + OwnFlow>(packet: &Packet<F>, translated: &mut Tuple<F>) -> Reply {
     let Tuple {
         destination,
         destination_port,
         ..
     } = packet.tuple;
-    let may_be_given =
-        destination == F::hairpin_ip() || REPLY_PORTS.load().contains(destination_port);
+    let may_be_translated = redirects()
+        || destination == F::hairpin_ip()
+        || REPLY_PORTS.load().contains(destination_port);
     let is_any_own = is_any_own();
-    if !may_be_given && !is_any_own {
+    if !may_be_translated && !is_any_own {
         return Reply::None;
     }
     let Some(half) = conntrack::find(packet, Wanted::Reply) else {
@@ -81,11 +63,11 @@ fn for_given_address<F: Again + OwnFlow>(packet: &Packet<F>, translated: &mut Tu
     if is_any_own && own_flow::is_answered_by(packet, &half) {
         return Reply::Own;
     }
-    if !may_be_given {
+    if !may_be_translated {
         return Reply::None;
     }
     let reply = take(packet, half, translated);
-    if reply != Reply::Translated {
+    if reply != Reply::Translated || redirects() {
         return reply;
     }
     let is_given = translated.destination != destination
@@ -99,10 +81,19 @@ fn for_given_address<F: Again + OwnFlow>(packet: &Packet<F>, translated: &mut Tu
     }
 }
 
+/// As [`at_ingress`], of a packet that goes out to a client.
+#[inline(always)]
+pub(crate) fn at_egress<F: Again>(packet: &Packet<F>, translated: &mut Tuple<F>) -> Reply {
+    match conntrack::find(packet, Wanted::Reply) {
+        Some(half) => take(packet, half, translated),
+        None => Reply::None,
+    }
+}
+
 /// Puts the tuple that the packet goes on with into `translated`, unless it is of a connection that
 /// is not ours.
 #[inline(always)]
-fn take<F: Again + OwnFlow>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> Reply {
+fn take<F: Again>(packet: &Packet<F>, half: Half, translated: &mut Tuple<F>) -> Reply {
     if again::is_left(packet, &half) {
         Reply::Unwanted
     } else if !conntrack::is_mistaken(packet, &half) && conntrack::follow(packet, half, translated)
