@@ -108,8 +108,17 @@ impl Flows {
         })
     }
 
-    /// `shunt conntrack` lists each of them.
-    pub(crate) fn check_listed(&self, world: &World) {
+    /// These and those of `other`.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.connections.extend(other.connections);
+        self.datagrams.extend(other.datagrams);
+        self
+    }
+
+    /// Each of them goes on, and `shunt conntrack` lists it. On a busy machine a flow may have been silent for longer
+    /// than it is remembered.
+    pub(crate) fn check_listed(&mut self, world: &World) {
+        self.check();
         let listed = self.while_they_speak(|| world.shunt(&["conntrack", "-o", "json"]).json());
         let listed = listed.as_array().unwrap();
         let connections = self.connections.iter();
