@@ -329,7 +329,11 @@ impl Agent {
     ///
     /// When the kernel does not say.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        Ok(self.child.try_wait()?)
+        let status = self.child.try_wait()?;
+        if status.is_some() {
+            self.log.wait_for_end(ANSWER);
+        }
+        Ok(status)
     }
 
     /// Asks it to end with SIGTERM, and waits until it has.

@@ -54,6 +54,17 @@ impl Log {
         lock(&self.0).lines.join("\n")
     }
 
+    /// Waits until all is read that an agent has written that has exited. A child of its own may keep the pipe open.
+    pub(crate) fn wait_for_end(&self, limit: Duration) {
+        let lines = lock(&self.0);
+        let is_open = |lines: &mut Lines| !lines.ended;
+        drop(
+            self.0
+                .grown
+                .wait_timeout_while(lines, patience(limit), is_open),
+        );
+    }
+
     /// Waits until `find` finds something in a line, beginning with line number `from`.
     pub(crate) fn wait_for<T>(
         &self,
