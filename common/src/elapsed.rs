@@ -2,7 +2,7 @@
 
 /// How many ticks or seconds have passed from `then` to `now`. A processor may have read `now` before another one
 /// wrote a later `then`: 0 have.
-#[inline]
+#[inline(always)]
 pub const fn elapsed(then: u32, now: u32) -> u32 {
     let difference = now.wrapping_sub(then);
     if difference > u32::MAX / 2 {

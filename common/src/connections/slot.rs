@@ -1,5 +1,7 @@
 //! The words of a slot, and what they are made of.
 
+use crate::elapsed;
+
 /// Places of the words. The addresses of an IPv4 half take one word each for key and translation,
 /// those of an IPv6 half four.
 pub mod place {
@@ -164,7 +166,6 @@ impl Times {
     /// How many ticks ago; 0 if another CPU, whose clock is ahead, has just seen one.
     #[inline(always)]
     pub const fn idle(self, now: u32) -> u32 {
-        let idle = now.wrapping_sub(self.last_seen());
-        if idle > u32::MAX / 2 { 0 } else { idle }
+        elapsed(self.last_seen(), now)
     }
 }

@@ -1,6 +1,6 @@
 //! A connection as it is at one instant, for whoever lists it, or carries it to another table.
 
-use crate::{SCTP, TCP};
+use crate::{SCTP, TCP, elapsed};
 
 use super::{
     Connection, Facts, Half, Key, Link, Memory, Meta, Pair, Phase, Refused, Role, Slot, Table,
@@ -52,7 +52,7 @@ impl<F: Wide> Snapshot<F> {
 
     /// How many ticks ago either side was heard.
     pub fn idle(&self, now: u32) -> u32 {
-        let idle = |seen: Seen| Times::new(seen.last, 0, 0).idle(now);
+        let idle = |seen: Seen| elapsed(seen.last, now);
         idle(self.forward).min(idle(self.reply))
     }
 
@@ -169,7 +169,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
         for (half, seen) in [(forward, other.forward), (reply, other.reply)] {
             mark(half, seen.bits & !CLAIMS, 0);
             let times = Times(half.slot.load(place::TIMES));
-            if Times::new(seen.last, 0, 0).idle(times.last_seen()) == 0 {
+            if elapsed(seen.last, times.last_seen()) == 0 {
                 date(half.slot, seen.last);
             }
         }
@@ -178,7 +178,7 @@ impl<F: Wide, M: Memory<Family = F>> Table<'_, M> {
             TCP => stage(reply.meta.seen()) > stage(other.reply.bits),
             SCTP => false,
             // That of the earlier packet, of which both may be the first.
-            _ => Times::new(other.mark, 0, 0).idle(own) == 0,
+            _ => elapsed(other.mark, own) == 0,
         };
         if !is_kept && mark(reply, 0, CLAIMS) {
             set_mark(reply, other.mark);

@@ -12,7 +12,7 @@ use crate::{
         tables::Tables,
     },
     nat::{
-        conntrack::{self, Find, NO_BACKEND},
+        conntrack::{self, Find},
         wanted::Half,
     },
     packet::parsed::Packet,
@@ -44,7 +44,7 @@ fn is_left_here<F: Tables>(index: u32, version: u32, signal: Signal) -> bool {
     let is_gone = F::connections()
         .begun(index)
         .is_some_and(|(facts, generation)| {
-            facts.backend() != NO_BACKEND && !backends::is_current::<F>(facts.backend(), generation)
+            !conntrack::is_backend_current::<F>(facts.backend(), generation)
         });
     if is_gone {
         F::connections().mistake(half);

@@ -124,9 +124,13 @@ pub(crate) const NO_BACKEND: u32 = u32::MAX;
 pub(crate) fn is_current<F: Tables>(half: &Half) -> bool {
     F::connections()
         .backend(half)
-        .is_some_and(|(index, generation)| {
-            index == NO_BACKEND || backends::is_current::<F>(index, generation)
-        })
+        .is_some_and(|(index, generation)| is_backend_current::<F>(index, generation))
+}
+
+/// Whether a backend with this index and generation is still there; of a connection to a backend itself always.
+#[inline(always)]
+pub(crate) fn is_backend_current<F: Tables>(index: u32, generation: u16) -> bool {
+    index == NO_BACKEND || backends::is_current::<F>(index, generation)
 }
 
 /// Whether the connection is one to a backend itself. Of a forward half.
