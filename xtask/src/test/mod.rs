@@ -2,6 +2,7 @@
 
 mod binaries;
 mod changed;
+mod load;
 mod pool;
 mod speed;
 mod suite;

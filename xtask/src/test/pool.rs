@@ -1,8 +1,8 @@
 //! Runs cases, several at once.
 //!
-//! A test end to end waits most of its time, so more of them run at once than there are processors. Each
-//! test of the package `shunt-tests` is a process of its own: its time is known, and a crash or a test
-//! that hangs costs no other test its result.
+//! A test end to end waits most of its time, so more of them run at once than there are processors, as long as
+//! these have time for more. Each test of the package `shunt-tests` is a process of its own: its time is known,
+//! and a crash or a test that hangs costs no other test its result.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::binaries::Binary;
+use super::{binaries::Binary, load};
 use crate::privilege;
 
 /// The status of `timeout` if the time is over.
@@ -52,8 +52,10 @@ pub(super) struct Outcome {
 /// A pool of processes that run cases.
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
-    /// The number of cases that run at once.
+    /// The number of cases that run at once, if the processors have time.
     pub(super) jobs: usize,
+    /// The number of cases that run at once in any case.
+    pub(super) processors: usize,
     /// The time after which a case is ended.
     pub(super) limit: Duration,
     /// True if the cases run as root.
@@ -74,7 +76,9 @@ impl Pool<'_> {
     }
 
     fn run_at_once(&self, cases: &[&Case], jobs: usize, done: &mut impl FnMut(Outcome)) {
-        let next = AtomicUsize::new(0);
+        let running = AtomicUsize::new(0);
+        // One case begins at a time: the load is looked at again before the next.
+        let next = Mutex::new(0);
         let (sender, outcomes) = mpsc::channel();
         let sender = Mutex::new(sender);
         thread::scope(|scope| {
@@ -83,17 +87,36 @@ impl Pool<'_> {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .clone();
-                let next = &next;
+                let (next, running) = (&next, &running);
                 scope.spawn(move || {
-                    while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    while let Some(case) = self.begin(cases, next, running) {
+                        let outcome = self.outcome(case);
+                        running.fetch_sub(1, Ordering::Relaxed);
                         // The receiver lives until all workers have ended.
-                        _ = sender.send(self.outcome(case));
+                        _ = sender.send(outcome);
                     }
                 });
             }
             drop(sender);
             outcomes.iter().for_each(&mut *done);
         });
+    }
+
+    /// Returns the next case, as soon as the processors have time for it.
+    fn begin<'c>(
+        &self,
+        cases: &[&'c Case],
+        next: &Mutex<usize>,
+        running: &AtomicUsize,
+    ) -> Option<&'c Case> {
+        let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+        let case = cases.get(*next)?;
+        load::wait(self.processors, || {
+            running.load(Ordering::Relaxed) < self.processors
+        });
+        *next += 1;
+        running.fetch_add(1, Ordering::Relaxed);
+        Some(case)
     }
 
     fn outcome(&self, case: &Case) -> Outcome {
@@ -207,6 +230,7 @@ mod tests {
         ];
         let pool = Pool {
             jobs: 2,
+            processors: 1,
             limit: Duration::from_mins(1),
             as_root: false,
             variables: &[("COMMON", PathBuf::from("2"))],

@@ -32,8 +32,8 @@ const REDIRECT: [&str; 4] = ["changes::", "dual_stack::", "path_mtu::", "transla
 /// The variable from which the tests read how many times slower than usual this machine is.
 const PATIENCE: &str = "SHUNT_PATIENCE";
 
-/// The number of tests that run at once for each processor: most of them wait most of their time.
-const JOBS_A_PROCESSOR: usize = 3;
+/// The largest number of tests that run at once for each processor: most of them wait most of their time.
+const JOBS_A_PROCESSOR: usize = 4;
 
 /// The time limits of a case, and of one in its full form.
 const LIMIT: Duration = Duration::from_mins(20);
@@ -90,8 +90,10 @@ impl Suite<'_> {
         let logs = workspace::output("test-logs")?;
         fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
         variables.push((PATIENCE, patience.to_string().into()));
+        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let pool = Pool {
-            jobs: jobs.map_or_else(default_jobs, NonZeroUsize::get),
+            jobs: jobs.map_or(JOBS_A_PROCESSOR * processors, NonZeroUsize::get),
+            processors: jobs.map_or(processors, NonZeroUsize::get),
             limit: if *long { LONG_LIMIT } else { LIMIT } * patience,
             as_root: *as_root,
             variables: &variables,
@@ -178,10 +180,6 @@ fn documentation(root: &Path, selection: &[&str]) -> Result<()> {
             .args(["test", "--doc", "--locked"])
             .args(selection),
     )
-}
-
-fn default_jobs() -> usize {
-    thread::available_parallelism().map_or(1, NonZeroUsize::get) * JOBS_A_PROCESSOR
 }
 
 /// Returns the factor for limits on waiting that the user set.
