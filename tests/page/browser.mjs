@@ -1,5 +1,5 @@
 // A browser to look at the page with: Debian's Chromium, driven by playwright-core, which is in the folder that
-// SHUNT_PLAYWRIGHT names.
+// SHUNT_PLAYWRIGHT names. SHUNT_PAGE_PATIENCE says how long each wait may take, in milliseconds.
 
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -40,6 +40,7 @@ export function check(is, text) {
 /** A page of the agent in a fresh browser's window; whatever it complains of is a problem. */
 export async function open(browser, base, name, options) {
   const context = await browser.newContext({ reducedMotion: "reduce", ...options });
+  context.setDefaultTimeout(Number(process.env.SHUNT_PAGE_PATIENCE ?? 30000));
   const page = await context.newPage();
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) problems.push(`${name}: ${message.text()}`);

@@ -28,7 +28,7 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     const page = await open(browser, base, name, { viewport, colorScheme });
     for (const [screen, to, shows] of SCREENS) {
       await go(page, to);
-      const there = page.waitForSelector(shows, { timeout: 30000 });
+      const there = page.waitForSelector(shows);
       await there.catch(() => check(false, `${name}: ${screen} does not show ${shows}`));
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       check(over <= 0, `${name}: ${screen} is ${over} pixels wider than the window`);

@@ -4,15 +4,19 @@ use std::{
     env,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{Continuous, Forward, SocketPath, Target, Transport, by_length};
+use shunt_tests::{Continuous, Forward, SocketPath, Target, Transport, by_length, patience};
 
 use crate::world::{REQUEST, SERVED, World, resync_with};
 
 /// How many services a page has to bear.
 const MANY: usize = 5000;
+
+/// How soon a screen shows what it is for.
+const SHOWN: Duration = Duration::from_secs(30);
 
 /// What drives the browser: the folder of playwright, `SHUNT_PLAYWRIGHT` or where `cargo xtask test` puts
 /// it. `None`, with a word about it, if there is none.
@@ -68,6 +72,10 @@ impl Shown {
             .arg(format!("http://{}", self.forward.address()))
             .args(arguments)
             .env("SHUNT_PLAYWRIGHT", &self.playwright)
+            .env(
+                "SHUNT_PAGE_PATIENCE",
+                patience(SHOWN).as_millis().to_string(),
+            )
             .output()
             .unwrap();
         let output = String::from_utf8_lossy(&ran.stdout).into_owned();

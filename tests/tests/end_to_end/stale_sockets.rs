@@ -451,12 +451,18 @@ fn sockets_that_connect_while_a_backend_leaves_are_off_it_too() {
             is_over.store(true, Ordering::Relaxed);
             connecting.join().unwrap()
         });
-        thread::sleep(SETTLED);
         for client in clients {
-            match client.ask() {
-                Ok(answer) => assert!(!answer.starts_with(gone), "round {round}: {answer}"),
-                Err(error) => assert_ne!(error.kind(), ErrorKind::WouldBlock, "{error}"),
-            }
+            wait_until("a socket that is off its backend", SETTLED, || {
+                let is_off = match client.ask() {
+                    Ok(answer) => !answer.starts_with(gone),
+                    Err(error) => {
+                        assert_ne!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                        true
+                    }
+                };
+                is_off.then_some(())
+            })
+            .unwrap_or_else(|error| panic!("round {round}: {error}"));
         }
     }
 }
