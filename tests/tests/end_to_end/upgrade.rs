@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, env, fs, path::PathBuf, time::Duration};
 use aya::maps::{Array, Map, MapData, MapInfo, PerCpuArray};
 use serde_json::{Value, json};
 use shunt_common::{Counter, registry::STATE_LAYOUT};
-use shunt_tests::{Cgroup, Continuous, PinDir, Transport, addresses, is_root};
+use shunt_tests::{Cgroup, Continuous, Namespace, PinDir, Transport, addresses, is_root};
 
 use crate::{
     flows::Flows,
@@ -91,9 +91,60 @@ fn requests(world: &World) -> u64 {
     counters(&world.pins).get(&index, 0).unwrap().iter().sum()
 }
 
+/// The table of nftables that remembers the resets that a namespace sends and receives.
+const RESETS: &str = "resets";
+
+/// The namespaces that may send a reset of the traffic.
+fn ends(world: &World) -> [(&'static str, &Namespace); 6] {
+    let sandbox = &world.sandbox;
+    let pod = |name: &'static str| (name, sandbox.pod(name).namespace());
+    [
+        ("outside", sandbox.outside()),
+        ("node", sandbox.node()),
+        pod("pod-a"),
+        pod("pod-b"),
+        pod("pod-c"),
+        pod("pod-d"),
+    ]
+}
+
+/// Has each end remember its resets: they say who ended a connection that failed.
+fn remember_resets(world: &World) {
+    let chain = |hook: &str| {
+        format!(
+            "set {hook}s {{ typeof ip saddr . tcp sport . ip daddr . tcp dport; size 65535; flags dynamic; }}
+             chain {hook} {{
+                 type filter hook {hook} priority -300
+                 tcp flags & rst != 0 add @{hook}s {{ ip saddr . tcp sport . ip daddr . tcp dport }}
+             }}"
+        )
+    };
+    let rules = format!(
+        "table ip {RESETS} {{ {} {} }}",
+        chain("input"),
+        chain("output")
+    );
+    for (_, end) in ends(world) {
+        end.run_with_input("nft", &["-f", "-"], &rules).unwrap();
+    }
+}
+
+/// Returns the resets that each end has sent and received.
+fn resets(world: &World) -> String {
+    let listed = |(name, end): (&str, &Namespace)| {
+        let listed = end.run_with_input("nft", &["list", "table", "ip", RESETS], "");
+        format!(
+            "{name}: {}",
+            listed.unwrap_or_else(|error| error.to_string())
+        )
+    };
+    ends(world).map(listed).join("\n")
+}
+
 /// New connections all the time, of each kind.
 pub(crate) fn traffic(world: &World, [tcp, udp]: &[Service; 2]) -> Vec<Continuous> {
     let (pod, outside) = (world.client_pod(), world.sandbox.outside());
+    remember_resets(world);
     [
         (pod, tcp.cluster_ip()),
         (outside, tcp.node_port()),
@@ -127,8 +178,9 @@ pub(crate) fn end(world: &World, traffic: Vec<Continuous>) {
     let counters = || world.shunt(&["status", "-o", "json"]).json()["counters"].clone();
     assert!(
         failed.is_empty(),
-        "no connection may fail, but {failed:#?}, {}\n{}",
+        "no connection may fail, but {failed:#?}, {}\n{}\n{}",
         counters(),
+        resets(world),
         world.agent.log()
     );
 }
