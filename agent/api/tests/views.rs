@@ -16,8 +16,8 @@ use shunt_api::{
         Gateway, HeldRemoval, Interface, InterfaceState, LastError, Listener, LiveOverride,
         LocalApi, MaglevTables, Malformed, MonitorUse, ProtocolNumber, ServiceCounters,
         ServiceTraffic, SocketLb, SocketLbMode, Source, SourceNode, Split, SplitBackend,
-        SplitTarget, StaleSockets, StaleWatch, Status, TableUse, TakeOver, Unlocated, Untranslated,
-        Uplink, UplinkState,
+        SplitTarget, StaleSockets, StaleWatch, Status, TableUse, TakeOver, Unlocated,
+        UnreadableObject, Untranslated, Uplink, UplinkState,
     },
 };
 use shunt_model::{Forwarding, Override, Protocol, Selection, ServiceId, SplitMode, TrafficPolicy};
@@ -56,6 +56,11 @@ fn source() -> Source {
         untranslated: vec![Untranslated {
             service: "default/a".into(),
             reasons: vec!["no".into()],
+        }],
+        unreadable: 21,
+        first_unreadable: vec![UnreadableObject {
+            object: "EndpointSlices: default/a".into(),
+            reason: "ports: no".into(),
         }],
     }
 }
@@ -300,6 +305,8 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             "name": "node-1", "found": true, "zone": "a", "addresses": ["192.168.16.10"],
         },
         "untranslated": [{ "service": "default/a", "reasons": ["no"] }],
+        "unreadable": 21,
+        "first_unreadable": [{ "object": "EndpointSlices: default/a", "reason": "ports: no" }],
     });
     let consul = json!({
         "address": "http://127.0.0.1:8500", "datacenter": "dc1", "node": null, "hints": true,

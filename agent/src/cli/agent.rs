@@ -168,6 +168,9 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     look_for_connections(&mut datapath, take_over, &queue)?;
     let (links, addresses) = watch(&datapath)?;
     let inspector = inspector(queue.clone(), &datapath);
+    if !datapath.is_empty()? {
+        sources.begin_over_pinned_tables();
+    }
     let mut agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
     agent.remember(apis.changes());
     let beside = Beside::start(&agent, timeouts.scan_interval(), terminates_tcp, &queue)?;

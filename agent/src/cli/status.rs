@@ -14,7 +14,7 @@ use shunt_api::{
     view::{
         Conflict, Federation, FrontendDifference, HeldRemoval, Listener, LiveOverride, LocalApi,
         MaglevTables, MonitorUse, SocketLb, Source, SourceNode, StaleSockets, Status, TableUse,
-        TakeOver, Unlocated, Untranslated,
+        TakeOver, Unlocated, UnreadableObject, Untranslated,
     },
 };
 
@@ -102,18 +102,7 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
     section(output, &conflicts)?;
     more(output, status.conflicts.len(), "conflicts")?;
 
-    let of_source = status.source.iter().map(|source| &source.untranslated);
-    let of_local = status.local_api.iter().map(|local| &local.untranslated);
-    for untranslated in of_source.chain(of_local) {
-        let mut left_out = Table::new(["SERVICE", "NOT TRANSLATED"]);
-        for Untranslated { service, reasons } in untranslated.iter().take(SHOWN) {
-            for reason in reasons {
-                left_out.push([service.clone(), reason.clone()]);
-            }
-        }
-        section(output, &left_out)?;
-        more(output, untranslated.len(), "services")?;
-    }
+    write_left_out(status, output)?;
 
     if let Some(consul) = &status.consul {
         section(output, &consul_lines::stale(consul, duration))?;
@@ -192,6 +181,35 @@ fn write_status(status: &Status, output: &mut impl Write) -> io::Result<()> {
         counters.push([name.clone(), packets.to_string()]);
     }
     section(output, &counters)
+}
+
+/// What sources know and the datapath does not have.
+fn write_left_out(status: &Status, output: &mut impl Write) -> io::Result<()> {
+    let of_source = status.source.iter().map(|source| &source.untranslated);
+    let of_local = status.local_api.iter().map(|local| &local.untranslated);
+    for untranslated in of_source.chain(of_local) {
+        let mut left_out = Table::new(["SERVICE", "NOT TRANSLATED"]);
+        for Untranslated { service, reasons } in untranslated.iter().take(SHOWN) {
+            for reason in reasons {
+                left_out.push([service.clone(), reason.clone()]);
+            }
+        }
+        section(output, &left_out)?;
+        more(output, untranslated.len(), "services")?;
+    }
+
+    if let Some(source) = &status.source {
+        let mut unreadable = Table::new(["OBJECT", "CANNOT BE READ"]);
+        for UnreadableObject { object, reason } in &source.first_unreadable {
+            unreadable.push([object.clone(), reason.clone()]);
+        }
+        section(output, &unreadable)?;
+        let shown = source.first_unreadable.len() as u64;
+        if source.unreadable > shown {
+            writeln!(output, "and {} more objects", source.unreadable - shown)?;
+        }
+    }
+    Ok(())
 }
 
 /// What has gone over to other datacenters, and the gateways to them.

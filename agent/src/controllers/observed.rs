@@ -102,12 +102,16 @@ impl Observed {
     fn take_service(&mut self, step: Step<Service>) {
         let entry = |service: Service| ((*service.id).clone(), service);
         match step {
-            Step::Listed(list) => self.services = list.into_iter().map(entry).collect(),
+            Step::Listed(list) => {
+                self.services
+                    .retain(|id, _| list.keeps(&id.namespace, &id.name));
+                self.services.extend(list.objects.into_iter().map(entry));
+            }
             Step::Applied(service) => self.services.extend([entry(service)]),
             Step::Deleted(service) => {
                 self.services.remove(&*service.id);
             }
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
     }
 

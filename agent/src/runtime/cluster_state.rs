@@ -46,6 +46,21 @@ pub struct ClusterState {
     pub node: ClusterNode,
     /// What is not translated of each service, and why.
     pub untranslated: BTreeMap<String, Vec<String>>,
+    /// How many objects of the server cannot be read.
+    pub unreadable: u64,
+    /// The first of each kind.
+    pub first_unreadable: Vec<UnreadableObject>,
+}
+
+/// An object that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableObject {
+    /// Its kind, for people.
+    pub kind: &'static str,
+    /// Its name, behind its namespace's if it has one.
+    pub name: String,
+    /// The field, and what is wrong with it.
+    pub reason: String,
 }
 
 /// What is known of this node.
@@ -89,6 +104,8 @@ impl ClusterMonitor {
                 ..ClusterNode::default()
             },
             untranslated: BTreeMap::new(),
+            unreadable: 0,
+            first_unreadable: Vec::new(),
         })))
     }
 

@@ -5,14 +5,14 @@ use std::time::SystemTime;
 use shunt_api::view::{
     self, Conflict, FrontendDifference, Interface, InterfaceState, LastError, LiveOverride,
     MaglevTables, SocketLb, SocketLbMode, Source, SourceNode, StaleSockets, Status, TableUse,
-    Unlocated, Untranslated, Uplink, UplinkState,
+    Unlocated, UnreadableObject, Untranslated, Uplink, UplinkState,
 };
 use shunt_common::Counter;
 use shunt_datapath as datapath;
 
 use crate::runtime::{
     agent::Agent,
-    cluster_state::{ClusterMonitor, ClusterNode, ClusterState},
+    cluster_state::{self, ClusterMonitor, ClusterNode, ClusterState},
     error::InspectError,
     frontends::FrontendList,
     held_removal::HeldRemoval,
@@ -161,6 +161,8 @@ fn source(state: ClusterState) -> Source {
         pending_since,
         node,
         untranslated,
+        unreadable,
+        first_unreadable,
     } = state;
     let ClusterNode {
         name: node_name,
@@ -199,6 +201,17 @@ fn source(state: ClusterState) -> Source {
         untranslated: untranslated
             .into_iter()
             .map(|(service, reasons)| Untranslated { service, reasons })
+            .collect(),
+        unreadable,
+        first_unreadable: first_unreadable
+            .into_iter()
+            .map(|object| {
+                let cluster_state::UnreadableObject { kind, name, reason } = object;
+                UnreadableObject {
+                    object: format!("{kind}: {name}"),
+                    reason,
+                }
+            })
             .collect(),
     }
 }

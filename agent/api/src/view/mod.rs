@@ -51,7 +51,7 @@ pub use self::{
     protocol::ProtocolNumber,
     service_counters::{ServiceCounters, ServiceTraffic},
     socket_lb::{SocketLb, SocketLbMode},
-    source::{Source, SourceNode, Untranslated},
+    source::{Source, SourceNode, UnreadableObject, Untranslated},
     split::{Split, SplitBackend, Target as SplitTarget},
     stale_sockets::StaleSockets,
     status::{

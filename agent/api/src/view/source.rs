@@ -46,6 +46,10 @@ pub struct Source {
     pub node: SourceNode,
     /// What is not translated of each service, sorted by its name.
     pub untranslated: Vec<Untranslated>,
+    /// How many objects cannot be read. What was known of each stays.
+    pub unreadable: u64,
+    /// The first of each kind, sorted by name.
+    pub first_unreadable: Vec<UnreadableObject>,
 }
 
 /// This node, as a cluster knows it.
@@ -70,6 +74,15 @@ pub struct Untranslated {
     pub reasons: Vec<String>,
 }
 
+/// An object that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnreadableObject {
+    /// Its kind and name.
+    pub object: String,
+    /// The field, and what is wrong with it.
+    pub reason: String,
+}
+
 impl From<Source> for proto::Source {
     fn from(source: Source) -> Self {
         let Source {
@@ -90,6 +103,8 @@ impl From<Source> for proto::Source {
             lag_milliseconds,
             node,
             untranslated,
+            unreadable,
+            first_unreadable,
         } = source;
         let SourceNode {
             name: node_name,
@@ -123,6 +138,16 @@ impl From<Source> for proto::Source {
                 .into_iter()
                 .map(|Untranslated { service, reasons }| proto::Untranslated { service, reasons })
                 .collect(),
+            unreadable,
+            first_unreadable: first_unreadable
+                .into_iter()
+                .map(
+                    |UnreadableObject { object, reason }| proto::UnreadableObject {
+                        object,
+                        reason,
+                    },
+                )
+                .collect(),
         }
     }
 }
@@ -149,6 +174,8 @@ impl TryFrom<proto::Source> for Source {
             lag_milliseconds,
             node,
             untranslated,
+            unreadable,
+            first_unreadable,
         } = message;
         let proto::SourceNode {
             name: node_name,
@@ -183,6 +210,16 @@ impl TryFrom<proto::Source> for Source {
             untranslated: untranslated
                 .into_iter()
                 .map(|proto::Untranslated { service, reasons }| Untranslated { service, reasons })
+                .collect(),
+            unreadable,
+            first_unreadable: first_unreadable
+                .into_iter()
+                .map(
+                    |proto::UnreadableObject { object, reason }| UnreadableObject {
+                        object,
+                        reason,
+                    },
+                )
                 .collect(),
         })
     }

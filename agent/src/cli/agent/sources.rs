@@ -74,6 +74,13 @@ impl Sources {
         })
     }
 
+    /// Pinned tables translate until the first event.
+    pub(super) const fn begin_over_pinned_tables(&mut self) {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.begins_over_pinned_tables();
+        }
+    }
+
     /// How the source is that follows a cluster, if there is one.
     pub(super) fn followed(&self) -> Option<ClusterMonitor> {
         self.cluster.as_ref().map(KubernetesSource::monitor)

@@ -6,7 +6,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shunt_model::ServiceId;
 
-use crate::controllers::workloads::service::{Family, Labels, Service};
+use crate::{
+    controllers::workloads::service::{Family, Labels, Service},
+    source::kubernetes::objects::lenient,
+};
 
 /// The label that says whose endpoints a slice has.
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -69,7 +72,8 @@ pub(super) type Ports = Arc<[EndpointPort]>;
 pub(super) struct EndpointPort {
     #[serde(default)]
     pub(super) name: Option<Box<str>>,
-    #[serde(default)]
+    /// One that cannot be read is none, so that the slice is written anew.
+    #[serde(default, deserialize_with = "lenient::option")]
     pub(super) port: Option<u16>,
     #[serde(default)]
     pub(super) protocol: Option<Box<str>>,

@@ -20,7 +20,7 @@ use crate::{
             endpoint_slice::EndpointSlice,
             external_workload::{ExternalWorkload, Group, WorkloadKey},
         },
-        watch::step::Step,
+        watch::step::{List, Step},
     },
 };
 
@@ -135,8 +135,12 @@ impl Store {
         let mut concerned = BTreeSet::new();
         match step {
             Step::Listed(list) => {
-                let list = list.into_iter().map(|one| (one.id.clone(), Arc::new(one)));
-                let new: BTreeMap<ServiceId, Arc<Service>> = list.collect();
+                let kept = self.services.iter();
+                let kept = kept.filter(|(id, _)| list.keeps(&id.namespace, &id.name));
+                let kept = kept.map(|(id, one)| (id.clone(), Arc::clone(one)));
+                let listed = list.objects.iter();
+                let listed = listed.map(|one| (one.id.clone(), Arc::new(one.clone())));
+                let new: BTreeMap<ServiceId, Arc<Service>> = kept.chain(listed).collect();
                 let old = std::mem::replace(&mut self.services, new);
                 self.selected.clear();
                 let gone = old.keys().filter(|id| !self.services.contains_key(*id));
@@ -158,7 +162,7 @@ impl Store {
                 self.selected.remove(&service.id);
                 concerned.insert(service.id);
             }
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
         self.only_handled(concerned)
     }
@@ -174,21 +178,22 @@ impl Store {
         let mut concerned = BTreeSet::new();
         match step {
             Step::Listed(list) => {
-                let present: BTreeSet<&Arc<WorkloadKey>> =
-                    list.iter().map(|one| &one.key).collect();
+                let present = list.objects.iter().map(|one| &one.key);
+                let present: BTreeSet<&Arc<WorkloadKey>> = present.collect();
                 let known = self.workloads.keys().filter(|key| key.group == group);
                 let gone = known.filter(|key| !present.contains(*key));
+                let gone = gone.filter(|key| !list.keeps(&key.namespace, &key.name));
                 let gone: Vec<Arc<WorkloadKey>> = gone.cloned().collect();
                 for key in gone {
                     concerned.extend(self.remove_workload(key, changed));
                 }
-                for workload in list {
+                for workload in list.objects {
                     concerned.extend(self.put_workload(workload, changed));
                 }
             }
             Step::Applied(workload) => concerned = self.put_workload(workload, changed),
             Step::Deleted(workload) => concerned = self.remove_workload(workload.key, changed),
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
         self.only_handled(concerned)
     }
@@ -266,16 +271,21 @@ impl Store {
             Step::Listed(list) => self.list_slices(list, now),
             Step::Applied(slice) => self.put_slice(slice),
             Step::Deleted(slice) => self.remove_slice(&slice),
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => BTreeSet::new(),
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => BTreeSet::new(),
         };
         self.only_handled(concerned)
     }
 
-    fn list_slices(&mut self, list: Vec<Slice>, now: Instant) -> BTreeSet<ServiceId> {
+    fn list_slices(&mut self, list: List<Slice>, now: Instant) -> BTreeSet<ServiceId> {
         let old = std::mem::take(&mut self.slices);
         self.places.clear();
-        self.tracker.listed(&list, now);
-        for slice in list {
+        self.tracker.listed(&list.objects, now);
+        let kept = old.values().flat_map(BTreeMap::values);
+        let kept = kept.filter(|slice| list.keeps(&slice.service.namespace, &slice.name));
+        for slice in kept {
+            self.insert(Arc::clone(slice));
+        }
+        for slice in list.objects {
             self.insert(Arc::new(slice));
         }
         let known = old.keys().chain(self.slices.keys());
@@ -385,12 +395,16 @@ impl Store {
         };
         match step {
             Step::Listed(list) => {
-                known.clear();
-                list.into_iter().for_each(|slice| put(known, slice));
+                let kept = |id: &ServiceId| list.keeps(&id.namespace, &id.name);
+                known.retain(|_, slices| {
+                    slices.retain(kept);
+                    !slices.is_empty()
+                });
+                list.objects.into_iter().for_each(|slice| put(known, slice));
             }
             Step::Applied(slice) => put(known, slice),
             Step::Deleted(slice) => forget(known, &slice.id),
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
         let after = self.linkerds.keys().cloned().collect();
         let concerned = &before ^ &after;

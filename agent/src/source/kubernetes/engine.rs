@@ -13,12 +13,13 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::IpAddr,
     sync::Arc,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use foldhash::quality::RandomState;
 use ipnet::IpNet;
 use shunt_model::{ClusterNodes, Conflict, Forwarding, RendererEvent, ServiceId, WorkloadId};
+use tracing::warn;
 
 use crate::{
     runtime::{
@@ -30,7 +31,7 @@ use crate::{
     },
     source::kubernetes::{
         failures::{Failures, General, Topic},
-        links::{CustomLinks, Link, Links},
+        links::{CustomLinks, Links},
         machines::Machines,
         node_ports::NodePortAddresses,
         notices::outbox::Outbox,
@@ -54,6 +55,11 @@ use crate::{
 
 /// The source's name in reports.
 const SOURCE: &str = "kubernetes";
+
+/// For how long the first event waits for kinds that only refine it, where nothing is translated yet and where
+/// pinned tables translate: without weights that they have, connections would be shared out otherwise meanwhile.
+const OVER_EMPTY_TABLES: Duration = Duration::from_secs(30);
+const OVER_PINNED_TABLES: Duration = Duration::from_mins(5);
 
 /// What is new, of whatever kind.
 #[derive(Debug)]
@@ -194,10 +200,11 @@ pub(super) struct Engine {
     told_peers: ClusterNodes,
     pods: Pods,
     machines: Machines,
-    /// How the watch of pods is, if there is one.
-    pods_link: Option<Link>,
     failures: Failures,
     is_synced: bool,
+    /// For how long the first event waits for kinds that only refine it, and since when for nothing else.
+    patience: Duration,
+    waits_since: Option<Instant>,
     marks: RandomState,
     began: SystemTime,
     /// Who waits for whom.
@@ -253,9 +260,10 @@ impl Engine {
             told_peers: ClusterNodes::default(),
             pods: Pods::default(),
             machines: Machines::default(),
-            pods_link: None,
             failures: Failures::default(),
             is_synced: false,
+            patience: OVER_EMPTY_TABLES,
+            waits_since: None,
             marks: RandomState::default(),
             began: SystemTime::now(),
             conflicts: BTreeSet::new(),
@@ -274,6 +282,29 @@ impl Engine {
     pub(super) fn set_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
         self.host_addresses = addresses;
         self.place_node_ports();
+    }
+
+    /// Pinned tables translate until the first event.
+    pub(super) const fn begins_over_pinned_tables(&mut self) {
+        self.patience = OVER_PINNED_TABLES;
+    }
+
+    /// When the first event is to wait no longer for kinds that only refine it.
+    pub(super) fn waits_until(&self) -> Option<Instant> {
+        let is_waiting = !self.is_synced && !self.links.are_complete();
+        let since = self.waits_since.filter(|_| is_waiting)?;
+        Some(since + self.patience)
+    }
+
+    /// Has the first event wait no longer for kinds that only refine it. They are applied when they come.
+    pub(super) fn stop_waiting(&mut self) {
+        let missing = self.links.stop_waiting().join(", ");
+        warn!(
+            "{missing}: the first lists have not come within {:?}, so services are translated without them",
+            self.patience
+        );
+        self.first_lists_are_there();
+        self.show();
     }
 
     /// Takes note of what became of an event, and of who waits for whom after it.
@@ -363,6 +394,7 @@ impl Engine {
             state.endpoints = counts.endpoints as u64;
             state.pending = waiting;
             state.pending_since = since;
+            (state.unreadable, state.first_unreadable) = self.links.unreadable();
             Contact {
                 connected: state.connected,
                 since: state.since,

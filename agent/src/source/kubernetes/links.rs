@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::{info, warn};
 
-use crate::source::kubernetes::{
-    objects::custom::{CustomKind, Definition},
-    watch::step::Step,
+use crate::{
+    runtime::cluster_state::UnreadableObject,
+    source::kubernetes::{
+        objects::custom::{CustomKind, Definition},
+        watch::step::{Step, UnreadableObjects},
+    },
 };
 
 /// How a watch is.
@@ -16,6 +19,8 @@ pub(crate) struct Link {
     pub(crate) is_complete: bool,
     /// Why nothing is heard, if that is so.
     pub(crate) trouble: Option<String>,
+    /// The objects that cannot be read.
+    pub(super) unreadable: UnreadableObjects,
     /// Whether anything was heard yet.
     is_heard: bool,
 }
@@ -41,13 +46,19 @@ impl Link {
 
     fn note<T>(&mut self, step: &Step<T>) {
         match step {
-            Step::Listed(_) | Step::Absent(_) => {
+            Step::Listed(_) => {
+                self.is_complete = true;
+                self.trouble = None;
+                self.is_heard = true;
+            }
+            Step::Absent(_) => {
                 *self = Self {
                     is_complete: true,
-                    trouble: None,
                     is_heard: true,
+                    ..Self::default()
                 }
             }
+            Step::Unreadable(unreadable) => self.unreadable = unreadable.clone(),
             Step::Applied(_) | Step::Deleted(_) | Step::Alive => {
                 self.trouble = None;
                 self.is_heard = true;
@@ -71,7 +82,11 @@ pub(super) struct Links {
     pub(super) nodes: Link,
     /// That of all nodes, if they are wanted.
     pub(super) peers: Option<Link>,
+    /// That of pods, if there is one. Nothing waits for it.
+    pub(super) pods: Option<Link>,
     pub(super) custom: CustomLinks,
+    /// Whether the first event no longer waits for kinds that only refine it.
+    has_waited: bool,
 }
 
 /// The watches of kinds that the cluster may define, and of their definitions.
@@ -118,10 +133,11 @@ impl CustomLinks {
         let mut gone = BTreeSet::new();
         match step {
             Step::Listed(list) => {
-                let defined = list.iter().filter_map(|definition| definition.kind);
+                let defined = list.objects.iter();
+                let defined = defined.filter_map(|definition| definition.kind);
                 let defined: BTreeSet<CustomKind> = defined.collect();
                 gone = self.defined().collect();
-                gone.retain(|kind| !defined.contains(kind));
+                gone.retain(|kind| !defined.contains(kind) && !list.keeps("", kind.definition()));
                 defined.into_iter().for_each(|kind| self.add(kind));
                 if is_first {
                     self.tell_missing();
@@ -131,7 +147,7 @@ impl CustomLinks {
                 definition.kind.into_iter().for_each(|kind| self.add(kind));
             }
             Step::Deleted(definition) => gone.extend(definition.kind),
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
         for kind in &gone {
             if self.kinds.remove(kind).is_some() {
@@ -202,15 +218,81 @@ impl Links {
             service_cidrs,
             nodes,
             peers,
+            pods: _,
             custom,
+            has_waited: _,
         } = self;
         let four = [services, endpoint_slices, service_cidrs, nodes];
         four.into_iter().chain(peers).chain(custom.all())
     }
 
-    /// Whether the first lists are there.
+    /// Whether the first lists are there, or those that are not are waited for no longer.
     pub(super) fn are_complete(&self) -> bool {
-        self.all().all(|link| link.is_complete)
+        if self.has_waited {
+            self.are_essentials_complete()
+        } else {
+            self.all().all(|link| link.is_complete)
+        }
+    }
+
+    /// Whether the first lists are there of the kinds without which nothing can be translated.
+    pub(super) fn are_essentials_complete(&self) -> bool {
+        let essential = [&self.services, &self.endpoint_slices, &self.nodes];
+        let mut essential = essential.into_iter().chain(&self.peers);
+        essential.all(|link| link.is_complete)
+    }
+
+    /// Has the first event wait no longer for kinds that only refine it. Returns those that are missing.
+    pub(super) fn stop_waiting(&mut self) -> Vec<&'static str> {
+        self.has_waited = true;
+        let CustomLinks {
+            awaited,
+            definitions,
+            kinds,
+            ..
+        } = &self.custom;
+        let custom = kinds.iter().filter(|(kind, _)| awaited.contains(kind));
+        let custom = custom.map(|(kind, link)| (kind.plural(), link));
+        let named = [
+            ("ServiceCIDRs", &self.service_cidrs),
+            ("CustomResourceDefinitions", definitions),
+        ];
+        let missing = named.into_iter().chain(custom);
+        let missing = missing.filter(|(_, link)| !link.is_complete);
+        missing.map(|(kind, _)| kind).collect()
+    }
+
+    /// The objects that cannot be read: how many, and the first of each kind.
+    pub(super) fn unreadable(&self) -> (u64, Vec<UnreadableObject>) {
+        let Self {
+            services,
+            endpoint_slices,
+            service_cidrs,
+            nodes,
+            peers,
+            pods,
+            custom,
+            has_waited: _,
+        } = self;
+        let named = [
+            ("Services", Some(services)),
+            ("EndpointSlices", Some(endpoint_slices)),
+            ("ServiceCIDRs", Some(service_cidrs)),
+            ("Nodes", Some(nodes)),
+            ("Nodes", peers.as_ref()),
+            ("Pods", pods.as_ref()),
+        ];
+        let named = named.into_iter();
+        let named = named.filter_map(|(kind, link)| Some((kind, &link?.unreadable)));
+        let custom = custom.kinds.iter();
+        let custom = custom.map(|(kind, link)| (kind.plural(), &link.unreadable));
+        let (mut count, mut first) = (0, Vec::new());
+        for (kind, unreadable) in named.chain(custom) {
+            count += unreadable.count;
+            let names = unreadable.first.iter().cloned();
+            first.extend(names.map(|(name, reason)| UnreadableObject { kind, name, reason }));
+        }
+        (count, first)
     }
 
     /// Whether what is known is up to date.

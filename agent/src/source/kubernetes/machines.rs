@@ -24,9 +24,11 @@ impl Machines {
     pub(super) fn take(&mut self, group: Group, step: Step<ExternalWorkload>, told: &mut Pods) {
         match step {
             Step::Listed(list) => {
-                let ids: Vec<Arc<WorkloadId>> = self.0.keys().cloned().collect();
-                let mut list: BTreeMap<_, _> =
-                    list.iter().map(|one| (id(one), workload(one))).collect();
+                let ids = self.0.keys();
+                let ids = ids.filter(|id| !list.keeps(&id.namespace, &id.name));
+                let ids: Vec<Arc<WorkloadId>> = ids.cloned().collect();
+                let list = list.objects.iter();
+                let mut list: BTreeMap<_, _> = list.map(|one| (id(one), workload(one))).collect();
                 for id in ids {
                     let listed = list.remove(&id).flatten();
                     self.set(group, id, listed, told);
@@ -37,7 +39,7 @@ impl Machines {
             }
             Step::Applied(one) => self.set(group, id(&one), workload(&one), told),
             Step::Deleted(one) => self.set(group, id(&one), None, told),
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
     }
 
@@ -169,7 +171,7 @@ mod tests {
         };
         let (ours, theirs) = (|| own("192.0.2.1"), || linkerds("192.0.2.2"));
         let shown = |ip: &str| Some(ip.to_owned());
-        let listed = Step::Listed(vec![theirs()]);
+        let listed = Step::listed(vec![theirs()]);
         assert_eq!(take(Group::Linkerd, listed), shown("192.0.2.2"));
         assert_eq!(
             take(Group::Shunt, Step::Applied(ours())),
@@ -179,7 +181,7 @@ mod tests {
             take(Group::Linkerd, Step::Applied(theirs())),
             shown("192.0.2.1")
         );
-        assert_eq!(take(Group::Shunt, Step::Listed(vec![])), shown("192.0.2.2"));
+        assert_eq!(take(Group::Shunt, Step::listed(vec![])), shown("192.0.2.2"));
         assert_eq!(
             take(Group::Shunt, Step::Applied(own("host"))),
             shown("192.0.2.2")

@@ -7,7 +7,7 @@ use std::{
 
 use shunt_model::{Workload, WorkloadId, WorkloadKind, WorkloadUpdate};
 
-use crate::source::kubernetes::objects::pod::Pod;
+use crate::source::kubernetes::{objects::pod::Pod, watch::step::List};
 
 /// How many pods an event tells of: services do not wait for a long list of them.
 const AT_ONCE: usize = 256;
@@ -44,14 +44,16 @@ impl Pods {
     }
 
     /// These are all pods that there are.
-    pub(super) fn list(&mut self, list: Vec<Pod>) {
-        let present: BTreeSet<_> = list.iter().map(|pod| Arc::clone(&pod.id)).collect();
+    pub(super) fn list(&mut self, list: List<Pod>) {
+        let present = list.objects.iter().map(|pod| Arc::clone(&pod.id));
+        let present: BTreeSet<_> = present.collect();
         let pods = self.known.keys();
         let pods = pods.filter(|id| id.kind == WorkloadKind::Pod);
         let known = pods.filter(|id| !present.contains(*id));
+        let known = known.filter(|id| !list.keeps(&id.namespace, &id.name));
         let gone: Vec<_> = known.cloned().collect();
         gone.iter().for_each(|id| self.remove(id));
-        list.into_iter().for_each(|pod| self.put(pod));
+        list.objects.into_iter().for_each(|pod| self.put(pod));
     }
 
     /// All of them, of which the renderer is told now.

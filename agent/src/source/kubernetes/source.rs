@@ -68,6 +68,8 @@ pub struct KubernetesSource {
     monitor: ClusterMonitor,
     /// What the Node said of its pods' ranges, if it was asked.
     pod_cidrs: Option<Vec<IpNet>>,
+    /// Whether pinned tables translate already.
+    over_pinned_tables: bool,
 }
 
 impl KubernetesSource {
@@ -89,6 +91,7 @@ impl KubernetesSource {
             config,
             host_addresses,
             pod_cidrs: None,
+            over_pinned_tables: false,
         })
     }
 
@@ -108,6 +111,11 @@ impl KubernetesSource {
         };
         self.pod_cidrs = Some(ranges.clone());
         Ok(ranges)
+    }
+
+    /// Pinned tables translate until the first event: it waits longer for what only refines it.
+    pub const fn begins_over_pinned_tables(&mut self) {
+        self.over_pinned_tables = true;
     }
 
     /// How the source is, whenever somebody looks.
@@ -139,6 +147,7 @@ impl EventSource for KubernetesSource {
             host_addresses,
             monitor,
             pod_cidrs,
+            over_pinned_tables,
         } = self;
         let reports = queue.reports();
         let access = Access::new(config, Arc::clone(reports)).map_err(io::Error::other)?;
@@ -153,6 +162,9 @@ impl EventSource for KubernetesSource {
         ));
         let mut engine = Engine::new(&options, monitor, Arc::clone(reports), outbox);
         engine.pods_are_known_by(pod_cidrs);
+        if over_pinned_tables {
+            engine.begins_over_pinned_tables();
+        }
         let followed = tokio::spawn(async move {
             let mut watchers = JoinSet::new();
             let wishes = Wishes::default();
@@ -339,6 +351,7 @@ pub(super) async fn deliver(
                 Ok::<(About, Fate), Ending>((about, result))
             });
         }
+        let waits_until = engine.waits_until().map(Instant::from_std);
         tokio::select! {
             biased;
             Some(done) = under_way.next() => {
@@ -375,6 +388,7 @@ pub(super) async fn deliver(
                 Ok(()) => engine.set_host_addresses(host.borrow_and_update().clone()),
                 Err(_) => host_is_followed = false,
             },
+            () = until(waits_until), if waits_until.is_some() => engine.stop_waiting(),
             () = until(retry_at), if retry_at.is_some() => {
                 retry_at = None;
                 engine.retry();

@@ -11,9 +11,12 @@ use shunt_model::ServiceId;
 
 use crate::{
     runtime::{circumstances::Trigger, ip_family::IpFamily},
-    source::kubernetes::objects::{
-        endpoint_slice::EndpointSlice, interner::Interner, node::Node, service::Service,
-        service_cidr::ServiceCidr,
+    source::kubernetes::{
+        objects::{
+            endpoint_slice::EndpointSlice, interner::Interner, node::Node, service::Service,
+            service_cidr::ServiceCidr,
+        },
+        watch::step::List,
     },
 };
 
@@ -123,18 +126,21 @@ impl Store {
     }
 
     /// These are all Services that there are.
-    pub(super) fn list_services(&mut self, list: Vec<Service>) -> Vec<Concerned> {
-        let present: HashSet<&ServiceId> = list.iter().map(|service| &*service.id).collect();
+    pub(super) fn list_services(&mut self, list: List<Service>) -> Vec<Concerned> {
+        let present = list.objects.iter().map(|service| &*service.id);
+        let present: HashSet<&ServiceId> = present.collect();
         let gone: Vec<_> = self
             .services
             .iter()
             .filter(|(id, known)| known.service.is_some() && !present.contains(&***id))
+            .filter(|(id, _)| !list.keeps(&id.namespace, &id.name))
             .map(|(id, _)| Arc::clone(id))
             .collect();
         let gone = gone.iter().filter_map(|id| self.remove_service(id));
         let mut concerned: Vec<_> = gone.collect();
         concerned.extend(
-            list.into_iter()
+            list.objects
+                .into_iter()
                 .filter_map(|service| self.put_service(service)),
         );
         concerned
@@ -212,12 +218,13 @@ impl Store {
     }
 
     /// These are all slices that there are.
-    pub(super) fn list_slices(&mut self, list: Vec<EndpointSlice>) -> Vec<Concerned> {
-        let present: HashSet<&ServiceId> = list.iter().map(|slice| &slice.id).collect();
+    pub(super) fn list_slices(&mut self, list: List<EndpointSlice>) -> Vec<Concerned> {
+        let present: HashSet<&ServiceId> = list.objects.iter().map(|slice| &slice.id).collect();
         let gone = self.owners.keys().filter(|id| !present.contains(id));
+        let gone = gone.filter(|id| !list.keeps(&id.namespace, &id.name));
         let gone: Vec<_> = gone.cloned().collect();
         let mut concerned: Vec<_> = gone.iter().filter_map(|id| self.remove_slice(id)).collect();
-        for slice in list {
+        for slice in list.objects {
             concerned.extend(self.put_slice(slice));
         }
         self.interner.prune();
@@ -235,9 +242,11 @@ impl Store {
     }
 
     /// These are all ServiceCIDRs that there are.
-    pub(super) fn list_service_cidrs(&mut self, list: Vec<ServiceCidr>) {
-        let list = list.into_iter().map(|cidr| (cidr.name, cidr.cidrs));
-        self.service_cidrs = list.collect();
+    pub(super) fn list_service_cidrs(&mut self, list: List<ServiceCidr>) {
+        self.service_cidrs.retain(|name, _| list.keeps("", name));
+        let list = list.objects.into_iter();
+        self.service_cidrs
+            .extend(list.map(|cidr| (cidr.name, cidr.cidrs)));
     }
 
     /// The ranges of all ServiceCIDRs, but for one of all addresses, which says nothing. One that

@@ -34,7 +34,7 @@ fn store() -> Store {
         of("b", "web", json!({ "app": "web" })),
         of("kube-system", "web", json!({ "app": "web" })),
     ];
-    let concerned = store.take_services(Step::Listed(list));
+    let concerned = store.take_services(Step::listed(list));
     assert_eq!(concerned.len(), 5, "not that of kube-system");
     store
 }
@@ -146,7 +146,7 @@ fn an_event_concerns_the_services_that_select_it_before_or_after() {
         "it is unknown"
     );
     put(&mut store, vm(&[]));
-    assert_eq!(take(&mut store, Step::Listed(vec![])), both);
+    assert_eq!(take(&mut store, Step::listed(vec![])), both);
 }
 
 #[test]
@@ -173,10 +173,10 @@ fn the_order_of_ports_says_nothing_and_that_of_addresses_does() {
 fn groups_are_told_apart_and_a_workload_is_of_its_namespace_alone() {
     let mut store = store();
     put(&mut store, workload("vm", "192.0.2.1", &[]));
-    let theirs = Step::Listed(vec![linkerds("vm", "192.0.2.2", &[])]);
+    let theirs = Step::listed(vec![linkerds("vm", "192.0.2.2", &[])]);
     store.take_workloads(Group::Linkerd, theirs, &mut BTreeSet::new());
     assert_eq!(store.selected(&web(&[])).len(), 2);
-    store.take_workloads(Group::Linkerd, Step::Listed(vec![]), &mut BTreeSet::new());
+    store.take_workloads(Group::Linkerd, Step::listed(vec![]), &mut BTreeSet::new());
     assert_eq!(store.selected(&web(&[])).len(), 1);
     let far = web(&[("/metadata/namespace", json!("b"))]);
     assert_eq!(store.selected(&far).len(), 0);
@@ -251,14 +251,14 @@ fn a_list_that_is_older_than_what_was_written_is_not_believed_at_once() {
     // It misses a slice, has it in an older form, or has one that was deleted.
     let mut missing = store();
     missing.written(slice("192.0.2.1", 2).into(), now);
-    missing.take_slices(Step::Listed(vec![]), soon);
+    missing.take_slices(Step::listed(vec![]), soon);
     let mut older = store();
     older.written(slice("192.0.2.1", 2).into(), now);
-    older.take_slices(Step::Listed(vec![slice("192.0.2.1", 1)]), soon);
+    older.take_slices(Step::listed(vec![slice("192.0.2.1", 1)]), soon);
     let mut deleted = store();
     deleted.written(slice("192.0.2.1", 1).into(), now);
     deleted.deleted(&slice("192.0.2.1", 1), now);
-    deleted.take_slices(Step::Listed(vec![slice("192.0.2.1", 1)]), soon);
+    deleted.take_slices(Step::listed(vec![slice("192.0.2.1", 1)]), soon);
     for (what, store) in [("missing", &mut missing), ("older", &mut older)] {
         assert!(store.is_out_of_date(&web, soon), "{what}");
         assert!(!store.is_out_of_date(&web, late), "{what}");
@@ -270,6 +270,6 @@ fn a_list_that_is_older_than_what_was_written_is_not_believed_at_once() {
     assert!(!deleted.is_out_of_date(&web, soon));
     let mut right = store();
     right.written(slice("192.0.2.1", 2).into(), now);
-    right.take_slices(Step::Listed(vec![slice("192.0.2.1", 2)]), soon);
+    right.take_slices(Step::listed(vec![slice("192.0.2.1", 2)]), soon);
     assert!(!right.is_out_of_date(&web, soon));
 }

@@ -72,7 +72,7 @@ fn steps<T: Clone + std::fmt::Debug>(
     let list = vec(object.clone(), 0..5).prop_map(move |mut list| {
         let mut seen = BTreeSet::new();
         list.retain(|one| seen.insert(name(one)));
-        Step::Listed(list)
+        Step::listed(list)
     });
     prop_oneof![
         1 => list,

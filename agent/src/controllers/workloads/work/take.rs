@@ -44,7 +44,7 @@ impl WorkloadWork {
                         CustomKind::LinkerdExternalWorkload => Group::Linkerd,
                         _ => continue,
                     };
-                    let none = Step::Listed(Vec::new());
+                    let none = Step::listed(Vec::new());
                     concerned.extend(self.store.take_workloads(group, none, &mut changed));
                 }
                 concerned

@@ -126,10 +126,10 @@ fn changes(
         kind: Some(CustomKind::ExternalWorkload),
     };
     vec![
-        Change::Definition(Step::Listed(vec![defined])),
-        Change::Service(Step::Listed(services)),
-        Change::Slice(Step::Listed(slices)),
-        Change::Workload(Group::Shunt, Step::Listed(workloads)),
+        Change::Definition(Step::listed(vec![defined])),
+        Change::Service(Step::listed(services)),
+        Change::Slice(Step::listed(slices)),
+        Change::Workload(Group::Shunt, Step::listed(workloads)),
     ]
 }
 
@@ -251,7 +251,7 @@ fn a_service_whose_slices_are_known_as_they_were_is_tried_again_later() {
         // S6: what was written is not in the list that comes after it.
         let now = Instant::now();
         work.store.written(Arc::new(slice()), now);
-        work.take(Change::Slice(Step::Listed(vec![])));
+        work.take(Change::Slice(Step::listed(vec![])));
         work.write_what_is_due();
         assert!(work.writing.is_empty());
         assert!(work.queue.next_at().is_some(), "it counts as a failure");

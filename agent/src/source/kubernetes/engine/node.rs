@@ -23,10 +23,9 @@ impl Engine {
         let nodes = &mut self.store.nodes;
         match step {
             Step::Listed(list) => {
-                *nodes = list
-                    .into_iter()
-                    .map(|node| (node.name.clone(), node))
-                    .collect();
+                nodes.retain(|name, _| list.keeps("", name));
+                let list = list.objects.into_iter();
+                nodes.extend(list.map(|node| (node.name.clone(), node)));
             }
             Step::Applied(node) => {
                 nodes.insert(node.name.clone(), node);
@@ -34,7 +33,9 @@ impl Engine {
             Step::Deleted(node) => {
                 nodes.remove(&node.name);
             }
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => return Vec::new(),
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {
+                return Vec::new();
+            }
         }
         let concerned = self.look_at_node(is_first);
         self.place_node_ports();

@@ -26,9 +26,13 @@ impl Engine {
             says.unwrap_or(default) == Forwarding::Dsr
         };
         let wants = match step {
-            Step::Listed(list) => list.iter().any(is_dsr),
+            Step::Listed(list) => list.objects.iter().any(is_dsr),
             Step::Applied(service) => is_dsr(service),
-            Step::Deleted(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => false,
+            Step::Deleted(_)
+            | Step::Unreadable(_)
+            | Step::Alive
+            | Step::Lost(_)
+            | Step::Absent(_) => false,
         };
         if wants {
             self.links.peers.get_or_insert_with(Link::default);
@@ -42,7 +46,10 @@ impl Engine {
         let nodes = &mut self.peers.0;
         let entry = |node: Node| (Arc::from(node.name), node.all_addresses);
         match step {
-            Step::Listed(list) => *nodes = list.into_iter().map(entry).collect(),
+            Step::Listed(list) => {
+                nodes.retain(|name, _| list.keeps("", name));
+                nodes.extend(list.objects.into_iter().map(entry));
+            }
             Step::Applied(node) => {
                 let (name, addresses) = entry(node);
                 nodes.insert(name, addresses);
@@ -50,7 +57,7 @@ impl Engine {
             Step::Deleted(node) => {
                 nodes.remove(&*node.name);
             }
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
     }
 }

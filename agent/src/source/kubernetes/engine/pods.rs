@@ -24,13 +24,13 @@ use crate::{
 impl Engine {
     /// Takes note of pods. The first event does not wait for them: nothing is translated for them.
     pub(super) fn pod(&mut self, step: Step<Pod>) {
-        let link = self.pods_link.get_or_insert_with(Link::default);
+        let link = self.links.pods.get_or_insert_with(Link::default);
         follow("Pods", link, &self.monitor, &step);
         match step {
             Step::Listed(list) => self.pods.list(list),
             Step::Applied(pod) => self.pods.put(pod),
             Step::Deleted(pod) => self.pods.remove(&pod.id),
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
     }
 

@@ -25,7 +25,7 @@ impl Engine {
                 let gone = self.links.custom.define(step);
                 for group in [Group::Shunt, Group::Linkerd] {
                     if gone.contains(&group.kind()) {
-                        let none = Step::Listed(Vec::new());
+                        let none = Step::listed(Vec::new());
                         self.machines.take(group, none, &mut self.pods);
                     }
                 }

@@ -55,8 +55,12 @@ impl Engine {
                 self.pending.add(concerned, now);
             }
         }
-        if is_first && self.links.are_complete() {
+        let are_complete = self.links.are_complete();
+        if is_first && are_complete {
             self.first_lists_are_there();
+        }
+        if !self.is_synced && !are_complete && self.links.are_essentials_complete() {
+            self.waits_since.get_or_insert(now);
         }
         self.show();
     }
@@ -64,9 +68,16 @@ impl Engine {
     fn service(&mut self, mut step: Step<Service>) -> Vec<Concerned> {
         if !self.external_ips {
             match &mut step {
-                Step::Listed(list) => list.iter_mut().for_each(|one| one.external_ips.clear()),
+                Step::Listed(list) => {
+                    let all = list.objects.iter_mut();
+                    all.for_each(|one| one.external_ips.clear());
+                }
                 Step::Applied(service) => service.external_ips.clear(),
-                Step::Deleted(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+                Step::Deleted(_)
+                | Step::Unreadable(_)
+                | Step::Alive
+                | Step::Lost(_)
+                | Step::Absent(_) => {}
             }
         }
         follow("Services", &mut self.links.services, &self.monitor, &step);
@@ -76,7 +87,7 @@ impl Engine {
             Step::Listed(list) => store.list_services(list),
             Step::Applied(service) => store.put_service(service).into_iter().collect(),
             Step::Deleted(service) => store.remove_service(&service.id).into_iter().collect(),
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
         }
     }
 
@@ -88,7 +99,7 @@ impl Engine {
             Step::Listed(list) => store.list_slices(list),
             Step::Applied(slice) => store.put_slice(slice),
             Step::Deleted(slice) => store.remove_slice(&slice.id).into_iter().collect(),
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
         }
     }
 
@@ -100,7 +111,7 @@ impl Engine {
             Step::Applied(cidr) => self.store.put_service_cidr(cidr),
             Step::Deleted(cidr) => self.store.remove_service_cidr(&cidr.name),
             // What was known stays.
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => return,
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => return,
         }
         self.service_cidrs = self.store.service_cidrs();
         let cidrs = self.service_cidrs.clone();
@@ -108,7 +119,7 @@ impl Engine {
             .update(|state| state.service_cidrs = Some(cidrs));
     }
 
-    fn first_lists_are_there(&self) {
+    pub(super) fn first_lists_are_there(&self) {
         let counts = self.store.counts();
         info!(
             "all is listed: {} Services, {} EndpointSlices with {} endpoints",
@@ -135,6 +146,6 @@ pub(super) fn heard<T>(monitor: &ClusterMonitor, step: &Step<T>) {
         Step::Applied(_) | Step::Deleted(_) => {
             monitor.update(|state| state.last_event = Some(now));
         }
-        Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+        Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
     }
 }

@@ -1,5 +1,7 @@
 //! The first event, which has everything in it.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::world::{World, service};
@@ -7,7 +9,7 @@ use crate::source::kubernetes::{
     engine::{About, Change, Work},
     objects::custom::CustomKind,
     routes::change::RouteChange,
-    watch::step::Step,
+    watch::step::{List, Step, UnreadableObjects},
 };
 
 #[test]
@@ -25,8 +27,8 @@ fn nothing_is_told_before_all_first_lists_are_there() {
     )));
     world.define(&[]);
     for change in [
-        Change::EndpointSlice(Step::Listed(Vec::new())),
-        Change::Node(Step::Listed(Vec::new())),
+        Change::EndpointSlice(Step::listed(Vec::new())),
+        Change::Node(Step::listed(Vec::new())),
         Change::ServiceCidr(Step::Lost("away".into())),
         Change::Service(Step::Lost("away".into())),
     ] {
@@ -47,7 +49,7 @@ fn nothing_is_told_before_all_first_lists_are_there() {
     });
     world
         .engine
-        .take(Change::Service(Step::Listed(list.into())));
+        .take(Change::Service(Step::listed(list.into())));
     assert_eq!(
         world.events(),
         [] as [&str; 0],
@@ -90,11 +92,11 @@ fn the_first_event_waits_for_routes_where_the_cluster_has_some() {
     world.list_nothing();
     world.define(&[CustomKind::TcpRoute, CustomKind::ReferenceGrant]);
     assert_eq!(world.events(), [""; 0]);
-    let listed = RouteChange::TcpRoute(Step::Listed(Vec::new()));
+    let listed = RouteChange::TcpRoute(Step::listed(Vec::new()));
     world.engine.take(Change::Route(listed));
     assert_eq!(world.events(), [""; 0]);
     assert!(!world.state().connected);
-    let listed = RouteChange::ReferenceGrant(Step::Listed(Vec::new()));
+    let listed = RouteChange::ReferenceGrant(Step::listed(Vec::new()));
     world.engine.take(Change::Route(listed));
     assert_eq!(world.events().len(), 1);
     assert!(world.state().connected);
@@ -104,10 +106,10 @@ fn the_first_event_waits_for_routes_where_the_cluster_has_some() {
 fn a_server_that_does_not_say_what_is_defined_is_followed_without_routes() {
     let mut world = World::new();
     for change in [
-        Change::Service(Step::Listed(Vec::new())),
-        Change::EndpointSlice(Step::Listed(Vec::new())),
+        Change::Service(Step::listed(Vec::new())),
+        Change::EndpointSlice(Step::listed(Vec::new())),
         Change::ServiceCidr(Step::Absent("404".into())),
-        Change::Node(Step::Listed(Vec::new())),
+        Change::Node(Step::listed(Vec::new())),
     ] {
         world.engine.take(change);
     }
@@ -116,4 +118,66 @@ fn a_server_that_does_not_say_what_is_defined_is_followed_without_routes() {
     world.engine.take(Change::Route(forbidden));
     assert_eq!(world.events().len(), 1);
     assert!(world.state().connected);
+}
+
+#[test]
+fn kinds_that_only_refine_the_first_event_hold_it_back_for_a_while() {
+    let mut world = World::new();
+    world.define(&[CustomKind::TcpRoute]);
+    let lost = RouteChange::TcpRoute(Step::Lost("500".into()));
+    world.engine.take(Change::Route(lost));
+    assert_eq!(world.engine.waits_until(), None, "for Services too");
+    world.list_nothing();
+    world.define(&[CustomKind::TcpRoute]);
+    world.engine.take(Change::Service(service(
+        "web",
+        "2026-01-01T00:00:00Z",
+        json!({}),
+    )));
+    let until = world.engine.waits_until().unwrap();
+    let soon = until.saturating_duration_since(Instant::now());
+    assert!(
+        soon > Duration::from_secs(20) && soon <= Duration::from_secs(30),
+        "{soon:?}"
+    );
+    world.engine.begins_over_pinned_tables();
+    assert_eq!(
+        world.engine.waits_until(),
+        Some(until + Duration::from_secs(270))
+    );
+    assert_eq!(world.events(), [""; 0]);
+    world.engine.stop_waiting();
+    assert_eq!(world.engine.waits_until(), None);
+    assert_eq!(
+        world.events(),
+        ["Resync default/web {192.0.2.1, 192.0.2.9}"]
+    );
+    assert!(!world.state().connected, "its status names it");
+    let listed = RouteChange::TcpRoute(Step::listed(Vec::new()));
+    world.engine.take(Change::Route(listed));
+    assert!(world.state().connected);
+}
+
+#[test]
+fn what_is_listed_unreadable_stays_as_it_was() {
+    let mut world = World::new();
+    world.list_nothing();
+    let web = || service("web", "2026-01-01T00:00:00Z", json!({}));
+    world.engine.take(Change::Service(web()));
+    assert_eq!(world.events().len(), 1);
+    let unreadable = ["default/web".to_owned()].into();
+    let list = Step::Listed(List::new(Vec::new(), unreadable));
+    world.engine.take(Change::Service(list));
+    assert_eq!(world.events(), [""; 0]);
+    let shown = UnreadableObjects {
+        count: 2,
+        first: vec![("default/web".into(), "spec: no".into())],
+    };
+    world.engine.take(Change::Service(Step::Unreadable(shown)));
+    let state = world.state();
+    assert_eq!((state.unreadable, state.services), (2, 1));
+    let object = &state.first_unreadable[0];
+    assert_eq!((object.kind, &*object.name), ("Services", "default/web"));
+    world.engine.take(Change::Service(Step::listed(Vec::new())));
+    assert_eq!(world.events(), ["DeleteService default/web"]);
 }

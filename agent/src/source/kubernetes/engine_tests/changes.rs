@@ -130,7 +130,7 @@ fn a_list_anew_is_told_as_what_differs() {
     });
     world
         .engine
-        .take(Change::Service(Step::Listed(list.into())));
+        .take(Change::Service(Step::listed(list.into())));
     let expected = [
         "DeleteService default/c",
         "UpdateService default/b",

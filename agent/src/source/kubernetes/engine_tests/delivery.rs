@@ -55,7 +55,7 @@ async fn the_next_event_comes_when_the_one_before_is_applied_or_waits_aside() {
 #[tokio::test]
 async fn a_list_of_what_is_known_is_slack() {
     let world = World::synced();
-    let list = || Change::Service(Step::Listed(Vec::new()));
+    let list = || Change::Service(Step::listed(Vec::new()));
     let (queue, mut requests) = queue();
     let (changing, changes) = mpsc::channel(2);
     let (_host, host) = watch::channel(World::host());

@@ -132,7 +132,7 @@ fn external_ips_are_served_unless_they_are_switched_off() {
         };
         world
             .engine
-            .take(Change::Service(Step::Listed(vec![listed])));
+            .take(Change::Service(Step::listed(vec![listed])));
         let Some(Work { event, about, .. }) = world.engine.next() else {
             panic!("the first event");
         };

@@ -31,11 +31,11 @@ fn the_first_event_of_a_cluster_with_such_a_service_has_all_nodes() {
         .engine
         .take(Change::Node(node("here", "a", "192.0.2.1")));
     assert!(!world.engine.wants_peers());
-    let listed = Step::Listed(vec![web("dsr")]);
+    let listed = Step::listed(vec![web("dsr")]);
     world.engine.take(Change::Service(listed));
     assert!(world.engine.wants_peers());
     assert_eq!(world.events(), [""; 0], "it waits for the nodes");
-    world.engine.take(Change::Peer(Step::Listed(Vec::new())));
+    world.engine.take(Change::Peer(Step::listed(Vec::new())));
     assert_eq!(world.events().len(), 1);
     world
         .engine

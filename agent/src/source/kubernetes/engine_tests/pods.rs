@@ -53,7 +53,7 @@ fn a_pod_is_told_of_once_and_after_services() {
     world.engine.take(applied("web-2", "Pending"));
     world.engine.take(applied("web-1", "Failed"));
     assert_eq!(world.events(), ["UpdateWorkloads +web-2 -web-1"]);
-    let list = Step::Listed(vec![pod("web-3", "Running")]);
+    let list = Step::listed(vec![pod("web-3", "Running")]);
     world.engine.take(Change::Pod(list));
     assert_eq!(world.events(), ["UpdateWorkloads +web-3 -web-2"]);
     world
@@ -66,7 +66,7 @@ fn a_pod_is_told_of_once_and_after_services() {
 fn a_long_list_is_several_events() {
     let mut world = World::synced();
     let list = (0..600).map(|number| pod(&format!("pod-{number}"), "Running"));
-    world.engine.take(Change::Pod(Step::Listed(list.collect())));
+    world.engine.take(Change::Pod(Step::listed(list.collect())));
     let events = world.events();
     let counts: Vec<_> = events
         .iter()
@@ -100,14 +100,14 @@ fn machines_are_told_of_as_pods_are_and_nothing_waits_for_them() {
     // They are defined, and not listed yet.
     assert_eq!(world.events(), ["Resync  {192.0.2.1, 192.0.2.9}"]);
     let of = |step| Change::Machine(Group::Shunt, step);
-    world.engine.take(of(Step::Listed(vec![machine("vm")])));
+    world.engine.take(of(Step::listed(vec![machine("vm")])));
     world.engine.take(applied("web-1", "Running"));
     assert_eq!(world.events(), ["UpdateWorkloads +web-1 +vm"]);
     // A list of pods says nothing of machines, nor the other way round.
-    world.engine.take(Change::Pod(Step::Listed(vec![])));
+    world.engine.take(Change::Pod(Step::listed(vec![])));
     assert_eq!(world.events(), ["UpdateWorkloads -web-1"]);
     world.engine.take(applied("web-1", "Running"));
-    world.engine.take(of(Step::Listed(vec![])));
+    world.engine.take(of(Step::listed(vec![])));
     assert_eq!(world.events(), ["UpdateWorkloads +web-1 -vm"]);
     // Their definition goes, and they with it.
     world.engine.take(of(Step::Applied(machine("vm"))));

@@ -16,11 +16,11 @@ fn world(services: &[&str]) -> World {
     let mut world = World::synced();
     world.define(&CustomKind::ROUTES);
     for change in [
-        RouteChange::TcpRoute(Step::Listed(Vec::new())),
-        RouteChange::UdpRoute(Step::Listed(Vec::new())),
-        RouteChange::ReferenceGrant(Step::Listed(Vec::new())),
-        RouteChange::TrafficSplit(Step::Listed(Vec::new())),
-        RouteChange::ServiceProfile(Step::Listed(Vec::new())),
+        RouteChange::TcpRoute(Step::listed(Vec::new())),
+        RouteChange::UdpRoute(Step::listed(Vec::new())),
+        RouteChange::ReferenceGrant(Step::listed(Vec::new())),
+        RouteChange::TrafficSplit(Step::listed(Vec::new())),
+        RouteChange::ServiceProfile(Step::listed(Vec::new())),
     ] {
         world.engine.take(Change::Route(change));
     }
@@ -165,6 +165,6 @@ fn a_kind_that_is_not_defined_any_more_leaves_nothing_behind() {
     assert_eq!(told(&mut world), [""; 0]);
     world.define(&CustomKind::ROUTES);
     assert!(!world.state().connected, "they are not listed yet");
-    world.engine.take(tcp(Step::Listed(vec![r])));
+    world.engine.take(tcp(Step::listed(vec![r])));
     assert_eq!(told(&mut world), ["web default/v1:80"]);
 }

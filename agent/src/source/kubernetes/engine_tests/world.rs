@@ -170,19 +170,19 @@ impl World {
     /// The cluster defines these kinds.
     pub(super) fn define(&mut self, kinds: &[CustomKind]) {
         let definitions = kinds.iter().map(|kind| Definition { kind: Some(*kind) });
-        let step = Step::Listed(definitions.collect());
+        let step = Step::listed(definitions.collect());
         self.engine
             .take(Change::Route(RouteChange::Definition(step)));
     }
 
     pub(super) fn list_nothing(&mut self) {
-        self.engine.take(Change::Service(Step::Listed(Vec::new())));
+        self.engine.take(Change::Service(Step::listed(Vec::new())));
         self.engine
-            .take(Change::EndpointSlice(Step::Listed(Vec::new())));
+            .take(Change::EndpointSlice(Step::listed(Vec::new())));
         self.engine
             .take(Change::ServiceCidr(Step::Absent("404".into())));
         self.define(&[]);
-        self.engine.take(Change::Node(Step::Listed(Vec::new())));
+        self.engine.take(Change::Node(Step::listed(Vec::new())));
     }
 
     /// What the renderer is told now; each event takes effect.

@@ -7,6 +7,7 @@ use shunt_model::{Protocol, ServiceId};
 
 use super::{
     address::{self, Address},
+    lenient::{self, Lenient},
     metadata::Metadata,
     names::SharedName,
     null,
@@ -28,6 +29,8 @@ pub struct EndpointSlice {
     pub endpoints: Box<[SliceEndpoint]>,
     /// What stands in place of an address.
     pub bad_addresses: Box<[Box<str>]>,
+    /// What is wrong with ports that are not among them.
+    pub bad_ports: Box<[Box<str>]>,
     /// When that happened which led to its last change, as its controller says.
     pub triggered: Option<SystemTime>,
 }
@@ -99,8 +102,8 @@ pub(crate) struct RawSlice {
     address_type: Box<str>,
     #[serde(default, deserialize_with = "null::or_default")]
     endpoints: Vec<RawEndpoint>,
-    #[serde(default, deserialize_with = "null::or_default")]
-    ports: Vec<RawPort>,
+    #[serde(default, deserialize_with = "lenient::list")]
+    ports: Lenient<RawPort>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -153,7 +156,7 @@ struct RawPort {
     #[serde(default)]
     protocol: Option<Box<str>>,
     #[serde(default)]
-    port: Option<u32>,
+    port: Option<u16>,
 }
 
 impl From<RawSlice> for EndpointSlice {
@@ -211,9 +214,14 @@ impl From<RawSlice> for EndpointSlice {
                     name: service,
                 }),
             id: ServiceId { namespace, name },
-            ports: ports.into_iter().filter_map(RawPort::known).collect(),
+            ports: ports
+                .elements
+                .into_iter()
+                .filter_map(RawPort::known)
+                .collect(),
             endpoints: found.into(),
             bad_addresses: bad_addresses.into(),
+            bad_ports: ports.bad.into(),
             triggered,
         }
     }
@@ -230,7 +238,7 @@ impl RawPort {
         Some(SlicePort {
             name: name?,
             protocol: protocol(given.as_deref())?,
-            port: NonZeroU16::new(port?.try_into().ok()?)?,
+            port: NonZeroU16::new(port?)?,
         })
     }
 }
@@ -302,6 +310,10 @@ mod tests {
                 { "name": "none", "port": null },
                 { "name": "zero", "port": 0 },
                 { "name": "other", "port": 1, "protocol": "QUIC" },
+                { "name": "negative", "port": -1 },
+                { "name": "large", "port": 70000 },
+                { "name": "text", "port": "http" },
+                7,
             ],
         }))
         .unwrap();
@@ -333,6 +345,13 @@ mod tests {
             ]
             .into(),
             bad_addresses: ["nonsense".into()].into(),
+            bad_ports: [
+                "[7]: invalid value: integer `-1`, expected u16".into(),
+                "[8]: invalid value: integer `70000`, expected u16".into(),
+                "[9]: invalid type: string \"http\", expected u16".into(),
+                "[10]: invalid type: integer `7`, expected struct RawPort".into(),
+            ]
+            .into(),
             triggered: None,
         };
         assert_eq!(slice, expected);

@@ -208,8 +208,9 @@ impl RawWorkload {
             spec,
             mut status,
         } = self;
-        let conditions = match status["conditions"].take() {
-            Value::Array(conditions) => conditions,
+        // The status may be anything: no key is taken of what is no object.
+        let conditions = match status.get_mut("conditions").map(Value::take) {
+            Some(Value::Array(conditions)) => conditions,
             _ => Vec::new(),
         };
         let mut spec = Spec::deserialize(spec).map_err(|error| format!("spec: {error}"));

@@ -13,6 +13,7 @@ mod external_workload_rules;
 pub(crate) mod external_workload_schema;
 pub(crate) mod external_workload_spec;
 pub(super) mod interner;
+pub(crate) mod lenient;
 pub(crate) mod metadata;
 mod names;
 pub(super) mod node;

@@ -5,7 +5,11 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use shunt_model::ServiceId;
 
-use super::{metadata::Metadata, null, service_name::named};
+use super::{
+    lenient::{self, Lenient},
+    metadata::Metadata,
+    service_name::named,
+};
 
 /// A TrafficSplit, with what is read of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -19,6 +23,8 @@ pub(crate) struct TrafficSplit {
     pub(crate) root: Option<ServiceId>,
     /// The Services that get them, each with its weight.
     pub(crate) backends: Vec<(ServiceId, u32)>,
+    /// What is wrong with backends that are not among them.
+    pub(crate) bad_backends: Box<[Box<str>]>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -33,8 +39,8 @@ pub(crate) struct RawTrafficSplit {
 #[serde(default)]
 struct RawSpec {
     service: Box<str>,
-    #[serde(deserialize_with = "null::or_default")]
-    backends: Vec<RawBackend>,
+    #[serde(deserialize_with = "lenient::list")]
+    backends: Lenient<RawBackend>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -52,7 +58,8 @@ impl From<RawTrafficSplit> for TrafficSplit {
         let created = metadata.created();
         let id = metadata.id();
         let namespace = &id.namespace;
-        let backends = backends.into_iter().map(|backend| {
+        let bad_backends = backends.bad.into();
+        let backends = backends.elements.into_iter().map(|backend| {
             let RawBackend { service, weight } = backend;
             let service = ServiceId {
                 namespace: namespace.clone(),
@@ -63,6 +70,7 @@ impl From<RawTrafficSplit> for TrafficSplit {
         Self {
             created,
             backends: backends.collect(),
+            bad_backends,
             root: named(&service, namespace).filter(|root| root.namespace == *namespace),
             id,
         }

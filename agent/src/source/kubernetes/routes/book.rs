@@ -77,11 +77,11 @@ impl Book {
             CustomKind::ExternalWorkload | CustomKind::LinkerdExternalWorkload => {
                 return BTreeSet::new();
             }
-            CustomKind::TcpRoute => RouteChange::TcpRoute(Step::Listed(Vec::new())),
-            CustomKind::UdpRoute => RouteChange::UdpRoute(Step::Listed(Vec::new())),
-            CustomKind::ReferenceGrant => RouteChange::ReferenceGrant(Step::Listed(Vec::new())),
-            CustomKind::TrafficSplit => RouteChange::TrafficSplit(Step::Listed(Vec::new())),
-            CustomKind::ServiceProfile => RouteChange::ServiceProfile(Step::Listed(Vec::new())),
+            CustomKind::TcpRoute => RouteChange::TcpRoute(Step::listed(Vec::new())),
+            CustomKind::UdpRoute => RouteChange::UdpRoute(Step::listed(Vec::new())),
+            CustomKind::ReferenceGrant => RouteChange::ReferenceGrant(Step::listed(Vec::new())),
+            CustomKind::TrafficSplit => RouteChange::TrafficSplit(Step::listed(Vec::new())),
+            CustomKind::ServiceProfile => RouteChange::ServiceProfile(Step::listed(Vec::new())),
         })
     }
 

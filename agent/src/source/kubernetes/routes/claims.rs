@@ -103,20 +103,21 @@ impl<T: Claim> Claims<T> {
         let mut concerned = BTreeSet::new();
         match step {
             Step::Listed(list) => {
-                let present: BTreeSet<&ServiceId> = list.iter().map(Claim::id).collect();
+                let present: BTreeSet<&ServiceId> = list.objects.iter().map(Claim::id).collect();
                 let gone = self.all.keys().filter(|id| !present.contains(id));
+                let gone = gone.filter(|id| !list.keeps(&id.namespace, &id.name));
                 let gone: Vec<ServiceId> = gone.cloned().collect();
                 for id in gone {
                     concerned.extend(self.remove(&id));
                 }
-                for object in list {
+                for object in list.objects {
                     concerned.extend(self.put(object));
                 }
             }
             Step::Applied(object) => concerned.extend(self.put(object)),
             Step::Deleted(object) => concerned.extend(self.remove(object.id())),
             // What was known stays.
-            Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
         concerned
     }

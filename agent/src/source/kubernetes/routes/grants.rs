@@ -25,8 +25,13 @@ impl Grants {
         let Self(known) = self;
         match step {
             Step::Listed(list) => {
-                let list = list.into_iter().map(|grant| (grant.id.clone(), grant));
-                let list: BTreeMap<_, _> = list.collect();
+                let kept = known.iter();
+                let kept = kept.filter(|(id, _)| list.keeps(&id.namespace, &id.name));
+                let kept: BTreeMap<_, _> =
+                    kept.map(|(id, one)| (id.clone(), one.clone())).collect();
+                let list = list.objects.into_iter();
+                let list = list.map(|grant| (grant.id.clone(), grant));
+                let list: BTreeMap<_, _> = kept.into_iter().chain(list).collect();
                 let ids = known.keys().chain(list.keys());
                 let changed = ids.filter(|id| known.get(id) != list.get(id));
                 let changed = changed.map(|id| id.namespace.clone()).collect();
@@ -43,7 +48,11 @@ impl Grants {
                 [id.namespace].into()
             }),
             // What was known stays.
-            Step::Applied(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => BTreeSet::new(),
+            Step::Applied(_)
+            | Step::Unreadable(_)
+            | Step::Alive
+            | Step::Lost(_)
+            | Step::Absent(_) => BTreeSet::new(),
         }
     }
 

@@ -80,6 +80,11 @@ fn backend(id: &ServiceId, port: u16, weight: u32) -> SplitBackend {
 impl TrafficSplit {
     /// Whether it splits anything.
     fn splits(&self, problems: &mut Vec<Problem>) -> bool {
+        let bad = self.bad_backends.iter();
+        problems.extend(bad.map(|reason| Problem::TrafficSplitBackend {
+            split: self.id.name.clone(),
+            reason: reason.clone(),
+        }));
         let total = sum(self.backends.iter().map(|(_, weight)| *weight));
         if total.is_none() {
             problems.push(Problem::TrafficSplitWeights(self.id.name.clone()));

@@ -55,6 +55,24 @@ pub enum Problem {
     /// A node port that is another one's equal in number and protocol.
     #[error("port `{0}`: another port of the service has its node port and protocol")]
     DuplicateNodePort(Box<str>),
+    /// A port of an EndpointSlice that cannot be read.
+    #[error("EndpointSlice `{slice}`: ports{reason}: it is left out")]
+    SlicePort {
+        /// Which slice.
+        slice: Box<str>,
+        /// Its index, and what is wrong with it.
+        reason: Box<str>,
+    },
+    /// A backend of a TrafficSplit that cannot be read.
+    #[error(
+        "TrafficSplit `{split}`: spec.backends{reason}: it gets nothing, and its share goes to the others"
+    )]
+    TrafficSplitBackend {
+        /// Which split.
+        split: Box<str>,
+        /// Its index, and what is wrong with it.
+        reason: Box<str>,
+    },
     /// A TrafficSplit whose weights nobody can add up.
     #[error(
         "TrafficSplit `{0}`: its weights are more than 4294967295 together, so it splits nothing: \
@@ -91,6 +109,7 @@ impl Problem {
             Self::NotAnAddress { field, .. } | Self::Unusable { field, .. } => {
                 *field == Self::ENDPOINT
             }
+            Self::SlicePort { .. } => true,
             Self::NotARange(_)
             | Self::Selection(_)
             | Self::Forwarding(_)
@@ -98,6 +117,7 @@ impl Problem {
             | Self::ZeroPort(_)
             | Self::DuplicatePort(_)
             | Self::DuplicateNodePort(_)
+            | Self::TrafficSplitBackend { .. }
             | Self::TrafficSplitWeights(_)
             | Self::ServiceProfileWeights(_)
             | Self::ServiceProfileOverride { .. } => false,

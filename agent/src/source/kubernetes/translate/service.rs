@@ -141,7 +141,7 @@ fn local_endpoints(ports: &[ServicePort]) -> u32 {
     counted.collect::<BTreeSet<IpAddr>>().len() as u32
 }
 
-/// Addresses of endpoints that are none, or that nobody can be reached at; each once.
+/// Addresses of endpoints that are none, or that nobody can be reached at, and ports that are none; each once.
 fn endpoint_problems(slices: &[&EndpointSlice], problems: &mut Vec<Problem>) {
     for slice in slices {
         let bad = slice
@@ -158,7 +158,11 @@ fn endpoint_problems(slices: &[&EndpointSlice], problems: &mut Vec<Problem>) {
                 kind: unusable(endpoint.ip)?,
             })
         });
-        for problem in bad.chain(unusable) {
+        let ports = slice.bad_ports.iter().map(|reason| Problem::SlicePort {
+            slice: slice.id.name.clone(),
+            reason: reason.clone(),
+        });
+        for problem in bad.chain(unusable).chain(ports) {
             if !problems.contains(&problem) {
                 problems.push(problem);
             }

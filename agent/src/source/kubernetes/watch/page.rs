@@ -1,16 +1,16 @@
 //! A page of a list.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// A page of a list of objects.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
-pub(super) struct Page<T> {
+pub(super) struct Page<'a> {
     #[serde(default)]
     pub(super) metadata: PageMetadata,
     /// Go writes an empty list as `null`.
-    #[serde(default = "Option::default")]
-    pub(super) items: Option<Vec<T>>,
+    #[serde(borrow, default)]
+    pub(super) items: Option<Vec<&'a RawValue>>,
 }
 
 /// Where a list is, and how it goes on.

@@ -13,6 +13,7 @@ use crate::source::kubernetes::{
     objects::node::Node,
     watch::{
         client::{ApiServerError, client},
+        item,
         kind::{Kind as _, Nodes, Selectors},
         page::Page,
     },
@@ -95,11 +96,18 @@ async fn ask(client: &Client, node: &str) -> Result<Vec<IpNet>, String> {
     };
     let request = Request::new(Nodes::PATH).list(&params);
     let request = request.map_err(|error| error.to_string())?;
-    let page = timeout(ANSWER, client.request::<Page<Node>>(request)).await;
-    let page = page.map_err(|_| format!("no answer within {} s", ANSWER.as_secs()))?;
-    let Page { items, metadata: _ } = page.map_err(|error| error.to_string())?;
-    let mut found = items.into_iter().flatten();
-    let found = found.find(|found| *found.name == *node);
+    let text = timeout(ANSWER, client.request_text(request)).await;
+    let text = text.map_err(|_| format!("no answer within {} s", ANSWER.as_secs()))?;
+    let text = text.map_err(|error| error.to_string())?;
+    let page: Page<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let nodes = page.items.unwrap_or_default().into_iter();
+    let nodes: Result<Vec<Node>, String> = nodes
+        .map(|text| match item::read::<Nodes>(text) {
+            Ok(raw) => Ok(raw.into()),
+            Err(unreadable) => Err(unreadable.reason),
+        })
+        .collect();
+    let found = nodes?.into_iter().find(|found| *found.name == *node);
     let ranges = found.ok_or("there is no such Node")?.pod_cidrs;
     if ranges.is_empty() {
         return Err("it has none".to_owned());

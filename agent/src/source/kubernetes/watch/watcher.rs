@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{AsyncBufReadExt as _, StreamExt as _};
 use kube::{
-    api::{ListParams, WatchEvent, WatchParams},
+    api::{ListParams, WatchParams},
     core::Request,
 };
 use tokio::{
@@ -21,9 +21,12 @@ use crate::source::kubernetes::watch::{
     backoff::Backoff,
     client::Access,
     error::WatchError,
+    event::Event,
+    item::{self, full_name},
     kind::{Kind, Selectors},
     page::Page,
-    step::Step,
+    step::{List, Step},
+    unreadable::Unreadables,
 };
 
 /// How many objects a page of a list has.
@@ -67,6 +70,7 @@ pub(crate) struct Watcher<K: Kind, M> {
     absent: Duration,
     /// Whether the last request was refused for who we are.
     is_unauthorized: bool,
+    unreadable: Unreadables,
 }
 
 /// Nobody listens any more.
@@ -120,6 +124,7 @@ impl<K: Kind, M> Watcher<K, M> {
             path: K::PATH,
             absent: ABSENT,
             is_unauthorized: false,
+            unreadable: Unreadables::new(K::NAME),
         }
     }
 
@@ -133,7 +138,9 @@ impl<K: Kind, M> Watcher<K, M> {
             Ok((objects, version)) => {
                 self.is_unauthorized = false;
                 self.absent = ABSENT;
-                self.tell(Step::Listed(objects)).await?;
+                let list = List::new(objects, self.unreadable.names());
+                self.tell(Step::Listed(list)).await?;
+                self.tell_unreadable().await?;
                 self.follow(version).await
             }
             Err(error) => self.failed(error).await,
@@ -193,9 +200,13 @@ impl<K: Kind, M> Watcher<K, M> {
         Ok(self.steps.send((self.message)(step)).await?)
     }
 
-    /// All objects, page by page, and the version from which a watch goes on. What has been read of
-    /// a list that fails is dropped.
-    async fn list(&self) -> Result<(Vec<K::Object>, String), WatchError> {
+    async fn tell_unreadable(&self) -> Result<(), Unheard> {
+        self.tell(Step::Unreadable(self.unreadable.shown())).await
+    }
+
+    /// All objects that can be read, page by page, and the version from which a watch goes on. Takes note of
+    /// the others. What has been read of a list that fails is dropped.
+    async fn list(&mut self) -> Result<(Vec<K::Object>, String), WatchError> {
         let request = Request::new(self.path);
         let mut params = ListParams {
             label_selector: self.selectors.labels.clone(),
@@ -204,6 +215,7 @@ impl<K: Kind, M> Watcher<K, M> {
             ..ListParams::default()
         };
         let mut objects = Vec::new();
+        let mut unreadable = Vec::new();
         loop {
             let request = if K::METADATA_ONLY {
                 request.list_metadata(&params)?
@@ -213,11 +225,19 @@ impl<K: Kind, M> Watcher<K, M> {
             let answer = self.access.client().request_text(request);
             let answer = timeout(LIST, answer).await;
             let text = answer.map_err(|_| WatchError::Slow(LIST))??;
-            let Page { metadata, items } = serde_json::from_str::<Page<K::Raw>>(&text)?;
-            objects.extend(items.unwrap_or_default().into_iter().map(K::Object::from));
+            let Page { metadata, items } = serde_json::from_str(&text)?;
+            for text in items.unwrap_or_default() {
+                match item::read::<K>(text) {
+                    Ok(raw) => objects.push(raw.into()),
+                    Err(error) => unreadable.push(error),
+                }
+            }
             match metadata.r#continue {
                 Some(token) if !token.is_empty() => params.continue_token = Some(token),
-                _ => return Ok((objects, metadata.resource_version)),
+                _ => {
+                    self.unreadable.list(unreadable);
+                    return Ok((objects, metadata.resource_version));
+                }
             }
         }
     }
@@ -263,62 +283,75 @@ impl<K: Kind, M> Watcher<K, M> {
         } else {
             request.watch(&params, version)?
         };
-        let answer = timeout(
-            ANSWER,
-            self.access.client().request_events::<K::Raw>(request),
-        )
-        .await;
-        let events = answer.map_err(|_| WatchError::Slow(ANSWER))??;
+        let answer = self.access.client().request_stream(request);
+        let answer = timeout(ANSWER, answer).await;
+        let lines = answer.map_err(|_| WatchError::Slow(ANSWER))??.lines();
         self.is_unauthorized = false;
         self.absent = ABSENT;
-        let mut events = pin!(events);
+        let mut lines = pin!(lines);
         self.tell(Step::Alive).await?;
         loop {
-            let event = tokio::select! {
-                event = timeout(SILENCE, events.next()) => event,
+            let line = tokio::select! {
+                line = timeout(SILENCE, lines.next()) => line,
                 () = self.steps.closed() => return Err(Stop::Unheard),
             };
-            let event = match event {
+            let line = match line {
                 // Silent for too long, or ended.
                 Err(_) | Ok(None) => return Ok(()),
-                Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(kube::Error::SerdeError(error)))) => return Err(error.into()),
-                Ok(Some(Err(error @ kube::Error::Api(_)))) => return Err(error.into()),
+                Ok(Some(Ok(line))) => line,
                 Ok(Some(Err(error))) => {
                     debug!("the watch of {} is cut off: {error}", K::NAME);
                     return Ok(());
                 }
             };
-            let step = Self::step(event, version)?;
+            let Some(event) = Event::read(&line)? else {
+                return Ok(());
+            };
+            let had_unreadable = !self.unreadable.is_empty();
+            let step = self.step(event, version);
             self.tell(step).await?;
+            if had_unreadable || !self.unreadable.is_empty() {
+                self.tell_unreadable().await?;
+            }
             self.backoff.reset();
         }
     }
 
-    /// What an event says. Takes note of how far the watch is.
-    fn step(
-        event: WatchEvent<K::Raw>,
-        version: &mut String,
-    ) -> Result<Step<K::Object>, WatchError> {
-        let mut advance = |raw: &K::Raw| {
-            if let Some(new) = &K::metadata(raw).resource_version {
-                new.as_ref().clone_into(version);
+    /// What an event says. Takes note of how far the watch is, and of what cannot be read.
+    fn step(&mut self, event: Event<'_>, version: &mut String) -> Step<K::Object> {
+        let is_gone = matches!(event, Event::Deleted(_));
+        let read = match event {
+            Event::Applied(text) => item::read::<K>(text),
+            Event::Deleted(text) => item::read_deleted::<K>(text),
+            Event::Bookmark(new) => {
+                *version = new;
+                return Step::Alive;
             }
         };
-        Ok(match event {
-            WatchEvent::Added(raw) | WatchEvent::Modified(raw) => {
-                advance(&raw);
-                Step::Applied(raw.into())
+        match read {
+            Ok(raw) => {
+                let metadata = K::metadata(&raw);
+                if let Some(new) = &metadata.resource_version {
+                    new.as_ref().clone_into(version);
+                }
+                if !self.unreadable.is_empty() {
+                    let name = metadata.name.as_deref().unwrap_or_default();
+                    let name = full_name(metadata.namespace.as_deref(), name);
+                    self.unreadable.remove(&name);
+                }
+                if is_gone {
+                    Step::Deleted(raw.into())
+                } else {
+                    Step::Applied(raw.into())
+                }
             }
-            WatchEvent::Deleted(raw) => {
-                advance(&raw);
-                Step::Deleted(raw.into())
-            }
-            WatchEvent::Bookmark(bookmark) => {
-                *version = bookmark.metadata.resource_version;
+            Err(mut unreadable) => {
+                if let Some(new) = unreadable.version.take() {
+                    *version = new;
+                }
+                self.unreadable.add(unreadable);
                 Step::Alive
             }
-            WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
-        })
+        }
     }
 }
