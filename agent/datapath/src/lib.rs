@@ -64,7 +64,7 @@ pub use self::{
         timeouts::Timeouts,
         xdp::{XdpMode, XdpOptions},
     },
-    pins::{cleanup::Removed, error::PinError},
+    pins::{cleanup::Removed, directory::has_tables, error::PinError},
     publish::{
         dual_publisher::DualPublisher,
         maglev::{MadeTable, MaglevUse, ReadyTables, Recipe as MaglevRecipe},

@@ -18,6 +18,7 @@ use shunt::{
 };
 use shunt_datapath::{
     Datapath, DatapathError, DatapathOptions, InterfaceWatch, Loading, PacketLog, RejectLimit,
+    has_tables,
 };
 use shunt_model::Renderer;
 use tokio::task::spawn_blocking;
@@ -118,7 +119,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let configuration = kube_proxy.configz(&http, conntrack_timeouts);
     let http = HttpListeners::open(http.options(families, configuration, counted.service_metrics))?;
     // Before anything that may take its time: whoever looks after the process asks meanwhile.
-    let (queue, requests, mut http) = answer_for_health(http, follows_cluster)?;
+    let is_pinned = pin_dir.as_deref().is_some_and(has_tables);
+    let (queue, requests, mut http) = answer_for_health(http, follows_cluster, is_pinned)?;
     set_up_host(kube_proxy);
     let render_options = node.render_options()?;
     let (masquerade_all, detect_local) = (
@@ -168,7 +170,10 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     look_for_connections(&mut datapath, take_over, &queue)?;
     let (links, addresses) = watch(&datapath)?;
     let inspector = inspector(queue.clone(), &datapath);
-    if !datapath.is_empty()? {
+    // A table may be pinned that nothing has been written to.
+    let is_empty = datapath.is_empty()?;
+    queue.reports().set_over_pinned_tables(!is_empty);
+    if !is_empty {
         sources.begin_over_pinned_tables();
     }
     let mut agent = Agent::new(Renderer::new(render_options), datapath, interfaces);
@@ -199,8 +204,10 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
 fn answer_for_health(
     listeners: HttpListeners,
     follows_cluster: bool,
+    is_pinned: bool,
 ) -> Result<(EventQueue, Requests, HttpServer)> {
     let (queue, requests) = queue();
+    queue.reports().set_over_pinned_tables(is_pinned);
     if follows_cluster {
         // Until the cluster says so.
         queue.reports().set_node_eligible(false);

@@ -119,14 +119,19 @@ async fn apply(events: &Input, output: OutputFormat, channel: Channel) -> Result
         };
         let answer = answers.message().await.map_err(|status| refused(&status))?;
         match answer.and_then(|answer| answer.result) {
-            Some(Answer::Applied(applied)) => match output {
-                OutputFormat::Table => acknowledge(line, &subject, applied)?,
-                OutputFormat::Json => {
-                    output::print(|out| {
-                        output::write_json(&AppliedLine::of(line, &subject, applied), out)
-                    })?;
+            Some(Answer::Applied(applied)) => {
+                if !applied.refused.is_empty() {
+                    status = ExitCode::from(REFUSED);
                 }
-            },
+                match output {
+                    OutputFormat::Table => acknowledge(line, &subject, applied)?,
+                    OutputFormat::Json => {
+                        output::print(|out| {
+                            output::write_json(&AppliedLine::of(line, &subject, applied), out)
+                        })?;
+                    }
+                }
+            }
             Some(Answer::Refused(Refused { code: _, reason })) => {
                 refuse(line, &reason, output)?;
                 status = ExitCode::from(REFUSED);
@@ -180,6 +185,7 @@ struct AppliedLine<'a> {
     writes: u64,
     took_us: u64,
     conflicts: Vec<String>,
+    refused: Vec<String>,
 }
 
 impl<'a> AppliedLine<'a> {
@@ -193,6 +199,7 @@ impl<'a> AppliedLine<'a> {
             writes,
             took_us,
             conflicts,
+            refused,
         } = applied;
         Self {
             line,
@@ -205,6 +212,7 @@ impl<'a> AppliedLine<'a> {
             writes,
             took_us,
             conflicts,
+            refused,
         }
     }
 }
@@ -242,6 +250,7 @@ fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
         held,
         untranslated,
         conflicts,
+        refused,
         ..
     } = applied;
     let mut output = io::stdout().lock();
@@ -255,6 +264,9 @@ fn acknowledge(line: u64, subject: &str, applied: Applied) -> io::Result<()> {
     }
     for conflict in conflicts {
         writeln!(output, "line {line}: conflict: {}", Escaped(conflict))?;
+    }
+    for refused in refused {
+        complain(format_args!("error: line {line}: {}", Escaped(refused)));
     }
     if untranslated > 0 {
         writeln!(

@@ -1,7 +1,7 @@
 //! What became of an operator's command, in words.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
     time::Duration,
 };
@@ -22,6 +22,7 @@ pub(crate) fn outcome(applied: &Applied) -> Outcome {
         writes,
         took_us,
         conflicts: _,
+        refused: _,
     } = applied;
     Outcome {
         added: added as usize,
@@ -31,6 +32,7 @@ pub(crate) fn outcome(applied: &Applied) -> Outcome {
         writes,
         conflicts: Vec::new(),
         left_out: BTreeSet::new(),
+        refused: BTreeMap::new(),
         took: Duration::from_micros(took_us),
     }
 }

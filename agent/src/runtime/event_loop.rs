@@ -60,6 +60,9 @@ use crate::runtime::{
 /// How long no event must come before what was replaced is freed, which takes milliseconds.
 const IDLE: Duration = Duration::from_millis(100);
 
+/// How many services that do not fit the log names of one Resync.
+const SHOWN: usize = 10;
+
 /// What was done for an event before it is applied.
 #[derive(Debug, Default)]
 struct Preparation {
@@ -357,6 +360,13 @@ impl EventLoop {
                 }
                 for address in &outcome.left_out {
                     warn!("{origin}: node_ips: {address} leads to no single node: it is left out");
+                }
+                for (service, reason) in outcome.refused.iter().take(SHOWN) {
+                    warn!("{origin}: service {service} does not fit and is left out: {reason}");
+                }
+                if outcome.refused.len() > SHOWN {
+                    let more = outcome.refused.len() - SHOWN;
+                    warn!("{origin}: {more} more services do not fit and are left out");
                 }
                 let untranslated = outcome.untranslated;
                 if untranslated > 0 {

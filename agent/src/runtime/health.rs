@@ -1,4 +1,5 @@
-//! Whether the agent keeps up, as kube-proxy's health server judges it: no change waits for too long.
+//! Whether the agent keeps up, as kube-proxy's health server judges it: no change waits for too long. A change that
+//! was refused, because a table is full, does not wait: what cured that would be no restart, nor another node.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,7 +15,9 @@ pub struct Pending {
     pub services: u64,
     /// Changes of endpoints.
     pub endpoints: u64,
-    /// Since when the oldest of them all has waited, for each family that they concern.
+    /// Services among them whose change was refused, and is tried again.
+    pub refused: u64,
+    /// Since when the oldest of the others has waited, for each family that they concern.
     pub oldest: ByFamily<Option<Instant>>,
 }
 
@@ -59,6 +62,8 @@ pub struct Health {
     pub busy: Option<Instant>,
     /// When an event was last applied that concerned the family.
     pub updated: ByFamily<Option<SystemTime>>,
+    /// Whether pinned tables translate until the first event.
+    pub over_pinned_tables: bool,
 }
 
 /// How one family is.
@@ -87,6 +92,12 @@ impl Health {
     pub fn is_healthy(&self, now: Instant) -> bool {
         let mut families = IpFamily::ALL.into_iter();
         families.all(|family| self.family(family, now).healthy)
+    }
+
+    /// Whether this node translates: by the first event that was applied, or by pinned tables until then.
+    pub fn is_translating(&self) -> bool {
+        let ByFamily { v4, v6 } = self.updated;
+        self.over_pinned_tables || v4.or(v6).is_some()
     }
 
     /// Whether load balancers may send new connections to this node.
@@ -173,6 +184,23 @@ mod tests {
         };
         assert!(health.is_healthy(start + Duration::from_secs(59)));
         assert!(!health.is_healthy(start + PATIENCE));
+    }
+
+    #[test]
+    fn a_node_translates_from_the_first_event_on_or_by_pinned_tables() {
+        let mut health = Health::default();
+        assert!(!health.is_translating());
+        health.over_pinned_tables = true;
+        assert!(health.is_translating());
+        let updated = ByFamily {
+            v4: None,
+            v6: Some(SystemTime::now()),
+        };
+        let health = Health {
+            updated,
+            ..Health::default()
+        };
+        assert!(health.is_translating());
     }
 
     #[test]

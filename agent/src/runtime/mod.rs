@@ -41,6 +41,7 @@ pub(crate) mod removal;
 pub(crate) mod reports;
 pub(crate) mod request;
 pub(crate) mod rest_client;
+mod room;
 pub(crate) mod service_changes;
 pub(crate) mod service_counts;
 pub(crate) mod status;

@@ -1,9 +1,14 @@
 //! What becomes of an event.
 
-use std::{collections::BTreeSet, fmt, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::IpAddr,
+    time::Duration,
+};
 
 use shunt_datapath::TableError;
-use shunt_model::{Conflict, EventError, RenderError};
+use shunt_model::{Conflict, EventError, RenderError, ServiceId};
 use thiserror::Error;
 
 use crate::runtime::{removal::Removal, steering::SteeringError, table_flags::with_advice};
@@ -26,6 +31,8 @@ pub struct Outcome {
     pub conflicts: Vec<Conflict>,
     /// Node addresses of this event, and not of the one before, that cannot be used.
     pub left_out: BTreeSet<IpAddr>,
+    /// Services of a Resync that do not fit into the tables, and why: it took effect as if it did not have them.
+    pub refused: BTreeMap<ServiceId, String>,
     /// From the event's arrival at the agent to the end of its last write.
     pub took: Duration,
 }
@@ -48,6 +55,7 @@ impl fmt::Display for Outcome {
             writes,
             conflicts: _,
             left_out: _,
+            refused: _,
             took,
         } = self;
         let took = took.as_micros();
@@ -65,6 +73,27 @@ pub enum Acceptance {
     Applied(Outcome),
     /// It takes effect after the first Resync.
     Held,
+}
+
+/// What the source of an event has to know of it.
+#[derive(Debug, Default)]
+pub(crate) struct Consequences {
+    /// Who waits for whom now.
+    pub(crate) conflicts: Vec<Conflict>,
+    /// The services without which it took effect, and why.
+    pub(crate) refused: BTreeMap<ServiceId, String>,
+}
+
+impl From<Acceptance> for Consequences {
+    fn from(acceptance: Acceptance) -> Self {
+        match acceptance {
+            Acceptance::Applied(outcome) => Self {
+                conflicts: outcome.conflicts,
+                refused: outcome.refused,
+            },
+            Acceptance::Held => Self::default(),
+        }
+    }
 }
 
 /// Why an event had no effect.

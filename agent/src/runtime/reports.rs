@@ -60,6 +60,11 @@ impl Reports {
         lock(&self.health).pending = pending;
     }
 
+    /// Says whether pinned tables translate until the first event.
+    pub fn set_over_pinned_tables(&self, are_there: bool) {
+        lock(&self.health).over_pinned_tables = are_there;
+    }
+
     /// Counts changes that a source has heard of, whatever becomes of them.
     pub fn count_changes(&self, services: u64, endpoints: u64) {
         self.meters.service_changes.inc_by(services);

@@ -3,12 +3,12 @@
 use std::{fmt::Write as _, fs, time::Instant};
 
 use serde_json::{Value, json};
-use shunt_tests::{Ack, Agent, PinDir, Sandbox, Transport, is_root};
+use shunt_tests::{Ack, Agent, PinDir, Sandbox, Target, Transport, is_root};
 
 use crate::{
     command::{shunt, shunt_at},
     service::Service,
-    world::{World, binary, resync},
+    world::{World, binary, resync, resync_with},
 };
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/example-events.jsonl");
@@ -119,6 +119,44 @@ fn what_the_tables_do_not_take_is_refused_in_the_words_of_the_log() {
     let (_, words) = reason.split_once(full).unwrap();
     assert_eq!(ran.errors, format!("error: line 1: {full}{words}\n"));
     assert_eq!(ran.status, 1);
+}
+
+/// A service of one frontend that a pod serves, without its other addresses.
+fn small(world: &World, name: &str, ip: &str) -> Value {
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    let mut service = service.json();
+    service["id"]["name"] = name.into();
+    service["cluster_ips"] = json!([ip]);
+    service["external_ips"] = json!([]);
+    service["ports"] = json!({ "main": { "protocol": "TCP", "port": 80 } });
+    service
+}
+
+#[test]
+fn a_resync_takes_effect_without_the_services_that_do_not_fit() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let mut large = small(&world, "large", "10.96.0.30");
+    let backends = (0..300).map(|number| json!({ "ip": "10.1.1.3", "port": 1000 + number }));
+    large["backends"]["main"] = backends.collect();
+    let [first, last] = ["10.96.0.31", "10.96.0.32"];
+    let snapshot = resync_with(&[
+        small(&world, "first", first),
+        large,
+        small(&world, "last", last),
+    ]);
+    let words = "error: line 1: service default/large does not fit and is left out: it needs 300 entries of the \
+                 backends (IPv4) table, which has 256\n";
+    // Over the tables of this agent, and then over those that it has pinned.
+    for _ in 0..2 {
+        let ran = world.apply_lines(&[&snapshot]);
+        assert_eq!((ran.status, ran.errors.as_str()), (1, words));
+        for ip in [first, last] {
+            world.ask_from_pod(Target::tcp(format!("{ip}:80").parse().unwrap()), 5);
+        }
+        world = world.stopped().start(&[]);
+    }
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shunt_tests::{HttpAnswer, PinDir, SocketPath, http_get, wait_until};
+use shunt_tests::{HttpAnswer, PinDir, SocketPath, Transport, http_get, wait_until};
 
 use crate::{
     command::shunt_at,
+    service::Service,
     world::{World, binary, try_start_agent_with},
 };
 
@@ -97,6 +98,8 @@ fn a_killed_agent_answers_nothing_and_the_next_one_answers_again() {
     let Some(mut world) = World::with_flags(&ASKED) else {
         return;
     };
+    // What is pinned translates until the next agent has heard of anything.
+    world.add(&Service::new(Transport::Tcp).backend(world.backend("pod-a")));
     for _ in 0..3 {
         let next = |world: &World| {
             try_start_agent_with(&binary(), world.sandbox.node(), &world.pins, &ASKED).unwrap()

@@ -28,6 +28,7 @@ mod runtime_spec;
 mod server_away;
 mod services;
 mod tokens;
+mod too_large;
 mod unreadable;
 mod workload_faults;
 mod workload_objects;

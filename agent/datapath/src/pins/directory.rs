@@ -25,6 +25,11 @@ pub(crate) const LINKS: &str = "links";
 /// The folder of tables that other programs of the same agent are just given.
 pub(super) const HANDED_OVER: &str = "handed-over";
 
+/// Returns whether tables are pinned at this directory, whoever has pinned them.
+pub fn has_tables(directory: &Path) -> bool {
+    directory.join(MAPS).join(LAYOUT).exists()
+}
+
 /// A pin directory that is ours until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Pins {

@@ -212,6 +212,7 @@ pub(super) fn applied(accepted: Acceptance) -> Applied {
                 writes,
                 conflicts,
                 left_out: _,
+                refused,
                 took,
             } = outcome;
             Applied {
@@ -223,6 +224,12 @@ pub(super) fn applied(accepted: Acceptance) -> Applied {
                 writes,
                 took_us: took.as_micros().try_into().unwrap_or(u64::MAX),
                 conflicts: conflicts.iter().map(ToString::to_string).collect(),
+                refused: refused
+                    .iter()
+                    .map(|(service, reason)| {
+                        format!("service {service} does not fit and is left out: {reason}")
+                    })
+                    .collect(),
             }
         }
     }

@@ -91,7 +91,9 @@ impl Report {
         current: SystemTime,
     ) -> Self {
         let of = |family: &IpFamily| health.family(*family, now);
-        let healthy = families.iter().all(|family| of(family).healthy);
+        // A node that translates nothing yet is alive, and nobody is to be sent to it.
+        let healthy = families.iter().all(|family| of(family).healthy)
+            && (!asks_of_node || health.is_translating());
         let node_eligible = asks_of_node.then(|| health.is_node_eligible());
         let newest = families
             .iter()
@@ -170,8 +172,12 @@ mod tests {
             },
             ..Health::default()
         };
+        answered(&health, asks_of_node, now)
+    }
+
+    fn answered(health: &Health, asks_of_node: bool, now: Instant) -> (bool, Value) {
         let current = UNIX_EPOCH + Duration::from_secs(90);
-        let report = Report::new(&health, &IpFamily::ALL, asks_of_node, now, current);
+        let report = Report::new(health, &IpFamily::ALL, asks_of_node, now, current);
         (report.is_well(), serde_json::to_value(report).unwrap())
     }
 
@@ -207,6 +213,15 @@ mod tests {
             assert_eq!(answer["status"]["IPv4"]["healthy"], false);
             assert_eq!(answer["status"]["IPv6"]["healthy"], true);
         }
+    }
+
+    #[test]
+    fn a_node_that_translates_nothing_yet_is_alive() {
+        let health = Health::default();
+        let (is_well, answer) = answered(&health, true, Instant::now());
+        assert!(!is_well);
+        assert_eq!(answer["healthy"], false);
+        assert!(answered(&health, false, Instant::now()).0);
     }
 
     #[test]

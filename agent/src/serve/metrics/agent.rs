@@ -89,6 +89,12 @@ fn of_health(samples: &mut Samples<'_>, health: &Health) -> fmt::Result {
     ] {
         samples.gauge(name, help, &[], one(pending as f64))?;
     }
+    samples.gauge(
+        "shunt_services_refused",
+        "Services whose last change had no effect, because of a full table, and is tried again",
+        &[],
+        one(health.pending.refused as f64),
+    )?;
     let queued = health.queued.map_or(0, |(_, count)| count);
     samples.gauge(
         "shunt_events_queued",

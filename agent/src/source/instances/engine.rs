@@ -276,6 +276,16 @@ impl Engine {
         pending.collect::<BTreeSet<_>>().len()
     }
 
+    /// How many services could not be changed, and are tried again.
+    pub(crate) fn refused(&self) -> usize {
+        self.failed.len()
+    }
+
+    /// Whether a service has changed and nobody was told.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// How many instances are known, those of each query for itself.
     pub(crate) const fn count_instances(&self) -> u64 {
         self.count

@@ -363,6 +363,22 @@ impl Engine {
         self.show();
     }
 
+    /// The first event, or one like it, took effect without these services. Each is tried again by itself.
+    pub(super) fn refused(&mut self, services: BTreeMap<ServiceId, String>) {
+        let now = Instant::now();
+        for (id, reason) in services {
+            let id = Arc::new(id);
+            self.told.remove(&id);
+            self.failures.add(Topic::Service(&id), now);
+            let text = id.to_string();
+            self.monitor.update(|state| {
+                let untranslated = state.untranslated.entry(text).or_default();
+                untranslated.push(format!("it is left out: {reason}"));
+            });
+        }
+        self.show();
+    }
+
     /// Has events that failed tried again.
     pub(super) fn retry(&mut self) {
         let now = Instant::now();
@@ -381,6 +397,8 @@ impl Engine {
         let failed = self.failures.services();
         let failed = failed.filter(|id| !self.pending.has(id)).count();
         let waiting = (self.pending.len() + failed) as u64;
+        // Until everything was told once, what has changed since is part of that.
+        let late = self.pending.since().filter(|_| self.is_synced);
         let since = [self.pending.since(), self.failures.since()];
         let since = since.into_iter().flatten().min();
         let source = self.monitor.update(|state| {
@@ -405,10 +423,8 @@ impl Engine {
         self.reports.set_pending(Waiting {
             services: waiting,
             endpoints: self.pending.endpoints() as u64,
-            oldest: ByFamily {
-                v4: since,
-                v6: since,
-            },
+            refused: self.failures.services().count() as u64,
+            oldest: ByFamily { v4: late, v6: late },
         });
     }
 }

@@ -5,14 +5,21 @@
 //! costs more than either does.
 
 use std::{
-    collections::BTreeSet, convert::Infallible, fmt, future::pending, io, net::IpAddr, panic,
-    process, sync::Arc, time::Duration,
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    fmt,
+    future::pending,
+    io,
+    net::IpAddr,
+    panic, process,
+    sync::Arc,
+    time::Duration,
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ipnet::IpNet;
 use kube::Config;
-use shunt_model::Conflict;
+
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
@@ -22,7 +29,7 @@ use tracing::error;
 
 use crate::{
     runtime::{
-        cluster_state::ClusterMonitor, error::Ending, origin::Origin, outcome::Acceptance,
+        cluster_state::ClusterMonitor, error::Ending, origin::Origin, outcome::Consequences,
         queue::EventQueue,
     },
     source::{
@@ -304,7 +311,7 @@ impl From<Ending> for End {
 }
 
 /// What becomes of an event: who waits for whom now, or why it had no effect.
-type Fate = Result<Vec<Conflict>, String>;
+type Fate = Result<Consequences, String>;
 
 /// Delivers one event after the other. What changes before the turn of one has come waits, and what
 /// changes twice meanwhile is one event. One that has to wait aside when its turn comes keeps only back
@@ -343,11 +350,9 @@ pub(super) async fn deliver(
                 let answer = queue
                     .deliver_with(origin, Ok(event), circumstances, Some(its_turn))
                     .await?;
-                let result: Fate = match answer {
-                    Ok(Acceptance::Applied(outcome)) => Ok(outcome.conflicts),
-                    Ok(Acceptance::Held) => Ok(Vec::new()),
-                    Err(error) => Err(error.to_string()),
-                };
+                let result: Fate = answer
+                    .map(Consequences::from)
+                    .map_err(|error| error.to_string());
                 Ok::<(About, Fate), Ending>((about, result))
             });
         }
@@ -356,10 +361,15 @@ pub(super) async fn deliver(
             biased;
             Some(done) = under_way.next() => {
                 let (about, result) = done?;
-                if result.is_err() {
+                let (result, refused) = match result {
+                    Ok(Consequences { conflicts, refused }) => (Ok(conflicts), refused),
+                    Err(reason) => (Err(reason), BTreeMap::new()),
+                };
+                if result.is_err() || !refused.is_empty() {
                     retry_at.get_or_insert_with(|| Instant::now() + RETRY);
                 }
                 engine.done(about, result);
+                engine.refused(refused);
             }
             () = come(&mut turn), if turn.is_some() => turn = None,
             Some(change) = changes.recv() => {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use shunt_model::{Conflict, ServiceId};
+use shunt_model::ServiceId;
 use thiserror::Error;
 use tokio::{
     sync::watch,
@@ -24,7 +24,7 @@ use tracing::error;
 use crate::{
     runtime::{
         circumstances::Circumstances, contact::Contact, error::Ending, origin::Origin,
-        outcome::Acceptance, queue::EventQueue,
+        outcome::Consequences, queue::EventQueue,
     },
     source::{
         event_source::EventSource,
@@ -245,7 +245,7 @@ impl EventSource for LocalSource {
 }
 
 /// What became of an event: who waits for whom now, or why it had no effect.
-type Fate = Result<Vec<Conflict>, String>;
+type Fate = Result<Consequences, String>;
 
 /// Delivers events, each as soon as the one before of its service is answered.
 async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, Ending> {
@@ -283,11 +283,9 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
                 let answer = queue
                     .deliver_with(origin, Ok(event), Circumstances::default(), None)
                     .await?;
-                let fate: Fate = match answer {
-                    Ok(Acceptance::Applied(outcome)) => Ok(outcome.conflicts),
-                    Ok(Acceptance::Held) => Ok(Vec::new()),
-                    Err(error) => Err(error.to_string()),
-                };
+                let fate: Fate = answer
+                    .map(Consequences::from)
+                    .map_err(|error| error.to_string());
                 Ok::<(About, Fate), Ending>((about, fate))
             });
         }
@@ -296,10 +294,15 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
             biased;
             Some(done) = under_way.next() => {
                 let (about, fate) = done?;
-                if fate.is_err() {
+                let (result, refused) = match fate {
+                    Ok(Consequences { conflicts, refused }) => (Ok(conflicts), refused),
+                    Err(reason) => (Err(reason), BTreeMap::new()),
+                };
+                if result.is_err() || !refused.is_empty() {
                     retry_at.get_or_insert_with(|| Instant::now() + RETRY);
                 }
-                engine.done(about, fate);
+                engine.done(about, result);
+                engine.refused_of_all(refused);
             }
             names = registrar.concerned() => {
                 look(&mut engine, &registrar, |service| {

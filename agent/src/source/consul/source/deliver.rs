@@ -1,7 +1,7 @@
 //! Events, one after the other.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     future::pending,
     net::IpAddr,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use shunt_model::{Conflict, ServiceId, unusable};
+use shunt_model::{ServiceId, unusable};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval, sleep_until},
@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     runtime::{
-        circumstances::Circumstances, error::Ending, origin::Origin, outcome::Acceptance,
+        circumstances::Circumstances, error::Ending, origin::Origin, outcome::Consequences,
         queue::EventQueue,
     },
     source::{
@@ -56,7 +56,7 @@ pub(super) struct Input {
 }
 
 /// What becomes of an event: who waits for whom now, or why it had no effect.
-type Fate = Result<Vec<Conflict>, String>;
+type Fate = Result<Consequences, String>;
 
 /// Delivers one event after the other. What changes before the turn of one has come waits, and what
 /// changes twice meanwhile is one event.
@@ -108,11 +108,9 @@ pub(super) async fn deliver(
                 let answer = queue
                     .deliver_with(origin, Ok(event), circumstances, Some(its_turn))
                     .await?;
-                let result: Fate = match answer {
-                    Ok(Acceptance::Applied(outcome)) => Ok(outcome.conflicts),
-                    Ok(Acceptance::Held) => Ok(Vec::new()),
-                    Err(error) => Err(error.to_string()),
-                };
+                let result: Fate = answer
+                    .map(Consequences::from)
+                    .map_err(|error| error.to_string());
                 Ok::<(About, Fate), Ending>((about, result))
             });
         } else {
@@ -123,7 +121,12 @@ pub(super) async fn deliver(
             biased;
             Some(done) = under_way.next() => {
                 let (about, result) = done?;
+                let (result, refused) = match result {
+                    Ok(Consequences { conflicts, refused }) => (Ok(conflicts), refused),
+                    Err(reason) => (Err(reason), BTreeMap::new()),
+                };
                 engine.done(about, result);
+                engine.refused_of_all(refused);
                 if engine.has_failures() {
                     retry_at.get_or_insert_with(|| Instant::now() + RETRY);
                 }

@@ -43,6 +43,8 @@ pub(super) struct Listener {
     settling: HashMap<Arc<Query>, Settling>,
     /// The instances that cannot be read.
     pub(super) unreadable: HashMap<Arc<Query>, Vec<String>>,
+    /// Since when a change waits that nobody has refused.
+    pub(super) late_since: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -59,6 +61,7 @@ impl Listener {
             settle,
             settling: HashMap::new(),
             unreadable: HashMap::new(),
+            late_since: None,
         };
         listener.show_contact();
         listener

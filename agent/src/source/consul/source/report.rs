@@ -21,7 +21,7 @@ use crate::{
 
 impl Listener {
     /// Shows how things are.
-    pub(super) fn show(&self, engine: &Engine) {
+    pub(super) fn show(&mut self, engine: &Engine) {
         let waiting = engine.waiting() as u64;
         let mut skipped: BTreeMap<String, Vec<String>> = engine.problems().clone();
         for (query, reasons) in &self.unreadable {
@@ -31,7 +31,7 @@ impl Listener {
                 .or_default()
                 .extend(reasons.iter().cloned());
         }
-        let since = self.monitor.update(|state| {
+        self.monitor.update(|state| {
             state.synced = engine.is_synced();
             state.pending = waiting;
             state.instances = engine.count_instances();
@@ -47,13 +47,16 @@ impl Listener {
                 0 => None,
                 _ => Some(state.pending_since.unwrap_or_else(Instant::now)),
             };
-            state.pending_since
         });
         // Until everything was told once, that is the first Resync's affair.
-        let since = since.filter(|_| engine.is_synced());
+        let is_late = engine.has_pending() && engine.is_synced();
+        let now = Instant::now();
+        let since = is_late.then(|| self.late_since.unwrap_or(now));
+        self.late_since = since;
         self.reports.set_pending(Pending {
             services: waiting,
             endpoints: 0,
+            refused: engine.refused() as u64,
             oldest: ByFamily {
                 v4: since,
                 v6: since,

@@ -1,8 +1,8 @@
 //! What became of an event.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use shunt_model::Conflict;
+use shunt_model::{Conflict, ServiceId};
 use tracing::warn;
 
 use crate::source::instances::engine::{About, Engine};
@@ -49,6 +49,20 @@ impl Engine {
                 problems.push(format!("{LAST_CHANGE}{reason}"));
                 self.problems.insert(text, problems);
             }
+        }
+    }
+
+    /// The first event, or one like it, took effect without these services. Each is tried again by itself.
+    pub(crate) fn refused_of_all(&mut self, services: BTreeMap<ServiceId, String>) {
+        for (id, reason) in services {
+            let mut entries = self.entries.iter();
+            let Some(entry) = entries.position(|entry| *entry.frontend.id == id) else {
+                continue;
+            };
+            self.told.remove(&id);
+            self.failed.insert(entry);
+            let problems = self.problems.entry(id.to_string()).or_default();
+            problems.push(format!("{LAST_CHANGE}it is left out: {reason}"));
         }
     }
 

@@ -1,0 +1,238 @@
+//! Which services of a Resync fit into the tables, where not all do.
+//!
+//! Namespaces share the tables: the next service that is admitted is one of the namespace that has the smallest
+//! share, counted by the table of which it has most (dominant resource fairness, which is max-min fair in each
+//! table). Within a namespace the order of the Resync counts, which is that of age where a source knows it. A
+//! service that does not fit is left out, and smaller ones behind it are not.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    fmt,
+    sync::Arc,
+};
+
+use shunt_model::{Frontend, FrontendKey, ServiceId};
+
+/// The tables that may be too small: of frontends, slots and backends, of each family.
+const TABLES: usize = 6;
+const NAMES: [&str; TABLES] = [
+    "frontends (IPv4)",
+    "slots (IPv4)",
+    "backends (IPv4)",
+    "frontends (IPv6)",
+    "slots (IPv6)",
+    "backends (IPv6)",
+];
+
+/// A number of entries of each table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Entries(pub(super) [u64; TABLES]);
+
+impl Entries {
+    /// Returns the largest share that this is of any table, in billionths.
+    fn share(&self, capacity: &Self) -> u64 {
+        let pairs = self.0.iter().zip(capacity.0);
+        let shares = pairs.map(|(used, capacity)| {
+            used.saturating_mul(1_000_000_000)
+                .checked_div(capacity)
+                .unwrap_or(u64::MAX * u64::from(*used > 0))
+        });
+        shares.max().unwrap_or_default()
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|table| {
+            self.0[table].saturating_add(other.0[table])
+        }))
+    }
+
+    /// Returns the first table that has no room for these entries.
+    fn exceeds(&self, capacity: &Self) -> Option<usize> {
+        (0..TABLES).find(|table| self.0[*table] > capacity.0[*table])
+    }
+
+    /// Returns so many percent of each.
+    pub(super) fn percent(&self, percent: u64) -> Self {
+        Self(self.0.map(|entries| entries * percent / 100))
+    }
+}
+
+/// Returns what the services of these frontends take of the tables, at most: what they share is counted once for
+/// each set. `longest`: how many slots one set may have.
+pub(super) fn needs(
+    frontends: &[(FrontendKey, Frontend)],
+    longest: usize,
+) -> BTreeMap<Arc<ServiceId>, Entries> {
+    let mut needs: BTreeMap<Arc<ServiceId>, Entries> = BTreeMap::new();
+    let mut sets = HashSet::new();
+    let mut backends = HashSet::new();
+    for (key, frontend) in frontends {
+        let first = if key.address.is_ipv4() { 0 } else { TABLES / 2 };
+        for frontend in [Some(frontend), frontend.this_node.as_deref()]
+            .into_iter()
+            .flatten()
+        {
+            let set = &frontend.backends;
+            let Entries(needed) = needs.entry(Arc::clone(&set.service)).or_default();
+            needed[first] += 1;
+            if !sets.insert((first, Arc::as_ptr(set))) {
+                continue;
+            }
+            let slots = set.slot_count();
+            needed[first + 1] += if slots > longest {
+                u64::from(u32::MAX)
+            } else {
+                slots as u64
+            };
+            for backend in &set.backends {
+                let port = (&set.service, &set.port, set.is_beside_split);
+                if backends.insert((first, port, backend.ip, backend.port)) {
+                    needed[first + 2] += 1;
+                }
+            }
+        }
+    }
+    needs
+}
+
+/// Why a service was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NoRoom {
+    table: usize,
+    needed: u64,
+    capacity: u64,
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            table,
+            needed,
+            capacity,
+        } = self;
+        let name = NAMES[*table];
+        if needed > capacity {
+            write!(
+                f,
+                "it needs {needed} entries of the {name} table, which has {capacity}"
+            )
+        } else {
+            write!(
+                f,
+                "it needs {needed} of the {capacity} entries of the {name} table, and services of namespaces that have \
+                 less, or older ones, have them"
+            )
+        }
+    }
+}
+
+/// Returns the services that are left out. `services`: in the order in which those of one namespace are served.
+pub(super) fn left_out(
+    services: impl IntoIterator<Item = Arc<ServiceId>>,
+    needs: &BTreeMap<Arc<ServiceId>, Entries>,
+    capacity: &Entries,
+) -> BTreeMap<Arc<ServiceId>, NoRoom> {
+    let mut namespaces: BTreeMap<Box<str>, VecDeque<Arc<ServiceId>>> = BTreeMap::new();
+    for id in services {
+        let queue = namespaces.entry(id.namespace.clone()).or_default();
+        queue.push_back(id);
+    }
+    let mut shares: BTreeMap<Box<str>, Entries> = BTreeMap::new();
+    let mut next: BTreeSet<(u64, Box<str>)> =
+        namespaces.keys().map(|name| (0, name.clone())).collect();
+    let (mut used, mut left_out) = (Entries::default(), BTreeMap::new());
+    while let Some((share, namespace)) = next.pop_first() {
+        let queue = namespaces.get_mut(&namespace);
+        let Some(id) = queue.and_then(VecDeque::pop_front) else {
+            continue;
+        };
+        // A service without a frontend takes nothing.
+        let needed = needs.get(&id).copied().unwrap_or_default();
+        let with = used.plus(&needed);
+        if let Some(table) = with.exceeds(capacity) {
+            let no_room = NoRoom {
+                table,
+                needed: needed.0[table],
+                capacity: capacity.0[table],
+            };
+            left_out.insert(id, no_room);
+            next.insert((share, namespace));
+        } else {
+            used = with;
+            let own = shares.entry(namespace.clone()).or_default();
+            *own = own.plus(&needed);
+            next.insert((own.share(capacity), namespace));
+        }
+    }
+    left_out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(namespace: &str, name: &str) -> Arc<ServiceId> {
+        Arc::new(ServiceId::new(namespace, name))
+    }
+
+    /// The names of those that are left out where 100 frontends of IPv4 fit. Each service with its frontends.
+    fn names(services: &[(&str, &str, u64)]) -> Vec<String> {
+        let ids = services
+            .iter()
+            .map(|(namespace, name, _)| id(namespace, name));
+        let needs = services
+            .iter()
+            .map(|(namespace, name, frontends)| {
+                (id(namespace, name), Entries([*frontends, 0, 0, 0, 0, 0]))
+            })
+            .collect();
+        let capacity = Entries([100; TABLES]);
+        let left_out = left_out(ids, &needs, &capacity);
+        left_out.keys().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn nobody_is_left_out_where_all_fit() {
+        assert_eq!(
+            names(&[("a", "1", 50), ("a", "2", 25), ("b", "1", 25)]),
+            [""; 0]
+        );
+        assert_eq!(names(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn a_service_that_is_larger_than_a_table_costs_nobody_else() {
+        let services = [("a", "large", 101), ("a", "web", 50), ("b", "web", 50)];
+        assert_eq!(names(&services), ["a/large"]);
+    }
+
+    #[test]
+    fn a_namespace_with_many_services_leaves_their_part_to_others() {
+        let many = (0..30).map(|_| "").enumerate();
+        let many: Vec<String> = many.map(|(number, _)| format!("{number:02}")).collect();
+        let mut services: Vec<_> = many.iter().map(|name| ("a", name.as_str(), 5)).collect();
+        services.extend([("b", "1", 20), ("b", "2", 20), ("c", "1", 10)]);
+        let left_out = names(&services);
+        assert!(
+            left_out.iter().all(|name| name.starts_with("a/")),
+            "{left_out:?}"
+        );
+        assert_eq!(left_out.len(), 20, "50 of 100 are left for a");
+        assert_eq!(left_out[0], "a/10", "the first ones stay");
+    }
+
+    #[test]
+    fn in_one_namespace_the_order_counts_and_smaller_ones_fill_the_rest() {
+        let services = [("a", "1", 60), ("a", "2", 50), ("a", "3", 40)];
+        assert_eq!(names(&services), ["a/2"]);
+    }
+
+    #[test]
+    fn a_table_without_entries_takes_nothing() {
+        let needs = BTreeMap::from([(id("a", "1"), Entries([1, 0, 0, 0, 0, 0]))]);
+        let left_out = left_out([id("a", "1"), id("a", "2")], &needs, &Entries::default());
+        let reason = left_out.values().next().map(ToString::to_string);
+        let expected = "it needs 1 entries of the frontends (IPv4) table, which has 0";
+        assert_eq!((left_out.len(), reason.as_deref()), (1, Some(expected)));
+    }
+}
