@@ -19,12 +19,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 /// All folders that are applied as they are, and how many objects they have.
-const FOLDERS: [(&str, usize); 6] = [
+const FOLDERS: [(&str, usize); 7] = [
     ("overlays/next-to-kube-proxy", 4),
     ("overlays/replace-kube-proxy", 4),
     ("overlays/replace-without-configmap", 5),
     ("cleanup", 1),
-    ("controller", 7),
+    ("controller", 6),
+    ("definitions", 1),
     ("lookup-pods", 2),
 ];
 
@@ -38,10 +39,13 @@ fn folder() -> PathBuf {
 
 /// The objects that a folder stands for; `None`, with a word about it, without `kubectl`.
 pub(crate) fn rendered(name: &str) -> Option<Vec<Value>> {
-    let folder = folder().join(name);
+    rendered_at(&folder().join(name))
+}
+
+fn rendered_at(folder: &Path) -> Option<Vec<Value>> {
     let Ok(output) = Command::new("kubectl")
         .arg("kustomize")
-        .arg(&folder)
+        .arg(folder)
         .output()
     else {
         eprintln!("skipped: needs kubectl");
@@ -210,6 +214,78 @@ fn pod(objects: &[Value]) -> Option<PodSpec> {
     let runs = |object: &&Value| object["spec"]["template"].is_object();
     let workload = objects.iter().find(runs)?;
     Some(serde_json::from_value(workload["spec"]["template"]["spec"].clone()).unwrap())
+}
+
+/// Who deletes a definition deletes all objects of it: what is deleted with a workload has none.
+#[test]
+fn no_folder_has_a_definition_and_a_workload() {
+    for (name, _) in FOLDERS {
+        let Some(objects) = rendered(name) else {
+            return;
+        };
+        let has = |wanted: &[&str]| {
+            let mut kinds = objects.iter().filter_map(|object| object["kind"].as_str());
+            kinds.any(|kind| wanted.contains(&kind))
+        };
+        let workloads = ["DaemonSet", "Deployment", "Job"];
+        assert!(
+            !(has(&["CustomResourceDefinition"]) && has(&workloads)),
+            "{name}"
+        );
+    }
+}
+
+/// The profiles of container runtimes deny an unprivileged container what is below `/sys/fs/bpf`.
+#[test]
+fn what_pins_is_confined_by_no_profile_of_the_runtime() {
+    for (name, container) in [
+        ("overlays/next-to-kube-proxy", "agent"),
+        ("overlays/replace-kube-proxy", "agent"),
+        ("overlays/replace-without-configmap", "agent"),
+        ("cleanup", "cleanup"),
+    ] {
+        let Some(objects) = rendered(name) else {
+            return;
+        };
+        let pod = pod(&objects).unwrap();
+        let mut containers = (pod.init_containers.into_iter().flatten()).chain(pod.containers);
+        let found = containers.find(|one| one.name == container).unwrap();
+        let context = found.security_context.unwrap();
+        let profile = context.app_armor_profile.unwrap();
+        assert_eq!(profile.type_, "Unconfined", "{name}");
+        let options = context.se_linux_options.unwrap();
+        let options = (options.type_.as_deref(), options.level.as_deref());
+        assert_eq!(options, (Some("spc_t"), Some("s0")), "{name}");
+    }
+}
+
+/// Before Kubernetes 1.30 its validation knows no `appArmorProfile`, and an annotation says the same.
+#[test]
+fn older_clusters_get_the_profile_as_an_annotation() {
+    let place = tempfile::tempdir().unwrap();
+    let deploy = folder().canonicalize().unwrap();
+    // kustomize takes no absolute paths.
+    let up = "../".repeat(place.path().components().count() - 1);
+    let deploy = deploy.strip_prefix("/").unwrap().display();
+    let kustomization = format!(
+        "resources: [{up}{deploy}/overlays/replace-kube-proxy]\n\
+         components: [{up}{deploy}/components/before-kubernetes-1.30]\n"
+    );
+    fs::write(place.path().join("kustomization.yaml"), kustomization).unwrap();
+    let Some(objects) = rendered_at(place.path()) else {
+        return;
+    };
+    let workload = objects.iter().find(|object| object["kind"] == "DaemonSet");
+    let template = &workload.unwrap()["spec"]["template"];
+    assert_eq!(
+        template["metadata"]["annotations"]["container.apparmor.security.beta.kubernetes.io/agent"],
+        "unconfined"
+    );
+    let text = template.to_string();
+    assert!(
+        !text.contains("appArmorProfile") && text.contains("spc_t"),
+        "{text}"
+    );
 }
 
 /// The controller writes to the cluster, and has no rights on its node.

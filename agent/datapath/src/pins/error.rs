@@ -11,7 +11,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum PinError {
     /// A file operation failed.
-    #[error("{what} {} failed: {source}", path.display())]
+    #[error("{what} {} failed: {source}{}", path.display(), advice(source))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -61,6 +61,16 @@ pub enum PinError {
     },
 }
 
+/// Returns what to do about an error besides.
+fn advice(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        ". Who is root all the same is denied it by a profile of AppArmor or SELinux: the manifests of deploy/ name \
+         none for the agent's container"
+    } else {
+        ""
+    }
+}
+
 impl PinError {
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
@@ -76,6 +86,22 @@ impl PinError {
             what,
             path,
             source: Box::new(source),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_that_denies_is_named() {
+        for (kind, is_named) in [
+            (io::ErrorKind::PermissionDenied, true),
+            (io::ErrorKind::NotFound, false),
+        ] {
+            let error = PinError::io("making", Path::new("/sys/fs/bpf/shunt"))(kind.into());
+            assert_eq!(error.to_string().contains("AppArmor"), is_named, "{error}");
         }
     }
 }

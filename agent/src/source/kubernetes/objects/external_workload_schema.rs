@@ -10,7 +10,7 @@ use super::{custom::CustomKind, external_workload::Group, external_workload_spec
 /// The definition as the manifest has it.
 fn definition() -> Value {
     let file =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/controller/external-workloads.yaml");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/definitions/external-workloads.yaml");
     serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! What an ExternalWorkload says, as its users write it. linkerd's definition
 //! (`workload.linkerd.io/v1beta1`) has the same names for what is read here.
 //!
-//! `deploy/controller/external-workloads.yaml` has the same as a schema: a test holds it against these types.
+//! `deploy/definitions/external-workloads.yaml` has the same as a schema: a test holds it against these types.
 
 #[cfg(test)]
 use schemars::JsonSchema;
