@@ -30,6 +30,7 @@ use self::{
     end::{finish, give_up},
     hangup::outlive_hangups,
     host::{HostWatch, check_in, report_unlisted, set_up_host},
+    notify::Starting,
     refusals::{check_families, check_snat_ports},
     sources::Sources,
 };
@@ -118,6 +119,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     );
     let configuration = kube_proxy.configz(&http, conntrack_timeouts);
     let http = HttpListeners::open(http.options(families, configuration, counted.service_metrics))?;
+    let starting = Starting::begin();
     // Before anything that may take its time: whoever looks after the process asks meanwhile.
     let is_pinned = pin_dir.as_deref().is_some_and(has_tables);
     let (queue, requests, mut http) = answer_for_health(http, follows_cluster, is_pinned)?;
@@ -191,6 +193,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     http.show(inspector.clone());
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;
     info!("ready: {}", names.join(", "));
+    drop(starting);
     notify::ready();
 
     let agent = event_loop.run(requests, links, stop.wait()).await;

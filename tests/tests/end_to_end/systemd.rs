@@ -232,3 +232,42 @@ fn the_unit_serves_reloads_is_watched_and_may_do_little() {
         "what is pinned stays"
     );
 }
+
+#[test]
+fn the_unit_waits_for_a_slow_start_and_outlives_failures_at_boot() {
+    if is_missing() {
+        return;
+    }
+    let Some(world) = World::new() else {
+        return;
+    };
+    let world = world.stopped();
+    let unit = fs::read_to_string(format!("{UNITS}/shunt.service")).unwrap();
+    let machine = Machine::start(
+        &world,
+        &[
+            ("shunt.service", &unit),
+            (
+                "test.conf",
+                // The verifier alone takes longer than that; and more failures than five in ten seconds.
+                "[Service]\nExecStart=\nExecStart=/host/shunt agent $SHUNT_FLAGS\nTimeoutStartSec=1\n\
+                 RestartSec=100ms\nRestartSteps=0\n",
+            ),
+            ("agent.env", "SHUNT_FLAGS=\"--config /host/agent.toml\"\n"),
+            ("agent.toml", "no-such-setting = 1\n"),
+            ("events.jsonl", &(resync_with(&[]) + "\n")),
+        ],
+    );
+    machine.run(&["systemctl", "start", "shunt"]);
+    let restarts = || machine.shown("NRestarts").parse::<u32>().unwrap();
+    wait_until("it fails more often than the default allows", SOON, || {
+        (restarts() > 6).then_some(())
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{}", machine.log()));
+    // What writes the file comes later.
+    machine.write("agent.toml", "events = \"/host/events.jsonl\"\n");
+    wait_until("it runs", SOON, || {
+        (machine.shown("ActiveState") == "active").then_some(())
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{}", machine.log()));
+}

@@ -1,10 +1,52 @@
 //! What systemd is told of the agent, where it is started by it (`Type=notify`); nothing elsewhere.
 
-use std::{io, time::Duration};
+use std::{
+    env, io,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
 
 use sd_notify::{NotifyState, notify, watchdog_enabled};
 use tokio::time::sleep;
 use tracing::warn;
+
+/// How long systemd is asked to wait each time, how often it is asked, and for how long in all.
+const EXTENSION: Duration = Duration::from_mins(1);
+const PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_START: Duration = Duration::from_mins(15);
+
+/// A start, until this is dropped. It may take longer than `TimeoutStartSec=` says: on a busy host the kernel verifies
+/// programs for two minutes, and a Node may take five to have its pods' ranges. systemd is asked to wait, by a
+/// thread that does nothing else.
+#[derive(Debug)]
+pub(super) struct Starting {
+    _ends: Option<mpsc::Sender<()>>,
+}
+
+impl Starting {
+    /// Begins to ask, if systemd waits.
+    pub(super) fn begin() -> Self {
+        if env::var_os("NOTIFY_SOCKET").is_none() {
+            return Self { _ends: None };
+        }
+        let (ends, ended) = mpsc::channel();
+        thread::spawn(move || ask_for_time(&ended));
+        Self { _ends: Some(ends) }
+    }
+}
+
+fn ask_for_time(ended: &mpsc::Receiver<()>) {
+    let microseconds = u32::try_from(EXTENSION.as_micros()).unwrap_or(u32::MAX);
+    let begin = Instant::now();
+    while begin.elapsed() < LONGEST_START {
+        complain(notify(&[NotifyState::ExtendTimeoutUsec(microseconds)]));
+        match ended.recv_timeout(PAUSE) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
 
 /// Says that it translates, and from now on that it is alive, as often as `WatchdogSec=` asks for. What says it
 /// runs in the thread of the event loop: when that is stuck, it is not said, and systemd starts the agent anew.
