@@ -1,5 +1,7 @@
 //! What is shown of a service's translation besides its frontends.
 
+use std::collections::HashSet;
+
 use shunt_model::ServiceId;
 use tracing::warn;
 
@@ -20,10 +22,10 @@ pub(super) fn report(monitor: &ClusterMonitor, id: &ServiceId, problems: &[Probl
             state.untranslated.remove(&id);
             return false;
         }
-        let before = state.untranslated.get(&id);
+        let before: HashSet<&String> = state.untranslated.get(&id).into_iter().flatten().collect();
         let mut is_new = false;
         for problem in &problems {
-            if before.is_none_or(|before| !before.contains(problem)) {
+            if !before.contains(problem) {
                 warn!("service {id}: {problem}");
                 is_new = true;
             }

@@ -1,6 +1,6 @@
 //! The addresses and ports that a Service is reached at.
 
-use std::net::IpAddr;
+use std::{collections::HashSet, net::IpAddr, num::NonZeroU16, sync::Arc};
 
 use ipnet::IpNet;
 use shunt_model::{ServicePort as ModelPort, unusable};
@@ -47,7 +47,8 @@ impl Addresses {
         };
         let load_balancer = listed("status.loadBalancer.ingress", load_balancer_ips);
         let mut external = listed("spec.externalIPs", external_ips);
-        external.retain(|address| !load_balancer.contains(address));
+        let taken: HashSet<IpAddr> = load_balancer.iter().copied().collect();
+        external.retain(|address| !taken.contains(address));
         found.external = external;
         found.load_balancer = load_balancer;
 
@@ -96,9 +97,10 @@ impl Addresses {
     }
 }
 
-/// Those of the list that can be reached, each once.
+/// Those of the list that can be reached, each once. Whoever may write a Service decides how many there are.
 fn usable(field: &'static str, list: &[Address], problems: &mut Vec<Problem>) -> Vec<IpAddr> {
     let mut found = Vec::with_capacity(list.len());
+    let mut known = HashSet::with_capacity(list.len());
     for address in list {
         let address = match address {
             Address::Ip(address) => *address,
@@ -114,7 +116,7 @@ fn usable(field: &'static str, list: &[Address], problems: &mut Vec<Problem>) ->
                 address,
                 kind,
             }),
-            None if found.contains(&address) => {}
+            None if !known.insert(address) => {}
             None => found.push(address),
         }
     }
@@ -131,6 +133,7 @@ pub(super) fn ports<'a>(
     problems: &mut Vec<Problem>,
 ) -> Vec<(&'a str, ModelPort)> {
     let mut ports: Vec<(&str, ModelPort)> = Vec::with_capacity(service.ports.len());
+    let (mut names, mut numbers, mut node_ports) = (HashSet::new(), HashSet::new(), HashSet::new());
     for ServicePort {
         name,
         protocol,
@@ -138,32 +141,27 @@ pub(super) fn ports<'a>(
         node_port,
     } in &service.ports
     {
-        let has = |same: &dyn Fn(&ModelPort) -> bool| ports.iter().any(|(_, port)| same(port));
         let problem: fn(Box<str>) -> Problem = match *protocol {
             None => Problem::Protocol,
             Some(_) if *number == 0 => Problem::ZeroPort,
-            Some(protocol) if has(&|other| (other.port, other.protocol) == (*number, protocol)) => {
-                Problem::DuplicatePort
-            }
+            Some(protocol) if !numbers.insert((*number, protocol)) => Problem::DuplicatePort,
             Some(protocol) => {
-                let taken =
-                    |other: &ModelPort| other.node_port == *node_port && other.protocol == protocol;
-                let node_port = if node_port.is_some() && has(&taken) {
+                let is_new = |port: &NonZeroU16| node_ports.insert((*port, protocol));
+                let own = node_port.filter(is_new);
+                if own != *node_port {
                     problems.push(Problem::DuplicateNodePort(name.clone()));
-                    None
-                } else {
-                    *node_port
-                };
-                let model_name = if has(&|other| *other.name == **name) {
+                }
+                let model_name: Arc<str> = if names.contains(&**name) {
                     format!("{name}/{protocol}").into()
                 } else {
                     (&**name).into()
                 };
+                names.insert(Arc::clone(&model_name));
                 let port = ModelPort {
                     name: model_name,
                     protocol,
                     port: *number,
-                    node_port,
+                    node_port: own,
                     endpoints: Vec::new(),
                     split: None,
                 };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use thiserror::Error;
 
 /// A part of a Service, or of its slices, that is not translated, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
 pub enum Problem {
     /// A text that should be an address.
     #[error("{field}: `{text}` is not an IP address")]

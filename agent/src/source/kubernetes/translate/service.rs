@@ -1,6 +1,11 @@
 //! A service as the renderer is to be told of it.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::UNIX_EPOCH};
+use std::{
+    collections::{BTreeSet, HashSet},
+    net::IpAddr,
+    sync::Arc,
+    time::UNIX_EPOCH,
+};
 
 use shunt_model::{
     EndpointState, Seniority, Service as ModelService, ServicePort, TrafficPolicy, unusable,
@@ -143,6 +148,7 @@ fn local_endpoints(ports: &[ServicePort]) -> u32 {
 
 /// Addresses of endpoints that are none, or that nobody can be reached at, and ports that are none; each once.
 fn endpoint_problems(slices: &[&EndpointSlice], problems: &mut Vec<Problem>) {
+    let mut known: HashSet<Problem> = problems.iter().cloned().collect();
     for slice in slices {
         let bad = slice
             .bad_addresses
@@ -162,10 +168,8 @@ fn endpoint_problems(slices: &[&EndpointSlice], problems: &mut Vec<Problem>) {
             slice: slice.id.name.clone(),
             reason: reason.clone(),
         });
-        for problem in bad.chain(unusable).chain(ports) {
-            if !problems.contains(&problem) {
-                problems.push(problem);
-            }
-        }
+        let new = bad.chain(unusable).chain(ports);
+        let new = new.filter(|problem| known.insert(problem.clone()));
+        problems.extend(new);
     }
 }
