@@ -112,18 +112,19 @@ fn ends(world: &World) -> [(&'static str, &Namespace); 6] {
 fn remember_resets(world: &World) {
     let chain = |hook: &str| {
         format!(
-            "set {hook}s {{ typeof ip saddr . tcp sport . ip daddr . tcp dport; size 65535; flags dynamic; }}
+            "set {hook}s {{
+                 typeof ip saddr . tcp sport . ip daddr . tcp dport
+                 size 65535
+                 flags dynamic
+             }}
              chain {hook} {{
                  type filter hook {hook} priority -300
                  tcp flags & rst != 0 add @{hook}s {{ ip saddr . tcp sport . ip daddr . tcp dport }}
              }}"
         )
     };
-    let rules = format!(
-        "table ip {RESETS} {{ {} {} }}",
-        chain("input"),
-        chain("output")
-    );
+    let (input, output) = (chain("input"), chain("output"));
+    let rules = format!("table ip {RESETS} {{\n{input}\n{output}\n}}\n");
     for (_, end) in ends(world) {
         end.run_with_input("nft", &["-f", "-"], &rules).unwrap();
     }
