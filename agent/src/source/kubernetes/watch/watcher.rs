@@ -1,7 +1,6 @@
 //! The watch of one kind of objects.
 
 use std::{
-    mem,
     pin::pin,
     time::{Duration, Instant},
 };
@@ -53,6 +52,10 @@ const ABSENT: Duration = Duration::from_secs(1);
 /// The longest of these pauses.
 const ABSENT_AT_MOST: Duration = Duration::from_mins(5);
 
+/// How often in a row a token that is not taken is read anew and tried at once: the one that was read may have been
+/// replaced meanwhile.
+const RENEWALS: u32 = 2;
+
 /// A watch that lasts this long has worked.
 const WORKED: Duration = Duration::from_secs(5);
 
@@ -68,8 +71,8 @@ pub(crate) struct Watcher<K: Kind, M> {
     path: &'static str,
     /// How long to wait if there are none.
     absent: Duration,
-    /// Whether the last request was refused for who we are.
-    is_unauthorized: bool,
+    /// How many requests in a row were refused for who we are.
+    refusals: u32,
     unreadable: Unreadables,
 }
 
@@ -123,7 +126,7 @@ impl<K: Kind, M> Watcher<K, M> {
             backoff: Backoff::new(),
             path: K::PATH,
             absent: ABSENT,
-            is_unauthorized: false,
+            refusals: 0,
             unreadable: Unreadables::new(K::NAME),
         }
     }
@@ -136,7 +139,7 @@ impl<K: Kind, M> Watcher<K, M> {
     async fn list_and_follow(&mut self) -> Result<(), Unheard> {
         match self.list().await {
             Ok((objects, version)) => {
-                self.is_unauthorized = false;
+                self.refusals = 0;
                 self.absent = ABSENT;
                 let list = List::new(objects, self.unreadable.names());
                 self.tell(Step::Listed(list)).await?;
@@ -150,13 +153,15 @@ impl<K: Kind, M> Watcher<K, M> {
     /// Says what went wrong, and waits. A token that is not taken any more is read anew, and tried at
     /// once: its file may hold the next one since some time.
     async fn failed(&mut self, error: WatchError) -> Result<(), Unheard> {
-        let was_unauthorized = mem::replace(&mut self.is_unauthorized, error.is_unauthorized());
-        if self.is_unauthorized {
+        if error.is_unauthorized() {
+            self.refusals += 1;
             self.access.renew();
-            if !was_unauthorized {
+            if self.refusals <= RENEWALS {
                 debug!("{} are asked for with a token that is read anew", K::NAME);
                 return Ok(());
             }
+        } else {
+            self.refusals = 0;
         }
         let text = error.to_string();
         if K::OPTIONAL && error.is_absent() {
@@ -286,7 +291,7 @@ impl<K: Kind, M> Watcher<K, M> {
         let answer = self.access.client().request_stream(request);
         let answer = timeout(ANSWER, answer).await;
         let lines = answer.map_err(|_| WatchError::Slow(ANSWER))??.lines();
-        self.is_unauthorized = false;
+        self.refusals = 0;
         self.absent = ABSENT;
         let mut lines = pin!(lines);
         self.tell(Step::Alive).await?;
