@@ -11,7 +11,10 @@ use std::{
     sync::Arc,
 };
 
+use shunt_common::registry::Size;
 use shunt_model::{Frontend, FrontendKey, ServiceId};
+
+use crate::runtime::table_flags::advice;
 
 /// The tables that may be too small: of frontends, slots and backends, of each family.
 const TABLES: usize = 6;
@@ -115,13 +118,18 @@ impl fmt::Display for NoRoom {
             write!(
                 f,
                 "it needs {needed} entries of the {name} table, which has {capacity}"
-            )
+            )?;
         } else {
             write!(
                 f,
                 "it needs {needed} of the {capacity} entries of the {name} table, and services of namespaces that have \
                  less, or older ones, have them"
-            )
+            )?;
+        }
+        let size = [Size::Frontends, Size::Slots, Size::Backends][table % (TABLES / 2)];
+        match advice(size) {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
         }
     }
 }
@@ -232,7 +240,8 @@ mod tests {
         let needs = BTreeMap::from([(id("a", "1"), Entries([1, 0, 0, 0, 0, 0]))]);
         let left_out = left_out([id("a", "1"), id("a", "2")], &needs, &Entries::default());
         let reason = left_out.values().next().map(ToString::to_string);
-        let expected = "it needs 1 entries of the frontends (IPv4) table, which has 0";
+        let expected = "it needs 1 entries of the frontends (IPv4) table, which has 0; the next start with a larger \
+                        --max-frontends makes room, and interrupts nothing";
         assert_eq!((left_out.len(), reason.as_deref()), (1, Some(expected)));
     }
 }

@@ -18,16 +18,22 @@ const fn flag(size: Size) -> Option<&'static str> {
     }
 }
 
+/// What to do where a table of this size is too small.
+pub(crate) fn advice(size: Size) -> Option<String> {
+    let flag = flag(size)?;
+    Some(format!(
+        "the next start with a larger {flag} makes room, and interrupts nothing"
+    ))
+}
+
 /// The error, and what to do against it.
 pub(crate) fn with_advice(error: &TableError) -> String {
     let advice = match error {
-        TableError::Full { table, .. } => flag(*table),
+        TableError::Full { table, .. } => advice(*table),
         TableError::TooManyBackends { .. } | TableError::Kernel { .. } => None,
     };
     match advice {
-        Some(flag) => format!(
-            "{error}; the next start with a larger {flag} makes room, and interrupts nothing"
-        ),
+        Some(advice) => format!("{error}; {advice}"),
         None => error.to_string(),
     }
 }

@@ -147,7 +147,8 @@ fn a_resync_takes_effect_without_the_services_that_do_not_fit() {
         small(&world, "last", last),
     ]);
     let words = "error: line 1: service default/large does not fit and is left out: it needs 300 entries of the \
-                 backends (IPv4) table, which has 256\n";
+                 backends (IPv4) table, which has 256; the next start with a larger --max-backends makes room, and \
+                 interrupts nothing\n";
     // Over the tables of this agent, and then over those that it has pinned.
     for _ in 0..2 {
         let ran = world.apply_lines(&[&snapshot]);
