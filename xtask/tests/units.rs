@@ -26,6 +26,9 @@ impl Drop for Folder {
     }
 }
 
+/// Settings that systemd has since version 254.
+const YOUNG: [&str; 2] = ["RestartSteps", "RestartMaxDelaySec"];
+
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
     if Command::new("systemd-analyze")
@@ -50,9 +53,15 @@ fn systemd_finds_nothing_wrong_with_the_units() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&looked.stderr);
-        // It looks at what the unit depends on, too.
+        // It looks at what the unit depends on, too. Some settings are younger than the oldest systemd that the unit is
+        // for, which ignores them.
+        let is_young = |line: &str| {
+            YOUNG
+                .iter()
+                .any(|key| line.contains(&format!("Unknown key '{key}'")))
+        };
         let mut of_it = said.lines().filter(|line| line.contains("shunt"));
-        let found = of_it.next();
+        let found = of_it.find(|line| !is_young(line));
         assert!(looked.status.success() && found.is_none(), "{name}: {said}");
     }
 }
