@@ -193,25 +193,32 @@ impl CustomLinks {
         is_defined
     }
 
-    fn all(&self) -> impl Iterator<Item = &Link> {
-        let Self {
-            wanted: _,
-            awaited,
-            definitions,
-            kinds,
-        } = self;
-        let kinds = kinds.iter().filter(|(kind, _)| awaited.contains(kind));
-        [definitions].into_iter().chain(kinds.map(|(_, link)| link))
+    /// Those without which nothing goes on, with the names of their objects.
+    fn named(&self) -> impl Iterator<Item = (&'static str, &Link)> {
+        let definitions = ("CustomResourceDefinitions", &self.definitions);
+        [definitions].into_iter().chain(self.of_kinds(true))
+    }
+
+    /// The others.
+    fn unawaited(&self) -> impl Iterator<Item = (&'static str, &Link)> {
+        self.of_kinds(false)
+    }
+
+    fn of_kinds(&self, are_awaited: bool) -> impl Iterator<Item = (&'static str, &Link)> {
+        let kinds = self.kinds.iter();
+        let kinds = kinds.filter(move |(kind, _)| self.awaited.contains(kind) == are_awaited);
+        kinds.map(|(kind, link)| (kind.plural(), link))
     }
 
     /// Whether the first lists are there.
     pub(crate) fn are_complete(&self) -> bool {
-        self.all().all(|link| link.is_complete)
+        self.named().all(|(_, link)| link.is_complete)
     }
 }
 
 impl Links {
-    fn all(&self) -> impl Iterator<Item = &Link> {
+    /// Those that the first event waits for, with the names of their objects.
+    fn named(&self) -> impl Iterator<Item = (&'static str, &Link)> {
         let Self {
             services,
             endpoint_slices,
@@ -222,8 +229,18 @@ impl Links {
             custom,
             has_waited: _,
         } = self;
-        let four = [services, endpoint_slices, service_cidrs, nodes];
-        four.into_iter().chain(peers).chain(custom.all())
+        let four = [
+            ("Services", services),
+            ("EndpointSlices", endpoint_slices),
+            ("ServiceCIDRs", service_cidrs),
+            ("Nodes", nodes),
+        ];
+        let peers = peers.iter().map(|link| ("Nodes", link));
+        four.into_iter().chain(peers).chain(custom.named())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Link> {
+        self.named().map(|(_, link)| link)
     }
 
     /// Whether the first lists are there, or those that are not are waited for no longer.
@@ -245,51 +262,18 @@ impl Links {
     /// Has the first event wait no longer for kinds that only refine it. Returns those that are missing.
     pub(super) fn stop_waiting(&mut self) -> Vec<&'static str> {
         self.has_waited = true;
-        let CustomLinks {
-            awaited,
-            definitions,
-            kinds,
-            ..
-        } = &self.custom;
-        let custom = kinds.iter().filter(|(kind, _)| awaited.contains(kind));
-        let custom = custom.map(|(kind, link)| (kind.plural(), link));
-        let named = [
-            ("ServiceCIDRs", &self.service_cidrs),
-            ("CustomResourceDefinitions", definitions),
-        ];
-        let missing = named.into_iter().chain(custom);
-        let missing = missing.filter(|(_, link)| !link.is_complete);
+        let missing = self.named().filter(|(_, link)| !link.is_complete);
         missing.map(|(kind, _)| kind).collect()
     }
 
     /// The objects that cannot be read: how many, and the first of each kind.
     pub(super) fn unreadable(&self) -> (u64, Vec<UnreadableObject>) {
-        let Self {
-            services,
-            endpoint_slices,
-            service_cidrs,
-            nodes,
-            peers,
-            pods,
-            custom,
-            has_waited: _,
-        } = self;
-        let named = [
-            ("Services", Some(services)),
-            ("EndpointSlices", Some(endpoint_slices)),
-            ("ServiceCIDRs", Some(service_cidrs)),
-            ("Nodes", Some(nodes)),
-            ("Nodes", peers.as_ref()),
-            ("Pods", pods.as_ref()),
-        ];
-        let named = named.into_iter();
-        let named = named.filter_map(|(kind, link)| Some((kind, &link?.unreadable)));
-        let custom = custom.kinds.iter();
-        let custom = custom.map(|(kind, link)| (kind.plural(), &link.unreadable));
+        let pods = self.pods.iter().map(|link| ("Pods", link));
+        let all = self.named().chain(pods).chain(self.custom.unawaited());
         let (mut count, mut first) = (0, Vec::new());
-        for (kind, unreadable) in named.chain(custom) {
-            count += unreadable.count;
-            let names = unreadable.first.iter().cloned();
+        for (kind, link) in all {
+            count += link.unreadable.count;
+            let names = link.unreadable.first.iter().cloned();
             first.extend(names.map(|(name, reason)| UnreadableObject { kind, name, reason }));
         }
         (count, first)

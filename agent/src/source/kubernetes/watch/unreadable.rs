@@ -23,6 +23,8 @@ pub(super) struct Unreadables {
     /// How many of the last list have a name that cannot be read.
     nameless: u64,
     last_logged: Option<Instant>,
+    /// Whether they are others than when they were last asked for.
+    has_changed: bool,
 }
 
 impl Unreadables {
@@ -33,11 +35,13 @@ impl Unreadables {
             reasons: BTreeMap::new(),
             nameless: 0,
             last_logged: None,
+            has_changed: false,
         }
     }
 
     /// These are all that a list has.
     pub(super) fn list(&mut self, all: Vec<Unreadable>) {
+        self.has_changed |= !self.is_empty();
         let before = std::mem::take(&mut self.reasons);
         self.nameless = 0;
         for one in all {
@@ -58,9 +62,9 @@ impl Unreadables {
         self.insert(one, is_new);
     }
 
-    /// Takes note of an object that can be read, or is gone. Returns whether it could not be read before.
-    pub(super) fn remove(&mut self, name: &str) -> bool {
-        self.reasons.remove(name).is_some()
+    /// Takes note of an object that can be read, or is gone.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.has_changed |= self.reasons.remove(name).is_some();
     }
 
     /// Returns whether every object can be read.
@@ -73,8 +77,13 @@ impl Unreadables {
         self.reasons.keys().cloned().collect()
     }
 
-    /// Returns what is shown of them.
-    pub(super) fn shown(&self) -> UnreadableObjects {
+    /// Returns what is shown of them, if that has changed since it was last asked for.
+    pub(super) fn news(&mut self) -> Option<UnreadableObjects> {
+        let has_changed = std::mem::take(&mut self.has_changed);
+        has_changed.then(|| self.shown())
+    }
+
+    fn shown(&self) -> UnreadableObjects {
         let first = self.reasons.iter().take(SHOWN);
         UnreadableObjects {
             count: self.reasons.len() as u64 + self.nameless,
@@ -91,6 +100,7 @@ impl Unreadables {
             reason,
         } = one;
         let kind = self.kind;
+        self.has_changed = true;
         if is_new && self.last_logged.is_none_or(|last| last.elapsed() >= PAUSE) {
             self.last_logged = Some(Instant::now());
             let name = name.as_deref().unwrap_or("without a readable name");
@@ -124,14 +134,20 @@ mod tests {
         known.list(vec![unreadable(Some("a/one")), unreadable(None)]);
         known.add(unreadable(Some("a/two")));
         known.add(unreadable(Some("a/two")));
-        let shown = known.shown();
+        let shown = known.news().unwrap();
+        assert_eq!(known.news(), None, "nothing has changed");
         assert_eq!(shown.count, 3);
         let names = shown.first.iter().map(|(name, _)| name.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["a/one", "a/two"]);
-        assert!(known.remove("a/two") && !known.remove("a/two"));
+        known.remove("a/two");
+        assert_eq!(known.news().map(|shown| shown.count), Some(2));
+        known.remove("a/two");
+        assert_eq!(known.news(), None);
         known.list(Vec::new());
         assert!(known.is_empty());
-        assert_eq!(known.shown(), UnreadableObjects::default());
+        assert_eq!(known.news(), Some(UnreadableObjects::default()));
+        known.list(Vec::new());
+        assert_eq!(known.news(), None);
     }
 
     #[test]
@@ -142,7 +158,7 @@ mod tests {
                 .map(|n| unreadable(Some(&n.to_string())))
                 .collect(),
         );
-        let shown = known.shown();
+        let shown = known.news().unwrap();
         assert_eq!((shown.count, shown.first.len()), (100_000, SHOWN));
     }
 }

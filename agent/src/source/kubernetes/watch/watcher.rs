@@ -205,8 +205,12 @@ impl<K: Kind, M> Watcher<K, M> {
         Ok(self.steps.send((self.message)(step)).await?)
     }
 
-    async fn tell_unreadable(&self) -> Result<(), Unheard> {
-        self.tell(Step::Unreadable(self.unreadable.shown())).await
+    /// Tells of what cannot be read, if that has changed.
+    async fn tell_unreadable(&mut self) -> Result<(), Unheard> {
+        match self.unreadable.news() {
+            Some(objects) => self.tell(Step::Unreadable(objects)).await,
+            None => Ok(()),
+        }
     }
 
     /// All objects that can be read, page by page, and the version from which a watch goes on. Takes note of
@@ -312,12 +316,9 @@ impl<K: Kind, M> Watcher<K, M> {
             let Some(event) = Event::read(&line)? else {
                 return Ok(());
             };
-            let had_unreadable = !self.unreadable.is_empty();
             let step = self.step(event, version);
             self.tell(step).await?;
-            if had_unreadable || !self.unreadable.is_empty() {
-                self.tell_unreadable().await?;
-            }
+            self.tell_unreadable().await?;
             self.backoff.reset();
         }
     }
