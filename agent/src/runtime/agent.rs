@@ -1,5 +1,7 @@
 //! The agent: each event is planned, published, and only then known.
 
+mod fit;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fmt, io,
@@ -9,11 +11,11 @@ use std::{
 };
 
 use shunt_datapath::{
-    Datapath, InterfaceState, InterfaceStatus, Machine, MaglevRecipe, ReadyTables, TableError,
+    Datapath, InterfaceState, InterfaceStatus, Machine, MaglevRecipe, ReadyTables,
 };
 use shunt_model::{
     Changes, EventKind, Footprint, Frontend, FrontendKey, InterfacePattern, Overrides, Plan, Query,
-    Renderer, RendererEvent, ServiceId, Snapshot,
+    Renderer, RendererEvent,
 };
 use tracing::{info, warn};
 
@@ -23,17 +25,12 @@ use crate::runtime::{
     lookup::{followers::Followers, following::Following},
     outcome::{ApplyError, Outcome},
     removal::Removal,
-    room::{self, Entries},
     service_changes::ServiceChanges,
 };
 
 /// With how many entries, of all Maglev tables that an event lacks, these are not made when it is applied
 /// but before, beside the event loop. Fewer take a few milliseconds at most.
 const LARGE: u64 = 100_000;
-
-/// How much of the tables the services of a Resync may take that does not fit, in percent: what is replaced needs
-/// room beside what replaces it, and a set needs its slots in one piece.
-const PARTS: [u64; 4] = [100, 90, 75, 50];
 
 /// What an event meets.
 #[derive(Debug, Default)]
@@ -138,8 +135,7 @@ impl Agent {
     }
 
     /// As [`Self::apply`], with Maglev tables that were made before. Of a Resync that does not fit into the tables,
-    /// what does is applied. With the event, health checks of
-    /// services change so. It may remove this share of all frontends, in percent, or any if none is given.
+    /// what does is applied. With the event, health checks of services change so. It may remove this share of all frontends, in percent, or any if none is given.
     ///
     /// # Errors
     ///
@@ -166,96 +162,6 @@ impl Agent {
             }
             result => result,
         }
-    }
-
-    /// Applies a Resync without the services that do not fit, as if it did not have them. `error`: what the tables
-    /// said to all of it.
-    fn apply_what_fits(
-        &mut self,
-        snapshot: &Snapshot,
-        mut error: ApplyError,
-        health_checks: &HealthCheckChange,
-        max_removal: Option<u8>,
-    ) -> Result<Outcome, ApplyError> {
-        let plan = self
-            .renderer
-            .plan(RendererEvent::Resync(snapshot.clone()))?;
-        let mut frontends = plan.snapshot.unwrap_or_default();
-        frontends.retain(|(key, _)| self.datapath.translates(key));
-        let capacity = self.capacity();
-        let mut longest = usize::MAX;
-        let mut tried = BTreeMap::new();
-        for part in PARTS {
-            if let ApplyError::Tables(TableError::TooManyBackends { limit, .. }) = error {
-                longest = limit as usize;
-            }
-            let needs = room::needs(&frontends, longest);
-            let services = snapshot.services.iter();
-            let services = services.map(|service| Arc::clone(&service.id));
-            let left_out = room::left_out(services, &needs, &capacity.percent(part));
-            if left_out == tried {
-                continue;
-            }
-            let mut fitting = snapshot.clone();
-            fitting
-                .services
-                .retain(|service| !left_out.contains_key(&service.id));
-            let apply = |agent: &mut Self| {
-                let resync = RendererEvent::Resync(fitting.clone());
-                agent.apply_whole(resync, health_checks, &ReadyTables::default(), max_removal)
-            };
-            let mut applied = apply(self);
-            if applied.as_ref().is_err_and(ApplyError::is_for_want_of_room) {
-                self.make_room(&frontends, &left_out);
-                applied = apply(self);
-            }
-            match applied {
-                Ok(outcome) => {
-                    let refused = left_out.iter();
-                    let refused = refused.map(|(id, reason)| ((**id).clone(), reason.to_string()));
-                    return Ok(Outcome {
-                        refused: refused.collect(),
-                        ..outcome
-                    });
-                }
-                Err(new) if new.is_for_want_of_room() => (error, tried) = (new, left_out),
-                Err(new) => return Err(new),
-            }
-        }
-        Err(error)
-    }
-
-    /// Takes what is pinned of services that are left out from the tables: what fits instead may need its room. If
-    /// that fails, what fits may still find some.
-    fn make_room(
-        &mut self,
-        frontends: &[(FrontendKey, Frontend)],
-        left_out: &BTreeMap<Arc<ServiceId>, room::NoRoom>,
-    ) {
-        let Ok(live) = self.datapath.live() else {
-            return;
-        };
-        let live: HashSet<FrontendKey> = live
-            .iter()
-            .filter_map(|frontend| frontend.key.frontend())
-            .collect();
-        let is_kept = |(key, frontend): &&(FrontendKey, Frontend)| {
-            live.contains(key) && !left_out.contains_key(&frontend.backends.service)
-        };
-        let kept: Vec<_> = frontends.iter().filter(is_kept).cloned().collect();
-        if kept.len() < live.len()
-            && let Err(error) = self.datapath.resync(&kept)
-        {
-            warn!(%error, "no room is made for services that fit");
-        }
-    }
-
-    /// How many entries the tables have, in the order of [`room`].
-    fn capacity(&self) -> Entries {
-        let tables = self.datapath.table_use();
-        Entries(std::array::from_fn(|table| {
-            tables.get(table).map_or(0, |table| table.capacity.into())
-        }))
     }
 
     fn apply_whole(

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use shunt_common::registry::Size;
+use shunt_common::{Cell, registry::Size};
 use shunt_model::{Frontend, FrontendKey, ServiceId};
 
 use crate::runtime::table_flags::advice;
@@ -55,17 +55,14 @@ impl Entries {
     }
 
     /// Returns so many percent of each.
-    pub(super) fn percent(&self, percent: u64) -> Self {
+    fn percent(&self, percent: u64) -> Self {
         Self(self.0.map(|entries| entries * percent / 100))
     }
 }
 
 /// Returns what the services of these frontends take of the tables, at most: what they share is counted once for
-/// each set. `longest`: how many slots one set may have.
-pub(super) fn needs(
-    frontends: &[(FrontendKey, Frontend)],
-    longest: usize,
-) -> BTreeMap<Arc<ServiceId>, Entries> {
+/// each set. A set that is longer than any frontend can hold fits nowhere.
+pub(super) fn needs(frontends: &[(FrontendKey, Frontend)]) -> BTreeMap<Arc<ServiceId>, Entries> {
     let mut needs: BTreeMap<Arc<ServiceId>, Entries> = BTreeMap::new();
     let mut sets = HashSet::new();
     let mut backends = HashSet::new();
@@ -82,7 +79,7 @@ pub(super) fn needs(
                 continue;
             }
             let slots = set.slot_count();
-            needed[first + 1] += if slots > longest {
+            needed[first + 1] += if slots > Cell::MAX_COUNT as usize {
                 u64::from(u32::MAX)
             } else {
                 slots as u64
@@ -134,12 +131,15 @@ impl fmt::Display for NoRoom {
     }
 }
 
-/// Returns the services that are left out. `services`: in the order in which those of one namespace are served.
+/// Returns the services that are left out where all may take so many `percent` of the tables. `services`: in the order
+/// in which those of one namespace are served.
 pub(super) fn left_out(
     services: impl IntoIterator<Item = Arc<ServiceId>>,
     needs: &BTreeMap<Arc<ServiceId>, Entries>,
     capacity: &Entries,
+    percent: u64,
 ) -> BTreeMap<Arc<ServiceId>, NoRoom> {
+    let limit = capacity.percent(percent);
     let mut namespaces: BTreeMap<Box<str>, VecDeque<Arc<ServiceId>>> = BTreeMap::new();
     for id in services {
         let queue = namespaces.entry(id.namespace.clone()).or_default();
@@ -157,7 +157,7 @@ pub(super) fn left_out(
         // A service without a frontend takes nothing.
         let needed = needs.get(&id).copied().unwrap_or_default();
         let with = used.plus(&needed);
-        if let Some(table) = with.exceeds(capacity) {
+        if let Some(table) = with.exceeds(&limit) {
             let no_room = NoRoom {
                 table,
                 needed: needed.0[table],
@@ -195,7 +195,7 @@ mod tests {
             })
             .collect();
         let capacity = Entries([100; TABLES]);
-        let left_out = left_out(ids, &needs, &capacity);
+        let left_out = left_out(ids, &needs, &capacity, 100);
         left_out.keys().map(ToString::to_string).collect()
     }
 
@@ -236,9 +236,25 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_the_tables_is_shared_and_the_reason_names_all_of_it() {
+        let needs = BTreeMap::from([(id("a", "1"), Entries([60, 0, 0, 0, 0, 0]))]);
+        let of = |percent| left_out([id("a", "1")], &needs, &Entries([100; TABLES]), percent);
+        assert!(of(100).is_empty() && of(75).is_empty());
+        let reason = of(50).values().next().map(ToString::to_string);
+        let expected = "it needs 60 of the 100 entries of the frontends (IPv4) table, ";
+        assert!(reason.is_some_and(|reason| reason.starts_with(expected)));
+        assert_eq!(of(50), of(40), "the same is not tried twice");
+    }
+
+    #[test]
     fn a_table_without_entries_takes_nothing() {
         let needs = BTreeMap::from([(id("a", "1"), Entries([1, 0, 0, 0, 0, 0]))]);
-        let left_out = left_out([id("a", "1"), id("a", "2")], &needs, &Entries::default());
+        let left_out = left_out(
+            [id("a", "1"), id("a", "2")],
+            &needs,
+            &Entries::default(),
+            100,
+        );
         let reason = left_out.values().next().map(ToString::to_string);
         let expected = "it needs 1 entries of the frontends (IPv4) table, which has 0; the next start with a larger \
                         --max-frontends makes room, and interrupts nothing";
