@@ -361,8 +361,8 @@ impl EventLoop {
                 for address in &outcome.left_out {
                     warn!("{origin}: node_ips: {address} leads to no single node: it is left out");
                 }
-                for (service, reason) in outcome.refused.iter().take(SHOWN) {
-                    warn!("{origin}: service {service} does not fit and is left out: {reason}");
+                for refusal in outcome.refusals().take(SHOWN) {
+                    warn!("{origin}: {refusal}");
                 }
                 if outcome.refused.len() > SHOWN {
                     let more = outcome.refused.len() - SHOWN;

@@ -38,6 +38,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// A sentence for each service that does not fit.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = String> {
+        self.refused.iter().map(|(service, reason)| {
+            format!("service {service} does not fit and is left out: {reason}")
+        })
+    }
+
     /// Whether anything became of it.
     pub const fn has_changed(&self) -> bool {
         self.added + self.changed + self.removed > 0 || self.writes > 0
@@ -82,6 +89,17 @@ pub(crate) struct Consequences {
     pub(crate) conflicts: Vec<Conflict>,
     /// The services without which it took effect, and why.
     pub(crate) refused: BTreeMap<ServiceId, String>,
+}
+
+/// What becomes of a source's event: what follows from it, or why it had no effect.
+pub(crate) type Fate = Result<Consequences, String>;
+
+/// Returns what a source has to know of the answer to its event.
+pub(crate) fn fate(answer: Result<Acceptance, ApplyError>) -> Fate {
+    match answer {
+        Ok(acceptance) => Ok(acceptance.into()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 impl From<Acceptance> for Consequences {

@@ -204,6 +204,7 @@ pub(super) fn applied(accepted: Acceptance) -> Applied {
             ..Applied::default()
         },
         Acceptance::Applied(outcome) => {
+            let refused = outcome.refusals().collect();
             let Outcome {
                 added,
                 changed,
@@ -212,7 +213,7 @@ pub(super) fn applied(accepted: Acceptance) -> Applied {
                 writes,
                 conflicts,
                 left_out: _,
-                refused,
+                refused: _,
                 took,
             } = outcome;
             Applied {
@@ -224,12 +225,7 @@ pub(super) fn applied(accepted: Acceptance) -> Applied {
                 writes,
                 took_us: took.as_micros().try_into().unwrap_or(u64::MAX),
                 conflicts: conflicts.iter().map(ToString::to_string).collect(),
-                refused: refused
-                    .iter()
-                    .map(|(service, reason)| {
-                        format!("service {service} does not fit and is left out: {reason}")
-                    })
-                    .collect(),
+                refused,
             }
         }
     }

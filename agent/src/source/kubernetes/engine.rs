@@ -27,6 +27,7 @@ use crate::{
         cluster_state::ClusterMonitor,
         contact::Contact,
         health::{ByFamily, Pending as Waiting},
+        outcome::{Consequences, Fate},
         reports::Reports,
     },
     source::kubernetes::{
@@ -308,11 +309,14 @@ impl Engine {
     }
 
     /// Takes note of what became of an event, and of who waits for whom after it.
-    pub(super) fn done(&mut self, about: About, result: Result<Vec<Conflict>, String>) {
+    pub(super) fn done(&mut self, about: About, fate: Fate) {
         self.under_way.end(&about);
-        let result = result.map(|conflicts| self.look_at_conflicts(&about, conflicts));
+        let result = fate.map(|Consequences { conflicts, refused }| {
+            self.look_at_conflicts(&about, conflicts);
+            refused
+        });
         match &result {
-            Ok(()) => self.failures.remove(about.topic()),
+            Ok(_) => self.failures.remove(about.topic()),
             Err(_) => self.failures.add(about.topic(), Instant::now()),
         }
         match (about, result) {
@@ -323,7 +327,7 @@ impl Engine {
                     service_cidrs,
                     nodes,
                 },
-                Ok(()),
+                Ok(refused),
             ) => {
                 self.told = marks;
                 self.told_node_ips = node_ips;
@@ -331,18 +335,19 @@ impl Engine {
                 self.told_peers = nodes;
                 self.is_synced = true;
                 self.monitor.update(|state| state.synced = true);
+                self.without(refused);
             }
             // Tried again with what is known then. Of pods that were told of, nothing is left to note.
             (
                 About::All { .. } | About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_),
                 Err(_),
             )
-            | (About::Pods(_), Ok(())) => {}
-            (About::Nodes(nodes), Ok(())) => self.told_peers = nodes,
-            (About::NodeIps(node_ips), Ok(())) => self.told_node_ips = node_ips,
-            (About::ServiceCidrs(cidrs), Ok(())) => self.told_service_cidrs = cidrs,
+            | (About::Pods(_), Ok(_)) => {}
+            (About::Nodes(nodes), Ok(_)) => self.told_peers = nodes,
+            (About::NodeIps(node_ips), Ok(_)) => self.told_node_ips = node_ips,
+            (About::ServiceCidrs(cidrs), Ok(_)) => self.told_service_cidrs = cidrs,
             (About::Pods(ids), Err(_)) => self.pods.tell_again(ids),
-            (About::Service { id, mark }, Ok(())) => {
+            (About::Service { id, mark }, Ok(_)) => {
                 match mark {
                     Some(_) => self.told.insert(id, mark),
                     None => self.told.remove(&id),
@@ -364,7 +369,7 @@ impl Engine {
     }
 
     /// The first event, or one like it, took effect without these services. Each is tried again by itself.
-    pub(super) fn refused(&mut self, services: BTreeMap<ServiceId, String>) {
+    fn without(&mut self, services: BTreeMap<ServiceId, String>) {
         let now = Instant::now();
         for (id, reason) in services {
             let id = Arc::new(id);
@@ -376,7 +381,6 @@ impl Engine {
                 untranslated.push(format!("it is left out: {reason}"));
             });
         }
-        self.show();
     }
 
     /// Has events that failed tried again.

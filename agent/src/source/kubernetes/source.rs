@@ -5,15 +5,8 @@
 //! costs more than either does.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-    fmt,
-    future::pending,
-    io,
-    net::IpAddr,
-    panic, process,
-    sync::Arc,
-    time::Duration,
+    collections::BTreeSet, convert::Infallible, fmt, future::pending, io, net::IpAddr, panic,
+    process, sync::Arc, time::Duration,
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -29,7 +22,10 @@ use tracing::error;
 
 use crate::{
     runtime::{
-        cluster_state::ClusterMonitor, error::Ending, origin::Origin, outcome::Consequences,
+        cluster_state::ClusterMonitor,
+        error::Ending,
+        origin::Origin,
+        outcome::{Fate, fate},
         queue::EventQueue,
     },
     source::{
@@ -310,9 +306,6 @@ impl From<Ending> for End {
     }
 }
 
-/// What becomes of an event: who waits for whom now, or why it had no effect.
-type Fate = Result<Consequences, String>;
-
 /// Delivers one event after the other. What changes before the turn of one has come waits, and what
 /// changes twice meanwhile is one event. One that has to wait aside when its turn comes keeps only back
 /// what has to do with it.
@@ -350,10 +343,8 @@ pub(super) async fn deliver(
                 let answer = queue
                     .deliver_with(origin, Ok(event), circumstances, Some(its_turn))
                     .await?;
-                let result: Fate = answer
-                    .map(Consequences::from)
-                    .map_err(|error| error.to_string());
-                Ok::<(About, Fate), Ending>((about, result))
+
+                Ok::<(About, Fate), Ending>((about, fate(answer)))
             });
         }
         let waits_until = engine.waits_until().map(Instant::from_std);
@@ -361,15 +352,10 @@ pub(super) async fn deliver(
             biased;
             Some(done) = under_way.next() => {
                 let (about, result) = done?;
-                let (result, refused) = match result {
-                    Ok(Consequences { conflicts, refused }) => (Ok(conflicts), refused),
-                    Err(reason) => (Err(reason), BTreeMap::new()),
-                };
-                if result.is_err() || !refused.is_empty() {
+                if !result.as_ref().is_ok_and(|told| told.refused.is_empty()) {
                     retry_at.get_or_insert_with(|| Instant::now() + RETRY);
                 }
                 engine.done(about, result);
-                engine.refused(refused);
             }
             () = come(&mut turn), if turn.is_some() => turn = None,
             Some(change) = changes.recv() => {

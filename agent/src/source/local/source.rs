@@ -23,8 +23,12 @@ use tracing::error;
 
 use crate::{
     runtime::{
-        circumstances::Circumstances, contact::Contact, error::Ending, origin::Origin,
-        outcome::Consequences, queue::EventQueue,
+        circumstances::Circumstances,
+        contact::Contact,
+        error::Ending,
+        origin::Origin,
+        outcome::{Fate, fate},
+        queue::EventQueue,
     },
     source::{
         event_source::EventSource,
@@ -244,9 +248,6 @@ impl EventSource for LocalSource {
     }
 }
 
-/// What became of an event: who waits for whom now, or why it had no effect.
-type Fate = Result<Consequences, String>;
-
 /// Delivers events, each as soon as the one before of its service is answered.
 async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, Ending> {
     let LocalSource {
@@ -283,10 +284,8 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
                 let answer = queue
                     .deliver_with(origin, Ok(event), Circumstances::default(), None)
                     .await?;
-                let fate: Fate = answer
-                    .map(Consequences::from)
-                    .map_err(|error| error.to_string());
-                Ok::<(About, Fate), Ending>((about, fate))
+
+                Ok::<(About, Fate), Ending>((about, fate(answer)))
             });
         }
         shown.show(count, &engine);
@@ -294,15 +293,10 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
             biased;
             Some(done) = under_way.next() => {
                 let (about, fate) = done?;
-                let (result, refused) = match fate {
-                    Ok(Consequences { conflicts, refused }) => (Ok(conflicts), refused),
-                    Err(reason) => (Err(reason), BTreeMap::new()),
-                };
-                if result.is_err() || !refused.is_empty() {
+                engine.done(about, fate);
+                if engine.has_failures() {
                     retry_at.get_or_insert_with(|| Instant::now() + RETRY);
                 }
-                engine.done(about, result);
-                engine.refused_of_all(refused);
             }
             names = registrar.concerned() => {
                 look(&mut engine, &registrar, |service| {

@@ -1,7 +1,7 @@
 //! Events, one after the other.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     convert::Infallible,
     future::pending,
     net::IpAddr,
@@ -18,7 +18,10 @@ use tokio::{
 
 use crate::{
     runtime::{
-        circumstances::Circumstances, error::Ending, origin::Origin, outcome::Consequences,
+        circumstances::Circumstances,
+        error::Ending,
+        origin::Origin,
+        outcome::{Fate, fate},
         queue::EventQueue,
     },
     source::{
@@ -54,9 +57,6 @@ pub(super) struct Input {
     /// Takes all queries that are to be followed, when they are others than before.
     pub(super) wanted: mpsc::UnboundedSender<BTreeSet<Query>>,
 }
-
-/// What becomes of an event: who waits for whom now, or why it had no effect.
-type Fate = Result<Consequences, String>;
 
 /// Delivers one event after the other. What changes before the turn of one has come waits, and what
 /// changes twice meanwhile is one event.
@@ -108,10 +108,8 @@ pub(super) async fn deliver(
                 let answer = queue
                     .deliver_with(origin, Ok(event), circumstances, Some(its_turn))
                     .await?;
-                let result: Fate = answer
-                    .map(Consequences::from)
-                    .map_err(|error| error.to_string());
-                Ok::<(About, Fate), Ending>((about, result))
+
+                Ok::<(About, Fate), Ending>((about, fate(answer)))
             });
         } else {
             listener.show(&engine);
@@ -121,12 +119,7 @@ pub(super) async fn deliver(
             biased;
             Some(done) = under_way.next() => {
                 let (about, result) = done?;
-                let (result, refused) = match result {
-                    Ok(Consequences { conflicts, refused }) => (Ok(conflicts), refused),
-                    Err(reason) => (Err(reason), BTreeMap::new()),
-                };
                 engine.done(about, result);
-                engine.refused_of_all(refused);
                 if engine.has_failures() {
                     retry_at.get_or_insert_with(|| Instant::now() + RETRY);
                 }

@@ -2,23 +2,27 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use shunt_model::{Conflict, ServiceId};
+use shunt_model::ServiceId;
 use tracing::warn;
 
-use crate::source::instances::engine::{About, Engine};
+use crate::{
+    runtime::outcome::{Consequences, Fate},
+    source::instances::engine::{About, Engine},
+};
 
 /// How the problem begins of a service whose event had no effect.
 const LAST_CHANGE: &str = "its last change: ";
 
 impl Engine {
     /// Takes note of what became of an event.
-    pub(crate) fn done(&mut self, about: About, result: Result<Vec<Conflict>, String>) {
-        match (about, result) {
-            (About::All { marks, node_ips }, Ok(_)) => {
+    pub(crate) fn done(&mut self, about: About, fate: Fate) {
+        match (about, fate) {
+            (About::All { marks, node_ips }, Ok(Consequences { refused, .. })) => {
                 self.is_busy = false;
                 self.told = marks;
                 self.told_node_ips = node_ips;
                 self.is_synced = true;
+                self.without(refused);
             }
             (About::NodeIps(node_ips), Ok(_)) => {
                 self.is_busy = false;
@@ -53,7 +57,7 @@ impl Engine {
     }
 
     /// The first event, or one like it, took effect without these services. Each is tried again by itself.
-    pub(crate) fn refused_of_all(&mut self, services: BTreeMap<ServiceId, String>) {
+    fn without(&mut self, services: BTreeMap<ServiceId, String>) {
         for (id, reason) in services {
             let mut entries = self.entries.iter();
             let Some(entry) = entries.position(|entry| *entry.frontend.id == id) else {

@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use shunt_model::RendererEvent;
 
-use crate::source::instances::{
-    configuration::parse::parse,
-    engine::{About, Engine, Work},
-    query::{Query, QueryKind},
-    tests::world::{instance, place},
-    tier::{Datacenter, Tier},
+use crate::{
+    runtime::outcome::Consequences,
+    source::instances::{
+        configuration::parse::parse,
+        engine::{About, Engine, Work},
+        query::{Query, QueryKind},
+        tests::world::{instance, place},
+        tier::{Datacenter, Tier},
+    },
 };
 
 const TWO: &str = r#"
@@ -38,7 +41,7 @@ fn engine() -> (Engine, Query, Query) {
 /// What is told next, and takes effect.
 fn told(engine: &mut Engine) -> Option<String> {
     let Work { event, about } = engine.next(Instant::now())?;
-    engine.done(about, Ok(Vec::new()));
+    engine.done(about, Ok(Consequences::default()));
     Some(event.subject().to_string())
 }
 
@@ -60,7 +63,7 @@ fn everything_is_told_once_all_is_known() {
     // Alone.
     engine.set_instances(&web, vec![]);
     assert!(engine.next(Instant::now()).is_none());
-    engine.done(about, Ok(Vec::new()));
+    engine.done(about, Ok(Consequences::default()));
     assert_eq!(
         told(&mut engine).as_deref(),
         Some("UpdateService consul/web")
@@ -83,7 +86,7 @@ fn what_may_not_be_read_keeps_back_others_for_a_while_and_alone_for_ever() {
         panic!("{work:?}")
     };
     assert_eq!(snapshot.services.len(), 1);
-    engine.done(work.about, Ok(Vec::new()));
+    engine.done(work.about, Ok(Consequences::default()));
     engine.set_instances(&api, vec![]);
     let expected = Some("UpdateService consul/api");
     assert_eq!(told(&mut engine).as_deref(), expected);

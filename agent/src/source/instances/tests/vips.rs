@@ -1,10 +1,13 @@
 //! Addresses that instances say.
 
-use crate::source::instances::{
-    engine::{Engine, Work},
-    instance::Instance,
-    query::Query,
-    tests::world::{frontend_at, instance, place},
+use crate::{
+    runtime::outcome::Consequences,
+    source::instances::{
+        engine::{Engine, Work},
+        instance::Instance,
+        query::Query,
+        tests::world::{frontend_at, instance, place},
+    },
 };
 use shunt_model::RendererEvent;
 use std::time::Instant;
@@ -27,7 +30,7 @@ impl World {
         self.engine.set_instances(&self.query, instances.to_vec());
         self.engine.set_place(place(), [].into());
         let Work { event, about } = self.engine.next(Instant::now())?;
-        self.engine.done(about, Ok(Vec::new()));
+        self.engine.done(about, Ok(Consequences::default()));
         let service = match event {
             RendererEvent::Resync(snapshot) => snapshot.services.into_iter().next()?,
             RendererEvent::UpdateService(service) => service,

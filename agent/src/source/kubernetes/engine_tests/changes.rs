@@ -3,9 +3,12 @@
 use serde_json::json;
 
 use super::world::{World, node, service, slice, word};
-use crate::source::kubernetes::{
-    engine::{Change, Work},
-    watch::step::Step,
+use crate::{
+    runtime::outcome::Consequences,
+    source::kubernetes::{
+        engine::{Change, Work},
+        watch::step::Step,
+    },
 };
 
 #[test]
@@ -55,7 +58,7 @@ fn what_changes_while_an_event_is_on_its_way_is_one_event() {
     }
     assert_eq!(world.state().pending, 1);
     assert!(world.state().pending_since.is_some());
-    world.engine.done(about, Ok(Vec::new()));
+    world.engine.done(about, Ok(Consequences::default()));
     assert_eq!(world.events(), ["UpdateService default/web 10.0.0.9"]);
     assert_eq!(
         (world.state().pending, world.state().pending_since),
@@ -182,7 +185,7 @@ fn other_services_are_told_while_an_event_is_under_way_and_the_same_one_is_not()
     assert_eq!(words, expected);
     assert!(world.engine.next().is_none());
     let [wide, web] = told.map(|work| work.about);
-    world.engine.done(web, Ok(Vec::new()));
+    world.engine.done(web, Ok(Consequences::default()));
     world.engine.take(slice("wide", "wide-1", &["10.0.0.1"]));
     world.engine.take(slice("web", "web-1", &["10.0.0.2"]));
     assert_eq!(world.events(), ["UpdateService default/web 10.0.0.2"]);
@@ -191,7 +194,7 @@ fn other_services_are_told_while_an_event_is_under_way_and_the_same_one_is_not()
     assert_eq!(world.events(), [] as [&str; 0]);
     assert_eq!(world.state().pending, 1);
     world.engine.take(slice("wide", "wide-1", &["10.0.0.3"]));
-    world.engine.done(wide, Ok(Vec::new()));
+    world.engine.done(wide, Ok(Consequences::default()));
     assert_eq!(world.events(), ["UpdateService default/wide 10.0.0.3"]);
     assert_eq!(world.state().pending, 0);
 }
@@ -207,10 +210,10 @@ fn what_is_about_all_services_is_told_alone() {
     let moved = node("here", "a", "192.0.2.9");
     world.engine.take(Change::Node(moved));
     assert!(world.engine.next().is_none(), "after what is under way");
-    world.engine.done(wide, Ok(Vec::new()));
+    world.engine.done(wide, Ok(Consequences::default()));
     let Work { event, about, .. } = world.engine.next().unwrap();
     assert!(word(&event).starts_with("UpdateNodePortServices"));
     assert!(world.engine.next().is_none(), "before what is told next");
-    world.engine.done(about, Ok(Vec::new()));
+    world.engine.done(about, Ok(Consequences::default()));
     assert_eq!(world.events(), ["UpdateService default/web"]);
 }

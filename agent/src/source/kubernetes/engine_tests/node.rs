@@ -6,9 +6,12 @@ use serde_json::json;
 use shunt_model::RendererEvent;
 
 use super::world::{World, node, service};
-use crate::source::kubernetes::{
-    engine::{Change, Work},
-    watch::step::Step,
+use crate::{
+    runtime::outcome::Consequences,
+    source::kubernetes::{
+        engine::{Change, Work},
+        watch::step::Step,
+    },
 };
 
 #[test]
@@ -136,7 +139,7 @@ fn external_ips_are_served_unless_they_are_switched_off() {
         let Some(Work { event, about, .. }) = world.engine.next() else {
             panic!("the first event");
         };
-        world.engine.done(about, Ok(Vec::new()));
+        world.engine.done(about, Ok(Consequences::default()));
         let RendererEvent::Resync(snapshot) = event else {
             panic!("{event:?}");
         };

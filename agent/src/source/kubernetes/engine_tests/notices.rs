@@ -10,6 +10,7 @@ use crate::{
     runtime::{
         listeners::{Listener, ListenerState, Listeners},
         meters::Told,
+        outcome::Consequences,
     },
     source::kubernetes::{
         engine::{Change, Work},
@@ -48,7 +49,11 @@ impl World {
     /// The next event is done, after which these wait.
     fn done(&mut self, conflicts: &[Conflict]) {
         let Work { about, .. } = self.engine.next().unwrap();
-        self.engine.done(about, Ok(conflicts.to_vec()));
+        let consequences = Consequences {
+            conflicts: conflicts.to_vec(),
+            ..Consequences::default()
+        };
+        self.engine.done(about, Ok(consequences));
     }
 
     /// What users were told since the last time: of which Service, why, and in which words.

@@ -4,11 +4,14 @@ use serde_json::{Value, json};
 use shunt_model::{RendererEvent, SplitTarget};
 
 use super::world::{World, service};
-use crate::source::kubernetes::{
-    engine::{Change, Work},
-    objects::{custom::CustomKind, reference_grant::ReferenceGrant, route::Route},
-    routes::change::RouteChange,
-    watch::step::Step,
+use crate::{
+    runtime::outcome::Consequences,
+    source::kubernetes::{
+        engine::{Change, Work},
+        objects::{custom::CustomKind, reference_grant::ReferenceGrant, route::Route},
+        routes::change::RouteChange,
+        watch::step::Step,
+    },
 };
 
 /// A world whose cluster defines all kinds, with these services, all of which were told.
@@ -66,7 +69,7 @@ fn told(world: &mut World) -> Vec<String> {
             service.id.name,
             targets.collect::<String>()
         ));
-        world.engine.done(about, Ok(Vec::new()));
+        world.engine.done(about, Ok(Consequences::default()));
     }
     told
 }

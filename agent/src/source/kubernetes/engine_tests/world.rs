@@ -10,6 +10,7 @@ use crate::{
     runtime::{
         circumstances::Circumstances,
         cluster_state::{ClusterMonitor, ClusterState},
+        outcome::Consequences,
         reports::Reports,
     },
     source::kubernetes::{
@@ -196,7 +197,7 @@ impl World {
             } = work;
             words.push(word(&event));
             self.circumstances = circumstances;
-            self.engine.done(about, Ok(Vec::new()));
+            self.engine.done(about, Ok(Consequences::default()));
         }
         words
     }
