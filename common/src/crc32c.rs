@@ -4,22 +4,44 @@
 //! of the difference alone. So a new port costs the same whatever the packet's length, and the
 //! payload is never read.
 
-/// x^8, x^16, x^32 ... x^(8 * 2^15) modulo the polynomial: what 1, 2, 4 ... zero bytes multiply a
-/// remainder by. Polynomials are reflected: the highest bit is x^0.
-const ZERO_BYTES: [u32; 16] = {
-    let mut powers = [0x0080_0000; 16];
-    let mut place = 1;
-    while place < powers.len() {
-        powers[place] = multiply(powers[place - 1], powers[place - 1]);
+/// How many bits of a remainder are looked up at once, and in how many pieces it is.
+const BITS: usize = 4;
+const PIECES: usize = 32 / BITS;
+
+/// What becomes of a remainder behind so many zero bytes: the product of each piece of it, at its place, and
+/// x^(8 * bytes). The sum of its pieces' products is that of a remainder.
+type Shift = [[u32; 1 << BITS]; PIECES];
+
+/// The shifts by 1, 2, 4 ... 2^15 zero bytes.
+static SHIFTS: [Shift; 16] = {
+    let mut shifts = [[[0; 1 << BITS]; PIECES]; 16];
+    // x^8: polynomials are reflected, the highest bit is x^0.
+    let mut power = 0x0080_0000;
+    let mut place = 0;
+    while place < shifts.len() {
+        shifts[place] = shift(power);
+        power = multiply(power, power);
         place += 1;
     }
-    powers
+    shifts
 };
+
+const fn shift(power: u32) -> Shift {
+    let mut products = [[0; 1 << BITS]; PIECES];
+    let mut piece = 0;
+    while piece < PIECES {
+        let mut bits = 0;
+        while bits < 1 << BITS {
+            products[piece][bits] = multiply((bits as u32) << (piece * BITS), power);
+            bits += 1;
+        }
+        piece += 1;
+    }
+    products
+}
 
 /// Castagnoli's polynomial, reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
-/// x^0.
-const ONE: u32 = 0x8000_0000;
 
 /// The product of two polynomials, modulo ours.
 const fn multiply(a: u32, b: u32) -> u32 {
@@ -38,17 +60,19 @@ const fn multiply(a: u32, b: u32) -> u32 {
 /// What the checksum of a packet of `length` bytes changes by (exclusive or) when its first four
 /// bytes do by `difference`; both as they stand in the packet, on a little-endian machine. Of
 /// the length, the lower 16 bits count.
-pub const fn difference(difference: u32, length: u32) -> u32 {
+pub fn difference(difference: u32, length: u32) -> u32 {
     // A word at the packet's begin is its highest terms; the CRC register takes it whole, and
     // every byte behind it multiplies it by x^8.
     let mut remainder = u32::from_le(difference);
-    let mut place = 0;
-    while place < 16 {
-        let bit = (length >> place) & 1;
-        let chosen = 0u32.wrapping_sub(bit);
-        let factor = (ZERO_BYTES[place] & chosen) | (ONE & !chosen);
-        remainder = multiply(remainder, factor);
-        place += 1;
+    for (place, shift) in SHIFTS.iter().enumerate() {
+        if length >> place & 1 == 0 {
+            continue;
+        }
+        let mut sum = 0;
+        for (piece, products) in shift.iter().enumerate() {
+            sum ^= products[(remainder >> (piece * BITS)) as usize % products.len()];
+        }
+        remainder = sum;
     }
     remainder.to_le()
 }

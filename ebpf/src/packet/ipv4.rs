@@ -255,28 +255,30 @@ const SOURCE_ROUTE: u32 = Options::SourceRoute as u32;
 /// [`Options`] as a number.
 #[inline(always)]
 pub(crate) fn walk_options(context: &impl Access, begin: u32, end: u32) -> u32 {
-    let begin = Offset::new(begin as usize).get();
-    let length = Offset::new(end as usize).get().wrapping_sub(begin);
+    /// Of the end of a header, and of an option that begins before it.
+    const BOUND: u32 = 0x7ff;
+
     let mut options = NOTHING;
-    let mut place = size_of::<Ipv4Header>();
+    let mut place = begin + size_of::<Ipv4Header>() as u32;
     for _ in size_of::<Ipv4Header>()..LONGEST {
-        if place >= length {
+        // To the verifier any place is possible in each round, so that it looks at a round once for all
+        // ways to come there.
+        place &= BOUND;
+        if place >= end {
             break;
         }
-        let Ok([kind, option_length]) = context.at::<[u8; 2]>(begin + place) else {
+        let Ok([kind, option_length]) = context.at::<[u8; 2]>(place as usize) else {
             return SOMETHING;
         };
-        let option_length = match *kind {
+        place += match *kind {
             END_OF_OPTIONS => break,
             NO_OPERATION => 1,
             LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => return SOURCE_ROUTE,
             _ => {
                 options = SOMETHING;
-                usize::from(*option_length).max(1)
+                u32::from(*option_length).max(1)
             }
         };
-        // The verifier wants the bound said.
-        place = (place + option_length) & 0x1ff;
     }
     options
 }
