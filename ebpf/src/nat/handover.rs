@@ -129,6 +129,9 @@ fn carrier<F: Tables>() -> Option<&'static mut Carrier<F>> {
 
 /// Compares what our table has of this key with what the other one has, where that one decides, and
 /// takes from ours what is not right. Gives what is left to be done.
+///
+/// Packets that only our programs see count in our table alone: what both have is right for as long as either
+/// remembers it.
 #[inline(always)]
 fn recall_here<F: Handover>(key: &Key<F>) -> u32 {
     let phase = phase();
@@ -154,7 +157,8 @@ fn recall_here<F: Handover>(key: &Key<F>) -> u32 {
         }
         F::Memory::forget(&ours, half.index, half.meta.0);
     }
-    if !is_known {
+    // There its time may be over, which ends it: the packet begins another one, in both tables.
+    if !is_known || F::resized().lookup(key, false, now()).is_none() {
         return NOTHING;
     }
     let other = match key.role() {

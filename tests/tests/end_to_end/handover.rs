@@ -3,13 +3,14 @@
 //! `cargo xtask test` builds the agent of an earlier revision with the same layouts of state, and sets
 //! `SHUNT_EARLIER_BIN` to its path.
 
+mod over;
 mod sizes;
 
 use std::{
     env, fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process, thread,
+    process,
     time::Duration,
 };
 
@@ -48,7 +49,7 @@ impl Dying {
     fn after(step: &str, agent: &Path) -> Self {
         let path = env::temp_dir().join(format!("shunt-dies-{}-{step}", process::id()));
         let script = format!(
-            "#!/bin/sh\nSHUNT_DIE_AFTER={step} exec '{}' \"$@\"\n",
+            "#!/bin/sh\nSHUNT_DIE_AFTER='{step}' exec '{}' \"$@\"\n",
             agent.display()
         );
         fs::write(&path, script).unwrap();
@@ -310,32 +311,4 @@ fn a_full_table_of_the_version_before_refuses_no_connection_once_it_decides_no_m
         return;
     };
     has_room(&earlier);
-}
-
-/// How long a datagram that was answered is remembered, so that a flow with its ports is another one after that.
-const SHORT: [&str; 2] = ["--conntrack-udp-timeout", "3s"];
-
-/// For how long flows use ports again in a phase: of 28,000 ports one in ten has had a flow by then.
-const REUSE: Duration = Duration::from_secs(10);
-
-#[test]
-fn a_flow_has_the_ports_of_one_whose_time_is_over_while_tables_hand_over() {
-    let flags = [&OTHER_SIZE[..], &SHORT].concat();
-    for step in ["swap", "drain"] {
-        let Some(mut world) = World::of(&binary(), &SHORT) else {
-            return;
-        };
-        let services = services(&world);
-        world.apply(&snapshot(&services));
-        let traffic = traffic(&world, &services);
-        thread::sleep(REUSE);
-        let unattended = world.killed();
-        let dying = Dying::after(step, &binary());
-        let died = unattended.try_start_of(&dying.0, &flags);
-        assert!(died.is_err(), "it dies after {step}");
-        thread::sleep(REUSE);
-        let last = unattended.try_start_of(&binary(), &flags).unwrap();
-        let world = unattended.attended_by(last);
-        end(&world, traffic);
-    }
 }

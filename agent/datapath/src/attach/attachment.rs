@@ -149,9 +149,10 @@ pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
     };
     // The way back first, as where they are attached.
     links.sort_by_key(|(_, place)| {
-        Hook::ALL
-            .into_iter()
-            .position(|known| place.is_some_and(|(_, hook)| known == hook))
+        place.map(|(index, hook)| {
+            let order = Hook::ALL.into_iter().position(|known| known == hook);
+            (order, index)
+        })
     });
     for (path, place) in links {
         let Some((index, hook)) = place else {
@@ -176,6 +177,9 @@ pub(crate) fn adopt(object: &mut Loaded) -> BTreeMap<(u32, Hook), Attachment> {
             Ok(attachment) => {
                 info!(index, hook = hook.name(), "program replaced");
                 adopted.insert((index, hook), attachment);
+                if hook == Hook::Ingress {
+                    died_after("ingress");
+                }
             }
             Err(DatapathError::Program { source, .. })
                 if is_dead(&source) || clsact::is_gone(&source) =>

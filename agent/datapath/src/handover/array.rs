@@ -24,10 +24,10 @@ impl<F: FromIp + Wide> Source<F> for Resized<'_, F> {
             .try_for_each(|snapshot| see(&snapshot))
     }
 
-    fn get(&self, forward: &Key<F>) -> io::Result<Option<Snapshot<F>>> {
+    fn get(&self, forward: &Key<F>) -> io::Result<Option<(Snapshot<F>, bool)>> {
         let now = self.clock.tick()?;
         let table = self.table.table();
-        let found = table.snapshot_of(forward).map(|(_, snapshot)| snapshot);
-        Ok(found.filter(|snapshot| !table.is_forgotten(snapshot, now)))
+        let found = table.snapshot_of(forward);
+        Ok(found.map(|(_, snapshot)| (snapshot, table.is_forgotten(&snapshot, now))))
     }
 }

@@ -8,11 +8,11 @@ use crate::maps::{connection_table::ConnectionTable, family::FromIp};
 
 /// The table that decides.
 pub(crate) trait Source<F: Wide> {
-    /// Shows every connection, in any order. What changes meanwhile may be among them or not.
+    /// Shows every connection whose time is not over, in any order. What changes meanwhile may be among them or not.
     fn each(&self, see: &mut dyn FnMut(&Snapshot<F>) -> io::Result<()>) -> io::Result<()>;
 
-    /// The connection with this forward half.
-    fn get(&self, forward: &Key<F>) -> io::Result<Option<Snapshot<F>>>;
+    /// The connection with this forward half, and whether its time is over.
+    fn get(&self, forward: &Key<F>) -> io::Result<Option<(Snapshot<F>, bool)>>;
 }
 
 /// What was done.
@@ -55,6 +55,9 @@ pub(crate) fn reconcile<F: FromIp + Wide>(
 
 /// What is only in `target` goes first: the other way round, a connection that a packet opens between
 /// our two looks at it would be missing at the end of the round.
+///
+/// Packets of a connection that only our programs see count in `target` alone. So what both have stays until its
+/// time is over in both.
 fn round<F: FromIp + Wide>(
     source: &impl Source<F>,
     target: &ConnectionTable<F>,
@@ -68,7 +71,9 @@ fn round<F: FromIp + Wide>(
         };
         let is_right = source
             .get(&there.connection.forward)?
-            .is_some_and(|snapshot| snapshot.is_of(&there.connection));
+            .is_some_and(|(snapshot, is_over)| {
+                snapshot.is_of(&there.connection) && !(is_over && table.is_forgotten(&there, now))
+            });
         if !is_right && table.end_snapshot(&there) {
             done.repairs += 1;
         }
@@ -79,7 +84,7 @@ fn round<F: FromIp + Wide>(
             Some((_, there)) if snapshot.is_of(&there.connection) => table.absorb(snapshot),
             Some((_, there)) => {
                 // Another connection has the tuple: which one, `source` says now.
-                if let Some(right) = source.get(forward)?
+                if let Some((right, false)) = source.get(forward)?
                     && !right.is_of(&there.connection)
                 {
                     table.end_snapshot(&there);
