@@ -76,6 +76,9 @@ fn check(file: &Path, agent: &Command) -> Result<ExitCode> {
         for warning in &settings.warnings {
             complain(warning);
         }
+        if !settings.unknown.is_empty() {
+            return Ok(ExitCode::from(WRONG));
+        }
         print(|out| writeln!(out, "{} is a right KubeProxyConfiguration", file.display()))?;
         return Ok(ExitCode::SUCCESS);
     }

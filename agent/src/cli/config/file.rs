@@ -1,8 +1,10 @@
 //! The file of `--config`.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, path};
 
 use serde::Deserialize;
+use serde_ignored::Path;
+use serde_path_to_error::Track;
 use serde_saphyr::{Options, options::DuplicateKeyPolicy};
 use thiserror::Error;
 
@@ -28,7 +30,7 @@ pub(crate) enum FileError {
         /// Likewise.
         kind: String,
     },
-    /// A field is unknown, twice there, or not what it has to be.
+    /// A field is twice there, or not what it has to be.
     #[error("{path}: {error}")]
     Field {
         /// Which.
@@ -48,12 +50,20 @@ struct Form {
     kind: String,
 }
 
+/// What a file says.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Known {
+    pub(crate) configuration: KubeProxyConfiguration,
+    /// The paths of fields that this version does not know: a later kube-proxy may.
+    pub(crate) unknown: Vec<String>,
+}
+
 /// Reads a configuration, YAML or JSON.
 ///
 /// # Errors
 ///
 /// See [`FileError`].
-pub(crate) fn read(path: &Path) -> Result<KubeProxyConfiguration, FileError> {
+pub(crate) fn read(path: &path::Path) -> Result<Known, FileError> {
     decode(&fs::read_to_string(path)?)
 }
 
@@ -64,24 +74,30 @@ fn options() -> Options {
     }
 }
 
-fn decode(text: &str) -> Result<KubeProxyConfiguration, FileError> {
+fn decode(text: &str) -> Result<Known, FileError> {
     let form: Form = serde_saphyr::from_str_with_options(text, options())
         .map_err(|error| FileError::Syntax(error.to_string()))?;
     let Form { api_version, kind } = form;
     if api_version != API_VERSION || kind != KIND {
         return Err(FileError::Form { api_version, kind });
     }
-    let mut path = String::new();
+    let (mut track, mut unknown) = (Track::new(), Vec::new());
     let decoded = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
-        serde_path_to_error::deserialize(yaml).map_err(|error| {
-            path = error.path().to_string();
-            error.into_inner()
-        })
+        let tracked = serde_path_to_error::Deserializer::new(yaml, &mut track);
+        // A field that may be left out is a step of its own in the path.
+        let mut ignored = |path: Path<'_>| unknown.push(path.to_string().replace(".?", ""));
+        serde_ignored::deserialize(tracked, &mut ignored)
     });
-    decoded.map_err(|error| FileError::Field {
-        path,
-        error: error.to_string(),
-    })
+    match decoded {
+        Ok(configuration) => Ok(Known {
+            configuration,
+            unknown,
+        }),
+        Err(error) => Err(FileError::Field {
+            path: track.path().to_string(),
+            error: error.to_string(),
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -169,7 +185,11 @@ mod tests {
 
     #[test]
     fn what_kubeadm_writes_is_understood() {
-        let configuration = decode(KUBEADM).unwrap();
+        let Known {
+            configuration,
+            unknown,
+        } = decode(KUBEADM).unwrap();
+        assert_eq!(unknown, [""; 0]);
         assert_eq!(configuration.cluster_cidr.as_deref(), Some("10.244.0.0/16"));
         let client = configuration.client_connection.unwrap();
         let kubeconfig = client.kubeconfig.as_deref();
@@ -182,21 +202,13 @@ mod tests {
         let json = format!(
             r#"{{"apiVersion": "{API_VERSION}", "kind": "{KIND}", "conntrack": {{"min": 7}}}}"#
         );
-        let configuration = decode(&json).unwrap();
+        let configuration = decode(&json).unwrap().configuration;
         assert_eq!(configuration.conntrack.unwrap().min, Some(7));
     }
 
     #[test]
     fn errors_name_the_field_and_the_line() {
         for (text, words) in [
-            (
-                "conntrack:\n  maxPerCores: 3\n",
-                ["conntrack", "maxPerCores", "line 4"],
-            ),
-            (
-                "clusterCidr: 10.0.0.0/8\n",
-                ["clusterCidr", "unknown field", "line 3"],
-            ),
             ("mode: a\nmode: b\n", ["mode", "duplicate", "line 4"]),
             (
                 "iptables:\n  masqueradeAll: 7\n",
@@ -216,6 +228,15 @@ mod tests {
                 assert!(error.contains(word), "{word} is missing in: {error}");
             }
         }
+    }
+
+    #[test]
+    fn fields_of_a_later_version_are_named_and_the_others_count() {
+        let text = KUBEADM.replace("conntrack:\n", "conntrack:\n  maxPerCores: 3\n");
+        let text = text + "futureField:\n  a: [1]\n";
+        let known = decode(&text).unwrap();
+        assert_eq!(known.unknown, ["conntrack.maxPerCores", "futureField"]);
+        assert_eq!(known.configuration, decode(KUBEADM).unwrap().configuration);
     }
 
     #[test]

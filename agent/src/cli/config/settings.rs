@@ -12,7 +12,7 @@ use shunt_datapath::Timeouts;
 
 use crate::cli::{
     config::{
-        file,
+        file::{self, Known},
         flags::KubeProxyFlags,
         reading::Reading,
         table::{Effect, SETTINGS, Setting},
@@ -76,6 +76,8 @@ pub(crate) struct KubeProxySettings {
     pub(crate) is_verbose: bool,
     /// What the log has to say of the rest.
     pub(crate) warnings: Vec<String>,
+    /// The fields of the file that this version does not know. The warnings have them, too.
+    pub(crate) unknown: Vec<String>,
     /// What the file says, or the flags of kube-proxy do.
     configuration: KubeProxyConfiguration,
 }
@@ -93,7 +95,10 @@ impl KubeProxySettings {
             return Ok(settings);
         };
         let read = || -> Result<Self> {
-            let mut configuration = file::read(path)?;
+            let Known {
+                mut configuration,
+                unknown,
+            } = file::read(path)?;
             let beside = KubeProxyFlags {
                 config: None,
                 given: flags
@@ -125,6 +130,11 @@ impl KubeProxySettings {
                     settings.warnings.push(warning);
                 }
             }
+            let words = unknown
+                .iter()
+                .map(|field| format!("{field} has no effect: this version knows no such field"));
+            settings.warnings.extend(words);
+            settings.unknown = unknown;
             Ok(settings)
         };
         read().with_context(|| format!("--config {}", path.display()))
@@ -174,6 +184,7 @@ impl KubeProxySettings {
             is_verbose: verbosity.is_some_and(|verbosity| verbosity >= DEBUG_VERBOSITY),
             oom_score: *oom_score_adj,
             warnings,
+            unknown: Vec::new(),
             configuration: configuration.clone(),
             netfilter: NetfilterConntrack {
                 tcp_be_liberal: conntrack.tcp_be_liberal == Some(true),

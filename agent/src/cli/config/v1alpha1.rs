@@ -1,6 +1,5 @@
 //! kube-proxy's configuration, `kubeproxy.config.k8s.io/v1alpha1`, as Kubernetes 1.34 has it
-//! (`staging/src/k8s.io/kube-proxy/config/v1alpha1/types.go`). Every field may be left out or `null`;
-//! an unknown one is an error.
+//! (`staging/src/k8s.io/kube-proxy/config/v1alpha1/types.go`). Every field may be left out or `null`.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ macro_rules! section {
     ($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
-        #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+        #[serde(default, rename_all = "camelCase")]
         pub(crate) struct $name {
             $(
                 $(#[$attribute])*
