@@ -59,6 +59,7 @@ pub use self::{
     policy::TrafficPolicy,
     protocol::Protocol,
     render::{
+        age::Precedence,
         conflict::Conflict,
         error::RenderError,
         footprint::Footprint,

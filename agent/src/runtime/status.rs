@@ -269,6 +269,7 @@ fn conflict(conflict: &shunt_model::Conflict) -> Conflict {
         key,
         holder,
         waiting,
+        precedence: _,
     } = conflict;
     Conflict {
         frontend: (*key).into(),

@@ -47,6 +47,7 @@ pub(crate) fn resync(case: &Case) -> RendererEvent {
             v4: of_family(true),
             v6: of_family(false),
         },
+        service_cidrs: config.service_cidrs.iter().flatten().copied().collect(),
     };
     let services = case.objects.services.iter().filter_map(|service| {
         let slices = case.objects.endpoint_slices.iter();
@@ -56,7 +57,7 @@ pub(crate) fn resync(case: &Case) -> RendererEvent {
     RendererEvent::Resync(Snapshot {
         node_ips: config.node_port_addresses(),
         services: services.collect(),
-        service_cidrs: config.service_cidrs.iter().flatten().copied().collect(),
+        service_cidrs: view.service_cidrs.clone(),
         ..Snapshot::default()
     })
 }

@@ -5,52 +5,12 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use crate::{
     protocol::Protocol,
     render::{
+        age::Age,
         conflict::Conflict,
         frontend::{Frontend, FrontendKey, FrontendKind},
     },
-    seniority::Seniority,
     service::Service,
     service_id::ServiceId,
-};
-
-/// How old a claim is: as its service, and as its first making where that is not known or the same.
-/// Each is older than the next. Two claims never have the same age.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Age {
-    service: Seniority,
-    /// The claims are counted as they are made.
-    pub(super) number: u64,
-}
-
-impl Age {
-    /// Older than every other.
-    const MIN: Self = Self {
-        service: Seniority {
-            created: i64::MIN,
-            tie: u64::MIN,
-        },
-        number: u64::MIN,
-    };
-
-    /// Younger than every other.
-    pub(super) const MAX: Self = Self {
-        service: UNKNOWN,
-        number: u64::MAX,
-    };
-
-    /// That of a claim with this number of a service that is so old.
-    pub(super) fn new(service: Option<Seniority>, number: u64) -> Self {
-        Self {
-            service: service.unwrap_or(UNKNOWN),
-            number,
-        }
-    }
-}
-
-/// That of a service of which it is not known.
-const UNKNOWN: Seniority = Seniority {
-    created: i64::MAX,
-    tie: u64::MAX,
 };
 
 /// What a service claims. A NodePort is claimed on all nodes at once, present and future: the
@@ -80,6 +40,14 @@ impl Claim {
         })
     }
 
+    /// Whether it is one to the ClusterIP of `service`, whose claim it is.
+    pub(super) fn is_to_cluster_ip(&self, service: &Service) -> bool {
+        match self {
+            Self::Address(key) => service.cluster_ips.contains(&key.address),
+            Self::NodePort(..) => false,
+        }
+    }
+
     /// What a frontend stems from.
     pub(super) const fn of_frontend(key: &FrontendKey, frontend: &Frontend) -> Self {
         match frontend.kind {
@@ -91,7 +59,7 @@ impl Claim {
     }
 }
 
-/// For each frontend the services that claim it, the oldest first: that one has it.
+/// For each frontend the services that claim it, in the order of [`Age`]: the first one has it.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(BTreeMap<(FrontendKey, Age), Arc<ServiceId>>);
 
@@ -106,7 +74,7 @@ impl Claims {
         self.0.remove(&(key, age));
     }
 
-    /// Who claims a frontend, the oldest first.
+    /// Who claims a frontend, its holder first.
     pub(crate) fn of(&self, key: FrontendKey) -> impl Iterator<Item = (Age, &Arc<ServiceId>)> {
         self.0
             .range((key, Age::MIN)..=(key, Age::MAX))
@@ -123,7 +91,7 @@ impl Claims {
             .filter(move |(key, _)| last.replace(*key) != Some(*key))
     }
 
-    /// All claims to frontends at an address, sorted by frontend, the oldest of each first.
+    /// All claims to frontends at an address, sorted by frontend, the holder of each first.
     pub(crate) fn all_at(
         &self,
         address: IpAddr,
@@ -149,19 +117,17 @@ impl Claims {
             .filter(move |(key, _)| last.replace(*key) != Some(*key))
     }
 
-    /// Every claim that waits for an older one to go.
+    /// Every claim that waits for another one to go.
     pub(super) fn conflicts(&self) -> impl Iterator<Item = Conflict> {
         let mut held = None;
         self.0
             .iter()
-            .filter_map(move |((key, _), service)| match held {
-                Some((held, holder)) if held == key => Some(Conflict {
-                    key: *key,
-                    holder: Arc::clone(holder),
-                    waiting: Arc::clone(service),
-                }),
+            .filter_map(move |((key, age), service)| match held {
+                Some((held, first, holder)) if held == key => {
+                    Some(Conflict::new(*key, (holder, first), (service, *age)))
+                }
                 _ => {
-                    held = Some((key, service));
+                    held = Some((key, *age, service));
                     None
                 }
             })

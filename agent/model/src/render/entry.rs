@@ -6,7 +6,8 @@ use crate::{
     endpoint::Endpoint,
     forwarding::Forwarding,
     render::{
-        claims::{Age, Claim},
+        age::Age,
+        claims::Claim,
         error::RenderError,
         followers::names,
         frontend::{BackendSet, Frontend, FrontendKey},
@@ -63,7 +64,8 @@ impl Entry {
                         *claims_made
                     }
                 };
-                (claim, Age::new(service.seniority, number))
+                let is_other = !claim.is_to_cluster_ip(&service);
+                (claim, Age::new(is_other, service.seniority, number))
             })
             .collect();
         Ok(Self {

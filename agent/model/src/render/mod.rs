@@ -5,6 +5,7 @@
 //! [planned](crate::Renderer::plan), and becomes what we know only when its plan is
 //! [committed](crate::Renderer::commit): if the datapath refuses the changes, the event had no effect.
 
+pub(crate) mod age;
 pub(crate) mod backend_sets;
 pub(crate) mod claims;
 pub(crate) mod conflict;

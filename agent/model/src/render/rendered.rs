@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{
     cluster_nodes::ClusterNodes,
     render::{
-        claims::Age,
+        age::Age,
         conflict::Conflict,
         entry::Entry,
         frontend::{Frontend, FrontendKey},
@@ -62,14 +62,12 @@ impl Rendered<'_> {
                 (Some(_), None) => changes.removed.push(key),
                 (None, None) => {}
             }
-            if let Some(((_, _, holder, frontend), waiting)) = after.split_first() {
+            if let Some(((_, first, holder, frontend), waiting)) = after.split_first() {
                 if self.complete {
                     snapshot.push((key, (*frontend).clone()));
                 }
-                conflicts.extend(waiting.iter().map(|(_, _, waiting, _)| Conflict {
-                    key,
-                    holder: Arc::clone(holder),
-                    waiting: Arc::clone(waiting),
+                conflicts.extend(waiting.iter().map(|(_, age, waiting, _)| {
+                    Conflict::new(key, (holder, *first), (waiting, *age))
                 }));
             }
         }
@@ -143,7 +141,7 @@ impl Rendered<'_> {
         entries.flat_map(|entry| entry.claimed().map(|(key, _, _)| key))
     }
 
-    /// All claims to one frontend after the event, the oldest first: the `new` ones and those of
+    /// All claims to one frontend after the event, its holder's first: the `new` ones and those of
     /// the services that the event does not concern.
     fn claims_after<'b>(&'b self, key: FrontendKey, new: &[NewClaim<'b>]) -> Vec<NewClaim<'b>> {
         let mut claims = new.to_vec();

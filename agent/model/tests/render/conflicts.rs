@@ -1,5 +1,7 @@
 //! Two services that claim one frontend.
 
+use std::slice;
+
 use shunt_model::{RendererEvent, Seniority, Service, decode};
 
 use crate::world::{World, add, delete, nodes, resync, service, update};
@@ -45,6 +47,33 @@ fn the_older_claim_keeps_the_frontend_and_the_newer_takes_over_when_it_goes() {
     assert_eq!(world.holder(KEY), "default/a");
     assert_eq!(world.conflicts(), [""; 0]);
     assert_eq!(world.tell(&delete("a")).counts(), (0, 0, 1));
+}
+
+#[test]
+fn a_cluster_ip_is_its_services_whoever_claimed_it_before() {
+    let owner = |name: &str| {
+        service(
+            name,
+            r#""cluster_ips":["10.96.0.1"],
+               "ports":{"http":{"protocol":"TCP","port":80,"node_port":0}}"#,
+        )
+    };
+    let taken = format!(
+        "service default/a: frontend {KEY} belongs to service default/c, whose ClusterIP it is"
+    );
+    let mut world = World::synced(&[], &[&claim("a")]);
+    let outcome = world.tell(&add(&owner("c")));
+    assert_eq!(outcome.counts(), (0, 1, 0), "changed in place");
+    assert_eq!(outcome.conflicts, slice::from_ref(&taken));
+    assert_eq!(world.holder(KEY), "default/c");
+
+    world.tell(&resync(&[], &[&claim("a"), &claim("b"), &owner("c")]));
+    assert_eq!(world.holder(KEY), "default/c");
+    let of_b = taken.replace("default/a", "default/b");
+    assert_eq!(world.conflicts(), [taken, of_b]);
+
+    world.tell(&delete("c"));
+    assert_eq!(world.holder(KEY), "default/a");
 }
 
 #[test]

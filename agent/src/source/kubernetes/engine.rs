@@ -194,7 +194,6 @@ pub(super) struct Engine {
     /// The addresses that carry NodePorts, of this node and of others.
     node_ips: BTreeSet<IpAddr>,
     told_node_ips: BTreeSet<IpAddr>,
-    service_cidrs: BTreeSet<IpNet>,
     told_service_cidrs: BTreeSet<IpNet>,
     forwarding: Forwarding,
     peers: ClusterNodes,
@@ -245,6 +244,7 @@ impl Engine {
                 name: (&*options.node_name).into(),
                 zone: None,
                 addresses: PrimaryAddresses::default().with(options.node_ip),
+                service_cidrs: BTreeSet::new(),
             },
             links,
             addresses: options.node_port_addresses.clone(),
@@ -254,7 +254,6 @@ impl Engine {
             told: HashMap::new(),
             node_ips: BTreeSet::new(),
             told_node_ips: BTreeSet::new(),
-            service_cidrs: BTreeSet::new(),
             told_service_cidrs: BTreeSet::new(),
             forwarding: options.forwarding,
             peers: ClusterNodes::default(),

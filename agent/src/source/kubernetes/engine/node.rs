@@ -76,11 +76,17 @@ impl Engine {
             name: Arc::clone(name),
             zone: own.zone.clone(),
             addresses: own.addresses.with(self.node_ip),
+            service_cidrs: self.view.service_cidrs.clone(),
         };
         let differs = |ranges: &Vec<IpNet>| *ranges != own.pod_cidrs && !own.pod_cidrs.is_empty();
         self.other_pod_cidrs = (self.pod_cidrs.as_ref())
             .is_some_and(differs)
             .then(|| own.pod_cidrs.clone());
+        self.look_from(view)
+    }
+
+    /// Translates services as this view says from now on: all of them, if it is another one.
+    pub(super) fn look_from(&mut self, view: NodeView) -> Vec<Concerned> {
         if view == self.view {
             return Vec::new();
         }

@@ -47,15 +47,21 @@ impl Engine {
         };
         let mut new = BTreeMap::<_, Vec<&Conflict>>::new();
         for conflict in found.difference(&before) {
-            let pair = (&conflict.waiting, &conflict.holder);
-            new.entry(pair).or_default().push(conflict);
+            let Conflict {
+                waiting,
+                holder,
+                precedence,
+                ..
+            } = conflict;
+            let new = new.entry((waiting, holder, precedence));
+            new.or_default().push(conflict);
         }
-        for ((waiting, holder), conflicts) in new {
+        for ((waiting, holder, precedence), conflicts) in new {
             // Services of other sources have no Events.
             let subjects = self.subject(waiting).zip(self.subject(holder));
             if let Some((waiting, holder)) = subjects {
                 self.outbox
-                    .put(Notice::conflict(waiting, holder, &conflicts));
+                    .put(Notice::conflict(waiting, holder, *precedence, &conflicts));
             }
         }
         self.conflicts.extend(found);

@@ -11,6 +11,7 @@ use crate::{
         links::Link,
         objects::{endpoint_slice::EndpointSlice, service::Service, service_cidr::ServiceCidr},
         store::Concerned,
+        translate::view::NodeView,
         watch::step::Step,
     },
 };
@@ -23,10 +24,7 @@ impl Engine {
         let mut concerned = match change {
             Change::Service(step) => self.service(step),
             Change::EndpointSlice(step) => self.endpoint_slice(step),
-            Change::ServiceCidr(step) => {
-                self.service_cidr(step);
-                Vec::new()
-            }
+            Change::ServiceCidr(step) => self.service_cidr(step),
             Change::Node(step) => self.node(step, is_first),
             Change::Peer(step) => {
                 self.peer(step);
@@ -103,7 +101,7 @@ impl Engine {
         }
     }
 
-    fn service_cidr(&mut self, step: Step<ServiceCidr>) {
+    fn service_cidr(&mut self, step: Step<ServiceCidr>) -> Vec<Concerned> {
         let link = &mut self.links.service_cidrs;
         follow("ServiceCIDRs", link, &self.monitor, &step);
         match step {
@@ -111,12 +109,17 @@ impl Engine {
             Step::Applied(cidr) => self.store.put_service_cidr(cidr),
             Step::Deleted(cidr) => self.store.remove_service_cidr(&cidr.name),
             // What was known stays.
-            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => return,
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {
+                return Vec::new();
+            }
         }
-        self.service_cidrs = self.store.service_cidrs();
-        let cidrs = self.service_cidrs.clone();
+        let service_cidrs = self.store.service_cidrs();
         self.monitor
-            .update(|state| state.service_cidrs = Some(cidrs));
+            .update(|state| state.service_cidrs = Some(service_cidrs.clone()));
+        self.look_from(NodeView {
+            service_cidrs,
+            ..self.view.clone()
+        })
     }
 
     pub(super) fn first_lists_are_there(&self) {

@@ -88,9 +88,9 @@ impl Engine {
             (event, About::NodeIps(node_ips))
         } else if failures.is_due(
             General::ServiceCidrs,
-            self.service_cidrs != self.told_service_cidrs,
+            self.view.service_cidrs != self.told_service_cidrs,
         ) {
-            let cidrs = self.service_cidrs.clone();
+            let cidrs = self.view.service_cidrs.clone();
             let event = RendererEvent::UpdateServiceCidrs(cidrs.clone());
             (event, About::ServiceCidrs(cidrs))
         } else {
@@ -122,7 +122,7 @@ impl Engine {
             }
         }
         let node_ips = self.node_ips.clone();
-        let service_cidrs = self.service_cidrs.clone();
+        let service_cidrs = self.view.service_cidrs.clone();
         let nodes = self.peers.clone();
         let snapshot = Snapshot {
             node_ips: node_ips.clone(),

@@ -112,6 +112,28 @@ fn the_ranges_of_cluster_ips_are_united() {
 }
 
 #[test]
+fn an_external_address_goes_when_cluster_ips_come_from_there() {
+    let mut world = World::synced();
+    let external = json!({ "externalIPs": ["10.97.3.4"] });
+    world.engine.take(Change::Service(service(
+        "web",
+        "2026-01-01T00:00:00Z",
+        external,
+    )));
+    let left_out = |world: &World| world.state().untranslated.len();
+    assert_eq!(world.events().len(), 1);
+    assert_eq!(left_out(&world), 0);
+    let range = json!({ "metadata": { "name": "two" }, "spec": { "cidrs": ["10.97.0.0/16"] } });
+    let range = serde_json::from_value(range).unwrap();
+    world.engine.take(Change::ServiceCidr(Step::Applied(range)));
+    assert_eq!(
+        world.events(),
+        ["UpdateServiceCidrs", "UpdateService default/web"]
+    );
+    assert_eq!(left_out(&world), 1);
+}
+
+#[test]
 fn an_address_that_is_given_stands_in_place_of_the_nodes() {
     let mut world = World::with(|options| options.node_ip = Some([192, 0, 2, 9].into()));
     world.list_nothing();

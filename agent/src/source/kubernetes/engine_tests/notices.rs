@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use serde_json::json;
-use shunt_model::{Conflict, FrontendKey, Protocol, ServiceId};
+use shunt_model::{Conflict, FrontendKey, Precedence, Protocol, ServiceId};
 
 use super::world::{World, service, slice};
 use crate::{
@@ -30,6 +30,7 @@ fn conflict(port: u16, holder: &str, waiting: &str) -> Conflict {
         },
         holder: id(holder),
         waiting: id(waiting),
+        precedence: Precedence::Older,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shunt_model::{Conflict, ServiceId};
+use shunt_model::{Conflict, Precedence, ServiceId};
 
 use crate::source::kubernetes::translate::problem::Problem;
 
@@ -61,15 +61,20 @@ pub(in super::super) struct Notice {
 }
 
 impl Notice {
-    /// Of frontends that `regarding` waits for, which all are those of `holder`.
+    /// Of frontends that `regarding` waits for. All are those of `holder`, for the same reason.
     pub(in super::super) fn conflict(
         regarding: Subject,
         holder: Subject,
+        precedence: Precedence,
         conflicts: &[&Conflict],
     ) -> Self {
         let keys = conflicts.iter().map(|conflict| conflict.key.to_string());
+        let reason = match precedence {
+            Precedence::Older => "which is older",
+            Precedence::ClusterIp => "whose ClusterIP it is",
+        };
         let note = format!(
-            "served by Service {}, which is older: {}",
+            "served by Service {}, {reason}: {}",
             holder.id,
             listed(keys)
         );

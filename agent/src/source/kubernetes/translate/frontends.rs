@@ -28,6 +28,9 @@ impl Addresses {
     ///
     /// An address that stands in several lists is a cluster IP before it is a load balancer's, and
     /// that before it is an external one: so the source ranges hold for it.
+    ///
+    /// Anybody who may write a Service may write its external addresses. So they are not taken where they would be
+    /// another Service's ClusterIP, now or later, or an address that is each link's own.
     pub(super) fn of(service: &Service, node: &NodeView, problems: &mut Vec<Problem>) -> Self {
         let Service {
             cluster_ips,
@@ -42,7 +45,11 @@ impl Addresses {
         };
         let mut listed = |field, list| {
             let mut list = usable(field, list, problems);
-            list.retain(|address| found.has_family_of(*address) && !found.has(*address));
+            list.retain(|address| {
+                found.has_family_of(*address)
+                    && !found.has(*address)
+                    && may_be_external(field, *address, node, problems)
+            });
             list
         };
         let load_balancer = listed("status.loadBalancer.ingress", load_balancer_ips);
@@ -95,6 +102,30 @@ impl Addresses {
             }
         }
     }
+}
+
+/// Whether a service may have the address in this field, which is not that of its ClusterIPs.
+fn may_be_external(
+    field: &'static str,
+    address: IpAddr,
+    node: &NodeView,
+    problems: &mut Vec<Problem>,
+) -> bool {
+    let problem = match (address, node.service_cidr_of(address)) {
+        (IpAddr::V4(v4), _) if v4.is_link_local() => Problem::Unusable {
+            field,
+            address,
+            kind: "a link-local",
+        },
+        (_, Some(range)) => Problem::InServiceRange {
+            field,
+            address,
+            range,
+        },
+        (_, None) => return true,
+    };
+    problems.push(problem);
+    false
 }
 
 /// Those of the list that can be reached, each once. Whoever may write a Service decides how many there are.

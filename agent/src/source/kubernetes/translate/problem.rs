@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use thiserror::Error;
 
 /// A part of a Service, or of its slices, that is not translated, and why.
@@ -24,6 +25,19 @@ pub enum Problem {
         address: IpAddr,
         /// With its article: `a multicast`.
         kind: &'static str,
+    },
+    /// An external address that may become the ClusterIP of another Service.
+    #[error(
+        "{field}: {address} is in {range}, which the cluster takes ClusterIPs from: choose an address \
+         outside of it"
+    )]
+    InServiceRange {
+        /// The field's name, as Kubernetes has it.
+        field: &'static str,
+        /// The address.
+        address: IpAddr,
+        /// The range.
+        range: IpNet,
     },
     /// A range that cannot be read. Without it the allow-list would allow more, or everyone.
     #[error(
@@ -110,7 +124,8 @@ impl Problem {
                 *field == Self::ENDPOINT
             }
             Self::SlicePort { .. } => true,
-            Self::NotARange(_)
+            Self::InServiceRange { .. }
+            | Self::NotARange(_)
             | Self::Selection(_)
             | Self::Forwarding(_)
             | Self::Protocol(_)

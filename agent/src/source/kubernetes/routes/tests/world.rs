@@ -1,6 +1,9 @@
 //! A cluster's routes and services, and words for what follows from them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 use shunt_model::{Service as ModelService, ServiceId, Split, SplitFrontends, SplitTarget};
@@ -175,6 +178,7 @@ impl World {
             name: "here".into(),
             zone: None,
             addresses: PrimaryAddresses::default(),
+            service_cidrs: BTreeSet::new(),
         };
         let Translation {
             service: model,

@@ -145,6 +145,35 @@ fn an_address_that_is_none_leaves_the_others() {
 }
 
 #[test]
+fn an_external_address_is_no_cluster_ip_and_no_link_local_one() {
+    let mut world = World::new()
+        .spec(json!({
+            "externalIPs": ["10.96.3.4", "10.96.0.1", "169.254.169.254", "203.0.113.1"],
+        }))
+        .ingress(json!([{ "ip": "fd00:96::7" }, { "ip": "2001:db8::1" }]));
+    let all = world.translate().service.unwrap();
+    assert_eq!(texts(&all.external_ips), ["10.96.3.4", "203.0.113.1"]);
+    world.node.service_cidrs = ["10.96.0.0/16", "fd00:96::/112"]
+        .map(|range| range.parse().unwrap())
+        .into();
+    let translation = world.translate();
+    let model = translation.service.unwrap();
+    assert_eq!(texts(&model.cluster_ips), ["10.96.0.1", "fd00:96::1"]);
+    assert_eq!(texts(&model.external_ips), ["203.0.113.1"]);
+    assert_eq!(texts(&model.load_balancer_ips), ["2001:db8::1"]);
+    assert_eq!(
+        texts(&translation.problems),
+        [
+            "status.loadBalancer.ingress: fd00:96::7 is in fd00:96::/112, which the cluster takes ClusterIPs \
+             from: choose an address outside of it",
+            "spec.externalIPs: 10.96.3.4 is in 10.96.0.0/16, which the cluster takes ClusterIPs from: choose an \
+             address outside of it",
+            "spec.externalIPs: 169.254.169.254 is a link-local address, which cannot be used here",
+        ]
+    );
+}
+
+#[test]
 fn ranges_are_read_family_by_family() {
     for (ranges, expected) in [
         (

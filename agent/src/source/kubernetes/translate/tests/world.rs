@@ -1,5 +1,7 @@
 //! A Service with slices, and what becomes of it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use shunt_model::{Endpoint, EndpointState, Service as ModelService, ServicePort};
 
@@ -41,6 +43,7 @@ impl World {
                 name: "here".into(),
                 zone: Some("a".into()),
                 addresses: PrimaryAddresses::default(),
+                service_cidrs: BTreeSet::new(),
             },
         }
     }
