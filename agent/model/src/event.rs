@@ -78,6 +78,13 @@ pub struct Topic {
     service: Option<Arc<ServiceId>>,
 }
 
+impl Topic {
+    /// The service, if it is about one alone.
+    pub const fn service(&self) -> Option<&Arc<ServiceId>> {
+        self.service.as_ref()
+    }
+}
+
 impl fmt::Display for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, service } = self;

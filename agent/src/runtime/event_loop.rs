@@ -37,6 +37,7 @@ use crate::runtime::{
     aside::Aside,
     circumstances::Circumstances,
     cluster_state::ClusterMonitor,
+    disputes::{Disputes, Extent},
     figures::Figures,
     frontends::FrontendList,
     held_events::HeldEvents,
@@ -88,6 +89,8 @@ pub struct EventLoop {
     tables: TableMaker<MaglevRecipe, MadeTable>,
     /// How much is logged.
     acknowledgements: Acknowledgements,
+    /// Which conflicts have been logged.
+    disputes: Disputes,
     /// What an operator has changed.
     steering: Steering,
     /// How many of all frontends one event may remove, in percent; `None`: all.
@@ -122,6 +125,7 @@ impl EventLoop {
             aside: Aside::default(),
             tables: TableMaker::new(MaglevRecipe::make),
             acknowledgements: Acknowledgements::new(Instant::now()),
+            disputes: Disputes::default(),
             steering,
             max_removal,
             held_removal: None,
@@ -355,8 +359,13 @@ impl EventLoop {
                 } else {
                     debug!("{origin}: {subject}: {outcome}");
                 }
-                for conflict in &outcome.conflicts {
-                    warn!("{origin}: conflict: {conflict}");
+                let extent = match (subject.service(), kind) {
+                    (Some(id), _) => Extent::Service(id),
+                    (None, EventKind::Resync) => Extent::All,
+                    (None, _) => Extent::Some,
+                };
+                for dispute in self.disputes.note(extent, &outcome.conflicts).lines() {
+                    warn!("{origin}: conflict: {dispute}");
                 }
                 for address in &outcome.left_out {
                     warn!("{origin}: node_ips: {address} leads to no single node: it is left out");

@@ -13,6 +13,7 @@ pub(crate) mod conntrack;
 pub(crate) mod consul_state;
 mod consul_status;
 pub(crate) mod contact;
+mod disputes;
 pub(crate) mod dump;
 pub(crate) mod error;
 pub(crate) mod event_loop;
