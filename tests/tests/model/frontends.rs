@@ -77,7 +77,8 @@ impl Frontend {
     }
 }
 
-/// What a service claims: the older claim has the frontend. A NodePort is claimed on all nodes.
+/// What a service claims: that to a ClusterIP has the frontend, or else the older one. A NodePort is claimed on all
+/// nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Claim {
     Address(FrontendKey),
@@ -288,13 +289,15 @@ impl Cluster {
             }
         }
         self.dsr = dsr;
-        let oldest = |claims: Vec<(u64, Frontend)>| {
-            let oldest = claims.into_iter().min_by_key(|(age, _)| *age);
-            oldest.map(|(_, frontend)| frontend)
+        let first = |claims: Vec<(u64, Frontend)>| {
+            let order =
+                |(age, frontend): &(u64, Frontend)| (frontend.kind != Kind::ClusterIp, *age);
+            let first = claims.into_iter().min_by_key(order);
+            first.map(|(_, frontend)| frontend)
         };
         self.frontends = candidates
             .into_iter()
-            .filter_map(|(key, claims)| Some((key, oldest(claims)?)))
+            .filter_map(|(key, claims)| Some((key, first(claims)?)))
             .collect();
         self.renew_members();
     }
