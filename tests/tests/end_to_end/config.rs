@@ -114,9 +114,9 @@ fn a_file_that_is_wrong_is_refused_with_field_and_line() {
     let sandbox = Sandbox::new().unwrap();
     for (name, text, words) in [
         (
-            "unknown",
-            "conntrack:\n  maxPerCores: 1\n",
-            &["conntrack", "maxPerCores", "line 4"][..],
+            "nested",
+            "conntrack:\n  maxPerCore: many\n",
+            &["conntrack.maxPerCore", "line 4"][..],
         ),
         (
             "twice",
