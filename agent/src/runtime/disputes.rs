@@ -1,4 +1,4 @@
-//! Which services wait for frontends of which others, as far as the log has said so.
+//! Pairs of services of which one waits for frontends of the other, as far as they have been logged.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 
 use shunt_model::{Conflict, ServiceId};
 
-/// How many pairs of services the log names for one event.
+/// The pairs of services that are logged for one event at most.
 const SHOWN: usize = 10;
 
 /// The service that waits, and the holder.
@@ -22,7 +22,7 @@ pub(super) struct Disputes {
     of: BTreeMap<Arc<ServiceId>, BTreeSet<Pair>>,
 }
 
-/// What an event's conflicts are all of.
+/// The services or frontends of which an event has all conflicts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent<'a> {
     /// All services.
@@ -33,20 +33,19 @@ pub(super) enum Extent<'a> {
     Some,
 }
 
-/// What is new of a pair.
+/// A pair that is new or has more frontends.
 #[derive(Debug, PartialEq, Eq)]
 struct Dispute<'a> {
     example: &'a Conflict,
     count: usize,
 }
 
-/// What the log says of an event.
+/// The pairs of an event that are to be logged.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct News<'a>(Vec<Dispute<'a>>);
 
 impl Disputes {
-    /// Takes note of the conflicts that an event has, of the services of that extent. Gives the pairs that are new, or
-    /// have more frontends than before.
+    /// Records the conflicts of an event. Returns the pairs that are new, or have more frontends than before.
     pub(super) fn note<'a>(&mut self, extent: Extent<'_>, found: &'a [Conflict]) -> News<'a> {
         let mut now = BTreeMap::<Pair, Dispute<'a>>::new();
         for example in found {

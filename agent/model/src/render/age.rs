@@ -1,11 +1,11 @@
-//! Which of two claims to a frontend comes first.
+//! The order of the claims to a frontend.
 
 use std::fmt;
 
 use crate::seniority::Seniority;
 
 /// The order of two claims to one frontend: a ClusterIP's comes first, which its cluster has given to one service
-/// alone, while anybody may write an external address. Then the age decides: that of the service, and that of the
+/// alone, while any service may have any external address. Then the age decides: that of the service, and that of the
 /// claim where the former is not known or the same. No two claims are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Age {
@@ -42,7 +42,7 @@ impl Age {
         }
     }
 
-    /// Why it comes before `other`.
+    /// Returns the reason for which it comes before `other`.
     pub(super) const fn precedence_over(self, other: Self) -> Precedence {
         if self.is_other == other.is_other {
             Precedence::Older
@@ -58,7 +58,7 @@ const UNKNOWN: Seniority = Seniority {
     tie: u64::MAX,
 };
 
-/// Why one of two claims comes before the other.
+/// The reason for which one of two claims comes before the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precedence {
     /// It is older.

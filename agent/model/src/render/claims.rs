@@ -40,7 +40,7 @@ impl Claim {
         })
     }
 
-    /// Whether it is one to the ClusterIP of `service`, whose claim it is.
+    /// Returns true if it is a claim of `service` to its own ClusterIP.
     pub(super) fn is_to_cluster_ip(&self, service: &Service) -> bool {
         match self {
             Self::Address(key) => service.cluster_ips.contains(&key.address),
@@ -74,7 +74,7 @@ impl Claims {
         self.0.remove(&(key, age));
     }
 
-    /// Who claims a frontend, its holder first.
+    /// The services that claim a frontend, its holder first.
     pub(crate) fn of(&self, key: FrontendKey) -> impl Iterator<Item = (Age, &Arc<ServiceId>)> {
         self.0
             .range((key, Age::MIN)..=(key, Age::MAX))

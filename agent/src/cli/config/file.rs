@@ -50,7 +50,7 @@ struct Form {
     kind: String,
 }
 
-/// What a file says.
+/// The configuration of a file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Known {
     pub(crate) configuration: KubeProxyConfiguration,

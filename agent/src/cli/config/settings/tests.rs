@@ -152,6 +152,18 @@ fn a_file_says_where_and_how_long() {
 }
 
 #[test]
+fn a_field_that_is_not_known_is_a_warning() {
+    let text = head("conntrack:\n  maxPerCores: 1\n  udpTimeout: 90s\n");
+    let settings = of_file("unknown", &text, &[]).unwrap();
+    assert_eq!(settings.udp, Some(90));
+    assert_eq!(settings.unknown, ["conntrack.maxPerCores"]);
+    assert_eq!(
+        settings.warnings,
+        ["conntrack.maxPerCores has no effect: this version knows no such field"]
+    );
+}
+
+#[test]
 fn flags_beside_a_file_are_ignored_but_those_that_count_with_kube_proxy() {
     let beside = [
         "--metrics-bind-address=0.0.0.0:1",
