@@ -259,6 +259,29 @@ fn what_pins_is_confined_by_no_profile_of_the_runtime() {
     }
 }
 
+/// A pod starts whichever of the two there is, and the copy comes last, which counts where a key is in both.
+#[test]
+fn the_configuration_of_kube_proxy_is_a_copy_or_kubeadms_own() {
+    let Some(objects) = rendered("overlays/replace-kube-proxy") else {
+        return;
+    };
+    let volumes = pod(&objects).unwrap().volumes.unwrap();
+    let volume = volumes.into_iter().find(|one| one.name == "kube-proxy");
+    let sources = volume.unwrap().projected.unwrap().sources.unwrap();
+    let found: Vec<_> = (sources.into_iter())
+        .map(|source| {
+            let map = source.config_map.unwrap();
+            assert_eq!(
+                map.items, None,
+                "with paths the two would be refused as one"
+            );
+            (map.name, map.optional)
+        })
+        .collect();
+    let expected = ["kube-proxy", "shunt-kube-proxy"].map(|name| (name.to_owned(), Some(true)));
+    assert_eq!(found, expected);
+}
+
 /// Before Kubernetes 1.30 its validation knows no `appArmorProfile`, and an annotation says the same.
 #[test]
 fn older_clusters_get_the_profile_as_an_annotation() {
