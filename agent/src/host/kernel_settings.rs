@@ -1,6 +1,6 @@
 //! Settings of the kernel that kube-proxy's configuration asks for.
 
-use std::{fs, io, path::Path};
+use std::{fmt, fs, io, path::Path};
 
 /// Settings of the kernel's connection tracking, which packets pass once they are translated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,22 +15,40 @@ pub struct NetfilterConntrack {
     pub udp_stream: Option<u32>,
     /// Whether to set `nf_conntrack_tcp_be_liberal`.
     pub tcp_be_liberal: bool,
+    /// What `nf_conntrack_max` is at least.
+    pub max: Option<u32>,
 }
+
+/// Where the settings are.
+#[derive(Debug, Clone, Copy)]
+struct Places<'a> {
+    /// Of `net.netfilter`.
+    netfilter: &'a Path,
+    /// Of the module's parameters.
+    module: &'a Path,
+}
+
+/// How many connections there are for a bucket of the hash table, as kube-proxy has it.
+const PER_BUCKET: u32 = 4;
 
 impl NetfilterConntrack {
     /// Makes the kernel's settings so. Gives what could not be set, a sentence each. A kernel without
     /// connection tracking has nothing to set.
     pub fn apply(&self) -> Vec<String> {
-        self.apply_in(Path::new("/proc/sys/net/netfilter"))
+        self.apply_in(Places {
+            netfilter: Path::new("/proc/sys/net/netfilter"),
+            module: Path::new("/sys/module/nf_conntrack/parameters"),
+        })
     }
 
-    fn apply_in(&self, folder: &Path) -> Vec<String> {
+    fn apply_in(&self, Places { netfilter, module }: Places<'_>) -> Vec<String> {
         let Self {
             tcp_established,
             tcp_close_wait,
             udp,
             udp_stream,
             tcp_be_liberal,
+            max,
         } = *self;
         let wanted = [
             ("nf_conntrack_tcp_timeout_established", tcp_established),
@@ -41,13 +59,68 @@ impl NetfilterConntrack {
         ];
         let failed = wanted.into_iter().filter_map(|(name, value)| {
             let value = value?.to_string();
-            let error = set(&folder.join(name), &value).err()?;
+            let error = set(&netfilter.join(name), &value).err()?;
             Some(format!(
                 "net.netfilter.{name} cannot be set to {value}: {error}"
             ))
         });
-        failed.collect()
+        let mut failed: Vec<_> = failed.collect();
+        if let Some(max) = max {
+            let sizes = [
+                (netfilter.join("nf_conntrack_max"), max),
+                (module.join("hashsize"), max / PER_BUCKET),
+            ];
+            // The hash table is that of all namespaces: it stays if the first may not be set.
+            let refused = sizes.iter().find_map(|(path, least)| {
+                let error = raise(path, *least).err()?;
+                Some(format!(
+                    "{} is not raised to {least}: {error}",
+                    path.display()
+                ))
+            });
+            failed.extend(refused);
+        }
+        failed
     }
+}
+
+/// Why a number is not raised.
+#[derive(Debug)]
+enum RaiseError {
+    /// The kernel has no connection tracking, or not yet.
+    Missing,
+    Io(io::Error),
+    /// What is there.
+    NoNumber(String),
+}
+
+impl fmt::Display for RaiseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str(
+                "it is not there; load the module nf_conntrack before, if the kernel is to track connections",
+            ),
+            Self::Io(error) => error.fmt(f),
+            Self::NoNumber(text) => write!(f, "`{text}` is no number"),
+        }
+    }
+}
+
+/// Writes a number where a lower one is.
+fn raise(path: &Path, least: u32) -> Result<(), RaiseError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(RaiseError::Missing),
+        Err(error) => return Err(RaiseError::Io(error)),
+    };
+    let text = text.trim();
+    let Ok(before) = text.parse::<u64>() else {
+        return Err(RaiseError::NoNumber(text.to_owned()));
+    };
+    if before >= u64::from(least) {
+        return Ok(());
+    }
+    fs::write(path, least.to_string()).map_err(RaiseError::Io)
 }
 
 /// Writes a value that is not there already.
@@ -93,14 +166,50 @@ mod tests {
             udp: None,
             udp_stream: Some(5),
             tcp_be_liberal: false,
+            max: None,
         }
-        .apply_in(&folder);
+        .apply_in(Places {
+            netfilter: &folder,
+            module: &folder,
+        });
         assert_eq!(fs::read_to_string(&established).unwrap(), "86400");
         assert_eq!(fs::read_to_string(&udp).unwrap(), "30\n");
         let [failed] = &failed[..] else {
             panic!("one cannot be written, not {failed:?}");
         };
         assert!(failed.starts_with("net.netfilter.nf_conntrack_udp_timeout_stream cannot"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_size_is_raised_and_never_lowered() {
+        let folder = env::temp_dir().join(format!("shunt-sizes-{}", process::id()));
+        let (netfilter, module) = (folder.join("netfilter"), folder.join("module"));
+        fs::create_dir_all(&netfilter).unwrap();
+        fs::create_dir_all(&module).unwrap();
+        let apply = |max| {
+            let settings = NetfilterConntrack {
+                max: Some(max),
+                ..NetfilterConntrack::default()
+            };
+            settings.apply_in(Places {
+                netfilter: &netfilter,
+                module: &module,
+            })
+        };
+        let missing = apply(131_072);
+        assert_eq!(missing.len(), 1, "{missing:?}");
+        assert!(missing[0].contains("load the module"), "{missing:?}");
+        let (size, buckets) = (netfilter.join("nf_conntrack_max"), module.join("hashsize"));
+        fs::write(&size, "65536\n").unwrap();
+        fs::write(&buckets, "65536\n").unwrap();
+        let found = || [&size, &buckets].map(|path| fs::read_to_string(path).unwrap());
+        assert_eq!(apply(131_072), [""; 0]);
+        assert_eq!(found(), ["131072", "65536\n"], "it is larger already");
+        assert_eq!(apply(2_097_152), [""; 0]);
+        assert_eq!(found(), ["2097152", "524288"]);
+        assert_eq!(apply(65_536), [""; 0]);
+        assert_eq!(found(), ["2097152", "524288"]);
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use nix::unistd::{SysconfVar, sysconf};
 use serde_json::json;
 use shunt::{GoDuration, NetfilterConntrack};
 use shunt_datapath::Timeouts;
@@ -34,6 +35,10 @@ const OOM_SCORE: i32 = -999;
 /// kube-proxy's timeouts of the kernel's connection tracking.
 const TCP_ESTABLISHED: u32 = 24 * 3600;
 const TCP_CLOSE_WAIT: u32 = 3600;
+
+/// kube-proxy's size of that table: for each processor, and at least.
+const MAX_PER_CORE: u32 = 32_768;
+const LEAST: u32 = 131_072;
 
 /// From this verbosity on klog's components tell what they do step by step.
 const DEBUG_VERBOSITY: u32 = 4;
@@ -188,6 +193,7 @@ impl KubeProxySettings {
             configuration: configuration.clone(),
             netfilter: NetfilterConntrack {
                 tcp_be_liberal: conntrack.tcp_be_liberal == Some(true),
+                max: conntrack_max(&conntrack, from_file, processors()),
                 ..NetfilterConntrack::default()
             },
             ..Self::default()
@@ -396,6 +402,31 @@ fn masquerades_all(configuration: &KubeProxyConfiguration) -> bool {
         iptables.as_ref().and_then(|section| section.masquerade_all)
     };
     is_asked.unwrap_or_default()
+}
+
+/// How many connections the kernel is to track at least, on a machine of so many processors. Without a file nobody asks
+/// for it unless a flag does.
+fn conntrack_max(conntrack: &Conntrack, from_file: bool, processors: u32) -> Option<u32> {
+    let Conntrack {
+        max_per_core, min, ..
+    } = conntrack;
+    if !from_file && max_per_core.is_none() && min.is_none() {
+        return None;
+    }
+    let of = |number: &Option<i32>, default| number.map_or(default, |number| number.max(0) as u32);
+    let scaled = of(max_per_core, MAX_PER_CORE).saturating_mul(processors);
+    // kube-proxy's maxPerCore of 0 says that all is to stay as it is.
+    (scaled > 0).then(|| scaled.max(of(min, LEAST)))
+}
+
+/// How many processors the machine has, whatever share of them is ours.
+fn processors() -> u32 {
+    let online = sysconf(SysconfVar::_NPROCESSORS_ONLN);
+    let online = online
+        .ok()
+        .flatten()
+        .and_then(|count| u32::try_from(count).ok());
+    online.unwrap_or(1)
 }
 
 /// What is to be said of settings that do nothing here.

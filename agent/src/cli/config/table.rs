@@ -89,8 +89,8 @@ const JSON: &str = "the API server is asked in JSON, and only watched";
 const NO_RULES: &str = "no rules are written, and packets carry no mark";
 const AT_ONCE: &str = "each change is applied at once and alone; health allows it 60 seconds";
 const NO_IPVS: &str = "IPVS is not used";
-const CONNTRACK_SIZE: &str = "connections of services are in a table of the agent's own, which --max-conntrack sizes; the \
-     kernel's nf_conntrack_max stays as it is";
+const CONNTRACK_SIZE: &str = "of the kernel's nf_conntrack_max and its hash table, which `shunt init --config` raises and never \
+     lowers; the agent's own table has --max-conntrack";
 const NO_CADVISOR: &str = "nothing reads it, in kube-proxy neither";
 const WINDOWS: &str = "this is Linux";
 const LOG_FORM: &str = "the log is lines of text on standard error; RUST_LOG says what is logged";
@@ -365,14 +365,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "conntrack.maxPerCore",
         Number,
         "32768",
-        Ignored(CONNTRACK_SIZE),
+        Honoured(CONNTRACK_SIZE),
     ),
     setting(
         "conntrack-min",
         "conntrack.min",
         Number,
         "131072",
-        Ignored(CONNTRACK_SIZE),
+        Honoured(CONNTRACK_SIZE),
     ),
     ours(
         "conntrack-tcp-timeout-established",

@@ -147,6 +147,7 @@ fn a_file_says_where_and_how_long() {
         udp: Some(90),
         udp_stream: None,
         tcp_be_liberal: true,
+        max: conntrack_max(&Conntrack::default(), true, processors()),
     };
     assert_eq!(settings.netfilter, expected);
 }
@@ -161,6 +162,27 @@ fn a_field_that_is_not_known_is_a_warning() {
         settings.warnings,
         ["conntrack.maxPerCores has no effect: this version knows no such field"]
     );
+}
+
+#[test]
+fn the_kernel_tracks_as_many_connections_as_with_kube_proxy() {
+    let of = |max_per_core, min| Conntrack {
+        max_per_core,
+        min,
+        ..Conntrack::default()
+    };
+    for (conntrack, from_file, processors, expected) in [
+        (of(None, None), true, 2, Some(131_072)),
+        (of(None, None), true, 64, Some(2_097_152)),
+        (of(Some(1000), Some(0)), true, 2, Some(2000)),
+        (of(Some(1000), Some(5000)), false, 2, Some(5000)),
+        (of(Some(0), None), true, 64, None),
+        (of(None, None), false, 64, None),
+        (of(Some(i32::MAX), None), true, 64, Some(u32::MAX)),
+    ] {
+        let found = conntrack_max(&conntrack, from_file, processors);
+        assert_eq!(found, expected, "{conntrack:?} {from_file} {processors}");
+    }
 }
 
 #[test]
