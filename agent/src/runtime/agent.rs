@@ -312,7 +312,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// The frontends do not fit into the tables. The next event that names the nodes tries again.
+    /// The frontends do not fit into the tables. Then nothing has changed, and the addresses are those before.
     pub fn set_host_addresses(
         &mut self,
         addresses: BTreeSet<IpAddr>,
@@ -320,17 +320,33 @@ impl Agent {
         if *self.renderer.host_addresses() == addresses {
             return Ok(None);
         }
+        let before = self.renderer.host_addresses().clone();
         self.renderer.set_host_addresses(addresses);
         if !self.renderer.is_synced() {
             return Ok(None);
         }
+        match self.publish_host_addresses() {
+            Ok(outcome) => {
+                self.say_service_addresses(true, &BTreeSet::new());
+                Ok(Some(outcome))
+            }
+            Err(error) => {
+                self.renderer.set_host_addresses(before);
+                let own = self.renderer.nodes().own();
+                self.datapath
+                    .set_node_ips(own, self.renderer.host_addresses());
+                Err(error)
+            }
+        }
+    }
+
+    /// Publishes what follows from the host's addresses.
+    fn publish_host_addresses(&mut self) -> Result<Outcome, ApplyError> {
         let plan = self.renderer.plan_host_addresses()?;
         let own = plan.nodes().unwrap_or(self.renderer.nodes()).own();
         self.datapath
             .set_node_ips(own, self.renderer.host_addresses());
-        let outcome = self.install(plan, &HealthCheckChange::None, &ReadyTables::default())?;
-        self.say_service_addresses(true, &BTreeSet::new());
-        Ok(Some(outcome))
+        self.install(plan, &HealthCheckChange::None, &ReadyTables::default())
     }
 
     /// Returns what follows where no event names a usable address of this host, a sentence for each family.

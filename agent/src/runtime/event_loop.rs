@@ -61,6 +61,9 @@ use crate::runtime::{
 /// How long no event must come before what was replaced is freed, which takes milliseconds.
 const IDLE: Duration = Duration::from_millis(100);
 
+/// How soon what does not fit is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
 /// How many services that do not fit the log names of one Resync.
 const SHOWN: usize = 10;
 
@@ -70,6 +73,14 @@ struct Preparation {
     ready: ReadyTables,
     /// Since when, if anything was.
     since: Option<Instant>,
+}
+
+/// Addresses of this host with which the frontends do not fit into the tables.
+#[derive(Debug)]
+struct Unfitting {
+    addresses: BTreeSet<IpAddr>,
+    error: String,
+    again: Instant,
 }
 
 /// An agent with the events that it holds and what it has been through.
@@ -93,6 +104,8 @@ pub struct EventLoop {
     disputes: Disputes,
     /// What an operator has changed.
     steering: Steering,
+    /// The host's addresses, if what follows from them does not fit.
+    unfitting: Option<Unfitting>,
     /// How many of all frontends one event may remove, in percent; `None`: all.
     max_removal: Option<u8>,
     /// The event that would remove more.
@@ -127,6 +140,7 @@ impl EventLoop {
             acknowledgements: Acknowledgements::new(Instant::now()),
             disputes: Disputes::default(),
             steering,
+            unfitting: None,
             max_removal,
             held_removal: None,
         }
@@ -150,6 +164,9 @@ impl EventLoop {
                 () = self.tables.done(), if !self.aside.is_empty() => {
                     reports.while_busy(|| self.resume());
                 }
+                () = until(self.unfitting.as_ref().map(|unfitting| unfitting.again)) => {
+                    reports.while_busy(|| self.try_addresses());
+                }
                 () = links.changed() => reports.while_busy(|| self.agent.reconcile_interfaces()),
                 // In pieces, in turn with whatever else is to be done.
                 () = yield_now(), if self.agent.is_attaching() => {
@@ -166,7 +183,7 @@ impl EventLoop {
                     return self.agent;
                 }
             }
-            reports.set_host(HostPart::Addresses, self.agent.missing_addresses());
+            reports.set_host(HostPart::Addresses, self.address_complaints());
         }
     }
 
@@ -256,16 +273,46 @@ impl EventLoop {
         }
     }
 
-    /// Does what follows from the host's addresses.
+    /// Does what follows from the host's addresses. What does not fit is tried again until it does, or until the
+    /// addresses are others.
     fn host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
-        match self.agent.set_host_addresses(addresses) {
+        let before = self.unfitting.take();
+        match self.agent.set_host_addresses(addresses.clone()) {
             Ok(Some(outcome)) => info!("addresses of this host changed: {outcome}"),
             Ok(None) => {}
-            Err(error) => error!(
-                "addresses of this host changed: {error}; NodePorts stay where they are until the \
-                 next event with node_ips"
-            ),
+            Err(error) => {
+                let error = error.to_string();
+                let is_new = before.is_none_or(|before| before.addresses != addresses);
+                if is_new {
+                    error!(
+                        "addresses of this host changed: {error}: NodePorts stay where they are until there is room"
+                    );
+                }
+                self.unfitting = Some(Unfitting {
+                    addresses,
+                    error,
+                    again: Instant::now() + TRY_AGAIN,
+                });
+            }
         }
+    }
+
+    /// Tries again what did not fit.
+    fn try_addresses(&mut self) {
+        if let Some(Unfitting { addresses, .. }) = &self.unfitting {
+            self.host_addresses(addresses.clone());
+        }
+    }
+
+    /// Returns what is wrong with this host's addresses, a sentence each.
+    fn address_complaints(&self) -> Vec<String> {
+        let mut complaints = self.agent.missing_addresses();
+        complaints.extend(self.unfitting.as_ref().map(|Unfitting { error, .. }| {
+            format!(
+                "this host's addresses have changed, and NodePorts stay where they were: {error}"
+            )
+        }));
+        complaints
     }
 
     fn source_ended(&mut self, end: Result<(), (Origin, io::Error)>) {

@@ -298,3 +298,57 @@ fn a_fresh_agent_knows_its_address_before_its_first_frontend() {
     let status = world.shunt(&["status", "-o", "json"]).json();
     assert_eq!(status["counters"]["drop_no_node_ip"], 0, "{asked} asked");
 }
+
+/// Services of policy Local, whose node ports are at addresses of this node alone.
+fn of_policy_local(count: u16) -> String {
+    let services = (0..count).map(|number| {
+        json!({
+            "id": { "namespace": "default", "name": format!("s{number}") },
+            "cluster_ips": [format!("10.96.1.{number}")],
+            "traffic_policy": "Local",
+            "ports": { "main": {
+                "protocol": "TCP", "port": 80, "node_port": 30_000 + number,
+            } },
+            "backends": { "main": [{ "ip": addresses::POD_A, "port": SERVED, "local": true }] },
+        })
+    });
+    let mut event: Value =
+        serde_json::from_str(&resync_with(&services.collect::<Vec<_>>())).unwrap();
+    event["node_ips"] = json!([addresses::NODE, LATE]);
+    event.to_string()
+}
+
+#[test]
+fn an_address_whose_node_ports_do_not_fit_gets_them_when_there_is_room() {
+    let Some(mut world) = World::with_flags(&["--max-frontends", "64"]) else {
+        return;
+    };
+    world.apply(&of_policy_local(30));
+    let complaint = |world: &World| {
+        let status = world.shunt(&["status", "-o", "json"]).json();
+        let host: Vec<String> = serde_json::from_value(status["host"].clone()).unwrap();
+        host.into_iter()
+            .find(|line| line.contains("NodePorts stay"))
+    };
+    assert_eq!(complaint(&world), None);
+    world
+        .sandbox
+        .node()
+        .configure(&change("add", LATE, "eth1"))
+        .unwrap();
+    let words = wait_until("the complaint", SOON, || complaint(&world)).unwrap();
+    assert!(words.contains("--max-frontends"), "{words}");
+    // What was there goes on, and nothing of the new address is there.
+    let outside = world.sandbox.outside();
+    let at = |ip: IpAddr, port: u16| Target::tcp((ip, port).into()).within(SHORT);
+    for port in [30_000, 30_029] {
+        outside
+            .enter(|| at(addresses::NODE, port).within(SOON).ask(REQUEST))
+            .unwrap();
+        let early = outside.enter(|| at(LATE, port).ask(REQUEST));
+        assert!(early.is_err(), "{early:?}");
+    }
+    world.apply(&of_policy_local(10));
+    soon(&world, "room", at(LATE, 30_009), |_| true);
+    assert_eq!(complaint(&world), None);
+}
