@@ -25,8 +25,8 @@ use shunt_model::{Changes, Frontend, FrontendKind, Locations};
 
 use crate::{
     attach::{
-        attachments::Attachments, cgroup, release::release, selection::Selection, sockets::Sockets,
-        uplinks::Uplinks,
+        attachments::Attachments, cgroup, expedite::Expedited, links::KnownLinks, release::release,
+        selection::Selection, sockets::Sockets, uplinks::Uplinks,
     },
     conntrack::connections::Connections,
     error::{DatapathError, SocketError, TableError},
@@ -81,6 +81,7 @@ pub struct Datapath {
     copies: Arc<TableCopies>,
     /// Held for programs that tell of connections.
     tables: Arc<AllTables>,
+    links: KnownLinks,
     selection: Selection,
     attachments: Attachments,
     uplinks: Uplinks,
@@ -206,6 +207,7 @@ impl Datapath {
             object: Loaded::new(ebpf, pins),
             copies: Arc::new(copies),
             tables: Arc::new(tables),
+            links: KnownLinks::default(),
             selection: Selection::new(options.excluded_interfaces.clone()),
             attachments: Attachments::default(),
             uplinks: Uplinks::new(
@@ -560,13 +562,15 @@ const fn guarded(kind: FrontendKind) -> Option<Guarded> {
 }
 
 /// Removes what is pinned at `dir`, and with it the translation; `None` if there is no such
-/// directory.
+/// directory. Grace periods that an agent expedited when it was killed take their usual time again.
 ///
 /// # Errors
 ///
 /// If an agent uses it, if it is not on a bpffs, or holds what no agent has put there.
 pub fn cleanup(dir: &Path) -> Result<Option<Removed>, PinError> {
-    pins::cleanup::cleanup(dir, release)
+    let removed = pins::cleanup::cleanup(dir, release)?;
+    Expedited::end_left_over();
+    Ok(removed)
 }
 
 /// Mounts a bpf file system where `dir` is to be, if there is none.

@@ -1,6 +1,6 @@
 //! Delivery in one hop: packets to pods of this node, and their replies, past the host's stack.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use serde_json::json;
 use shunt_tests::{Namespace, Target, Transport, wait_until};
@@ -17,6 +17,10 @@ const SOME: u32 = 200;
 
 /// How many packets of these may go through the stack: until it knows a pod's neighbour.
 const FEW: u64 = 20;
+
+/// The address of the pod that these tests make, and of its gateway.
+const POD: &str = "10.1.1.6";
+const GATEWAY: &str = "10.1.1.254";
 
 /// How long a flow may find nobody after its pod has come back on another device.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -146,10 +150,60 @@ fn a_pod_that_comes_back_on_another_device_is_found() {
     }
 }
 
+#[test]
+fn a_pod_whose_other_end_moves_to_the_host_is_reached_by_the_stack() {
+    let Some(mut world) = world() else {
+        return;
+    };
+    for event in interfaces(&["pod-a", "pod-b", "pod-c", "pod-e"]) {
+        world.apply(&event);
+    }
+    bring(&mut world);
+    let pod = world.sandbox.pod("pod-e");
+    let service = Service::new(Transport::Tcp).backend(pod.at(SERVED));
+    world.add(&service);
+    world.ask_from_pod(service.cluster_ip(), 20);
+
+    // A bridge of the host now lies between the two.
+    let (node, pod) = (world.sandbox.node(), world.sandbox.pod("pod-e").namespace());
+    pod.configure(&format!(
+        "link set eth0 netns {} name back-e\n",
+        node.name()
+    ))
+    .unwrap();
+    node.configure(&format!(
+        "link add bridge-e type bridge\n\
+         link set back-e master bridge-e\n\
+         link add far-e type veth peer name eth0 netns {}\n\
+         link set far-e master bridge-e\n\
+         link set back-e up\n\
+         link set far-e up\n\
+         link set bridge-e up\n",
+        pod.name()
+    ))
+    .unwrap();
+    pod.configure(&format!(
+        "address add {POD}/32 dev eth0\n\
+         link set eth0 up\n\
+         route add {GATEWAY}/32 dev eth0\n\
+         route add default via {GATEWAY} dev eth0\n"
+    ))
+    .unwrap();
+    let target = service.cluster_ip();
+    wait_until("the pod is reached by the stack", MOMENT * 5, || {
+        let target = target.within(MOMENT / 5);
+        world.client_pod().enter(|| target.ask(REQUEST)).ok()
+    })
+    .unwrap();
+    world.ask_from_pod(target, 20);
+}
+
 /// Makes a pod that serves, of a name and address of its own.
 fn bring(world: &mut World) {
-    let pod: IpAddr = "10.1.1.6".parse().unwrap();
-    world.sandbox.add_pod("pod-e", pod).unwrap();
+    world
+        .sandbox
+        .add_pod("pod-e", POD.parse().unwrap())
+        .unwrap();
     world.sandbox.serve("pod-e", &[SERVED]).unwrap();
 }
 

@@ -68,6 +68,7 @@ mod tests {
             port,
             address: None,
             xdp: None,
+            leads_elsewhere: false,
         }
     }
 

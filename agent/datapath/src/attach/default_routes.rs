@@ -19,11 +19,14 @@ pub(crate) fn interfaces() -> io::Result<BTreeSet<u32>> {
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
         let mut request = RouteMessage::default();
         request.header.address_family = family;
-        dump(RouteNetlinkMessage::GetRoute(request), |message| {
-            if let RouteNetlinkMessage::NewRoute(route) = message {
-                interfaces.extend(of_default(&route));
-            }
+        let found = dump(RouteNetlinkMessage::GetRoute(request), |message| {
+            let RouteNetlinkMessage::NewRoute(route) = message else {
+                return None;
+            };
+            let found = of_default(&route);
+            (!found.is_empty()).then_some(found)
         })?;
+        interfaces.extend(found.items.into_iter().flatten());
     }
     Ok(interfaces)
 }

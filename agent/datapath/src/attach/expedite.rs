@@ -45,11 +45,12 @@ impl Expedited {
 impl Drop for Expedited {
     fn drop(&mut self) {
         if let Some(path) = self.setting {
-            write(path, "0");
+            end_left_over(path);
         }
     }
 }
 
+/// What an administrator has written meanwhile stays.
 fn end_left_over(path: &Path) {
     if fs::read_to_string(path).is_ok_and(|text| text.trim() == OURS) {
         write(path, "0");
@@ -83,6 +84,14 @@ mod tests {
             drop(expedited);
             assert_eq!(fs::read_to_string(&path).unwrap().trim(), before.trim());
         }
+        let expedited = Expedited::with(leaked);
+        fs::write(&path, "1\n").unwrap();
+        drop(expedited);
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            "1\n",
+            "an administrator's"
+        );
         fs::remove_file(&path).unwrap();
         // Where there is none, nothing is made.
         drop(Expedited::with(leaked));

@@ -1,6 +1,6 @@
 //! The interfaces that there are, as the kernel lists them.
 
-use std::io;
+use std::{collections::BTreeMap, io, mem};
 
 use rtnetlink::packet_route::{
     RouteNetlinkMessage,
@@ -10,7 +10,7 @@ use rtnetlink::packet_route::{
     },
 };
 
-use crate::attach::dump::dump;
+use crate::attach::dump::{Listing, dump};
 
 /// An interface of our network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) address: Option<[u8; 6]>,
     /// The XDP program that it has.
     pub(crate) xdp: Option<LinkProgram>,
+    /// Whether it is one end of a pair, and the other one in another network namespace.
+    pub(crate) leads_elsewhere: bool,
 }
 
 /// An XDP program on an interface.
@@ -61,24 +63,67 @@ impl Running {
     }
 }
 
-/// Every interface of the calling thread's network namespace.
+/// The interfaces as they were listed last, by index.
+#[derive(Debug, Default)]
+pub(crate) struct KnownLinks(BTreeMap<u32, Link>);
+
+impl KnownLinks {
+    /// Every interface of the calling thread's network namespace. One that cannot be read is as it was.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not list them.
+    pub(crate) fn list(&mut self) -> io::Result<Vec<Link>> {
+        let Listing { items, unread } = listing()?;
+        self.learn(items, &unread);
+        Ok(self.0.values().cloned().collect())
+    }
+
+    /// Whether the interface leads to another network namespace, as far as it is known.
+    pub(crate) fn leads_elsewhere(&self, index: u32) -> bool {
+        let link = self.0.get(&index);
+        link.is_some_and(|link| link.leads_elsewhere)
+    }
+
+    fn learn(&mut self, links: Vec<Link>, unread: &[Box<[u8]>]) {
+        let before = mem::take(&mut self.0);
+        let unread = unread.iter().filter_map(|message| index_of(message));
+        self.0 = (unread.filter_map(|index| before.get_key_value(&index)))
+            .map(|(index, link)| (*index, link.clone()))
+            .chain(links.into_iter().map(|link| (link.index, link)))
+            .collect();
+    }
+}
+
+/// The interface's index in a message with its header: behind that and four bytes, in the machine's order
+/// (`struct ifinfomsg`, rtnetlink(7)).
+fn index_of(message: &[u8]) -> Option<u32> {
+    let bytes = message.get(20..24)?;
+    bytes.try_into().ok().map(u32::from_ne_bytes)
+}
+
+/// Every interface of the calling thread's network namespace that can be read.
 ///
 /// # Errors
 ///
 /// If the kernel does not list them.
 pub(crate) fn list() -> io::Result<Vec<Link>> {
+    listing().map(|listing| listing.items)
+}
+
+fn listing() -> io::Result<Listing<Link>> {
     let mut request = LinkMessage::default();
     // Counters are the most of an answer, and nobody looks at them.
     request
         .attributes
         .push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-    let mut links = Vec::new();
-    dump(RouteNetlinkMessage::GetLink(request), |message| {
-        if let RouteNetlinkMessage::NewLink(link) = message {
-            links.extend(Link::of(link));
-        }
-    })?;
-    Ok(links)
+    dump(
+        RouteNetlinkMessage::GetLink(request),
+        |message| match message {
+            RouteNetlinkMessage::NewLink(link) => Link::of(link),
+            _ => None,
+        },
+    )
 }
 
 impl Link {
@@ -86,12 +131,15 @@ impl Link {
         let mut name = None;
         let (mut kind, mut controller, mut port) = (None, None, None);
         let (mut address, mut xdp) = (None, None);
+        // Only of another end in another namespace there is the namespace's number.
+        let mut is_other_end_elsewhere = false;
         for attribute in message.attributes {
             match attribute {
                 LinkAttribute::IfName(text) => name = Some(text),
                 LinkAttribute::Controller(index) => controller = Some(index),
                 LinkAttribute::Address(bytes) => address = bytes.try_into().ok(),
                 LinkAttribute::Xdp(facts) => xdp = LinkProgram::of(&facts),
+                LinkAttribute::LinkNetNsId(_) => is_other_end_elsewhere = true,
                 LinkAttribute::LinkInfo(infos) => {
                     for info in infos {
                         match info {
@@ -104,7 +152,9 @@ impl Link {
                 _ => {}
             }
         }
+        let is_pair = matches!(kind, Some(InfoKind::Veth | InfoKind::Netkit));
         Some(Self {
+            leads_elsewhere: is_pair && is_other_end_elsewhere,
             index: message.header.index,
             name: name?,
             layer: message.header.link_layer_type.into(),
@@ -142,16 +192,69 @@ impl LinkProgram {
 
 #[cfg(test)]
 mod tests {
-    use libc::ARPHRD_LOOPBACK;
+    use libc::{ARPHRD_ETHER, ARPHRD_LOOPBACK};
 
     use super::*;
 
     #[test]
     fn the_loopback_interface_is_listed() {
-        let links = list().unwrap();
+        let links = KnownLinks::default().list().unwrap();
         let lo = links.iter().find(|link| link.name == "lo").unwrap();
         assert_eq!((lo.index, lo.layer), (1, ARPHRD_LOOPBACK));
         assert_eq!((&lo.kind, lo.controller), (&None, None));
         assert_eq!((lo.address, lo.xdp), (Some([0; 6]), None));
+    }
+
+    fn link(index: u32, name: &str) -> Link {
+        Link {
+            index,
+            name: name.to_owned(),
+            layer: ARPHRD_ETHER,
+            kind: None,
+            controller: None,
+            port: None,
+            address: None,
+            xdp: None,
+            leads_elsewhere: false,
+        }
+    }
+
+    #[test]
+    fn a_pair_that_is_no_pair_or_that_stays_here_leads_nowhere() {
+        let name = || LinkAttribute::IfName("pod".to_owned());
+        let of = |kind| LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind)]);
+        let elsewhere = || LinkAttribute::LinkNetNsId(0);
+        let leads_elsewhere = |attributes: &[LinkAttribute]| {
+            let mut message = LinkMessage::default();
+            message.attributes = [&[name()], attributes].concat();
+            Link::of(message).unwrap().leads_elsewhere
+        };
+        assert!(leads_elsewhere(&[of(InfoKind::Veth), elsewhere()]));
+        assert!(leads_elsewhere(&[elsewhere(), of(InfoKind::Netkit)]));
+        assert!(
+            !leads_elsewhere(&[of(InfoKind::Veth)]),
+            "the other end is here"
+        );
+        assert!(!leads_elsewhere(&[of(InfoKind::Bridge), elsewhere()]));
+        assert!(!leads_elsewhere(&[elsewhere()]));
+    }
+
+    #[test]
+    fn an_interface_that_cannot_be_read_is_as_it_was() {
+        let message = |index: u32| -> Box<[u8]> {
+            let mut message = vec![0; 32];
+            message[20..24].copy_from_slice(&index.to_ne_bytes());
+            message.into()
+        };
+        let mut known = KnownLinks::default();
+        let mut names = |links: &[Link], unread: &[Box<[u8]>]| -> Vec<String> {
+            known.learn(links.to_vec(), unread);
+            known.0.values().map(|link| link.name.clone()).collect()
+        };
+        let (lo, eth0) = (link(1, "lo"), link(2, "eth0"));
+        assert_eq!(names(&[lo.clone(), eth0], &[]), ["lo", "eth0"]);
+        let unread = [message(2), message(7), [0; 3].into()];
+        assert_eq!(names(std::slice::from_ref(&lo), &unread), ["lo", "eth0"]);
+        assert_eq!(names(&[lo], &[]), ["lo"]);
     }
 }

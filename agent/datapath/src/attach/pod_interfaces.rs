@@ -48,6 +48,7 @@ mod tests {
             port: controller.map(|_| InfoPortKind::Bridge),
             address: None,
             xdp: None,
+            leads_elsewhere: false,
         }
     }
 

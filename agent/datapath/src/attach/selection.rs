@@ -109,6 +109,7 @@ mod tests {
             port: None,
             address: None,
             xdp: None,
+            leads_elsewhere: false,
         };
         names.iter().map(link).collect()
     }

@@ -43,6 +43,7 @@ mod tests {
             port,
             address: None,
             xdp: None,
+            leads_elsewhere: false,
         };
         let links = [
             link(1, None, None),

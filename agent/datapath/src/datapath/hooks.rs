@@ -10,7 +10,7 @@ use super::Datapath;
 use crate::{
     attach::{
         attachments::{Attachments, InterfaceState, InterfaceStatus},
-        links::{self, Link},
+        links::Link,
         pod_interfaces::pod_interfaces,
         sockets::SocketStatus,
         stations::stations,
@@ -44,7 +44,8 @@ impl Datapath {
     pub fn adopt_interfaces(&mut self) {
         self.copy_outgrown();
         // The programs are ours from then on.
-        self.find_pods(Self::list_links(self.pods.are_known()).as_deref());
+        let links = self.list_links(self.pods.are_known());
+        self.find_pods(links.as_deref());
         self.attachments = Attachments::adopt(&mut self.object);
         self.uplinks.adopt(&mut self.object);
         match self.finish_takeover() {
@@ -82,8 +83,9 @@ impl Datapath {
     /// interfaces are left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<InterfacePattern>, all: bool) {
         let has_xdp = self.uplinks.mode() != XdpMode::Off;
-        let are_asked_for = has_xdp || self.pods.are_known() || !wanted.is_empty();
-        let links = Self::list_links(are_asked_for);
+        let are_asked_for =
+            has_xdp || self.pods.are_known() || self.peers.is_some() || !wanted.is_empty();
+        let links = self.list_links(are_asked_for);
         // Before the first packet of a new pod.
         self.find_pods(links.as_deref());
         if let Some(links) = &links {
@@ -123,11 +125,12 @@ impl Datapath {
     }
 
     /// The interfaces that there are; `None` if they are not asked for, or not known.
-    fn list_links(are_asked_for: bool) -> Option<Vec<Link>> {
+    fn list_links(&mut self, are_asked_for: bool) -> Option<Vec<Link>> {
         if !are_asked_for {
             return None;
         }
-        links::list()
+        self.links
+            .list()
             .map_err(|error| warn!(%error, "the interfaces are not listed"))
             .ok()
     }
@@ -159,9 +162,11 @@ impl Datapath {
             // What would leave by an interface that is not in the table is forwarded past the stack.
             warn!(%error, "some packets are not fragmented, and their senders not told that a backend is unreachable");
         }
-        // Packets are handed to the pods behind these only.
+        // Packets are handed to the pods behind these only. Another end may have moved since it was looked at.
         if let Some(peers) = &mut self.peers {
-            peers.set(&self.attachments.indexes());
+            let mut interfaces = self.attachments.indexes();
+            interfaces.retain(|index| self.links.leads_elsewhere(*index));
+            peers.set(&interfaces);
         }
     }
 

@@ -35,45 +35,64 @@ pub(super) fn network() -> io::Result<Vec<Record>> {
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
         let mut request = RouteMessage::default();
         request.header.address_family = family;
-        netlink_dump(RouteNetlinkMessage::GetRoute(request), |message| {
-            if let RouteNetlinkMessage::NewRoute(message) = message {
-                records.extend(route(&message).map(Record::Route));
-            }
-        })?;
+        let routes = netlink_dump(
+            RouteNetlinkMessage::GetRoute(request),
+            |message| match message {
+                RouteNetlinkMessage::NewRoute(message) => route(&message).map(Record::Route),
+                _ => None,
+            },
+        )?;
         let mut request = RuleMessage::default();
         request.header.family = family;
-        netlink_dump(RouteNetlinkMessage::GetRule(request), |message| {
-            if let RouteNetlinkMessage::NewRule(message) = message {
-                records.push(Record::Rule(rule(&message)));
-            }
-        })?;
+        let rules = netlink_dump(
+            RouteNetlinkMessage::GetRule(request),
+            |message| match message {
+                RouteNetlinkMessage::NewRule(message) => Some(Record::Rule(rule(&message))),
+                _ => None,
+            },
+        )?;
         let mut request = NeighbourMessage::default();
         request.header.family = family;
-        netlink_dump(RouteNetlinkMessage::GetNeighbour(request), |message| {
-            if let RouteNetlinkMessage::NewNeighbour(message) = message {
-                records.extend(neighbour(&message).map(Record::Neighbour));
+        let request = RouteNetlinkMessage::GetNeighbour(request);
+        let neighbours = netlink_dump(request, |message| match message {
+            RouteNetlinkMessage::NewNeighbour(message) => {
+                neighbour(&message).map(Record::Neighbour)
             }
+            _ => None,
         })?;
+        for listing in [routes, rules, neighbours] {
+            records.extend(listing.items);
+        }
     }
     Ok(records)
 }
 
 fn interfaces() -> io::Result<Vec<Interface>> {
-    let mut interfaces = BTreeMap::new();
     let request = LinkMessage::default();
-    netlink_dump(RouteNetlinkMessage::GetLink(request), |message| {
-        if let RouteNetlinkMessage::NewLink(message) = message {
-            interfaces.insert(message.header.index, interface(&message));
-        }
-    })?;
+    let links = netlink_dump(
+        RouteNetlinkMessage::GetLink(request),
+        |message| match message {
+            RouteNetlinkMessage::NewLink(message) => Some(interface(&message)),
+            _ => None,
+        },
+    )?;
+    let links = links.items.into_iter();
+    let mut interfaces: BTreeMap<_, _> = links.map(|link| (link.index, link)).collect();
     let request = AddressMessage::default();
-    netlink_dump(RouteNetlinkMessage::GetAddress(request), |message| {
-        if let RouteNetlinkMessage::NewAddress(message) = message
-            && let Some(interface) = interfaces.get_mut(&message.header.index)
-        {
-            interface.addresses.extend(address(&message));
+    let addresses = netlink_dump(
+        RouteNetlinkMessage::GetAddress(request),
+        |message| match message {
+            RouteNetlinkMessage::NewAddress(message) => {
+                Some((message.header.index, address(&message)?))
+            }
+            _ => None,
+        },
+    )?;
+    for (index, address) in addresses.items {
+        if let Some(interface) = interfaces.get_mut(&index) {
+            interface.addresses.push(address);
         }
-    })?;
+    }
     Ok(interfaces.into_values().collect())
 }
 
