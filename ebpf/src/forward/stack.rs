@@ -11,13 +11,14 @@
 //! The packet carries the number of its entry in a table (`skb->tc_index`). Of two packets in the
 //! stack whose tuples have one number, the first leaves with the source that it came with, and is
 //! lost. If the host's own rules give the packet another source on its way, it gets ours all the
-//! same.
+//! same, unless two flows have used the entry within the time that the stack holds a packet.
 
-use shunt_common::{Address as _, Tuple};
+use shunt_common::{Address as _, Tuple, elapsed};
 
 use crate::{
     ctx::access::Access,
     maps::{
+        clock::seconds,
         scratch::Halfway,
         tables::{ATTACHED, HALVES, Tables},
     },
@@ -26,6 +27,8 @@ use crate::{
 
 /// What tells our tags from others' in the same place.
 const TAG: u16 = 0xb000;
+/// The seconds that the stack holds a packet at most: as long as it waits for the fragments of one.
+const HELD: u32 = 32;
 /// The part of a tag that is the entry's number.
 const NUMBER: u16 = HALVES as u16 - 1;
 
@@ -68,12 +71,19 @@ pub(crate) fn hand_over<F: Tables>(
     if packet.form != Form::LaterFragment {
         let number = number(&packet.tuple.source, translated, packet);
         if let Some(entry) = entry::<F>(number) {
-            if entry.came != packet.tuple || entry.goes != *translated {
+            let now = seconds();
+            let protocol = packet.protocol.into();
+            if entry.came != packet.tuple || entry.goes != *translated || entry.protocol != protocol
+            {
+                if entry.used != 0 && elapsed(entry.used, now) <= HELD {
+                    entry.taken = now;
+                }
                 entry.has_left = 0;
                 entry.came = packet.tuple;
                 entry.goes = *translated;
+                entry.protocol = protocol;
             }
-            entry.protocol = packet.protocol.into();
+            entry.used = now;
             context.set_tag(TAG | number as u16);
         }
     }
@@ -118,12 +128,22 @@ pub(crate) fn take_back<F: Tables>(
     if entry.protocol != packet.protocol.into()
         || entry.goes.destination != tuple.destination
         || entry.goes.destination_port != tuple.destination_port
+        || !has_one_flow(entry, tuple)
     {
         return false;
     }
     entry.has_left = 1;
     *translated = entry.goes;
     true
+}
+
+/// Whether a packet that leaves with this tuple is one of the entry's flow. Its source says so, or, where the host's
+/// rules have changed that, the entry's past.
+#[inline(always)]
+fn has_one_flow<F: Tables>(entry: &Halfway<F>, tuple: &Tuple<F>) -> bool {
+    entry.came.source == tuple.source && entry.came.source_port == tuple.source_port
+        || entry.taken == 0
+        || elapsed(entry.taken, seconds()) > HELD
 }
 
 /// The entry of this number.

@@ -123,4 +123,8 @@ pub(crate) struct Halfway<F: Family> {
     pub protocol: u32,
     /// Whether it has gone out: the stack lets such packets through.
     pub has_left: u32,
+    /// The second of the entry's last use.
+    pub used: u32,
+    /// The second in which the entry was last taken from a flow that may still have had packets in the stack; 0: never.
+    pub taken: u32,
 }

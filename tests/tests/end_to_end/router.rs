@@ -2,13 +2,14 @@
 //! has to: fragment, resolve a neighbour or say that there is none, refuse where a packet came in.
 
 use std::{
+    collections::HashMap,
     io::ErrorKind,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, SocketAddr, UdpSocket},
     time::{Duration, Instant},
 };
 
 use shunt_tests::{
-    Failure, Namespace, Target, Transport, addresses,
+    Failure, Namespace, Target, Transport, addresses, patience,
     raw::{Packet, What, Wire},
 };
 
@@ -307,5 +308,88 @@ fn a_source_that_is_this_nodes_or_everybodys_is_judged_as_the_kernel_does() {
                 }
             }
         }
+    }
+}
+
+/// How many flows wait for one neighbour at once. Some of them have one entry of the programs' table: of 4,096
+/// entries, 200 flows share 5. The kernel keeps as many packets for a neighbour.
+const WAITING: u16 = 200;
+
+/// Has a host answer nobody who asks for its link address, or all of them again.
+fn answer_neighbours(host: &Namespace, answers: bool) {
+    let rules = if answers {
+        "delete table arp silent\ndelete table ip6 silent\n"
+    } else {
+        "table arp silent {\n\
+         chain in {\n\
+         type filter hook input priority 0\n\
+         arp operation request drop\n\
+         }\n\
+         }\n\
+         table ip6 silent {\n\
+         chain in {\n\
+         type filter hook input priority 0\n\
+         icmpv6 type nd-neighbor-solicit drop\n\
+         }\n\
+         }\n"
+    };
+    host.run_with_input("nft", &["-f", "-"], rules).unwrap();
+}
+
+#[test]
+fn of_flows_that_wait_for_one_neighbour_none_gets_anothers_source() {
+    const PORT: u16 = 7777;
+    let Some(mut world) = world() else {
+        return;
+    };
+    let pod = world.sandbox.pod("pod-d");
+    let service = Service::new(Transport::Udp)
+        .dual_stack()
+        .backend(pod.at(PORT))
+        .backend(pod.at_v6(PORT));
+    world.add(&service);
+    let (node, outside) = (world.sandbox.node(), world.sandbox.outside());
+    let pod = world.sandbox.pod("pod-d").namespace();
+    for family in Family::BOTH {
+        let router = family.of(addresses::NODE2);
+        let target = family.target(service.node_port()).address();
+        let any: SocketAddr = match family {
+            Family::V4 => "0.0.0.0:0",
+            Family::V6 => "[::]:0",
+        }
+        .parse()
+        .unwrap();
+        let backend = pod.enter(|| UdpSocket::bind(SocketAddr::new(any.ip(), PORT)).unwrap());
+        answer_neighbours(world.sandbox.node2(), false);
+        node.configure(&format!("neigh flush to {router}\n"))
+            .unwrap();
+        let clients: Vec<_> = outside.enter(|| {
+            (0..WAITING)
+                .map(|number| {
+                    let client = UdpSocket::bind(any).unwrap();
+                    client.send_to(&number.to_be_bytes(), target).unwrap();
+                    client
+                })
+                .collect()
+        });
+        answer_neighbours(world.sandbox.node2(), true);
+
+        backend
+            .set_read_timeout(Some(patience(Duration::from_secs(4))))
+            .unwrap();
+        let mut flows = HashMap::new();
+        for _ in 0..WAITING {
+            let mut bytes = [0; 2];
+            let (_, peer) = backend.recv_from(&mut bytes).unwrap();
+            let number = u16::from_be_bytes(bytes);
+            let other = flows.insert(peer, number);
+            assert_eq!(other, None, "{number} comes from {peer} as well");
+        }
+        // A packet whose entry another flow has by now keeps its own source.
+        let router = family.of(addresses::NODE);
+        let came = flows.keys().filter(|peer| peer.ip() == router).count();
+        println!("{family:?}: {came} of {WAITING} datagrams came translated");
+        assert!(came > usize::from(WAITING) * 9 / 10, "{family:?}: {came}");
+        drop(clients);
     }
 }
