@@ -13,7 +13,7 @@ use crate::{
     },
     nat::{
         conntrack,
-        open::{Destination, Open, Source, open},
+        open::{Destination, Open, Opener, Source, open},
         wanted::{Half, Wanted},
     },
     packet::parsed::Packet,
@@ -29,7 +29,7 @@ pub(crate) fn create<F: Open>(
     cell: Cell,
     replaced: Option<&Half>,
     translated: &mut Tuple<F>,
-) -> Result<(), Counter> {
+) -> Result<Opener, Counter> {
     if cell.has(Cell::DSR) {
         note_tracked();
     }
@@ -46,7 +46,7 @@ pub(crate) fn create_from<F: Open>(
     address: &F::Address,
     avoided: u32,
     translated: &mut Tuple<F>,
-) -> Result<(), Counter> {
+) -> Result<Opener, Counter> {
     let destination = Destination {
         address: &choice.backend.address,
         port: choice.backend.port,
@@ -64,16 +64,16 @@ pub(crate) fn create_from<F: Open>(
 }
 
 /// Opens a connection of a packet that goes to a backend itself, if that has one with the same
-/// tuple through a frontend: then this one goes on from another source port. Gives whether it does.
+/// tuple through a frontend: then this one goes on from another source port. Gives who opened it, if it does.
 /// `replaced` is the connection that has had the packet's tuple until now.
 #[inline(always)]
 pub(crate) fn create_direct<F: Open>(
     packet: &Packet<F>,
     replaced: Option<&Half>,
     translated: &mut Tuple<F>,
-) -> bool {
+) -> Option<Opener> {
     if packet.protocol != TCP || !packet.signal.opens() {
-        return false;
+        return None;
     }
     // Whatever becomes of the SYN, what follows it must not get that one's source port.
     if let Some(replaced) = replaced
@@ -81,31 +81,25 @@ pub(crate) fn create_direct<F: Open>(
     {
         conntrack::forget::<F>(replaced);
     }
-    let Some(half) = conntrack::find(packet, Wanted::Answer) else {
-        return false;
-    };
+    let half = conntrack::find(packet, Wanted::Answer)?;
     let table = F::connections();
-    let Some(pair) = table.pair(half) else {
-        return false;
-    };
+    let pair = table.pair(half)?;
     // A frontend's connection to a backend at the frontend's own address has but this one tuple.
     let is_own = replaced.is_some_and(|replaced| replaced.index == pair.forward.index);
     // A packet may pass more than one hook: this is the connection's own SYN, translated.
     if !is_own && table.may_have_begun_with(&pair, packet.signal.number()) {
-        return false;
+        return None;
     }
     if is_own || table.has_ended(&pair, now()) {
         conntrack::forget::<F>(&half);
-        return false;
+        return None;
     }
-    if !open_direct(packet, Source::<F>::NO_PORT, translated) {
-        return false;
-    }
+    let opener = open_direct(packet, false, Source::<F>::NO_PORT, translated)?;
     if let Some(direct) = DIRECT.get_ptr_mut(0) {
         // SAFETY: a byte, which is only ever set to this.
         unsafe { (&raw mut (*direct)[0]).write_volatile(1) };
     }
-    true
+    Some(opener)
 }
 
 /// Ends a connection whose tuple another one gets. Gives the source port that the other one must not
@@ -121,25 +115,15 @@ pub(crate) fn give_up<F: Open>(replaced: &Half) -> u32 {
     avoided
 }
 
-/// Opens a connection of a packet that goes to a backend itself, from another source port than its
-/// own and `avoided`. Gives whether there is one.
+/// Opens a connection of a packet that goes to a backend itself: from its own source port if it `keeps_port` and
+/// nobody has that, else from another one than its own and `avoided`.
 #[inline(always)]
 pub(crate) fn open_direct<F: Open>(
-    packet: &Packet<F>,
-    avoided: u32,
-    translated: &mut Tuple<F>,
-) -> bool {
-    open_direct_from(packet, false, avoided, translated)
-}
-
-/// As [`open_direct`], from its own port if it `keeps_port` and nobody has that.
-#[inline(always)]
-pub(crate) fn open_direct_from<F: Open>(
     packet: &Packet<F>,
     keeps_port: bool,
     avoided: u32,
     translated: &mut Tuple<F>,
-) -> bool {
+) -> Option<Opener> {
     let client = packet.tuple;
     let destination = Destination {
         address: &client.destination,
@@ -153,7 +137,7 @@ pub(crate) fn open_direct_from<F: Open>(
         keeps_port,
         avoided,
     };
-    open(packet, &destination, &source, translated).is_ok()
+    open(packet, &destination, &source, translated).ok()
 }
 
 /// Whether the packet's connection to a frontend with this cell goes on to `backend` from its client's

@@ -24,7 +24,7 @@ use crate::{
     },
     nat::{
         conntrack,
-        create::{give_up, open_direct_from},
+        create::{give_up, open_direct},
         open::{Open, Source},
         own_flow::{self, Port},
         wanted::{Half, Wanted},
@@ -83,7 +83,9 @@ pub(crate) fn at_egress<F: Open>(
     } else {
         Port::Untold
     };
-    if port == Port::Untold || !open_direct_from(packet, port == Port::Kept, avoided, translated) {
+    if port == Port::Untold
+        || open_direct(packet, port == Port::Kept, avoided, translated).is_none()
+    {
         return false;
     }
     if let Some(direct) = DIRECT.get_ptr_mut(0) {

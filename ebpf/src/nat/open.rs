@@ -34,6 +34,14 @@ const NO_PORT: u32 = 3;
 /// The same, or another connection has a tuple of this one in the table that hands over.
 const HELD: u32 = 4;
 
+/// The CPU that opened a packet's connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opener {
+    This,
+    /// Another one, with another packet of the flow: the connection is known.
+    Other,
+}
+
 /// Where a connection goes.
 pub(crate) struct Destination<'a, F: Tables> {
     pub address: &'a F::Address,
@@ -69,15 +77,15 @@ pub(crate) trait Open: Find {
     fn enter(opening: &mut Opening<Self>) -> u32;
 }
 
-/// Opens the packet's connection from `source`. Puts the tuple that the packet is to leave with
-/// into `translated`.
+/// Opens the packet's connection from `source`, or follows the one that another CPU has opened meanwhile, maybe to
+/// another backend. Puts the tuple that the packet is to leave with into `translated`.
 #[inline(always)]
 pub(crate) fn open<F: Open>(
     packet: &Packet<F>,
     destination: &Destination<'_, F>,
     source: &Source<'_, F>,
     translated: &mut Tuple<F>,
-) -> Result<(), Counter> {
+) -> Result<Opener, Counter> {
     // Always there: the table has an entry for each CPU.
     let Some(opening) = F::openings().get_ptr_mut(0) else {
         return Err(Counter::DropConntrackFull);
@@ -121,14 +129,14 @@ pub(crate) fn open<F: Open>(
         TAKEN => {
             let there = conntrack::find(packet, Wanted::Forward);
             return match there {
-                Some(half) if conntrack::follow(packet, half, translated) => Ok(()),
+                Some(half) if conntrack::follow(packet, half, translated) => Ok(Opener::Other),
                 _ => Err(Counter::DropConntrackFull),
             };
         }
         _ => return Err(Counter::DropConntrackFull),
     }
     *translated = opening.connection.translated();
-    Ok(())
+    Ok(Opener::This)
 }
 
 /// Enters the connection with a source port. Gives what became of it.

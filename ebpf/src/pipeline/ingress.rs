@@ -24,6 +24,7 @@ use crate::{
         conntrack,
         create::{create, create_direct, keeps_source},
         fragments, netfilter,
+        open::Opener,
         reverse::{self, Reply},
         wanted::Wanted,
     },
@@ -188,15 +189,19 @@ fn translate_request<F: Program<C>, C: Access>(
     let opened = match selected {
         Lookup::NotAFrontend => {
             packet.service.set(0);
-            if is_unasked || !packet.is_intact || !create_direct(packet, known.as_ref(), translated)
-            {
+            let direct = if is_unasked || !packet.is_intact {
+                None
+            } else {
+                create_direct(packet, known.as_ref(), translated)
+            };
+            let Some(opener) = direct else {
                 let verdict = nobodys(context, packet);
                 if is_unasked && verdict == Verdict::PASS {
                     count(Counter::PassAnswer);
                 }
                 return Err(verdict);
-            }
-            Ok(())
+            };
+            Ok(opener)
         }
         Lookup::Dropped(reason) => return Err(drop_refused(context, packet, reason)),
         Lookup::Rejected => {
@@ -209,21 +214,25 @@ fn translate_request<F: Program<C>, C: Access>(
             ));
         }
         Lookup::Backend(choice, cell) => {
-            F::log_opened(&packet.tuple, choice.backend);
             // Before it takes a port: nobody but us judges a packet that does not keep its source.
             if !keeps_source(packet, cell, choice.backend) {
                 check_source(context, packet)?;
                 check_hops(context, packet)?;
             }
-            create(packet, &choice, cell, known.as_ref(), translated)
+            let created = create(packet, &choice, cell, known.as_ref(), translated);
+            if created == Ok(Opener::This) {
+                F::log_opened(&packet.tuple, choice.backend);
+            }
+            created
         }
     };
     match opened {
-        Ok(()) => {
+        Ok(Opener::This) => {
             count(Counter::Connection);
             count_opened(packet.service.get());
             Ok(())
         }
+        Ok(Opener::Other) => Ok(()),
         Err(reason) => Err(drop_refused(context, packet, reason)),
     }
 }

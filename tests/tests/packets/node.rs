@@ -5,6 +5,8 @@ use std::{
     io,
     net::IpAddr,
     os::fd::AsFd as _,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
     time::Duration,
 };
 
@@ -160,6 +162,27 @@ impl Node {
             Some(verdict) => verdict,
             None => self.run(Datapath::INGRESS, frame),
         }
+    }
+
+    /// Two processors run the program at the ingress on each frame at the same time.
+    pub(crate) fn ingress_by_two(&mut self, frames: &[Vec<u8>]) {
+        let program = self.agent.datapath_mut().program(Datapath::INGRESS);
+        let descriptor = program.unwrap().fd().unwrap().as_fd();
+        let arrivals = AtomicUsize::new(0);
+        let run_all = || {
+            for (number, frame) in frames.iter().enumerate() {
+                arrivals.fetch_add(1, Ordering::Relaxed);
+                while arrivals.load(Ordering::Relaxed) < 2 * (number + 1) {
+                    thread::yield_now();
+                }
+                test_run(descriptor, frame, &[], Sum::Unknown).unwrap();
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(run_all);
+            }
+        });
     }
 
     /// What the program at the ingress does with `frame`, which has come by the driver.

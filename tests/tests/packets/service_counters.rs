@@ -49,6 +49,23 @@ fn a_connection_counts_once_whatever_the_frontend_and_the_family() {
     assert_eq!(node.services().len(), 3);
 }
 
+both_families!(a_connection_that_two_processors_open_at_once_counts_once);
+fn a_connection_that_two_processors_open_at_once_counts_once<A: Family>() {
+    /// Enough that some of them race.
+    const FLOWS: u16 = 4000;
+    let mut node = node(Backends::Here);
+    let frame = |port| {
+        let frontend = (A::CLUSTER_IP, 80);
+        Packet::new(Transport::TcpSyn, (A::POD, 40_000 + port), frontend).frame()
+    };
+    let frames: Vec<_> = (0..FLOWS).map(frame).collect();
+    node.ingress_by_two(&frames);
+    assert_eq!(node.connections().len(), usize::from(FLOWS));
+    assert_eq!(node.counted("TCP").connections, u64::from(FLOWS));
+    let counters = node.counters();
+    assert_eq!(counters["connection"], u64::from(FLOWS), "{counters:?}");
+}
+
 /// How many connections the backends of the service have, through this frontend, by their last byte.
 fn chosen<A: Family>(node: &Node, frontend: A) -> [u64; 2] {
     let (_, chosen): (Vec<_>, Vec<u64>) = node.chosen(ip(frontend), TCP).into_iter().unzip();

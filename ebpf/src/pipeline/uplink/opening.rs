@@ -28,7 +28,7 @@ use crate::{
     },
     nat::{
         create::{create_from, keeps_source},
-        open::{Open, Source},
+        open::{Open, Opener, Source},
     },
     packet::{
         family::Header as _,
@@ -186,8 +186,11 @@ pub(crate) fn open<F: Routed + Open>(
         return Verdict::PASS;
     };
     let source = translated.source;
-    if let Err(reason) = create_from(packet, &choice, &source, Source::<F>::NO_PORT, translated) {
-        return drop_refused(context, packet, reason);
+    match create_from(packet, &choice, &source, Source::<F>::NO_PORT, translated) {
+        Ok(Opener::This) => {}
+        // The way is that of our choice, which does not count.
+        Ok(Opener::Other) => return Verdict::PASS,
+        Err(reason) => return drop_refused(context, packet, reason),
     }
     F::log_opened(&packet.tuple, choice.backend);
     count(Counter::Connection);
