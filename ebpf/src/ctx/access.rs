@@ -56,6 +56,9 @@ pub(crate) trait Access {
     /// There is room for as many.
     unsafe fn read_into(&self, bytes: *mut u8, count: u32) -> bool;
 
+    /// The byte at `offset` of the frame, whether it is in the linear part or not.
+    fn byte(&self, offset: usize) -> Result<u8, AccessError>;
+
     /// The EtherType, in network order: a `__be16` in a word, as `__sk_buff::protocol` holds it.
     fn ethertype(&self) -> u32;
 
@@ -88,8 +91,8 @@ pub(crate) trait Access {
     /// packet; 0: it is not to be cut.
     fn segment_size(&self) -> u32;
 
-    /// Moves the first `length` bytes into the linear part, or all there are. Gives whether more
-    /// of them are there now.
+    /// Moves the first `length` bytes into the linear part, or all there are; of a packet that is still to be cut, none
+    /// of its second segment. Gives whether more of them are there now.
     fn pull(&self, length: u32) -> bool;
 
     /// Cuts the packet off behind its first `length` bytes.

@@ -7,7 +7,7 @@ use aya_ebpf::{
         bpf_adj_room_mode::BPF_ADJ_ROOM_MAC, bpf_fib_lookup as FibLookup,
         bpf_redir_neigh as NextHop,
     },
-    cty::c_long,
+    cty::{c_long, c_void},
     helpers::{
         bpf_csum_update, bpf_fib_lookup, bpf_l4_csum_replace, bpf_redirect, bpf_redirect_neigh,
         bpf_redirect_peer, bpf_skb_adjust_room, bpf_skb_change_head, bpf_skb_change_tail,
@@ -26,6 +26,11 @@ use crate::ctx::{
 const PACKET_BROADCAST: u32 = 1;
 const PACKET_MULTICAST: u32 = 2;
 const PACKET_OTHERHOST: u32 = 3;
+
+/// `GSO_BY_FRAGS` of `linux/skbuff.h`: each segment is a packet of its own in the list, as long as it likes.
+const GSO_BY_FRAGS: u32 = 0xffff;
+/// How long the headers of a packet that is still to be cut are at least: IPv4's and UDP's.
+const SHORTEST_HEADERS: u32 = 20 + 8;
 
 /// How long an IPv4 header without options is, RFC 791 section 3.1.
 const IPV4_HEADER: u32 = 20;
@@ -90,6 +95,21 @@ impl Access for Tc {
     unsafe fn read_into(&self, bytes: *mut u8, count: u32) -> bool {
         // SAFETY: the context is the kernel's, and the caller has the room.
         unsafe { bpf_skb_load_bytes(self.0.cast(), 0, bytes.cast(), count) == 0 }
+    }
+
+    #[inline(always)]
+    fn byte(&self, offset: usize) -> Result<u8, AccessError> {
+        let mut byte = 0;
+        // SAFETY: the context is the kernel's, and there is room for one byte.
+        done(unsafe {
+            bpf_skb_load_bytes(
+                self.0.cast(),
+                offset as u32,
+                (&raw mut byte).cast::<c_void>(),
+                1,
+            )
+        })?;
+        Ok(byte)
     }
 
     #[inline(always)]
@@ -160,8 +180,16 @@ impl Access for Tc {
         unsafe { (*self.0).gso_size }
     }
 
+    /// The segments of a packet that is still to be cut may be packets of a list (`frag_list`), and stay whole only as
+    /// long as nothing is pulled out of that. What comes before the list has at least the shortest headers and one
+    /// segment's payload. SCTP's has the transport header and no payload at all.
     #[inline(always)]
     fn pull(&self, length: u32) -> bool {
+        let length = match self.segment_size() {
+            0 => length,
+            GSO_BY_FRAGS => return false,
+            segment => length.min(SHORTEST_HEADERS + segment),
+        };
         let linear = self.data_end() - self.data();
         let whole = self.length();
         // SAFETY: the context is the kernel's, and no reference into the packet outlives this.

@@ -73,6 +73,11 @@ impl Access for Xdp {
         unsafe { bpf_xdp_load_bytes(self.0, 0, bytes.cast(), count) == 0 }
     }
 
+    #[inline(always)]
+    fn byte(&self, offset: usize) -> Result<u8, AccessError> {
+        self.at::<u8>(offset).copied()
+    }
+
     /// That of a tag, if the frame has one: then it is neither family's.
     #[inline(always)]
     fn ethertype(&self) -> u32 {

@@ -25,22 +25,16 @@ pub(crate) struct Transport {
     pub length: usize,
 }
 
-/// The SCTP common header with the header of the first chunk, RFC 9260 section 3, network order
-/// but for the checksum. The chunks that concern us come first in their packet.
+/// The SCTP common header, RFC 9260 section 3.1, network order but for the checksum. Behind it is the type of the first
+/// chunk: the chunks that concern us come first in their packet.
 #[repr(C)]
 struct SctpHeader {
     ports: Ports,
     tag: u32,
     checksum: u32,
-    chunk: u8,
-    chunk_flags: u8,
-    chunk_length: u16,
 }
 
-const _: () = assert!(
-    size_of::<SctpHeader>() == 16,
-    "RFC 9260: three words and one"
-);
+const _: () = assert!(size_of::<SctpHeader>() == 12, "RFC 9260: three words");
 
 const SCTP_INIT: u8 = 1;
 const SCTP_INIT_ACK: u8 = 2;
@@ -90,18 +84,20 @@ impl Transport {
                 })
             }
             SCTP => {
-                let header = context.at::<SctpHeader>(offset)?;
-                let signal = match header.chunk {
+                let ports = context.at::<SctpHeader>(offset)?.ports;
+                let length = size_of::<SctpHeader>();
+                // Not always in the linear part: where the kernel is still to cut the packet, that has this header alone.
+                let chunk = context.byte(offset + length)?;
+                let signal = match chunk {
                     SCTP_INIT => Signal::OPEN,
                     SCTP_INIT_ACK => Signal::answer(0),
                     SCTP_ABORT => Signal::RESET,
                     SCTP_SHUTDOWN_ACK | SCTP_SHUTDOWN_COMPLETE => Signal::FIN,
                     _ => Signal::DATA,
                 };
-                let length = core::mem::offset_of!(SctpHeader, chunk);
                 Ok(Self {
-                    ports: header.ports,
-                    may_be_first: header.chunk == SCTP_INIT,
+                    ports,
+                    may_be_first: chunk == SCTP_INIT,
                     signal,
                     least_length: length,
                     length,

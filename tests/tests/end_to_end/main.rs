@@ -69,6 +69,7 @@ mod restart;
 mod reuse;
 mod router;
 mod router_options;
+mod sctp;
 mod service;
 mod service_counters;
 mod snat;
