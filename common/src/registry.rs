@@ -151,6 +151,8 @@ pub struct FamilyConstants {
     pub dsr_sources: Constant,
     /// The address that a pod sees when it reaches itself.
     pub hairpin_ip: Constant,
+    /// Whether NodePorts are at the host's loopback addresses, for its own processes.
+    pub local_node_ports: Constant,
     /// How many homes the connection table has.
     pub conntrack_homes: Constant,
     /// How many the table has that hands over to it.
@@ -258,13 +260,14 @@ impl FamilyMaps {
 impl FamilyConstants {
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Constant; 7] {
+    pub const fn all(&self) -> [Constant; 8] {
         let Self {
             packets,
             pod_cidrs,
             cluster_cidrs,
             dsr_sources,
             hairpin_ip,
+            local_node_ports,
             conntrack_homes,
             previous_homes,
         } = *self;
@@ -274,6 +277,7 @@ impl FamilyConstants {
             cluster_cidrs,
             dsr_sources,
             hairpin_ip,
+            local_node_ports,
             conntrack_homes,
             previous_homes,
         ]
@@ -293,6 +297,9 @@ impl FamilyConstants {
         },
         hairpin_ip: Constant {
             name: "HAIRPIN_IP_V4",
+        },
+        local_node_ports: Constant {
+            name: "LOCAL_NODE_PORTS_V4",
         },
         conntrack_homes: Constant {
             name: "CONNTRACK_HOMES_V4",
@@ -315,6 +322,9 @@ impl FamilyConstants {
         },
         hairpin_ip: Constant {
             name: "HAIRPIN_IP_V6",
+        },
+        local_node_ports: Constant {
+            name: "LOCAL_NODE_PORTS_V6",
         },
         conntrack_homes: Constant {
             name: "CONNTRACK_HOMES_V6",

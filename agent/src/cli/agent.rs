@@ -17,8 +17,8 @@ use shunt::{
     SocketFile, queue,
 };
 use shunt_datapath::{
-    Datapath, DatapathError, DatapathOptions, InterfaceWatch, Loading, PacketLog, RejectLimit,
-    has_tables,
+    Datapath, DatapathError, DatapathOptions, Families, InterfaceWatch, Loading, PacketLog,
+    RejectLimit, has_tables,
 };
 use shunt_model::Renderer;
 use tokio::task::spawn_blocking;
@@ -108,6 +108,12 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let mut stop = Stop::listen()?;
     let (follows_cluster, serves_all) = (kubernetes.is_on(), kubernetes.serves_all());
     let kubernetes = kube_proxy.kubernetes(kubernetes)?;
+    let has_local = kube_proxy.localhost_node_ports(sockets.localhost_node_ports.is_on());
+    let local_node_ports = if has_local {
+        kubernetes.local_node_ports()
+    } else {
+        Families::NONE
+    };
     let mut sources = Sources::open(events, kubernetes, consul, &node).await?;
     // Before anything is touched: another agent may be at work here.
     let (socket_file, apis) = (SocketFile::listen(&socket)?, apis.listen().await?);
@@ -157,7 +163,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         xdp: xdp.options(),
         // An address that no Service of ours has may be one that another proxy serves.
         guard: guard.guard(serves_all),
-        sockets: sockets.sockets(),
+        sockets: sockets.sockets(local_node_ports),
         timeouts: conntrack_timeouts,
         families,
         packet_log: packet_log.packet_log(),

@@ -2,8 +2,10 @@
 
 use aya_ebpf::{
     EbpfContext as _,
-    bindings::{bpf_sock, bpf_sock_addr},
-    helpers::{bpf_get_netns_cookie, bpf_set_retval},
+    bindings::{bpf_sock, bpf_sock_addr, bpf_sock_tuple},
+    helpers::{
+        bpf_get_netns_cookie, bpf_set_retval, bpf_sk_lookup_tcp, bpf_sk_lookup_udp, bpf_sk_release,
+    },
     programs::SockAddrContext,
 };
 use shunt_common::{
@@ -26,6 +28,9 @@ pub(crate) enum Errno {
 pub(crate) const GOES_ON: i32 = 1;
 /// It fails, with `EPERM` unless another error was set.
 pub(crate) const FAILS: i32 = 0;
+
+/// `BPF_F_CURRENT_NETNS` of `linux/bpf.h`.
+const OWN_NETNS: u64 = u64::MAX;
 
 /// `TCP_ESTABLISHED` of `net/tcp_states.h`, which is the state of a connected UDP socket too.
 const ESTABLISHED: u32 = 1;
@@ -77,6 +82,26 @@ impl<const SIX: bool> SockAddr<SIX> {
     pub(crate) fn is_of(&self, namespace: u64) -> bool {
         // SAFETY: the context is the kernel's.
         (unsafe { bpf_get_netns_cookie(self.0.as_ptr()) }) == namespace
+    }
+
+    /// Whether a socket of the call's network namespace gets what comes to the destination of `tuple`, of which the first
+    /// `size` bytes count: 12 of IPv4, 36 of IPv6.
+    #[inline(always)]
+    pub(crate) fn is_served(&self, tuple: &mut bpf_sock_tuple, size: u32, protocol: u8) -> bool {
+        let context = self.0.as_ptr();
+        // SAFETY: the context is the kernel's, and so is the socket, which is let go of before anything else.
+        unsafe {
+            let socket = if protocol == TCP {
+                bpf_sk_lookup_tcp(context, tuple, size, OWN_NETNS, 0)
+            } else {
+                bpf_sk_lookup_udp(context, tuple, size, OWN_NETNS, 0)
+            };
+            if socket.is_null() {
+                return false;
+            }
+            bpf_sk_release(socket.cast());
+        }
+        true
     }
 
     /// The address and port that the process gives, or is given.

@@ -57,6 +57,14 @@ pub(crate) static HAIRPIN_IP_V4: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static HAIRPIN_IP_V6: Global<[u32; 4]> = Global::new([0; 4]);
 
+/// Whether NodePorts are at the host's IPv4 loopback addresses, for its own processes; 0: they are not.
+#[unsafe(no_mangle)]
+pub(crate) static LOCAL_NODE_PORTS_V4: Global<u32> = Global::new(0);
+
+/// Whether NodePorts are at the host's IPv6 loopback address, for its own processes; 0: they are not.
+#[unsafe(no_mangle)]
+pub(crate) static LOCAL_NODE_PORTS_V6: Global<u32> = Global::new(0);
+
 /// The source ports that connections are given.
 #[unsafe(no_mangle)]
 pub(crate) static SNAT_PORTS: Global<PortRange> = Global::new(PortRange { first: 0, count: 1 });
@@ -177,6 +185,9 @@ pub(crate) trait Constants: shunt_common::Family {
 
     /// The address that a pod sees when it reaches itself through its service.
     fn hairpin_ip() -> Self::Address;
+
+    /// Whether NodePorts are at the host's loopback addresses, for its own processes.
+    fn has_local_node_ports() -> bool;
 }
 
 impl Constants for V4 {
@@ -204,6 +215,11 @@ impl Constants for V4 {
     fn hairpin_ip() -> u32 {
         HAIRPIN_IP_V4.load()
     }
+
+    #[inline(always)]
+    fn has_local_node_ports() -> bool {
+        LOCAL_NODE_PORTS_V4.load() != 0
+    }
 }
 
 impl Constants for V6 {
@@ -230,5 +246,10 @@ impl Constants for V6 {
     #[inline(always)]
     fn hairpin_ip() -> [u32; 4] {
         HAIRPIN_IP_V6.load()
+    }
+
+    #[inline(always)]
+    fn has_local_node_ports() -> bool {
+        LOCAL_NODE_PORTS_V6.load() != 0
     }
 }

@@ -22,7 +22,7 @@ pub(crate) type Frontend<F> = (FrontendKey<F>, u32, Cell);
 
 /// Finds the frontend at this address and port, network order, and the owner of the calling socket. `None` if
 /// there is no such frontend or owner, or the family is left out. A NodePort is a frontend at the host's
-/// loopback addresses too, for processes of the host.
+/// loopback addresses too, for processes of the host, unless a socket of the host's is there.
 #[inline(always)]
 pub(crate) fn find<F: Addresses, const SIX: bool>(
     address: &F::Address,
@@ -40,8 +40,12 @@ pub(crate) fn find<F: Addresses, const SIX: bool>(
             return Some(((key, index, cell), Owner::of(call)?));
         }
     }
-    if F::is_loopback(address) && Owner::of(call) == Some(Owner::Host) {
-        return Some((node_port::<F>(port, protocol)?, Owner::Host));
+    if F::has_local_node_ports() && F::is_loopback(address) && Owner::of(call) == Some(Owner::Host)
+    {
+        let frontend = node_port::<F>(port, protocol)?;
+        if !F::is_served(call, address, port, protocol) {
+            return Some((frontend, Owner::Host));
+        }
     }
     None
 }

@@ -1,5 +1,10 @@
 //! Whose socket it is, and its addresses by family.
 
+use aya_ebpf::bindings::{
+    bpf_sock_tuple, bpf_sock_tuple__bindgen_ty_1 as Tuples,
+    bpf_sock_tuple__bindgen_ty_1__bindgen_ty_1 as TupleV4,
+    bpf_sock_tuple__bindgen_ty_1__bindgen_ty_2 as TupleV6,
+};
 use shunt_common::{
     Address as _, Cell, Family, NodeIps, V4, V6,
     maglev::client_number,
@@ -50,6 +55,14 @@ pub(crate) trait Addresses: Tables {
     /// Whether the host reaches itself by it.
     fn is_loopback(address: &Self::Address) -> bool;
 
+    /// Whether a socket of the call's network namespace gets what comes to this address and port, network order.
+    fn is_served<const SIX: bool>(
+        call: &SockAddr<SIX>,
+        address: &Self::Address,
+        port: u16,
+        protocol: u8,
+    ) -> bool;
+
     /// The address in the form of sockets.
     fn mapped(address: Self::Address) -> Mapped;
 
@@ -63,6 +76,25 @@ impl Addresses for V4 {
     #[inline(always)]
     fn is_loopback(address: &u32) -> bool {
         address.to_ne_bytes()[0] == 127
+    }
+
+    #[inline(always)]
+    fn is_served<const SIX: bool>(
+        call: &SockAddr<SIX>,
+        address: &u32,
+        port: u16,
+        protocol: u8,
+    ) -> bool {
+        let ipv4 = TupleV4 {
+            saddr: 0,
+            daddr: *address,
+            sport: 0,
+            dport: port,
+        };
+        let mut tuple = bpf_sock_tuple {
+            __bindgen_anon_1: Tuples { ipv4 },
+        };
+        call.is_served(&mut tuple, size_of::<TupleV4>() as u32, protocol)
     }
 
     #[inline(always)]
@@ -82,6 +114,25 @@ impl Addresses for V6 {
     #[inline(always)]
     fn is_loopback(address: &[u32; 4]) -> bool {
         *address == Self::LOOPBACK
+    }
+
+    #[inline(always)]
+    fn is_served<const SIX: bool>(
+        call: &SockAddr<SIX>,
+        address: &[u32; 4],
+        port: u16,
+        protocol: u8,
+    ) -> bool {
+        let ipv6 = TupleV6 {
+            saddr: [0; 4],
+            daddr: *address,
+            sport: 0,
+            dport: port,
+        };
+        let mut tuple = bpf_sock_tuple {
+            __bindgen_anon_1: Tuples { ipv6 },
+        };
+        call.is_served(&mut tuple, size_of::<TupleV6>() as u32, protocol)
     }
 
     #[inline(always)]

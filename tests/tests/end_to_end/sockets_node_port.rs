@@ -1,11 +1,14 @@
 //! NodePorts, asked by processes of the node, and its ports that they may not have.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde_json::json;
 use shunt_tests::{Server, addresses};
 
-use crate::host_world::{HostWorld, mapped, service, with_node_port};
+use crate::{
+    host_world::{HostWorld, mapped, service, with_node_port},
+    syscalls::Caller,
+};
 
 #[test]
 fn a_node_port_is_at_every_address_of_the_nodes_and_at_the_loopback_addresses() {
@@ -109,20 +112,64 @@ fn what_is_no_node_port_is_not_at_the_loopback_addresses() {
 }
 
 #[test]
-fn a_node_port_serves_before_whoever_listens_there() {
+fn a_socket_of_the_host_at_a_loopback_address_is_asked_before_a_node_port() {
     let Some(mut host) = HostWorld::new("host") else {
         return;
     };
-    let backend = host.world.backend("pod-a");
     let mut caller = host.caller();
     caller.calls(
         "open l udp4; bind l 127.0.0.1:30080 -> ok; open s udp4; sendto s 127.0.0.1:30080 text -> ok; recv l",
     );
+    host.know_nodes();
+    let backends = [host.world.backend("pod-a"), host.world.backend_v6("pod-a")];
     host.update(&[with_node_port(
-        service("np", "10.96.0.10", &[backend]),
+        service("np", "10.96.0.10", &backends),
         30080,
     )]);
-    caller.calls("sendto s 127.0.0.1:30080 text -> ok; recvfrom s -> 127.0.0.1:30080 pod-a");
+    caller.calls(
+        "sendto s 127.0.0.1:30080 text -> ok; recv l -> \"text\"; close l;
+         sendto s 127.0.0.1:30080 text -> ok; recvfrom s -> 127.0.0.1:30080 pod-a; close s",
+    );
+    let loopback = ["127.0.0.1", "::1"].map(|ip| ip.parse::<IpAddr>().unwrap());
+    let node = [addresses::NODE, addresses::v6(addresses::NODE)];
+    let ask = |caller: &mut Caller, [v4, v6]: [IpAddr; 2], name: &str| {
+        for (family, at) in [("4", v4), ("6", v6)] {
+            let at = SocketAddr::new(at, 30080);
+            caller.calls(&format!(
+                "open t tcp{family}; connect t {at} -> ok; send t text; recv t -> {name} saw; close t;
+                 open u udp{family}; sendto u {at} text -> ok; recvfrom u -> {at} {name}; close u"
+            ));
+        }
+    };
+    // It has IPv4's too.
+    let any = ["::".parse().unwrap()];
+    for at in [&loopback[..], &any] {
+        let server = Server::start(host.world.sandbox.node(), "host", at, &[30080]).unwrap();
+        ask(&mut caller, loopback, "host");
+        ask(&mut caller, node, "pod-a");
+        drop(server);
+        ask(&mut caller, loopback, "pod-a");
+    }
+}
+
+#[test]
+fn loopback_addresses_have_no_node_ports_where_that_is_not_wanted() {
+    let flags = ["--iptables-localhost-nodeports=false"];
+    let Some(mut host) = HostWorld::with_flags("host", &flags) else {
+        return;
+    };
+    host.know_nodes();
+    let backends = [host.world.backend("pod-a"), host.world.backend_v6("pod-a")];
+    host.update(&[with_node_port(
+        service("np", "10.96.0.10", &backends),
+        30080,
+    )]);
+    host.caller().calls(
+        "open a tcp4; connect a 127.0.0.1:30080 -> ECONNREFUSED; open b tcp6; connect b [::1]:30080 -> ECONNREFUSED;
+         open c tcp4; connect c 0.0.0.0:30080 -> ECONNREFUSED; open d udp4; connect d 127.0.0.1:30080 -> ok;
+         send d text; recv d -> ECONNREFUSED; open e tcp4; connect e 192.168.16.10:30080 -> ok; send e text;
+         recv e -> pod-a saw",
+    );
 }
 
 #[test]
@@ -174,7 +221,7 @@ fn ports_of_node_ports_are_refused_where_that_is_wanted() {
         );
         // A pod's ports are its own.
         let pod = host.world.sandbox.pod("pod-c").namespace();
-        crate::syscalls::Caller::start(&host.cgroup, pod)
+        Caller::start(&host.cgroup, pod)
             .calls("open s tcp4; bind s 0.0.0.0:30080 -> ok; open u udp6; bind u [::]:30080 -> ok");
     }
 }

@@ -22,6 +22,12 @@ impl Default for Families {
 }
 
 impl Families {
+    /// Neither.
+    pub const NONE: Self = Self {
+        ipv4: false,
+        ipv6: false,
+    };
+
     /// Whether that of the address is one of them.
     pub const fn has(self, address: IpAddr) -> bool {
         match address {

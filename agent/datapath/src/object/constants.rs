@@ -100,12 +100,14 @@ impl Constants {
                 packets(families.ipv4, takeover.v4, takeover.from),
                 ranges,
                 *hairpin_v4,
+                sockets.local_node_ports.ipv4,
                 takeover.v4,
             )?,
             v6: OfFamily::new(
                 packets(families.ipv6, takeover.v6, takeover.from),
                 ranges,
                 *hairpin_v6,
+                sockets.local_node_ports.ipv6,
                 takeover.v6,
             )?,
             snat_ports: Raw(*snat_ports),
@@ -221,6 +223,8 @@ struct OfFamily<F: FromIp> {
     cluster_cidrs: Raw<PodCidrs<F>>,
     dsr_sources: Raw<PodCidrs<F>>,
     hairpin_ip: Raw<F::Address>,
+    /// Not 0: NodePorts are at the host's loopback addresses.
+    local_node_ports: u32,
     conntrack_homes: u32,
     previous_homes: u32,
 }
@@ -230,6 +234,7 @@ impl<F: FromIp> OfFamily<F> {
         packets: Packets,
         ranges: Ranges<'_>,
         hairpin_ip: F::Ip,
+        has_local_node_ports: bool,
         slots: Slots,
     ) -> Result<Self, DatapathError> {
         Ok(Self {
@@ -238,18 +243,20 @@ impl<F: FromIp> OfFamily<F> {
             cluster_cidrs: Raw(constant_cidrs(ranges.cluster)?),
             dsr_sources: Raw(constant_cidrs(ranges.dsr_sources)?),
             hairpin_ip: Raw(F::network_order(hairpin_ip)),
+            local_node_ports: has_local_node_ports.into(),
             conntrack_homes: homes_of(slots.ours),
             previous_homes: homes_of(slots.previous),
         })
     }
 
-    fn values(&self) -> [(&'static str, &[u8]); 7] {
+    fn values(&self) -> [(&'static str, &[u8]); 8] {
         let Self {
             packets,
             pod_cidrs,
             cluster_cidrs,
             dsr_sources,
             hairpin_ip,
+            local_node_ports,
             conntrack_homes,
             previous_homes,
         } = self;
@@ -260,6 +267,7 @@ impl<F: FromIp> OfFamily<F> {
             (names.cluster_cidrs.name, bytes_of(&cluster_cidrs.0)),
             (names.dsr_sources.name, bytes_of(&dsr_sources.0)),
             (names.hairpin_ip.name, bytes_of(&hairpin_ip.0)),
+            (names.local_node_ports.name, bytes_of(local_node_ports)),
             (names.conntrack_homes.name, bytes_of(conntrack_homes)),
             (names.previous_homes.name, bytes_of(previous_homes)),
         ]

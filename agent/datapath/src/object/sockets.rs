@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::maps::families::Families;
+
 /// Whose connections are translated where they are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SocketLb {
@@ -23,6 +25,8 @@ pub struct SocketOptions {
     pub required: bool,
     /// The directory of the cgroup (version 2) whose processes it is for; `None`: the root of all.
     pub cgroup: Option<PathBuf>,
+    /// The families whose loopback addresses have NodePorts, for the node's own processes.
+    pub local_node_ports: Families,
     /// Whether processes of the node may not bind to a NodePort that is in use.
     pub protect_node_ports: bool,
     /// Whether TCP connections of the node's processes are reset when their endpoint is gone.

@@ -1,12 +1,16 @@
 //! The kernel's helpers that the programs call. Each does what its namesake of `bpf-helpers(7)` does with a
 //! packet that is all linear and has whole checksums.
 
-use core::ffi::{c_int, c_long, c_void};
+use core::{
+    ffi::{c_int, c_long, c_void},
+    ptr,
+};
 
 use crate::{
     bindings::{
         __sk_buff, BPF_F_MARK_MANGLED_0, BPF_SK_STORAGE_GET_F_CREATE, TC_ACT_REDIRECT,
-        bpf_fib_lookup as FibLookup, bpf_redir_neigh, xdp_action::XDP_REDIRECT, xdp_md,
+        bpf_fib_lookup as FibLookup, bpf_redir_neigh, bpf_sock, bpf_sock_tuple,
+        xdp_action::XDP_REDIRECT, xdp_md,
     },
     btf_maps,
     packet::{Bounds, ETHERNET},
@@ -159,7 +163,7 @@ unsafe fn load(mut packet: Bounds<'_>, offset: u32, to: *mut c_void, count: u32)
         return INVALID;
     };
     // SAFETY: as the caller says.
-    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), count) };
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), count) };
     0
 }
 
@@ -323,6 +327,44 @@ pub unsafe fn bpf_fib_lookup(_: *mut c_void, lookup: *mut FibLookup, _: c_int, _
 /// None is needed.
 pub unsafe fn bpf_get_netns_cookie(_: *mut c_void) -> u64 {
     ask(|world| world.namespace())
+}
+
+/// Nobody: what the host's sockets are is not known.
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn bpf_sk_lookup_tcp(
+    _: *mut c_void,
+    _: *mut bpf_sock_tuple,
+    _: u32,
+    _: u64,
+    _: u64,
+) -> *mut bpf_sock {
+    ptr::null_mut()
+}
+
+/// As [`bpf_sk_lookup_tcp`].
+///
+/// # Safety
+///
+/// None is needed.
+pub unsafe fn bpf_sk_lookup_udp(
+    context: *mut c_void,
+    tuple: *mut bpf_sock_tuple,
+    size: u32,
+    namespace: u64,
+    flags: u64,
+) -> *mut bpf_sock {
+    // SAFETY: as the caller says.
+    unsafe { bpf_sk_lookup_tcp(context, tuple, size, namespace, flags) }
+}
+
+/// # Safety
+///
+/// None is needed: no socket was found.
+pub unsafe fn bpf_sk_release(_: *mut c_void) -> c_long {
+    0
 }
 
 /// # Safety

@@ -326,6 +326,19 @@ impl KubeProxySettings {
         }
     }
 
+    /// Whether the node's loopback addresses have NodePorts, by a file or else by a flag. In the mode nftables, whose
+    /// section has no such field, a file says nothing.
+    pub(crate) fn localhost_node_ports(&self, flag: bool) -> bool {
+        let KubeProxyConfiguration { mode, iptables, .. } = &self.configuration;
+        if !self.from_file || mode.as_deref() == Some("nftables") {
+            return flag;
+        }
+        iptables
+            .as_ref()
+            .and_then(|section| section.localhost_node_ports)
+            .unwrap_or(flag)
+    }
+
     /// The timeouts of the agent's own table, by a file or else by flags.
     pub(crate) fn timeouts(&self, flags: Timeouts) -> Timeouts {
         if !self.from_file {

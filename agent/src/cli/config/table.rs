@@ -275,12 +275,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "14",
         Ignored(NO_RULES),
     ),
-    setting(
+    ours(
         "iptables-localhost-nodeports",
         "iptables.localhostNodePorts",
         Switch,
         "true",
-        Ignored("--socket-lb serves NodePorts at 127.0.0.1 and ::1 for the node's own processes"),
+        Honoured(
+            "with --socket-lb, for the node's own processes and in both families, where no socket of the node's is",
+        ),
     ),
     setting(
         "iptables-sync-period",

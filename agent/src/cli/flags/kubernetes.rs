@@ -1,10 +1,15 @@
 //! Where services come from in a cluster.
 
-use std::{fs, net::IpAddr, path::PathBuf};
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+};
 
 use anyhow::{Context as _, Error, Result};
 use clap::{Args, ValueEnum};
 use shunt::kubernetes::{ApiServer, KubernetesOptions, LookupPods, NodePortAddresses, node_name};
+use shunt_datapath::Families;
 use shunt_model::Forwarding;
 
 /// Where the host's name is, as gethostname(2) has it.
@@ -149,6 +154,15 @@ impl KubernetesArgs {
             },
             ..self
         })
+    }
+
+    /// The families whose loopback addresses may have NodePorts.
+    pub(crate) fn local_node_ports(&self) -> Families {
+        let may_have = |address| self.node_port_addresses.may_have_loopback(address);
+        Families {
+            ipv4: may_have(Ipv4Addr::LOCALHOST.into()),
+            ipv6: may_have(Ipv6Addr::LOCALHOST.into()),
+        }
     }
 
     /// With what kube-proxy's configuration says besides.

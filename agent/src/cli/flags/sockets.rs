@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use shunt_datapath::{SocketLb, SocketOptions};
+use shunt_datapath::{Families, SocketLb, SocketOptions};
+
+use crate::cli::flags::switch::Switch;
 
 /// Whose connections are translated where they are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,6 +32,17 @@ pub(crate) struct SocketLbArgs {
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
 
+    /// Serve NodePorts at the node's loopback addresses, for its own processes, where no socket of the node's is. Ranges
+    /// of --nodeport-addresses without a loopback address switch it off for their family
+    #[arg(
+        id = "iptables-localhost-nodeports",
+        long,
+        value_name = "BOOL",
+        default_value_t = Switch::ON,
+        hide_default_value = true
+    )]
+    pub(crate) localhost_node_ports: Switch,
+
     /// Refuse that a process of the node binds to a NodePort that is in use
     #[arg(long)]
     protect_node_ports: bool,
@@ -42,11 +55,12 @@ pub(crate) struct SocketLbArgs {
 
 impl SocketLbArgs {
     /// What is translated at the socket. Whoever asks for it, or for a cgroup, is told if it cannot
-    /// be had; others go on without it.
-    pub(crate) fn sockets(self) -> SocketOptions {
+    /// be had; others go on without it. Loopback addresses of the families `local_node_ports` have NodePorts.
+    pub(crate) fn sockets(self, local_node_ports: Families) -> SocketOptions {
         let Self {
             socket_lb,
             cgroup,
+            localhost_node_ports: _,
             protect_node_ports,
             terminate_tcp,
         } = self;
@@ -58,6 +72,7 @@ impl SocketLbArgs {
             },
             required: socket_lb.is_some() || cgroup.is_some(),
             cgroup,
+            local_node_ports,
             protect_node_ports,
             terminate_tcp,
         }

@@ -36,6 +36,15 @@ impl FromStr for NodePortAddresses {
 }
 
 impl NodePortAddresses {
+    /// Whether NodePorts are at this loopback address, as kube-proxy's iptables mode has them. `primary` says nothing of
+    /// it.
+    pub fn may_have_loopback(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Primary => true,
+            Self::Within(ranges) => is_within(ranges, address),
+        }
+    }
+
     /// Those of `host`, which are all addresses of this node's interfaces, that carry NodePorts.
     ///
     /// A family for which nothing is said has them on all of its addresses, and so has one with a
@@ -51,16 +60,19 @@ impl NodePortAddresses {
         };
         let usable = host.iter().filter(|address| unusable(**address).is_none());
         usable
-            .filter(|address| {
-                let mut of_family = ranges
-                    .iter()
-                    .filter(|range| range.addr().is_ipv4() == address.is_ipv4())
-                    .peekable();
-                of_family.peek().is_none() || of_family.any(|range| range.contains(*address))
-            })
+            .filter(|address| is_within(&ranges, **address))
             .copied()
             .collect()
     }
+}
+
+/// Whether one of the ranges has the address, or none is of its family.
+fn is_within(ranges: &[IpNet], address: IpAddr) -> bool {
+    let mut of_family = ranges
+        .iter()
+        .filter(|range| range.addr().is_ipv4() == address.is_ipv4())
+        .peekable();
+    of_family.peek().is_none() || of_family.any(|range| range.contains(&address))
 }
 
 fn primary_ranges(primary: PrimaryAddresses) -> Vec<IpNet> {
@@ -76,6 +88,22 @@ mod tests {
 
     fn set(list: &[&str]) -> BTreeSet<IpAddr> {
         list.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn ranges_say_whether_loopback_addresses_have_node_ports() {
+        for (flag, v4, v6) in [
+            ("primary", true, true),
+            ("192.0.2.0/24", false, true),
+            ("192.0.2.0/24,127.0.0.0/8", true, true),
+            ("0.0.0.0/0,fd00::/8", true, false),
+            ("::/0", true, true),
+        ] {
+            let setting: NodePortAddresses = flag.parse().unwrap();
+            let found = ["127.0.0.1", "::1"]
+                .map(|address| setting.may_have_loopback(address.parse().unwrap()));
+            assert_eq!(found, [v4, v6], "{flag}");
+        }
     }
 
     #[test]

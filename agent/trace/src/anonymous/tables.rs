@@ -95,6 +95,7 @@ impl Replaced {
             cluster_cidrs,
             dsr_sources,
             hairpin_ip,
+            local_node_ports: _,
             conntrack_homes: _,
             previous_homes: _,
         } = F::CONSTANTS;

@@ -18,7 +18,8 @@ use shunt_common::{
     socket::{Asked, Connected, PAIR_WORDS, PAIRS},
 };
 use shunt_datapath::{
-    Datapath, DatapathOptions, GuardOptions, SocketLb, SocketOptions, TableCopies, TableSizes,
+    Datapath, DatapathOptions, Families, GuardOptions, SocketLb, SocketOptions, TableCopies,
+    TableSizes,
 };
 use shunt_model::{Balancing, RenderError, RenderOptions, Renderer};
 use shunt_programs::Remembered;
@@ -80,6 +81,7 @@ impl Node {
                 },
                 required: true,
                 cgroup: Some(cgroup.to_owned()),
+                local_node_ports: Families::default(),
                 protect_node_ports: is_all,
                 terminate_tcp: false,
             },

@@ -279,6 +279,29 @@ fn masquerading_is_asked_for_in_the_section_of_the_mode() {
 }
 
 #[test]
+fn node_ports_are_at_loopback_addresses_as_the_modes_section_says() {
+    for (text, flag, expected) in [
+        ("iptables:\n  localhostNodePorts: false\n", true, false),
+        (
+            "mode: iptables\niptables:\n  localhostNodePorts: true\n",
+            true,
+            true,
+        ),
+        (
+            "mode: nftables\niptables:\n  localhostNodePorts: false\n",
+            true,
+            true,
+        ),
+        ("mode: iptables\n", true, true),
+    ] {
+        let settings = of_file(&format!("loopback-{expected}"), &head(text), &[]).unwrap();
+        assert_eq!(settings.localhost_node_ports(flag), expected, "{text}");
+    }
+    let settings = of_flags(&["--iptables-localhost-nodeports=false"]).unwrap();
+    assert!(!settings.localhost_node_ports(false));
+}
+
+#[test]
 fn what_is_said_of_the_node_and_of_gates_counts() {
     let beside = |node_ip: Option<&str>, ignores_external_ips| Beside {
         node_ip: node_ip.map(|text| text.parse().unwrap()),
