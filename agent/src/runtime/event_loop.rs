@@ -394,6 +394,9 @@ impl EventLoop {
                 let now = SystemTime::now();
                 reports.apply(health_checks);
                 reports.updated(now);
+                if kind == EventKind::Resync {
+                    reports.synced();
+                }
                 let meters = reports.meters();
                 meters.applied(kind, &self.families, outcome.took, outcome.writes);
                 meters.programmed(&triggers, now);

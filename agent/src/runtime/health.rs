@@ -64,6 +64,8 @@ pub struct Health {
     pub updated: ByFamily<Option<SystemTime>>,
     /// Whether pinned tables translate until the first event.
     pub over_pinned_tables: bool,
+    /// Whether a Resync was applied since the agent's start, with all services or without those that do not fit.
+    pub synced: bool,
 }
 
 /// How one family is.

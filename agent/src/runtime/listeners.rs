@@ -9,6 +9,8 @@ use shunt_model::ServiceId;
 pub enum Listener {
     /// The agent's health.
     Health,
+    /// The probes of the process that keeps the agent running.
+    Probes,
     /// Its metrics.
     Metrics,
     /// The page that shows the agent.
@@ -21,6 +23,7 @@ impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Health => f.write_str("health"),
+            Self::Probes => f.write_str("probes"),
             Self::Metrics => f.write_str("metrics"),
             Self::Page => f.write_str("page"),
             Self::HealthCheck(service) => write!(f, "health check of {service}"),

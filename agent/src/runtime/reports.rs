@@ -198,6 +198,11 @@ impl Reports {
         }
     }
 
+    /// A Resync was applied.
+    pub(super) fn synced(&self) {
+        lock(&self.health).synced = true;
+    }
+
     /// Health checks are going to change so, once an event is applied.
     pub(super) fn announce(&self, change: &HealthCheckChange) {
         self.health_checks

@@ -30,16 +30,16 @@ mode: ipvs
 ";
 
 /// A file that goes with this.
-struct Config(PathBuf);
+pub(crate) struct Config(PathBuf);
 
 impl Config {
-    fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         let path = env::temp_dir().join(format!("shunt-{}-{name}.yaml", process::id()));
         fs::write(&path, text).unwrap();
         Self(path)
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 }

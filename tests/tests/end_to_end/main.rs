@@ -62,6 +62,7 @@ mod path_mtu;
 mod pinned;
 mod ports;
 mod private_pins;
+mod probes;
 mod python;
 mod redirect;
 mod resets;

@@ -8,9 +8,12 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::{
-    apps::v1::DaemonSet,
-    core::v1::{ConfigMap, PodSpec},
+use k8s_openapi::{
+    api::{
+        apps::v1::DaemonSet,
+        core::v1::{ConfigMap, PodSpec},
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
 };
 use serde_json::{Value, json};
 use shunt_tests::{
@@ -163,12 +166,24 @@ fn translates_until_it_is_cleaned_up(overlay: &str) {
     }
     let answer = kubelet.reaches_from_the_node();
     assert!(answer.is_ok(), "{answer:?}\n{}", agent.log());
-    for path in ["/healthz", "/livez"] {
-        let at = "127.0.0.1:10256".parse().unwrap();
+    let container = pod.containers.iter().find(|one| one.name == "agent");
+    let container = container.unwrap();
+    for probe in [&container.liveness_probe, &container.readiness_probe] {
+        let get = probe.as_ref().unwrap().http_get.as_ref().unwrap();
+        let (IntOrString::Int(port), Some(host)) = (&get.port, &get.host) else {
+            panic!("a port by number, and a host: {get:?}");
+        };
+        let (at, path) = (format!("{host}:{port}"), get.path.as_deref().unwrap());
+        let at = at.parse().unwrap();
         let answer = kubelet.sandbox.node().enter(|| http_get(at, path, &[]));
         let status = answer.map(|answer| answer.status);
         assert_eq!(status.ok(), Some(200), "{path}\n{}", agent.log());
     }
+    let answer = kubelet
+        .sandbox
+        .node()
+        .enter(|| http_get("127.0.0.1:10256".parse().unwrap(), "/healthz", &[]));
+    assert_eq!(answer.unwrap().status, 200, "{}", agent.log());
     let log = agent.log();
     assert_eq!(agent.stop(), Some(0), "{log}");
     ask().unwrap();

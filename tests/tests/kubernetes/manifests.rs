@@ -14,6 +14,7 @@ use k8s_openapi::{
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::util::intstr::IntOrString,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -235,6 +236,74 @@ fn no_folder_has_a_definition_and_a_workload() {
     }
 }
 
+/// The overlays with an agent, and the port of its probes. Beside kube-proxy the usual one may be another agent's.
+const PROBED: [(&str, i32); 3] = [
+    ("overlays/next-to-kube-proxy", 10_358),
+    ("overlays/replace-kube-proxy", 10_258),
+    ("overlays/replace-without-configmap", 10_258),
+];
+
+/// kubelet kills an agent whose probe has no answer, so no setting of kube-proxy's may move where it is answered.
+#[test]
+fn kubelets_probes_have_a_listener_of_their_own() {
+    for (name, port) in PROBED {
+        let Some(objects) = rendered(name) else {
+            return;
+        };
+        let containers = pod(&objects).unwrap().containers;
+        let [agent] = <[Container; 1]>::try_from(containers).unwrap();
+        let args = agent.args.unwrap();
+        let flag = format!("--probe-bind-address=127.0.0.1:{port}");
+        let count = args.iter().filter(|arg| **arg == flag).count();
+        assert_eq!(count, 1, "{name}: {flag} in {args:?}");
+        for (probe, path) in [
+            (agent.liveness_probe, "/livez"),
+            (agent.readiness_probe, "/readyz"),
+        ] {
+            // No command of the agent's own either: each look would start a process.
+            let get = probe.unwrap().http_get.unwrap();
+            assert_eq!(get.host.as_deref(), Some("127.0.0.1"), "{name}");
+            assert_eq!(get.path.as_deref(), Some(path), "{name}");
+            assert_eq!(get.port, IntOrString::Int(port), "{name}");
+        }
+        assert_eq!(agent.startup_probe, None, "{name}");
+    }
+}
+
+/// What docs/install.md says for nodes where another process has the port.
+#[test]
+fn the_port_of_the_probes_can_be_another_one() {
+    let page = fs::read_to_string(folder().join("../docs/install.md")).unwrap();
+    let is_it = |block: &&str| block.contains("patches:") && block.contains("--probe-bind-address");
+    let block = page.split("```").find(is_it).unwrap();
+    let Some(objects) = rendered_with(&block.replace("\n  ", "\n")) else {
+        return;
+    };
+    let agent = pod(&objects).unwrap().containers.remove(0);
+    let args = agent.args.unwrap();
+    assert_eq!(
+        args.last().unwrap(),
+        "--probe-bind-address=127.0.0.1:10268",
+        "of two the last one counts"
+    );
+    for probe in [agent.liveness_probe, agent.readiness_probe] {
+        let get = probe.unwrap().http_get.unwrap();
+        assert_eq!(get.port, IntOrString::Int(10_268));
+    }
+}
+
+/// The objects of a kustomization elsewhere, which names folders of `deploy` as from the repository's root.
+fn rendered_with(kustomization: &str) -> Option<Vec<Value>> {
+    let place = tempfile::tempdir().unwrap();
+    let deploy = folder().canonicalize().unwrap();
+    // kustomize takes no absolute paths.
+    let up = "../".repeat(place.path().components().count() - 1);
+    let deploy = deploy.strip_prefix("/").unwrap().display();
+    let kustomization = kustomization.replace("deploy/", &format!("{up}{deploy}/"));
+    fs::write(place.path().join("kustomization.yaml"), kustomization).unwrap();
+    rendered_at(place.path())
+}
+
 /// The profiles of container runtimes deny an unprivileged container what is below `/sys/fs/bpf`.
 #[test]
 fn what_pins_is_confined_by_no_profile_of_the_runtime() {
@@ -285,17 +354,9 @@ fn the_configuration_of_kube_proxy_is_a_copy_or_kubeadms_own() {
 /// Before Kubernetes 1.30 its validation knows no `appArmorProfile`, and an annotation says the same.
 #[test]
 fn older_clusters_get_the_profile_as_an_annotation() {
-    let place = tempfile::tempdir().unwrap();
-    let deploy = folder().canonicalize().unwrap();
-    // kustomize takes no absolute paths.
-    let up = "../".repeat(place.path().components().count() - 1);
-    let deploy = deploy.strip_prefix("/").unwrap().display();
-    let kustomization = format!(
-        "resources: [{up}{deploy}/overlays/replace-kube-proxy]\n\
-         components: [{up}{deploy}/components/before-kubernetes-1.30]\n"
-    );
-    fs::write(place.path().join("kustomization.yaml"), kustomization).unwrap();
-    let Some(objects) = rendered_at(place.path()) else {
+    let kustomization = "resources: [deploy/overlays/replace-kube-proxy]\n\
+         components: [deploy/components/before-kubernetes-1.30]\n";
+    let Some(objects) = rendered_with(kustomization) else {
         return;
     };
     let workload = objects.iter().find(|object| object["kind"] == "DaemonSet");

@@ -79,7 +79,14 @@ const ROOMS: [(&str, &[&str]); 23] = [
         "deploy",
         &["kubernetes ", "end_to_end systemd", "end_to_end installed"],
     ),
-    ("docs", &["end_to_end metrics", "end_to_end config"]),
+    (
+        "docs",
+        &[
+            "end_to_end metrics",
+            "end_to_end config",
+            "kubernetes manifests",
+        ],
+    ),
     ("tests/benches", &["rulesets "]),
     ("tests/page", &["end_to_end page"]),
     ("tests/src/bin/siege", &["siege "]),

@@ -273,19 +273,21 @@ impl KubeProxySettings {
     }
 
     /// Where health and metrics are, by a file or else by flags; where kube-proxy has them if nothing
-    /// is said and a cluster is followed.
+    /// is said and a cluster is followed. Where probes are answered, the flag alone says.
     pub(crate) fn http(&self, flags: &HttpArgs, follows_cluster: bool) -> HttpArgs {
         if !self.from_file {
             let default = |address| follows_cluster.then_some(BindAddress(Some(address)));
             return HttpArgs {
                 healthz: flags.healthz.or_else(|| default(HEALTH)),
                 metrics: flags.metrics.or_else(|| default(METRICS)),
+                probes: flags.probes,
                 hard_fail: flags.hard_fail,
             };
         }
         HttpArgs {
             healthz: Some(BindAddress(self.health)),
             metrics: Some(BindAddress(self.metrics)),
+            probes: flags.probes,
             hard_fail: self.hard_fail.into(),
         }
     }
@@ -359,6 +361,7 @@ impl KubeProxySettings {
         let HttpArgs {
             healthz,
             metrics,
+            probes: _,
             hard_fail,
         } = http;
         let address = |bound: &Option<BindAddress>| {

@@ -14,6 +14,9 @@ pub(crate) const HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPE
 /// Where it shows its metrics: to this host alone.
 pub(crate) const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10_249);
 
+/// The port of kubelet's probes, which is none of kube-proxy's.
+const PROBES: u16 = 10_258;
+
 /// Where something is asked for; nowhere if it is given as an empty word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BindAddress(pub(crate) Option<SocketAddr>);
@@ -47,6 +50,10 @@ fn metrics(text: &str) -> Result<BindAddress, String> {
     BindAddress::parse(text, METRICS.port())
 }
 
+fn probes(text: &str) -> Result<BindAddress, String> {
+    BindAddress::parse(text, PROBES)
+}
+
 /// What is asked over HTTP.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "HTTP")]
@@ -73,8 +80,20 @@ pub(crate) struct HttpArgs {
     )]
     pub(crate) metrics: Option<BindAddress>,
 
-    /// Do not start if one of these addresses cannot be had; without this, it is tried again every
-    /// five seconds
+    /// Where /livez and /readyz are answered for kubelet's probes, whatever the configuration of
+    /// kube-proxy is; an address that cannot be had is tried again every five seconds. If the flag is
+    /// repeated, the last one counts [default: off]
+    #[arg(
+        id = "probe-bind-address",
+        long,
+        value_name = "IP:PORT",
+        value_parser = probes,
+        overrides_with = "probe-bind-address"
+    )]
+    pub(crate) probes: Option<BindAddress>,
+
+    /// Do not start if the address of health or metrics cannot be had; without this, it is tried again
+    /// every five seconds
     #[arg(
         id = "bind-address-hard-fail",
         long,
@@ -97,12 +116,14 @@ impl HttpArgs {
         let Self {
             healthz,
             metrics,
+            probes,
             hard_fail,
         } = self;
         let Families { ipv4, ipv6 } = families;
         let families = [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)].into_iter();
         HttpOptions {
             health: healthz.and_then(|BindAddress(address)| address),
+            probes: probes.and_then(|BindAddress(address)| address),
             metrics: metrics.and_then(|BindAddress(address)| address),
             hard_fail: hard_fail.is_on(),
             configuration,
@@ -116,7 +137,29 @@ impl HttpArgs {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        http: HttpArgs,
+    }
+
+    /// A kustomization can add to a list of arguments, not change one of them.
+    #[test]
+    fn a_patch_may_add_another_probe_address() {
+        let flags = [
+            "shunt",
+            "--probe-bind-address=127.0.0.1",
+            "--probe-bind-address=127.0.0.1:10268",
+        ];
+        let parsed = |flags| Parsed::try_parse_from(flags).unwrap().http.probes;
+        let at = |text: &str| Some(BindAddress(Some(text.parse().unwrap())));
+        assert_eq!(parsed(&flags[..2]), at("127.0.0.1:10258"));
+        assert_eq!(parsed(&flags), at("127.0.0.1:10268"));
+    }
 
     #[test]
     fn a_missing_port_is_filled_in_and_an_empty_address_is_none() {

@@ -1,4 +1,5 @@
-//! Health: the agent's, for the cluster, and that of services, for load balancers.
+//! Health: the agent's, for the cluster and for kubelet's probes, and that of services, for load balancers.
 
+pub(crate) mod probes;
 pub(crate) mod proxy;
 pub(crate) mod services;

@@ -40,11 +40,17 @@ impl ProxyHealth {
 
 impl Answers for ProxyHealth {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let asks_of_node = match request.uri().path() {
-            "/healthz" => true,
-            "/livez" => false,
-            _ => return not_found(),
-        };
+        match request.uri().path() {
+            "/healthz" => self.respond(true),
+            "/livez" => self.respond(false),
+            _ => not_found(),
+        }
+    }
+}
+
+impl ProxyHealth {
+    /// Answers `/healthz` if the question is for the node too, and else `/livez`.
+    pub(super) fn respond(&self, asks_of_node: bool) -> Answer {
         let report = Report::new(
             &self.reports.health(),
             &self.families,

@@ -8,7 +8,7 @@ use tokio::runtime::{self, Runtime};
 use crate::{
     runtime::{inspector::Inspector, ip_family::IpFamily, listeners::Listener, reports::Reports},
     serve::{
-        health::{proxy::ProxyHealth, services},
+        health::{probes::Probes, proxy::ProxyHealth, services},
         http::keep::{Door, Try},
         metrics::endpoint::MetricsEndpoint,
     },
@@ -19,6 +19,8 @@ use crate::{
 pub struct HttpOptions {
     /// Where health is asked for: `/healthz`, `/livez`.
     pub health: Option<SocketAddr>,
+    /// Where kubelet's probes are answered: `/livez`, `/readyz`. It is no error if this cannot be had.
+    pub probes: Option<SocketAddr>,
     /// Where metrics are: `/metrics`, `/healthz`, `/proxyMode`, `/configz`.
     pub metrics: Option<SocketAddr>,
     /// Whether it is an error if one of them cannot be had at once. If not, it is tried again.
@@ -53,6 +55,7 @@ pub enum HttpError {
 #[derive(Debug)]
 pub struct HttpListeners {
     health: Option<Try>,
+    probes: Option<Try>,
     metrics: Option<Try>,
     configuration: String,
     shows_services: bool,
@@ -68,6 +71,7 @@ impl HttpListeners {
     pub fn open(options: HttpOptions) -> Result<Self, HttpError> {
         let HttpOptions {
             health,
+            probes,
             metrics,
             hard_fail,
             configuration,
@@ -87,6 +91,7 @@ impl HttpListeners {
         };
         Ok(Self {
             health: take(Listener::Health, health)?,
+            probes: probes.map(Try::at),
             metrics: take(Listener::Metrics, metrics)?,
             configuration,
             shows_services,
@@ -117,6 +122,7 @@ impl HttpServer {
     pub fn start(listeners: HttpListeners, reports: Arc<Reports>) -> Result<Self, HttpError> {
         let HttpListeners {
             health,
+            probes,
             metrics,
             configuration,
             shows_services,
@@ -129,9 +135,14 @@ impl HttpServer {
             .build()
             .map_err(HttpError::Threads)?;
         if let Some(tried) = health {
-            let answers = ProxyHealth::new(Arc::clone(&reports), families);
+            let answers = ProxyHealth::new(Arc::clone(&reports), families.clone());
             let reports = Arc::clone(&reports);
             runtime.spawn(Door::new(Listener::Health, vec![tried], answers, reports).keep());
+        }
+        if let Some(tried) = probes {
+            let answers = Probes::new(Arc::clone(&reports), families);
+            let reports = Arc::clone(&reports);
+            runtime.spawn(Door::new(Listener::Probes, vec![tried], answers, reports).keep());
         }
         runtime.spawn(services::serve(Arc::clone(&reports)));
         Ok(Self {

@@ -237,6 +237,7 @@ fn configz_shows_what_is_in_effect() {
     let nothing = HttpArgs {
         healthz: None,
         metrics: None,
+        probes: None,
         hard_fail: Switch::default(),
     };
     let http = settings.http(&nothing, true);
