@@ -51,6 +51,8 @@ pub struct Agent {
     followers: Followers,
     /// Since when interfaces are absent.
     absent: BTreeMap<String, Instant>,
+    /// The hooks that the kernel refused.
+    failed_hooks: Vec<String>,
     /// What has changed of each service, if anybody wants to know.
     changes: Option<Arc<ServiceChanges>>,
 }
@@ -79,6 +81,7 @@ impl Agent {
             interfaces,
             followers: Followers::default(),
             absent: BTreeMap::new(),
+            failed_hooks: Vec::new(),
             changes: None,
         };
         agent.reconcile_interfaces();
@@ -422,6 +425,12 @@ impl Agent {
                 (name, since)
             })
             .collect();
+        self.failed_hooks = self.datapath.failed_hooks();
+    }
+
+    /// The hooks that the kernel refused, a phrase each.
+    pub fn failed_hooks(&self) -> &[String] {
+        &self.failed_hooks
     }
 
     /// For how long an interface is absent.
@@ -489,6 +498,7 @@ impl Agent {
     /// Brings the programs onto some of the interfaces that wait for them.
     pub fn attach_more(&mut self) {
         self.datapath.attach_more();
+        self.failed_hooks = self.datapath.failed_hooks();
         if !self.is_attaching() {
             info!("all interfaces that exist were attached");
         }

@@ -156,6 +156,7 @@ impl EventLoop {
     ) -> Agent {
         let mut stop = pin!(stop);
         let reports = Arc::clone(requests.reports());
+        reports.set_failed_hooks(self.agent.failed_hooks());
         loop {
             tokio::select! {
                 Some(request) = requests.next(), if self.aside.has_room() => {
@@ -183,6 +184,7 @@ impl EventLoop {
                     return self.agent;
                 }
             }
+            reports.set_failed_hooks(self.agent.failed_hooks());
             reports.set_host(HostPart::Addresses, self.address_complaints());
         }
     }

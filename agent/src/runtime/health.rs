@@ -66,6 +66,8 @@ pub struct Health {
     pub over_pinned_tables: bool,
     /// Whether a Resync was applied since the agent's start, with all services or without those that do not fit.
     pub synced: bool,
+    /// The hooks that the kernel refused, a phrase each.
+    pub failed_hooks: Vec<String>,
 }
 
 /// How one family is.

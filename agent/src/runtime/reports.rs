@@ -203,6 +203,14 @@ impl Reports {
         lock(&self.health).synced = true;
     }
 
+    /// Replaces the hooks that the kernel refused.
+    pub(super) fn set_failed_hooks(&self, failed: &[String]) {
+        let known = &mut lock(&self.health).failed_hooks;
+        if known != failed {
+            *known = failed.to_vec();
+        }
+    }
+
     /// Health checks are going to change so, once an event is applied.
     pub(super) fn announce(&self, change: &HealthCheckChange) {
         self.health_checks

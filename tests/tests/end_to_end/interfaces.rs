@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(5);
 /// For one connection that may come too early.
 const SHORT: Duration = Duration::from_millis(100);
 
-fn frontend_interfaces(names: &[&str]) -> String {
+pub(crate) fn frontend_interfaces(names: &[&str]) -> String {
     json!({ "event": "UpdateLocalFrontendIfs", "old": [], "new": names }).to_string()
 }
 

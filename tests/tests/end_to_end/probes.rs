@@ -11,6 +11,8 @@ use shunt_tests::{PinDir, Sandbox, http_get, wait_until};
 use crate::{
     command::shunt_at,
     config::Config,
+    interfaces::frontend_interfaces,
+    tun::Tun,
     world::{SERVED, Unattended, World, binary, resync, try_start_agent_with},
 };
 
@@ -92,6 +94,34 @@ fn an_agent_is_ready_after_its_first_resync() {
     assert_eq!(world.probe("/readyz"), waits);
     world.apply(&resync());
     assert_eq!(world.probe("/readyz").0, 200);
+}
+
+#[test]
+fn an_agent_whose_hook_failed_is_not_ready() {
+    const IEEE802154: libc::c_ulong = 804;
+    let Some(mut world) = World::with_flags(&PROBED) else {
+        return;
+    };
+    let tun = Tun::new(world.sandbox.node(), "radio");
+    tun.claim(IEEE802154);
+    world.apply(&frontend_interfaces(&["eth0", "radio"]));
+    let await_readiness = |world: &World, wanted: u16| {
+        let ready = || Some(world.probe("/readyz")).filter(|(status, _)| *status == wanted);
+        wait_until("the answer is the right one", SOON, ready).unwrap()
+    };
+    let (_, reason) = await_readiness(&world, 503);
+    assert!(
+        reason.starts_with("a hook failed: radio: ") && reason.contains("link type 804"),
+        "{reason}"
+    );
+    assert_eq!(world.probe("/livez").0, 200, "a restart would not cure it");
+    // The next agent meets the same.
+    let mut world = world.killed().start(&PROBED);
+    world.apply(&resync());
+    world.apply(&frontend_interfaces(&["eth0", "radio"]));
+    await_readiness(&world, 503);
+    drop(tun);
+    await_readiness(&world, 200);
 }
 
 /// `bindAddressHardFail` is a setting of kube-proxy's, and has no say here either.

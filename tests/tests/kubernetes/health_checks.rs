@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shunt_tests::{HttpAnswer, Namespace, addresses, http_get, wait_until};
 
 use crate::{
-    objects::{and, ready, service, slice, terminating, with},
+    objects::{and, node, ready, service, slice, terminating, with},
     world::{SOON, World, tcp},
 };
 
@@ -98,6 +98,47 @@ fn a_health_check_follows_the_endpoints_of_this_node() {
         ask(outside, "/").is_none().then_some(())
     })
     .unwrap();
+}
+
+/// Where kubelet asks: the default port.
+pub(crate) const PROBED: [&str; 2] = ["--probe-bind-address", "127.0.0.1"];
+
+/// The status with which kubelet's probe is answered, if it is.
+pub(crate) fn probe(world: &World, path: &str) -> Option<u16> {
+    status(world, 10_258, path)
+}
+
+fn status(world: &World, port: u16, path: &str) -> Option<u16> {
+    let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+    let answer = world.sandbox.node().enter(|| http_get(at, path, &[]));
+    answer.ok().map(|answer| answer.status)
+}
+
+/// Load balancers leave a node that its autoscaler is about to remove; its agent is as ready as the others.
+#[test]
+fn a_node_that_leaves_has_an_agent_that_is_ready() {
+    let started = World::with(&PROBED, |server| {
+        server.put(node("node-1", addresses::NODE));
+    });
+    let Some(world) = started else {
+        return;
+    };
+    let healthz = |wanted: u16| {
+        wait_until("health is answered so", SOON, || {
+            status(&world, 10_256, "/healthz").filter(|status| *status == wanted)
+        })
+        .unwrap()
+    };
+    healthz(200);
+    assert_eq!(probe(&world, "/readyz"), Some(200));
+    let taint = json!({ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" });
+    let spec = json!({ "taints": [taint] });
+    let leaving = and(node("node-1", addresses::NODE), "", "spec", spec);
+    world.server.put(leaving);
+    healthz(503);
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(probe(&world, path), Some(200), "{path}");
+    }
 }
 
 /// What the agent shows of itself.

@@ -270,6 +270,23 @@ fn kubelets_probes_have_a_listener_of_their_own() {
     }
 }
 
+/// A version that gets ready nowhere stays on a tenth of the nodes.
+#[test]
+fn a_rollout_waits_for_agents_that_are_ready() {
+    for (name, _) in PROBED {
+        let Some(objects) = rendered(name) else {
+            return;
+        };
+        let set: DaemonSet = the_only(&objects, "DaemonSet");
+        let spec = set.spec.unwrap();
+        assert_eq!(spec.min_ready_seconds, Some(30), "{name}");
+        let update = spec.update_strategy.unwrap().rolling_update.unwrap();
+        let tenth = IntOrString::String("10%".to_owned());
+        assert_eq!(update.max_unavailable, Some(tenth), "{name}");
+        assert_eq!(update.max_surge, None, "two agents have one node's ports");
+    }
+}
+
 /// What docs/install.md says for nodes where another process has the port.
 #[test]
 fn the_port_of_the_probes_can_be_another_one() {

@@ -4,6 +4,7 @@ use serde_json::Value;
 use shunt_tests::addresses;
 
 use crate::{
+    health_checks::{PROBED, probe},
     objects::{and, node, ready, service, slice, with},
     world::{World, kill, tcp},
 };
@@ -49,7 +50,7 @@ fn await_left_out(world: &World) {
 #[test]
 fn a_service_that_does_not_fit_stops_no_agent() {
     let large = large();
-    let started = World::with(&[], |server| {
+    let started = World::with(&PROBED, |server| {
         prepare(server);
         server.put(large.clone());
     });
@@ -59,6 +60,8 @@ fn a_service_that_does_not_fit_stops_no_agent() {
     // The first Resync over empty tables has it.
     world.await_pods(world.pod(), tcp("10.96.0.10", 80), &["pod-a"]);
     await_left_out(&world);
+    // A rollout does not stop for it.
+    assert_eq!(probe(&world, "/readyz"), Some(200));
     world.server.put(service("late", "10.96.0.11"));
     world
         .server

@@ -270,6 +270,17 @@ impl Attachments {
         })
     }
 
+    /// The interfaces whose programs the kernel refused, by name, with the reason; also while they wait to be tried again.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = (&str, &str)> {
+        let interfaces = self.interfaces.iter();
+        interfaces.filter_map(|(name, state)| match state {
+            State::Failed(reason) | State::Pending(Some(reason)) => {
+                Some((name.as_str(), reason.as_str()))
+            }
+            State::Pending(None) | State::Absent | State::Attached(_) => None,
+        })
+    }
+
     /// The state of interface `name` once it was tried to attach the programs.
     fn attached(
         &mut self,

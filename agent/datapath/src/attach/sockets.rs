@@ -148,6 +148,11 @@ impl Sockets {
         }
     }
 
+    /// The reason for which nothing is attached that is to be.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
     fn give_up(&mut self, error: DatapathError) -> Result<(), DatapathError> {
         if self.options.required {
             return Err(error);

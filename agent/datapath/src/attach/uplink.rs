@@ -15,6 +15,9 @@ use crate::{
     object::{loaded::Loaded, xdp::XdpMode},
 };
 
+/// The reason that is shown of an interface whose frames have no Ethernet header.
+const UNSUITED: &str = "it has no Ethernet address";
+
 /// How an uplink is, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UplinkState {
@@ -48,6 +51,8 @@ pub(crate) enum State {
     Absent,
     Attached(u32, Attached),
     Failed(String),
+    /// No driver of this kind of interface can run the program.
+    Unsuited,
 }
 
 impl State {
@@ -67,7 +72,8 @@ impl State {
             }
             (Some(Self::Attached(_, attached)), _) => attached.attachment.detach(),
             (Some(Self::Failed(reason)), _) => failure_before = Some(reason),
-            (Some(Self::Absent) | None, _) => {}
+            (Some(Self::Unsuited), Some(link)) if link.address.is_none() => return Self::Unsuited,
+            (Some(Self::Unsuited | Self::Absent) | None, _) => {}
         }
         let Some(mut link) = link.cloned() else {
             return Self::Absent;
@@ -81,7 +87,10 @@ impl State {
         }
         let attached = match attached {
             Some(attached) => Ok(attached),
-            None if link.address.is_none() => Err("it has no Ethernet address".to_owned()),
+            None if link.address.is_none() => {
+                warn!(interface = %name, error = UNSUITED, "no XDP program: TC does all");
+                return Self::Unsuited;
+            }
             None => xdp::attach(object, &link, mode).map_err(|error| error.to_string()),
         };
         match attached {
@@ -106,7 +115,7 @@ impl State {
     pub(crate) const fn index(&self) -> Option<u32> {
         match self {
             Self::Attached(index, _) => Some(*index),
-            Self::Absent | Self::Failed(_) => None,
+            Self::Absent | Self::Failed(_) | Self::Unsuited => None,
         }
     }
 
@@ -125,6 +134,15 @@ impl State {
                 note: attached.note.clone(),
             },
             Self::Failed(reason) => UplinkState::Failed(reason.clone()),
+            Self::Unsuited => UplinkState::Failed(UNSUITED.to_owned()),
+        }
+    }
+
+    /// The reason for which the kernel refused the program, if it did.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Failed(reason) => Some(reason),
+            Self::Absent | Self::Attached(..) | Self::Unsuited => None,
         }
     }
 }

@@ -185,6 +185,12 @@ impl Uplinks {
             .collect()
     }
 
+    /// The interfaces whose program the kernel refused, by name, with the reason.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = (&str, &str)> {
+        let interfaces = self.interfaces.iter();
+        interfaces.filter_map(|(name, state)| Some((name.as_str(), state.refusal()?)))
+    }
+
     /// Every interface that is to have the program, by name, and then the patterns that mean none.
     pub(crate) fn states(&self) -> impl Iterator<Item = UplinkStatus> {
         let chosen = self.interfaces.iter().map(|(name, state)| UplinkStatus {

@@ -186,4 +186,15 @@ impl Datapath {
             state: InterfaceState::Absent,
         }))
     }
+
+    /// The hooks that are to have programs and that the kernel refused, a phrase each with the reason.
+    pub fn failed_hooks(&self) -> Vec<String> {
+        let sockets = self.sockets.problem().into_iter();
+        let sockets = sockets.map(|reason| format!("sockets: {reason}"));
+        let interfaces = self.attachments.refused();
+        let interfaces = interfaces.map(|(name, reason)| format!("{name}: {reason}"));
+        let uplinks = self.uplinks.refused();
+        let uplinks = uplinks.map(|(name, reason)| format!("XDP at {name}: {reason}"));
+        sockets.chain(interfaces).chain(uplinks).collect()
+    }
 }

@@ -43,11 +43,19 @@ impl Answers for Probes {
     }
 }
 
-/// Answers 200 once the first Resync is applied. Neither the node's eligibility nor a change that waits counts: a
-/// rollout goes on or stops by what this version did on this node.
+/// Answers 200 once the first Resync is applied, as long as the kernel has refused no hook. Neither the node's
+/// eligibility nor a change that waits counts: a rollout goes on or stops by what this version did on this node.
 fn readiness(health: &Health) -> Answer {
-    let reason = (!health.synced).then_some("no Resync was applied yet");
-    text(verdict(reason.is_none()), reason.unwrap_or("ok"))
+    let mut reasons = Vec::new();
+    if !health.synced {
+        reasons.push("no Resync was applied yet".to_owned());
+    }
+    let failed = health.failed_hooks.iter();
+    reasons.extend(failed.map(|hook| format!("a hook failed: {hook}")));
+    if reasons.is_empty() {
+        return text(verdict(true), "ok");
+    }
+    text(verdict(false), reasons.join("\n"))
 }
 
 #[cfg(test)]
@@ -76,6 +84,16 @@ mod tests {
             ..Health::default()
         };
         assert_eq!(status(&synced), StatusCode::OK);
+    }
+
+    #[test]
+    fn an_agent_whose_hook_failed_is_not_ready() {
+        let health = Health {
+            synced: true,
+            failed_hooks: vec!["eth0: refused".to_owned()],
+            ..Health::default()
+        };
+        assert_eq!(readiness(&health).status(), StatusCode::SERVICE_UNAVAILABLE);
     }
 
     #[test]
