@@ -1,7 +1,7 @@
 //! The real Consul, as processes in namespaces. `cargo xtask setup` fetches and unpacks it.
 
 use std::{
-    env, fmt, fs,
+    fmt, fs,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use crate::{
     agent::log::Log,
+    fetched::fetched_binary,
     http::{HttpAnswer, http_send},
     namespace::Namespace,
     process::{command_line, contain},
@@ -34,26 +35,7 @@ const ROOT: &str = "00000000-0000-0000-0000-000000000001";
 /// Finds Consul's binary: `SHUNT_CONSUL`, or else in the search path, or else where `cargo xtask test`
 /// puts it. `None`, with a message, if there is none.
 pub fn consul_binary() -> Option<PathBuf> {
-    let given = env::var_os("SHUNT_CONSUL").map(PathBuf::from);
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let installed = || {
-        env::split_paths(&folders)
-            .map(|folder| folder.join("consul"))
-            .find(|program| program.is_file())
-    };
-    // A test runs as target/PROFILE/deps/NAME-HASH.
-    let this = env::current_exe().unwrap_or_default();
-    let target = this.ancestors().nth(3).unwrap_or(Path::new("target"));
-    let found = given.or_else(installed);
-    let found = found.unwrap_or_else(|| target.join("consul/unpacked/usr/bin/consul"));
-    if found.is_file() {
-        return Some(found);
-    }
-    eprintln!(
-        "skipped: no Consul at {}: `cargo xtask test` fetches it",
-        found.display()
-    );
-    None
+    fetched_binary("consul", "SHUNT_CONSUL")
 }
 
 /// How a Consul is to be.

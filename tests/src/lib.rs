@@ -21,6 +21,7 @@ mod delay_line;
 mod driver;
 mod families;
 mod far_world;
+mod fetched;
 mod foreign_xdp;
 mod forward;
 mod http;
@@ -66,6 +67,7 @@ pub use self::{
     },
     families::has_ipv6,
     far_world::{FarWorld, nobody},
+    fetched::promtool_binary,
     foreign_xdp::ForeignXdp,
     forward::Forward,
     http::{HttpAnswer, http_ask, http_get, http_send},

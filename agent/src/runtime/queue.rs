@@ -242,3 +242,64 @@ pub(crate) mod testing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use shunt_model::ServiceId;
+
+    use super::*;
+    use crate::runtime::health::{ByFamily, Pending};
+
+    /// Neither the end of another change nor a new one makes a change younger.
+    #[test]
+    fn the_oldest_change_has_waited_since_it_came() {
+        let (queue, mut requests) = queue();
+        let reports = Arc::clone(queue.reports());
+        let deliver = || {
+            let origin = Origin {
+                unit: "call",
+                number: 1,
+            };
+            let event = RendererEvent::DeleteService(ServiceId::new("default", "web"));
+            queue.deliver_blocking(origin, Ok(event)).unwrap();
+        };
+        let none = ByFamily {
+            v4: Duration::ZERO,
+            v6: Duration::ZERO,
+        };
+        assert_eq!(reports.oldest_change(), none);
+        deliver();
+        let before = Instant::now();
+        deliver();
+        let after = Instant::now();
+        thread::sleep(Duration::from_millis(20));
+        drop(requests.receiver.blocking_recv());
+        deliver();
+        let least = after.elapsed();
+        let waited = reports.oldest_change().v4;
+        assert!(
+            waited >= least && waited <= before.elapsed(),
+            "{waited:?}, not the {least:?} of the second"
+        );
+        for _ in 0..2 {
+            drop(requests.receiver.blocking_recv());
+        }
+        assert_eq!(reports.oldest_change(), none);
+        // What a source has not delivered yet waits as well, for the families that it concerns.
+        let oldest = ByFamily {
+            v4: None,
+            v6: Some(after),
+        };
+        reports.set_pending(Pending {
+            oldest,
+            ..Pending::default()
+        });
+        let ByFamily { v4, v6 } = reports.oldest_change();
+        assert!(v4 == Duration::ZERO && v6 >= least, "{v4:?}, {v6:?}");
+    }
+}

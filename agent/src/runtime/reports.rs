@@ -8,7 +8,7 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use shunt_api::view::{LocalApi, TakeOver};
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::runtime::{
     consul_state::{ConsulMonitor, ConsulState},
     contact::Contact,
-    health::{Health, Pending},
+    health::{ByFamily, Health, Pending},
     health_checks::{HealthCheckChange, HealthChecks},
     host_complaints::{HostComplaints, HostPart},
     ip_family::IpFamily,
@@ -31,6 +31,7 @@ use crate::runtime::{
 #[derive(Debug, Default)]
 pub struct Reports {
     health: Mutex<Health>,
+    queued: Mutex<Waiting>,
     sources: Mutex<BTreeMap<&'static str, Contact>>,
     health_checks: watch::Sender<HealthChecks>,
     listeners: watch::Sender<Listeners>,
@@ -40,6 +41,13 @@ pub struct Reports {
     host: Mutex<HostComplaints>,
     socket_recreated: AtomicU64,
     meters: Meters,
+}
+
+/// The events that wait or are being applied: since when each does, by the order in which they came.
+#[derive(Debug, Default)]
+struct Waiting {
+    since: BTreeMap<u64, Instant>,
+    next: u64,
 }
 
 /// The value, also if another thread panicked with it: each change of it is whole.
@@ -171,14 +179,37 @@ impl Reports {
         });
     }
 
-    /// An event was put into the queue.
-    pub(super) fn queued(&self) {
-        lock(&self.health).queue(Instant::now());
+    /// How long the oldest change has waited that is not applied yet, of each family, in a source or in the queue; zero if
+    /// none waits. An event that is taken out of the queue makes the next one no younger.
+    pub(crate) fn oldest_change(&self) -> ByFamily<Duration> {
+        let queued = lock(&self.queued).since.values().next().copied();
+        let pending = lock(&self.health).pending.oldest;
+        let now = Instant::now();
+        let waited = |pending: Option<Instant>| {
+            let oldest = pending.into_iter().chain(queued).min();
+            oldest.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        };
+        ByFamily {
+            v4: waited(pending.v4),
+            v6: waited(pending.v6),
+        }
+    }
+
+    /// An event was put into the queue. Returns its number, by which [`Self::unqueued`] knows it.
+    pub(super) fn queued(&self) -> u64 {
+        let now = Instant::now();
+        lock(&self.health).queue(now);
         self.meters.queued(SystemTime::now());
+        let Waiting { since, next } = &mut *lock(&self.queued);
+        let number = *next;
+        since.insert(number, now);
+        *next += 1;
+        number
     }
 
     /// An event was done with, whatever became of it.
-    pub(super) fn unqueued(&self) {
+    pub(super) fn unqueued(&self, number: u64) {
+        lock(&self.queued).since.remove(&number);
         lock(&self.health).unqueue(Instant::now());
     }
 

@@ -124,21 +124,27 @@ pub(super) struct Submission {
 
 /// That an event waits or is being applied, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Queued(Arc<Reports>);
+pub(super) struct Queued {
+    reports: Arc<Reports>,
+    /// Its number among the events that wait.
+    number: u64,
+}
 
 impl Queued {
     pub(super) fn new(reports: &Arc<Reports>) -> Self {
-        reports.queued();
-        Self(Arc::clone(reports))
+        Self {
+            reports: Arc::clone(reports),
+            number: reports.queued(),
+        }
     }
 
     pub(super) const fn reports(&self) -> &Arc<Reports> {
-        &self.0
+        &self.reports
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        self.0.unqueued();
+        self.reports.unqueued(self.number);
     }
 }

@@ -5,6 +5,7 @@
 
 mod affinity;
 mod agent_gone;
+mod alerts;
 mod apply;
 mod attack;
 mod bulk;

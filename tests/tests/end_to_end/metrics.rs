@@ -63,7 +63,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
     value.parse().ok()
 }
 
-fn scrape(world: &World, headers: &[&str]) -> HttpAnswer {
+pub(crate) fn scrape(world: &World, headers: &[&str]) -> HttpAnswer {
     let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 10_249);
     let node = world.sandbox.node();
     node.enter(|| http_get(address, "/metrics", headers).unwrap())

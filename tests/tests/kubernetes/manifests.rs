@@ -287,7 +287,7 @@ fn a_rollout_waits_for_agents_that_are_ready() {
     }
 }
 
-/// What docs/install.md says for nodes where another process has the port.
+/// The patch of docs/install.md, for nodes where another process has the port.
 #[test]
 fn the_port_of_the_probes_can_be_another_one() {
     let page = fs::read_to_string(folder().join("../docs/install.md")).unwrap();
@@ -306,6 +306,59 @@ fn the_port_of_the_probes_can_be_another_one() {
     for probe in [agent.liveness_probe, agent.readiness_probe] {
         let get = probe.unwrap().http_get.unwrap();
         assert_eq!(get.port, IntOrString::Int(10_268));
+    }
+}
+
+/// The job is called as in the rules, and the port is the one where the agent answers.
+#[test]
+fn a_pod_monitor_has_the_agents_scraped() {
+    for (overlay, component, port) in [
+        (
+            "next-to-kube-proxy",
+            "pod-monitor-next-to-kube-proxy",
+            10_349,
+        ),
+        ("replace-kube-proxy", "pod-monitor", 10_249),
+        ("replace-without-configmap", "pod-monitor", 10_249),
+    ] {
+        let Some(objects) = rendered_with(&format!(
+            "resources: [deploy/overlays/{overlay}]\ncomponents: [deploy/components/{component}]\n"
+        )) else {
+            return;
+        };
+        let agent = pod(&objects).unwrap().containers.remove(0);
+        let args = agent.args.unwrap();
+        let mut metrics = args
+            .iter()
+            .filter_map(|arg| arg.strip_prefix("--metrics-bind-address="));
+        let last = metrics.next_back();
+        assert_eq!(last, Some(&*format!("0.0.0.0:{port}")), "{overlay}");
+        let [named] = &agent.ports.unwrap()[..] else {
+            panic!("{overlay}: one port");
+        };
+        assert_eq!(named.container_port, port, "{overlay}");
+        let monitor: Value = the_only(&objects, "PodMonitor");
+        let set: DaemonSet = the_only(&objects, "DaemonSet");
+        assert_eq!(
+            monitor["metadata"]["namespace"].as_str(),
+            set.metadata.namespace.as_deref(),
+            "a PodMonitor is for its own namespace"
+        );
+        let spec = &monitor["spec"];
+        let endpoint = &spec["podMetricsEndpoints"][0];
+        assert_eq!(endpoint["port"].as_str(), named.name.as_deref());
+        let template = set.spec.unwrap().template.metadata.unwrap();
+        let labels = template.labels.unwrap();
+        for (name, value) in spec["selector"]["matchLabels"].as_object().unwrap() {
+            assert_eq!(
+                value.as_str(),
+                labels.get(name).map(String::as_str),
+                "{name}"
+            );
+        }
+        let job = &labels[spec["jobLabel"].as_str().unwrap()];
+        let rules = fs::read_to_string(folder().join("alerts.yaml")).unwrap();
+        assert!(rules.contains(&format!("up{{job=\"{job}\"}}")), "{job}");
     }
 }
 

@@ -12,7 +12,9 @@ mod fetch;
 mod linker;
 mod llvm;
 mod nightly;
+mod packaged;
 mod probe;
+mod promtool;
 mod tools;
 mod way;
 
@@ -87,6 +89,11 @@ fn ensure_with(needs: Needs, again: bool) -> Result<()> {
         && let Err(error) = consul::ensure()
     {
         eprintln!("setup: {error:#}: what is done with Consul will be skipped");
+    }
+    if needs == Needs::Test
+        && let Err(error) = promtool::ensure()
+    {
+        eprintln!("setup: {error:#}: the tests of the alerts will be skipped");
     }
     if needs == Needs::Test
         && let Err(error) = browser::ensure()

@@ -63,6 +63,7 @@ const ROOMS: [(&str, &[&str]); 23] = [
     (
         "agent/src/serve/metrics",
         &[
+            "end_to_end alerts",
             "end_to_end metrics",
             "end_to_end service_counters",
             "kubernetes health",
@@ -77,7 +78,13 @@ const ROOMS: [(&str, &[&str]); 23] = [
     ("agent/src/source/local", &["end_to_end local_api"]),
     (
         "deploy",
-        &["kubernetes ", "end_to_end systemd", "end_to_end installed"],
+        &[
+            "kubernetes ",
+            "end_to_end alerts",
+            "end_to_end metrics",
+            "end_to_end systemd",
+            "end_to_end installed",
+        ],
     ),
     (
         "docs",

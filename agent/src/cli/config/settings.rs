@@ -46,8 +46,9 @@ const DEBUG_VERBOSITY: u32 = 4;
 /// The only feature gate that switches something here (Kubernetes 1.36).
 const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
 
-/// Flags that count beside a file, as with kube-proxy.
-const BESIDE_FILE: [&str; 9] = [
+/// Flags that count beside a file: as with kube-proxy, and the one by which a kustomization opens the metrics.
+const BESIDE_FILE: [&str; 10] = [
+    "metrics-bind-address",
     "hostname-override",
     "v",
     "vmodule",
@@ -286,7 +287,7 @@ impl KubeProxySettings {
         }
         HttpArgs {
             healthz: Some(BindAddress(self.health)),
-            metrics: Some(BindAddress(self.metrics)),
+            metrics: flags.metrics.or(Some(BindAddress(self.metrics))),
             probes: flags.probes,
             hard_fail: self.hard_fail.into(),
         }

@@ -176,7 +176,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "metricsBindAddress",
         Text,
         "\"127.0.0.1:10249\"",
-        Honoured("likewise"),
+        Honoured("likewise; the flag counts beside --config too"),
     ),
     ours(
         "bind-address-hard-fail",

@@ -76,7 +76,8 @@ pub(crate) struct HttpArgs {
         id = "metrics-bind-address",
         long,
         value_name = "IP:PORT",
-        value_parser = metrics
+        value_parser = metrics,
+        overrides_with = "metrics-bind-address"
     )]
     pub(crate) metrics: Option<BindAddress>,
 
@@ -149,16 +150,26 @@ mod tests {
 
     /// A kustomization can add to a list of arguments, not change one of them.
     #[test]
-    fn a_patch_may_add_another_probe_address() {
+    fn a_patch_may_add_another_address() {
         let flags = [
             "shunt",
             "--probe-bind-address=127.0.0.1",
+            "--metrics-bind-address=127.0.0.1",
             "--probe-bind-address=127.0.0.1:10268",
+            "--metrics-bind-address=0.0.0.0:10249",
         ];
-        let parsed = |flags| Parsed::try_parse_from(flags).unwrap().http.probes;
+        let parsed = |flags| {
+            let HttpArgs {
+                probes, metrics, ..
+            } = Parsed::try_parse_from(flags).unwrap().http;
+            [probes, metrics]
+        };
         let at = |text: &str| Some(BindAddress(Some(text.parse().unwrap())));
-        assert_eq!(parsed(&flags[..2]), at("127.0.0.1:10258"));
-        assert_eq!(parsed(&flags), at("127.0.0.1:10268"));
+        assert_eq!(
+            parsed(&flags[..3]),
+            [at("127.0.0.1:10258"), at("127.0.0.1:10249")]
+        );
+        assert_eq!(parsed(&flags), [at("127.0.0.1:10268"), at("0.0.0.0:10249")]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
@@ -12,7 +12,7 @@ use crate::{
     runtime::{
         contact::Contact,
         figures::{Figures, Interfaces, NoLocalEndpoints, SocketHooks, Uplinks},
-        health::Health,
+        health::{ByFamily, Health},
         ip_family::IpFamily,
         listeners::Listeners,
     },
@@ -24,6 +24,7 @@ use crate::{
 pub(crate) struct AgentState {
     pub(crate) figures: Option<Figures>,
     pub(crate) health: Health,
+    pub(crate) oldest_change: ByFamily<Duration>,
     pub(crate) sources: BTreeMap<&'static str, Contact>,
     pub(crate) listeners: Listeners,
 }
@@ -33,6 +34,7 @@ impl Collector for AgentState {
         let Self {
             figures,
             health,
+            oldest_change,
             sources,
             listeners,
         } = self;
@@ -52,6 +54,15 @@ impl Collector for AgentState {
             one(flag(figures.is_some())),
         )?;
         of_health(&mut samples, health)?;
+        samples.gauge(
+            "shunt_oldest_change_seconds",
+            "How long the oldest change has waited that is not applied yet, in a source or in the queue; 0: none \
+             waits",
+            &["ip_family"],
+            IpFamily::ALL.map(|family| {
+                of(family.name(), oldest_change.of(family).as_secs_f64())
+            }),
+        )?;
         of_sources(&mut samples, sources)?;
         let failing = listeners.values().filter(|state| state.problem.is_some());
         for (name, help, count) in [

@@ -67,6 +67,7 @@ impl MetricsEndpoint {
         scraped.register_collector(Box::new(AgentState {
             figures: figures.ok().and_then(Result::ok),
             health: reports.health(),
+            oldest_change: reports.oldest_change(),
             sources: reports.sources(),
             listeners: reports.listeners().borrow().clone(),
         }));

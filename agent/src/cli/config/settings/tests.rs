@@ -188,13 +188,13 @@ fn the_kernel_tracks_as_many_connections_as_with_kube_proxy() {
 #[test]
 fn flags_beside_a_file_are_ignored_but_those_that_count_with_kube_proxy() {
     let beside = [
-        "--metrics-bind-address=0.0.0.0:1",
+        "--healthz-bind-address=0.0.0.0:1",
         "--conntrack-udp-timeout=7s",
         "--masquerade-all",
         "--v=5",
     ];
     let settings = of_file("beside", &head("mode: ''\n"), &beside).unwrap();
-    assert_eq!(settings.metrics, Some(METRICS));
+    assert_eq!(settings.health, Some(HEALTH));
     assert!(settings.is_verbose);
     let mut ignored: Vec<_> = settings
         .warnings
@@ -211,10 +211,32 @@ fn flags_beside_a_file_are_ignored_but_those_that_count_with_kube_proxy() {
         ignored,
         [
             "--conntrack-udp-timeout",
-            "--masquerade-all",
-            "--metrics-bind-address"
+            "--healthz-bind-address",
+            "--masquerade-all"
         ]
     );
+}
+
+#[test]
+fn the_metrics_address_of_the_command_line_counts_beside_a_file() {
+    let flag = ["--metrics-bind-address=0.0.0.0:10249"];
+    let settings = of_file("metrics", KUBEADM, &flag).unwrap();
+    assert_eq!(
+        settings.warnings,
+        of_file("metrics", KUBEADM, &[]).unwrap().warnings
+    );
+    let given = HttpArgs {
+        healthz: None,
+        metrics: Some(BindAddress(Some("0.0.0.0:10249".parse().unwrap()))),
+        probes: None,
+        hard_fail: Switch::default(),
+    };
+    assert_eq!(settings.http(&given, true).metrics, given.metrics);
+    let off = HttpArgs {
+        metrics: Some(BindAddress(None)),
+        ..given
+    };
+    assert_eq!(settings.http(&off, true).metrics, off.metrics);
 }
 
 #[test]
