@@ -18,7 +18,7 @@ use crate::{
 
 /// The address of the manifests, without its port, which is the default.
 const PROBED: [&str; 2] = ["--probe-bind-address", "127.0.0.1"];
-const PORT: u16 = 10_258;
+const PORT: u16 = 10_268;
 
 /// Longer than the agent waits before it tries an address again.
 const SOON: Duration = Duration::from_secs(10);

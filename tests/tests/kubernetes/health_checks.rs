@@ -105,7 +105,7 @@ pub(crate) const PROBED: [&str; 2] = ["--probe-bind-address", "127.0.0.1"];
 
 /// The status with which kubelet's probe is answered, if it is.
 pub(crate) fn probe(world: &World, path: &str) -> Option<u16> {
-    status(world, 10_258, path)
+    status(world, 10_268, path)
 }
 
 fn status(world: &World, port: u16, path: &str) -> Option<u16> {

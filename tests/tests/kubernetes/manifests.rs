@@ -238,9 +238,9 @@ fn no_folder_has_a_definition_and_a_workload() {
 
 /// The overlays with an agent, and the port of its probes. Beside kube-proxy the usual one may be another agent's.
 const PROBED: [(&str, i32); 3] = [
-    ("overlays/next-to-kube-proxy", 10_358),
-    ("overlays/replace-kube-proxy", 10_258),
-    ("overlays/replace-without-configmap", 10_258),
+    ("overlays/next-to-kube-proxy", 10_368),
+    ("overlays/replace-kube-proxy", 10_268),
+    ("overlays/replace-without-configmap", 10_268),
 ];
 
 /// kubelet kills an agent whose probe has no answer, so no setting of kube-proxy's may move where it is answered.
@@ -300,12 +300,12 @@ fn the_port_of_the_probes_can_be_another_one() {
     let args = agent.args.unwrap();
     assert_eq!(
         args.last().unwrap(),
-        "--probe-bind-address=127.0.0.1:10268",
+        "--probe-bind-address=127.0.0.1:10278",
         "of two the last one counts"
     );
     for probe in [agent.liveness_probe, agent.readiness_probe] {
         let get = probe.unwrap().http_get.unwrap();
-        assert_eq!(get.port, IntOrString::Int(10_268));
+        assert_eq!(get.port, IntOrString::Int(10_278));
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) const HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPE
 pub(crate) const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10_249);
 
 /// The port of kubelet's probes, which is none of kube-proxy's.
-const PROBES: u16 = 10_258;
+const PROBES: u16 = 10_268;
 
 /// Where something is asked for; nowhere if it is given as an empty word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +155,7 @@ mod tests {
             "shunt",
             "--probe-bind-address=127.0.0.1",
             "--metrics-bind-address=127.0.0.1",
-            "--probe-bind-address=127.0.0.1:10268",
+            "--probe-bind-address=127.0.0.1:10278",
             "--metrics-bind-address=0.0.0.0:10249",
         ];
         let parsed = |flags| {
@@ -167,9 +167,9 @@ mod tests {
         let at = |text: &str| Some(BindAddress(Some(text.parse().unwrap())));
         assert_eq!(
             parsed(&flags[..3]),
-            [at("127.0.0.1:10258"), at("127.0.0.1:10249")]
+            [at("127.0.0.1:10268"), at("127.0.0.1:10249")]
         );
-        assert_eq!(parsed(&flags), [at("127.0.0.1:10268"), at("0.0.0.0:10249")]);
+        assert_eq!(parsed(&flags), [at("127.0.0.1:10278"), at("0.0.0.0:10249")]);
     }
 
     #[test]
