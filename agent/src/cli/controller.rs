@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use shunt::{
-    Controller, ControllerOptions, LeaseOptions, ProbeOptions, WorkloadOptions,
-    kubernetes::ApiServer, serve_controller,
+    Controller, ControllerOptions, LeaseOptions, ProbeLimits, ProbeOptions, WorkloadOptions,
+    kubernetes::ApiServer, raise_open_files, serve_controller,
 };
 use tokio::runtime::Builder;
 use tracing::info;
@@ -28,6 +28,9 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// With a prefix it is the name of a field manager, of which the API takes 128 bytes.
 const LONGEST_IDENTITY: usize = 100;
+
+/// The files that are open besides those of probes: connections to the API server, listeners and their clients.
+const SPARE: u64 = 256;
 
 /// The usual ports of a controller.
 const HEALTH: u16 = 8081;
@@ -79,6 +82,15 @@ pub(crate) struct ControllerArgs {
     )]
     probe: Vec<GroupArg>,
 
+    /// The most probes under way at once of one namespace's workloads
+    #[arg(long, value_name = "COUNT", default_value = "512", value_parser = at_least_one)]
+    max_probes_per_namespace: usize,
+
+    /// The most probes under way at once, each of which takes an open file [default: 8192, or as many as this process
+    /// may have open]
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
+    max_probes: Option<usize>,
+
     /// The namespace of the Lease [default: that of this pod]
     #[arg(long, value_name = "NAME")]
     lease_namespace: Option<String>,
@@ -119,6 +131,13 @@ enum GroupArg {
     Linkerd,
 }
 
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err("it must be a number from 1 on".to_owned()),
+    }
+}
+
 fn health(text: &str) -> Result<BindAddress, String> {
     BindAddress::parse(text, HEALTH)
 }
@@ -135,7 +154,8 @@ impl ControllerArgs {
         [health, metrics]
     }
 
-    fn options(self) -> Result<ControllerOptions> {
+    /// With so many files that may be open.
+    fn options(self, files: u64) -> Result<ControllerOptions> {
         let Self {
             kubeconfig,
             kube_apiserver,
@@ -143,6 +163,8 @@ impl ControllerArgs {
             external_workloads,
             external_workloads_in_kube_system,
             probe,
+            max_probes_per_namespace,
+            max_probes,
             lease_namespace,
             lease_name,
             lease_duration: Seconds(duration),
@@ -189,6 +211,10 @@ impl ControllerArgs {
                 probes: ProbeOptions {
                     shunt: probes(GroupArg::Shunt),
                     linkerd: probes(GroupArg::Linkerd),
+                    limits: ProbeLimits {
+                        of_namespace: max_probes_per_namespace,
+                        of_all: probes_at_once(max_probes, files)?,
+                    },
                 },
             },
             lease: LeaseOptions {
@@ -199,6 +225,20 @@ impl ControllerArgs {
                 grace: Duration::from_secs(grace.into()),
             },
         })
+    }
+}
+
+/// The most probes under way at once, by the flag or else by default, where so many files may be open.
+fn probes_at_once(flag: Option<usize>, files: u64) -> Result<usize> {
+    let room = usize::try_from(files.saturating_sub(SPARE))?;
+    match flag {
+        Some(count) if count > room => bail!(
+            "--max-probes {count} takes {} open files, and this process may have {files}: lower it, or raise the \
+             limit of open files (RLIMIT_NOFILE)",
+            count as u64 + SPARE
+        ),
+        Some(count) => Ok(count),
+        None => Ok(ProbeLimits::default().of_all.min(room).max(1)),
     }
 }
 
@@ -224,7 +264,8 @@ pub(crate) fn run(args: ControllerArgs) -> Result<ExitCode> {
     let filter = log::filter("info")?;
     log::start(filter);
     let [health, metrics] = args.addresses();
-    let options = args.options()?;
+    let files = raise_open_files().context("cannot raise the limit of open files")?;
+    let options = args.options(files)?;
     Builder::new_current_thread()
         .enable_all()
         .build()
@@ -253,7 +294,21 @@ mod tests {
 
     fn options(flags: &[&str]) -> Result<ControllerOptions> {
         let flags = [&["controller"], flags].concat();
-        Flags::try_parse_from(flags)?.controller.options()
+        Flags::try_parse_from(flags)?.controller.options(1 << 20)
+    }
+
+    #[test]
+    fn no_more_probes_are_under_way_than_files_may_be_open() {
+        for (flag, files, expected) in [
+            (None, 1 << 20, Some(8192)),
+            (None, 1024, Some(768)),
+            (None, 10, Some(1)),
+            (Some(768), 1024, Some(768)),
+            (Some(769), 1024, None),
+        ] {
+            let found = probes_at_once(flag, files);
+            assert_eq!(found.ok(), expected, "{flag:?} of {files}");
+        }
     }
 
     #[test]

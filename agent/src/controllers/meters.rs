@@ -110,6 +110,8 @@ pub(crate) struct WorkloadMeters {
     pub(crate) probed: Gauge,
     /// Looks at them, by what became of them.
     pub(crate) probes: Family<Label, Counter>,
+    /// Looks that had to wait for others to end.
+    pub(crate) late_probes: Counter,
 }
 
 impl Default for ControllerMeters {
@@ -221,6 +223,11 @@ impl ControllerMeters {
     pub(super) fn probed(&self, result: &'static str) {
         let counter = self.workloads.probes.get_or_create(&[("result", result)]);
         counter.inc();
+    }
+
+    /// A look at a workload had to wait for others to end.
+    pub(super) fn probed_late(&self) {
+        self.workloads.late_probes.inc();
     }
 
     /// The controller looks around.

@@ -138,6 +138,7 @@ fn register_workloads(meters: &WorkloadMeters, registry: &mut Registry) {
         drops,
         probed,
         probes,
+        late_probes,
     } = meters;
     registry.register(
         "workloads",
@@ -194,6 +195,11 @@ fn register_workloads(meters: &WorkloadMeters, registry: &mut Registry) {
         "probes",
         "Looks at ExternalWorkloads, by what became of them",
         probes.clone(),
+    );
+    registry.register(
+        "late_probes",
+        "Looks at ExternalWorkloads that had to wait for others to end",
+        late_probes.clone(),
     );
 }
 

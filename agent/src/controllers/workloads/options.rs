@@ -1,5 +1,7 @@
 //! What the controller of workloads has to be told.
 
+pub use crate::controllers::workloads::probes::places::ProbeLimits;
+
 /// Which ExternalWorkloads are made endpoints of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkloadOptions {
@@ -20,6 +22,8 @@ pub struct ProbeOptions {
     pub shunt: bool,
     /// Those of linkerd's group.
     pub linkerd: bool,
+    /// The most probes under way at once.
+    pub limits: ProbeLimits,
 }
 
 impl WorkloadOptions {

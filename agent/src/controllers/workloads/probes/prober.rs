@@ -1,13 +1,16 @@
 //! Looks at all workloads that ask for it, each by a task of its own.
 
-use std::{collections::HashMap, hash::BuildHasher as _, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    hash::BuildHasher as _,
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use foldhash::quality::RandomState;
 use tokio::{
-    sync::{
-        Semaphore,
-        mpsc::{self, Receiver, Sender},
-    },
+    sync::mpsc::{self, Receiver, Sender},
     task::AbortHandle,
     time::{MissedTickBehavior, interval, sleep},
 };
@@ -21,6 +24,7 @@ use crate::{
             probes::{
                 health::Health,
                 look::{Look, look},
+                places::Places,
             },
         },
     },
@@ -30,8 +34,8 @@ use crate::{
     },
 };
 
-/// How many are looked at at once: each takes a file descriptor.
-const AT_ONCE: usize = 512;
+/// The time that a look may wait for a place before it counts as late.
+const LATE: Duration = Duration::from_secs(1);
 
 /// How many looks may wait for somebody who takes note of them.
 const AHEAD: usize = 256;
@@ -77,7 +81,7 @@ pub(in super::super) struct Prober {
     tasks: u64,
     looked: Sender<Looked>,
     looks: Receiver<Looked>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     random: RandomState,
 }
 
@@ -92,7 +96,7 @@ impl Prober {
             tasks: 0,
             looked,
             looks,
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            places: Places::new(options.limits),
             random: RandomState::default(),
         }
     }
@@ -133,6 +137,7 @@ impl Prober {
             ip,
             looked: self.looked.clone(),
             places: Arc::clone(&self.places),
+            meters: Arc::clone(&self.meters),
             delay: spread(self.random.hash_one(number), probe.period),
         };
         let task = tokio::spawn(task.run()).abort_handle();
@@ -210,7 +215,8 @@ struct Task {
     probe: Arc<Probe>,
     ip: IpAddr,
     looked: Sender<Looked>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
+    meters: Arc<ControllerMeters>,
     /// What comes between the first look and those that follow in their period.
     delay: Duration,
 }
@@ -229,10 +235,11 @@ impl Task {
 
     /// Looks once. Gives whether anybody wants to know.
     async fn look(&self) -> bool {
-        // Nobody closes it.
-        let Ok(place) = self.places.acquire().await else {
-            return false;
-        };
+        let due = Instant::now();
+        let place = self.places.take(&self.key.namespace).await;
+        if due.elapsed() > LATE {
+            self.meters.probed_late();
+        }
         let look = look(self.ip, &self.probe).await;
         drop(place);
         let looked = Looked {
@@ -257,11 +264,16 @@ mod tests {
     use tokio::{net::TcpListener, runtime::Builder, time::timeout};
 
     use super::*;
+    use crate::controllers::workloads::probes::places::ProbeLimits;
     use crate::source::kubernetes::objects::external_workload::{RawLinkerd, RawOwn};
 
     const BOTH: ProbeOptions = ProbeOptions {
         shunt: true,
         linkerd: true,
+        limits: ProbeLimits {
+            of_namespace: 1,
+            of_all: 2,
+        },
     };
 
     fn object(probe: &Value) -> Value {
@@ -374,6 +386,34 @@ mod tests {
             drop(listener);
             timeout(patience, prober.next()).await.unwrap().unwrap();
             assert!(!prober.verdict(&workload.key).unwrap().is_ready);
+        });
+    }
+
+    #[test]
+    fn a_silent_server_of_one_namespace_holds_up_no_other_namespace() {
+        in_runtime(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let at = listener.local_addr().unwrap();
+            let of = |namespace: &str, name: &str, probe: Value| {
+                let mut object = object(&probe);
+                object["metadata"] = json!({ "namespace": namespace, "name": name });
+                let workload = serde_json::from_value::<RawOwn>(object).unwrap();
+                let mut workload = ExternalWorkload::from(workload);
+                workload.body.as_mut().unwrap().ips = [at.ip()].into();
+                workload
+            };
+            // It takes a connection, and answers no request.
+            let silent = json!({ "httpGet": { "port": at.port() }, "timeoutSeconds": 3600 });
+            let mut prober = Prober::new(BOTH, Arc::default());
+            for name in ["one", "two"] {
+                prober.follow(&of("loud", name, silent.clone()));
+            }
+            let (_stream, _) = listener.accept().await.unwrap();
+            let tcp = json!({ "tcpSocket": { "port": at.port() } });
+            let quiet = of("quiet", "vm", tcp);
+            prober.follow(&quiet);
+            let looked = timeout(Duration::from_mins(1), prober.next()).await;
+            assert_eq!(looked.unwrap().unwrap(), quiet.key);
         });
     }
 

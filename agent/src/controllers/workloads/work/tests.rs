@@ -20,7 +20,7 @@ use crate::{
     controllers::{
         options::LeaseOptions,
         workloads::{
-            options::ProbeOptions,
+            options::{ProbeLimits, ProbeOptions},
             packing::plan,
             service::Service,
             slice::Slice,
@@ -41,6 +41,10 @@ const OPTIONS: WorkloadOptions = WorkloadOptions {
     probes: ProbeOptions {
         shunt: false,
         linkerd: false,
+        limits: ProbeLimits {
+            of_namespace: 1,
+            of_all: 1,
+        },
     },
 };
 
