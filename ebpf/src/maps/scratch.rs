@@ -40,6 +40,8 @@ pub(crate) struct Opening<F: Wide> {
     pub vacant: u32,
     /// Whether somebody has it who gives way; 0: no.
     pub gives_way: u32,
+    /// Whether the flow is open by now, by another processor; 0: no.
+    pub is_known: u32,
     /// Of those who would give way the first: see [`crate::nat::ports`]; all bits: nobody.
     pub rank: u32,
     /// For how many ticks it has been silent, and who it is.

@@ -151,6 +151,9 @@ fn enter<F: Vacancy + Open>(opening: &mut Opening<F>) -> u32 {
         if !ports::find(opening) {
             return NO_PORT;
         }
+        if opening.is_known != 0 {
+            return TAKEN;
+        }
         // That one alone: another CPU may have chosen the port, too, and been faster.
         if opening.gives_way != 0 {
             F::evict(&opening.oldest, opening.oldest_idle);

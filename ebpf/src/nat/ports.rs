@@ -50,8 +50,8 @@ const PAUSING: u32 = 4;
 ///
 /// Where another connection from the same address to the backend has a port, the next one is tried. One that is
 /// over keeps its port for a while too, because the backend may: it may refuse whoever comes from there (TIME-WAIT,
-/// RFC 9293 section 3.3.2; its timestamps do not go on, RFC 7323 section 5). The same flow may have it at once:
-/// then the client's own kernel sees to that (RFC 6191).
+/// RFC 9293 section 3.3.2; its timestamps do not go on, RFC 7323 section 5). A flow that is found to be open by now,
+/// with the port that is tried, is [known](Opening::is_known).
 ///
 /// Gives whether there is one. If none is free, one gives way that is over, or else half open, or doubtful, or a flow that pauses: the
 /// one that has been silent for the longest of those that were tried. If there are more doubtful ones than half open ones, those that
@@ -61,6 +61,7 @@ pub(crate) fn find<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     opening.now = now();
     opening.tried = 0;
     opening.gives_way = 0;
+    opening.is_known = 0;
     opening.rank = u32::MAX;
     opening.doubtful_idle = 0;
     opening.more_doubtful = 0;
@@ -182,8 +183,10 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
         Room::Never if is_flow && idle > PAUSE => PAUSING,
         Room::Never => return false,
     };
+    // Another processor has just opened it.
     if opening.connection.forward.is_at(pair.forward.slot) {
-        return gives_way(opening, &half);
+        opening.is_known = 1;
+        return true;
     }
     if rank < opening.rank || rank == opening.rank && idle > opening.oldest_idle {
         opening.rank = rank;
