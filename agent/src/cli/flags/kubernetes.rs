@@ -12,6 +12,8 @@ use shunt::kubernetes::{ApiServer, KubernetesOptions, LookupPods, NodePortAddres
 use shunt_datapath::Families;
 use shunt_model::Forwarding;
 
+use crate::cli::flags::switch::Switch;
+
 /// Where the host's name is, as gethostname(2) has it.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
@@ -69,6 +71,17 @@ pub(crate) struct KubernetesArgs {
         requires = "kubernetes"
     )]
     node_port_addresses: NodePortAddresses,
+
+    /// Heed the annotation service.shunt.io/forwarding of Services. A Service in mode dsr has the agents follow all Nodes
+    #[arg(
+        id = "forwarding-annotation",
+        long,
+        value_name = "BOOL",
+        default_value_t = Switch::ON,
+        hide_default_value = true,
+        requires = "kubernetes"
+    )]
+    forwarding_annotation: Switch,
 
     /// Translate the NodePorts of the other nodes, too, for clients of this node; follows all Nodes
     #[arg(long, requires = "kubernetes")]
@@ -180,6 +193,7 @@ impl KubernetesArgs {
             hostname_override,
             service_proxy_name,
             node_port_addresses,
+            forwarding_annotation,
             remote_node_ports,
             lookup_pods,
             beside:
@@ -207,6 +221,7 @@ impl KubernetesArgs {
             node_ip,
             external_ips: !ignores_external_ips,
             forwarding,
+            forwarding_by_annotation: forwarding_annotation.is_on(),
             lookup_pods: lookup_pods.into(),
         }))
     }

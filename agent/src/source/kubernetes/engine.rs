@@ -71,6 +71,8 @@ pub(super) enum Change {
     Node(Step<Node>),
     /// One of all nodes, which are watched as soon as they are wanted.
     Peer(Step<Node>),
+    /// All nodes are watched no more.
+    NoPeers,
     Pod(Step<Pod>),
     /// A machine outside the cluster, of one of two groups.
     Machine(Group, Step<ExternalWorkload>),
@@ -196,6 +198,8 @@ pub(super) struct Engine {
     told_node_ips: BTreeSet<IpAddr>,
     told_service_cidrs: BTreeSet<IpNet>,
     forwarding: Forwarding,
+    /// The Services that need to know all nodes.
+    dsr: HashSet<Arc<ServiceId>>,
     peers: ClusterNodes,
     told_peers: ClusterNodes,
     pods: Pods,
@@ -218,6 +222,8 @@ pub(super) struct Engine {
     node_ip: Option<IpAddr>,
     /// Whether the external IPs of Services are served.
     external_ips: bool,
+    /// Whether the annotation of a Service says how packets get to backends on other nodes.
+    forwarding_by_annotation: bool,
     /// The ranges that this node's pods are told by, if they are those of its Node, and which it has.
     pod_cidrs: Option<Vec<IpNet>>,
     other_pod_cidrs: Option<Vec<IpNet>>,
@@ -256,6 +262,7 @@ impl Engine {
             told_node_ips: BTreeSet::new(),
             told_service_cidrs: BTreeSet::new(),
             forwarding: options.forwarding,
+            dsr: HashSet::new(),
             peers: ClusterNodes::default(),
             told_peers: ClusterNodes::default(),
             pods: Pods::default(),
@@ -273,6 +280,7 @@ impl Engine {
             outbox,
             node_ip: options.node_ip,
             external_ips: options.external_ips,
+            forwarding_by_annotation: options.forwarding_by_annotation,
             pod_cidrs: None,
             other_pod_cidrs: None,
         }

@@ -26,6 +26,8 @@ pub struct KubernetesOptions {
     pub external_ips: bool,
     /// How packets from outside get to backends on other nodes, where a Service does not say it.
     pub forwarding: Forwarding,
+    /// Whether the annotation `service.shunt.io/forwarding` of a Service may say it.
+    pub forwarding_by_annotation: bool,
     /// Which pods lookups know, and whether machines outside the cluster.
     pub lookup_pods: LookupPods,
 }

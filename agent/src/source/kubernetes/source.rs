@@ -5,7 +5,7 @@
 //! costs more than either does.
 
 use std::{
-    collections::BTreeSet, convert::Infallible, fmt, future::pending, io, net::IpAddr, panic,
+    collections::BTreeSet, convert::Infallible, fmt, future::pending, io, mem, net::IpAddr, panic,
     process, sync::Arc, time::Duration,
 };
 
@@ -16,7 +16,7 @@ use kube::Config;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 use tracing::error;
 
@@ -52,6 +52,10 @@ use crate::{
 
 /// How long to wait before an event that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// How long all nodes are watched after the last Service that needed them: one that comes and goes has them listed no
+/// more often.
+const UNWANTED: Duration = Duration::from_mins(5);
 
 /// The exit status of a process that has panicked, as Rust has it.
 const EXIT_PANICKED: i32 = 101;
@@ -210,9 +214,8 @@ impl Wishes {
     /// As they are by what is known now.
     fn tell(&self, engine: &Engine) {
         self.peers.send_if_modified(|wanted| {
-            let is_new = engine.wants_peers() && !*wanted;
-            *wanted |= is_new;
-            is_new
+            let wants = engine.wants_peers();
+            mem::replace(wanted, wants) != wants
         });
         self.defined.send_if_modified(|known| {
             let is_new = !engine.defined().eq(known.iter().copied());
@@ -280,15 +283,38 @@ fn watch_all(
     }
     watch_routes(watchers, &access(), &steps(), &defined());
     watch_meshes(watchers, &access(), &steps(), &defined());
-    let mut wants_peers = wishes.peers.subscribe();
-    let peers = Selectors::default();
-    let peers = Watcher::<Nodes, _>::new(access(), peers, steps(), Change::Peer);
-    watchers.spawn(async move {
-        if wants_peers.wait_for(|wants| *wants).await.is_ok() {
-            peers.run().await;
-        }
-    });
+    let wants_peers = wishes.peers.subscribe();
+    watchers.spawn(watch_peers(access(), steps(), wants_peers));
     changes
+}
+
+/// Watches all nodes while they are wanted.
+async fn watch_peers(
+    access: Access,
+    steps: mpsc::Sender<Change>,
+    mut wanted: watch::Receiver<bool>,
+) {
+    while wanted.wait_for(|wants| *wants).await.is_ok() {
+        let (access, to) = (access.clone(), steps.clone());
+        let peers = Watcher::<Nodes, _>::new(access, Selectors::default(), to, Change::Peer);
+        tokio::select! {
+            () = peers.run() => return,
+            () = are_unwanted(&mut wanted) => {}
+        }
+        if steps.send(Change::NoPeers).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until they have not been wanted for [`UNWANTED`], or nobody wants anything any more.
+async fn are_unwanted(wanted: &mut watch::Receiver<bool>) {
+    while wanted.wait_for(|wants| !*wants).await.is_ok() {
+        let again = timeout(UNWANTED, wanted.wait_for(|wants| *wants)).await;
+        if !matches!(again, Ok(Ok(_))) {
+            return;
+        }
+    }
 }
 
 /// Why no more events are delivered.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shunt_model::Forwarding;
+use shunt_model::{ClusterNodes, Forwarding, TrafficPolicy};
 
 use crate::source::kubernetes::{
     engine::{Engine, take::follow},
@@ -12,30 +12,40 @@ use crate::source::kubernetes::{
 };
 
 impl Engine {
-    /// Whether all nodes are to be watched: from the first Service in mode dsr on.
-    pub(in super::super) const fn wants_peers(&self) -> bool {
-        self.links.peers.is_some()
+    /// Whether all nodes are to be watched: while a Service hands packets to other nodes by direct server return.
+    pub(in super::super) fn wants_peers(&self) -> bool {
+        !self.dsr.is_empty()
     }
 
-    /// Has all nodes watched if one of the Services is in mode dsr. The first event waits for them then:
-    /// without them, packets of connections that there are would go on by SNAT.
+    /// Has all nodes watched if one of the Services needs them. The first event waits for them then: without them,
+    /// packets of connections that there are would go on by SNAT.
     pub(super) fn look_for_dsr(&mut self, step: &Step<Service>) {
         let default = self.forwarding;
-        let is_dsr = |service: &Service| {
-            let says = service.forwarding.as_ref().ok().copied().flatten();
-            says.unwrap_or(default) == Forwarding::Dsr
-        };
-        let wants = match step {
-            Step::Listed(list) => list.objects.iter().any(is_dsr),
-            Step::Applied(service) => is_dsr(service),
-            Step::Deleted(_)
-            | Step::Unreadable(_)
-            | Step::Alive
-            | Step::Lost(_)
-            | Step::Absent(_) => false,
-        };
-        if wants {
+        let needs_nodes = |service: &Service| needs_nodes(service, default);
+        match step {
+            Step::Listed(list) => {
+                self.dsr.retain(|id| list.keeps(&id.namespace, &id.name));
+                let wanting = list.objects.iter().filter(|one| needs_nodes(one));
+                self.dsr.extend(wanting.map(|one| Arc::clone(&one.id)));
+            }
+            Step::Applied(service) if needs_nodes(service) => {
+                self.dsr.insert(Arc::clone(&service.id));
+            }
+            Step::Applied(service) | Step::Deleted(service) => {
+                self.dsr.remove(&service.id);
+            }
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
+        }
+        if self.wants_peers() {
             self.links.peers.get_or_insert_with(Link::default);
+        }
+    }
+
+    /// All nodes are watched no more; they will be again if they are wanted again.
+    pub(super) fn peers_are_gone(&mut self) {
+        self.links.peers = self.wants_peers().then(Link::default);
+        if self.links.peers.is_none() {
+            self.peers = ClusterNodes::default();
         }
     }
 
@@ -60,4 +70,16 @@ impl Engine {
             Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
     }
+}
+
+/// Whether the Service hands packets to other nodes by direct server return: those of an address of the outside, for
+/// backends anywhere. Others never leave this node in an envelope, whatever their annotation says.
+fn needs_nodes(service: &Service, default: Forwarding) -> bool {
+    let says = service.forwarding.as_ref().ok().copied().flatten();
+    let is_outside = !service.external_ips.is_empty()
+        || !service.load_balancer_ips.is_empty()
+        || service.ports.iter().any(|port| port.node_port.is_some());
+    says.unwrap_or(default) == Forwarding::Dsr
+        && is_outside
+        && service.external_policy == TrafficPolicy::Cluster
 }

@@ -30,6 +30,10 @@ impl Engine {
                 self.peer(step);
                 Vec::new()
             }
+            Change::NoPeers => {
+                self.peers_are_gone();
+                Vec::new()
+            }
             Change::Route(change) => self.route(change),
             Change::Pod(step) => {
                 self.pod(step);
@@ -64,19 +68,23 @@ impl Engine {
     }
 
     fn service(&mut self, mut step: Step<Service>) -> Vec<Concerned> {
-        if !self.external_ips {
-            match &mut step {
-                Step::Listed(list) => {
-                    let all = list.objects.iter_mut();
-                    all.for_each(|one| one.external_ips.clear());
-                }
-                Step::Applied(service) => service.external_ips.clear(),
-                Step::Deleted(_)
-                | Step::Unreadable(_)
-                | Step::Alive
-                | Step::Lost(_)
-                | Step::Absent(_) => {}
+        let (external_ips, forwarding) = (self.external_ips, self.forwarding_by_annotation);
+        let adapt = |service: &mut Service| {
+            if !external_ips {
+                service.external_ips.clear();
             }
+            if !forwarding {
+                service.forwarding = Ok(None);
+            }
+        };
+        match &mut step {
+            Step::Listed(list) => list.objects.iter_mut().for_each(adapt),
+            Step::Applied(service) => adapt(service),
+            Step::Deleted(_)
+            | Step::Unreadable(_)
+            | Step::Alive
+            | Step::Lost(_)
+            | Step::Absent(_) => {}
         }
         follow("Services", &mut self.links.services, &self.monitor, &step);
         self.look_for_dsr(&step);
