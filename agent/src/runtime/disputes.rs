@@ -1,26 +1,17 @@
 //! Pairs of services of which one waits for frontends of the other, as far as they have been logged.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use shunt_model::{Conflict, ServiceId};
+
+use crate::runtime::pairs::{Pair, Pairs, pair_of};
 
 /// The pairs of services that are logged for one event at most.
 const SHOWN: usize = 10;
 
-/// The service that waits, and the holder.
-type Pair = (Arc<ServiceId>, Arc<ServiceId>);
-
-/// The services that wait, by pairs with the holders, each with the number of frontends.
+/// The pairs, each with the number of frontends.
 #[derive(Debug, Default)]
-pub(super) struct Disputes {
-    pairs: BTreeMap<Pair, usize>,
-    /// Each service with the pairs that it is in.
-    of: BTreeMap<Arc<ServiceId>, BTreeSet<Pair>>,
-}
+pub(super) struct Disputes(Pairs<usize>);
 
 /// The services or frontends of which an event has all conflicts.
 #[derive(Debug, Clone, Copy)]
@@ -49,47 +40,28 @@ impl Disputes {
     pub(super) fn note<'a>(&mut self, extent: Extent<'_>, found: &'a [Conflict]) -> News<'a> {
         let mut now = BTreeMap::<Pair, Dispute<'a>>::new();
         for example in found {
-            let pair = (Arc::clone(&example.waiting), Arc::clone(&example.holder));
-            let dispute = now.entry(pair).or_insert(Dispute { example, count: 0 });
+            let dispute = Dispute { example, count: 0 };
+            let dispute = now.entry(pair_of(example)).or_insert(dispute);
             dispute.count += 1;
         }
-        let over: Vec<Pair> = match extent {
-            Extent::All => self.pairs.keys().cloned().collect(),
-            Extent::Service(id) => self.of.get(id).into_iter().flatten().cloned().collect(),
+        let Self(pairs) = self;
+        let over = match extent {
+            Extent::All => pairs.all(),
+            Extent::Service(id) => pairs.of(id),
             Extent::Some => Vec::new(),
         };
         for pair in over.iter().filter(|pair| !now.contains_key(*pair)) {
-            self.remove(pair);
+            pairs.remove(pair);
         }
         let is_whole = !matches!(extent, Extent::Some);
         let news = now.into_iter().filter_map(|(pair, dispute)| {
-            let known = self.pairs.get(&pair).copied().unwrap_or(0);
+            let known = pairs.get(&pair).copied().unwrap_or(0);
             if dispute.count > known || is_whole {
-                self.insert(pair, dispute.count);
+                *pairs.entry(&pair, || 0) = dispute.count;
             }
             (dispute.count > known).then_some(dispute)
         });
         News(news.collect())
-    }
-
-    fn insert(&mut self, pair: Pair, count: usize) {
-        for id in [&pair.0, &pair.1] {
-            let of = self.of.entry(Arc::clone(id)).or_default();
-            of.insert(pair.clone());
-        }
-        self.pairs.insert(pair, count);
-    }
-
-    fn remove(&mut self, pair: &Pair) {
-        self.pairs.remove(pair);
-        for id in [&pair.0, &pair.1] {
-            if let Some(of) = self.of.get_mut(id) {
-                of.remove(pair);
-                if of.is_empty() {
-                    self.of.remove(id);
-                }
-            }
-        }
     }
 }
 
@@ -188,7 +160,7 @@ mod tests {
         assert_eq!(said(&mut disputes, Extent::Service(&c), &[]).len(), 0);
         assert_eq!(said(&mut disputes, Extent::Service(&a), &one).len(), 0);
         assert_eq!(said(&mut disputes, Extent::Service(&a), &[]).len(), 0);
-        assert!(disputes.pairs.is_empty() && disputes.of.is_empty());
+        assert!(disputes.0.is_empty());
     }
 
     #[test]

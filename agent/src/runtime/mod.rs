@@ -36,6 +36,7 @@ pub(crate) mod meters;
 pub(crate) mod monitor;
 pub(crate) mod origin;
 pub(crate) mod outcome;
+pub(crate) mod pairs;
 pub(crate) mod priority;
 pub(crate) mod queue;
 pub(crate) mod removal;

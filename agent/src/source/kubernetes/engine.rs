@@ -28,6 +28,7 @@ use crate::{
         contact::Contact,
         health::{ByFamily, Pending as Waiting},
         outcome::{Consequences, Fate},
+        pairs::Pairs,
         reports::Reports,
     },
     source::kubernetes::{
@@ -212,7 +213,7 @@ pub(super) struct Engine {
     marks: RandomState,
     began: SystemTime,
     /// Who waits for whom.
-    conflicts: BTreeSet<Conflict>,
+    conflicts: Pairs<BTreeSet<Conflict>>,
     /// Where health checks cannot be answered, and why.
     failing_checks: BTreeMap<ServiceId, String>,
     monitor: ClusterMonitor,
@@ -273,7 +274,7 @@ impl Engine {
             waits_since: None,
             marks: RandomState::default(),
             began: SystemTime::now(),
-            conflicts: BTreeSet::new(),
+            conflicts: Pairs::default(),
             failing_checks: BTreeMap::new(),
             monitor,
             reports,

@@ -2,14 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    mem,
     sync::Arc,
 };
 
 use shunt_model::{Conflict, ServiceId};
 
 use crate::{
-    runtime::listeners::{Listener, Listeners},
+    runtime::{
+        listeners::{Listener, Listeners},
+        pairs::pair_of,
+    },
     source::kubernetes::{
         engine::{About, Engine},
         notices::notice::{Notice, Subject},
@@ -30,41 +32,39 @@ impl Engine {
     /// Takes note of who waits for whom after an event, and has those told whose service waits since
     /// now.
     pub(super) fn look_at_conflicts(&mut self, about: &About, found: Vec<Conflict>) {
-        let found = BTreeSet::from_iter(found);
-        let before = match about {
-            About::All { .. } => mem::take(&mut self.conflicts),
-            // All that it has to do with is in what was found.
-            About::Service { id, .. } => {
-                let concerns = |conflict: &Conflict| {
-                    conflict.waiting == *id || conflict.holder == *id || found.contains(conflict)
-                };
-                self.conflicts.extract_if(.., concerns).collect()
-            }
-            About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_) | About::Pods(_) => self
-                .conflicts
-                .extract_if(.., |conflict| found.contains(conflict))
-                .collect(),
-        };
         let mut new = BTreeMap::<_, Vec<&Conflict>>::new();
-        for conflict in found.difference(&before) {
-            let Conflict {
-                waiting,
-                holder,
-                precedence,
-                ..
-            } = conflict;
-            let new = new.entry((waiting, holder, precedence));
-            new.or_default().push(conflict);
+        let found = BTreeSet::from_iter(found);
+        for conflict in &found {
+            let pair = pair_of(conflict);
+            let known = self.conflicts.get(&pair);
+            if known.is_none_or(|known| !known.contains(conflict)) {
+                let new = new.entry((pair, conflict.precedence));
+                new.or_default().push(conflict);
+            }
         }
-        for ((waiting, holder, precedence), conflicts) in new {
+        for (((waiting, holder), precedence), conflicts) in new {
             // Services of other sources have no Events.
-            let subjects = self.subject(waiting).zip(self.subject(holder));
+            let subjects = self.subject(&waiting).zip(self.subject(&holder));
             if let Some((waiting, holder)) = subjects {
                 self.outbox
-                    .put(Notice::conflict(waiting, holder, *precedence, &conflicts));
+                    .put(Notice::conflict(waiting, holder, precedence, &conflicts));
             }
         }
-        self.conflicts.extend(found);
+        let over = match about {
+            About::All { .. } => self.conflicts.all(),
+            // All that it has to do with is in what was found.
+            About::Service { id, .. } => self.conflicts.of(id),
+            About::NodeIps(_) | About::Nodes(_) | About::ServiceCidrs(_) | About::Pods(_) => {
+                Vec::new()
+            }
+        };
+        for pair in over {
+            self.conflicts.remove(&pair);
+        }
+        for conflict in found {
+            let of_pair = self.conflicts.entry(&pair_of(&conflict), BTreeSet::new);
+            of_pair.insert(conflict);
+        }
     }
 
     /// Takes note of where health checks cannot be answered, and has users told where that is new.
