@@ -181,3 +181,48 @@ fn an_interface_of_another_link_type_is_left_alone_and_shown_with_the_reason() {
     let hooks = ["egress", "ingress"].map(|hook| (hook.to_owned(), format!("tc_{hook}_l3")));
     assert_eq!(programs_on(&world, "radio"), hooks.into());
 }
+
+/// Whether the kernel has TCX, which needs no qdisc: since Linux 6.6.
+fn has_tcx() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|part| part.parse().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(6))
+}
+
+#[test]
+fn an_interface_with_an_ingress_qdisc_has_both_programs_or_says_why_it_has_none() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.sandbox.add_pod("pod-e", POD_E).unwrap();
+    let tc = |world: &World, command: &str| {
+        let arguments: Vec<_> = ["qdisc", command, "dev", "pod-e", "ingress"].into();
+        let node = world.sandbox.node();
+        node.run_with_input("tc", &arguments, "").unwrap();
+    };
+    tc(&world, "add");
+    world.apply(&frontend_interfaces(&["eth0", "pod-c", "pod-e"]));
+    let pod = |world: &World| {
+        let status = world.shunt(&["status", "-o", "json"]).json();
+        let interfaces = status["interfaces"].as_array().unwrap().clone();
+        let mut interfaces = interfaces.into_iter();
+        interfaces.find(|interface| interface["name"] == "pod-e")
+    };
+    let is_attached = |world: &World| (pod(world)?["state"] == "attached").then_some(());
+    if !has_tcx() {
+        let shown = wait_until("it is tried", SOON, || {
+            pod(&world).filter(|shown| shown["state"] == "failed")
+        })
+        .unwrap();
+        let reason = shown["reason"].as_str().unwrap();
+        assert!(reason.contains("qdisc `ingress`"), "{reason}");
+        assert_eq!(programs_on(&world, "pod-e"), BTreeMap::new());
+        tc(&world, "del");
+        // It is tried again when the interface changes.
+        let node = world.sandbox.node();
+        node.configure("link set pod-e down\nlink set pod-e up\n")
+            .unwrap();
+    }
+    wait_until("it is attached", SOON, || is_attached(&world)).unwrap();
+    assert_eq!(programs_on(&world, "pod-e").len(), 2);
+}

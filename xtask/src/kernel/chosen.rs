@@ -23,13 +23,14 @@ pub(super) const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
 /// Traffic through every kind of frontend, from pods, outside and the node itself; agents that take
 /// over from others, from earlier versions and from kube-proxy; interfaces of each kind; drivers; what
 /// an agent must be allowed; programs that tell; cleanup.
-pub(super) const END_TO_END: [&str; 29] = [
+pub(super) const END_TO_END: [&str; 30] = [
     "capabilities::three_capabilities",
     "cleanup::cleanup_removes_everything",
     "dsr::a_node_port_is_answered",
     "dual_stack::both_families_reach",
     "handover::a_table_of_another_size_takes",
     "interfaces::an_interface_has_the_programs",
+    "interfaces::an_interface_with_an_ingress_qdisc",
     "links::clients_behind_an_interface_without_link_header_are_served",
     "monitor::connections_and_refusals_are_told",
     "redirect::packets_between",

@@ -18,10 +18,14 @@ use aya::programs::{
     Link, ProgramError, SchedClassifier,
     tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcError, TcHandle},
 };
-use nix::net::if_::if_indextoname;
+use nix::net::if_::{if_indextoname, if_nametoindex};
+use rtnetlink::packet_route::{
+    RouteNetlinkMessage,
+    tc::{TcAttribute, TcHandle as QdiscHandle, TcMessage},
+};
 
 use crate::{
-    attach::hook::Hook,
+    attach::{dump::dump, hook::Hook},
     pins::{directory::remove, error::PinError},
 };
 
@@ -101,7 +105,7 @@ pub(crate) fn attach(
     hook: Hook,
 ) -> Result<SchedClassifierLink, ProgramError> {
     match tc::qdisc_add_clsact(interface) {
-        Err(error) if errno(&error) == Some(libc::EEXIST) => {}
+        Err(error) if errno(&error) == Some(libc::EEXIST) => require_clsact(interface)?,
         added => added?,
     }
     let options = TcAttachOptions::Netlink(NlOptions {
@@ -115,6 +119,32 @@ pub(crate) fn attach(
             replace(program, interface, hook)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Checks that the qdisc in the place of clsact is one. A qdisc `ingress` has that place too, and no egress: both
+/// programs would be in one list of filters, where the second one replaces the first.
+fn require_clsact(interface: &str) -> io::Result<()> {
+    let index = if_nametoindex(interface)?.cast_signed();
+    let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index));
+    let kinds = dump(request, |message| match message {
+        RouteNetlinkMessage::NewQueueDiscipline(qdisc)
+            if qdisc.header.index == index && qdisc.header.parent == QdiscHandle::CLSACT =>
+        {
+            let mut attributes = qdisc.attributes.into_iter();
+            attributes.find_map(|attribute| match attribute {
+                TcAttribute::Kind(kind) => Some(kind),
+                _ => None,
+            })
+        }
+        _ => None,
+    })?;
+    match kinds.items.into_iter().find(|kind| kind != "clsact") {
+        Some(kind) => Err(io::Error::other(format!(
+            "its qdisc `{kind}` has the place of clsact, which the programs need before Linux 6.6: remove it \
+             (tc qdisc del dev {interface} {kind}), and what adds it, such as the CNI plugin bandwidth"
+        ))),
+        None => Ok(()),
     }
 }
 
