@@ -60,15 +60,11 @@ mod tests {
 
     fn link(layer: u16, kind: Option<InfoKind>, port: Option<InfoPortKind>) -> Link {
         Link {
-            index: 7,
-            name: "any".to_owned(),
             layer,
             kind,
             controller: port.as_ref().map(|_| 8),
             port,
-            address: None,
-            xdp: None,
-            leads_elsewhere: false,
+            ..Link::named(7, "any")
         }
     }
 

@@ -12,13 +12,13 @@ use rtnetlink::{
 };
 use tracing::warn;
 
-/// How often a list is asked for that changes while it is read.
+/// The most attempts at a list that changes while it is read.
 const ATTEMPTS: usize = 10;
 
-/// What the kernel lists.
+/// A list of the kernel's.
 #[derive(Debug)]
 pub struct Listing<T> {
-    /// What was read of it.
+    /// The items of the messages that were read.
     pub items: Vec<T>,
     /// The messages that the library cannot read, each with its header.
     pub unread: Vec<Box<[u8]>>,
@@ -43,8 +43,7 @@ pub fn dump<T>(
         let mut answer = Answer::default();
         while answer.take(&socket.recv_from_full()?.0, &mut read)? {}
         if !answer.is_interrupted {
-            let Answer { items, unread, .. } = answer;
-            return Ok(Listing { items, unread });
+            return Ok(answer.listing);
         }
     }
     Err(io::Error::new(
@@ -63,20 +62,21 @@ fn bytes(request: RouteNetlinkMessage) -> Vec<u8> {
     bytes
 }
 
-/// What has come of an answer.
+/// The part of an answer that has come.
 #[derive(Debug)]
 struct Answer<T> {
-    items: Vec<T>,
-    unread: Vec<Box<[u8]>>,
-    /// Whether the kernel says that the list has changed meanwhile.
+    listing: Listing<T>,
+    /// `NLM_F_DUMP_INTR`: the list has changed meanwhile.
     is_interrupted: bool,
 }
 
 impl<T> Default for Answer<T> {
     fn default() -> Self {
         Self {
-            items: Vec::new(),
-            unread: Vec::new(),
+            listing: Listing {
+                items: Vec::new(),
+                unread: Vec::new(),
+            },
             is_interrupted: false,
         }
     }
@@ -96,7 +96,9 @@ impl<T> Answer<T> {
             let length = header.length() as usize;
             let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram);
             match message.map(|message| message.payload) {
-                Ok(NetlinkPayload::InnerMessage(message)) => self.items.extend(read(message)),
+                Ok(NetlinkPayload::InnerMessage(message)) => {
+                    self.listing.items.extend(read(message));
+                }
                 Ok(NetlinkPayload::Done(_)) => return Ok(false),
                 Ok(NetlinkPayload::Error(error)) if error.code.is_some() => {
                     return Err(error.to_io());
@@ -106,7 +108,7 @@ impl<T> Answer<T> {
                 Err(error) => {
                     warn!(%error, "something that the kernel lists is not understood");
                     let message = datagram.get(..length).unwrap_or(datagram);
-                    self.unread.push(message.into());
+                    self.listing.unread.push(message.into());
                 }
             }
             // Messages begin at multiples of 4 (netlink(7)).
@@ -143,7 +145,7 @@ mod tests {
         let whole = bytes(message);
         let (more, answer) = taken(&whole);
         assert!(more.unwrap() && !answer.is_interrupted);
-        assert_eq!(answer.items.len(), 1);
+        assert_eq!(answer.listing.items.len(), 1);
         let mut changed = whole.clone();
         changed[6..8].copy_from_slice(&NLM_F_DUMP_INTR.to_ne_bytes());
         assert!(taken(&[whole, changed].concat()).1.is_interrupted);
@@ -159,7 +161,7 @@ mod tests {
         broken[32] = 200;
         let (more, answer) = taken(&[broken.clone(), whole].concat());
         assert!(more.unwrap());
-        assert_eq!(answer.items.len(), 1);
-        assert_eq!(answer.unread, [broken.into()]);
+        assert_eq!(answer.listing.items.len(), 1);
+        assert_eq!(answer.listing.unread, [broken.into()]);
     }
 }

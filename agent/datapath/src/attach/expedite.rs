@@ -50,7 +50,7 @@ impl Drop for Expedited {
     }
 }
 
-/// What an administrator has written meanwhile stays.
+/// Ends expedited grace periods, unless an administrator has written another value meanwhile.
 fn end_left_over(path: &Path) {
     if fs::read_to_string(path).is_ok_and(|text| text.trim() == OURS) {
         write(path, "0");

@@ -191,8 +191,26 @@ impl LinkProgram {
 }
 
 #[cfg(test)]
+impl Link {
+    /// An interface of Ethernet's link layer, of which nothing else is known.
+    pub(super) fn named(index: u32, name: &str) -> Self {
+        Self {
+            index,
+            name: name.to_owned(),
+            layer: libc::ARPHRD_ETHER,
+            kind: None,
+            controller: None,
+            port: None,
+            address: None,
+            xdp: None,
+            leads_elsewhere: false,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
-    use libc::{ARPHRD_ETHER, ARPHRD_LOOPBACK};
+    use libc::ARPHRD_LOOPBACK;
 
     use super::*;
 
@@ -203,20 +221,6 @@ mod tests {
         assert_eq!((lo.index, lo.layer), (1, ARPHRD_LOOPBACK));
         assert_eq!((&lo.kind, lo.controller), (&None, None));
         assert_eq!((lo.address, lo.xdp), (Some([0; 6]), None));
-    }
-
-    fn link(index: u32, name: &str) -> Link {
-        Link {
-            index,
-            name: name.to_owned(),
-            layer: ARPHRD_ETHER,
-            kind: None,
-            controller: None,
-            port: None,
-            address: None,
-            xdp: None,
-            leads_elsewhere: false,
-        }
     }
 
     #[test]
@@ -251,7 +255,7 @@ mod tests {
             known.learn(links.to_vec(), unread);
             known.0.values().map(|link| link.name.clone()).collect()
         };
-        let (lo, eth0) = (link(1, "lo"), link(2, "eth0"));
+        let (lo, eth0) = (Link::named(1, "lo"), Link::named(2, "eth0"));
         assert_eq!(names(&[lo.clone(), eth0], &[]), ["lo", "eth0"]);
         let unread = [message(2), message(7), [0; 3].into()];
         assert_eq!(names(std::slice::from_ref(&lo), &unread), ["lo", "eth0"]);

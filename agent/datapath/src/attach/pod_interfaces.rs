@@ -33,22 +33,16 @@ pub(crate) fn pod_interfaces(which: &PodInterfaces, links: &[Link]) -> BTreeSet<
 
 #[cfg(test)]
 mod tests {
-    use libc::ARPHRD_ETHER;
     use rtnetlink::packet_route::link::{InfoKind, InfoPortKind};
 
     use super::*;
 
     fn link(index: u32, name: &str, kind: Option<InfoKind>, controller: Option<u32>) -> Link {
         Link {
-            index,
-            name: name.to_owned(),
-            layer: ARPHRD_ETHER,
             kind,
             controller,
             port: controller.map(|_| InfoPortKind::Bridge),
-            address: None,
-            xdp: None,
-            leads_elsewhere: false,
+            ..Link::named(index, name)
         }
     }
 

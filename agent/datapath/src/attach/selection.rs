@@ -97,19 +97,12 @@ mod tests {
 
     fn links(names: &[&str]) -> Vec<Link> {
         let link = |name: &&str| Link {
-            index: 1,
-            name: (*name).to_owned(),
             layer: if *name == "lo" {
                 ARPHRD_LOOPBACK
             } else {
                 ARPHRD_ETHER
             },
-            kind: None,
-            controller: None,
-            port: None,
-            address: None,
-            xdp: None,
-            leads_elsewhere: false,
+            ..Link::named(1, name)
         };
         names.iter().map(link).collect()
     }

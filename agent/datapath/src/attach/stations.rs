@@ -28,22 +28,14 @@ const fn is_station(link: &Link) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use libc::ARPHRD_ETHER;
-
     use super::*;
 
     #[test]
     fn a_port_of_a_bridge_is_none() {
         let link = |index, controller, port| Link {
-            index,
-            name: "any".to_owned(),
-            layer: ARPHRD_ETHER,
-            kind: None,
             controller,
             port,
-            address: None,
-            xdp: None,
-            leads_elsewhere: false,
+            ..Link::named(index, "any")
         };
         let links = [
             link(1, None, None),
