@@ -84,7 +84,7 @@ impl<const SIX: bool> SockAddr<SIX> {
         (unsafe { bpf_get_netns_cookie(self.0.as_ptr()) }) == namespace
     }
 
-    /// Whether a socket of the call's network namespace gets what comes to the destination of `tuple`, of which the first
+    /// Returns whether a socket of the call's network namespace receives packets to the destination of `tuple`. Its first
     /// `size` bytes count: 12 of IPv4, 36 of IPv6.
     #[inline(always)]
     pub(crate) fn is_served(&self, tuple: &mut bpf_sock_tuple, size: u32, protocol: u8) -> bool {

@@ -43,7 +43,8 @@ pub(crate) fn find<F: Addresses, const SIX: bool>(
     if F::has_local_node_ports() && F::is_loopback(address) && Owner::of(call) == Some(Owner::Host)
     {
         let frontend = node_port::<F>(port, protocol)?;
-        if !F::is_served(call, address, port, protocol) {
+        let mut tuple = F::tuple_to(*address, port);
+        if !call.is_served(&mut tuple, F::TUPLE_LENGTH, protocol) {
             return Some((frontend, Owner::Host));
         }
     }

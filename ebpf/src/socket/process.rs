@@ -55,13 +55,11 @@ pub(crate) trait Addresses: Tables {
     /// Whether the host reaches itself by it.
     fn is_loopback(address: &Self::Address) -> bool;
 
-    /// Whether a socket of the call's network namespace gets what comes to this address and port, network order.
-    fn is_served<const SIX: bool>(
-        call: &SockAddr<SIX>,
-        address: &Self::Address,
-        port: u16,
-        protocol: u8,
-    ) -> bool;
+    /// The length of the family's part of [`Self::tuple_to`].
+    const TUPLE_LENGTH: u32;
+
+    /// The tuple of a packet from anywhere to this address and port, network order.
+    fn tuple_to(address: Self::Address, port: u16) -> bpf_sock_tuple;
 
     /// The address in the form of sockets.
     fn mapped(address: Self::Address) -> Mapped;
@@ -78,23 +76,19 @@ impl Addresses for V4 {
         address.to_ne_bytes()[0] == 127
     }
 
+    const TUPLE_LENGTH: u32 = size_of::<TupleV4>() as u32;
+
     #[inline(always)]
-    fn is_served<const SIX: bool>(
-        call: &SockAddr<SIX>,
-        address: &u32,
-        port: u16,
-        protocol: u8,
-    ) -> bool {
+    fn tuple_to(address: u32, port: u16) -> bpf_sock_tuple {
         let ipv4 = TupleV4 {
             saddr: 0,
-            daddr: *address,
+            daddr: address,
             sport: 0,
             dport: port,
         };
-        let mut tuple = bpf_sock_tuple {
+        bpf_sock_tuple {
             __bindgen_anon_1: Tuples { ipv4 },
-        };
-        call.is_served(&mut tuple, size_of::<TupleV4>() as u32, protocol)
+        }
     }
 
     #[inline(always)]
@@ -116,23 +110,19 @@ impl Addresses for V6 {
         *address == Self::LOOPBACK
     }
 
+    const TUPLE_LENGTH: u32 = size_of::<TupleV6>() as u32;
+
     #[inline(always)]
-    fn is_served<const SIX: bool>(
-        call: &SockAddr<SIX>,
-        address: &[u32; 4],
-        port: u16,
-        protocol: u8,
-    ) -> bool {
+    fn tuple_to(address: [u32; 4], port: u16) -> bpf_sock_tuple {
         let ipv6 = TupleV6 {
             saddr: [0; 4],
-            daddr: *address,
+            daddr: address,
             sport: 0,
             dport: port,
         };
-        let mut tuple = bpf_sock_tuple {
+        bpf_sock_tuple {
             __bindgen_anon_1: Tuples { ipv6 },
-        };
-        call.is_served(&mut tuple, size_of::<TupleV6>() as u32, protocol)
+        }
     }
 
     #[inline(always)]

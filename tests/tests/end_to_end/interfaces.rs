@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use aya::programs::loaded_programs;
 use nix::net::if_::if_nametoindex;
-use serde_json::json;
+use serde_json::{Value, json};
 use shunt_tests::{Continuous, Namespace, Target, Transport, wait_until};
 
 use crate::{
@@ -24,6 +24,14 @@ const SHORT: Duration = Duration::from_millis(100);
 
 pub(crate) fn frontend_interfaces(names: &[&str]) -> String {
     json!({ "event": "UpdateLocalFrontendIfs", "old": [], "new": names }).to_string()
+}
+
+/// Returns an interface of `shunt status`.
+fn shown(world: &World, name: &str) -> Option<Value> {
+    let status = world.shunt(&["status", "-o", "json"]).json();
+    let interfaces = status["interfaces"].as_array().unwrap().clone();
+    let mut interfaces = interfaces.into_iter();
+    interfaces.find(|interface| interface["name"] == name)
 }
 
 /// Waits for the first connection that is answered; from then on all must be.
@@ -158,12 +166,7 @@ fn an_interface_of_another_link_type_is_left_alone_and_shown_with_the_reason() {
     let tun = Tun::new(node, "radio");
     tun.claim(IEEE802154);
     world.apply(&frontend_interfaces(&["eth0", "radio"]));
-    let radio = |world: &World| {
-        let status = world.shunt(&["status", "-o", "json"]).json();
-        let interfaces = status["interfaces"].as_array().unwrap().clone();
-        let mut interfaces = interfaces.into_iter();
-        interfaces.find(|interface| interface["name"] == "radio")
-    };
+    let radio = |world: &World| shown(world, "radio");
     let shown = radio(&world).unwrap();
     assert_eq!(shown["state"], "failed", "{shown}");
     let reason = shown["reason"].as_str().unwrap();
@@ -202,12 +205,7 @@ fn an_interface_with_an_ingress_qdisc_has_both_programs_or_says_why_it_has_none(
     };
     tc(&world, "add");
     world.apply(&frontend_interfaces(&["eth0", "pod-c", "pod-e"]));
-    let pod = |world: &World| {
-        let status = world.shunt(&["status", "-o", "json"]).json();
-        let interfaces = status["interfaces"].as_array().unwrap().clone();
-        let mut interfaces = interfaces.into_iter();
-        interfaces.find(|interface| interface["name"] == "pod-e")
-    };
+    let pod = |world: &World| shown(world, "pod-e");
     let is_attached = |world: &World| (pod(world)?["state"] == "attached").then_some(());
     if !has_tcx() {
         let shown = wait_until("it is tried", SOON, || {
