@@ -297,10 +297,10 @@ impl<'a> Packet<'a> {
                 self.least_length = 8;
             }
             Protocol::SCTP => {
-                // The common header, and that of the first chunk, of which all is in the frame: a
-                // packet without chunks (RFC 9260 section 3 has none) is translated if its padding
-                // can be taken for one.
-                let chunk = bytes::<16>(frame, at)?[12];
+                // The common header and the type of the first chunk, both in the frame: a packet
+                // without chunks (RFC 9260 section 3 has none) is translated if its padding can be
+                // taken for one.
+                let chunk = bytes::<13>(frame, at)?[12];
                 self.opens = chunk == 1;
                 self.says = Says {
                     opens: self.opens,
