@@ -16,7 +16,7 @@ pub struct FrontendKey<F: Family> {
     pub port: u16,
     /// Transport protocol, IANA number.
     pub protocol: u8,
-    /// Whose entry it is: [`Self::EVERYONE`] or [`Self::THIS_NODE`].
+    /// Whose entry it is: [`Self::EVERYONE`], [`Self::THIS_NODE`] or [`Self::WITH_DRAINING`].
     pub scope: u8,
 }
 
@@ -41,6 +41,9 @@ impl<F: Family> FrontendKey<F> {
     /// What clients on this node have in its place, if its cell says so ([`Cell::TWO_SETS`]), or what
     /// packets that came in an envelope have ([`Cell::DSR`]).
     pub const THIS_NODE: u8 = 1;
+    /// The frontend with its draining backends, which take no new connections, as if they took them, if its
+    /// cell says so ([`Cell::DRAINING`]).
+    pub const WITH_DRAINING: u8 = 2;
 
     /// A key of `address` and `port` in network order.
     #[inline]
@@ -117,6 +120,10 @@ impl Cell {
     /// an envelope. Those that came in one have another entry of the frontend table in this one's place,
     /// of the backends here.
     pub const DSR: u16 = 1024;
+
+    /// Some of the backends of a frontend in mode dsr are draining. Packets of their connections have another entry
+    /// of the frontend table in this one's place ([`FrontendKey::WITH_DRAINING`]).
+    pub const DRAINING: u16 = 2048;
 
     const OFFSET_BITS: u32 = 28;
     const COUNT_BITS: u32 = 20;

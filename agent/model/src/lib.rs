@@ -64,7 +64,8 @@ pub use self::{
         error::RenderError,
         footprint::Footprint,
         frontend::{
-            Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind, Refusal, SplitShares,
+            Backend, BackendSet, Clients, Frontend, FrontendKey, FrontendKind, PortPart, Refusal,
+            SplitShares,
         },
         locations::Locations,
         nodes::NodeAddresses,

@@ -68,10 +68,9 @@ pub(super) fn needs(frontends: &[(FrontendKey, Frontend)]) -> BTreeMap<Arc<Servi
     let mut backends = HashSet::new();
     for (key, frontend) in frontends {
         let first = if key.address.is_ipv4() { 0 } else { TABLES / 2 };
-        for frontend in [Some(frontend), frontend.this_node.as_deref()]
-            .into_iter()
-            .flatten()
-        {
+        let others = [&frontend.this_node, &frontend.with_draining];
+        let others = others.into_iter().filter_map(Option::as_deref);
+        for frontend in others.chain([frontend]) {
             let set = &frontend.backends;
             let Entries(needed) = needs.entry(Arc::clone(&set.service)).or_default();
             needed[first] += 1;
@@ -85,7 +84,7 @@ pub(super) fn needs(frontends: &[(FrontendKey, Frontend)]) -> BTreeMap<Arc<Servi
                 slots as u64
             };
             for backend in &set.backends {
-                let port = (&set.service, &set.port, set.is_beside_split);
+                let port = (&set.service, &set.port, set.part);
                 if backends.insert((first, port, backend.ip, backend.port)) {
                     needed[first + 2] += 1;
                 }

@@ -209,7 +209,9 @@ impl Access for Tc {
     }
 
     /// The kernel has to know that it is an envelope: it cuts the inner packet into segments, each with a
-    /// copy of the header. They stay as long as they are, since an envelope holds what was sent.
+    /// copy of the header. They stay as long as they are, since an envelope holds what was sent. Of a packet that
+    /// [`Self::unwrap`] has taken out of another envelope it knows that still, and refuses to be told again
+    /// (`bpf_skb_net_grow` of net/core/filter.c).
     #[inline(always)]
     fn wrap(&self, length: u32) -> Result<(), AccessError> {
         let encapsulation = if length == IPV4_HEADER {
@@ -217,11 +219,12 @@ impl Access for Tc {
         } else {
             BPF_F_ADJ_ROOM_ENCAP_L3_IPV6
         };
-        let flags = encapsulation | BPF_F_ADJ_ROOM_FIXED_GSO;
-        // SAFETY: the context is the kernel's, and no reference into the packet outlives this.
-        done(unsafe {
-            bpf_skb_adjust_room(self.0, length as i32, BPF_ADJ_ROOM_MAC, u64::from(flags))
-        })
+        let grow = |flags: u32| {
+            let flags = u64::from(flags | BPF_F_ADJ_ROOM_FIXED_GSO);
+            // SAFETY: the context is the kernel's, and no reference into the packet outlives this.
+            done(unsafe { bpf_skb_adjust_room(self.0, length as i32, BPF_ADJ_ROOM_MAC, flags) })
+        };
+        grow(encapsulation).or_else(|_| grow(0))
     }
 
     #[inline(always)]

@@ -18,9 +18,28 @@ use crate::{
     packet::parsed::Packet,
     rewrite::{
         icmp_error::IcmpError,
-        network::{HeaderMut as _, decrement_hop_limit_of},
+        network::{HOPS, HeaderMut as _, decrement_hop_limit_of},
     },
 };
+
+/// The hop limit of envelopes in which a backend's node hands packets on. On no path do so many hops go by
+/// that it is taken for a first node's, which is [`HOPS`].
+const HANDED_ON_HOPS: u8 = 255;
+
+/// Whether an envelope that comes in with this hop limit is one in which a packet was handed on.
+#[inline(always)]
+pub(crate) const fn is_handed_on(hops: u8) -> bool {
+    hops > HANDED_ON_HOPS / 2
+}
+
+/// Who puts a packet into an envelope.
+#[derive(Clone, Copy)]
+pub(crate) enum Wrapper {
+    /// Its first node.
+    FirstNode,
+    /// The node of a backend that knows no connection of it.
+    BackendsNode,
+}
 
 /// The least that the way of an envelope takes: what every packet of the family may be long, in an envelope.
 #[inline(always)]
@@ -70,14 +89,14 @@ pub(crate) fn send<F: Routed>(
     context: &impl Access,
     packet: &Packet<F>,
     outer: &Tuple<F>,
-    flow: Option<u32>,
+    (flow, wrapper): (Option<u32>, Wrapper),
     route: Route,
 ) -> Result<Verdict, AccessError> {
     let network = packet.network.get();
     // What the frame has behind the packet's end goes along, and is nobody's.
     let length = packet.end.saturating_sub(network as u32);
     context.wrap(F::HEADER_LENGTH as u32)?;
-    fill(context, network, length, outer, flow)?;
+    fill(context, network, length, outer, (flow, wrapper))?;
     if !F::HAS_HEADER_CHECKSUM {
         let mut sum = Sum::default();
         for place in (0..F::HEADER_LENGTH).step_by(4) {
@@ -97,7 +116,7 @@ pub(crate) fn fill<F: Routed>(
     network: usize,
     length: u32,
     outer: &Tuple<F>,
-    flow: Option<u32>,
+    (flow, wrapper): (Option<u32>, Wrapper),
 ) -> Result<(), AccessError> {
     let [envelope, packet] = context.at_mut::<[F::Header; 2]>(network)?;
     decrement_hop_limit_of::<F>(context, packet);
@@ -106,6 +125,10 @@ pub(crate) fn fill<F: Routed>(
         _ => outer.source,
     };
     let outer = Tuple { source, ..*outer };
-    envelope.set_envelope(packet.class(), length, &outer);
+    let hops = match wrapper {
+        Wrapper::FirstNode => HOPS,
+        Wrapper::BackendsNode => HANDED_ON_HOPS,
+    };
+    envelope.set_envelope(packet.class(), length, hops, &outer);
     Ok(())
 }

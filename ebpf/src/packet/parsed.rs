@@ -57,6 +57,8 @@ pub(crate) struct Packet<F: Family> {
     /// Whether it is for a NodePort of the node that has sent it here: this node's own of the same number
     /// stands for that one.
     pub is_for_other_node: bool,
+    /// Whether a backend's node has handed it on to here, so that it goes to no further node.
+    pub is_handed_on: bool,
     /// Whether it is of a share of its frontend's connections that is refused, so that no node is to serve it.
     pub is_refused: bool,
     /// Which way of its connection it goes, as far as that was found out: for the packet log alone.

@@ -13,7 +13,7 @@ use crate::{
     },
     forward::{
         admission::{check_hops, check_source},
-        envelope,
+        envelope::{self, Wrapper},
         fib::Routed,
         icmp_error::send_error,
         transit::NoRoute,
@@ -53,6 +53,11 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     packet: &mut Packet<F>,
     cell: Cell,
 ) -> Option<Verdict> {
+    let wrapper = if packet.is_for_own {
+        Wrapper::BackendsNode
+    } else {
+        Wrapper::FirstNode
+    };
     let destination = if packet.form == Form::LaterFragment {
         packet.tuple.destination
     } else {
@@ -74,7 +79,12 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     if outer.source.is_unspecified() {
         return None;
     }
-    if let Err(verdict) = check_source(context, packet).and_then(|()| check_hops(context, packet)) {
+    // The first node has judged the source where the packet came in.
+    let judged = match wrapper {
+        Wrapper::FirstNode => check_source(context, packet),
+        Wrapper::BackendsNode => Ok(()),
+    };
+    if let Err(verdict) = judged.and_then(|()| check_hops(context, packet)) {
         return Some(verdict);
     }
     // By a way that is too narrow for envelopes, the packet goes on as if its backend's node were not known.
@@ -92,7 +102,7 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     } else {
         None
     };
-    let Ok(verdict) = envelope::send(context, packet, &outer, flow, route) else {
+    let Ok(verdict) = envelope::send(context, packet, &outer, (flow, wrapper), route) else {
         return Some(drop_refused(context, packet, Counter::DropRewrite));
     };
     count_translated(packet, Counter::Wrapped);
@@ -103,7 +113,18 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
 /// this node's own backends if [`Packet::is_for_own`] is set then, or by none if [`Packet::is_refused`] is.
 #[inline(always)]
 fn find_node<F: Routed + Maglev>(packet: &mut Packet<F>, cell: Cell) -> Option<F::Address> {
-    match choose(&packet.tuple, packet.protocol, || packet.interface, cell) {
+    let server = if packet.is_for_own {
+        Server::Own
+    } else {
+        choose(&packet.tuple, packet.protocol, || packet.interface, cell)
+    };
+    if !matches!(server, Server::Backend(_))
+        && may_be_of_draining(packet, cell)
+        && let Some(node) = find_draining(packet, cell)
+    {
+        return Some(node);
+    }
+    match server {
         Server::Any => None,
         Server::Own => {
             packet.is_for_own = true;
@@ -114,6 +135,32 @@ fn find_node<F: Routed + Maglev>(packet: &mut Packet<F>, cell: Cell) -> Option<F
             None
         }
         Server::Backend(backend) => other_node::<F>(&backend.address),
+    }
+}
+
+/// Whether the packet, of a connection that this node does not know, may be of one to a backend that is draining
+/// elsewhere: it cannot be a first one, and the frontend with this cell has such backends.
+#[inline(always)]
+pub(crate) fn may_be_of_draining<F: Tables>(packet: &Packet<F>, cell: Cell) -> bool {
+    cell.has(Cell::DRAINING) && !packet.may_be_first && !packet.is_handed_on
+}
+
+/// The address of the other node that packets with this tuple went to before backends began to drain. `cell` is that
+/// of their frontend.
+#[inline(always)]
+fn find_draining<F: Routed + Maglev>(packet: &Packet<F>, cell: Cell) -> Option<F::Address> {
+    let Packet {
+        tuple, protocol, ..
+    } = packet;
+    if !is_dispatched(tuple, *protocol, || packet.interface, cell) {
+        return None;
+    }
+    let port = tuple.destination_port;
+    let key: FrontendKey<F> = FrontendKey::new(frontend_address(packet), port, *protocol);
+    let cell = frontend::cell_of(key.scoped(FrontendKey::<F>::WITH_DRAINING))?;
+    match chosen(cell, tuple, *protocol) {
+        Server::Backend(backend) => other_node::<F>(&backend.address),
+        _ => None,
     }
 }
 
@@ -138,18 +185,39 @@ pub(crate) fn choose<F: Maglev>(
     interface: impl FnOnce() -> u32,
     cell: Cell,
 ) -> Server<F> {
+    if is_dispatched(tuple, protocol, interface, cell) {
+        chosen(cell, tuple, protocol)
+    } else {
+        Server::Any
+    }
+}
+
+/// Whether packets with this tuple that come in by the `interface` may be served on other nodes, through the frontend
+/// with this cell.
+#[inline(always)]
+fn is_dispatched<F: Maglev>(
+    tuple: &Tuple<F>,
+    protocol: u8,
+    interface: impl FnOnce() -> u32,
+    cell: Cell,
+) -> bool {
     let client = tuple.source;
     if cell.has(Cell::THIS_NODE_ONLY)
-        || !frontend::has_backends(cell)
         || is_on_this_node::<F>(&client)
         || are_pods_told_by_interface() && is_pod_interface(interface())
         || is_of_cluster_pod::<F>(&client)
     {
-        return Server::Any;
+        return false;
     }
     let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
     // Refused as any other.
-    if cell.has(Cell::RANGES) && !frontend::in_ranges(key, cell, client) {
+    !cell.has(Cell::RANGES) || frontend::in_ranges(key, cell, client)
+}
+
+/// Whom the cell's slice has for packets with this tuple.
+#[inline(always)]
+fn chosen<F: Maglev>(cell: Cell, tuple: &Tuple<F>, protocol: u8) -> Server<F> {
+    if !frontend::has_backends(cell) {
         return Server::Any;
     }
     match flow::choose(cell, tuple, protocol) {
@@ -212,8 +280,8 @@ pub(crate) fn open<F: Routed, C: WalkExtensions>(
     packet: &mut Packet<F>,
 ) -> Opened {
     let mut opened = Opened::Not;
-    if let Some(end) = end_of_ours::<F>(context, link) {
-        opened = inside(context, link, end, packet);
+    if let Some((end, is_handed_on)) = end_of_ours::<F>(context, link) {
+        opened = inside(context, link, end, packet, is_handed_on);
     }
     *packet = Packet::none();
     if opened == Opened::Not {
@@ -231,9 +299,10 @@ pub(crate) fn open<F: Routed, C: WalkExtensions>(
     opened
 }
 
-/// Where the packet ends, if it is an envelope from another node to this one and all there.
+/// Where the packet ends, if it is an envelope from another node to this one and all there, and whether that has
+/// handed on what is inside.
 #[inline(always)]
-fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<usize> {
+fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<(usize, bool)> {
     let begin = link.header_length();
     let header = context.at::<F::Header>(begin).ok()?;
     let (source, destination) = (header.source(), header.destination());
@@ -247,7 +316,8 @@ fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<usize> {
         && (location::<F>(&source) == Some(source) || is_dsr_source::<F>(&source))
         && !context.is_for_other_station()
         && header.is_intact();
-    is_ours.then_some(end)
+    let is_handed_on = envelope::is_handed_on(header.hop_limit());
+    is_ours.then_some((end, is_handed_on))
 }
 
 /// Whether the packet inside, of an envelope that ends at `end`, is one for a frontend in mode dsr, and
@@ -258,6 +328,7 @@ fn inside<F: Routed, C: WalkExtensions>(
     link: Link,
     end: usize,
     packet: &mut Packet<F>,
+    is_handed_on: bool,
 ) -> Opened {
     context.pull(LONGEST_HEADERS);
     let begin = link.header_length() + F::HEADER_LENGTH;
@@ -266,24 +337,32 @@ fn inside<F: Routed, C: WalkExtensions>(
     }
     if packet.form == Form::LaterFragment {
         let mut left = packet.tuple;
-        let is_known = fragments::recall(packet, Hook::Ingress, &mut left) && !is_outer(&left);
-        return if is_known {
-            Opened::ForAll
-        } else {
-            Opened::Not
+        let is_known = fragments::recall(packet, Hook::Ingress, &mut left);
+        return match (is_known, is_handed_on) {
+            // What was handed on goes to no further node.
+            (true, true) if is_outer(&left) => Opened::Not,
+            (true, true) => Opened::HandedOnForAll,
+            (true, false) => Opened::ForAll,
+            (false, _) => Opened::Not,
         };
     }
     let is_wanted = |address| is_dsr::<F>(address, packet.tuple.destination_port, packet.protocol);
     let destination = packet.tuple.destination;
     // Another node's address may be an external IP, which all nodes have.
-    if is_wanted(destination) {
-        return Opened::ForAll;
+    let opened = if is_wanted(destination) {
+        Opened::ForAll
+    } else if is_other_node::<F>(&destination)
+        && F::node().get(0).is_some_and(|node| is_wanted(node.snat))
+    {
+        Opened::ForOtherNode
+    } else {
+        Opened::Not
+    };
+    if is_handed_on {
+        opened.handed_on()
+    } else {
+        opened
     }
-    let is_other = is_other_node::<F>(&destination);
-    if is_other && F::node().get(0).is_some_and(|node| is_wanted(node.snat)) {
-        return Opened::ForOtherNode;
-    }
-    Opened::Not
 }
 
 /// Whether there is such a frontend, in mode dsr. The port is in network order.

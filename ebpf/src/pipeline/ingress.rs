@@ -55,7 +55,7 @@ pub(crate) fn handle<F: Program<C>, C: Access>(context: &C, link: Link) -> Verdi
                 return F::guard(context, packet);
             }
             Opened::Not => return Verdict::PASS,
-            Opened::ForAll | Opened::ForOtherNode => {}
+            _ => {}
         }
     }
     match translate(context, packet, translated) {
@@ -79,7 +79,8 @@ fn parse_inside<F: Program<C>, C: Access>(
         return Opened::Not;
     }
     packet.is_for_own = true;
-    packet.is_for_other_node = opened == Opened::ForOtherNode;
+    packet.is_for_other_node = opened.is_for_other_node();
+    packet.is_handed_on = opened.is_handed_on();
     opened
 }
 
@@ -154,7 +155,7 @@ fn translate_request<F: Program<C>, C: Access>(
     // Before this node chooses itself, which makes it the packet's own.
     let is_taken_out = packet.is_for_own;
     if is_dsr
-        && !packet.is_for_own
+        && (!is_taken_out || dsr::may_be_of_draining(packet, cell))
         && !packet.signal.answers()
         && let Some(verdict) = F::dispatch(context, packet, cell)
     {

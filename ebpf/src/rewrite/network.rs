@@ -12,6 +12,9 @@ use crate::{
     rewrite::checksum::adjust_frame_sum,
 };
 
+/// The hop limit of packets that begin here.
+pub(crate) const HOPS: u8 = 64;
+
 /// What the families' headers differ in when they are written.
 pub(crate) trait Rewrite: Family<Header: HeaderMut<Self>> {
     /// What one hop is in the 16-bit word that holds the hop limit.
@@ -50,8 +53,8 @@ pub(crate) trait HeaderMut<F: Family>: Header<F> {
     fn class(&self) -> u32;
 
     /// Makes this the header of an envelope around a packet of `length` bytes and of this class, with
-    /// the addresses of `outer`. Both headers say the same of congestion (RFC 6040 section 4.1).
-    fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<F>);
+    /// the addresses of `outer` and this hop limit. Both headers say the same of congestion (RFC 6040 section 4.1).
+    fn set_envelope(&mut self, class: u32, length: u32, hops: u8, outer: &Tuple<F>);
 
     /// Writes what the packet says of congestion. Gives what that changes in a sum over the header.
     fn set_congestion(&mut self, mark: u32) -> Folded;
@@ -89,7 +92,7 @@ impl HeaderMut<V4> for Ipv4Header {
     #[inline(always)]
     fn set_icmp(&mut self, length: usize, tuple: &Tuple<V4>) -> Sum {
         let total = (size_of::<Self>() + length) as u16;
-        self.begin(0, total, V4::ICMP, &tuple.reversed());
+        self.begin(0, total, HOPS, V4::ICMP, &tuple.reversed());
         Sum::default()
     }
 
@@ -99,10 +102,10 @@ impl HeaderMut<V4> for Ipv4Header {
     }
 
     #[inline(always)]
-    fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<V4>) {
+    fn set_envelope(&mut self, class: u32, length: u32, hops: u8, outer: &Tuple<V4>) {
         // Of what the kernel is still to cut, 0 says that it is longer than can be said.
         let total = u16::try_from(size_of::<Self>() as u32 + length).unwrap_or(0);
-        self.begin(class as u8, total, V4::ENVELOPE, outer);
+        self.begin(class as u8, total, hops, V4::ENVELOPE, outer);
     }
 
     #[inline(always)]
@@ -118,17 +121,18 @@ impl HeaderMut<V4> for Ipv4Header {
 }
 
 impl Ipv4Header {
-    /// Makes this the header of a packet of `total` bytes between these addresses, with its checksum. That is made
-    /// of what is written, not of what stands there then: a load over several stores waits for all of them.
+    /// Makes this the header of a packet of `total` bytes between these addresses, with this hop limit and protocol
+    /// and its checksum. That is made of what is written, not of what stands there then: a load over several stores
+    /// waits for all of them.
     #[inline(always)]
-    fn begin(&mut self, service: u8, total: u16, protocol: u8, between: &Tuple<V4>) {
+    fn begin(&mut self, service: u8, total: u16, hops: u8, protocol: u8, between: &Tuple<V4>) {
         let first = u32::from_ne_bytes([0x45, service, 0, 0]) | u32::from(total.to_be()) << 16;
         let unfragmented = u32::from(DONT_FRAGMENT.to_be()) << 16;
-        let hops = u32::from_ne_bytes([64, protocol, 0, 0]);
+        let third = u32::from_ne_bytes([hops, protocol, 0, 0]);
         let mut words = [
             first,
             unfragmented,
-            hops,
+            third,
             between.source,
             between.destination,
         ];
@@ -165,7 +169,7 @@ impl HeaderMut<V6> for Ipv6Header {
             version_class_flow: 0x6000_0000_u32.to_be(),
             payload_length: (length as u16).to_be(),
             next_header: V6::ICMP,
-            hop_limit: 64,
+            hop_limit: HOPS,
             source: tuple.destination,
             destination: tuple.source,
         };
@@ -188,12 +192,12 @@ impl HeaderMut<V6> for Ipv6Header {
 
     /// With the flow label of the packet inside, by which routers tell flows (RFC 6438).
     #[inline(always)]
-    fn set_envelope(&mut self, class: u32, length: u32, outer: &Tuple<V6>) {
+    fn set_envelope(&mut self, class: u32, length: u32, hops: u8, outer: &Tuple<V6>) {
         *self = Self {
             version_class_flow: class,
             payload_length: u16::try_from(length).unwrap_or(0).to_be(),
             next_header: V6::ENVELOPE,
-            hop_limit: 64,
+            hop_limit: hops,
             source: outer.source,
             destination: outer.destination,
         };

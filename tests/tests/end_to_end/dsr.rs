@@ -299,6 +299,93 @@ fn with_snat_a_connection_ends_with_its_first_node() {
 }
 
 #[test]
+fn connections_stay_with_a_backend_that_drains() {
+    stay_with_draining("dsr", "off");
+}
+
+#[test]
+fn connections_in_envelopes_of_the_drivers_stay_with_a_backend_that_drains() {
+    stay_with_draining("dsr", "native");
+}
+
+#[test]
+fn connections_by_snat_stay_with_a_backend_that_drains() {
+    stay_with_draining("snat", "off");
+}
+
+fn stay_with_draining(forwarding: &str, xdp: &str) {
+    let Some(mut world) = World::new(Transport::Tcp, forwarding, xdp) else {
+        return;
+    };
+    let is_dsr = forwarding == "dsr";
+    // With SNAT the first node knows it, and no other one does.
+    let by = if is_dsr { &ALL[..] } else { &[A] };
+    let mut ports = 23_000..;
+    for (fields, drains) in [
+        (json!({"state": "Terminating", "serving": true}), None),
+        (json!({"state": "Terminating"}), None),
+        (json!({"state": "NotReady"}), None),
+        (json!({"weight": 0}), None),
+        (json!({}), Some("drain")),
+    ] {
+        world.change_pod_at(B, forwarding, &json!({}));
+        world.go_by(A);
+        let mut connections: Vec<(Family, Connection)> = Vec::new();
+        for family in Family::BOTH {
+            for _ in 0..4 {
+                let ports = ports.by_ref().take(12).collect::<Vec<u16>>();
+                let (connection, _) =
+                    connection_from(ports[0]..ports[11] + 1, &world, family, "node-b");
+                connections.push((family, connection));
+            }
+        }
+        world.change_pod_at(B, forwarding, &fields);
+        let drain = |command: &str| {
+            for (place, family) in ALL
+                .into_iter()
+                .flat_map(|place| Family::BOTH.map(|f| (place, f)))
+            {
+                let address = family.of(B.pod().ip()).to_string();
+                assert_eq!(world.shunt(place, &[command, &address]).status, 0);
+            }
+        };
+        if let Some(command) = drains {
+            drain(command);
+        }
+        for place in by {
+            world.go_by(*place);
+            for (family, connection) in &mut connections {
+                let answer = world.client.enter(|| connection.echo(REQUEST));
+                let answer = answer.unwrap_or_else(|failure| {
+                    panic!("{fields} {drains:?} {family:?} by {place:?}: {failure:?}")
+                });
+                assert_eq!(answer.name, "node-b", "{fields} {family:?} by {place:?}");
+            }
+            // Also in packets that the kernel cuts into segments later.
+            let (family, connection) = &mut connections[usize::from(*place == C) * 4];
+            let sent = world.client.enter(|| connection.send(4 << 20));
+            assert!(sent.is_ok(), "{fields} {family:?} by {place:?}: {sent:?}");
+        }
+        // Whoever comes now gets another one, and stays there.
+        for family in Family::BOTH {
+            world.client.enter(|| {
+                for port in ports.by_ref().take(6).collect::<Vec<u16>>() {
+                    let target = world.target(family).from_port(port);
+                    let mut connection = target.connect().unwrap();
+                    for _ in 0..2 {
+                        assert_eq!(connection.echo(REQUEST).unwrap().name, "node-c");
+                    }
+                }
+            });
+        }
+        if drains.is_some() {
+            drain("undrain");
+        }
+    }
+    assert_eq!(world.counted(C, "wrapped") > 0, is_dsr, "handed on");
+}
+
+#[test]
 fn a_node_without_a_backend_sends_on_by_snat_and_never_in_an_envelope() {
     let Some(mut world) = World::new(Transport::Tcp, "dsr", "off") else {
         return;

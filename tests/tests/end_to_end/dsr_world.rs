@@ -213,6 +213,22 @@ impl World {
         self.apply(place, &event.to_string());
     }
 
+    /// All nodes learn that this one's pod has these fields besides.
+    pub(crate) fn change_pod_at(&mut self, changed: Place, forwarding: &str, fields: &Value) {
+        for place in ALL {
+            let mut service = service(place, self.transport, forwarding);
+            let backends = service["backends"]["main"].as_array_mut().unwrap();
+            for backend in backends {
+                if backend["node"] == changed.name {
+                    let fields = fields.as_object().unwrap().clone();
+                    backend.as_object_mut().unwrap().extend(fields);
+                }
+            }
+            let event = json!({ "event": "UpdateService", "service": service });
+            self.apply(place, &event.to_string());
+        }
+    }
+
     /// A node learns that its own pod is gone, and the others do not.
     pub(crate) fn remove_pod_at(&mut self, place: Place, forwarding: &str) {
         let mut service = service(place, self.transport, forwarding);

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use shunt_common::{Slot, fill_slots};
+use shunt_model::maglev;
 
 use super::{
     addresses::{NODE, dsr_source, is_dsr_source},
@@ -12,7 +13,7 @@ use super::{
     frontends::{Frontend, FrontendKey},
     model::{Became, Hook, Model, Verdict},
     opening::refusal,
-    selection::packet_number,
+    selection::{by_number, packet_number},
     wire::{Form, Packet},
 };
 
@@ -30,8 +31,8 @@ pub(super) enum Served {
 /// What is in an envelope for this node.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// The frame of a packet.
-    Frame(Vec<u8>),
+    /// The frame of a packet, and whether a node has handed that on that was not the first.
+    Frame(Vec<u8>, bool),
     /// A packet that is dropped, as a router on the way would have.
     Congested,
 }
@@ -65,25 +66,85 @@ impl Model {
 
     /// Where the packet is served, if it belongs to no flow.
     pub(super) fn served(&self, packet: &Packet<'_>) -> Served {
-        if packet.is_handed_over {
-            return Served::ByOwn;
-        }
+        let here = if packet.is_handed_over {
+            Served::ByOwn
+        } else {
+            Served::AsEver
+        };
         let frontend = self.cluster.frontends.get(&self.frontend_of(packet));
         let Some(frontend) = frontend.filter(|frontend| frontend.is_dsr) else {
-            return Served::AsEver;
+            return here;
         };
-        let is_as_ever = self.cluster.is_on_this_node(packet.ends.source.ip)
-            || self.refusal(frontend, packet).is_some();
-        let Some(chosen) = self.choice(frontend, packet).filter(|_| !is_as_ever) else {
-            return Served::AsEver;
+        if self.cluster.is_on_this_node(packet.ends.source.ip)
+            || self.refusal(frontend, packet).is_some()
+        {
+            return here;
+        }
+        let elsewhere = |chosen: &Backend| {
+            let node = self.cluster.location(chosen.at.ip)?;
+            (!chosen.local && !NODE.has(node)).then_some(Served::At(node))
         };
-        if chosen.local {
-            return Served::ByOwn;
+        let chosen = self.choice(frontend, packet);
+        let chosen = chosen.filter(|_| !packet.is_handed_over);
+        if let Some(chosen) = chosen
+            && !chosen.local
+        {
+            return elsewhere(chosen).unwrap_or(here);
         }
-        match self.cluster.location(chosen.at.ip) {
-            Some(node) if !NODE.has(node) => Served::At(node),
-            _ => Served::AsEver,
+        let draining = if packet.opens || packet.is_handed_on {
+            None
+        } else {
+            self.choice_with_draining(frontend, packet)
+        };
+        draining.and_then(elsewhere).unwrap_or(match chosen {
+            Some(_) => Served::ByOwn,
+            None => here,
+        })
+    }
+
+    /// Whom every node chose for the packet among all backends before some began to drain, if any do.
+    fn choice_with_draining(&self, frontend: &Frontend, packet: &Packet<'_>) -> Option<&Backend> {
+        let service = &self.cluster.services[&frontend.service];
+        let port = &service.ports[frontend.port];
+        if self.cluster.has_split(frontend) {
+            return None;
         }
+        let family: Vec<&Backend> = self.cluster.backends(frontend).collect();
+        let takes = |backend: &&Backend| backend.is_usable_in(Policy::Cluster, &family);
+        let all = family
+            .iter()
+            .filter(|backend| backend.is_in(Policy::Cluster));
+        let all: Vec<&Backend> = all.copied().collect();
+        if all.iter().all(takes) {
+            return None;
+        }
+        let weights = all.iter().map(|backend| backend.weight);
+        let lightest = weights.filter(|weight| *weight > 0).min().unwrap_or(1);
+        let factor = service.local_backend_weight(port);
+        let weights: Vec<u32> = all
+            .iter()
+            .map(|backend| {
+                let weight = if backend.weight > 0 {
+                    backend.weight
+                } else {
+                    lightest
+                };
+                weight.saturating_mul(if backend.local { factor } else { 1 })
+            })
+            .collect();
+        let number = packet_number(packet, service.affinity > 0);
+        if service.maglev {
+            let members = all
+                .iter()
+                .zip(&weights)
+                .map(|(backend, weight)| maglev::Member {
+                    ip: backend.at.ip,
+                    port: backend.at.port,
+                    weight: *weight,
+                });
+            return by_number(&members.collect::<Vec<_>>(), number).map(|place| all[place]);
+        }
+        Some(all[by_weight(&weights, number)])
     }
 
     /// Whom every node chooses for the packet among all backends; with session affinity for its client.
@@ -108,14 +169,8 @@ impl Model {
                 (true, false) => backend.weight,
             })
             .collect();
-        let places: Vec<u32> = (0..weights.len() as u32).collect();
-        let slots = fill_slots(&places, &weights, 0);
-        let (slot, fraction) = Slot::locate(
-            packet_number(packet, service.affinity > 0),
-            slots.len() as u32,
-        );
-        let place = slots[slot as usize].select(fraction);
-        Some(listed[place as usize].0)
+        let place = by_weight(&weights, packet_number(packet, service.affinity > 0));
+        Some(listed[place].0)
     }
 
     /// The packet goes to a node in an envelope.
@@ -123,7 +178,7 @@ impl Model {
         if !packet.is_intact {
             return self.drop("drop_checksum");
         }
-        if let Some(reason) = refusal(packet) {
+        if let Some(reason) = refusal(packet).filter(|_| !packet.is_handed_over) {
             return self.drop(reason);
         }
         if packet.hop_limit <= 1 {
@@ -147,8 +202,10 @@ impl Model {
             source,
             destination,
             mark,
+            hops,
             inner,
         } = Envelope::read(frame)?;
+        let is_handed_on = hops > 127;
         let packet = Packet::read(&inner).ok()?;
         let is_of_ours =
             self.cluster.is_of_node(source) || self.has_dsr_sources && is_dsr_source(source);
@@ -156,13 +213,25 @@ impl Model {
             return None;
         }
         let is_wanted = if packet.form == Form::Later {
-            matches!(self.recall(&packet, Hook::Ingress), Some(Became::Sent(_)))
+            match self.recall(&packet, Hook::Ingress) {
+                Some(Became::Sent(_)) => true,
+                Some(Became::HandedOver(_)) => !is_handed_on,
+                None => false,
+            }
         } else {
             self.is_dsr(self.stands_for((packet.ends.protocol, packet.ends.destination)))
         };
         is_wanted.then(|| match combined(packet.mark(), mark) {
-            Some(mark) => Content::Frame(packet.marked(mark)),
+            Some(mark) => Content::Frame(packet.marked(mark), is_handed_on),
             None => Content::Congested,
         })
     }
+}
+
+/// The place of the one that the number stands for among backends of these weights.
+fn by_weight(weights: &[u32], number: u32) -> usize {
+    let places: Vec<u32> = (0..weights.len() as u32).collect();
+    let slots = fill_slots(&places, weights, 0);
+    let (slot, fraction) = Slot::locate(number, slots.len() as u32);
+    slots[slot as usize].select(fraction) as usize
 }

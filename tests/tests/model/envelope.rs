@@ -24,6 +24,7 @@ pub(crate) struct Envelope {
     pub destination: IpAddr,
     /// What it says of congestion.
     pub mark: u8,
+    pub hops: u8,
     /// The frame without it.
     pub inner: Vec<u8>,
 }
@@ -67,6 +68,7 @@ impl Envelope {
             source,
             destination,
             mark: mark(frame, is_ipv4),
+            hops: header[if is_ipv4 { 8 } else { 7 }],
             inner,
         })
     }
@@ -98,6 +100,7 @@ pub(crate) struct Enclosed {
     pub to: u8,
     /// Its service class, with what it says of congestion.
     pub class: u8,
+    pub hops: u8,
     /// Whether it is in another such envelope.
     pub twice: bool,
 }
@@ -125,6 +128,7 @@ impl Enclosed {
         let class = Class {
             class: self.class,
             label: 0,
+            hops: self.hops,
         };
         enclose(packet, from, to, class)
     }
@@ -133,11 +137,11 @@ impl Enclosed {
 /// A packet in an envelope between these addresses, which is of this class.
 fn enclose(packet: &[u8], source: IpAddr, destination: IpAddr, class: Class) -> Vec<u8> {
     let [v4, v6] = NUMBERS.map(IpNumber);
-    let Class { class, label } = class;
+    let Class { class, label, hops } = class;
     match (source, destination) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let (from, to) = (from.octets(), to.octets());
-            let mut header = Ipv4Header::new(packet.len() as u16, 64, v4, from, to).unwrap();
+            let mut header = Ipv4Header::new(packet.len() as u16, hops, v4, from, to).unwrap();
             header.dscp = IpDscp::try_new(class >> 2).unwrap();
             header.ecn = IpEcn::try_new(class & 3).unwrap();
             header.dont_fragment = true;
@@ -150,7 +154,7 @@ fn enclose(packet: &[u8], source: IpAddr, destination: IpAddr, class: Class) -> 
                 flow_label: Ipv6FlowLabel::try_new(label).unwrap(),
                 payload_length: packet.len() as u16,
                 next_header: v6,
-                hop_limit: 64,
+                hop_limit: hops,
                 source: from.octets(),
                 destination: to.octets(),
             };
@@ -160,11 +164,12 @@ fn enclose(packet: &[u8], source: IpAddr, destination: IpAddr, class: Class) -> 
     }
 }
 
-/// How routers are to treat a packet: its class, and IPv6's flow label.
+/// How routers are to treat a packet: its class, IPv6's flow label, and how many may take it on.
 #[derive(Debug, Clone, Copy)]
 struct Class {
     class: u8,
     label: u32,
+    hops: u8,
 }
 
 impl Packet<'_> {
@@ -181,15 +186,18 @@ impl Packet<'_> {
         let (packet, behind) = rest.split_at(self.end - ETHERNET);
         let word = [0, 1, 2, 3].map(|place| packet[place]);
         let word = u32::from_be_bytes(word);
+        let hops = if self.is_handed_over { 255 } else { 64 };
         let class = if self.is_ipv4() {
             Class {
                 class: packet[1],
                 label: 0,
+                hops,
             }
         } else {
             Class {
                 class: (word >> 20) as u8,
                 label: word & 0xf_ffff,
+                hops,
             }
         };
         [link, &enclose(packet, source, destination, class), behind].concat()

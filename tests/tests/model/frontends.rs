@@ -216,6 +216,11 @@ impl Cluster {
         (taking.map(|backend| backend.at).collect(), false)
     }
 
+    /// Whether the frontend's connections are shared out by a split.
+    pub(crate) fn has_split(&self, frontend: &Frontend) -> bool {
+        self.split_of(frontend).is_some()
+    }
+
     /// Whether any backend would take new connections of the frontend, wherever it is.
     pub(crate) fn has_usable(&self, frontend: &Frontend) -> bool {
         match self.split_of(frontend) {

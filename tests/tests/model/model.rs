@@ -205,13 +205,13 @@ impl Model {
     ) -> Result<Verdict, ForbiddenChoice> {
         let untouched = Ok(Verdict::Pass(frame.to_vec()));
         match self.content(frame) {
-            Some(Content::Frame(inner)) => {
+            Some(Content::Frame(inner, is_handed_on)) => {
                 let Ok(packet) = Packet::read(&inner) else {
                     return untouched;
                 };
                 self.count("unwrapped");
                 self.note_size(&packet, observed);
-                self.ingress(&packet.handed_over(), observed)
+                self.ingress(&packet.handed_over(is_handed_on), observed)
             }
             Some(Content::Congested) => Ok(self.drop("drop_congestion")),
             None => untouched,

@@ -147,13 +147,10 @@ impl Model {
                 weight: weight(member),
             })
             .collect();
-        let size = maglev::EntriesPerBackend::default().table_size(members.len());
-        let Some(table) = maglev::table(&members, size) else {
-            return candidates;
-        };
-        let number = packet_number(packet, service.affinity > 0);
-        let entry = (u64::from(number) * table.len() as u64) >> 32;
-        vec![candidates[usize::from(table[entry as usize])]]
+        match by_number(&members, packet_number(packet, service.affinity > 0)) {
+            Some(place) => vec![candidates[place]],
+            None => candidates,
+        }
     }
 
     /// Whether the backend sees the client's own address.
@@ -228,6 +225,14 @@ impl Model {
             self.bonds.insert(bound, bond);
         }
     }
+}
+
+/// The place of the one that the Maglev table of these names for the number, if they have a table.
+pub(super) fn by_number(members: &[maglev::Member], number: u32) -> Option<usize> {
+    let size = maglev::EntriesPerBackend::default().table_size(members.len());
+    let table = maglev::table(members, size)?;
+    let entry = (u64::from(number) * table.len() as u64) >> 32;
+    Some(usize::from(table[entry as usize]))
 }
 
 /// The number by which every node chooses for the packet; if clients stay, that of its client.

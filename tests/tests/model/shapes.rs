@@ -82,10 +82,13 @@ fn envelope() -> impl Strategy<Value = Enclosed> {
     let from = prop_oneof![8 => Just(0u8), 4 => 1..3u8, 2 => 4..6u8, 1 => 3..8u8];
     let to = prop_oneof![12 => Just(0u8), 1 => Just(1)];
     let twice = prop_oneof![12 => Just(false), 1 => Just(true)];
-    (from, to, class(), twice).prop_map(|(from, to, class, twice)| Enclosed {
+    // As first nodes have them, as those that hand on, and between the two.
+    let hops = prop_oneof![6 => Just(64), 2 => Just(255), 1 => 126..130u8];
+    (from, to, class(), hops, twice).prop_map(|(from, to, class, hops, twice)| Enclosed {
         from,
         to,
         class,
+        hops,
         twice,
     })
 }

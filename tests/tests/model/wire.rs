@@ -99,6 +99,8 @@ pub(crate) struct Packet<'a> {
     pub overheard: bool,
     /// Another node has sent it here in an envelope.
     pub is_handed_over: bool,
+    /// That was not the first one.
+    pub is_handed_on: bool,
     /// The datagram that it is a part of, if it is a fragment.
     pub datagram: Datagram,
     /// Offsets of the transport header, and of the packet's end.
@@ -171,6 +173,7 @@ impl<'a> Packet<'a> {
             hop_limit: network.hop_limit,
             overheard: is_for_other_station(frame),
             is_handed_over: false,
+            is_handed_on: false,
             datagram: Datagram {
                 source: network.source,
                 destination: network.destination,
@@ -196,9 +199,10 @@ impl<'a> Packet<'a> {
     }
 
     /// The packet as it is out of an envelope: no fast path takes it.
-    pub(crate) fn handed_over(self) -> Self {
+    pub(crate) fn handed_over(self, is_handed_on: bool) -> Self {
         Self {
             is_handed_over: true,
+            is_handed_on,
             is_plain: false,
             ..self
         }

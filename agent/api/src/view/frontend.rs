@@ -204,6 +204,7 @@ impl From<(shunt_model::FrontendKey, &shunt_model::Frontend)> for Frontend {
             refusal: _,
             backends,
             this_node: _,
+            with_draining: _,
             sources: _,
         } = frontend;
         Self {

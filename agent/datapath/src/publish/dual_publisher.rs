@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    iter,
     sync::Arc,
 };
 
@@ -281,19 +282,39 @@ impl<'a, F: FromIp> OfFamily<'a, F> {
     fn changes(changes: &'a Changes, families: Families) -> Self {
         let wanted = || changes.added.iter().chain(&changes.changed);
         let gone = changes.removed.iter().filter_map(table_key);
-        // A frontend may have had an entry for this node's clients, and not have one now.
-        let without = wanted()
-            .filter(|(_, frontend)| frontend.this_node.is_none())
-            .filter_map(|(key, _)| table_key(key));
+        let gone = gone.flat_map(|key| {
+            let others = OTHER_SCOPES.map(|(scope, _)| key.scoped(scope));
+            iter::once(key).chain(others)
+        });
+        // A frontend may have had an entry for some of its packets, and not have one now.
+        let without = wanted().flat_map(|(key, frontend)| {
+            let key = table_key(key);
+            let lacking = OTHER_SCOPES.into_iter();
+            let lacking = lacking.filter(|(_, of)| of(frontend).is_none());
+            lacking.filter_map(move |(scope, _)| Some(key?.scoped(scope)))
+        });
         Self {
             wanted: entries(wanted(), families),
-            removed: gone.clone().chain(gone.chain(without).map(here)).collect(),
+            removed: gone.chain(without).collect(),
         }
     }
 }
 
-/// The entries of family `F`'s table that the frontends lead to: one each, and before it the one
-/// that clients on this node have in its place, if any; none if it is not one of `families`.
+/// What some packets have in a frontend's place, if it has that.
+type Other = fn(&Frontend) -> Option<&Frontend>;
+
+/// The scopes of what some packets have in a frontend's place, with what that is.
+const OTHER_SCOPES: [(u8, Other); 2] = [
+    (FrontendKey::<V4>::THIS_NODE, |frontend| {
+        frontend.this_node.as_deref()
+    }),
+    (FrontendKey::<V4>::WITH_DRAINING, |frontend| {
+        frontend.with_draining.as_deref()
+    }),
+];
+
+/// The entries of family `F`'s table that the frontends lead to: one each, and before it those
+/// that some packets have in its place, if any; none if it is not one of `families`.
 fn entries<'a, F: FromIp>(
     frontends: impl Iterator<Item = &'a (shunt_model::FrontendKey, Frontend)>,
     families: Families,
@@ -302,16 +323,12 @@ fn entries<'a, F: FromIp>(
         .filter(|(key, _)| families.has(key.address))
         .filter_map(|(key, frontend)| Some((table_key(key)?, frontend)))
         .flat_map(|(key, frontend)| {
-            let this_node = frontend.this_node.as_deref();
-            let this_node = this_node.map(|frontend| (here(key), frontend));
-            this_node.into_iter().chain([(key, frontend)])
+            let others = OTHER_SCOPES.into_iter();
+            let others =
+                others.filter_map(move |(scope, of)| Some((key.scoped(scope), of(frontend)?)));
+            others.chain([(key, frontend)])
         })
         .collect()
-}
-
-/// The key of what clients on this node have in the frontend's place.
-const fn here<F: FromIp>(key: FrontendKey<F>) -> FrontendKey<F> {
-    key.scoped(FrontendKey::<F>::THIS_NODE)
 }
 
 #[cfg(test)]

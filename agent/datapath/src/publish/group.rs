@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use shunt_common::{Backend, Cell};
 
 use shunt_model::{
-    BackendSet, Clients, Forwarding, Frontend, FrontendKind, Refusal, ServiceId, TrafficPolicy,
+    BackendSet, Clients, Forwarding, Frontend, FrontendKind, PortPart, Refusal, ServiceId,
+    TrafficPolicy,
 };
 
 use crate::{maps::family::FromIp, publish::maglev::MaglevTable};
@@ -18,9 +19,7 @@ use crate::{maps::family::FromIp, publish::maglev::MaglevTable};
 pub(crate) struct GroupKey {
     service: Arc<ServiceId>,
     port: Arc<str>,
-    /// Whether it is that part of the service port which has no split while the other has one. A backend has
-    /// one weight, so the two have their own.
-    is_beside_split: bool,
+    part: PortPart,
 }
 
 impl GroupKey {
@@ -55,22 +54,22 @@ impl GroupKey {
         Self {
             service: Arc::clone(&set.service),
             port: Arc::clone(&set.port),
-            is_beside_split: set.is_beside_split,
+            part: set.part,
         }
     }
 
-    /// The other part of the service port, if it has two.
-    pub(crate) fn other(&self) -> Self {
-        Self {
-            is_beside_split: !self.is_beside_split,
+    /// The parts that the service port can have.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Self> {
+        PortPart::ALL.into_iter().map(|part| Self {
+            part,
             ..self.clone()
-        }
+        })
     }
 
     /// The service port with all its parts, as it is counted.
     pub(crate) fn whole(&self) -> Self {
         Self {
-            is_beside_split: false,
+            part: PortPart::Main,
             ..self.clone()
         }
     }
@@ -140,6 +139,9 @@ impl Slice {
             flags |= Cell::DSR;
         } else if frontend.this_node.is_some() {
             flags |= Cell::TWO_SETS;
+        }
+        if frontend.with_draining.is_some() {
+            flags |= Cell::DRAINING;
         }
         if frontend.policy == TrafficPolicy::Local {
             flags |= Cell::LOCAL_SET;

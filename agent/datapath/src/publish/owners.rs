@@ -59,7 +59,7 @@ impl Owners {
 mod tests {
     use std::sync::Arc;
 
-    use shunt_model::{BackendSet, ServiceId};
+    use shunt_model::{BackendSet, PortPart, ServiceId};
 
     use super::*;
 
@@ -69,7 +69,7 @@ mod tests {
             port: "http".into(),
             affinity_timeout: 0,
             maglev: None,
-            is_beside_split: false,
+            part: PortPart::Main,
             split: None,
             backends: Vec::new(),
         })

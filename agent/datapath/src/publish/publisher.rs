@@ -249,7 +249,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
 
 /// Whether there is a part of the service port among the groups.
 fn has_part<A>(groups: &HashMap<GroupKey, Group<A>>, key: &GroupKey) -> bool {
-    groups.contains_key(key) || groups.contains_key(&key.other())
+    key.parts().any(|part| groups.contains_key(&part))
 }
 
 fn next_generation<F: Family, T: Tables<F>>(tables: &mut Counted<T>, index: u32) {

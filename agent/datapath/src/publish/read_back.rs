@@ -44,6 +44,8 @@ pub struct LiveFrontend {
     pub sources: Vec<IpNet>,
     /// What clients on this node have in its place.
     pub this_node: Option<Box<LiveFrontend>>,
+    /// What packets have in its place that may be of connections to draining backends.
+    pub with_draining: Option<Box<LiveFrontend>>,
     cell: Cell,
     scope: u8,
     selection: Arc<LiveSelection>,
@@ -66,13 +68,17 @@ impl LiveFrontend {
             table: None,
         };
         let flags = self.cell.flags() & (Cell::RANGES | Cell::SECOND_RANGES | Cell::MAGLEV);
-        let here = match (&self.this_node, &wanted.this_node) {
+        let others = [
+            (&self.this_node, &wanted.this_node),
+            (&self.with_draining, &wanted.with_draining),
+        ];
+        let are_others = others.into_iter().all(|other| match other {
             (Some(live), Some(wanted)) => live.is(wanted),
             (None, None) => true,
             _ => false,
-        };
+        });
         self.sound
-            && here
+            && are_others
             && self.selection.is_that_of(&wanted.backends)
             && *self.backends == *wanted.backends.backends
             && self.affinity_timeout == wanted.backends.affinity_timeout
@@ -122,6 +128,7 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
                     Vec::new()
                 },
                 this_node: None,
+                with_draining: None,
                 cell,
                 scope: key.scope,
                 selection: Arc::clone(&slice.selection),
@@ -133,7 +140,12 @@ pub(crate) fn read<F: FromIp, T: Tables<F>>(tables: &T) -> Result<Vec<LiveFronte
     frontends.dedup_by(|next, frontend| {
         let belongs = next.scope > 0 && frontend.scope == 0 && next.key == frontend.key;
         if belongs {
-            frontend.this_node = Some(Box::new(next.clone()));
+            let place = if next.scope == TableKey::<F>::THIS_NODE {
+                &mut frontend.this_node
+            } else {
+                &mut frontend.with_draining
+            };
+            *place = Some(Box::new(next.clone()));
         }
         belongs
     });

@@ -9,7 +9,7 @@ use crate::{
     policy::TrafficPolicy,
     render::{
         error::RenderError,
-        frontend::{Backend, BackendSet, FrontendKind, Refusal},
+        frontend::{Backend, BackendSet, FrontendKind, PortPart, Refusal},
         options::Balancing,
     },
     selection::Selection,
@@ -32,6 +32,8 @@ pub(super) struct BackendSets<'a> {
 #[derive(Default)]
 struct FamilySets {
     made: Vec<((TrafficPolicy, Selection), Arc<BackendSet>)>,
+    /// The Cluster sets with the endpoints that are draining.
+    with_draining: Vec<(Selection, Option<Arc<BackendSet>>)>,
     /// Which kind of endpoint takes new connections in each set.
     taking: Taking,
 }
@@ -155,6 +157,68 @@ impl<'a> BackendSets<'a> {
         };
         let mut backends = Vec::with_capacity(self.listed(ipv4).filter_map(backend).count());
         backends.extend(self.listed(ipv4).filter_map(backend));
+        let part = match self.port.split {
+            Some(_) => PortPart::BesideSplit,
+            None => PortPart::Main,
+        };
+        self.set(backends, part, selection)
+    }
+
+    /// The set that a frontend on `address` in mode dsr has for packets of connections that no node knows: the
+    /// endpoints of its Cluster set with those that take no new connections, as if each took them. So it is the
+    /// Cluster set of before they began to drain. `None` if none is draining.
+    pub(super) fn with_draining(
+        &mut self,
+        address: IpAddr,
+        selection: Selection,
+    ) -> Option<Arc<BackendSet>> {
+        let ipv4 = address.is_ipv4();
+        let made = &self.family(ipv4).with_draining;
+        if let Some((_, set)) = made.iter().find(|(of, _)| *of == selection) {
+            return set.clone();
+        }
+        let set = self
+            .all_of_cluster(ipv4)
+            .map(|backends| Arc::new(self.set(backends, PortPart::WithDraining, selection)));
+        let made = &mut self.family_mut(ipv4).with_draining;
+        made.push((selection, set.clone()));
+        set
+    }
+
+    /// All endpoints of one family that the Cluster set has or may have, each as if it took new connections; `None` if
+    /// each does.
+    fn all_of_cluster(&self, ipv4: bool) -> Option<Vec<Backend>> {
+        let endpoints = &self.port.endpoints;
+        let all = endpoints
+            .iter()
+            .filter(|endpoint| endpoint.ip.is_ipv4() == ipv4 && endpoint.scopes.cluster);
+        let takes = |endpoint| {
+            let (weight, scopes) = self.share(ipv4, endpoint);
+            weight > 0 && scopes.cluster
+        };
+        if all.clone().all(takes) {
+            return None;
+        }
+        // The weight of an endpoint that was given none is not known any more. Nearly always all have the same.
+        let weights = all.clone().map(|endpoint| endpoint.weight);
+        let lightest = weights.filter(|weight| *weight > 0).min().unwrap_or(1);
+        let backend = |endpoint: &Endpoint| {
+            let weight = match endpoint.weight {
+                0 => lightest,
+                weight => weight,
+            };
+            Backend {
+                ip: endpoint.ip,
+                port: endpoint.port,
+                weight: weight.saturating_mul(self.place_factor(endpoint)),
+                local: endpoint.local,
+                scopes: endpoint.scopes,
+            }
+        };
+        Some(all.map(backend).collect())
+    }
+
+    fn set(&self, backends: Vec<Backend>, part: PortPart, selection: Selection) -> BackendSet {
         let maglev = match selection {
             Selection::Weighted => None,
             Selection::Maglev => {
@@ -167,7 +231,7 @@ impl<'a> BackendSets<'a> {
             port: Arc::clone(&self.port.name),
             affinity_timeout: self.affinity_timeout,
             maglev,
-            is_beside_split: self.port.split.is_some(),
+            part,
             split: None,
             backends,
         }
@@ -230,13 +294,16 @@ impl<'a> BackendSets<'a> {
         match endpoint.state {
             EndpointState::Terminating if !endpoint.serving => 0,
             EndpointState::NotReady => 0,
-            EndpointState::Ready | EndpointState::Terminating => {
-                if endpoint.local {
-                    self.local_backend_weight
-                } else {
-                    1
-                }
-            }
+            EndpointState::Ready | EndpointState::Terminating => self.place_factor(endpoint),
+        }
+    }
+
+    /// What multiplies it for where the endpoint is.
+    const fn place_factor(&self, endpoint: &Endpoint) -> u32 {
+        if endpoint.local {
+            self.local_backend_weight
+        } else {
+            1
         }
     }
 }

@@ -149,12 +149,23 @@ fn share_sets(frontends: &mut [(FrontendKey, Frontend)], old: &Entry) {
             &mut frontend.backends,
             before.map(|before| &before.backends),
         );
-        if let Some(here) = &mut frontend.this_node {
-            let before = before.and_then(|before| before.this_node.as_ref());
-            share(
-                &mut Arc::make_mut(here).backends,
-                before.map(|before| &before.backends),
-            );
+        let others = [
+            (
+                &mut frontend.this_node,
+                before.and_then(|before| before.this_node.as_ref()),
+            ),
+            (
+                &mut frontend.with_draining,
+                before.and_then(|before| before.with_draining.as_ref()),
+            ),
+        ];
+        for (other, before) in others {
+            if let Some(other) = other {
+                share(
+                    &mut Arc::make_mut(other).backends,
+                    before.map(|before| &before.backends),
+                );
+            }
         }
     }
 }

@@ -100,8 +100,27 @@ pub struct Frontend {
     /// address of policy Local serves them as under policy Cluster. In mode dsr, what packets have
     /// instead that another node has handed over: the backends here.
     pub this_node: Option<Arc<Frontend>>,
+    /// In mode dsr, what packets have instead that cannot begin a connection and that no node knows: all backends,
+    /// those that are draining as well, as if each took connections. `None` if none is draining.
+    pub with_draining: Option<Arc<Frontend>>,
     /// Who may use it, of its own address family, sorted; empty: everyone.
     pub sources: Arc<[IpNet]>,
+}
+
+/// Which backends of a service port a set is of. A backend has one weight, so sets of different parts share none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PortPart {
+    /// Those of its split, if it has one; else its own.
+    Main,
+    /// Its own, where other frontends of the port have a split and these have not.
+    BesideSplit,
+    /// Its own with those that are draining, see [`Frontend::with_draining`].
+    WithDraining,
+}
+
+impl PortPart {
+    /// All parts.
+    pub const ALL: [Self; 3] = [Self::Main, Self::BesideSplit, Self::WithDraining];
 }
 
 /// The backends that the frontends of one service port select from.
@@ -116,9 +135,8 @@ pub struct BackendSet {
     pub affinity_timeout: u32,
     /// The size of the Maglev table by which they are selected; `None`: at random, by weight.
     pub maglev: Option<NonZeroU32>,
-    /// Whether other frontends of the port have a split, and these have not: the two share no backends
-    /// then, since a backend has one weight.
-    pub is_beside_split: bool,
+    /// The part of the service port that it is of.
+    pub part: PortPart,
     /// The shares of a split; `None`: each backend's is its weight / sum of weights.
     pub split: Option<SplitShares>,
     /// Sorted by address and port, each (address, port) once, all of one address family.

@@ -72,6 +72,20 @@ impl<'a> PortSets<'a> {
             _ => self.own.of(address, reach.policy(), selection),
         }
     }
+
+    /// The set that a frontend of this kind on `address` has with its draining backends, in this way; `None` if
+    /// none is draining, or if it has a split: whose endpoints they are changes with that.
+    pub(super) fn with_draining(
+        &mut self,
+        address: IpAddr,
+        kind: FrontendKind,
+        selection: Selection,
+    ) -> Option<Arc<BackendSet>> {
+        match &self.split {
+            Some((frontends, _)) if frontends.include(kind) => None,
+            _ => self.own.with_draining(address, selection),
+        }
+    }
 }
 
 impl SplitFrontends {

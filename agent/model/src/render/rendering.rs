@@ -73,6 +73,7 @@ pub fn render<'a>(
                 refusal,
                 backends: set(Reach::of(policy)),
                 this_node: None,
+                with_draining: None,
                 sources: Arc::default(),
             };
             if policy == TrafficPolicy::Local && kind != FrontendKind::ClusterIp {
@@ -95,6 +96,15 @@ pub fn render<'a>(
                     backends: set(Reach::Here),
                     ..frontend.clone()
                 }));
+                frontend.with_draining =
+                    sets.with_draining(address, kind, selection)
+                        .map(|backends| {
+                            Arc::new(Frontend {
+                                backends,
+                                this_node: None,
+                                ..frontend.clone()
+                            })
+                        });
                 frontend.forwarding = Forwarding::Dsr;
             }
             if kind == FrontendKind::LoadBalancerIp {

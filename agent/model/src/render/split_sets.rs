@@ -6,7 +6,7 @@ use crate::{
     endpoint::{Endpoint, EndpointState, Scopes},
     maglev::EntriesPerBackend,
     render::{
-        frontend::{Backend, BackendSet, Refusal, SplitShares},
+        frontend::{Backend, BackendSet, PortPart, Refusal, SplitShares},
         reach::Reach,
         shares::{Part, WHOLE, divide},
         split_target::{Behind, Others},
@@ -187,7 +187,7 @@ impl<'a> SplitSets<'a> {
             port: Arc::clone(&self.port.name),
             affinity_timeout: self.service.session_affinity_timeout,
             maglev,
-            is_beside_split: false,
+            part: PortPart::Main,
             split: Some(SplitShares {
                 split: Arc::clone(self.split),
                 of_backends: shares.into(),

@@ -56,6 +56,49 @@ fn under_policy_local_no_packet_goes_to_another_node() {
 }
 
 #[test]
+fn frontends_have_their_draining_backends_besides() {
+    let mut world = world();
+    let elsewhere = |fields: &str| {
+        let backend = r#"{"ip":"10.1.2.3","port":8080,"node":"b"}"#;
+        let draining = format!(r#"{{"ip":"10.1.2.3","port":8080,"node":"b",{fields}}}"#);
+        let both = [("10.1.2.3", "b"), ("10.1.3.3", "c")];
+        let web = web("web", DSR, &both);
+        assert!(web.contains(backend));
+        add(&web.replace(backend, &draining))
+    };
+    let external = |world: &World| {
+        let frontends = world.frontends();
+        let external = frontends.iter().find(|text| text.contains("ExternalIP"));
+        external.unwrap().split_once(": ").unwrap().1.to_owned()
+    };
+    let [here, b, c] = ["10.1.1.3:8080*1 local", "10.1.2.3:8080", "10.1.3.3:8080*1"];
+    let all = format!("{here}, {b}*1, {c}");
+    world.tell(&elsewhere(r#""weight":1"#));
+    assert_eq!(external(&world), format!("{all}; here {here}"));
+    for drained in [
+        r#""state":"Terminating""#,
+        r#""state":"Terminating","serving":true"#,
+        r#""weight":0"#,
+    ] {
+        world.tell(&elsewhere(drained));
+        assert_eq!(
+            external(&world),
+            format!("{here}, {b}*0, {c}; here {here}; draining {all}"),
+            "{drained}"
+        );
+    }
+    world.tell(&elsewhere(r#""state":"NotReady""#));
+    assert_eq!(
+        external(&world),
+        format!("{here}, {c}; here {here}; draining {all}")
+    );
+    let others = world.frontends();
+    let draining = others.iter().filter(|text| text.contains("draining"));
+    let dsr = others.iter().filter(|text| text.contains(" dsr "));
+    assert_eq!(draining.count(), dsr.count(), "the others go by connection");
+}
+
+#[test]
 fn endpoints_elsewhere_are_where_their_node_is() {
     let nodes = [
         "192.168.16.10 at 192.168.16.10",

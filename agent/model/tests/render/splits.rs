@@ -1,6 +1,6 @@
 //! Weighted splits: what a service's frontends select from, and what makes that change.
 
-use shunt_model::{FrontendKey, Protocol, Refusal};
+use shunt_model::{FrontendKey, PortPart, Protocol, Refusal};
 
 use crate::world::{World, add, delete, nodes, resync, service};
 
@@ -381,7 +381,7 @@ fn a_split_is_for_all_frontends_or_for_those_at_cluster_ips() {
     let sets = |at: &str| {
         let mut frontends = world.renderer.frontends();
         let found = frontends.find(|(key, _)| key.to_string() == at).unwrap().1;
-        found.backends.is_beside_split
+        found.backends.part == PortPart::BesideSplit
     };
     assert!(!sets("10.96.0.1:80/TCP"));
     assert!(

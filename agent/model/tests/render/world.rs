@@ -224,6 +224,7 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
         refusal: _,
         backends,
         this_node,
+        with_draining,
         sources,
     } = frontend;
     let clients = match clients {
@@ -249,8 +250,11 @@ fn show(key: FrontendKey, frontend: &Frontend) -> String {
     let here = this_node.as_ref().map_or_else(String::new, |here| {
         format!("; here {}", list(&here.backends))
     });
+    let draining = with_draining.as_ref().map_or_else(String::new, |all| {
+        format!("; draining {}", list(&all.backends))
+    });
     format!(
-        "{key} {} {policy}{clients}{affinity}{maglev}{forwarding}{from} {}: {}{here}",
+        "{key} {} {policy}{clients}{affinity}{maglev}{forwarding}{from} {}: {}{here}{draining}",
         kind.name(),
         backends.service,
         list(backends),

@@ -214,7 +214,9 @@ pub(super) fn backends(
 
 #[cfg(test)]
 mod tests {
-    use shunt_model::{Backend, Clients, Forwarding, Protocol, Refusal, Scopes, TrafficPolicy};
+    use shunt_model::{
+        Backend, Clients, Forwarding, PortPart, Protocol, Refusal, Scopes, TrafficPolicy,
+    };
 
     use super::*;
 
@@ -242,11 +244,12 @@ mod tests {
                 port: "http".into(),
                 affinity_timeout: 0,
                 maglev: None,
-                is_beside_split: false,
+                part: PortPart::Main,
                 split: None,
                 backends: backends.collect(),
             }),
             this_node: None,
+            with_draining: None,
             sources: Arc::from([]),
         };
         (key, frontend)

@@ -393,6 +393,8 @@ fn why(named: Option<&Frontend>, first: Cell, last: &Found) -> String {
     let policy = named.map(|named| named.policy.as_str());
     let text = if last.is_of_this_node && first.has(Cell::TWO_SETS) {
         "the client is on this node, which policy Local serves as Cluster"
+    } else if last.is_with_draining {
+        "no node knows its connection, which it cannot begin: it may be one to a backend that is draining"
     } else if last.is_of_this_node {
         "it has come to this node to be served by its own backends"
     } else if last.cell.has(Cell::LOCAL_SET) {

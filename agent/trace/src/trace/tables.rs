@@ -29,6 +29,8 @@ pub(crate) struct Found {
     pub(crate) address: SocketAddr,
     /// Whether it is the entry that clients of this node have, or packets that came in an envelope.
     pub(crate) is_of_this_node: bool,
+    /// Whether it is the entry that packets have which may be of connections to draining backends.
+    pub(crate) is_with_draining: bool,
     /// Its cell.
     pub(crate) cell: Cell,
 }
@@ -41,6 +43,7 @@ pub(crate) fn frontend<F: Shown>(programs: &Programs, key: &[u8]) -> Option<Foun
     Some(Found {
         address: SocketAddr::new(F::ip(key.address), u16::from_be(key.port)),
         is_of_this_node: key.scope == FrontendKey::<F>::THIS_NODE,
+        is_with_draining: key.scope == FrontendKey::<F>::WITH_DRAINING,
         cell: Cell::from_word(cell),
     })
 }

@@ -7,7 +7,7 @@ use shunt_common::{Address as _, Cell, Counter, FrontendKey, TCP, Tuple, UDP};
 use crate::{
     ctx::{access::Access, verdict::Verdict},
     forward::{
-        envelope,
+        envelope::{self, Wrapper},
         fib::Routed,
         next_hop::{self, EnvelopeWay},
     },
@@ -95,8 +95,8 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
         ..between
     };
     let flow = flow::label(&tuple, protocol);
-    let sent =
-        envelope::fill(context, begin, length, &outer, flow).and_then(|()| way.take::<F>(context));
+    let sent = envelope::fill(context, begin, length, &outer, (flow, Wrapper::FirstNode))
+        .and_then(|()| way.take::<F>(context));
     let Ok(verdict) = sent else {
         return Some(drop_packet(context, Counter::DropRewrite));
     };

@@ -3,6 +3,7 @@
 
 mod backends_node;
 mod congestion;
+mod draining;
 mod driver;
 mod envelopes;
 mod mss;

@@ -33,8 +33,23 @@ pub(crate) fn node(backends: Backends) -> Node {
     Node::new([dsr(backends).as_str()])
 }
 
-/// The packet in an envelope from one node to another.
+/// The packet in an envelope from a first node to another one.
 pub(crate) fn envelope<A: Family>(from: A, to: A, packet: &[u8]) -> Vec<u8>
+where
+    IpAddr: From<A>,
+{
+    enclosed(from, to, packet, 64)
+}
+
+/// The packet in an envelope in which a backend's node hands it on to another one.
+pub(crate) fn handed_on<A: Family>(from: A, to: A, packet: &[u8]) -> Vec<u8>
+where
+    IpAddr: From<A>,
+{
+    enclosed(from, to, packet, 255)
+}
+
+fn enclosed<A: Family>(from: A, to: A, packet: &[u8], hops: u8) -> Vec<u8>
 where
     IpAddr: From<A>,
 {
@@ -43,7 +58,7 @@ where
             let length = packet.len().try_into().unwrap();
             let number = IpNumber::IPV4;
             let mut header =
-                Ipv4Header::new(length, 64, number, from.octets(), to.octets()).unwrap();
+                Ipv4Header::new(length, hops, number, from.octets(), to.octets()).unwrap();
             header.dont_fragment = true;
             header.header_checksum = header.calc_header_checksum();
             header.to_bytes().to_vec()
@@ -54,7 +69,7 @@ where
             };
             let mut header = packet[..4].to_vec();
             header.extend(u16::try_from(packet.len()).unwrap().to_be_bytes());
-            header.extend([41, 64]);
+            header.extend([41, hops]);
             header.extend(from.octets());
             header.extend(to.octets());
             header

@@ -6,8 +6,8 @@ use shunt_common::Family;
 
 use super::*;
 use shunt_model::{
-    Backend, BackendSet, Clients, Forwarding, FrontendKey as Key, FrontendKind, Protocol, Refusal,
-    Scopes, ServiceId, TrafficPolicy, maglev::EntriesPerBackend,
+    Backend, BackendSet, Clients, Forwarding, FrontendKey as Key, FrontendKind, PortPart, Protocol,
+    Refusal, Scopes, ServiceId, TrafficPolicy, maglev::EntriesPerBackend,
 };
 
 use crate::maps::{memory_tables::MemoryTables, tables::Capacity};
@@ -63,13 +63,14 @@ fn frontend(address: IpAddr, backends: &[IpAddr]) -> (Key, Frontend) {
         forwarding: Forwarding::Snat,
         refusal: Refusal::Reject,
         this_node: None,
+        with_draining: None,
         sources: Arc::default(),
         backends: Arc::new(BackendSet {
             service: Arc::new(ServiceId::new("default", address.to_string().as_str())),
             port: "http".into(),
             affinity_timeout: 0,
             maglev: None,
-            is_beside_split: false,
+            part: PortPart::Main,
             split: None,
             backends: backends.iter().map(backend).collect(),
         }),

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use shunt_common::{Cell, FrontendKey, SourceRange, TCP, V4, registry::Size};
 
 use shunt_model::{
-    BackendSet, Clients, Forwarding, Frontend, FrontendKind, Refusal, Scopes, ServiceId,
+    BackendSet, Clients, Forwarding, Frontend, FrontendKind, PortPart, Refusal, Scopes, ServiceId,
     TrafficPolicy,
 };
 
@@ -94,7 +94,7 @@ fn set(name: &str, backends: &[(u8, u32)]) -> Arc<BackendSet> {
         port: "http".into(),
         affinity_timeout: 0,
         maglev: None,
-        is_beside_split: false,
+        part: PortPart::Main,
         split: None,
         backends: backends
             .iter()
@@ -120,6 +120,7 @@ fn frontend(backends: &Arc<BackendSet>) -> Frontend {
         forwarding: Forwarding::Snat,
         refusal: Refusal::Reject,
         this_node: None,
+        with_draining: None,
         sources: Arc::default(),
         backends: Arc::clone(backends),
     }

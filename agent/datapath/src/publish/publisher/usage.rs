@@ -16,7 +16,7 @@ use crate::{
     publish::{
         group::{Endpoint, Group, GroupKey, Slice, table_entry},
         maglev::{MaglevTable, RESERVE, Recipe},
-        publisher::{Publisher, next_generation},
+        publisher::{Publisher, has_part, next_generation},
     },
 };
 
@@ -247,7 +247,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         });
         if group.slices.is_empty() {
             self.owners.release(owner);
-            if !self.groups.contains_key(&key.other()) {
+            if !has_part(&self.groups, &key) {
                 self.services.release(&key);
             }
         } else {

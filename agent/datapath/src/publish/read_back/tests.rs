@@ -6,7 +6,7 @@ use shunt_common::{Slot, TCP, V4};
 
 use super::*;
 use shunt_model::{
-    BackendSet, Clients, Forwarding, FrontendKind, Refusal, ServiceId, TrafficPolicy,
+    BackendSet, Clients, Forwarding, FrontendKind, PortPart, Refusal, ServiceId, TrafficPolicy,
 };
 
 use crate::{
@@ -32,11 +32,12 @@ fn frontend() -> Frontend {
         forwarding: Forwarding::Snat,
         refusal: Refusal::Drop,
         this_node: None,
+        with_draining: None,
         sources: Arc::default(),
         backends: Arc::new(BackendSet {
             affinity_timeout: 0,
             maglev: None,
-            is_beside_split: false,
+            part: PortPart::Main,
             split: None,
             service: Arc::new(ServiceId::new("default", "web")),
             port: "http".into(),

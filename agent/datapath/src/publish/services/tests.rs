@@ -2,7 +2,7 @@
 
 use super::*;
 
-use shunt_model::BackendSet;
+use shunt_model::{BackendSet, PortPart};
 
 fn key(name: &str) -> GroupKey {
     GroupKey::of(&BackendSet {
@@ -10,7 +10,7 @@ fn key(name: &str) -> GroupKey {
         port: "http".into(),
         affinity_timeout: 0,
         maglev: None,
-        is_beside_split: false,
+        part: PortPart::Main,
         split: None,
         backends: Vec::new(),
     })

@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 
 use shunt_common::{Slot, maglev::Header};
-use shunt_model::{Split, SplitFrontends, SplitMode, SplitShares, maglev::EntriesPerBackend};
+use shunt_model::{
+    PortPart, Split, SplitFrontends, SplitMode, SplitShares, maglev::EntriesPerBackend,
+};
 
 use super::*;
 use crate::{
@@ -205,7 +207,7 @@ fn frontends_of_a_port_with_and_without_the_split_are_counted_as_one() {
     let mut publisher = Publisher::counting(Watched::new(CAPACITY), of_family);
     let with = one(split(&[(1, QUARTER), (2, 3 * QUARTER)], 0));
     let mut beside = set("web", &[(1, 5)]);
-    Arc::make_mut(&mut beside).is_beside_split = true;
+    Arc::make_mut(&mut beside).part = PortPart::BesideSplit;
     let without = frontend(&beside);
     publisher
         .publish(&[(key(80), &with), (key(81), &without)], &[])
