@@ -3,7 +3,8 @@
 //!
 //! It is remembered for a moment, for all packets from one address to another. What has none, does
 //! not fit, has come too far, is for another station, or leaves where the driver cannot send from here,
-//! the stack's side takes.
+//! the stack's side takes. So does it take a packet of each way in some seconds, which has the kernel probe the
+//! neighbour.
 
 use aya_ebpf::bindings::BPF_FIB_LKUP_RET_SUCCESS;
 use bytemuck::Zeroable as _;
@@ -199,6 +200,12 @@ fn look_up<F: Routed>(way: &mut Way<F>, context: &impl Access, translated: &Tupl
     let (Some(own), Some(_)) = uplinks else {
         return;
     };
+    // The helper gives a stale neighbour's link address and does not have it probed (`bpf_ipv4_fib_lookup` of
+    // net/core/filter.c). TC's way to a next hop does.
+    if clock::is_confirmation_due(&mut way.confirmation_due, now) {
+        way.until = 0;
+        return;
+    }
     way.own = Station::at(own.address);
     way.interface = found.ifindex;
     way.is_translated_behind = stack::is_translated_behind(found.ifindex).into();

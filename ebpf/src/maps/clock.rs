@@ -30,6 +30,24 @@ pub(crate) fn way_lifetime() -> u64 {
     hz() / 10
 }
 
+/// For how many of the kernel's ticks packets may go to a next hop without the kernel's neighbour code: 10 s.
+#[inline(always)]
+fn unconfirmed_lifetime() -> u64 {
+    hz() * 10
+}
+
+/// Returns whether the next packet has to go through the kernel's neighbour code, which probes a stale neighbour. `due`
+/// is the tick from which on it has to; 0: that is not known yet. Sets the next one.
+#[inline(always)]
+pub(crate) fn is_confirmation_due(due: &mut u64, now: u64) -> bool {
+    if *due > now {
+        return false;
+    }
+    let is_first = *due == 0;
+    *due = now + unconfirmed_lifetime();
+    !is_first
+}
+
 /// How many of them a second has: 100 to 1000.
 #[inline(always)]
 fn hz() -> u64 {

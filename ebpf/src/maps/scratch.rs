@@ -83,6 +83,9 @@ pub(crate) struct Hop<F: Family> {
 pub(crate) struct Way<F: Family> {
     /// Until when, in the kernel's ticks.
     pub until: u64,
+    /// From when on a packet has to go through the kernel's neighbour code, in the kernel's ticks; 0: that is not known
+    /// yet. Whatever way has the entry.
+    pub confirmation_due: u64,
     /// What [`crate::maps::dsr::located`] said when the `node` was looked up.
     pub located: u64,
     /// The addresses that the packets have on it.

@@ -62,7 +62,8 @@ impl Place {
         ip(&format!("192.168.{}.10", self.number))
     }
 
-    fn router(self) -> IpAddr {
+    /// The router's address on its link.
+    pub(crate) fn router(self) -> IpAddr {
         ip(&format!("192.168.{}.1", self.number))
     }
 
@@ -82,7 +83,7 @@ struct Node {
     _pins: PinDir,
     _server: Option<Server>,
     _pod: Option<Namespace>,
-    _namespace: Namespace,
+    namespace: Namespace,
 }
 
 /// All of it, with one service whose backends are the pods.
@@ -91,7 +92,7 @@ pub(crate) struct World {
     _passing: Vec<ForeignXdp>,
     nodes: Vec<Node>,
     pub(crate) client: Namespace,
-    router: Namespace,
+    pub(crate) router: Namespace,
     transport: Transport,
 }
 
@@ -199,6 +200,11 @@ impl World {
     pub(crate) fn shunt(&self, place: Place, arguments: &[&str]) -> Ran {
         let node = &self.nodes[usize::from(place.number) - 1];
         shunt_at(node.agent.socket(), arguments, "")
+    }
+
+    /// Where a node's processes run.
+    pub(crate) fn node(&self, place: Place) -> &Namespace {
+        &self.nodes[usize::from(place.number) - 1].namespace
     }
 
     /// What a node has counted.
@@ -318,7 +324,7 @@ fn node(number: u32, place: Place, router: &Namespace, xdp: &str, further: &[&st
         _pins: pins,
         _server: server,
         _pod: pod,
-        _namespace: namespace,
+        namespace,
     }
 }
 

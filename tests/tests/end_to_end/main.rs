@@ -91,6 +91,7 @@ mod sockets_tcp;
 mod sockets_udp;
 mod splits;
 mod stale_many;
+mod stale_neighbours;
 mod stale_sockets;
 mod stale_unlisted;
 mod states;

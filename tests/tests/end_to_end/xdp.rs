@@ -14,6 +14,10 @@ use crate::{
 
 pub(crate) const TIMES: u32 = 30;
 
+/// How many packets may go to TC instead, so that the kernel probes stale neighbours: one of each way in ten seconds,
+/// on each processor.
+const PROBING: u64 = 16;
+
 /// The flags of an agent with XDP.
 pub(crate) fn flags(mode: &str) -> [String; 2] {
     [format!("--xdp={mode}"), "--xdp-interface=eth*".to_owned()]
@@ -100,7 +104,8 @@ fn forwarded(mode: &str) {
         }
         // A request and an answer each at least.
         let taken = taken(&world.agent) - before;
-        assert!(taken >= u64::from(4 * TIMES), "{mode}: {taken} packets");
+        let least = u64::from(4 * TIMES) - PROBING;
+        assert!(taken >= least, "{mode}: {taken} packets");
     }
 }
 
@@ -146,7 +151,8 @@ fn a_node_with_one_uplink_sends_back_by_it_what_came_in_by_it() {
             }
             // A request and a reply each at least, by the only uplink that there is.
             let taken = world.counted(A, "xdp") - before;
-            assert!(taken >= u64::from(2 * TIMES), "{mode} {family:?}: {taken}");
+            let least = u64::from(2 * TIMES) - PROBING;
+            assert!(taken >= least, "{mode} {family:?}: {taken}");
         }
     }
 }
