@@ -105,6 +105,9 @@ pub const PAIR_WORDS: usize = 7;
 pub const PAIRS: usize = 16;
 
 /// The storage of a connected socket: one pair. All zero: none.
+///
+/// A copy that others have made word by word may be of two pairs: its version is that of one moment.
+/// [`PairIn::copy`] makes whole ones.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Connected(pub [u64; PAIR_WORDS]);
@@ -182,6 +185,24 @@ impl<S: Words> PairIn<S> {
             return None;
         }
         Some(pair)
+    }
+
+    /// Returns a copy of the pair, or of none; `None` if somebody writes it.
+    #[inline(always)]
+    pub fn copy(self) -> Option<Connected> {
+        let version = self.load(place::VERSION);
+        if version & 1 != 0 {
+            return None;
+        }
+        let mut words = [version; PAIR_WORDS];
+        // Written out: the verifier takes no place that a loop counts for a constant.
+        words[place::BACKEND] = self.load(place::BACKEND);
+        words[place::FRONTEND] = self.load(place::FRONTEND);
+        words[place::FRONTEND + 1] = self.load(place::FRONTEND + 1);
+        words[place::PEER] = self.load(place::PEER);
+        words[place::PEER + 1] = self.load(place::PEER + 1);
+        words[place::PORTS] = self.load(place::PORTS);
+        (self.load(place::VERSION) == version).then_some(Connected(words))
     }
 
     /// Whether it seems to be a pair with this frontend or peer, whose address is at `side`. Somebody

@@ -90,6 +90,62 @@ fn a_connected_socket_has_one_pair() {
     assert_eq!(place.read(), None);
 }
 
+/// Storage that somebody writes another pair to `before` one of the reads.
+#[derive(Clone, Copy)]
+struct Rewritten<'a> {
+    words: Shared<'a>,
+    reads: &'a AtomicU64,
+    before: u64,
+}
+
+impl Words for Rewritten<'_> {
+    fn load(self, place: usize) -> u64 {
+        if self.reads.fetch_add(1, Ordering::Relaxed) == self.before {
+            PairIn::connected(self.words).set(&pair(3, 4));
+        }
+        self.words.load(place)
+    }
+
+    fn store(self, _: usize, _: u64) {}
+
+    fn store_half(self, _: usize, _: u32) {}
+
+    fn exchange(self, _: usize, _: u64, _: u64) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_copy_of_a_pair_that_is_rewritten_meanwhile_is_none() {
+    let reads_of_a_copy = PAIR_WORDS as u64 + 1;
+    for before in 0..=reads_of_a_copy {
+        let words = storage(PAIR_WORDS);
+        PairIn::connected(Shared(&words)).set(&pair(1, 2));
+        let rewritten = Rewritten {
+            words: Shared(&words),
+            reads: &AtomicU64::new(0),
+            before,
+        };
+        let copy = PairIn::connected(rewritten).copy();
+        let whole = match before {
+            0 => Some(pair(3, 4)),
+            _ if before == reads_of_a_copy => Some(pair(1, 2)),
+            _ => None,
+        };
+        assert_eq!(copy.and_then(|copy| copy.pair()), whole, "{before}");
+    }
+    let words = storage(PAIR_WORDS);
+    assert!(
+        PairIn::connected(Shared(&words))
+            .copy()
+            .unwrap()
+            .pair()
+            .is_none()
+    );
+    words[0].store(1, Ordering::Relaxed);
+    assert_eq!(PairIn::connected(Shared(&words)).copy(), None);
+}
+
 fn find(pairs: Pairs<Shared<'_>>, frontend: &Endpoint) -> Option<Pair> {
     let place = pairs.find(frontend)?;
     pairs.ask(place);

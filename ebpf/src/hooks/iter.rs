@@ -1,5 +1,8 @@
 //! A program that runs for each UDP socket when the agent reads the iterator. It writes the cookie of each
 //! socket that has storage, and its value there. A socket that was connected anew is written twice.
+//!
+//! Before Linux 6.5, the iterator does not lock the socket (`bpf_iter_udp_batch` of net/ipv4/udp.c): a process may
+//! connect it meanwhile. A pair that is being written is left out, as it is of a backend that was just chosen.
 
 use aya_ebpf::{
     bindings::seq_file,
@@ -34,33 +37,33 @@ pub(crate) extern "C" fn sock_udp(element: *const UdpElement) -> i32 {
         return 0;
     }
     // SAFETY: the kernel's iterator gives the socket, and it is there while the program runs.
-    let value = unsafe { storage::connected(socket) };
-    if value.is_null() {
-        return 0;
-    }
-    // SAFETY: the socket is there while the program runs, and the value as long as the map says.
-    unsafe { write(file, socket, value.cast()) };
-    // SAFETY: as above.
-    let value = unsafe { storage::before(socket) };
-    if !value.is_null() {
-        // SAFETY: as above.
-        unsafe { write(file, socket, value.cast()) };
+    let [connected, before] = unsafe { [storage::connected(socket), storage::before(socket)] };
+    for pair in [connected, before].into_iter().flatten() {
+        // SAFETY: the file is the kernel's, and the socket is there while the program runs.
+        unsafe { write(file, socket, pair) };
     }
     0
 }
 
-/// Writes the cookie of a socket and what it has in the map. If the file has no room for both, the
-/// kernel takes the first back and runs the program again.
+/// An entry as the agent reads it.
+#[repr(C)]
+struct Entry {
+    cookie: u64,
+    connected: Connected,
+}
+
+/// Writes the cookie of a socket and a pair of its. If the file has no room for both, the kernel takes the
+/// first back and runs the program again.
 ///
 /// # Safety
 ///
-/// The file and the socket are the kernel's, and there are a [`Connected`]'s bytes at `value`.
+/// The file and the socket are the kernel's.
 #[inline(always)]
-unsafe fn write(file: *mut seq_file, socket: *mut c_void, value: *const c_void) {
+unsafe fn write(file: *mut seq_file, socket: *mut c_void, connected: Connected) {
     // SAFETY: as the caller says.
-    unsafe {
-        let cookie = bpf_get_socket_cookie(socket);
-        bpf_seq_write(file, (&raw const cookie).cast(), size_of::<u64>() as u32);
-        bpf_seq_write(file, value.cast_mut(), size_of::<Connected>() as u32);
-    }
+    let cookie = unsafe { bpf_get_socket_cookie(socket) };
+    let entry = Entry { cookie, connected };
+    let entry = (&raw const entry).cast_mut().cast();
+    // SAFETY: as the caller says; the entry is there, and as long as is said.
+    unsafe { bpf_seq_write(file, entry, size_of::<Entry>() as u32) };
 }

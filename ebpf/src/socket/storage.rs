@@ -1,28 +1,45 @@
 //! What a socket remembers, asked by others than its own process.
 
-use aya_ebpf::cty::c_void;
-use shunt_common::socket::Connected;
+use aya_ebpf::{btf_maps::SkStorage, cty::c_void};
+use shunt_common::socket::{Connected, PairIn};
 
-use crate::maps::sockets::{SOCKETS_BEFORE, SOCKETS_CONNECTED, stored};
+use crate::maps::{
+    conntrack::Words,
+    sockets::{SOCKETS_BEFORE, SOCKETS_CONNECTED, stored},
+};
 
-/// What the socket has in storage since it was connected to a frontend, or null.
+/// What the socket has in storage since it was connected to a frontend; `None` if it has nothing, or somebody
+/// writes it.
 ///
 /// # Safety
 ///
 /// The kernel gave the socket to an iterator's program, which still runs.
 #[inline(always)]
-pub(crate) unsafe fn connected(socket: *mut c_void) -> *const Connected {
+pub(crate) unsafe fn connected(socket: *mut c_void) -> Option<Connected> {
     // SAFETY: as the caller says.
-    unsafe { stored(&SOCKETS_CONNECTED, socket, 0) }
+    unsafe { copy(&SOCKETS_CONNECTED, socket) }
 }
 
-/// What it has of the frontend before, or null.
+/// What it has of the frontend before, likewise.
 ///
 /// # Safety
 ///
 /// As for [`connected`].
 #[inline(always)]
-pub(crate) unsafe fn before(socket: *mut c_void) -> *const Connected {
+pub(crate) unsafe fn before(socket: *mut c_void) -> Option<Connected> {
     // SAFETY: as the caller says.
-    unsafe { stored(&SOCKETS_BEFORE, socket, 0) }
+    unsafe { copy(&SOCKETS_BEFORE, socket) }
+}
+
+/// # Safety
+///
+/// As for [`connected`].
+#[inline(always)]
+unsafe fn copy(table: &SkStorage<Connected>, socket: *mut c_void) -> Option<Connected> {
+    // SAFETY: as the caller says.
+    let value = unsafe { stored(table, socket, 0) };
+    if value.is_null() {
+        return None;
+    }
+    PairIn::connected(Words::at(value.cast())).copy()
 }

@@ -46,7 +46,7 @@ pub(crate) struct SocketId {
     source: [u8; 16],
     destination: [u8; 16],
     interface: u32,
-    cookie: [u32; 2],
+    pub(super) cookie: [u32; 2],
 }
 
 const _: () = assert!(size_of::<SocketId>() == 48);

@@ -1,7 +1,7 @@
 //! Which sockets are on a backend that is gone, and what becomes of them.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     io,
     net::SocketAddr,
     sync::{
@@ -192,7 +192,11 @@ impl StaleSockets {
         let (mut destroyed, mut spared) = (0, false);
         let mut diag = SockDiag::open().map_err(SweepError::List)?;
         for kind in kinds(libc::IPPROTO_TCP) {
-            let stale = self.stale_tcp(&mut diag, kind, tables)?;
+            let mut stale = self.stale_tcp(&mut diag, kind, tables)?;
+            if !stale.is_empty() {
+                // The kernel copies a pair while a process may rewrite it, and would do so otherwise the second time.
+                stale = of_both(&stale, self.stale_tcp(&mut diag, kind, tables)?);
+            }
             for batch in stale.chunks(BATCH) {
                 let connections = batch.iter().map(|(_, pair)| connection(pair)).collect();
                 let verdicts = is_gone(connections);
@@ -281,6 +285,13 @@ fn stale_udp(diag: &mut SockDiag, kind: Kind, gone: &Gone) -> Result<Vec<SocketI
     Ok(stale)
 }
 
+/// Returns those of a second list of sockets and their pairs that are in the first one alike.
+fn of_both(first: &[(SocketId, Pair)], mut second: Vec<(SocketId, Pair)>) -> Vec<(SocketId, Pair)> {
+    let first: HashMap<u64, &Pair> = first.iter().map(|(id, pair)| (id.cookie(), pair)).collect();
+    second.retain(|(id, pair)| first.get(&id.cookie()) == Some(&pair));
+    second
+}
+
 fn connection(pair: &Pair) -> StaleConnection {
     StaleConnection {
         frontend: address(&pair.frontend),
@@ -325,7 +336,39 @@ fn destroy(
 
 #[cfg(test)]
 mod tests {
+    use bytemuck::Zeroable as _;
+    use shunt_common::socket::Mapped;
+
     use super::*;
+
+    #[test]
+    fn a_pair_that_is_listed_in_two_ways_is_not_judged() {
+        let socket = |number| {
+            let mut id = SocketId::zeroed();
+            id.cookie = [number, 0];
+            id
+        };
+        let pair = |peer, generation| {
+            let endpoint = |port| Endpoint {
+                address: Mapped([0; 2]),
+                port,
+            };
+            Pair {
+                frontend: endpoint(1),
+                peer: endpoint(peer),
+                backend: 1,
+                generation,
+            }
+        };
+        let first = [(socket(1), pair(7, 1)), (socket(2), pair(8, 1))];
+        let second = vec![
+            (socket(1), pair(7, 1)),
+            (socket(2), pair(9, 1)),
+            (socket(3), pair(7, 1)),
+        ];
+        assert_eq!(of_both(&first, second), first[..1]);
+        assert_eq!(of_both(&first, vec![(socket(1), pair(7, 2))]), []);
+    }
 
     #[test]
     fn only_sockets_that_would_be_destroyed_are_missed() {
