@@ -5,11 +5,12 @@ use aya_ebpf::{
     helpers::bpf_loop,
 };
 use shunt_common::{
-    SCTP, TCP, V4, V6,
+    FrontendKey, SCTP, TCP, Tuple, V4, V6,
     connections::{Connection, Key, Room},
 };
 
 use crate::{
+    lb::frontend,
     maps::{
         clock::now,
         scratch::{Holder, Opening},
@@ -18,6 +19,7 @@ use crate::{
     nat::{
         conntrack,
         handover::{self, Handover},
+        own_flow,
         wanted::Half,
     },
 };
@@ -48,7 +50,8 @@ const PAUSING: u32 = 4;
 
 /// Finds a source port for the connection, beginning with the one that it has.
 ///
-/// Where another connection from the same address to the backend has a port, the next one is tried. One that is
+/// Where another connection from the same address to the backend has a port, or a frontend has it at that address, the
+/// next one is tried. One that is
 /// over keeps its port for a while too, because the backend may: it may refuse whoever comes from there (TIME-WAIT,
 /// RFC 9293 section 3.3.2; its timestamps do not go on, RFC 7323 section 5). A flow that is found to be open by now,
 /// with the port that is tried, is [known](Opening::is_known).
@@ -147,8 +150,12 @@ extern "C" fn try_port<F: Vacancy>(_: u32, opening: *mut c_void) -> c_long {
 
 /// Whether nobody has the port; if somebody does who may give way, that is kept.
 #[inline(always)]
-fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
+fn is_vacant<F: Vacancy>(opening: &mut Opening<F>) -> bool {
     if u32::from(opening.connection.source_port()) == opening.avoided {
+        return false;
+    }
+    let is_own = opening.keeps_port != 0 && opening.tried == 0;
+    if !is_own && F::is_of_frontend(opening) {
         return false;
     }
     let table = F::connections();
@@ -196,6 +203,19 @@ fn is_vacant<F: Handover>(opening: &mut Opening<F>) -> bool {
     false
 }
 
+/// Whether the connection would go on from a frontend's address and port: its replies would come for the frontend.
+#[inline(always)]
+fn is_of_frontend<F: Tables>(opening: &Opening<F>) -> bool {
+    let Tuple {
+        source,
+        source_port,
+        ..
+    } = opening.connection.translated();
+    let protocol = opening.connection.forward.protocol();
+    own_flow::may_come_from_frontend::<F>(&source, source_port)
+        && frontend::is_one::<F>(FrontendKey::new(source, source_port, protocol))
+}
+
 /// The port is to be had, and its holder forgotten: by the caller, whose stack has room for it.
 #[inline(always)]
 const fn gives_way<F: Tables>(opening: &mut Opening<F>, half: &Half) -> bool {
@@ -232,6 +252,9 @@ pub(crate) trait Vacancy: Handover {
     /// [`is_vacant`].
     fn is_vacant(opening: &mut Opening<Self>) -> bool;
 
+    /// [`is_of_frontend`].
+    fn is_of_frontend(opening: &Opening<Self>) -> bool;
+
     /// Forgets the connection that has the port, unless another has it by now, or has been silent for less than `idle`
     /// ticks.
     fn evict(holder: &Holder, idle: u32);
@@ -239,11 +262,16 @@ pub(crate) trait Vacancy: Handover {
 
 /// Makes a family's subprogram, which the verifier looks at by itself.
 macro_rules! vacancy {
-    ($family:ty: $vacancy:ident, $evict:ident) => {
+    ($family:ty: $vacancy:ident, $frontend:ident, $evict:ident) => {
         impl Vacancy for $family {
             #[inline(always)]
             fn is_vacant(opening: &mut Opening<Self>) -> bool {
                 $vacancy(opening) != 0
+            }
+
+            #[inline(always)]
+            fn is_of_frontend(opening: &Opening<Self>) -> bool {
+                $frontend(opening) != 0
             }
 
             #[inline(always)]
@@ -264,6 +292,16 @@ macro_rules! vacancy {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
+        extern "C" fn $frontend(opening: *const Opening<$family>) -> u32 {
+            // SAFETY: null, or the reference that a caller has.
+            match unsafe { opening.as_ref() } {
+                Some(opening) => is_of_frontend(opening).into(),
+                None => 0,
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
         extern "C" fn $evict(index: u32, version: u32, idle: u32) -> u64 {
             evict::<$family>(index, version, idle);
             0
@@ -271,5 +309,5 @@ macro_rules! vacancy {
     };
 }
 
-vacancy!(V4: is_vacant_v4, evict_v4);
-vacancy!(V6: is_vacant_v6, evict_v6);
+vacancy!(V4: is_vacant_v4, is_of_frontend_v4, evict_v4);
+vacancy!(V6: is_vacant_v6, is_of_frontend_v6, evict_v6);

@@ -110,6 +110,30 @@ fn when_every_port_towards_a_backend_is_in_use_the_next_connection_is_dropped<A:
     assert_eq!(node.counters()["drop_no_port"], 1);
 }
 
+both_families!(a_port_that_a_frontend_has_is_given_to_no_connection in in_network);
+fn a_port_that_a_frontend_has_is_given_to_no_connection<A: Family>() {
+    let mut node = node_with_ports(7);
+    node.apply(
+        r#"{"event":"AddService","service":{"id":{"namespace":"default","name":"api"},"cluster_ips":["10.96.0.9","fd00:96::9"],"ports":{"http":{"protocol":"TCP","port":81,"node_port":61003}}}}"#,
+    );
+    let mut ports: Vec<_> = (1..=6)
+        .map(|number| open(&mut node, one::<A>(number)).unwrap())
+        .collect();
+    ports.sort_unstable();
+    let others = (61_000..61_007).filter(|port| *port != 61_003);
+    assert_eq!(ports, others.collect::<Vec<_>>());
+    assert_eq!(open(&mut node, one::<A>(7)), None);
+    assert_eq!(node.counters()["drop_no_port"], 1);
+    // The frontend is of TCP alone.
+    let flows: BTreeSet<_> = (1..=7)
+        .map(|number| {
+            let datagram = Packet::new(Transport::Udp, one::<A>(number), node_port());
+            seen::<A>(&node.ingress(&datagram.frame())).1
+        })
+        .collect();
+    assert_eq!(flows.len(), 7, "{flows:?}");
+}
+
 both_families!(a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last in in_network);
 fn a_port_that_is_over_is_its_clients_ports_at_once_and_a_strangers_last<A: Family>() {
     let mut node = node_with_ports(7);

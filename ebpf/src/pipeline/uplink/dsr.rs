@@ -2,7 +2,10 @@
 //!
 //! The choice and the envelope are those of the TC program, see [`crate::pipeline::dsr`].
 
-use shunt_common::{Address as _, Cell, Counter, FrontendKey, TCP, Tuple, UDP};
+use shunt_common::{
+    Address as _, Cell, Counter, FrontendKey, TCP, Tuple, UDP,
+    connections::{Key, Role},
+};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
@@ -12,7 +15,10 @@ use crate::{
         next_hop::{self, EnvelopeWay},
     },
     lb::{flow, frontend, maglev::Maglev},
-    maps::counters::{count, drop_packet},
+    maps::{
+        constants::REPLY_PORTS,
+        counters::{count, drop_packet},
+    },
     packet::{
         family::Header as _,
         link::Link,
@@ -53,6 +59,10 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
     };
     let key: FrontendKey<F> = FrontendKey::new(tuple.destination, tuple.destination_port, protocol);
     let cell = frontend::cell_of(key).filter(|cell| cell.has(Cell::DSR))?;
+    // As at TC, a connection's reply is one first: the frontend may be younger than the connection.
+    if is_reply(&tuple, protocol) {
+        return None;
+    }
     // No client's: the TC program knows what becomes of it.
     if transport.signal(|| 0).answers() {
         return Some(Verdict::PASS);
@@ -102,4 +112,15 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
     };
     count(Counter::Wrapped);
     Some(verdict)
+}
+
+/// Whether the packet with this tuple is a reply of a connection that goes on from this node's address.
+#[inline(always)]
+fn is_reply<F: Maglev>(tuple: &Tuple<F>, protocol: u8) -> bool {
+    // Nearly no frontend has such a port.
+    if !REPLY_PORTS.load().contains(tuple.destination_port) {
+        return false;
+    }
+    let mut own = Key::new(tuple, protocol, Role::Reply);
+    F::sought(&mut own).is_some_and(|key| F::connections().find_half(key).is_some())
 }

@@ -9,7 +9,7 @@ use crate::{
     frame::{Packet, Transport, destination_of, framed, source_of},
     node::{Node, Verdict},
     reports::report,
-    world::{Backends, Family, SERVED, open_transit},
+    world::{Backends, Family, SERVED, cluster, open_transit},
 };
 
 /// The longest packet on the way to the other node.
@@ -188,6 +188,52 @@ fn a_connection_of_before_its_service_was_in_mode_dsr_goes_on_by_snat<A: Family>
     node.scan();
     node.ingress(&packet.with(Transport::TcpAck).frame());
     assert_eq!(counted(&node, "wrapped"), 1);
+}
+
+both_families!(a_reply_is_none_of_a_younger_frontends_requests in in_both);
+fn a_reply_is_none_of_a_younger_frontends_requests<A: Family>() {
+    for transport in [Transport::TcpSyn, Transport::Udp] {
+        let mut node = Node::new([cluster(Backends::Elsewhere).as_str(), NODES]);
+        let frontend = (A::NODE, 30080);
+        let client = (A::OUTSIDER, 40_000);
+        let packet = Packet::new(transport, client, frontend);
+        let at_backend = open_transit(&mut node, &packet);
+        node.apply(&young(at_backend.source.1));
+        node.scan();
+        let first = at_backend.answer();
+        let next = match transport {
+            Transport::TcpSyn => first.with(Transport::TcpAck),
+            _ => first.clone(),
+        };
+        for reply in [first, next.clone(), next] {
+            let restored = reply.from(frontend).to(client).forwarded().frame();
+            assert_eq!(node.ingress(&reply.frame()), Verdict::Redirect(restored));
+        }
+        assert_eq!(counted(&node, "wrapped"), 0, "{transport:?}");
+        // A client of the younger one's, with the backend's address.
+        let request = Packet::new(transport, (A::REMOTE, 40_000), at_backend.source);
+        node.ingress(&request.frame());
+        assert_eq!(counted(&node, "wrapped"), 1, "{transport:?}");
+    }
+}
+
+/// The nodes of the cluster.
+const NODES: &str = r#"{"event":"UpdateNodes","nodes":{"a":["192.168.16.10","2001:db8:16::10"],"b":["192.168.16.20","2001:db8:16::20"]}}"#;
+
+/// Another service in mode dsr, of TCP and UDP, with this NodePort.
+fn young(node_port: u16) -> String {
+    let ports = ["TCP", "UDP"].map(|name| {
+        format!(r#""{name}":{{"protocol":"{name}","port":81,"node_port":{node_port}}}"#)
+    });
+    let backends = ["10.1.2.3", "fd00:10:1:2::3"]
+        .map(|ip| format!(r#"{{"ip":"{ip}","port":8081,"local":false,"node":"b"}}"#))
+        .join(",");
+    let backends = ["TCP", "UDP"].map(|name| format!(r#""{name}":[{backends}]"#));
+    format!(
+        r#"{{"event":"UpdateService","service":{{"id":{{"namespace":"default","name":"young"}},"cluster_ips":["10.96.0.9","fd00:96::9"],"forwarding":"dsr","ports":{{{}}},"backends":{{{}}}}}}}"#,
+        ports.join(","),
+        backends.join(","),
+    )
 }
 
 both_families!(a_client_of_this_node_and_a_cluster_ip_are_served_as_ever in in_both);
