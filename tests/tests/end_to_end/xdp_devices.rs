@@ -1,7 +1,9 @@
 //! Uplinks of other kinds than a network card: devices on top of another one, and those without Ethernet.
 
+use std::time::Duration;
+
 use serde_json::Value;
-use shunt_tests::{Namespace, Sandbox, Transport};
+use shunt_tests::{Namespace, Sandbox, Transport, run, wait_until};
 
 use crate::{
     service::Service,
@@ -9,6 +11,9 @@ use crate::{
     world::{World, all_answered_outside, resync_with},
     xdp::{TIMES, as_from_a_wire, taken, uplink, world},
 };
+
+/// How soon the agent follows a change.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Where clients find this node by its other uplink, and their address there.
 const NODE_BY_OTHER: &str = "198.51.105.1";
@@ -115,6 +120,63 @@ fn clients_behind_a_vlan_device_are_served_without_a_driver() {
 #[test]
 fn clients_behind_a_vlan_device_are_served_by_tc() {
     served_by_tc(has_vlan, ["eth0.5", "eth0.5"]);
+}
+
+/// Switches a feature of an interface by ethtool(8).
+fn switch(end: &Namespace, interface: &str, feature: [&str; 2]) {
+    let command = ["netns", "exec", end.name(), "ethtool", "-K", interface];
+    run("ip", &[&command[..], &feature].concat()).unwrap();
+}
+
+/// Waits until the status says this of `eth0`. Gives the reason.
+fn await_state(world: &World, state: &str) -> String {
+    let what = format!("eth0 is {state}");
+    let reason = || {
+        let (now, reason) = uplink(&world.agent, "eth0");
+        (now == state).then_some(reason)
+    };
+    wait_until(&what, SOON, reason).unwrap()
+}
+
+#[test]
+fn an_uplink_that_takes_the_tags_of_a_vlan_off_leaves_all_to_tc() {
+    let Some((world, service)) = world("off", Transport::Tcp) else {
+        return;
+    };
+    let flags = ["--xdp=auto", "--xdp-interface=eth0", "--xdp-interface=eth1"];
+    let mut world: World = world.stopped().start(&flags);
+    world.apply(&resync_with(&[service.json()]));
+    await_state(&world, "native");
+    if !has_vlan(&world.sandbox) {
+        return;
+    }
+    let node = world.sandbox.node();
+    let reason = await_state(&world, "failed");
+    let named = ["frames of eth0.5 come", "`ethtool -K eth0 rxvlan off`"];
+    assert!(named.iter().all(|part| reason.contains(part)), "{reason}");
+    assert!(world.agent.log().contains("no XDP program: TC does all"));
+
+    // The VLAN's frames are not the uplink's: no program of ours is at the device.
+    go_by_other(&world.sandbox, ["eth0.5", "eth0.5"]);
+    let before = taken(&world.agent);
+    let asked = |world: &World| {
+        let target = service.external_ip().within(SOON / 10);
+        world.sandbox.outside().enter(|| target.connect().is_ok())
+    };
+    assert!(!asked(&world), "eth0.5 is not among the interfaces");
+    let programs = node.query("link show eth0\n").unwrap();
+    assert!(!programs.contains("prog/xdp"), "{programs}");
+
+    // With tags in frames, the program passes them.
+    switch(world.sandbox.outside(), "eth0", ["txvlan", "off"]);
+    switch(node, "eth0", ["rxvlan", "off"]);
+    await_state(&world, "native");
+    assert!(!asked(&world), "eth0.5 is not among the interfaces");
+    assert_eq!(taken(&world.agent), before);
+    switch(node, "eth0", ["rxvlan", "on"]);
+    await_state(&world, "failed");
+    node.configure("link delete eth0.5\n").unwrap();
+    await_state(&world, "native");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(super) const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
 /// Traffic through every kind of frontend, from pods, outside and the node itself; agents that take
 /// over from others, from earlier versions and from kube-proxy; interfaces of each kind; drivers; what
 /// an agent must be allowed; programs that tell; cleanup.
-pub(super) const END_TO_END: [&str; 30] = [
+pub(super) const END_TO_END: [&str; 31] = [
     "capabilities::three_capabilities",
     "cleanup::cleanup_removes_everything",
     "dsr::a_node_port_is_answered",
@@ -50,6 +50,7 @@ pub(super) const END_TO_END: [&str; 30] = [
     "stale_sockets::tcp_outlives",
     "take_over::connections_of_kube_proxys_nftables",
     "xdp::a_flow_in_transit_is_forwarded_by",
+    "xdp_devices::an_uplink_that_takes_the_tags",
     "xdp_devices::clients_behind_a_vlan_device_are_served_by_tc",
     "xdp_uplinks::another_program",
     "xdp_uplinks::cleanup",

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, io, mem};
 use rtnetlink::packet_route::{
     RouteNetlinkMessage,
     link::{
-        InfoKind, InfoPortKind, LinkAttribute, LinkExtentMask, LinkInfo, LinkMessage, LinkXdp,
-        XdpAttached,
+        InfoData, InfoKind, InfoPortKind, InfoVlan, LinkAttribute, LinkExtentMask, LinkInfo,
+        LinkMessage, LinkXdp, VlanProtocol, XdpAttached,
     },
 };
 
@@ -25,6 +25,10 @@ pub(crate) struct Link {
     pub(crate) controller: Option<u32>,
     /// Which kind of interface that is.
     pub(crate) port: Option<InfoPortKind>,
+    /// The index of the interface that it is on top of, if that is in our network namespace.
+    pub(crate) over: Option<u32>,
+    /// The EtherType of its frames' tags, if it is a VLAN's.
+    pub(crate) vlan: Option<VlanProtocol>,
     /// Its link address, if that is one of Ethernet.
     pub(crate) address: Option<[u8; 6]>,
     /// The XDP program that it has.
@@ -130,13 +134,15 @@ impl Link {
     fn of(message: LinkMessage) -> Option<Self> {
         let mut name = None;
         let (mut kind, mut controller, mut port) = (None, None, None);
+        let (mut over, mut vlan) = (None, None);
         let (mut address, mut xdp) = (None, None);
-        // Only of another end in another namespace there is the namespace's number.
+        // Only of another end, or what it is on top of, in another namespace there is the namespace's number.
         let mut is_other_end_elsewhere = false;
         for attribute in message.attributes {
             match attribute {
                 LinkAttribute::IfName(text) => name = Some(text),
                 LinkAttribute::Controller(index) => controller = Some(index),
+                LinkAttribute::Link(index) => over = Some(index),
                 LinkAttribute::Address(bytes) => address = bytes.try_into().ok(),
                 LinkAttribute::Xdp(facts) => xdp = LinkProgram::of(&facts),
                 LinkAttribute::LinkNetNsId(_) => is_other_end_elsewhere = true,
@@ -145,6 +151,12 @@ impl Link {
                         match info {
                             LinkInfo::Kind(of) => kind = Some(of),
                             LinkInfo::PortKind(of) => port = Some(of),
+                            LinkInfo::Data(InfoData::Vlan(facts)) => {
+                                vlan = facts.into_iter().find_map(|fact| match fact {
+                                    InfoVlan::Protocol(protocol) => Some(protocol),
+                                    _ => None,
+                                });
+                            }
                             _ => {}
                         }
                     }
@@ -161,6 +173,8 @@ impl Link {
             kind,
             controller,
             port,
+            over: over.filter(|_| !is_other_end_elsewhere),
+            vlan,
             address,
             xdp,
         })
@@ -201,6 +215,8 @@ impl Link {
             kind: None,
             controller: None,
             port: None,
+            over: None,
+            vlan: None,
             address: None,
             xdp: None,
             leads_elsewhere: false,

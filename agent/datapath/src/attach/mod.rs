@@ -20,6 +20,7 @@ pub(crate) mod selection;
 pub(crate) mod socket_hook;
 pub(crate) mod sockets;
 pub(crate) mod stations;
+mod tags;
 pub(crate) mod uplink;
 pub(crate) mod uplinks;
 pub(crate) mod xdp;

@@ -53,6 +53,8 @@ pub(crate) enum State {
     Failed(String),
     /// No driver of this kind of interface can run the program.
     Unsuited,
+    /// The program must not run there, for this reason.
+    Refused(String),
 }
 
 impl State {
@@ -73,7 +75,7 @@ impl State {
             (Some(Self::Attached(_, attached)), _) => attached.attachment.detach(),
             (Some(Self::Failed(reason)), _) => failure_before = Some(reason),
             (Some(Self::Unsuited), Some(link)) if link.address.is_none() => return Self::Unsuited,
-            (Some(Self::Unsuited | Self::Absent) | None, _) => {}
+            (Some(Self::Unsuited | Self::Refused(_) | Self::Absent) | None, _) => {}
         }
         let Some(mut link) = link.cloned() else {
             return Self::Absent;
@@ -111,11 +113,34 @@ impl State {
         }
     }
 
+    /// The state of an interface after `before` that must not have the program, for this reason.
+    pub(crate) fn refused(
+        before: Option<Self>,
+        link: &Link,
+        adopted: Option<XdpAttachment>,
+        reason: String,
+    ) -> Self {
+        let is_known = matches!(&before, Some(Self::Refused(known)) if *known == reason);
+        if !is_known {
+            warn!(interface = %link.name, error = %reason, "no XDP program: TC does all");
+        }
+        let attached = match before {
+            Some(Self::Attached(_, attached)) => Some(attached.attachment),
+            _ => None,
+        };
+        for attachment in attached.into_iter().chain(adopted) {
+            attachment.detach();
+            // It would be taken for another one as soon as the reason is gone.
+            wait_until_free(&mut link.clone());
+        }
+        Self::Refused(reason)
+    }
+
     /// The index of the interface, if the program is on it.
     pub(crate) const fn index(&self) -> Option<u32> {
         match self {
             Self::Attached(index, _) => Some(*index),
-            Self::Absent | Self::Failed(_) | Self::Unsuited => None,
+            Self::Absent | Self::Failed(_) | Self::Unsuited | Self::Refused(_) => None,
         }
     }
 
@@ -133,7 +158,7 @@ impl State {
                 native: attached.running == Running::Native,
                 note: attached.note.clone(),
             },
-            Self::Failed(reason) => UplinkState::Failed(reason.clone()),
+            Self::Failed(reason) | Self::Refused(reason) => UplinkState::Failed(reason.clone()),
             Self::Unsuited => UplinkState::Failed(UNSUITED.to_owned()),
         }
     }
@@ -142,7 +167,7 @@ impl State {
     pub(crate) fn refusal(&self) -> Option<&str> {
         match self {
             Self::Failed(reason) => Some(reason),
-            Self::Absent | Self::Attached(..) | Self::Unsuited => None,
+            Self::Absent | Self::Attached(..) | Self::Unsuited | Self::Refused(_) => None,
         }
     }
 }

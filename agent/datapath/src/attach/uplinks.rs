@@ -9,6 +9,7 @@ use crate::{
         default_routes,
         links::{self, Link},
         selection::Selection,
+        tags,
         uplink::{State, UplinkState, UplinkStatus},
         xdp::{self, HOOK, XdpAttachment},
     },
@@ -123,7 +124,10 @@ impl Uplinks {
             let link = by_name.get(name.as_str()).copied();
             let adopted = link.and_then(|link| self.adopted.remove(&link.index));
             let mode = self.options.mode;
-            let now = State::after(before, object, mode, (&name, link), adopted);
+            let now = match link.and_then(|link| Some((link, tags::lost(link, links)?))) {
+                Some((link, reason)) => State::refused(before, link, adopted, reason),
+                None => State::after(before, object, mode, (&name, link), adopted),
+            };
             self.interfaces.insert(name, now);
         }
         for (index, attachment) in std::mem::take(&mut self.adopted) {

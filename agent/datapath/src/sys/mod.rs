@@ -18,3 +18,4 @@ pub(crate) mod route_lookup;
 pub(crate) mod shared_array;
 pub(crate) mod shared_words;
 pub(crate) mod socket_iterator;
+pub(crate) mod tag_stripping;
