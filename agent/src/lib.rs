@@ -27,7 +27,7 @@ pub use self::{
     controllers::{
         controller::Controller,
         options::{ControllerOptions, LeaseOptions},
-        workloads::options::{ProbeLimits, ProbeOptions, WorkloadOptions},
+        workloads::options::{ProbeLimits, ProbeOptions, RangeOptions, WorkloadOptions},
     },
     host::{
         addresses::host_addresses,

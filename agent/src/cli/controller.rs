@@ -10,15 +10,16 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
+use ipnet::IpNet;
 use shunt::{
-    Controller, ControllerOptions, LeaseOptions, ProbeLimits, ProbeOptions, WorkloadOptions,
-    kubernetes::ApiServer, raise_open_files, serve_controller,
+    Controller, ControllerOptions, LeaseOptions, ProbeLimits, ProbeOptions, RangeOptions,
+    WorkloadOptions, kubernetes::ApiServer, raise_open_files, serve_controller,
 };
 use tokio::runtime::Builder;
 use tracing::info;
 
 use crate::cli::{
-    flags::{duration::Seconds, http::BindAddress},
+    flags::{cidr::cidr, duration::Seconds, http::BindAddress},
     log,
     stop::Stop,
 };
@@ -68,6 +69,16 @@ pub(crate) struct ControllerArgs {
     /// Handle the Services of the namespace kube-system as all others
     #[arg(long)]
     external_workloads_in_kube_system: bool,
+
+    /// Ranges that workloads may have addresses of, although they are the cluster's own or refused; of two ranges the
+    /// longer prefix counts
+    #[arg(long, value_name = "CIDRS", value_delimiter = ',', value_parser = cidr)]
+    allow_workload_ranges: Vec<IpNet>,
+
+    /// Ranges that workloads may not have addresses of, besides Nodes, their podCIDRs, ClusterIPs, ServiceCIDRs and the
+    /// API server: those of pods that have addresses of the network, for example
+    #[arg(long, value_name = "CIDRS", value_delimiter = ',', value_parser = cidr)]
+    refuse_workload_ranges: Vec<IpNet>,
 
     /// Look whether workloads are ready that ask for it, and write that into their status; without GROUPS, those
     /// of workload.shunt.io
@@ -162,6 +173,8 @@ impl ControllerArgs {
             service_proxy_name,
             external_workloads,
             external_workloads_in_kube_system,
+            allow_workload_ranges,
+            refuse_workload_ranges,
             probe,
             max_probes_per_namespace,
             max_probes,
@@ -215,6 +228,10 @@ impl ControllerArgs {
                         of_namespace: max_probes_per_namespace,
                         of_all: probes_at_once(max_probes, files)?,
                     },
+                },
+                ranges: RangeOptions {
+                    allowed: allow_workload_ranges,
+                    refused: refuse_workload_ranges,
                 },
             },
             lease: LeaseOptions {

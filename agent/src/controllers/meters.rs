@@ -94,6 +94,8 @@ pub(crate) struct WorkloadMeters {
     pub(crate) unreadable: Gauge,
     /// Those that a Service selects and leaves out.
     pub(crate) left_out: Gauge,
+    /// Those that have an address which they may not have.
+    pub(crate) refused: Gauge,
     /// Our slices, and their endpoints.
     pub(crate) slices: Gauge,
     pub(crate) endpoints: Gauge,
@@ -167,8 +169,15 @@ impl ControllerMeters {
         self.workloads_are_ready.store(true, Ordering::Relaxed);
     }
 
-    /// So many workloads of each group, ours first; so many that nobody can read, or that are left out.
-    pub(super) fn set_workloads(&self, counts: [usize; 2], unreadable: usize, left_out: usize) {
+    /// So many workloads of each group, ours first; so many that nobody can read, that are left out, or that are
+    /// refused.
+    pub(super) fn set_workloads(
+        &self,
+        counts: [usize; 2],
+        unreadable: usize,
+        left_out: usize,
+        refused: usize,
+    ) {
         let meters = &self.workloads;
         for (group, count) in ["shunt", "linkerd"].into_iter().zip(counts) {
             let gauge = meters.workloads.get_or_create(&[("group", group)]);
@@ -176,6 +185,7 @@ impl ControllerMeters {
         }
         meters.unreadable.set(unreadable as i64);
         meters.left_out.set(left_out as i64);
+        meters.refused.set(refused as i64);
     }
 
     /// So many slices with so many endpoints.

@@ -33,4 +33,5 @@ mod unreadable;
 mod workload_faults;
 mod workload_objects;
 mod workload_probes;
+mod workload_ranges;
 mod world;

@@ -129,10 +129,7 @@ mod tests {
 
     #[test]
     fn readiness_is_written_on_transitions_alone() {
-        let of = |is_ready: bool, message: &str| Verdict {
-            is_ready,
-            message: message.to_owned(),
-        };
+        let of = |is_ready: bool, message: &'static str| Verdict { is_ready, message };
         let other = json!({ "type": "Other", "status": "False" });
         let mut conditions = vec![other.clone()];
         assert!(set_ready(&mut conditions, &of(true, "it answers"), at(0)));
@@ -165,7 +162,7 @@ mod tests {
         let mut conditions = Vec::new();
         let verdict = Verdict {
             is_ready: true,
-            message: "it answers".to_owned(),
+            message: "it answers",
         };
         let trouble = Trouble {
             reason: "NoMatchingPort",

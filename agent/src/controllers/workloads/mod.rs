@@ -14,9 +14,12 @@
 //! writer      one write after the other, as long as this process leads
 //! ```
 //!
+//! `allowed` knows which addresses are the cluster's own: a workload that has one is left out, and not looked at.
+//!
 //! Beside it, `probes` looks whether workloads are ready that ask for it, and `verdicts` has what is wrong
 //! with some: both become `conditions`, which `status` writes.
 
+pub(crate) mod allowed;
 mod candidate;
 mod conditions;
 mod desired;

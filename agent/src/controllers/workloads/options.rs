@@ -1,9 +1,9 @@
 //! What the controller of workloads has to be told.
 
-pub use crate::controllers::workloads::probes::places::ProbeLimits;
+pub use crate::controllers::workloads::{allowed::RangeOptions, probes::places::ProbeLimits};
 
 /// Which ExternalWorkloads are made endpoints of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadOptions {
     /// Those of our own group, `workload.shunt.io`.
     pub shunt: bool,
@@ -13,6 +13,8 @@ pub struct WorkloadOptions {
     pub in_kube_system: bool,
     /// Which of them are looked at.
     pub probes: ProbeOptions,
+    /// Which addresses they may have.
+    pub ranges: RangeOptions,
 }
 
 /// Of which workloads it is found out whether they take connections, if they ask for it.

@@ -1,11 +1,14 @@
 //! A Service, with what slices are made of.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::Deserialize;
 use shunt_model::ServiceId;
 
-use crate::source::kubernetes::{objects::metadata::Metadata, watch::kind::Kind};
+use crate::source::kubernetes::{
+    objects::{address::Address, metadata::Metadata},
+    watch::kind::Kind,
+};
 
 /// Labels, or what selects by them.
 pub(super) type Labels = BTreeMap<Box<str>, Box<str>>;
@@ -45,6 +48,8 @@ pub(super) struct Service {
     /// Whether it is an alias of the DNS, without endpoints.
     pub(super) is_external_name: bool,
     pub(super) is_headless: bool,
+    /// Its ClusterIPs.
+    pub(super) cluster_ips: Vec<IpAddr>,
     /// Whether it is being deleted.
     pub(super) is_terminating: bool,
     pub(super) publishes_not_ready: bool,
@@ -125,6 +130,8 @@ struct RawSpec {
     selector: Option<Labels>,
     #[serde(rename = "clusterIP")]
     cluster_ip: Option<Box<str>>,
+    #[serde(rename = "clusterIPs")]
+    cluster_ips: Option<Vec<Box<str>>>,
     ip_families: Option<Vec<Box<str>>>,
     publish_not_ready_addresses: bool,
     ports: Option<Vec<RawPort>>,
@@ -156,6 +163,7 @@ impl From<RawService> for Service {
             r#type,
             selector,
             cluster_ip,
+            cluster_ips,
             ip_families,
             publish_not_ready_addresses,
             ports,
@@ -176,6 +184,11 @@ impl From<RawService> for Service {
             selector,
             is_external_name: r#type.as_deref() == Some("ExternalName"),
             is_headless: cluster_ip.as_deref() == Some("None"),
+            cluster_ips: cluster_ip
+                .iter()
+                .chain(cluster_ips.iter().flatten())
+                .filter_map(|text| Address::of(text).ip())
+                .collect(),
             publishes_not_ready: publish_not_ready_addresses,
             families: if families.is_empty() {
                 Family::ALL.into()

@@ -115,6 +115,13 @@ impl Store {
         found.map(|(id, _)| id.clone()).collect()
     }
 
+    /// The Services that select a workload.
+    pub(super) fn selecting_workload(&self, key: &WorkloadKey) -> BTreeSet<ServiceId> {
+        let found = self.workload(key);
+        let found = found.map(|one| self.selecting(&key.namespace, &one.labels));
+        self.only_handled(found.unwrap_or_default())
+    }
+
     /// Whether linkerd's own controller publishes the workloads of a Service.
     pub(super) fn is_linkerds(&self, id: &ServiceId) -> bool {
         self.linkerds.contains_key(id)

@@ -1,5 +1,6 @@
 //! The controller of workloads: it watches, and as long as it leads it writes slices.
 
+mod judge;
 mod sync;
 mod take;
 mod tell;
@@ -24,12 +25,16 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
-use self::watches::{Change, wanted, watch_all};
+use self::{
+    judge::{JudgeLinks, Refused},
+    watches::{Change, wanted, watch_all},
+};
 use crate::{
     controllers::{
         election::Ballot,
         meters::ControllerMeters,
         workloads::{
+            allowed::Allowed,
             early::Early,
             events::{Notice, channel, record},
             options::WorkloadOptions,
@@ -79,6 +84,7 @@ struct WorkloadWork {
     services_link: Link,
     slices_link: Link,
     linkerds_link: Option<Link>,
+    judge_links: JudgeLinks,
     links: CustomLinks,
     /// Whether it is known which kinds are defined, and of which of them all objects are known. What the server
     /// does not tell must not be taken for nothing: slices would be removed.
@@ -88,6 +94,9 @@ struct WorkloadWork {
     queue: Queue<ServiceId>,
     statuses: Queue<Arc<WorkloadKey>>,
     prober: Prober,
+    allowed: Allowed,
+    /// The workloads that have an address which they may not have.
+    refused: HashMap<Arc<WorkloadKey>, Refused>,
     verdicts: Verdicts,
     /// Of which workloads and Services an Event was made, and what for.
     told: HashMap<Arc<WorkloadKey>, &'static str>,
@@ -118,7 +127,7 @@ pub(in super::super) async fn run(
     tasks.spawn(record(client.clone(), identity, receiver));
     let (steps, changes) = mpsc::channel(AHEAD);
     let defined = watch::Sender::default();
-    watch_all(&mut tasks, &access, options, &steps, &defined);
+    watch_all(&mut tasks, &access, &options, &steps, &defined);
     let work = WorkloadWork::new(options, client, ballot, meters, notices);
     work.go_on(changes, defined, &mut leads).await;
 }
@@ -142,7 +151,10 @@ impl WorkloadWork {
             services_link: Link::default(),
             slices_link: Link::default(),
             linkerds_link: options.linkerd.then(Link::default),
-            links: CustomLinks::of(wanted(options)),
+            judge_links: JudgeLinks::default(),
+            links: CustomLinks::of(wanted(&options)),
+            allowed: Allowed::new(options.ranges),
+            refused: HashMap::new(),
             definitions_are_listed: false,
             listed: BTreeSet::new(),
             leads: false,
@@ -233,6 +245,7 @@ impl WorkloadWork {
         self.services_link.is_complete
             && self.slices_link.is_complete
             && theirs.is_none_or(|link| link.is_complete)
+            && self.judge_links.are_complete()
             && self.links.are_complete()
     }
 
@@ -244,13 +257,16 @@ impl WorkloadWork {
         for id in self.store.all() {
             self.queue.add(id);
         }
-        let keys: Vec<Arc<WorkloadKey>> = self
-            .store
-            .workloads()
-            .map(|workload| Arc::clone(&workload.key))
-            .collect();
+        let keys = self.workload_keys();
         self.prober.stop();
         keys.into_iter().for_each(|key| self.changed(key));
+    }
+
+    fn workload_keys(&self) -> Vec<Arc<WorkloadKey>> {
+        let workloads = self.store.workloads();
+        workloads
+            .map(|workload| Arc::clone(&workload.key))
+            .collect()
     }
 
     fn revive(&mut self) {
@@ -295,7 +311,7 @@ impl WorkloadWork {
         }
         let (slices, endpoints) = self.store.count_slices();
         self.meters
-            .set_workloads(counts, unreadable, self.verdicts.len());
+            .set_workloads(counts, unreadable, self.verdicts.len(), self.refused.len());
         self.meters.set_slices(slices, endpoints);
         self.meters
             .set_queue(self.queue.len(), self.queue.dropped());

@@ -27,10 +27,33 @@ const AGENT: &str = concat!("shunt-probe/", env!("CARGO_PKG_VERSION"));
 pub(super) enum Look {
     /// Well.
     Good,
-    /// It did not answer, or not well: what happened.
-    Bad(String),
+    /// It did not answer, or not well: in which way, and what happened.
+    Bad(Failure, String),
     /// Not at all, for a reason that lies here. It says nothing of the workload.
     Unknown(String),
+}
+
+/// How a look fails, as far as users are told. Whoever may write a workload must not learn more of a host by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Failure {
+    /// There is no connection.
+    Refused,
+    /// There is no answer in time.
+    TimedOut,
+    /// There is another answer.
+    WrongStatus,
+}
+
+impl Failure {
+    pub(in super::super) const fn words(self) -> &'static str {
+        match self {
+            Self::Refused => "the connection is refused, or cannot be made",
+            Self::TimedOut => "it timed out: there is no answer in time",
+            Self::WrongStatus => {
+                "it has a wrong status, or none: only an HTTP status of success or redirection counts"
+            }
+        }
+    }
 }
 
 /// Looks at this address once. A redirect is as good as an answer, and is not followed.
@@ -42,19 +65,30 @@ pub(super) async fn look(ip: IpAddr, probe: &Probe) -> Look {
             Err(error) if is_ours(&error) => {
                 return Look::Unknown(format!("cannot connect to {at}: {error}"));
             }
-            Err(error) => return Look::Bad(format!("cannot connect to {at}: {error}")),
+            Err(error) => {
+                let what = format!("cannot connect to {at}: {error}");
+                return Look::Bad(Failure::Refused, what);
+            }
         };
         match &probe.action {
             Action::Tcp => Look::Good,
             Action::Http { path, headers } => match get(stream, at, path, headers).await {
                 Ok(status) if (200..400).contains(&status.as_u16()) => Look::Good,
-                Ok(status) => Look::Bad(format!("http://{at}{path} answers {status}")),
-                Err(error) => Look::Bad(format!("http://{at}{path}: {error}")),
+                Ok(status) => {
+                    let what = format!("http://{at}{path} answers {status}");
+                    Look::Bad(Failure::WrongStatus, what)
+                }
+                Err(error) => {
+                    Look::Bad(Failure::WrongStatus, format!("http://{at}{path}: {error}"))
+                }
             },
         }
     };
     let answer = timeout(probe.timeout, asked).await;
-    answer.unwrap_or_else(|_| Look::Bad(format!("no answer of {at} within {:?}", probe.timeout)))
+    answer.unwrap_or_else(|_| {
+        let what = format!("no answer of {at} within {:?}", probe.timeout);
+        Look::Bad(Failure::TimedOut, what)
+    })
 }
 
 /// Whether a connection could not be made for want of something here.
@@ -159,18 +193,22 @@ mod tests {
     fn an_answer_is_good_by_its_status() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            for (answer, is_good) in [
-                ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", true),
-                ("HTTP/1.0 204 No Content\r\n\r\n", true),
-                ("HTTP/1.1 302 Found\r\nlocation: /\r\n\r\n", true),
-                ("HTTP/1.1 404 Not Found\r\n\r\n", false),
-                ("HTTP/1.1 503 Busy\r\n\r\n", false),
-                ("SSH-2.0-OpenSSH\r\n", false),
-                ("", false),
+            for (answer, expected) in [
+                ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", None),
+                ("HTTP/1.0 204 No Content\r\n\r\n", None),
+                ("HTTP/1.1 302 Found\r\nlocation: /\r\n\r\n", None),
+                ("HTTP/1.1 404 Not Found\r\n\r\n", Some(Failure::WrongStatus)),
+                ("HTTP/1.1 503 Busy\r\n\r\n", Some(Failure::WrongStatus)),
+                ("SSH-2.0-OpenSSH\r\n", Some(Failure::WrongStatus)),
+                ("", Some(Failure::TimedOut)),
             ] {
                 let (found, asked) = ask(answer, &[]).await;
-                assert_eq!(found == Look::Good, is_good, "{answer:?}: {found:?}");
-                assert!(!matches!(found, Look::Unknown(_)), "{answer:?}: {found:?}");
+                let failure = match &found {
+                    Look::Good => None,
+                    Look::Bad(failure, _) => Some(*failure),
+                    Look::Unknown(what) => panic!("{answer:?}: {what}"),
+                };
+                assert_eq!(failure, expected, "{answer:?}: {found:?}");
                 assert!(
                     asked.starts_with("GET /ready?full=1 HTTP/1.1\r\n"),
                     "{asked}"
@@ -194,7 +232,7 @@ mod tests {
             assert_eq!(look(at.ip(), &probe).await, Look::Good);
             drop(listener);
             let found = look(at.ip(), &probe).await;
-            assert!(matches!(found, Look::Bad(_)), "{found:?}");
+            assert!(matches!(found, Look::Bad(Failure::Refused, _)), "{found:?}");
         });
     }
 

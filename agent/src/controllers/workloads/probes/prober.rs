@@ -46,7 +46,7 @@ pub(in super::super) struct Verdict {
     /// Whether it takes connections.
     pub(in super::super) is_ready: bool,
     /// What happened, for its users.
-    pub(in super::super) message: String,
+    pub(in super::super) message: &'static str,
 }
 
 /// A look that has come to an end.
@@ -188,9 +188,9 @@ impl Prober {
         if probed.number != task {
             return None;
         }
-        let (result, is_good, message) = match look {
-            Look::Good => ("success", true, "it answers".to_owned()),
-            Look::Bad(what) => ("failure", false, what),
+        let (result, is_good, message, detail) = match look {
+            Look::Good => ("success", true, "it answers", String::new()),
+            Look::Bad(failure, what) => ("failure", false, failure.words(), format!(" ({what})")),
             Look::Unknown(what) => {
                 debug!("{key}: it could not be looked at: {what}");
                 self.meters.probed("unknown");
@@ -200,7 +200,7 @@ impl Prober {
         self.meters.probed(result);
         let is_ready = probed.health.add(is_good, probed.probe.thresholds)?;
         info!(
-            "{key}: it is {}ready: {message}",
+            "{key}: it is {}ready: {message}{detail}",
             if is_ready { "" } else { "not " }
         );
         probed.verdict = Some(Verdict { is_ready, message });
@@ -264,7 +264,7 @@ mod tests {
     use tokio::{net::TcpListener, runtime::Builder, time::timeout};
 
     use super::*;
-    use crate::controllers::workloads::probes::places::ProbeLimits;
+    use crate::controllers::workloads::probes::{look::Failure, places::ProbeLimits};
     use crate::source::kubernetes::objects::external_workload::{RawLinkerd, RawOwn};
 
     const BOTH: ProbeOptions = ProbeOptions {
@@ -344,7 +344,7 @@ mod tests {
                 task,
                 look: look.clone(),
             };
-            let bad = Look::Bad("it is away".to_owned());
+            let bad = Look::Bad(Failure::Refused, "it is away".to_owned());
             assert!(
                 prober
                     .take(looked(1, &Look::Unknown(String::new())))
@@ -358,7 +358,8 @@ mod tests {
                 assert_eq!(prober.take(looked(1, &bad)).is_some(), count == 3);
             }
             let verdict = prober.verdict(&workload.key).unwrap();
-            assert_eq!((verdict.is_ready, &*verdict.message), (false, "it is away"));
+            let words = Failure::Refused.words();
+            assert_eq!((verdict.is_ready, verdict.message), (false, words));
             // Of another port nothing is known yet, also if a look at the old one ends.
             prober.follow(&of(81));
             assert_eq!(prober.verdict(&workload.key), None);

@@ -53,8 +53,10 @@ impl WorkloadWork {
             self.told_services.remove(&id);
         }
         let selected = self.store.selected(&service).values().map(|one| &**one);
-        let selected =
-            selected.filter(|one| !is_linkerds || one.workload().key.group != Group::Linkerd);
+        let selected = selected.filter(|one| {
+            let key = &one.workload().key;
+            !(is_linkerds && key.group == Group::Linkerd) && !self.refused.contains_key(key)
+        });
         let mut desired = Desired::of(&service, selected);
         let lists = plan(&service, &self.store.slices(&id), &desired);
         self.leave_out(&id, std::mem::take(&mut desired.left_out));

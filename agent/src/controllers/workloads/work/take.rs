@@ -32,8 +32,9 @@ impl WorkloadWork {
             self.revive();
         }
         self.was_lost |= is_lost;
-        let mut changed = BTreeSet::new();
-        let concerned = match change {
+        let knew = self.knows_ranges();
+        let (mut changed, mut judges) = (BTreeSet::new(), false);
+        let mut concerned = match change {
             Change::Definition(step) => {
                 let mut concerned = BTreeSet::new();
                 self.definitions_are_listed |= matches!(step, Step::Listed(_));
@@ -51,6 +52,7 @@ impl WorkloadWork {
             }
             Change::Service(step) => {
                 self.services_link.follow("Services", &step);
+                judges = self.take_cluster_ips(&step);
                 self.store.take_services(step)
             }
             Change::Slice(step) => {
@@ -85,17 +87,41 @@ impl WorkloadWork {
                     BTreeSet::new()
                 }
             }
+            Change::Node(step) => {
+                judges = self.take_nodes(&step);
+                BTreeSet::new()
+            }
+            Change::ServiceCidr(step) => {
+                judges = self.take_service_cidrs(&step);
+                BTreeSet::new()
+            }
+            Change::ApiServer(step) => {
+                judges = self.take_api_server(&step);
+                BTreeSet::new()
+            }
         };
+        concerned.extend(if judges {
+            self.judge_all(&mut changed)
+        } else {
+            self.judge(&changed)
+        });
+        if !knew && self.knows_ranges() {
+            // None was looked at before.
+            changed.extend(self.workload_keys());
+        }
         concerned.into_iter().for_each(|id| self.queue.add(id));
         changed.into_iter().for_each(|key| self.changed(key));
     }
 
     /// A workload is new, other than before, or gone.
     pub(super) fn changed(&mut self, key: Arc<WorkloadKey>) {
-        if self.leads {
+        // As long as it is not known what is the cluster's own, none is looked at.
+        if self.leads && self.knows_ranges() {
             match self.store.workload(&key) {
-                Some(workload) => self.prober.follow(workload),
-                None => self.prober.forget(&key),
+                Some(workload) if !self.refused.contains_key(&key) => {
+                    self.prober.follow(workload);
+                }
+                Some(_) | None => self.prober.forget(&key),
             }
         }
         self.statuses.add(key);

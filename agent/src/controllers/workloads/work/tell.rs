@@ -35,7 +35,8 @@ impl WorkloadWork {
             self.statuses.end(&key, End::Done, now);
             return;
         };
-        let trouble = self.verdicts.of(&workload);
+        let refused = self.refused.get(&key).map(|refused| refused.trouble());
+        let trouble = refused.or_else(|| self.verdicts.of(&workload));
         let (mut conditions, time) = (workload.conditions.clone(), SystemTime::now());
         let mut is_new = false;
         match key.group {

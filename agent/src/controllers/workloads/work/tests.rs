@@ -20,7 +20,7 @@ use crate::{
     controllers::{
         options::LeaseOptions,
         workloads::{
-            options::{ProbeLimits, ProbeOptions},
+            options::{ProbeLimits, ProbeOptions, RangeOptions},
             packing::plan,
             service::Service,
             slice::Slice,
@@ -29,24 +29,27 @@ use crate::{
         },
     },
     source::kubernetes::{
-        objects::{custom::Definition, external_workload::ExternalWorkload},
+        objects::{custom::Definition, external_workload::ExternalWorkload, node::Node},
         watch::step::Step,
     },
 };
 
-const OPTIONS: WorkloadOptions = WorkloadOptions {
-    shunt: true,
-    linkerd: false,
-    in_kube_system: false,
-    probes: ProbeOptions {
-        shunt: false,
+fn options() -> WorkloadOptions {
+    WorkloadOptions {
+        shunt: true,
         linkerd: false,
-        limits: ProbeLimits {
-            of_namespace: 1,
-            of_all: 1,
+        in_kube_system: false,
+        probes: ProbeOptions {
+            shunt: false,
+            linkerd: false,
+            limits: ProbeLimits {
+                of_namespace: 1,
+                of_all: 1,
+            },
         },
-    },
-};
+        ranges: RangeOptions::default(),
+    }
+}
 
 /// The Lease is this process's, and slices are answered for one after the other with these statuses; later
 /// ones are taken.
@@ -106,7 +109,7 @@ fn work(server: &Arc<Server>) -> (WorkloadWork, Receiver<Notice>) {
     };
     let ballot = Ballot::new(client.clone(), "kube-system", &lease);
     let (notices, told) = channel();
-    let work = WorkloadWork::new(OPTIONS, client, ballot, Arc::default(), notices);
+    let work = WorkloadWork::new(options(), client, ballot, Arc::default(), notices);
     (work, told)
 }
 
@@ -133,6 +136,9 @@ fn changes(
         Change::Definition(Step::listed(vec![defined])),
         Change::Service(Step::listed(services)),
         Change::Slice(Step::listed(slices)),
+        Change::Node(Step::Absent("403".to_owned())),
+        Change::ServiceCidr(Step::listed(Vec::new())),
+        Change::ApiServer(Step::listed(Vec::new())),
         Change::Workload(Group::Shunt, Step::listed(workloads)),
     ]
 }
@@ -393,5 +399,41 @@ fn one_that_was_given_up_is_tried_again_when_the_server_is_back() {
             panic!("it is no status");
         };
         assert!(outcome.failure.is_none());
+    });
+}
+
+#[test]
+fn none_is_looked_at_before_it_is_known_what_is_the_clusters_own() {
+    in_runtime(async {
+        let (mut work, _told) = work(&Arc::default());
+        let probes = ProbeOptions {
+            shunt: true,
+            ..options().probes
+        };
+        work.prober = Prober::new(probes, Arc::clone(&work.meters));
+        work.leads = true;
+        let probe = json!({ "tcpSocket": { "port": 9 } });
+        let vm = workload("vm", "192.0.2.1", &[("/spec/readinessProbe", probe)]);
+        let changes = changes(vec![web(&[])], vec![vm], vec![]);
+        let is_of_nodes = |change: &Change| matches!(change, Change::Node(_));
+        let (nodes, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_of_nodes);
+        others.into_iter().for_each(|change| work.take(change));
+        let probed = |work: &WorkloadWork| work.meters.workloads.probed.get();
+        assert!(!work.is_complete());
+        assert_eq!(probed(&work), 0);
+        // The server gives no Nodes: it goes on without.
+        nodes.into_iter().for_each(|change| work.take(change));
+        assert!(work.is_complete());
+        assert_eq!(probed(&work), 1);
+        // It gives them now, and one has the address.
+        let node = json!({
+            "metadata": { "name": "n" },
+            "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.1" }] },
+        });
+        let node: Node = serde_json::from_value(node).unwrap();
+        work.take(Change::Node(Step::listed(vec![node.clone()])));
+        assert_eq!((probed(&work), work.refused.len()), (0, 1));
+        work.take(Change::Node(Step::Deleted(node)));
+        assert_eq!((probed(&work), work.refused.len()), (1, 0));
     });
 }

@@ -19,18 +19,41 @@ use crate::{
             custom::{CustomKind, Definition},
             endpoint_slice::EndpointSlice,
             external_workload::{ExternalWorkload, Group},
+            metadata::Metadata,
+            node::{Node, RawNode},
+            service_cidr::ServiceCidr,
         },
         watch::{
             client::Access,
             defined::watch_while_defined,
             kind::{
-                Definitions, EndpointSlices, ExternalWorkloads, LinkerdExternalWorkloads, Selectors,
+                Definitions, EndpointSlices, ExternalWorkloads, Kind, LinkerdExternalWorkloads,
+                Selectors, ServiceCidrs,
             },
             step::Step,
             watcher::Watcher,
         },
     },
 };
+
+/// The label of the API server's own slices. Other namespaces may have slices with it, too.
+const API_SERVER: &str = "kubernetes.io/service-name=kubernetes";
+
+/// Nodes, which the controller can do without: it may lack the right to list them.
+#[derive(Debug)]
+struct AllNodes;
+
+impl Kind for AllNodes {
+    type Raw = RawNode;
+    type Object = Node;
+    const NAME: &'static str = "Nodes";
+    const PATH: &'static str = "/api/v1/nodes";
+    const OPTIONAL: bool = true;
+
+    fn metadata(raw: &RawNode) -> &Metadata {
+        &raw.metadata
+    }
+}
 
 /// What is new.
 #[derive(Debug)]
@@ -40,6 +63,10 @@ pub(super) enum Change {
     Slice(Step<Slice>),
     Linkerds(Step<EndpointSlice>),
     Workload(Group, Step<ExternalWorkload>),
+    Node(Step<Node>),
+    ServiceCidr(Step<ServiceCidr>),
+    /// Where the API server answers.
+    ApiServer(Step<EndpointSlice>),
 }
 
 impl Change {
@@ -51,12 +78,15 @@ impl Change {
             Self::Slice(step) => matches!(step, Step::Lost(_)),
             Self::Linkerds(step) => matches!(step, Step::Lost(_)),
             Self::Workload(_, step) => matches!(step, Step::Lost(_)),
+            Self::Node(step) => matches!(step, Step::Lost(_)),
+            Self::ServiceCidr(step) => matches!(step, Step::Lost(_)),
+            Self::ApiServer(step) => matches!(step, Step::Lost(_)),
         }
     }
 }
 
 /// The kinds that have to be defined.
-pub(super) const fn wanted(options: WorkloadOptions) -> &'static [CustomKind] {
+pub(super) const fn wanted(options: &WorkloadOptions) -> &'static [CustomKind] {
     match (options.shunt, options.linkerd) {
         (true, true) => &[
             CustomKind::ExternalWorkload,
@@ -71,7 +101,7 @@ pub(super) const fn wanted(options: WorkloadOptions) -> &'static [CustomKind] {
 pub(super) fn watch_all(
     tasks: &mut JoinSet<()>,
     access: &Access,
-    options: WorkloadOptions,
+    options: &WorkloadOptions,
     steps: &Sender<Change>,
     defined: &watch::Sender<BTreeSet<CustomKind>>,
 ) {
@@ -86,6 +116,18 @@ pub(super) fn watch_all(
     let slices =
         Watcher::<Slices, _>::new(access.clone(), of(MANAGER), steps.clone(), Change::Slice);
     tasks.spawn(slices.run());
+    let nodes = Watcher::<AllNodes, _>::new(access.clone(), all(), steps.clone(), Change::Node);
+    tasks.spawn(nodes.run());
+    let ranges =
+        Watcher::<ServiceCidrs, _>::new(access.clone(), all(), steps.clone(), Change::ServiceCidr);
+    tasks.spawn(ranges.run());
+    let api_server = Watcher::<EndpointSlices, _>::new(
+        access.clone(),
+        Selectors::labelled(API_SERVER),
+        steps.clone(),
+        Change::ApiServer,
+    );
+    tasks.spawn(api_server.run());
     if options.shunt {
         tasks.spawn(watch_while_defined::<ExternalWorkloads, Change>(
             Group::Shunt.kind(),

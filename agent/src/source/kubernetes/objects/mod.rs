@@ -3,7 +3,7 @@
 //! An object is decoded from the API server's JSON as it stands, and everything that nobody reads is
 //! skipped on the way: a node holds the endpoints of the whole cluster in memory.
 
-pub(super) mod address;
+pub(crate) mod address;
 pub(crate) mod custom;
 pub(crate) mod endpoint_slice;
 pub(crate) mod external_workload;
@@ -16,7 +16,7 @@ pub(super) mod interner;
 pub(crate) mod lenient;
 pub(crate) mod metadata;
 mod names;
-pub(super) mod node;
+pub(crate) mod node;
 pub(super) mod null;
 pub(super) mod opaque_ports;
 pub(super) mod pod;
@@ -24,7 +24,7 @@ pub(crate) mod readiness_probe;
 pub(crate) mod reference_grant;
 pub(crate) mod route;
 pub(crate) mod service;
-pub(super) mod service_cidr;
+pub(crate) mod service_cidr;
 mod service_name;
 pub(crate) mod service_profile;
 pub(crate) mod traffic_split;
