@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use shunt::kubernetes::{NodeView, PrimaryAddresses, translate};
+use shunt::kubernetes::{HostPorts, NodeView, PrimaryAddresses, translate};
 use shunt_model::{
     Backend, Clients, Frontend, FrontendKind, Refusal, RenderOptions, Renderer, RendererEvent,
     Snapshot,
@@ -48,6 +48,7 @@ pub(crate) fn resync(case: &Case) -> RendererEvent {
             v6: of_family(false),
         },
         service_cidrs: config.service_cidrs.iter().flatten().copied().collect(),
+        host_ports: HostPorts::new(),
     };
     let services = case.objects.services.iter().filter_map(|service| {
         let slices = case.objects.endpoint_slices.iter();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use shunt_tests::{Target, addresses};
 
 use crate::{
-    objects::{and, ready, service, slice, terminating, with},
+    objects::{SERVED, and, node, ready, service, slice, terminating, with},
     world::{World, is_refused, is_silent, tcp},
 };
 
@@ -275,4 +275,67 @@ fn what_cannot_be_translated_is_shown() {
     assert!(text.contains("`nonsense` is not an IP address"), "{text}");
     world.server.put(service("web", IP));
     world.await_source("it is gone", |source| source["untranslated"] == json!([]));
+}
+
+/// The Service `web` at this port, with external addresses.
+fn at_port(port: u16, external: &[&str]) -> Value {
+    let web = with(service("web", IP), "/spec/ports/0/port", port);
+    and(web, "/spec", "externalIPs", json!(external))
+}
+
+#[test]
+fn an_external_address_of_the_node_is_left_out_where_the_cluster_listens() {
+    const KUBELET: u16 = 10_250;
+    const CONTROL: &str = "198.51.100.9";
+    let here = addresses::NODE.to_string();
+    let prepare = |server: &shunt_tests::ApiServer| {
+        server.put(node("node-1", addresses::NODE));
+        server.put(at_port(KUBELET, &[&here, "203.0.113.7"]));
+        server.put(slice("web", "4", &[ready(addresses::POD_A)]));
+        server.put(slice("kubernetes", "1", &[ready(CONTROL.parse().unwrap())]));
+    };
+    let Some(world) = World::with(&[], prepare) else {
+        return;
+    };
+    let outside = world.sandbox.outside();
+    world.await_pods(outside, tcp("203.0.113.7", KUBELET), &["pod-a"]);
+    world.await_failure(outside, tcp(&here, KUBELET), is_refused);
+    let expected = json!([{ "service": "default/web", "reasons": [format!(
+        "spec.externalIPs: {here} is left out, as a kubelet listens there at the service's port 10250: choose \
+         another port, or see --protect-host-ports"
+    )] }]);
+    world.await_source("it is shown", |source| source["untranslated"] == expected);
+    shunt_tests::wait_until("its users are told", crate::world::SOON, || {
+        let events = world.server.events().into_iter();
+        let mut told = events.filter(|event| event["reason"] == "NotTranslated");
+        told.find(|event| event["regarding"]["name"] == "web")
+    })
+    .unwrap();
+    // At another port it is as any address, and the API server's is at its own.
+    world.server.put(at_port(SERVED, &[&here, CONTROL]));
+    world.await_pods(outside, tcp(&here, SERVED), &["pod-a"]);
+    let expected = format!(
+        "spec.externalIPs: {CONTROL} is left out, as the API server listens there at the service's port {SERVED}: \
+         choose another port, or see --protect-host-ports"
+    );
+    world.await_source("it is shown", |source| {
+        source["untranslated"][0]["reasons"] == json!([expected])
+    });
+    let taken = |world: &World| {
+        let frontends = world.frontends();
+        frontends.keys().any(|frontend| frontend.contains(CONTROL))
+    };
+    assert!(!taken(&world));
+    // The API server goes elsewhere.
+    let elsewhere = ready("198.51.100.10".parse().unwrap());
+    world.server.put(slice("kubernetes", "1", &[elsewhere]));
+    world.await_source("it is taken", |source| source["untranslated"] == json!([]));
+    assert!(taken(&world));
+    drop(world);
+
+    let Some(world) = World::with(&["--protect-host-ports=false"], prepare) else {
+        return;
+    };
+    let outside = world.sandbox.outside();
+    world.await_pods(outside, tcp(&here, KUBELET), &["pod-a"]);
 }

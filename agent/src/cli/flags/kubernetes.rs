@@ -83,6 +83,17 @@ pub(crate) struct KubernetesArgs {
     )]
     forwarding_annotation: Switch,
 
+    /// Leave external addresses out that are a node's, at the port of a kubelet or of the API server there
+    #[arg(
+        id = "protect-host-ports",
+        long,
+        value_name = "BOOL",
+        default_value_t = Switch::ON,
+        hide_default_value = true,
+        requires = "kubernetes"
+    )]
+    protect_host_ports: Switch,
+
     /// Translate the NodePorts of the other nodes, too, for clients of this node; follows all Nodes
     #[arg(long, requires = "kubernetes")]
     remote_node_ports: bool,
@@ -194,6 +205,7 @@ impl KubernetesArgs {
             service_proxy_name,
             node_port_addresses,
             forwarding_annotation,
+            protect_host_ports,
             remote_node_ports,
             lookup_pods,
             beside:
@@ -220,6 +232,7 @@ impl KubernetesArgs {
             remote_node_ports,
             node_ip,
             external_ips: !ignores_external_ips,
+            protects_host_ports: protect_host_ports.is_on(),
             forwarding,
             forwarding_by_annotation: forwarding_annotation.is_on(),
             lookup_pods: lookup_pods.into(),

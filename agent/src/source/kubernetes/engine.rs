@@ -1,6 +1,7 @@
 //! From what the watches tell to events, one at a time of each service. Pure of any waiting: whoever
 //! drives it says what is new and what became of an event.
 
+mod host_ports;
 mod node;
 mod notify;
 mod peers;
@@ -50,7 +51,7 @@ use crate::{
         pods::Pods,
         routes::{book::Book, change::RouteChange},
         store::Store,
-        translate::view::NodeView,
+        translate::view::{HostPorts, NodeView},
         watch::step::Step,
     },
 };
@@ -68,6 +69,8 @@ const OVER_PINNED_TABLES: Duration = Duration::from_mins(5);
 pub(super) enum Change {
     Service(Step<Service>),
     EndpointSlice(Step<EndpointSlice>),
+    /// A slice that may be the API server's, where its slices are not among those of Services.
+    ApiServer(Step<EndpointSlice>),
     ServiceCidr(Step<ServiceCidr>),
     Node(Step<Node>),
     /// One of all nodes, which are watched as soon as they are wanted.
@@ -187,6 +190,10 @@ pub(super) struct Engine {
     store: Store,
     book: Book,
     view: NodeView,
+    /// Where the API server answers, by the slices that are watched for it.
+    api_server: BTreeMap<ServiceId, EndpointSlice>,
+    /// Whether Services may not have nodes' addresses at the ports of kubelets and of the API server.
+    protects_host_ports: bool,
     links: Links,
     addresses: NodePortAddresses,
     host_addresses: BTreeSet<IpAddr>,
@@ -252,7 +259,10 @@ impl Engine {
                 zone: None,
                 addresses: PrimaryAddresses::default().with(options.node_ip),
                 service_cidrs: BTreeSet::new(),
+                host_ports: HostPorts::new(),
             },
+            api_server: BTreeMap::new(),
+            protects_host_ports: options.protects_host_ports,
             links,
             addresses: options.node_port_addresses.clone(),
             host_addresses: BTreeSet::new(),

@@ -45,7 +45,7 @@ pub use self::{
     translate::{
         problem::Problem,
         service::{Translation, translate},
-        view::NodeView,
+        view::{Daemon, HostPorts, NodeView},
     },
     watch::{
         client::{ApiServer, ApiServerError},

@@ -24,6 +24,8 @@ pub struct KubernetesOptions {
     pub node_ip: Option<IpAddr>,
     /// Whether the external IPs of Services are served.
     pub external_ips: bool,
+    /// Whether Services may not have nodes' addresses at the ports of kubelets and of the API server.
+    pub protects_host_ports: bool,
     /// How packets from outside get to backends on other nodes, where a Service does not say it.
     pub forwarding: Forwarding,
     /// Whether the annotation `service.shunt.io/forwarding` of a Service may say it.

@@ -227,6 +227,9 @@ impl Wishes {
     }
 }
 
+/// The label of the API server's own slices. Other namespaces may have slices with it, too.
+const API_SERVER: &str = "kubernetes.io/service-name=kubernetes";
+
 /// Begins to watch everything that is read; what is a wish as soon as it is one.
 fn watch_all(
     watchers: &mut JoinSet<()>,
@@ -250,6 +253,12 @@ fn watch_all(
     let services = Watcher::<Services, _>::new(access(), services, steps(), Change::Service);
     let slices =
         Watcher::<EndpointSlices, _>::new(access(), slices, steps(), Change::EndpointSlice);
+    if proxy.is_some() {
+        // The slices of this proxy's Services are not all that there are.
+        let own = Selectors::labelled(API_SERVER);
+        let own = Watcher::<EndpointSlices, _>::new(access(), own, steps(), Change::ApiServer);
+        watchers.spawn(own.run());
+    }
     let cidrs = Watcher::<ServiceCidrs, _>::new(access(), cidrs, steps(), Change::ServiceCidr);
     let nodes = Watcher::<Nodes, _>::new(access(), nodes, steps(), Change::Node);
     watchers.spawn(services.run());

@@ -66,7 +66,7 @@ impl Engine {
                      give its name with --hostname-override"
                 );
             }
-            return Vec::new();
+            return self.look_at_host_ports();
         };
         self.reports.set_node_eligible(own.eligible);
         if !was_found {
@@ -77,6 +77,7 @@ impl Engine {
             zone: own.zone.clone(),
             addresses: own.addresses.with(self.node_ip),
             service_cidrs: self.view.service_cidrs.clone(),
+            host_ports: self.host_ports(),
         };
         let differs = |ranges: &Vec<IpNet>| *ranges != own.pod_cidrs && !own.pod_cidrs.is_empty();
         self.other_pod_cidrs = (self.pod_cidrs.as_ref())

@@ -7,7 +7,7 @@ use tracing::info;
 use crate::{
     runtime::cluster_state::ClusterMonitor,
     source::kubernetes::{
-        engine::{Change, Engine},
+        engine::{Change, Engine, host_ports::is_api_server},
         links::Link,
         objects::{endpoint_slice::EndpointSlice, service::Service, service_cidr::ServiceCidr},
         store::Concerned,
@@ -24,6 +24,7 @@ impl Engine {
         let mut concerned = match change {
             Change::Service(step) => self.service(step),
             Change::EndpointSlice(step) => self.endpoint_slice(step),
+            Change::ApiServer(step) => self.api_server(step),
             Change::ServiceCidr(step) => self.service_cidr(step),
             Change::Node(step) => self.node(step, is_first),
             Change::Peer(step) => {
@@ -101,12 +102,16 @@ impl Engine {
         let link = &mut self.links.endpoint_slices;
         follow("EndpointSlices", link, &self.monitor, &step);
         let store = &mut self.store;
-        match step {
+        let mut concerned = match step {
             Step::Listed(list) => store.list_slices(list),
             Step::Applied(slice) => store.put_slice(slice),
             Step::Deleted(slice) => store.remove_slice(&slice.id).into_iter().collect(),
             Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
+        };
+        if concerned.iter().any(|one| is_api_server(&one.id)) {
+            concerned.extend(self.look_at_host_ports());
         }
+        concerned
     }
 
     fn service_cidr(&mut self, step: Step<ServiceCidr>) -> Vec<Concerned> {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::json;
 use shunt_model::RendererEvent;
 
-use super::world::{World, node, service};
+use super::world::{World, node, service, slice_of};
 use crate::{
     runtime::outcome::Consequences,
     source::kubernetes::{
@@ -131,6 +131,84 @@ fn an_external_address_goes_when_cluster_ips_come_from_there() {
         ["UpdateServiceCidrs", "UpdateService default/web"]
     );
     assert_eq!(left_out(&world), 1);
+}
+
+#[test]
+fn external_addresses_of_nodes_follow_where_kubelets_and_the_api_server_listen() {
+    let kubelet = |port: u16| {
+        let node = json!({
+            "metadata": { "name": "here", "labels": { "topology.kubernetes.io/zone": "a" } },
+            "status": {
+                "addresses": [{ "type": "InternalIP", "address": "192.0.2.1" }],
+                "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+            },
+        });
+        Change::Node(Step::Applied(serde_json::from_value(node).unwrap()))
+    };
+    let external = |port: u16| {
+        let spec = json!({
+            "externalIPs": ["192.0.2.1", "192.0.2.50", "192.0.2.51"],
+            "ports": [{ "name": "http", "port": port }],
+        });
+        Change::Service(service("web", "2026-01-01T00:00:00Z", spec))
+    };
+    // Another Service of that name in another namespace is nobody.
+    let api_server = |namespace: &str, addresses: &[&str]| {
+        let mut slice = slice_of("kubernetes", "kubernetes", addresses, json!({}));
+        slice.id.namespace = namespace.into();
+        slice.service.as_mut().unwrap().namespace = namespace.into();
+        slice
+    };
+    let applied = |slice| Change::EndpointSlice(Step::Applied(slice));
+    let left_out = |world: &mut World| {
+        world.events();
+        world
+            .state()
+            .untranslated
+            .values()
+            .flatten()
+            .map(|text| text.split(' ').nth(1).unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let mut world = World::synced();
+    world.engine.take(external(10250));
+    assert_eq!(left_out(&mut world), ["192.0.2.1"]);
+    world.engine.take(kubelet(10251));
+    assert_eq!(left_out(&mut world), [""; 0]);
+    world.engine.take(external(10251));
+    assert_eq!(left_out(&mut world), ["192.0.2.1"]);
+
+    world.engine.take(external(8080));
+    assert_eq!(left_out(&mut world), [""; 0]);
+    world
+        .engine
+        .take(applied(api_server("tenant", &["192.0.2.51"])));
+    assert_eq!(left_out(&mut world), [""; 0]);
+    let known = api_server("default", &["192.0.2.50"]);
+    world.engine.take(applied(known.clone()));
+    assert_eq!(left_out(&mut world), ["192.0.2.50"]);
+    world
+        .engine
+        .take(applied(api_server("default", &["192.0.2.51"])));
+    assert_eq!(left_out(&mut world), ["192.0.2.51"]);
+    world
+        .engine
+        .take(Change::EndpointSlice(Step::Deleted(known.clone())));
+    assert_eq!(left_out(&mut world), [""; 0]);
+    // As where its slices are not among those of this proxy's Services.
+    world.engine.take(Change::ApiServer(Step::listed(vec![
+        known.clone(),
+        api_server("tenant", &["192.0.2.51"]),
+    ])));
+    assert_eq!(left_out(&mut world), ["192.0.2.50"]);
+    world.engine.take(Change::ApiServer(Step::Deleted(known)));
+    assert_eq!(left_out(&mut world), [""; 0]);
+
+    let mut world = World::with(|options| options.protects_host_ports = false);
+    world.list_nothing();
+    world.engine.take(kubelet(10250));
+    world.engine.take(external(10250));
+    assert_eq!(left_out(&mut world), [""; 0]);
 }
 
 #[test]

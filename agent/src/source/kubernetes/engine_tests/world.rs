@@ -134,6 +134,7 @@ impl World {
             remote_node_ports: false,
             node_ip: None,
             external_ips: true,
+            protects_host_ports: true,
             forwarding_by_annotation: true,
             forwarding: Forwarding::Snat,
             lookup_pods: LookupPods::Off,

@@ -14,6 +14,9 @@ use super::{
 /// The taint of a node that the cluster autoscaler is about to remove.
 const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 
+/// The port of a kubelet whose Node does not say it.
+const KUBELET: u16 = 10250;
+
 /// A Node, with what is read of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawNode")]
@@ -28,6 +31,8 @@ pub struct Node {
     pub all_addresses: Vec<IpAddr>,
     /// The first range of each family that its pods have their addresses of.
     pub pod_cidrs: Vec<IpNet>,
+    /// The port that its kubelet listens at, at all of its addresses.
+    pub kubelet_port: u16,
     /// Whether load balancers may send it new connections: it is neither being deleted nor about
     /// to be.
     pub eligible: bool,
@@ -100,6 +105,22 @@ struct RawTaint {
 struct RawStatus {
     #[serde(deserialize_with = "null::or_default")]
     addresses: Vec<RawAddress>,
+    #[serde(rename = "daemonEndpoints", deserialize_with = "null::or_default")]
+    daemons: RawDaemons,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct RawDaemons {
+    #[serde(rename = "kubeletEndpoint", deserialize_with = "null::or_default")]
+    kubelet: RawDaemon,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct RawDaemon {
+    #[serde(rename = "Port", deserialize_with = "null::or_default")]
+    port: i64,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -141,6 +162,10 @@ impl From<RawNode> for Node {
             },
             all_addresses: of_type("InternalIP").chain(of_type("ExternalIP")).collect(),
             pod_cidrs: [range(true), range(false)].into_iter().flatten().collect(),
+            kubelet_port: match u16::try_from(status.daemons.kubelet.port) {
+                Ok(0) | Err(_) => KUBELET,
+                Ok(port) => port,
+            },
             eligible: metadata.deletion_timestamp.is_none()
                 && !spec.taints.iter().any(|taint| &*taint.key == TO_BE_DELETED),
         }
@@ -188,6 +213,33 @@ mod tests {
             ["10.1.1.0/24", "fd00:1::/64"]
         );
         assert_eq!(of(json!({ "podCIDRs": null })), [""; 0]);
+    }
+
+    #[test]
+    fn a_kubelet_that_does_not_say_its_port_has_the_usual_one() {
+        for (status, expected) in [
+            (json!({}), 10250),
+            (json!({ "daemonEndpoints": null }), 10250),
+            (
+                json!({ "daemonEndpoints": { "kubeletEndpoint": null } }),
+                10250,
+            ),
+            (
+                json!({ "daemonEndpoints": { "kubeletEndpoint": { "Port": 0 } } }),
+                10250,
+            ),
+            (
+                json!({ "daemonEndpoints": { "kubeletEndpoint": { "Port": -1 } } }),
+                10250,
+            ),
+            (
+                json!({ "daemonEndpoints": { "kubeletEndpoint": { "Port": 10251 } } }),
+                10251,
+            ),
+        ] {
+            let found = node(json!({ "metadata": { "name": "n" }, "status": status }));
+            assert_eq!(found.kubelet_port, expected, "{status}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, net::IpAddr, num::NonZeroU16, sync::Arc};
 
 use ipnet::IpNet;
-use shunt_model::{ServicePort as ModelPort, unusable};
+use shunt_model::{Protocol, ServicePort as ModelPort, unusable};
 
 use crate::source::kubernetes::{
     objects::{
@@ -30,13 +30,15 @@ impl Addresses {
     /// that before it is an external one: so the source ranges hold for it.
     ///
     /// Anybody who may write a Service may write its external addresses. So they are not taken where they would be
-    /// another Service's ClusterIP, now or later, or an address that is each link's own.
+    /// another Service's ClusterIP, now or later, or an address that is each link's own; nor those of nodes for a port
+    /// at which the cluster itself listens there.
     pub(super) fn of(service: &Service, node: &NodeView, problems: &mut Vec<Problem>) -> Self {
         let Service {
             cluster_ips,
             external_ips,
             load_balancer_ips,
             source_ranges,
+            ports,
             ..
         } = service;
         let mut found = Self {
@@ -48,7 +50,7 @@ impl Addresses {
             list.retain(|address| {
                 found.has_family_of(*address)
                     && !found.has(*address)
-                    && may_be_external(field, *address, node, problems)
+                    && may_be_external(field, *address, ports, node, problems)
             });
             list
         };
@@ -108,9 +110,14 @@ impl Addresses {
 fn may_be_external(
     field: &'static str,
     address: IpAddr,
+    ports: &[ServicePort],
     node: &NodeView,
     problems: &mut Vec<Problem>,
 ) -> bool {
+    let has_port = |number| {
+        let mut ports = ports.iter();
+        ports.any(|port| port.port == number && port.protocol == Some(Protocol::Tcp))
+    };
     let problem = match (address, node.service_cidr_of(address)) {
         (IpAddr::V4(v4), _) if v4.is_link_local() => Problem::Unusable {
             field,
@@ -122,7 +129,15 @@ fn may_be_external(
             address,
             range,
         },
-        (_, None) => return true,
+        (_, None) => match node.daemon_at(address, has_port) {
+            Some((port, daemon)) => Problem::HostPort {
+                field,
+                address,
+                port,
+                daemon,
+            },
+            None => return true,
+        },
     };
     problems.push(problem);
     false

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use thiserror::Error;
 
+use crate::source::kubernetes::translate::view::Daemon;
+
 /// A part of a Service, or of its slices, that is not translated, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
 pub enum Problem {
@@ -38,6 +40,22 @@ pub enum Problem {
         address: IpAddr,
         /// The range.
         range: IpNet,
+    },
+    /// An external address of a node, at a port that the cluster itself needs there.
+    #[error(
+        "{field}: {address} is left out, as {} listens there at the service's port {port}: choose another port, or \
+         see --protect-host-ports",
+        .daemon.name()
+    )]
+    HostPort {
+        /// The field's name, as Kubernetes has it.
+        field: &'static str,
+        /// The address.
+        address: IpAddr,
+        /// The port of TCP.
+        port: u16,
+        /// What listens there.
+        daemon: Daemon,
     },
     /// A range that cannot be read. Without it the allow-list would allow more, or everyone.
     #[error(
@@ -125,6 +143,7 @@ impl Problem {
             }
             Self::SlicePort { .. } => true,
             Self::InServiceRange { .. }
+            | Self::HostPort { .. }
             | Self::NotARange(_)
             | Self::Selection(_)
             | Self::Forwarding(_)

@@ -1,6 +1,10 @@
 //! What translation has to know of this node and its cluster.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use ipnet::IpNet;
 
@@ -17,6 +21,30 @@ pub struct NodeView {
     pub addresses: PrimaryAddresses,
     /// The ranges that the cluster takes ClusterIPs from, as far as they are known.
     pub service_cidrs: BTreeSet<IpNet>,
+    /// The TCP ports of nodes that no Service may have there, as far as they are known.
+    pub host_ports: HostPorts,
+}
+
+/// Addresses and TCP ports of nodes, with what listens there.
+pub type HostPorts = BTreeMap<(IpAddr, u16), Daemon>;
+
+/// A part of the cluster that listens at addresses of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Daemon {
+    /// The API server.
+    ApiServer,
+    /// A node's kubelet.
+    Kubelet,
+}
+
+impl Daemon {
+    /// Returns its name, with its article.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::ApiServer => "the API server",
+            Self::Kubelet => "a kubelet",
+        }
+    }
 }
 
 impl NodeView {
@@ -24,5 +52,16 @@ impl NodeView {
     pub(super) fn service_cidr_of(&self, address: IpAddr) -> Option<IpNet> {
         let mut ranges = self.service_cidrs.iter();
         ranges.find(|range| range.contains(&address)).copied()
+    }
+
+    /// Returns what listens at this address at one of these TCP ports, with the port.
+    pub(super) fn daemon_at(
+        &self,
+        address: IpAddr,
+        mut has_port: impl FnMut(u16) -> bool,
+    ) -> Option<(u16, Daemon)> {
+        let own = self.host_ports.range((address, 0)..=(address, u16::MAX));
+        let mut own = own.map(|((_, port), daemon)| (*port, *daemon));
+        own.find(|(port, _)| has_port(*port))
     }
 }

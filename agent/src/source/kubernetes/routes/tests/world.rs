@@ -20,7 +20,7 @@ use crate::source::kubernetes::{
     translate::{
         problem::Problem,
         service::{Translation, translate},
-        view::NodeView,
+        view::{HostPorts, NodeView},
     },
     watch::step::Step,
 };
@@ -179,6 +179,7 @@ impl World {
             zone: None,
             addresses: PrimaryAddresses::default(),
             service_cidrs: BTreeSet::new(),
+            host_ports: HostPorts::new(),
         };
         let Translation {
             service: model,

@@ -1,10 +1,12 @@
 //! Rules 9 to 21: which Services count, and where they are reached.
 
+use std::net::IpAddr;
+
 use serde_json::{Value, json};
 use shunt_model::{Forwarding, Protocol, Selection, TrafficPolicy};
 
 use super::world::World;
-use crate::runtime::health_checks::HealthCheck;
+use crate::{runtime::health_checks::HealthCheck, source::kubernetes::translate::view::Daemon};
 
 fn texts<T: ToString>(list: &[T]) -> Vec<String> {
     list.iter().map(ToString::to_string).collect()
@@ -174,6 +176,56 @@ fn an_external_address_is_no_cluster_ip_and_no_link_local_one() {
 }
 
 #[test]
+fn an_external_address_of_a_node_is_left_out_at_a_port_that_the_cluster_has_there() {
+    let ports = |port: u16, protocol: &str| json!([{ "port": port, "protocol": protocol }]);
+    let node: IpAddr = [192, 0, 2, 1].into();
+    let control: IpAddr = [192, 0, 2, 100].into();
+    let world = |ports: Value| {
+        let mut world = World::new()
+            .spec(json!({ "externalIPs": [node, "203.0.113.1"], "ports": ports }))
+            .ingress(json!([{ "ip": control }]));
+        world.node.host_ports = [
+            ((node, 10250), Daemon::Kubelet),
+            ((control, 10250), Daemon::Kubelet),
+            ((control, 6443), Daemon::ApiServer),
+        ]
+        .into();
+        world
+    };
+    for (ports, external, balancer) in [
+        (ports(80, "TCP"), true, true),
+        (ports(10250, "TCP"), false, false),
+        (ports(10250, "UDP"), true, true),
+        (ports(6443, "TCP"), true, false),
+        (ports(6443, "SCTP"), true, true),
+        (
+            json!([{ "name": "a", "port": 80 }, { "name": "b", "port": 6443 }]),
+            true,
+            false,
+        ),
+    ] {
+        let found = world(ports.clone()).translate();
+        let model = found.service.unwrap();
+        assert_eq!(model.external_ips.contains(&node), external, "{ports}");
+        assert!(texts(&model.external_ips).contains(&"203.0.113.1".to_owned()));
+        assert_eq!(!model.load_balancer_ips.is_empty(), balancer, "{ports}");
+        let refused = usize::from(!external) + usize::from(!balancer);
+        assert_eq!(found.problems.len(), refused, "{ports}");
+        assert!(found.problems.iter().all(|one| !one.is_of_endpoint()));
+        // The ClusterIPs are its own at any port.
+        assert_eq!(model.cluster_ips.len(), 2, "{ports}");
+    }
+    let found = world(ports(6443, "TCP")).translate();
+    assert_eq!(
+        texts(&found.problems),
+        [
+            "status.loadBalancer.ingress: 192.0.2.100 is left out, as the API server listens there at the \
+             service's port 6443: choose another port, or see --protect-host-ports"
+        ]
+    );
+}
+
+#[test]
 fn ranges_are_read_family_by_family() {
     for (ranges, expected) in [
         (
@@ -208,7 +260,7 @@ fn a_range_that_cannot_be_read_admits_nobody() {
     let translation = world.ingress(json!([{ "ip": "203.0.113.1" }])).translate();
     assert_eq!(
         translation.service.unwrap().load_balancer_ips,
-        [] as [std::net::IpAddr; 0]
+        [] as [IpAddr; 0]
     );
     assert_eq!(
         texts(&translation.problems),

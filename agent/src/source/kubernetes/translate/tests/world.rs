@@ -9,7 +9,7 @@ use crate::source::kubernetes::{
     objects::{endpoint_slice::EndpointSlice, node::PrimaryAddresses, service::Service},
     translate::{
         service::{Translation, translate},
-        view::NodeView,
+        view::{HostPorts, NodeView},
     },
 };
 
@@ -44,6 +44,7 @@ impl World {
                 zone: Some("a".into()),
                 addresses: PrimaryAddresses::default(),
                 service_cidrs: BTreeSet::new(),
+                host_ports: HostPorts::new(),
             },
         }
     }
