@@ -10,6 +10,7 @@ use shunt_common::{
 use shunt_model::maglev::{EntriesPerBackend, Member, table};
 
 use super::{
+    both_families,
     frame::{Packet, Transport, destination, destination_of},
     needs_root,
     node::{Node, resync, update, web},
@@ -218,6 +219,90 @@ fn a_change_moves_what_the_table_of_the_others_says_and_no_connection() {
         let number = number_of(TCP, client(port + 1000));
         assert_eq!(new, named(&four[1..], number));
     }
+}
+
+/// A service of these backends of both families, three times by its ports' protocols, and with what else it says.
+fn backends_of(name: &str, number: u8, lasts: &[u16], says: &str) -> String {
+    let backends: Vec<String> = lasts
+        .iter()
+        .flat_map(|last| [format!("10.1.1.{last}"), format!("fd00:10:1:1::{last:x}")])
+        .map(|ip| format!(r#"{{"ip":"{ip}","port":8080,"local":false}}"#))
+        .collect();
+    let backends = backends.join(",");
+    let ports = ["TCP", "UDP", "SCTP"];
+    let lists = ports.map(|port| format!(r#""{port}":[{backends}]"#));
+    let ports = ports.map(|port| format!(r#""{port}":{{"protocol":"{port}","port":80}}"#));
+    let (v4, v6) = (world::V4::CLUSTER_IP, world::V6::CLUSTER_IP);
+    let (mut v4, mut v6) = (world::ip(v4), world::ip(v6));
+    if number > 0 {
+        v4 = [10, 96, 7, number].into();
+        v6 = [0xfd00, 0x96, 0, 0, 0, 0, 7, u16::from(number)].into();
+    }
+    format!(
+        r#"{{"id":{{"namespace":"default","name":"{name}"}},"cluster_ips":["{v4}","{v6}"],{says}"ports":{{{}}},"backends":{{{}}}}}"#,
+        ports.join(","),
+        lists.join(",")
+    )
+}
+
+both_families!(a_table_gives_way_and_connections_stay);
+fn a_table_gives_way_and_connections_stay<A: Family>() {
+    let web = backends_of("web", 0, &[3, 4, 5, 6], r#""selection":"maglev","#);
+    let mut node = Node::with(
+        |options| {
+            options.sizes.slots = 400;
+            options.sizes.backends = 512;
+        },
+        [resync(&[&web]).as_str()],
+    );
+    let has_table = |node: &Node| node.services_without_table().is_empty();
+    assert!(has_table(&node));
+    let packet = |transport, port| {
+        let packet = Packet::new(transport, (A::POD, port), (A::CLUSTER_IP, 80));
+        packet.frame()
+    };
+    let target = |node: &mut Node, transport, port| -> (A, u16) {
+        destination_of(&node.ingress(&packet(transport, port)).passed())
+    };
+    let ports = 1000..1100;
+    let before: Vec<_> = ports
+        .clone()
+        .map(|port| target(&mut node, Transport::TcpSyn, port))
+        .collect();
+    // 36 slots each, until there is less room than the table has.
+    let lasts: Vec<u16> = (20..32).collect();
+    for number in 1..=5 {
+        let plain = backends_of(&format!("plain-{number}"), number, &lasts, "");
+        node.apply(&update(&plain));
+    }
+    assert!(!has_table(&node), "it gave way");
+    let after = ports.clone();
+    let after: Vec<_> = after
+        .map(|port| target(&mut node, Transport::TcpAck, port))
+        .collect();
+    assert_eq!(after, before, "open connections stay");
+    let new: BTreeSet<_> = (2000..2200)
+        .map(|port| target(&mut node, Transport::TcpSyn, port))
+        .map(|(address, _)| world::ip(address))
+        .collect();
+    assert_eq!(new.len(), 4, "new ones are spread by weight: {new:?}");
+    for number in 1..=5 {
+        let id = format!(r#"{{"namespace":"default","name":"plain-{number}"}}"#);
+        node.apply(&format!(r#"{{"event":"DeleteService","id":{id}}}"#));
+    }
+    node.reclaim();
+    assert!(has_table(&node), "it is back");
+    // As a node that always had it.
+    let mut fresh = Node::with(
+        |options| options.sizes.slots = 400,
+        [resync(&[&web]).as_str()],
+    );
+    for port in 3000..3200 {
+        let found = target(&mut node, Transport::TcpSyn, port);
+        assert_eq!(found, target(&mut fresh, Transport::TcpSyn, port));
+    }
+    let counters = node.counters();
+    assert!(!counters.contains_key("drop_corrupt"), "{counters:?}");
 }
 
 #[test]

@@ -359,6 +359,11 @@ impl Node {
         self.agent.datapath_mut().reclaim().unwrap();
     }
 
+    /// The service ports that are to have a Maglev table and have none.
+    pub(crate) fn services_without_table(&self) -> BTreeSet<String> {
+        self.agent.datapath().maglev_use().without_room
+    }
+
     /// Leaves packets of connections that are not known to the stack, or not.
     pub(crate) fn leave_unknown(&mut self, leave: bool) {
         let unknown = self.agent.datapath_mut().unknown_connections();

@@ -1,12 +1,12 @@
 //! The publishers of both families: a change of frontends is published in both or in neither.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     iter,
     sync::Arc,
 };
 
-use shunt_common::{FrontendKey, V4, V6};
+use shunt_common::{FrontendKey, V4, V6, registry::Size};
 use tracing::warn;
 
 use shunt_model::{Changes, Frontend};
@@ -83,16 +83,55 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
             OfFamily::changes(changes, families),
         );
         if self.v4.is_blocked(&v4.wanted) || self.v6.is_blocked(&v6.wanted) {
-            self.reclaim()?;
+            self.free()?;
         }
-        match self.publish_once(&v4, &v6) {
-            Err(TableError::Full { .. }) if self.has_retired() => {
-                self.reclaim()?;
-                self.publish_once(&v4, &v6)?;
+        let mut published = self.publish_once(&v4, &v6);
+        if matches!(published, Err(TableError::Full { .. })) && self.has_retired() {
+            self.free()?;
+            published = self.publish_once(&v4, &v6);
+        }
+        // Tables of a family give way once as far as the change needs, and then all of them.
+        let mut tried = HashSet::new();
+        while let Err(TableError::Full {
+            table: Size::Slots,
+            family,
+            ..
+        }) = &published
+        {
+            let family = *family;
+            let ports = if family == V4::NAME {
+                self.v4.give_way(&v4.wanted, tried.contains(family))
+            } else {
+                self.v6.give_way(&v6.wanted, tried.contains(family))
+            };
+            if ports.is_empty() {
+                break;
             }
-            result => result?,
+            log_given_up(family, &ports);
+            tried.insert(family);
+            self.free()?;
+            published = self.publish_once(&v4, &v6);
         }
+        if matches!(published, Err(TableError::Full { .. }))
+            && (has_tables(&v4.wanted) || has_tables(&v6.wanted))
+        {
+            self.free()?;
+            published = self.without_new_tables(|own| own.publish_once(&v4, &v6));
+        }
+        published?;
         Ok(self.writes() - before)
+    }
+
+    /// Does something for which no new Maglev tables are made.
+    fn without_new_tables<R>(&mut self, action: impl FnOnce(&mut Self) -> R) -> R {
+        let set = |own: &mut Self, without| {
+            own.v4.set_without_tables(without);
+            own.v6.set_without_tables(without);
+        };
+        set(self, true);
+        let result = action(self);
+        set(self, false);
+        result
     }
 
     /// As [`Self::publish`], with Maglev tables that were made before: these are not made for the change.
@@ -156,9 +195,37 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
             entries(snapshot.iter(), self.families),
             entries(snapshot.iter(), self.families),
         );
-        self.resync_once(&v4, &v6)?;
+        let mut resynced = self.resync_once(&v4, &v6);
+        let mut tried = HashSet::new();
+        while let Err(TableError::Full {
+            table: Size::Slots,
+            family,
+            ..
+        }) = &resynced
+        {
+            let family = *family;
+            let gives_way = if family == V4::NAME {
+                self.v4.give_all_way(&v4)?
+            } else {
+                self.v6.give_all_way(&v6)?
+            };
+            if !gives_way || !tried.insert(family) {
+                break;
+            }
+            warn!(
+                "{family}: all Maglev tables give way, as services find no slots beside them; those for which \
+                 there is room then are made again (--max-slots)"
+            );
+            self.wait_and_free()?;
+            resynced = self.resync_once(&v4, &v6);
+        }
+        if matches!(resynced, Err(TableError::Full { .. })) && (has_tables(&v4) || has_tables(&v6))
+        {
+            resynced = self.without_new_tables(|own| own.resync_once(&v4, &v6));
+        }
+        resynced?;
         let has_freed = self.has_retired();
-        if let Err(error) = self.reclaim() {
+        if let Err(error) = self.free() {
             warn!(%error, "replaced table space stays in use");
         }
         // What stood in the way of a Maglev table may be gone now.
@@ -188,13 +255,23 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
         self.v4.has_retired() || self.v6.has_retired()
     }
 
-    /// Waits for a grace period and frees what was replaced before it. Takes milliseconds, so it
-    /// is for when nothing else is to be done, or when room is needed.
+    /// Waits for a grace period and frees what was replaced before it. Makes Maglev tables again that had given way,
+    /// if there is room now. Takes milliseconds, so it is for when nothing else is to be done.
     ///
     /// # Errors
     ///
     /// If the kernel cannot wait; nothing is freed then.
     pub fn reclaim(&mut self) -> Result<(), TableError> {
+        if self.has_retired() {
+            self.wait_and_free()?;
+            self.v4.restore_tables();
+            self.v6.restore_tables();
+        }
+        Ok(())
+    }
+
+    /// As [`Self::reclaim`], when room is needed.
+    fn free(&mut self) -> Result<(), TableError> {
         if self.has_retired() {
             self.wait_and_free()?;
         }
@@ -243,6 +320,27 @@ impl<A: Tables<V4>, B: Tables<V6>> DualPublisher<A, B> {
     const fn writes(&self) -> u64 {
         self.v4.writes() + self.v6.writes()
     }
+}
+
+/// Whether any of these may have a Maglev table.
+fn has_tables<K>(wanted: &[(K, &Frontend)]) -> bool {
+    let mut wanted = wanted.iter();
+    wanted.any(|(_, frontend)| frontend.backends.maglev.is_some())
+}
+
+/// Has the log name service ports whose Maglev tables are given up.
+fn log_given_up(family: &str, ports: &BTreeSet<String>) {
+    const NAMED: usize = 5;
+    let named: Vec<&str> = ports.iter().map(|port| &**port).take(NAMED).collect();
+    let more = match ports.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    warn!(
+        "{family}: the Maglev tables of {}{more} give way to services that find no slots: these select by weight \
+         (--max-slots)",
+        named.join(", ")
+    );
 }
 
 /// Each step in both families before the next one. A change that is dropped on the way is taken

@@ -1,7 +1,8 @@
 //! Maglev tables among the slots, shared by all frontends with the same backends.
 //!
 //! A table takes no more than leaves a quarter of the slots free for frontends that select by weight.
-//! A frontend whose table does not fit selects by weight, and is counted ([`MaglevUse`]).
+//! A frontend whose table does not fit selects by weight, and is counted ([`MaglevUse`]). In each change tables come
+//! last, and those that there are give way to sets that would find no slots.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -95,7 +96,8 @@ impl Recipe {
     /// What the table of the set is to be made of; `None` if it needs none: where one backend at most
     /// takes connections, nothing is to be chosen.
     pub(crate) fn of(set: &BackendSet) -> Option<Self> {
-        Self::of_shares(&set.backends, &set.shares(), set.maglev?)
+        let size = set.maglev?;
+        Self::of_shares(&set.backends, &set.shares(), size)
     }
 
     /// The same of a table of `size` entries, which backends with these shares have, and behind them the

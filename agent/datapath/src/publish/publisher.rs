@@ -42,6 +42,7 @@ use source_ranges::List;
 mod adoption;
 pub(crate) mod change;
 pub(crate) mod claims;
+mod giving_way;
 mod ledger;
 mod reserved;
 pub(crate) mod resync;
@@ -60,6 +61,12 @@ pub(crate) struct Publisher<F: Family, T> {
     maglev: HashMap<Recipe, Arc<MaglevTable>>,
     /// Those that need not be made for the change that is at hand.
     ready: ReadyTables,
+    /// Whether a table was given up, or did not fit.
+    wants_tables: bool,
+    /// Whether no new table is made for the change that is at hand.
+    without_tables: bool,
+    /// How many slots the sets of the change that is at hand need before any table.
+    owed: u32,
     indexes: IndexAllocator,
     slots: RangeAllocator,
     backends: IndexAllocator,
@@ -104,6 +111,9 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
             owners: Owners::default(),
             maglev: HashMap::new(),
             ready: ReadyTables::default(),
+            wants_tables: false,
+            without_tables: false,
+            owed: 0,
             indexes: IndexAllocator::new(capacity.frontends),
             slots: RangeAllocator::new(capacity.slots.min(Cell::MAX_OFFSET)),
             backends: IndexAllocator::new(capacity.backends),
@@ -124,6 +134,11 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
     /// Has these Maglev tables at hand from now on, in place of those before.
     pub(crate) fn set_ready(&mut self, tables: ReadyTables) {
         self.ready = tables;
+    }
+
+    /// Whether no new tables are made from now on.
+    pub(crate) const fn set_without_tables(&mut self, without: bool) {
+        self.without_tables = without;
     }
 
     /// The tables.

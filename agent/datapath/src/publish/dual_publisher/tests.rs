@@ -12,6 +12,8 @@ use shunt_model::{
 
 use crate::maps::{memory_tables::MemoryTables, tables::Capacity};
 
+mod giving_way;
+
 type Publishers = DualPublisher<MemoryTables<V4>, MemoryTables<V6>>;
 
 /// Room for this many frontends of each family, and twice as many backends and slots.

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use shunt_common::{Cell, Family, FrontendKey, ServiceNumber, registry::Size};
 use tracing::{error, warn};
 
-use shunt_model::Frontend;
+use shunt_model::{BackendSet, Frontend};
 
 use crate::{
     error::TableError,
@@ -55,6 +55,41 @@ enum Rest<F: Family> {
     },
     /// All of it goes.
     Goes(Box<Findings<F>>),
+}
+
+/// The slots that sets need which are to have a table, without that.
+#[derive(Debug)]
+struct Owed {
+    slots: u32,
+    sets: HashSet<*const BackendSet>,
+}
+
+impl Owed {
+    fn of<K>(frontends: &[&(K, &Frontend)]) -> Self {
+        let mut owed = Self {
+            slots: 0,
+            sets: HashSet::new(),
+        };
+        for (_, frontend) in frontends {
+            if owed.sets.insert(Arc::as_ptr(&frontend.backends)) {
+                let slots = slots_of(&frontend.backends);
+                owed.slots = owed.slots.saturating_add(slots);
+            }
+        }
+        owed
+    }
+
+    /// A set has its slots.
+    fn pay(&mut self, set: &Arc<BackendSet>) {
+        if self.sets.remove(&Arc::as_ptr(set)) {
+            self.slots = self.slots.saturating_sub(slots_of(set));
+        }
+    }
+}
+
+/// How many slots a set needs, with the one that tells of a table.
+fn slots_of(set: &BackendSet) -> u32 {
+    u32::try_from(set.slot_count() + 1).unwrap_or(u32::MAX)
 }
 
 impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
@@ -135,8 +170,17 @@ impl<'a, F: FromIp, T: Tables<F>> Change<'a, F, T> {
         } = staged;
         publisher.write_source_ranges(wanted, source_ranges)?;
         let mut absent = Vec::new();
-        for (key, frontend) in wanted {
-            let slice = publisher.slice_of(&frontend.backends)?;
+        // Those that need a table come last: tables take what is left.
+        let (plain, others): (Vec<_>, Vec<_>) = wanted
+            .iter()
+            .partition(|(_, frontend)| frontend.backends.maglev.is_none());
+        let mut owed = Owed::of(&others);
+        for (key, frontend) in plain.into_iter().chain(others) {
+            publisher.owed = owed.slots;
+            let slice = publisher.slice_of(&frontend.backends);
+            publisher.owed = 0;
+            let slice = slice?;
+            owed.pay(&frontend.backends);
             let service = publisher.services.claim(&GroupKey::of(&frontend.backends));
             let flags = publisher.source_range_flags(key, frontend, source_ranges);
             let cell = slice.cell(frontend).with(flags);

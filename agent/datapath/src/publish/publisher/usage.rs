@@ -135,7 +135,7 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
 
     /// Whether a Maglev table of `needed` slots may be made where so many are free.
     fn are_enough(&self, free: u32, needed: u32) -> bool {
-        let kept = self.tables.capacity().slots / RESERVE;
+        let kept = (self.tables.capacity().slots / RESERVE).max(self.owed);
         free.checked_sub(kept).is_some_and(|free| free >= needed)
     }
 
@@ -155,9 +155,14 @@ impl<F: FromIp, T: Tables<F>> Publisher<F, T> {
         let Some(needed) = recipe.slots() else {
             return Ok(None);
         };
+        if self.without_tables {
+            self.wants_tables = true;
+            return Ok(None);
+        }
         let free = self.slots.free_count();
         let is_room = self.are_enough(free, needed);
         let Some(offset) = is_room.then(|| self.slots.allocate(needed)).flatten() else {
+            self.wants_tables = true;
             return if self.retired.is_empty() {
                 Ok(None)
             } else {
