@@ -1,19 +1,22 @@
 //! Builds the kernel programs (package `shunt-ebpf`) and puts the objects where the crate includes
 //! them, compressed: `$OUT_DIR/shunt.o.gz`, and `$OUT_DIR/shunt-flows.o.gz` with those that report connections.
+//! `$OUT_DIR/shunt-spare.o.gz` has programs that do nothing, which stand in the place of others.
 
 use std::{
     env,
     fmt::Display,
     fs::{self, File},
-    io::Write as _,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use flate2::{Compression, write::GzEncoder};
 use object::{
+    Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
     build::elf::{Builder, SectionData},
     elf::SHT_STRTAB,
+    write::{Object, Symbol, SymbolSection},
 };
 use shunt_toolchain::{FOLDER, RECORD, RecordError, Toolchain};
 
@@ -25,6 +28,12 @@ const INPUTS: [&str; 5] = [
     "Cargo.lock",
     "xtask/toolchain",
 ];
+
+/// The programs of the spare object: as many as are ever verified together.
+const SPARES: [&str; 2] = ["spare0", "spare1"];
+
+/// `r0 = 0; exit`, of `linux/bpf.h`.
+const NOTHING: [u8; 16] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
 
 fn main() -> ExitCode {
     match build() {
@@ -59,7 +68,30 @@ fn build() -> Result<(), String> {
         let object = toolchain.build_object(&root, &target_dir, "shunt-ebpf", features)?;
         put(&object, &out.join(name))?;
     }
-    Ok(())
+    let spare = out.join("shunt-spare.o.gz");
+    let failed = |error: &dyn Display| format!("cannot write {}: {error}", spare.display());
+    let object = spare_object().map_err(|error| failed(&error))?;
+    compress(&object, &spare).map_err(|error| failed(&error))
+}
+
+/// Returns an object with programs that do nothing.
+fn spare_object() -> Result<Vec<u8>, object::write::Error> {
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
+    let section = object.add_section(Vec::new(), b"classifier".to_vec(), SectionKind::Text);
+    for name in SPARES {
+        let value = object.append_section_data(section, &NOTHING, 8);
+        object.add_symbol(Symbol {
+            name: name.into(),
+            value,
+            size: NOTHING.len() as u64,
+            kind: SymbolKind::Text,
+            scope: SymbolScope::Linkage,
+            weak: false,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        });
+    }
+    object.write()
 }
 
 /// Takes the lock of a folder, which is made if it is not there.
@@ -77,12 +109,13 @@ fn put(object: &Path, there: &Path) -> Result<(), String> {
     let failed = |error: &dyn Display| format!("cannot copy {}: {error}", object.display());
     let whole = fs::read(object).map_err(|error| failed(&error))?;
     let lean = without_debug_information(&whole).map_err(|error| failed(&error))?;
+    compress(&lean, there).map_err(|error| failed(&error))
+}
+
+fn compress(object: &[u8], there: &Path) -> io::Result<()> {
     let mut compressed = GzEncoder::new(Vec::new(), Compression::best());
-    compressed
-        .write_all(&lean)
-        .and_then(|()| compressed.finish())
-        .and_then(|compressed| fs::write(there, compressed))
-        .map_err(|error| failed(&error))
+    compressed.write_all(object)?;
+    fs::write(there, compressed.finish()?)
 }
 
 /// The object without its DWARF sections, which are three quarters of it. The linker has made BTF of

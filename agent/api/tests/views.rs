@@ -119,6 +119,7 @@ fn status() -> Status {
             interface("eth0", InterfaceState::Attached { index: 7 }),
             interface("eth1", InterfaceState::Absent { seconds: 12 }),
             interface("eth3", InterfaceState::Attaching),
+            interface("tun0", InterfaceState::Loading),
             interface(
                 "eth2",
                 InterfaceState::Failed {
@@ -339,6 +340,7 @@ fn a_status_is_the_same_after_its_message_and_has_one_form_in_json() {
             { "name": "eth0", "pattern": "eth*", "state": "attached", "index": 7 },
             { "name": "eth1", "pattern": null, "state": "absent", "seconds": 12 },
             { "name": "eth3", "pattern": null, "state": "attaching" },
+            { "name": "tun0", "pattern": null, "state": "loading" },
             { "name": "eth2", "pattern": null, "state": "failed", "reason": "no" },
         ],
         "conflicts": [

@@ -428,6 +428,25 @@ impl Agent {
         self.failed_hooks = self.datapath.failed_hooks();
     }
 
+    /// Has the kernel verify programs in a thread from now on. To be called when all that an earlier agent has attached
+    /// was taken over.
+    pub(crate) fn load_aside(&mut self) {
+        if let Err(error) = self.datapath.load_aside() {
+            warn!(%error, "events wait while the kernel verifies a program");
+        }
+    }
+
+    /// Waits until the kernel has verified or refused programs, for which [`Self::use_verified`] is to be called.
+    pub(crate) async fn verified(&mut self) {
+        self.datapath.verified().await;
+    }
+
+    /// Brings programs that the kernel has verified onto the interfaces that wait for them.
+    pub(crate) fn use_verified(&mut self) {
+        self.datapath.take_verified();
+        self.reconcile_interfaces();
+    }
+
     /// The hooks that the kernel refused, a phrase each.
     pub fn failed_hooks(&self) -> &[String] {
         &self.failed_hooks

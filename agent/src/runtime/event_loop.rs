@@ -156,6 +156,7 @@ impl EventLoop {
     ) -> Agent {
         let mut stop = pin!(stop);
         let reports = Arc::clone(requests.reports());
+        self.agent.load_aside();
         reports.set_failed_hooks(self.agent.failed_hooks());
         loop {
             tokio::select! {
@@ -168,6 +169,7 @@ impl EventLoop {
                 () = until(self.unfitting.as_ref().map(|unfitting| unfitting.again)) => {
                     reports.while_busy(|| self.try_addresses());
                 }
+                () = self.agent.verified() => reports.while_busy(|| self.agent.use_verified()),
                 () = links.changed() => reports.while_busy(|| self.agent.reconcile_interfaces()),
                 // In pieces, in turn with whatever else is to be done.
                 () = yield_now(), if self.agent.is_attaching() => {

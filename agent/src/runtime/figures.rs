@@ -53,6 +53,8 @@ pub struct Interfaces {
     pub attached: usize,
     /// They are about to get them.
     pub attaching: usize,
+    /// The kernel verifies their programs.
+    pub loading: usize,
     /// They do not exist.
     pub absent: usize,
     /// The kernel refused.
@@ -66,6 +68,8 @@ pub struct Uplinks {
     pub native: usize,
     /// It runs before the stack.
     pub generic: usize,
+    /// The kernel verifies it.
+    pub loading: usize,
     /// They do not exist.
     pub absent: usize,
     /// It does not run.
@@ -134,6 +138,7 @@ fn interfaces(statuses: impl Iterator<Item = InterfaceStatus>) -> Interfaces {
         *match state {
             InterfaceState::Attached { .. } => &mut interfaces.attached,
             InterfaceState::Attaching => &mut interfaces.attaching,
+            InterfaceState::Loading => &mut interfaces.loading,
             InterfaceState::Absent => &mut interfaces.absent,
             InterfaceState::Failed(_) => &mut interfaces.failed,
         } += 1;
@@ -147,6 +152,7 @@ fn uplinks(statuses: impl Iterator<Item = UplinkStatus>) -> Uplinks {
         *match state {
             UplinkState::Attached { native: true, .. } => &mut uplinks.native,
             UplinkState::Attached { .. } => &mut uplinks.generic,
+            UplinkState::Loading => &mut uplinks.loading,
             UplinkState::Absent => &mut uplinks.absent,
             UplinkState::Failed(_) => &mut uplinks.failed,
         } += 1;

@@ -238,6 +238,7 @@ fn interface(interface: datapath::InterfaceStatus, seconds: u64) -> Interface {
         state: match state {
             datapath::InterfaceState::Absent => InterfaceState::Absent { seconds },
             datapath::InterfaceState::Attaching => InterfaceState::Attaching,
+            datapath::InterfaceState::Loading => InterfaceState::Loading,
             datapath::InterfaceState::Attached { index } => InterfaceState::Attached { index },
             datapath::InterfaceState::Failed(reason) => InterfaceState::Failed { reason },
         },
@@ -249,6 +250,7 @@ fn uplink(uplink: datapath::UplinkStatus) -> Uplink {
     Uplink {
         name,
         state: match state {
+            datapath::UplinkState::Loading => UplinkState::Loading,
             datapath::UplinkState::Absent => UplinkState::Absent,
             datapath::UplinkState::Attached {
                 index,

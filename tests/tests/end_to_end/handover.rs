@@ -6,13 +6,7 @@
 mod over;
 mod sizes;
 
-use std::{
-    env, fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process,
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use shunt_common::{
     connections::slots_for,
@@ -22,6 +16,7 @@ use shunt_tests::{Connection, Namespace, PinDir, Target};
 
 use crate::{
     flows::Flows,
+    scripted::Scripted,
     upgrade::{KEPT, end, layout, other_version, services, snapshot, some, tables, traffic},
     world::{REQUEST, World, binary},
 };
@@ -41,27 +36,9 @@ const OTHER_SIZE: [&str; 2] = ["--max-conntrack", "100000"];
 /// Each step of a handover after which a test can end the agent, in order.
 const STEPS: [&str; 6] = ["begin", "egress", "swap", "copy", "drain", "stamp"];
 
-/// An agent that dies after a step of its handover, until this is dropped: a script, since an
-/// agent inherits our environment.
-struct Dying(PathBuf);
-
-impl Dying {
-    fn after(step: &str, agent: &Path) -> Self {
-        let path = env::temp_dir().join(format!("shunt-dies-{}-{step}", process::id()));
-        let script = format!(
-            "#!/bin/sh\nSHUNT_DIE_AFTER='{step}' exec '{}' \"$@\"\n",
-            agent.display()
-        );
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Dying {
-    fn drop(&mut self) {
-        drop(fs::remove_file(&self.0));
-    }
+/// Returns an agent that dies after a step of its handover.
+fn dying_after(step: &str) -> Scripted {
+    Scripted::with(&[("SHUNT_DIE_AFTER", step.as_ref())])
 }
 
 /// What is pinned is of our layout, and nothing is left of another.
@@ -178,8 +155,8 @@ fn interrupted(first: &Path, flags: &[&str], step: &str, then: &[(&Path, &[&str]
     let traffic = traffic(&world, &services);
     some(&traffic);
     let unattended = world.killed();
-    let dying = Dying::after(step, &binary());
-    let died = unattended.try_start_of(&dying.0, flags);
+    let dying = dying_after(step);
+    let died = unattended.try_start_of(dying.path(), flags);
     assert!(died.is_err(), "it dies after {step}");
     // The programs go on without it, in whatever phase they are, and take new connections.
     flows.check();
@@ -290,8 +267,8 @@ fn has_room(first: &Path) {
     let target = services[0].cluster_ip();
     let mut open = fill(world.client_pod(), target);
     let unattended = world.killed();
-    let dying = Dying::after("stamp", &binary());
-    let died = unattended.try_start_of(&dying.0, &OTHER_SIZE);
+    let dying = dying_after("stamp");
+    let died = unattended.try_start_of(dying.path(), &OTHER_SIZE);
     assert!(died.is_err(), "it dies");
     let pod = unattended.sandbox.pod("pod-c").namespace();
     pod.enter(|| open.extend((0..MANY).map(|_| target.connect().unwrap())));

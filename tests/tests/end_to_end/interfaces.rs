@@ -27,7 +27,7 @@ pub(crate) fn frontend_interfaces(names: &[&str]) -> String {
 }
 
 /// Returns an interface of `shunt status`.
-fn shown(world: &World, name: &str) -> Option<Value> {
+pub(crate) fn shown(world: &World, name: &str) -> Option<Value> {
     let status = world.shunt(&["status", "-o", "json"]).json();
     let interfaces = status["interfaces"].as_array().unwrap().clone();
     let mut interfaces = interfaces.into_iter();

@@ -14,6 +14,7 @@ use shunt_tests::{Namespace, Transport, addresses, wait_until};
 
 use crate::{
     dual_stack::{Family, service, world},
+    interfaces::shown,
     service::Service,
     tun::Tun,
     world::World,
@@ -44,6 +45,10 @@ fn world_with_tun() -> Option<(World, Tun)> {
     world.apply(
         &json!({ "event": "UpdateLocalFrontendIfs", "old": [], "new": interfaces }).to_string(),
     );
+    wait_until("the tun interface has its programs", SOON, || {
+        (shown(&world, "tun0")?["state"] == "attached").then_some(())
+    })
+    .unwrap();
     Some((world, tun))
 }
 

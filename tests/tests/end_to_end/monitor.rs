@@ -24,10 +24,10 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// What the agent's log says when programs tell, and when they do no longer.
 const BEGUN: &str = "tell of connections: somebody watches";
-const ENDED: &str = "tell of connections no longer";
+pub(crate) const ENDED: &str = "tell of connections no longer";
 
 /// Somebody who watches, until it is dropped.
-struct Monitor {
+pub(crate) struct Monitor {
     child: Child,
     lines: Receiver<String>,
 }
@@ -57,7 +57,7 @@ impl Monitor {
     }
 
     /// The first who watches: gives it when the programs tell.
-    fn first(world: &World, arguments: &[&str]) -> Self {
+    pub(crate) fn first(world: &World, arguments: &[&str]) -> Self {
         let begun = said(world, BEGUN);
         let monitor = Self::spawn(world, arguments);
         wait_for(world, BEGUN, begun + 1);
@@ -87,11 +87,11 @@ impl Drop for Monitor {
 }
 
 /// How often the agent's log says this.
-fn said(world: &World, what: &str) -> usize {
+pub(crate) fn said(world: &World, what: &str) -> usize {
     world.agent.log().matches(what).count()
 }
 
-fn wait_for(world: &World, what: &str, times: usize) {
+pub(crate) fn wait_for(world: &World, what: &str, times: usize) {
     let is_said = || (said(world, what) >= times).then_some(());
     wait_until(what, SOON, is_said).unwrap();
 }

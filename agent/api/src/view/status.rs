@@ -127,6 +127,8 @@ pub enum InterfaceState {
     },
     /// It is about to get the programs.
     Attaching,
+    /// The kernel verifies its programs, which are the first of their kind.
+    Loading,
     /// There is none of this name, or that the pattern means: it is waited for.
     Absent {
         /// For how long.
@@ -354,6 +356,7 @@ impl From<Interface> for proto::Interface {
         };
         let (state, index, reason) = match state {
             InterfaceState::Attaching => (interface::State::Attaching, 0, String::new()),
+            InterfaceState::Loading => (interface::State::Loading, 0, String::new()),
             InterfaceState::Absent { .. } => (interface::State::Absent, 0, String::new()),
             InterfaceState::Attached { index } => {
                 (interface::State::Attached, index, String::new())
@@ -385,6 +388,7 @@ impl TryFrom<proto::Interface> for Interface {
         } = message;
         let state = match interface::State::try_from(state) {
             Ok(interface::State::Attaching) => InterfaceState::Attaching,
+            Ok(interface::State::Loading) => InterfaceState::Loading,
             Ok(interface::State::Absent) => InterfaceState::Absent {
                 seconds: absent_seconds,
             },

@@ -33,6 +33,8 @@ pub enum UplinkState {
         /// Why not in the driver, if it was to.
         reason: Option<String>,
     },
+    /// The kernel verifies the program.
+    Loading,
     /// There is none of this name, or that the pattern means: it is waited for.
     Absent,
     /// It has no program: TC does all.
@@ -50,6 +52,7 @@ impl From<Uplink> for proto::Uplink {
             UplinkState::Generic { index, reason } => {
                 (uplink::State::Generic, index, reason.unwrap_or_default())
             }
+            UplinkState::Loading => (uplink::State::Loading, 0, String::new()),
             UplinkState::Absent => (uplink::State::Absent, 0, String::new()),
             UplinkState::Failed { reason } => (uplink::State::Failed, 0, reason),
         };
@@ -78,6 +81,7 @@ impl TryFrom<proto::Uplink> for Uplink {
                 index,
                 reason: (!reason.is_empty()).then_some(reason),
             },
+            Ok(uplink::State::Loading) => UplinkState::Loading,
             Ok(uplink::State::Absent) => UplinkState::Absent,
             Ok(uplink::State::Failed) => UplinkState::Failed { reason },
             Ok(uplink::State::Unspecified) | Err(_) => {
@@ -105,6 +109,7 @@ mod tests {
                 index: 4,
                 reason: None,
             },
+            UplinkState::Loading,
             UplinkState::Absent,
             UplinkState::Failed { reason },
         ] {

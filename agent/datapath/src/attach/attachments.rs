@@ -16,7 +16,7 @@ use crate::{
         link_layer::LinkLayer,
     },
     error::DatapathError,
-    object::loaded::Loaded,
+    object::{aside::Readiness, loaded::Loaded},
 };
 
 /// So many interfaces are attached at once, whatever it takes: whoever named a few of them finds
@@ -30,6 +30,7 @@ const PIECE: Duration = Duration::from_millis(20);
 ///
 /// ```text
 /// Absent  -> Pending  -> Attached(index)  the interface appears; its turn comes
+/// Pending -> Loading  -> Pending          the kernel verifies its programs in a thread
 /// Pending -> Failed   -> Pending          the kernel refuses; tried again when any interface changes
 /// any     -> Absent                       it goes; one that returns has another index
 /// ```
@@ -38,6 +39,8 @@ enum State {
     Absent,
     /// It exists, and waits for its turn; it may have failed before, for this reason.
     Pending(Option<String>),
+    /// It waits for its programs, which the kernel verifies; it may have failed before, for this reason.
+    Loading(Option<String>),
     Attached(Programs),
     Failed(String),
 }
@@ -49,6 +52,8 @@ pub enum InterfaceState {
     Absent,
     /// It is about to get the programs.
     Attaching,
+    /// The kernel verifies its programs, which are the first of their kind.
+    Loading,
     /// The programs run on it.
     Attached {
         /// The kernel's index of it.
@@ -78,19 +83,23 @@ struct Programs {
 }
 
 impl Programs {
+    /// Has a hook run the program that `object` has for it now, if that is loaded. Gives whether it is.
     fn replace(
         &mut self,
         object: &mut Loaded,
         interface: &str,
         hook: Hook,
-    ) -> Result<(), DatapathError> {
+    ) -> Result<bool, DatapathError> {
         let program = hook.program(LinkLayer::of_interface(interface)?);
+        if object.prepare(program) != Readiness::Ready {
+            return Ok(false);
+        }
         for (at, attachment) in &mut self.hooks {
             if *at == hook {
                 attachment.replace(object, (self.index, hook), program)?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn detach(self) {
@@ -172,8 +181,8 @@ impl Attachments {
         self.attach_piece(object, AT_ONCE);
     }
 
-    /// Has every hook run the program that `object` has for it now, each replaced in one step: the way back first. Gives
-    /// how many were.
+    /// Has every hook run the program that `object` has for it now, each replaced in one step: the way back first. A
+    /// hook whose program the kernel has not verified yet keeps its own. Gives how many were replaced.
     pub(crate) fn replace(&mut self, object: &mut Loaded) -> usize {
         let mut count = 0;
         for hook in Hook::ALL {
@@ -183,7 +192,7 @@ impl Attachments {
                 };
                 let replaced = programs.replace(object, name, hook);
                 match replaced {
-                    Ok(()) => count += 1,
+                    Ok(is_replaced) => count += usize::from(is_replaced),
                     Err(error) => {
                         warn!(interface = %name, hook = hook.name(), %error, "a program is not replaced");
                     }
@@ -237,7 +246,7 @@ impl Attachments {
             None => return,
         };
         let now = match if_nametoindex(name) {
-            Ok(index) => self.attached(object, name, index, failure_before.as_deref()),
+            Ok(index) => self.attached(object, name, index, failure_before),
             Err(_) => {
                 warn!(interface = %name, "gone: waiting for its return");
                 State::Absent
@@ -250,7 +259,7 @@ impl Attachments {
     pub(crate) fn indexes(&self) -> BTreeSet<u32> {
         let attached = self.interfaces.values().filter_map(|state| match state {
             State::Attached(programs) => Some(programs.index),
-            State::Absent | State::Pending(_) | State::Failed(_) => None,
+            State::Absent | State::Pending(_) | State::Loading(_) | State::Failed(_) => None,
         });
         attached.collect()
     }
@@ -261,6 +270,7 @@ impl Attachments {
             let state = match state {
                 State::Absent => InterfaceState::Absent,
                 State::Pending(_) => InterfaceState::Attaching,
+                State::Loading(_) => InterfaceState::Loading,
                 State::Attached(programs) => InterfaceState::Attached {
                     index: programs.index,
                 },
@@ -274,10 +284,12 @@ impl Attachments {
     pub(crate) fn refused(&self) -> impl Iterator<Item = (&str, &str)> {
         let interfaces = self.interfaces.iter();
         interfaces.filter_map(|(name, state)| match state {
-            State::Failed(reason) | State::Pending(Some(reason)) => {
+            State::Failed(reason) | State::Pending(Some(reason)) | State::Loading(Some(reason)) => {
                 Some((name.as_str(), reason.as_str()))
             }
-            State::Pending(None) | State::Absent | State::Attached(_) => None,
+            State::Pending(None) | State::Loading(None) | State::Absent | State::Attached(_) => {
+                None
+            }
         })
     }
 
@@ -287,21 +299,42 @@ impl Attachments {
         object: &mut Loaded,
         name: &str,
         index: u32,
-        failure_before: Option<&str>,
+        failure_before: Option<String>,
     ) -> State {
-        match self.attach(object, name, index) {
+        let attached = match self.readiness(object, name, index) {
+            Readiness::Ready => {
+                let attached = self.attach(object, name, index);
+                attached.map_err(|error| error.to_string())
+            }
+            Readiness::Loading => return State::Loading(failure_before),
+            Readiness::Refused(reason) => Err(reason),
+        };
+        match attached {
             Ok(programs) => {
                 info!(interface = %name, index, "attached");
                 State::Attached(programs)
             }
-            Err(error) => {
-                let reason = error.to_string();
-                if failure_before != Some(&*reason) {
+            Err(reason) => {
+                if failure_before.as_ref() != Some(&reason) {
                     warn!(interface = %name, index, error = %reason, "cannot attach");
                 }
                 State::Failed(reason)
             }
         }
+    }
+
+    /// Whether the programs for the interface are loaded. What an earlier agent attached has them.
+    fn readiness(&self, object: &mut Loaded, name: &str, index: u32) -> Readiness {
+        // Of another link layer, attaching says why there is none.
+        let Ok(layer) = LinkLayer::of_interface(name) else {
+            return Readiness::Ready;
+        };
+        let lacking = Hook::ALL.into_iter();
+        let mut lacking = lacking
+            .filter(|hook| !self.adopted.contains_key(&(index, *hook)))
+            .map(|hook| object.prepare(hook.program(layer)))
+            .filter(|readiness| *readiness != Readiness::Ready);
+        lacking.next().unwrap_or(Readiness::Ready)
     }
 
     fn attach(
@@ -346,11 +379,13 @@ fn observe(name: &str, before: Option<State>) -> (State, Option<u32>) {
                 warn!(interface = %name, "gone: waiting for its return");
             }
         }
-        Some(State::Failed(_) | State::Pending(_)) | None if index.is_none() => {
+        Some(State::Failed(_) | State::Pending(_) | State::Loading(_)) | None
+            if index.is_none() =>
+        {
             warn!(interface = %name, "absent: waiting for it");
         }
         Some(State::Failed(reason)) => failure_before = Some(reason),
-        Some(State::Pending(reason)) => failure_before = reason,
+        Some(State::Pending(reason) | State::Loading(reason)) => failure_before = reason,
         Some(State::Absent) | None => {}
     }
     match index {

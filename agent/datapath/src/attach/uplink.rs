@@ -12,7 +12,7 @@ use crate::{
         links::{self, Link, Running},
         xdp::{self, Attached, XdpAttachment},
     },
-    object::{loaded::Loaded, xdp::XdpMode},
+    object::{aside::Readiness, loaded::Loaded, programs::XDP, xdp::XdpMode},
 };
 
 /// The reason that is shown of an interface whose frames have no Ethernet header.
@@ -23,6 +23,8 @@ const UNSUITED: &str = "it has no Ethernet address";
 pub enum UplinkState {
     /// There is none of this name, or that the pattern means: it is waited for.
     Absent,
+    /// The kernel verifies the program.
+    Loading,
     /// The XDP program runs on it.
     Attached {
         /// The kernel's index of it.
@@ -49,6 +51,8 @@ pub struct UplinkStatus {
 #[derive(Debug)]
 pub(crate) enum State {
     Absent,
+    /// It waits for the program, which the kernel verifies; it may have failed before, for this reason.
+    Loading(Option<String>),
     Attached(u32, Attached),
     Failed(String),
     /// No driver of this kind of interface can run the program.
@@ -74,6 +78,7 @@ impl State {
             }
             (Some(Self::Attached(_, attached)), _) => attached.attachment.detach(),
             (Some(Self::Failed(reason)), _) => failure_before = Some(reason),
+            (Some(Self::Loading(reason)), _) => failure_before = reason,
             (Some(Self::Unsuited), Some(link)) if link.address.is_none() => return Self::Unsuited,
             (Some(Self::Unsuited | Self::Refused(_) | Self::Absent) | None, _) => {}
         }
@@ -93,7 +98,13 @@ impl State {
                 warn!(interface = %name, error = UNSUITED, "no XDP program: TC does all");
                 return Self::Unsuited;
             }
-            None => xdp::attach(object, &link, mode).map_err(|error| error.to_string()),
+            None => match object.prepare(XDP) {
+                Readiness::Ready => {
+                    xdp::attach(object, &link, mode).map_err(|error| error.to_string())
+                }
+                Readiness::Loading => return Self::Loading(failure_before),
+                Readiness::Refused(reason) => Err(reason),
+            },
         };
         match attached {
             Ok(attached) => {
@@ -140,7 +151,11 @@ impl State {
     pub(crate) const fn index(&self) -> Option<u32> {
         match self {
             Self::Attached(index, _) => Some(*index),
-            Self::Absent | Self::Failed(_) | Self::Unsuited | Self::Refused(_) => None,
+            Self::Absent
+            | Self::Loading(_)
+            | Self::Failed(_)
+            | Self::Unsuited
+            | Self::Refused(_) => None,
         }
     }
 
@@ -153,6 +168,7 @@ impl State {
     pub(crate) fn shown(&self) -> UplinkState {
         match self {
             Self::Absent => UplinkState::Absent,
+            Self::Loading(_) => UplinkState::Loading,
             Self::Attached(index, attached) => UplinkState::Attached {
                 index: *index,
                 native: attached.running == Running::Native,
@@ -166,8 +182,12 @@ impl State {
     /// The reason for which the kernel refused the program, if it did.
     pub(crate) fn refusal(&self) -> Option<&str> {
         match self {
-            Self::Failed(reason) => Some(reason),
-            Self::Absent | Self::Attached(..) | Self::Unsuited | Self::Refused(_) => None,
+            Self::Failed(reason) | Self::Loading(Some(reason)) => Some(reason),
+            Self::Absent
+            | Self::Loading(None)
+            | Self::Attached(..)
+            | Self::Unsuited
+            | Self::Refused(_) => None,
         }
     }
 }

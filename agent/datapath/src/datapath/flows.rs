@@ -39,7 +39,7 @@ impl Datapath {
     }
 
     /// The way back first, as where programs are attached.
-    fn replace_programs(&mut self) {
+    pub(super) fn replace_programs(&mut self) {
         let start = Instant::now();
         let hooks = self.attachments.replace(&mut self.object);
         let uplinks = self.uplinks.replace(&mut self.object);

@@ -110,6 +110,29 @@ impl Datapath {
     pub fn load(options: &DatapathOptions) -> Result<Self, DatapathError> {
         Loading::new(options.clone()).load()
     }
+
+    /// Has the kernel verify programs in a thread from now on, which an interface is the first to need: it is attached
+    /// when they are [loaded](Self::verified).
+    ///
+    /// # Errors
+    ///
+    /// If this binary is damaged.
+    pub fn load_aside(&mut self) -> Result<(), DatapathError> {
+        self.object.load_aside()
+    }
+
+    /// Waits until the kernel has verified or refused programs, which [`Self::take_verified`] takes; for ever if it
+    /// verifies none.
+    pub async fn verified(&mut self) {
+        self.object.verified_aside().await;
+    }
+
+    /// Takes what the kernel has verified. [`Self::reconcile_interfaces`] attaches it.
+    pub fn take_verified(&mut self) {
+        if self.object.take_back() {
+            self.replace_programs();
+        }
+    }
 }
 
 /// Verifies the programs of these names, as far as the kernel takes them. If the kernel refuses one, the

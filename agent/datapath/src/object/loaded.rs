@@ -1,6 +1,6 @@
 //! The loaded object: its programs, verified by the kernel when they are first needed.
 
-use std::{collections::BTreeSet, io, mem};
+use std::{collections::BTreeSet, future::pending, io, mem};
 
 use aya::{
     Ebpf,
@@ -10,6 +10,7 @@ use aya::{
 use crate::{
     error::DatapathError,
     object::{
+        aside::{Aside, Batch, Readiness},
         flow_programs::FlowPrograms,
         programs::{EGRESS, EGRESS_L3, INGRESS, INGRESS_L3, XDP},
         requirements,
@@ -27,7 +28,14 @@ pub(crate) struct Loaded {
     pins: Option<Pins>,
     /// The programs that are.
     pinned: BTreeSet<&'static str>,
+    /// The verification in a thread; `None`: the caller of [`Self::program`] waits for it.
+    aside: Option<Aside>,
+    /// The number of the object that stands for this one, or would.
+    replacement: u64,
 }
+
+/// The number of the object without replacement.
+const OWN: u64 = 0;
 
 impl Loaded {
     /// The programs that every node has, the dearest first.
@@ -40,6 +48,8 @@ impl Loaded {
             telling: None,
             pins,
             pinned: BTreeSet::new(),
+            aside: None,
+            replacement: OWN,
         }
     }
 
@@ -53,21 +63,11 @@ impl Loaded {
         self,
         verify: impl FnOnce(Ebpf) -> io::Result<Option<Ebpf>>,
     ) -> Result<Option<Self>, DatapathError> {
-        let Self {
-            ebpf,
-            telling,
-            pins,
-            pinned,
-        } = self;
+        let Self { ebpf, .. } = self;
         let Some(ebpf) = verify(ebpf).map_err(DatapathError::Threads)? else {
             return Ok(None);
         };
-        let mut loaded = Self {
-            ebpf,
-            telling,
-            pins,
-            pinned,
-        };
+        let mut loaded = Self { ebpf, ..self };
         for name in [EGRESS, INGRESS] {
             loaded.program(name)?;
         }
@@ -85,11 +85,7 @@ impl Loaded {
         &mut self,
         name: &'static str,
     ) -> Result<&mut SchedClassifier, DatapathError> {
-        let both = match name {
-            INGRESS_L3 | EGRESS_L3 => [INGRESS_L3, EGRESS_L3],
-            _ => Self::ALWAYS,
-        };
-        load(self.running(), name, &both)?;
+        load(self.running(), name, together(name))?;
         self.pin(name)?;
         typed(self.running(), name)
     }
@@ -114,24 +110,89 @@ impl Loaded {
     ///
     /// If the kernel does not take it.
     pub(crate) fn xdp_program(&mut self) -> Result<&mut Xdp, DatapathError> {
-        load(self.running(), XDP, &[XDP])?;
+        load(self.running(), XDP, together(XDP))?;
         self.pin(XDP)?;
         typed(self.running(), XDP)
+    }
+
+    /// Has programs be verified in a thread from now on.
+    ///
+    /// # Errors
+    ///
+    /// If the object for that is damaged.
+    pub(crate) fn load_aside(&mut self) -> Result<(), DatapathError> {
+        self.aside = Some(Aside::new()?);
+        Ok(())
+    }
+
+    /// Whether the program of this name can be attached: [`Self::program`] does not wait for the kernel then. If not,
+    /// the kernel begins to verify it, unless it has refused it.
+    pub(crate) fn prepare(&mut self, name: &'static str) -> Readiness {
+        let names = together(name);
+        let Self {
+            ebpf,
+            telling,
+            aside: Some(aside),
+            replacement,
+            ..
+        } = self
+        else {
+            return Readiness::Ready;
+        };
+        let lacks = |ebpf: &Ebpf| !names.iter().all(|name| is_loaded(ebpf, name));
+        if lacks(ebpf) {
+            let batch = Batch { object: OWN, names };
+            return aside.begin(batch, ebpf, requirements::explain);
+        }
+        match telling {
+            // It is to be there when these go.
+            Some(FlowPrograms(telling)) if lacks(telling) => {
+                let object = *replacement;
+                let batch = Batch { object, names };
+                aside.begin(batch, telling, requirements::explain_flows)
+            }
+            _ => Readiness::Ready,
+        }
+    }
+
+    /// Waits until programs are verified or refused, and are to be [taken back](Self::take_back); for ever if none are
+    /// under way.
+    pub(crate) async fn verified_aside(&mut self) {
+        match &mut self.aside {
+            Some(aside) => aside.ended().await,
+            None => pending().await,
+        }
+    }
+
+    /// Takes programs back from the thread. Gives whether others stand for these and now have a program more.
+    pub(crate) fn take_back(&mut self) -> bool {
+        let Self {
+            ebpf,
+            telling,
+            aside: Some(aside),
+            replacement,
+            ..
+        } = self
+        else {
+            return false;
+        };
+        let batch = aside.take_back(|object| match telling {
+            _ if object == OWN => Some(ebpf),
+            Some(FlowPrograms(telling)) if object == *replacement => Some(telling),
+            _ => None,
+        });
+        batch.is_some_and(|batch| batch.object != OWN) && telling.is_some()
     }
 
     /// Which of them are wanted by those who watch: those that are loaded.
     pub(crate) fn packet_programs(&self) -> Vec<&'static str> {
         let names = [EGRESS, INGRESS, EGRESS_L3, INGRESS_L3, XDP].into_iter();
-        names
-            .filter(|name| {
-                let program = self.ebpf.program(name);
-                program.is_some_and(|program| program.fd().is_ok())
-            })
-            .collect()
+        names.filter(|name| is_loaded(&self.ebpf, name)).collect()
     }
 
     /// Has other programs stand for these, or these for themselves; gives those that did until now.
     pub(crate) const fn replace(&mut self, telling: Option<FlowPrograms>) -> Option<FlowPrograms> {
+        self.replacement += 1;
         mem::replace(&mut self.telling, telling)
     }
 
@@ -166,6 +227,20 @@ impl Loaded {
     pub(crate) const fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
+}
+
+/// The programs that are verified with this one: those of interfaces without a link header are used together.
+fn together(name: &'static str) -> &'static [&'static str] {
+    match name {
+        INGRESS_L3 | EGRESS_L3 => &[INGRESS_L3, EGRESS_L3],
+        XDP => &[XDP],
+        _ => &Loaded::ALWAYS,
+    }
+}
+
+fn is_loaded(ebpf: &Ebpf, name: &str) -> bool {
+    let program = ebpf.program(name);
+    program.is_some_and(|program| program.fd().is_ok())
 }
 
 /// Loads the program of this name, if it is not, with others that are needed with it.

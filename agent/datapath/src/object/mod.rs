@@ -1,6 +1,7 @@
 //! The object of the kernel programs: what is set in it before it is loaded, and what it needs.
 
 pub(crate) mod all_tables;
+pub(crate) mod aside;
 pub(crate) mod constants;
 pub(crate) mod copies;
 pub(crate) mod definitions;

@@ -11,6 +11,14 @@ pub(crate) static FLOW_OBJECT: Embedded = Embedded::new(include_bytes!(concat!(
     "/shunt-flows.o.gz"
 )));
 
+/// The object with programs that do nothing.
+pub(crate) static SPARE_OBJECT: Embedded = Embedded::new(include_bytes!(concat!(
+    env!("OUT_DIR"),
+    "/shunt-spare.o.gz"
+)));
+/// Their names.
+pub(crate) const SPARES: [&str; 2] = ["spare0", "spare1"];
+
 /// The program at the ingress of a client's interface.
 pub(crate) const INGRESS: &str = "tc_ingress";
 /// The program at its egress.

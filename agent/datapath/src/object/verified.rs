@@ -26,11 +26,21 @@ pub(crate) fn verify(
     names: &[&'static str],
     explain: Explain,
 ) -> Vec<(&'static str, Result<(), DatapathError>)> {
+    verify_at(ebpf, names, names, explain)
+}
+
+/// As [`verify`], with programs that stand at other places of the object than their own.
+pub(crate) fn verify_at(
+    ebpf: &mut Ebpf,
+    places: &[&'static str],
+    names: &[&'static str],
+    explain: Explain,
+) -> Vec<(&'static str, Result<(), DatapathError>)> {
     let mut found: Vec<(usize, &mut Program)> = ebpf
         .programs_mut()
         .filter_map(|(found, program)| {
-            let place = names.iter().position(|name| *name == found)?;
-            Some((place, program))
+            let place = places.iter().position(|place| *place == found)?;
+            (place < names.len()).then_some((place, program))
         })
         .collect();
     found.sort_by_key(|(place, _)| *place);

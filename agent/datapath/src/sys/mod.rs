@@ -1,5 +1,5 @@
 //! What the kernel and the C library offer that no crate wraps: the agent's only unsafe code;
-//! and a crash where a test wants one.
+//! and a crash or a slow verifier where a test wants one.
 
 pub(crate) mod batch;
 pub(crate) mod cgroup_link;
@@ -17,5 +17,6 @@ pub(crate) mod raw;
 pub(crate) mod route_lookup;
 pub(crate) mod shared_array;
 pub(crate) mod shared_words;
+pub(crate) mod slow_verifier;
 pub(crate) mod socket_iterator;
 pub(crate) mod tag_stripping;

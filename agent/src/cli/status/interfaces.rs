@@ -7,6 +7,9 @@ use crate::cli::{elapsed::duration, table::Table};
 /// An interface that is not there for so many seconds may have been named wrongly.
 const LONG_ABSENT: u64 = 300;
 
+/// The reason for which an interface is loading.
+const VERIFYING: &str = "the kernel verifies the program";
+
 /// Where the TC programs are to be.
 pub(super) fn interfaces(status: &Status) -> Table<5> {
     let mut table = Table::new(["INTERFACE", "CHOSEN BY", "STATE", "INDEX", "REASON"]);
@@ -19,6 +22,7 @@ pub(super) fn interfaces(status: &Status) -> Table<5> {
         let (state, index, reason) = match state {
             InterfaceState::Attached { index } => ("attached", index.to_string(), ""),
             InterfaceState::Attaching => ("attaching", "-".to_owned(), ""),
+            InterfaceState::Loading => ("loading", "-".to_owned(), VERIFYING),
             InterfaceState::Absent { .. } => ("absent", "-".to_owned(), ""),
             InterfaceState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
         };
@@ -62,6 +66,7 @@ pub(super) fn uplinks(status: &Status) -> Table<4> {
                 index.to_string(),
                 reason.as_deref().unwrap_or_default(),
             ),
+            UplinkState::Loading => ("loading", "-".to_owned(), VERIFYING),
             UplinkState::Absent => ("absent", "-".to_owned(), ""),
             UplinkState::Failed { reason } => ("failed", "-".to_owned(), reason.as_str()),
         };

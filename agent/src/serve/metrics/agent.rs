@@ -240,12 +240,14 @@ fn of_interfaces(
     let Interfaces {
         attached,
         attaching,
+        loading,
         absent,
         failed,
     } = interfaces;
     let states = [
         ("attached", attached),
         ("attaching", attaching),
+        ("loading", loading),
         ("absent", absent),
         ("failed", failed),
     ];
@@ -258,12 +260,14 @@ fn of_interfaces(
     let Uplinks {
         native,
         generic,
+        loading,
         absent,
         failed,
     } = uplinks;
     let states = [
         ("native", native),
         ("generic", generic),
+        ("loading", loading),
         ("absent", absent),
         ("failed", failed),
     ];

@@ -109,6 +109,7 @@ fn figures(seen: &Seen) -> Value {
         "interfaces": {
             "attached": figures.interfaces.attached,
             "attaching": figures.interfaces.attaching,
+            "loading": figures.interfaces.loading,
             "absent": figures.interfaces.absent,
             "failed": figures.interfaces.failed,
         },

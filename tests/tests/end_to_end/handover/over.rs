@@ -5,7 +5,7 @@ use std::{sync::OnceLock, thread, time::Duration};
 use serde_json::{Value, json};
 use shunt_tests::{Answer, Flow, Namespace, Target, Transport, addresses};
 
-use super::{Dying, OTHER_SIZE, assert_handed_over};
+use super::{OTHER_SIZE, assert_handed_over, dying_after};
 use crate::{
     service::Service,
     upgrade::{end, services, snapshot, traffic},
@@ -54,8 +54,8 @@ fn served_by(pods: &[&str]) -> Option<(World, Service)> {
 
 /// Starts an agent that dies after this step of its handover.
 fn die_after(step: &str, unattended: &Unattended) {
-    let dying = Dying::after(step, &binary());
-    let died = unattended.try_start_of(&dying.0, &flags());
+    let dying = dying_after(step);
+    let died = unattended.try_start_of(dying.path(), &flags());
     assert!(died.is_err(), "it dies after {step}");
 }
 

@@ -10,7 +10,7 @@ use shunt_common::{
 };
 use shunt_tests::{PinDir, Transport, addresses, by_length};
 
-use super::{Dying, interrupted};
+use super::{dying_after, interrupted};
 use crate::{
     flows::Flows,
     pinned,
@@ -311,8 +311,8 @@ fn a_start_with_larger_sizes_that_ends_early_is_begun_again() {
 
 /// An agent that is to have larger tables dies after this step.
 fn dies(unattended: &Unattended, flags: &[&str], step: &str) {
-    let dying = Dying::after(step, &binary());
-    let died = unattended.try_start_of(&dying.0, flags);
+    let dying = dying_after(step);
+    let died = unattended.try_start_of(dying.path(), flags);
     assert!(died.is_err(), "it dies after {step}");
 }
 
