@@ -176,7 +176,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     };
     report_unlisted(datapath.stale_sockets(), queue.reports());
     look_for_connections(&mut datapath, take_over, &queue)?;
-    let (links, addresses) = watch(&datapath)?;
+    let (links, addresses) = watch(&mut datapath)?;
     let inspector = inspector(queue.clone(), &datapath);
     // A table may be pinned that nothing has been written to.
     let is_empty = datapath.is_empty()?;
@@ -289,16 +289,16 @@ fn look_for_connections(
     Ok(())
 }
 
-/// Watches the interfaces, with the routes if it depends on them which are uplinks, and the host's
+/// Watches the interfaces, with the uplinks if these depend on routes, and the host's
 /// addresses. Begins before the first look at them, so that none is missed.
-fn watch(datapath: &Datapath) -> Result<(InterfaceWatch, InterfaceWatch)> {
-    let links = if datapath.xdp_follows_routes() {
-        InterfaceWatch::links_and_routes()
-    } else {
-        InterfaceWatch::links()
-    };
+fn watch(datapath: &mut Datapath) -> Result<(InterfaceWatch, InterfaceWatch)> {
+    let mut links = InterfaceWatch::links().context("cannot watch the interfaces")?;
+    let uplinks = datapath.follow_uplinks();
+    if let Some(uplinks) = uplinks.context("cannot follow the default routes")? {
+        links = links.with(uplinks);
+    }
     Ok((
-        links.context("cannot watch the interfaces")?,
+        links,
         InterfaceWatch::addresses().context("cannot watch the host's addresses")?,
     ))
 }

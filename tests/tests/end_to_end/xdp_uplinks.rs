@@ -1,13 +1,19 @@
 //! Which uplinks have the XDP program, in the driver or before the stack, and what becomes of it from
 //! one agent to the next.
 
-use std::time::Duration;
+use std::{
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
 use nix::net::if_::if_nametoindex;
 use shunt_tests::{ForeignXdp, Sandbox, Transport, addresses, run, wait_until};
 
 use crate::{
-    world::{Unattended, World, all_answered_outside, binary, resync_with},
+    pinned,
+    service::Service,
+    world::{Unattended, World, all_answered_outside, binary, resync, resync_with},
     xdp::{TIMES, flags, status, taken, uplink, world},
 };
 
@@ -33,13 +39,12 @@ fn another_program_keeps_its_driver_and_tc_does_all() {
     all_answered_outside(outside, service.node_port(), TIMES);
     assert_eq!(taken(&world.agent), 0);
     drop(other);
-    // Whatever changes at an interface has all of them tried again.
-    world
-        .sandbox
-        .node()
-        .configure("link set eth0 txqueuelen 999\n")
-        .unwrap();
+    // Whatever changes at an interface has all of them tried again. The kernel detaches the other program a moment later.
+    let mut length = 900;
     wait_until("the program is attached", SOON, || {
+        length += 1;
+        let change = format!("link set eth0 txqueuelen {length}\n");
+        world.sandbox.node().configure(&change).unwrap();
         (uplink(&world.agent, "eth0").0 == "native").then_some(())
     })
     .unwrap();
@@ -140,4 +145,144 @@ fn the_default_uplinks_are_those_of_the_default_routes() {
         (uplinks.len() == 1 && uplinks[0]["state"] == "native").then_some(())
     })
     .unwrap();
+}
+
+/// A world whose uplink is `eth0`, by a default route, with the command that adds this.
+fn routed(flags: &[&str]) -> Option<(World, String)> {
+    let world = World::with_flags(&[&["--xdp=auto"], flags].concat())?;
+    let route = format!("default via {} dev eth0", addresses::OUTSIDE);
+    let node = world.sandbox.node();
+    node.configure(&format!("route add {route}\n")).unwrap();
+    await_uplinks(&world, &["eth0"]);
+    Some((world, route))
+}
+
+/// Waits until these interfaces are the uplinks, with the program in their drivers.
+fn await_uplinks(world: &World, names: &[&str]) {
+    let wanted: Vec<_> = names.iter().map(|name| (*name, "native")).collect();
+    wait_until(&format!("{names:?} are the uplinks"), SOON, || {
+        let status = status(&world.agent);
+        let uplinks = status["uplinks"].as_array().unwrap().iter();
+        let uplinks = uplinks.map(|uplink| (uplink["name"].as_str(), uplink["state"].as_str()));
+        let wanted = wanted
+            .iter()
+            .map(|(name, state)| (Some(*name), Some(*state)));
+        uplinks.eq(wanted).then_some(())
+    })
+    .unwrap();
+}
+
+/// The kernel's id of the program's link on an interface.
+fn link_id(world: &World, interface: &str) -> u32 {
+    let index = world.sandbox.node().enter(|| if_nametoindex(interface));
+    let end = format!("-{}-xdp", index.unwrap());
+    let links = pinned::links(&world.pins).into_iter();
+    let mut links = links.filter(|(name, _)| name.ends_with(&end));
+    links.next().unwrap().1.0
+}
+
+#[test]
+fn an_uplink_whose_default_route_is_away_for_a_moment_keeps_its_program() {
+    let Some((world, route)) = routed(&[]) else {
+        return;
+    };
+    let before = link_id(&world, "eth0");
+    let node = world.sandbox.node();
+    for _ in 0..20 {
+        node.configure(&format!("route del {route}\n")).unwrap();
+        await_uplinks(&world, &["eth0"]);
+        node.configure(&format!("route add {route}\n")).unwrap();
+        await_uplinks(&world, &["eth0"]);
+    }
+    // The route goes with the link, and comes back with what set it.
+    node.configure("link set eth0 down\n").unwrap();
+    await_uplinks(&world, &["eth0"]);
+    node.configure(&format!("link set eth0 up\nroute add {route}\n"))
+        .unwrap();
+    // What has come before this one has been seen.
+    let other = format!("default via {} dev eth1 metric 100", addresses::NODE2);
+    node.configure(&format!("route add {other}\n")).unwrap();
+    await_uplinks(&world, &["eth0", "eth1"]);
+    assert_eq!(link_id(&world, "eth0"), before);
+}
+
+#[test]
+fn an_uplink_gives_way_to_another_one() {
+    let Some((world, route)) = routed(&[]) else {
+        return;
+    };
+    let node = world.sandbox.node();
+    let successor = format!("default via {} dev eth1", addresses::NODE2);
+    node.configure(&format!("route replace {successor}\n"))
+        .unwrap();
+    await_uplinks(&world, &["eth1"]);
+    node.configure(&format!("route replace {route}\n")).unwrap();
+    await_uplinks(&world, &["eth0"]);
+}
+
+#[test]
+fn the_next_agent_leaves_the_program_on_an_uplink_whose_route_is_away() {
+    let Some((world, route)) = routed(&[]) else {
+        return;
+    };
+    let before = link_id(&world, "eth0");
+    let unattended = world.killed();
+    let node = unattended.sandbox.node();
+    node.configure(&format!("route del {route}\n")).unwrap();
+    let mut world = unattended.start(&["--xdp=auto"]);
+    world.apply(&resync());
+    await_uplinks(&world, &["eth0"]);
+    let node = world.sandbox.node();
+    node.configure(&format!("route add {route}\n")).unwrap();
+    await_uplinks(&world, &["eth0"]);
+    assert_eq!(link_id(&world, "eth0"), before);
+}
+
+/// Prints how long an event takes beside many routes, and while some of them change.
+#[test]
+#[ignore = "a measurement, for a machine that does nothing else"]
+fn an_event_beside_many_routes_that_change() {
+    const ROUTES: u32 = 200_000;
+    let Some((mut world, _)) = routed(&[]) else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    measure(&mut world, &service, "few routes");
+    let via = addresses::OUTSIDE;
+    let route = |number: u32| {
+        let [_, a, b, c] = number.to_be_bytes();
+        format!("route add 2{a}.{b}.{c}.0/24 via {via}\n")
+    };
+    let routes: String = (0..ROUTES).map(route).collect();
+    world.sandbox.node().configure(&routes).unwrap();
+    measure(&mut world, &service, "200,000 routes");
+    // 20 in a second.
+    let changes = format!("while ip route replace 20.0.0.0/24 via {via}; do sleep 0.05; done");
+    let node = world.sandbox.node().name().to_owned();
+    let mut changing = Command::new("ip")
+        .args(["netns", "exec", &node, "sh", "-c", &changes])
+        .spawn()
+        .unwrap();
+    measure(&mut world, &service, "20 changes of them a second");
+    changing.kill().unwrap();
+    changing.wait().unwrap();
+}
+
+fn measure(world: &mut World, service: &Service, what: &str) {
+    const EVENTS: usize = 400;
+    let other = service.clone().backend(world.backend("pod-b"));
+    let events = [other, service.clone()].map(|service| service.event("UpdateService"));
+    let mut took: Vec<Duration> = (0..EVENTS)
+        .map(|number| {
+            thread::sleep(Duration::from_millis(10));
+            let start = Instant::now();
+            world.apply(&events[number % 2]);
+            start.elapsed()
+        })
+        .collect();
+    took.sort();
+    let (median, late) = (took[EVENTS / 2], took[EVENTS * 99 / 100]);
+    let worst = took[EVENTS - 1];
+    println!("{what}: an event takes {median:?}, p99 {late:?}, at most {worst:?}");
 }

@@ -1,13 +1,16 @@
 //! The interfaces that default routes lead to: those with everybody else behind them.
 
-use std::{collections::BTreeSet, io};
+use std::{
+    collections::BTreeSet,
+    io::{self, ErrorKind},
+};
 
 use rtnetlink::packet_route::{
     AddressFamily, RouteNetlinkMessage,
-    route::{RouteAttribute, RouteHeader, RouteMessage, RouteType},
+    route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType},
 };
 
-use crate::attach::dump::dump;
+use crate::attach::dump::{Found, dump_strictly};
 
 /// Their indexes, of both families' main tables.
 ///
@@ -15,20 +18,70 @@ use crate::attach::dump::dump;
 ///
 /// If the kernel does not list the routes.
 pub(crate) fn interfaces() -> io::Result<BTreeSet<u32>> {
-    let mut interfaces = BTreeSet::new();
-    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-        let mut request = RouteMessage::default();
-        request.header.address_family = family;
-        let found = dump(RouteNetlinkMessage::GetRoute(request), |message| {
-            let RouteNetlinkMessage::NewRoute(route) = message else {
-                return None;
-            };
-            let found = of_default(&route);
-            (!found.is_empty()).then_some(found)
-        })?;
-        interfaces.extend(found.items.into_iter().flatten());
+    Ok(&interfaces_v4()? | &interfaces_v6()?)
+}
+
+/// Those of IPv4's main table. The kernel lists the routes in the order of their destinations, so that none is a
+/// default route behind the first one with an address (`fib_table_dump` in net/ipv4/fib_trie.c).
+///
+/// # Errors
+///
+/// If the kernel does not list the routes.
+pub(crate) fn interfaces_v4() -> io::Result<BTreeSet<u32>> {
+    let has_address = |route: &RouteMessage| {
+        route.attributes.iter().any(|attribute| {
+            matches!(attribute, RouteAttribute::Destination(RouteAddress::Inet(address))
+                if !address.is_unspecified())
+        })
+    };
+    list(AddressFamily::Inet, |_| true, |route| has_address(route))
+}
+
+/// Those of IPv6's main table. The kernel lists its default routes last.
+///
+/// # Errors
+///
+/// If the kernel does not list the routes.
+pub(crate) fn interfaces_v6() -> io::Result<BTreeSet<u32>> {
+    list(AddressFamily::Inet6, is_of_default, |_| false)
+}
+
+/// Whether a message with its header is about a default route.
+pub(crate) fn is_of_default(message: &[u8]) -> bool {
+    // `rtm_dst_len` of `struct rtmsg` (linux/rtnetlink.h).
+    message.get(17) == Some(&0)
+}
+
+fn list(
+    family: AddressFamily,
+    is_wanted: impl Fn(&[u8]) -> bool,
+    is_behind: impl Fn(&RouteMessage) -> bool,
+) -> io::Result<BTreeSet<u32>> {
+    let mut request = RouteMessage::default();
+    request.header.address_family = family;
+    request.header.table = RouteHeader::RT_TABLE_MAIN;
+    request.header.kind = RouteType::Unicast;
+    let request = RouteNetlinkMessage::GetRoute(request);
+    let found = dump_strictly(request, is_wanted, |message| {
+        let RouteNetlinkMessage::NewRoute(route) = message else {
+            return Found::Nothing;
+        };
+        if is_behind(&route) {
+            return Found::Behind;
+        }
+        let found = of_default(&route);
+        if found.is_empty() {
+            Found::Nothing
+        } else {
+            Found::Item(found)
+        }
+    });
+    match found {
+        Ok(found) => Ok(found.items.into_iter().flatten().collect()),
+        // There has never been a route in this table.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
+        Err(error) => Err(error),
     }
-    Ok(interfaces)
 }
 
 /// The interfaces of the route, if it is a default route.

@@ -12,6 +12,9 @@ use rtnetlink::{
 };
 use tracing::warn;
 
+/// `NLMSG_MIN_TYPE` of `linux/netlink.h`: lower ones end an answer, or report an error.
+const NLMSG_MIN_TYPE: u16 = 0x10;
+
 /// The most attempts at a list that changes while it is read.
 const ATTEMPTS: usize = 10;
 
@@ -35,13 +38,51 @@ pub fn dump<T>(
     request: RouteNetlinkMessage,
     mut read: impl FnMut(RouteNetlinkMessage) -> Option<T>,
 ) -> io::Result<Listing<T>> {
-    let request = bytes(request);
+    let read = |message| match read(message) {
+        Some(item) => Found::Item(item),
+        None => Found::Nothing,
+    };
+    ask(&bytes(request), false, |_| true, read)
+}
+
+/// As [`dump`], but the kernel leaves out what is not as `request` says (`NETLINK_GET_STRICT_CHK`, Linux 4.20), those
+/// messages are not read for which `is_wanted` is false, by their bytes with their header, and `read` may end it.
+///
+/// # Errors
+///
+/// As [`dump`].
+pub(crate) fn dump_strictly<T>(
+    request: RouteNetlinkMessage,
+    is_wanted: impl Fn(&[u8]) -> bool,
+    read: impl FnMut(RouteNetlinkMessage) -> Found<T>,
+) -> io::Result<Listing<T>> {
+    ask(&bytes(request), true, is_wanted, read)
+}
+
+/// What a message is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<T> {
+    /// One of those that are wanted.
+    Item(T),
+    /// None of them.
+    Nothing,
+    /// The first one behind all that are wanted.
+    Behind,
+}
+
+fn ask<T>(
+    request: &[u8],
+    is_strict: bool,
+    is_wanted: impl Fn(&[u8]) -> bool,
+    mut read: impl FnMut(RouteNetlinkMessage) -> Found<T>,
+) -> io::Result<Listing<T>> {
     for _ in 0..ATTEMPTS {
         let socket = Socket::new(NETLINK_ROUTE)?;
+        socket.set_netlink_get_strict_chk(is_strict)?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        socket.send(&request, 0)?;
+        socket.send(request, 0)?;
         let mut answer = Answer::default();
-        while answer.take(&socket.recv_from_full()?.0, &mut read)? {}
+        while answer.take(&socket.recv_from_full()?.0, &is_wanted, &mut read)? {}
         if !answer.is_interrupted {
             return Ok(answer.listing);
         }
@@ -87,18 +128,30 @@ impl<T> Answer<T> {
     fn take(
         &mut self,
         mut datagram: &[u8],
-        read: &mut impl FnMut(RouteNetlinkMessage) -> Option<T>,
+        is_wanted: &impl Fn(&[u8]) -> bool,
+        read: &mut impl FnMut(RouteNetlinkMessage) -> Found<T>,
     ) -> io::Result<bool> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         while !datagram.is_empty() {
             let header = NetlinkBuffer::new_checked(datagram).map_err(invalid)?;
             self.is_interrupted |= header.flags() & NLM_F_DUMP_INTR != 0;
             let length = header.length() as usize;
+            // Messages begin at multiples of 4 (netlink(7)).
+            let (message, rest) = datagram
+                .split_at_checked(length.next_multiple_of(4))
+                .unwrap_or((datagram, &[]));
+            let is_control = header.message_type() < NLMSG_MIN_TYPE;
+            if !is_control && !is_wanted(message) {
+                datagram = rest;
+                continue;
+            }
             let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram);
             match message.map(|message| message.payload) {
-                Ok(NetlinkPayload::InnerMessage(message)) => {
-                    self.listing.items.extend(read(message));
-                }
+                Ok(NetlinkPayload::InnerMessage(message)) => match read(message) {
+                    Found::Item(item) => self.listing.items.push(item),
+                    Found::Nothing => {}
+                    Found::Behind => return Ok(false),
+                },
                 Ok(NetlinkPayload::Done(_)) => return Ok(false),
                 Ok(NetlinkPayload::Error(error)) if error.code.is_some() => {
                     return Err(error.to_io());
@@ -111,10 +164,7 @@ impl<T> Answer<T> {
                     self.listing.unread.push(message.into());
                 }
             }
-            // Messages begin at multiples of 4 (netlink(7)).
-            datagram = datagram
-                .get(length.next_multiple_of(4)..)
-                .unwrap_or_default();
+            datagram = rest;
         }
         Ok(true)
     }
@@ -128,7 +178,37 @@ mod tests {
 
     fn taken(datagram: &[u8]) -> (io::Result<bool>, Answer<RouteNetlinkMessage>) {
         let mut answer = Answer::default();
-        (answer.take(datagram, &mut Some), answer)
+        (answer.take(datagram, &|_| true, &mut Found::Item), answer)
+    }
+
+    #[test]
+    fn only_what_is_wanted_is_read_and_nothing_behind_the_end() {
+        let link = |mtu| {
+            let mut link = LinkMessage::default();
+            link.attributes.push(LinkAttribute::Mtu(mtu));
+            bytes(RouteNetlinkMessage::NewLink(link))
+        };
+        let datagram: Vec<u8> = [1, 2, 3, 4, 5].into_iter().flat_map(link).collect();
+        // The value is behind the header, 16 bytes of `struct ifinfomsg` and the attribute's header.
+        let is_wanted = |message: &[u8]| message[36] != 2;
+        let mut read = Vec::new();
+        let mut answer = Answer::default();
+        let is_more = answer.take(&datagram, &is_wanted, &mut |message| {
+            let RouteNetlinkMessage::NewLink(link) = message else {
+                panic!("{message:?}");
+            };
+            let LinkAttribute::Mtu(mtu) = link.attributes[0] else {
+                panic!("{link:?}");
+            };
+            read.push(mtu);
+            match mtu {
+                4 => Found::Behind,
+                3 => Found::Nothing,
+                _ => Found::Item(mtu),
+            }
+        });
+        assert!(!is_more.unwrap());
+        assert_eq!((read, answer.listing.items), (vec![1, 3, 4], vec![1]));
     }
 
     #[test]

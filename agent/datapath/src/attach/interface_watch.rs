@@ -15,7 +15,8 @@ const REOPEN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct InterfaceWatch {
     changes: watch::Receiver<()>,
-    task: JoinHandle<()>,
+    sender: watch::Sender<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl InterfaceWatch {
@@ -28,17 +29,16 @@ impl InterfaceWatch {
         Self::start(&[MulticastGroup::Link])
     }
 
-    /// Listens to the groups of IPv4 and IPv6 routes besides `RTNLGRP_LINK`.
-    ///
-    /// # Errors
-    ///
-    /// If no netlink socket can be opened.
-    pub fn links_and_routes() -> io::Result<Self> {
-        Self::start(&[
-            MulticastGroup::Link,
-            MulticastGroup::Ipv4Route,
-            MulticastGroup::Ipv6Route,
-        ])
+    /// Tells of changes of `others`, too.
+    #[must_use]
+    pub fn with<T: Send + Sync + 'static>(mut self, mut others: watch::Receiver<T>) -> Self {
+        let sender = self.sender.clone();
+        self.tasks.push(tokio::spawn(async move {
+            while others.changed().await.is_ok() {
+                sender.send_replace(());
+            }
+        }));
+        self
     }
 
     /// Listens to `RTNLGRP_IPV4_IFADDR` and `RTNLGRP_IPV6_IFADDR`.
@@ -60,11 +60,12 @@ impl InterfaceWatch {
         mut reopen: impl FnMut() -> io::Result<S> + Send + 'static,
     ) -> Self {
         let (sender, changes) = watch::channel(());
+        let of_messages = sender.clone();
         let task = tokio::spawn(async move {
             loop {
                 // Also an overrun (ENOBUFS), in which messages were lost, comes as a message.
                 while messages.next().await.is_some() {
-                    sender.send_replace(());
+                    of_messages.send_replace(());
                 }
                 warn!("a netlink socket has ended: another one is opened, and all is read again");
                 messages = loop {
@@ -75,10 +76,14 @@ impl InterfaceWatch {
                     }
                 };
                 // What has changed meanwhile, nobody has told.
-                sender.send_replace(());
+                of_messages.send_replace(());
             }
         });
-        Self { changes, task }
+        Self {
+            changes,
+            sender,
+            tasks: vec![task],
+        }
     }
 
     /// Returns after a change; several that came meanwhile count as one.
@@ -91,7 +96,9 @@ impl InterfaceWatch {
 
 impl Drop for InterfaceWatch {
     fn drop(&mut self) {
-        self.task.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
     }
 }
 

@@ -17,6 +17,8 @@ use crate::attach::dump::{Listing, dump};
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: String,
+    /// Its flags, `IFF_` of `linux/if.h`.
+    pub(crate) flags: u32,
     /// Its link type, an `ARPHRD_` of `linux/if_arp.h`.
     pub(crate) layer: u16,
     /// Which kind of virtual interface it is; `None` of a real one.
@@ -168,6 +170,7 @@ impl Link {
         Some(Self {
             leads_elsewhere: is_pair && is_other_end_elsewhere,
             index: message.header.index,
+            flags: message.header.flags.bits(),
             name: name?,
             layer: message.header.link_layer_type.into(),
             kind,
@@ -211,6 +214,7 @@ impl Link {
         Self {
             index,
             name: name.to_owned(),
+            flags: 0,
             layer: libc::ARPHRD_ETHER,
             kind: None,
             controller: None,

@@ -1,6 +1,9 @@
 //! The XDP program on the uplinks: on exactly those that are wanted, as they come and go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 
 use tracing::{info, warn};
 
@@ -11,13 +14,16 @@ use crate::{
         selection::Selection,
         tags,
         uplink::{State, UplinkState, UplinkStatus},
+        uplink_watch,
         xdp::{self, HOOK, XdpAttachment},
     },
     object::{
+        aside::Readiness,
         loaded::Loaded,
+        programs::XDP,
         xdp::{XdpMode, XdpOptions},
     },
-    pins::directory::{LinkPin, Place, remove},
+    pins::directory::{LinkPin, Pins, Place, remove},
 };
 
 /// Which interfaces have the XDP program.
@@ -25,6 +31,8 @@ use crate::{
 pub(crate) struct Uplinks {
     options: XdpOptions,
     selection: Selection,
+    /// Those that are meant, as default routes come and go; `None`: as these are now.
+    followed: Option<uplink_watch::Uplinks>,
     interfaces: BTreeMap<String, State>,
     /// What an earlier agent left attached, by index, until it is known whether that is wanted.
     adopted: BTreeMap<u32, XdpAttachment>,
@@ -36,6 +44,7 @@ impl Uplinks {
         Self {
             options,
             selection,
+            followed: None,
             interfaces: BTreeMap::new(),
             adopted: BTreeMap::new(),
         }
@@ -61,6 +70,22 @@ impl Uplinks {
     /// Whether it depends on routes which interfaces are meant.
     pub(crate) fn follows_routes(&self) -> bool {
         self.options.is_on() && self.options.interfaces.is_empty()
+    }
+
+    /// Follows the default routes from now on, if it depends on them which interfaces are meant. Gives the uplinks as they
+    /// change.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel lists no routes, or there is no thread.
+    pub(crate) fn follow(
+        &mut self,
+        pins: Option<&Pins>,
+    ) -> io::Result<Option<uplink_watch::Uplinks>> {
+        if self.follows_routes() {
+            self.followed = Some(uplink_watch::follow(xdp::pinned(pins))?);
+        }
+        Ok(self.followed.clone())
     }
 
     /// Takes over what an earlier agent pinned: its links now run our program, each replaced in one
@@ -147,6 +172,9 @@ impl Uplinks {
             let State::Attached(_, attached) = state else {
                 continue;
             };
+            if object.prepare(XDP) != Readiness::Ready {
+                continue;
+            }
             match attached.attachment.replace(object) {
                 Ok(()) => count += 1,
                 Err(error) => warn!(interface = %name, %error, "the XDP program is not replaced"),
@@ -164,9 +192,12 @@ impl Uplinks {
         if !self.follows_routes() {
             return Some(self.selection.choose(&self.options.interfaces, Some(links)));
         }
-        let indexes = default_routes::interfaces()
-            .map_err(|error| warn!(%error, "the default routes are not known"))
-            .ok()?;
+        let indexes = match &self.followed {
+            Some(followed) => followed.borrow().clone(),
+            None => default_routes::interfaces()
+                .map_err(|error| warn!(%error, "the default routes are not known"))
+                .ok()?,
+        };
         let names = links
             .iter()
             .filter(|link| indexes.contains(&link.index) && !self.selection.excludes(&link.name));

@@ -1,6 +1,9 @@
 //! The XDP program on one interface.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use aya::programs::{
     ProgramError, loaded_programs,
@@ -13,7 +16,7 @@ use crate::{
     error::DatapathError,
     object::{loaded::Loaded, programs::XDP, xdp::XdpMode},
     pins::{
-        directory::{Pins, remove},
+        directory::{LinkPin, Pins, Place, remove},
         link::{open_xdp_link, pin_xdp_link},
     },
 };
@@ -126,6 +129,24 @@ fn attach_as(
         link: Some(link),
         pin,
     })
+}
+
+/// The interfaces of this network namespace with a link that an earlier agent pinned, by their indexes.
+pub(crate) fn pinned(pins: Option<&Pins>) -> BTreeSet<u32> {
+    let Some(pins) = pins else {
+        return BTreeSet::new();
+    };
+    // Taking them over says why they cannot be listed.
+    let links = pins.links().unwrap_or_default().into_iter();
+    let ours = links.filter_map(|LinkPin { path: _, place }| match place? {
+        Place::Interface {
+            namespace,
+            index,
+            hook,
+        } if hook == HOOK && pins.is_ours(namespace) => Some(index),
+        _ => None,
+    });
+    ours.collect()
 }
 
 /// Replaces the program of the link that is pinned at `path` by ours, in one step.

@@ -1,9 +1,10 @@
 //! Where the programs are: the interfaces and the cgroup that they are attached to, and what becomes of those
 //! that an earlier agent has attached.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io};
 
 use shunt_model::InterfacePattern;
+use tokio::sync::watch::Receiver;
 use tracing::{info, warn};
 
 use super::Datapath;
@@ -114,9 +115,14 @@ impl Datapath {
         self.uplinks.mode()
     }
 
-    /// Whether it depends on routes on which interfaces it is to run.
-    pub fn xdp_follows_routes(&self) -> bool {
-        self.uplinks.follows_routes()
+    /// Follows the default routes from now on, if it depends on them on which interfaces it is to run: gives the indexes of
+    /// these, as they change. To be called before [`Self::adopt_interfaces`].
+    ///
+    /// # Errors
+    ///
+    /// If the kernel lists no routes, or there is no thread.
+    pub fn follow_uplinks(&mut self) -> io::Result<Option<Receiver<BTreeSet<u32>>>> {
+        self.uplinks.follow(self.object.pins())
     }
 
     /// Every interface that is to have the XDP program, by name, and then the patterns that mean none.

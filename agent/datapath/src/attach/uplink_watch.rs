@@ -1,0 +1,338 @@
+//! A thread that follows which interfaces are uplinks.
+//!
+//! A router may have a million routes, and change hundreds of them in a second. So the thread reads of each message no
+//! more than its first bytes, and lists routes only after one about a default route: messages alone would not do, since
+//! IPv4's routes go without one when their interface goes down. What the kernel told and nobody read is made up for by
+//! listing.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, ErrorKind},
+    thread::{self, Builder},
+    time::{Duration, Instant},
+};
+
+use nix::sys::{
+    socket::{setsockopt, sockopt::ReceiveTimeout},
+    time::{TimeVal, TimeValLike as _},
+};
+use rtnetlink::{
+    MulticastGroup,
+    sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
+};
+use tokio::sync::watch;
+use tracing::{debug, warn};
+
+use crate::attach::{
+    chosen_uplinks::ChosenUplinks,
+    default_routes::{interfaces_v4, interfaces_v6, is_of_default},
+    links,
+};
+
+/// Message types and flags of linux/rtnetlink.h and linux/if.h.
+const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
+const RTM_NEWNEXTHOP: u16 = 104;
+const RTM_DELNEXTHOP: u16 = 105;
+/// `IFF_UP` and `IFF_LOWER_UP`: an interface with both sends and receives.
+const UP: u32 = 1 | 1 << 16;
+
+/// What the kernel tells of.
+const GROUPS: [MulticastGroup; 4] = [
+    MulticastGroup::Link,
+    MulticastGroup::Ipv4Route,
+    MulticastGroup::Ipv6Route,
+    MulticastGroup::Nexthop,
+];
+
+/// How many bytes of a message are read at most. Interfaces' are longer, but begin with what is read.
+const BEGIN: usize = 4096;
+
+/// How long after a failure all is read again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How many times as long as it listed routes the thread rests: it has at most a tenth of a processor.
+const REST: u32 = 9;
+
+/// How long the thread waits at most for a message before it looks whether its choice is still wanted.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// The uplinks as they are now, by their indexes.
+pub(crate) type Uplinks = watch::Receiver<BTreeSet<u32>>;
+
+/// Follows the uplinks from now on, in the network namespace of the caller. An earlier agent took these for uplinks.
+///
+/// # Errors
+///
+/// If the kernel tells or lists nothing now, or there is no thread.
+pub(crate) fn follow(earlier: BTreeSet<u32>) -> io::Result<Uplinks> {
+    let mut watch = Watch {
+        messages: open()?,
+        chosen: ChosenUplinks::new(earlier, Instant::now()),
+        routed: Routed::default(),
+        stale: Stale::ALL,
+    };
+    let next = watch.choose()?;
+    let (sender, uplinks) = watch::channel(watch.chosen.indexes());
+    Builder::new()
+        .name("uplinks".to_owned())
+        .spawn(move || watch.run(next, &sender))?;
+    Ok(uplinks)
+}
+
+/// The interfaces that default routes lead to.
+#[derive(Debug, Default)]
+struct Routed {
+    v4: BTreeSet<u32>,
+    v6: BTreeSet<u32>,
+}
+
+/// What may be another by now, and is to be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Stale {
+    v4: bool,
+    v6: bool,
+    links: bool,
+}
+
+impl Stale {
+    const NONE: Self = Self {
+        v4: false,
+        v6: false,
+        links: false,
+    };
+    const ALL: Self = Self {
+        v4: true,
+        v6: true,
+        links: true,
+    };
+}
+
+#[derive(Debug)]
+struct Watch {
+    messages: Socket,
+    chosen: ChosenUplinks,
+    routed: Routed,
+    stale: Stale,
+}
+
+impl Watch {
+    fn run(mut self, mut next: Option<Instant>, sender: &watch::Sender<BTreeSet<u32>>) {
+        let mut begin = Vec::with_capacity(BEGIN);
+        while !sender.is_closed() {
+            if let Err(error) = self.wait(next, &mut begin) {
+                warn!(%error, "a netlink socket has failed: another one is opened, and all is read again");
+                thread::sleep(AGAIN);
+                self.stale = Stale::ALL;
+                match open() {
+                    Ok(socket) => self.messages = socket,
+                    Err(error) => warn!(%error, "no netlink socket can be opened"),
+                }
+            }
+            let start = Instant::now();
+            match self.choose() {
+                Ok(time) => next = time,
+                Err(error) => {
+                    warn!(%error, "the default routes are not known");
+                    thread::sleep(AGAIN);
+                }
+            }
+            let chosen = self.chosen.indexes();
+            sender.send_if_modified(|uplinks| {
+                let is_other = *uplinks != chosen;
+                if is_other {
+                    debug!(?chosen, "uplinks");
+                    *uplinks = chosen;
+                }
+                is_other
+            });
+            thread::sleep(start.elapsed() * REST);
+        }
+    }
+
+    /// Waits until the kernel tells of something that counts, or until it is time to look again, and notes what it has
+    /// told until then.
+    fn wait(&mut self, next: Option<Instant>, begin: &mut Vec<u8>) -> io::Result<()> {
+        let end = Instant::now() + LONGEST;
+        let end = next.map_or(end, |next| next.min(end));
+        loop {
+            // Once something has come, only what is there already.
+            let limit = match self.stale {
+                Stale::NONE => end.saturating_duration_since(Instant::now()),
+                _ => Duration::ZERO,
+            };
+            begin.clear();
+            let received = self.receive(begin, limit);
+            match received {
+                Ok(_) => self.note(begin),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.stale != Stale::NONE || Instant::now() >= end {
+                        return Ok(());
+                    }
+                }
+                // Messages were lost. The next call gives those that are there.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    self.stale = Stale::ALL;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Receives the begin of a message, which is waited for so long.
+    fn receive(&self, begin: &mut Vec<u8>, limit: Duration) -> io::Result<usize> {
+        if limit.is_zero() {
+            return self.messages.recv(begin, libc::MSG_DONTWAIT);
+        }
+        // No time at all would be for ever.
+        let limit = TimeVal::microseconds(limit.as_micros().max(1) as i64);
+        setsockopt(&self.messages, ReceiveTimeout, &limit)?;
+        self.messages.recv(begin, 0)
+    }
+
+    /// Notes what a message says, by its first bytes.
+    fn note(&mut self, message: &[u8]) {
+        let word = |at: usize| {
+            let bytes = message.get(at..at + 4)?;
+            bytes.try_into().ok().map(u32::from_ne_bytes)
+        };
+        // `struct nlmsghdr`, and behind its 16 bytes `struct rtmsg` or `struct ifinfomsg`.
+        let kind = message.get(4..6).and_then(|bytes| bytes.try_into().ok());
+        let Some(kind) = kind.map(u16::from_ne_bytes) else {
+            return;
+        };
+        match kind {
+            RTM_NEWROUTE | RTM_DELROUTE if is_of_default(message) => {
+                match message.get(16).map(|family| i32::from(*family)) {
+                    Some(libc::AF_INET) => self.stale.v4 = true,
+                    Some(libc::AF_INET6) => self.stale.v6 = true,
+                    _ => {}
+                }
+            }
+            RTM_NEWLINK | RTM_DELLINK => {
+                // Messages of bridges, about their ports, have a family.
+                let (Some(index), Some(flags), Some(0)) = (word(20), word(24), message.get(16))
+                else {
+                    return;
+                };
+                let has_changed = if kind == RTM_DELLINK {
+                    self.chosen.note_gone(index);
+                    true
+                } else {
+                    self.chosen
+                        .note_link(index, flags & UP == UP, Instant::now())
+                };
+                // The kernel does not tell of all routes that go with an interface.
+                if has_changed && self.chosen.contains(index) {
+                    self.stale.v4 = true;
+                    self.stale.v6 |= self.routed.v6.contains(&index);
+                }
+            }
+            // Routes may change with the hops that they name.
+            RTM_NEWNEXTHOP | RTM_DELNEXTHOP => {
+                self.stale.v4 = true;
+                self.stale.v6 = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Lists what is stale and chooses by it. Gives when to choose again at the latest.
+    fn choose(&mut self) -> io::Result<Option<Instant>> {
+        let Stale { v4, v6, links } = self.stale;
+        if links {
+            let there = links::list()?;
+            let now = Instant::now();
+            for link in &there {
+                self.chosen
+                    .note_link(link.index, link.flags & UP == UP, now);
+            }
+            let indexes = there.iter().map(|link| link.index).collect();
+            self.chosen.note_all(&indexes);
+        }
+        if v4 {
+            self.routed.v4 = interfaces_v4()?;
+        }
+        if v6 {
+            self.routed.v6 = interfaces_v6()?;
+        }
+        self.stale = Stale::NONE;
+        let routed = &self.routed.v4 | &self.routed.v6;
+        Ok(self.chosen.choose(&routed, Instant::now()))
+    }
+}
+
+/// Opens a socket with what the kernel tells.
+fn open() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind(&SocketAddr::new(0, 0))?;
+    for group in GROUPS {
+        socket.add_membership(group as u32)?;
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, family: i32, bytes: &[(usize, u8)]) -> Vec<u8> {
+        let mut message = vec![0; 32];
+        message[4..6].copy_from_slice(&kind.to_ne_bytes());
+        message[16] = family as u8;
+        for (place, value) in bytes {
+            message[*place] = *value;
+        }
+        message
+    }
+
+    fn link(kind: u16, index: u8, flags: u32) -> Vec<u8> {
+        let mut message = message(kind, 0, &[(20, index)]);
+        message[24..28].copy_from_slice(&flags.to_ne_bytes());
+        message
+    }
+
+    #[test]
+    fn of_all_routes_only_default_ones_count_and_links_as_far_as_they_are_uplinks() {
+        let mut watch = Watch {
+            messages: open().unwrap(),
+            chosen: ChosenUplinks::default(),
+            routed: Routed::default(),
+            stale: Stale::NONE,
+        };
+        watch.chosen.choose(&[2, 3].into(), Instant::now());
+        watch.routed.v6.insert(3);
+        watch.note(&link(RTM_NEWLINK, 2, UP));
+        let (v4, v6) = (libc::AF_INET, libc::AF_INET6);
+        for (message, expected) in [
+            (message(RTM_NEWROUTE, v4, &[(17, 24)]), [false, false]),
+            (message(RTM_DELROUTE, v6, &[(17, 1)]), [false, false]),
+            (message(RTM_NEWROUTE, v4, &[]), [true, false]),
+            (message(RTM_DELROUTE, v6, &[]), [false, true]),
+            (message(RTM_DELNEXTHOP, 0, &[]), [true, true]),
+            (link(RTM_NEWLINK, 2, UP | 64), [false, false]),
+            (link(RTM_NEWLINK, 2, UP ^ 1), [true, false]),
+            (link(RTM_NEWLINK, 7, UP), [false, false]),
+            (link(RTM_DELLINK, 3, 0), [true, true]),
+            (vec![1, 2, 3], [false, false]),
+            (vec![0; 16], [false, false]),
+        ] {
+            watch.stale = Stale::NONE;
+            watch.note(&message);
+            let Stale { v4, v6, links } = watch.stale;
+            assert_eq!(([v4, v6], links), (expected, false), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_there_is_now_is_known_at_once() {
+        let uplinks = follow(BTreeSet::new()).unwrap();
+        assert_eq!(
+            *uplinks.borrow(),
+            crate::attach::default_routes::interfaces().unwrap()
+        );
+    }
+}
