@@ -23,6 +23,7 @@ pub use self::{
     attach::{
         attachments::{InterfaceState, InterfaceStatus},
         dump::dump as netlink_dump,
+        filter_watch::{FilterWatch, RemovedFilters},
         interface_watch::InterfaceWatch,
         sockets::SocketStatus,
         uplink::{UplinkState, UplinkStatus},

@@ -17,8 +17,8 @@ use shunt::{
     SocketFile, queue,
 };
 use shunt_datapath::{
-    Datapath, DatapathError, DatapathOptions, Families, InterfaceWatch, Loading, PacketLog,
-    RejectLimit, has_tables,
+    Datapath, DatapathError, DatapathOptions, Families, FilterWatch, InterfaceWatch, Loading,
+    PacketLog, RejectLimit, has_tables,
 };
 use shunt_model::Renderer;
 use tokio::task::spawn_blocking;
@@ -177,6 +177,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     report_unlisted(datapath.stale_sockets(), queue.reports());
     look_for_connections(&mut datapath, take_over, &queue)?;
     let (links, addresses) = watch(&mut datapath)?;
+    let filters = FilterWatch::start().context("cannot watch the filters")?;
     let inspector = inspector(queue.clone(), &datapath);
     // A table may be pinned that nothing has been written to.
     let is_empty = datapath.is_empty()?;
@@ -202,7 +203,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     drop(starting);
     notify::ready();
 
-    let agent = event_loop.run(requests, links, stop.wait()).await;
+    let agent = event_loop.run(requests, links, filters, stop.wait()).await;
     notify::stopping();
     drop((server, http, apis));
     beside.stop();

@@ -11,7 +11,7 @@ use std::{
 };
 
 use shunt_datapath::{
-    Datapath, InterfaceState, InterfaceStatus, Machine, MaglevRecipe, ReadyTables,
+    Datapath, InterfaceState, InterfaceStatus, Machine, MaglevRecipe, ReadyTables, RemovedFilters,
 };
 use shunt_model::{
     Changes, EventKind, Footprint, Frontend, FrontendKey, InterfacePattern, Overrides, Plan, Query,
@@ -445,6 +445,12 @@ impl Agent {
     pub(crate) fn use_verified(&mut self) {
         self.datapath.take_verified();
         self.reconcile_interfaces();
+    }
+
+    /// Attaches the programs again where somebody has removed them.
+    pub(crate) fn restore_filters(&mut self, removed: &RemovedFilters) {
+        self.datapath.restore_filters(removed);
+        self.failed_hooks = self.datapath.failed_hooks();
     }
 
     /// The hooks that the kernel refused, a phrase each.

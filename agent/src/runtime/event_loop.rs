@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use shunt_datapath::{Families, InterfaceWatch, MadeTable, MaglevRecipe, ReadyTables};
+use shunt_datapath::{Families, FilterWatch, InterfaceWatch, MadeTable, MaglevRecipe, ReadyTables};
 use shunt_model::{EventError, EventKind, RendererEvent};
 use tokio::{
     sync::oneshot,
@@ -147,11 +147,12 @@ impl EventLoop {
     }
 
     /// Does what is asked in `requests`, and keeps the programs on the interfaces as `links` come
-    /// and go, until `stop` is done. Gives the agent back.
+    /// and go and as others remove `filters`, until `stop` is done. Gives the agent back.
     pub async fn run(
         mut self,
         mut requests: Requests,
         mut links: InterfaceWatch,
+        mut filters: FilterWatch,
         stop: impl Future<Output = ()>,
     ) -> Agent {
         let mut stop = pin!(stop);
@@ -171,6 +172,9 @@ impl EventLoop {
                 }
                 () = self.agent.verified() => reports.while_busy(|| self.agent.use_verified()),
                 () = links.changed() => reports.while_busy(|| self.agent.reconcile_interfaces()),
+                removed = filters.removed() => {
+                    reports.while_busy(|| self.agent.restore_filters(&removed));
+                }
                 // In pieces, in turn with whatever else is to be done.
                 () = yield_now(), if self.agent.is_attaching() => {
                     reports.while_busy(|| self.agent.attach_more());

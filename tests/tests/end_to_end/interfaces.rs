@@ -193,6 +193,50 @@ fn has_tcx() -> bool {
 }
 
 #[test]
+fn programs_that_others_remove_with_the_qdisc_or_the_filters_are_attached_again() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let service = Service::new(Transport::Tcp).backend(world.backend("pod-a"));
+    world.add(&service);
+    world.ask_from_pod(service.cluster_ip(), 3);
+    let tc = |arguments: &[&str]| {
+        let node = world.sandbox.node();
+        node.run_with_input("tc", arguments, "").unwrap();
+    };
+    let before = links(&world);
+    if has_tcx() {
+        tc(&["qdisc", "add", "dev", "pod-c", "clsact"]);
+    }
+    for (removes, programs) in [
+        (&["qdisc", "del", "dev", "pod-c", "clsact"][..], 2),
+        (&["filter", "del", "dev", "pod-c", "ingress"], 1),
+        (&["filter", "del", "dev", "pod-c", "egress"], 1),
+    ] {
+        const AGAIN: &str = "another program has removed the filter: attached again";
+        let said = || world.agent.log().matches(AGAIN).count();
+        let said_before = said();
+        if has_tcx() && removes[0] == "filter" {
+            continue;
+        }
+        tc(removes);
+        if !has_tcx() {
+            wait_until("the programs are attached again", SOON, || {
+                (said() == said_before + programs).then_some(())
+            })
+            .unwrap();
+        }
+        soon_translated(world.client_pod(), service.cluster_ip());
+    }
+    assert_eq!(links(&world), before);
+}
+
+/// The names of what is pinned for hooks.
+fn links(world: &World) -> Vec<String> {
+    pinned::links(&world.pins).into_keys().collect()
+}
+
+#[test]
 fn an_interface_with_an_ingress_qdisc_has_both_programs_or_says_why_it_has_none() {
     let Some(mut world) = World::new() else {
         return;

@@ -23,7 +23,7 @@ pub(super) const MODEL: [&str; 1] = ["the_programs_do_what_the_model_says"];
 /// Traffic through every kind of frontend, from pods, outside and the node itself; agents that take
 /// over from others, from earlier versions and from kube-proxy; interfaces of each kind; drivers; what
 /// an agent must be allowed; programs that tell; cleanup.
-pub(super) const END_TO_END: [&str; 31] = [
+pub(super) const END_TO_END: [&str; 33] = [
     "capabilities::three_capabilities",
     "cleanup::cleanup_removes_everything",
     "dsr::a_node_port_is_answered",
@@ -31,6 +31,7 @@ pub(super) const END_TO_END: [&str; 31] = [
     "handover::a_table_of_another_size_takes",
     "interfaces::an_interface_has_the_programs",
     "interfaces::an_interface_with_an_ingress_qdisc",
+    "interfaces::programs_that_others_remove",
     "links::clients_behind_an_interface_without_link_header_are_served",
     "monitor::connections_and_refusals_are_told",
     "redirect::packets_between",
@@ -49,6 +50,7 @@ pub(super) const END_TO_END: [&str; 31] = [
     "stale_sockets::a_connected_udp",
     "stale_sockets::tcp_outlives",
     "take_over::connections_of_kube_proxys_nftables",
+    "verifier::events_are_applied_while_the_kernel_verifies_the_programs",
     "xdp::a_flow_in_transit_is_forwarded_by",
     "xdp_devices::an_uplink_that_takes_the_tags",
     "xdp_devices::clients_behind_a_vlan_device_are_served_by_tc",

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// The first kernel with TCX links; older ones attach as [`clsact`] does.
-const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
+pub(crate) const TCX_SINCE: KernelVersion = KernelVersion::new(6, 6, 0);
 
 /// A program on a hook. Dropping it detaches the program, unless it is pinned or noted.
 #[derive(Debug)]
@@ -63,6 +63,23 @@ impl Attachment {
         };
         if let Err(error) = detached {
             warn!(%error, "a program stays attached");
+        }
+    }
+
+    /// Whether the program was attached as a filter to this hook of an interface, and the filter is gone.
+    pub(crate) fn is_removed(&self, index: u32, hook: Hook) -> bool {
+        let may_be_filter = match self {
+            Self::Link(link) => link.is_some() && !has_tcx(),
+            Self::Pinned { .. } => false,
+            Self::Filter(_) => true,
+        };
+        may_be_filter && !clsact::is_there(index, hook)
+    }
+
+    /// Forgets a filter that is gone: dropping it later would remove the next one in its place.
+    pub(crate) fn forget(&mut self) {
+        if let Self::Link(link) = self {
+            drop(link.take());
         }
     }
 
@@ -98,6 +115,10 @@ impl Attachment {
     }
 }
 
+fn has_tcx() -> bool {
+    KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE)
+}
+
 /// Attaches the program of `hook` for the interface's link layer to it, so that it outlives the
 /// agent if there is a place for what that needs.
 pub(crate) fn attach(
@@ -109,9 +130,8 @@ pub(crate) fn attach(
     let name = hook.program(LinkLayer::of_interface(interface)?);
     let failed = |source| DatapathError::Program { name, source };
     let pin = object.pins().map(|pins| pins.link(index, hook.name()));
-    let tcx = KernelVersion::current().is_ok_and(|version| version >= TCX_SINCE);
     let program = object.program(name)?;
-    if !tcx {
+    if !has_tcx() {
         return match pin {
             Some(note) => Filter::attach((name, program), (interface, index), hook, note)
                 .map(Attachment::Filter),

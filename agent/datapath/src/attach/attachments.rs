@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     time::{Duration, Instant},
 };
 
@@ -12,6 +13,7 @@ use crate::{
     attach::{
         attachment::{Attachment, adopt, attach},
         expedite::Expedited,
+        filter_watch::RemovedFilters,
         hook::Hook,
         link_layer::LinkLayer,
     },
@@ -102,6 +104,18 @@ impl Programs {
         Ok(true)
     }
 
+    /// Attaches those again whose filters are gone.
+    fn restore(&mut self, object: &mut Loaded, interface: &str) -> Result<(), DatapathError> {
+        for (hook, attachment) in &mut self.hooks {
+            if attachment.is_removed(self.index, *hook) {
+                attachment.forget();
+                *attachment = attach(object, interface, self.index, *hook)?;
+                warn!(%interface, hook = hook.name(), "another program has removed the filter: attached again");
+            }
+        }
+        Ok(())
+    }
+
     fn detach(self) {
         for (_, attachment) in self.hooks {
             attachment.detach();
@@ -168,7 +182,7 @@ impl Attachments {
             self.attach_one(object, name);
         }
         if all {
-            for ((index, hook), attachment) in std::mem::take(&mut self.adopted) {
+            for ((index, hook), attachment) in mem::take(&mut self.adopted) {
                 attachment.detach();
                 info!(
                     index,
@@ -200,6 +214,30 @@ impl Attachments {
             }
         }
         count
+    }
+
+    /// Attaches filters again that somebody has removed from these interfaces.
+    pub(crate) fn restore(&mut self, object: &mut Loaded, removed: &RemovedFilters) {
+        for (name, state) in &mut self.interfaces {
+            let State::Attached(programs) = state else {
+                continue;
+            };
+            let index = programs.index;
+            if !removed.any && !removed.interfaces.contains(&index) {
+                continue;
+            }
+            // One that is gone, or about to be, is seen as such.
+            if if_nametoindex(name.as_str()) != Ok(index) {
+                continue;
+            }
+            if let Err(error) = programs.restore(object, name) {
+                let reason = error.to_string();
+                warn!(interface = %name, index, error = %reason, "cannot attach");
+                if let State::Attached(programs) = mem::replace(state, State::Failed(reason)) {
+                    programs.detach();
+                }
+            }
+        }
     }
 
     /// How many interfaces wait for their turn to be attached.

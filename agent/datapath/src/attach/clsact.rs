@@ -25,7 +25,7 @@ use rtnetlink::packet_route::{
 };
 
 use crate::{
-    attach::{dump::dump, hook::Hook},
+    attach::{dump::get, hook::Hook},
     pins::{directory::remove, error::PinError},
 };
 
@@ -126,25 +126,46 @@ pub(crate) fn attach(
 /// programs would be in one list of filters, where the second one replaces the first.
 fn require_clsact(interface: &str) -> io::Result<()> {
     let index = if_nametoindex(interface)?.cast_signed();
-    let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index));
-    let kinds = dump(request, |message| match message {
-        RouteNetlinkMessage::NewQueueDiscipline(qdisc)
-            if qdisc.header.index == index && qdisc.header.parent == QdiscHandle::CLSACT =>
-        {
-            let mut attributes = qdisc.attributes.into_iter();
-            attributes.find_map(|attribute| match attribute {
-                TcAttribute::Kind(kind) => Some(kind),
-                _ => None,
-            })
-        }
+    let mut request = TcMessage::with_index(index);
+    request.header.parent = QdiscHandle::CLSACT;
+    let qdisc = match get(RouteNetlinkMessage::GetQueueDiscipline(request)) {
+        Ok(RouteNetlinkMessage::NewQueueDiscipline(qdisc)) => qdisc,
+        // It has gone meanwhile, which attaching says.
+        Ok(_) => return Ok(()),
+        Err(error) if is_absent(error.raw_os_error()) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let kind = qdisc.attributes.into_iter();
+    let mut kind = kind.filter_map(|attribute| match attribute {
+        TcAttribute::Kind(kind) => Some(kind),
         _ => None,
-    })?;
-    match kinds.items.into_iter().find(|kind| kind != "clsact") {
+    });
+    match kind.find(|kind| kind != "clsact") {
         Some(kind) => Err(io::Error::other(format!(
             "its qdisc `{kind}` has the place of clsact, which the programs need before Linux 6.6: remove it \
              (tc qdisc del dev {interface} {kind}), and what adds it, such as the CNI plugin bandwidth"
         ))),
         None => Ok(()),
+    }
+}
+
+/// Whether our filter is at a hook of an interface, as far as the kernel tells.
+pub(crate) fn is_there(index: u32, hook: Hook) -> bool {
+    let mut request = TcMessage::with_index(index.cast_signed());
+    request.header.parent = QdiscHandle {
+        major: QdiscHandle::CLSACT.major,
+        minor: match hook {
+            Hook::Egress => QdiscHandle::MIN_EGRESS,
+            Hook::Ingress => QdiscHandle::MIN_INGRESS,
+        },
+    };
+    request.header.handle = u32::from(HANDLE).into();
+    // Its protocol, as the wire has it.
+    let protocol = (libc::ETH_P_ALL as u16).to_be();
+    request.header.info = u32::from(PRIORITY) << 16 | u32::from(protocol);
+    match get(RouteNetlinkMessage::GetTrafficFilter(request)) {
+        Ok(_) => true,
+        Err(error) => !is_absent(error.raw_os_error()),
     }
 }
 

@@ -4,8 +4,8 @@ use std::io;
 
 use rtnetlink::{
     packet_core::{
-        NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage,
-        NetlinkPayload,
+        NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_ECHO, NLM_F_REQUEST, NetlinkBuffer,
+        NetlinkHeader, NetlinkMessage, NetlinkPayload,
     },
     packet_route::RouteNetlinkMessage,
     sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
@@ -93,9 +93,36 @@ fn ask<T>(
     ))
 }
 
+/// Asks for one object, in the calling thread's network namespace. Gives the kernel's answer.
+///
+/// # Errors
+///
+/// If there is no such object, or the answer cannot be read.
+pub(crate) fn get(request: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
+    let socket = Socket::new(NETLINK_ROUTE)?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    // Of some objects the kernel answers only to everybody who listens, unless it is to echo that.
+    socket.send(&message(request, NLM_F_ECHO | NLM_F_ACK), 0)?;
+    loop {
+        let answer = socket.recv_from_full()?.0;
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer);
+        match message.map_err(io::Error::other)?.payload {
+            NetlinkPayload::InnerMessage(message) => return Ok(message),
+            NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+            // Acknowledged without an answer.
+            NetlinkPayload::Error(_) => return Err(io::Error::from_raw_os_error(libc::ENOENT)),
+            _ => {}
+        }
+    }
+}
+
 fn bytes(request: RouteNetlinkMessage) -> Vec<u8> {
+    message(request, NLM_F_DUMP)
+}
+
+fn message(request: RouteNetlinkMessage, flags: u16) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    header.flags = NLM_F_REQUEST | flags;
     let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
     message.finalize();
     let mut bytes = vec![0; message.buffer_len()];

@@ -11,6 +11,7 @@ pub(crate) mod clsact;
 mod default_routes;
 pub(crate) mod dump;
 pub(crate) mod expedite;
+pub(crate) mod filter_watch;
 pub(crate) mod hook;
 pub(crate) mod interface_watch;
 pub(crate) mod link_layer;

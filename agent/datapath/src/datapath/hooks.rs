@@ -11,6 +11,7 @@ use super::Datapath;
 use crate::{
     attach::{
         attachments::{Attachments, InterfaceState, InterfaceStatus},
+        filter_watch::RemovedFilters,
         links::Link,
         pod_interfaces::pod_interfaces,
         sockets::SocketStatus,
@@ -161,6 +162,13 @@ impl Datapath {
         if !self.is_attaching() {
             self.set_attached();
         }
+    }
+
+    /// Attaches the programs again where somebody has removed them, among the interfaces that a
+    /// [`FilterWatch`](crate::FilterWatch) tells.
+    pub fn restore_filters(&mut self, removed: &RemovedFilters) {
+        self.attachments.restore(&mut self.object, removed);
+        self.set_attached();
     }
 
     fn set_attached(&mut self) {
