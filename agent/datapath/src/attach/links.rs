@@ -27,7 +27,7 @@ pub(crate) struct Link {
     pub(crate) controller: Option<u32>,
     /// Which kind of interface that is.
     pub(crate) port: Option<InfoPortKind>,
-    /// The index of the interface that it is on top of, if that is in our network namespace.
+    /// The index of the interface that its frames come by as they are, if that is in our network namespace.
     pub(crate) over: Option<u32>,
     /// The EtherType of its frames' tags, if it is a VLAN's.
     pub(crate) vlan: Option<VlanProtocol>,
@@ -167,6 +167,11 @@ impl Link {
             }
         }
         let is_pair = matches!(kind, Some(InfoKind::Veth | InfoKind::Netkit));
+        // A pair's other end, and what is below a tunnel, have the same attribute.
+        let shares_frames = matches!(
+            kind,
+            Some(InfoKind::Vlan | InfoKind::MacVlan | InfoKind::MacVtap)
+        );
         Some(Self {
             leads_elsewhere: is_pair && is_other_end_elsewhere,
             index: message.header.index,
@@ -176,7 +181,7 @@ impl Link {
             kind,
             controller,
             port,
-            over: over.filter(|_| !is_other_end_elsewhere),
+            over: over.filter(|_| shares_frames && !is_other_end_elsewhere),
             vlan,
             address,
             xdp,
@@ -261,6 +266,26 @@ mod tests {
         );
         assert!(!leads_elsewhere(&[of(InfoKind::Bridge), elsewhere()]));
         assert!(!leads_elsewhere(&[elsewhere()]));
+    }
+
+    #[test]
+    fn what_shares_the_frames_of_another_interface_is_on_top_of_it() {
+        let over = |kind, elsewhere: Option<LinkAttribute>| {
+            let mut message = LinkMessage::default();
+            message.attributes = vec![
+                LinkAttribute::IfName("any".to_owned()),
+                LinkAttribute::Link(7),
+                LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind)]),
+            ];
+            message.attributes.extend(elsewhere);
+            Link::of(message).unwrap().over
+        };
+        assert_eq!(over(InfoKind::Vlan, None), Some(7));
+        assert_eq!(over(InfoKind::MacVlan, None), Some(7));
+        let elsewhere = LinkAttribute::LinkNetNsId(0);
+        assert_eq!(over(InfoKind::Vlan, Some(elsewhere)), None);
+        assert_eq!(over(InfoKind::Veth, None), None, "the other end");
+        assert_eq!(over(InfoKind::Vxlan, None), None, "the outer packets");
     }
 
     #[test]
