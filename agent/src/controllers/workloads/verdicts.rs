@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    net::IpAddr,
     sync::Arc,
 };
 
 use shunt_model::ServiceId;
 
 use crate::{
-    controllers::workloads::desired::LeftOut,
+    controllers::workloads::{allowed::Refusal, desired::LeftOut},
     source::kubernetes::objects::external_workload::{ExternalWorkload, WorkloadKey},
 };
 
@@ -24,6 +25,27 @@ pub(super) struct Verdicts {
 pub(super) struct Trouble {
     pub(super) reason: &'static str,
     pub(super) message: String,
+}
+
+/// An address that a workload may not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) address: IpAddr,
+    pub(super) why: Refusal,
+}
+
+impl Refused {
+    /// Returns what is to be said of the workload.
+    pub(super) fn trouble(self) -> Trouble {
+        let Self { address, why } = self;
+        Trouble {
+            reason: "Refused",
+            message: format!(
+                "spec.workloadIPs: {address} is {}, so the workload is neither published nor probed",
+                why.what()
+            ),
+        }
+    }
 }
 
 impl Verdicts {

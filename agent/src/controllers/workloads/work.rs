@@ -1,6 +1,7 @@
 //! The controller of workloads: it watches, and as long as it leads it writes slices.
 
 mod judge;
+mod judge_links;
 mod sync;
 mod take;
 mod tell;
@@ -26,7 +27,7 @@ use tokio::{
 };
 
 use self::{
-    judge::{JudgeLinks, Refused},
+    judge_links::JudgeLinks,
     watches::{Change, wanted, watch_all},
 };
 use crate::{
@@ -41,7 +42,7 @@ use crate::{
             probes::prober::Prober,
             queue::Queue,
             store::Store,
-            verdicts::Verdicts,
+            verdicts::{Refused, Verdicts},
             write_error::WriteError,
             writer::Outcome,
         },

@@ -10,7 +10,7 @@ use crate::{
     controllers::workloads::{
         allowed::{Ranges, Refusal},
         service::Service,
-        verdicts::Trouble,
+        verdicts::Refused,
         work::WorkloadWork,
     },
     source::kubernetes::{
@@ -25,46 +25,6 @@ use crate::{
 
 /// The Service of the API server itself.
 const API_SERVER: (&str, &str) = ("default", "kubernetes");
-
-/// The watches of what workloads are judged by, besides Services.
-#[derive(Debug, Default)]
-pub(super) struct JudgeLinks {
-    nodes: Link,
-    service_cidrs: Link,
-    api_server: Link,
-}
-
-impl JudgeLinks {
-    /// Returns true if everything was listed once, or cannot be had.
-    pub(super) const fn are_complete(&self) -> bool {
-        let Self {
-            nodes,
-            service_cidrs,
-            api_server,
-        } = self;
-        nodes.is_complete && service_cidrs.is_complete && api_server.is_complete
-    }
-}
-
-/// An address that a workload may not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Refused {
-    address: IpAddr,
-    why: Refusal,
-}
-
-impl Refused {
-    pub(super) fn trouble(self) -> Trouble {
-        let Self { address, why } = self;
-        Trouble {
-            reason: "Refused",
-            message: format!(
-                "spec.workloadIPs: {address} is {}, so the workload is neither published nor probed",
-                why.what()
-            ),
-        }
-    }
-}
 
 /// Has the log say what a missing right costs, once.
 fn follow<T>(link: &mut Link, name: &str, unknown: &str, step: &Step<T>) {

@@ -55,7 +55,8 @@ impl WorkloadWork {
         let selected = self.store.selected(&service).values().map(|one| &**one);
         let selected = selected.filter(|one| {
             let key = &one.workload().key;
-            !(is_linkerds && key.group == Group::Linkerd) && !self.refused.contains_key(key)
+            let is_left = is_linkerds && key.group == Group::Linkerd;
+            !is_left && !self.refused.contains_key(key)
         });
         let mut desired = Desired::of(&service, selected);
         let lists = plan(&service, &self.store.slices(&id), &desired);

@@ -76,11 +76,10 @@ impl Change {
             Self::Definition(step) => matches!(step, Step::Lost(_)),
             Self::Service(step) => matches!(step, Step::Lost(_)),
             Self::Slice(step) => matches!(step, Step::Lost(_)),
-            Self::Linkerds(step) => matches!(step, Step::Lost(_)),
+            Self::Linkerds(step) | Self::ApiServer(step) => matches!(step, Step::Lost(_)),
             Self::Workload(_, step) => matches!(step, Step::Lost(_)),
             Self::Node(step) => matches!(step, Step::Lost(_)),
             Self::ServiceCidr(step) => matches!(step, Step::Lost(_)),
-            Self::ApiServer(step) => matches!(step, Step::Lost(_)),
         }
     }
 }

@@ -13,16 +13,16 @@ use crate::source::kubernetes::{
 /// The Service of the API server itself.
 const API_SERVER: (&str, &str) = ("default", "kubernetes");
 
-/// Returns true for the Service of the API server.
-pub(super) fn is_api_server(service: &ServiceId) -> bool {
-    (&*service.namespace, &*service.name) == API_SERVER
-}
-
 impl Engine {
+    /// Returns true for the Service of the API server.
+    pub(super) fn is_api_server(service: &ServiceId) -> bool {
+        (&*service.namespace, &*service.name) == API_SERVER
+    }
+
     /// Takes note of slices of the API server. Nothing waits for them.
     pub(super) fn api_server(&mut self, step: Step<EndpointSlice>) -> Vec<Concerned> {
         heard(&self.monitor, &step);
-        let own = |slice: &EndpointSlice| slice.service.as_ref().is_some_and(is_api_server);
+        let own = |slice: &EndpointSlice| slice.service.as_ref().is_some_and(Self::is_api_server);
         let known = &mut self.api_server;
         match step {
             Step::Listed(list) => {

@@ -7,7 +7,7 @@ use tracing::info;
 use crate::{
     runtime::cluster_state::ClusterMonitor,
     source::kubernetes::{
-        engine::{Change, Engine, host_ports::is_api_server},
+        engine::{Change, Engine},
         links::Link,
         objects::{endpoint_slice::EndpointSlice, service::Service, service_cidr::ServiceCidr},
         store::Concerned,
@@ -108,7 +108,7 @@ impl Engine {
             Step::Deleted(slice) => store.remove_slice(&slice.id).into_iter().collect(),
             Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => Vec::new(),
         };
-        if concerned.iter().any(|one| is_api_server(&one.id)) {
+        if concerned.iter().any(|one| Self::is_api_server(&one.id)) {
             concerned.extend(self.look_at_host_ports());
         }
         concerned

@@ -197,7 +197,7 @@ fn the_namespace_whose_tables_hold_most_gives_way() {
     let of = |namespace: &str, last: u8| {
         let (key, mut frontend) = by_table(frontend(v4(last), &[v4(last + 50), v4(last + 51)]));
         let set = Arc::make_mut(&mut frontend.backends);
-        set.service = Arc::new(ServiceId::new(namespace, &*format!("web-{last}")));
+        set.service = Arc::new(ServiceId::new(namespace, &format!("web-{last}")));
         (key, frontend)
     };
     let with_tables = [of("quiet", 1), of("greedy", 4), of("greedy", 7)];
