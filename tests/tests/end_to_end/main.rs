@@ -109,6 +109,7 @@ mod tun;
 mod ui;
 mod upgrade;
 mod verifier;
+mod vlan;
 mod weights;
 mod world;
 mod xdp;
