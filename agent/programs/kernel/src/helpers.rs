@@ -329,7 +329,7 @@ pub unsafe fn bpf_get_netns_cookie(_: *mut c_void) -> u64 {
     ask(|world| world.namespace())
 }
 
-/// Nobody: what the host's sockets are is not known.
+/// A socket that nobody may look into, or null.
 ///
 /// # Safety
 ///
@@ -341,7 +341,11 @@ pub unsafe fn bpf_sk_lookup_tcp(
     _: u64,
     _: u64,
 ) -> *mut bpf_sock {
-    ptr::null_mut()
+    if ask(|world| world.is_served()) {
+        ptr::dangling_mut()
+    } else {
+        ptr::null_mut()
+    }
 }
 
 /// As [`bpf_sk_lookup_tcp`].
@@ -362,7 +366,7 @@ pub unsafe fn bpf_sk_lookup_udp(
 
 /// # Safety
 ///
-/// None is needed: no socket was found.
+/// None is needed: the socket is not looked into.
 pub unsafe fn bpf_sk_release(_: *mut c_void) -> c_long {
     0
 }

@@ -34,6 +34,12 @@ pub trait Answers {
 
     /// The cookie of the network namespace of the socket at hand.
     fn namespace(&mut self) -> u64;
+
+    /// Whether a socket of the host has the address that a program looks for one at. What the host's sockets are
+    /// is hardly ever known.
+    fn is_served(&mut self) -> bool {
+        false
+    }
 }
 
 /// Something that a program did which no table shows.

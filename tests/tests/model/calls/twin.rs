@@ -109,13 +109,18 @@ impl Twin {
             &[before, after]
         };
         let mut others = Vec::new();
-        for ticks in seconds {
+        // A socket of another call may have a loopback address and the port.
+        let times = seconds
+            .iter()
+            .flat_map(|ticks| [(ticks, false), (ticks, true)]);
+        for (ticks, is_served) in times {
             for number in 0..DRAWS {
                 let kernel = Kernel {
                     ticks: *ticks,
                     // Each of them is in another slot's share, and those in between come later.
                     drawn: number.reverse_bits() | 1,
                     namespace: if is_of_pod { !self.host } else { self.host },
+                    is_served,
                 };
                 let found = self.run(call, kernel);
                 if is_that(&found) {
@@ -200,6 +205,7 @@ struct Kernel {
     ticks: u64,
     drawn: u32,
     namespace: u64,
+    is_served: bool,
 }
 
 impl Answers for Kernel {
@@ -221,5 +227,9 @@ impl Answers for Kernel {
 
     fn namespace(&mut self) -> u64 {
         self.namespace
+    }
+
+    fn is_served(&mut self) -> bool {
+        self.is_served
     }
 }
