@@ -102,11 +102,13 @@ pub enum Counter {
     /// Dropped: the answer of a backend that is gone to a SYN, which shows that its connection is over. The
     /// client's next SYN chooses another backend.
     DropGone,
+    /// Passed untouched: an envelope that came in where none from its source can, so that its source may be forged.
+    PassForgedEnvelope,
 }
 
 impl Counter {
     /// Every counter, by index.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::Request,
         Self::Reply,
         Self::Connection,
@@ -151,6 +153,7 @@ impl Counter {
         Self::PassAnswer,
         Self::DropAnswer,
         Self::DropGone,
+        Self::PassForgedEnvelope,
     ];
 
     /// The counter's name as it is shown.
@@ -200,6 +203,7 @@ impl Counter {
             Self::PassAnswer => "pass_answer",
             Self::DropAnswer => "drop_answer",
             Self::DropGone => "drop_gone",
+            Self::PassForgedEnvelope => "pass_forged_envelope",
         }
     }
 }

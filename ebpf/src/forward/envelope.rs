@@ -12,10 +12,11 @@ use crate::{
     },
     forward::{
         fib::{self, Routed, longest_packet},
+        origin, stack,
         transit::{NoRoute, Route},
     },
     maps::addresses::dsr_sources,
-    packet::parsed::Packet,
+    packet::parsed::{Form, Packet},
     rewrite::{
         icmp_error::IcmpError,
         network::{HOPS, HeaderMut as _, decrement_hop_limit_of},
@@ -52,7 +53,7 @@ pub(crate) const fn least_mtu<F: Routed>() -> u16 {
 }
 
 /// Finds the way of the packet in an envelope with the addresses of `outer`; `None` if that takes less than
-/// [`least_mtu`].
+/// [`least_mtu`], or if the stack has to judge where the packet came in, which it cannot of an envelope.
 #[inline(always)]
 pub(crate) fn find<F: Routed>(
     context: &impl Access,
@@ -66,7 +67,18 @@ pub(crate) fn find<F: Routed>(
         return Some(Err(NoRoute::Dropped));
     };
     Some(match result {
-        BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH => Ok(Route::from(lookup)),
+        BPF_FIB_LKUP_RET_SUCCESS | BPF_FIB_LKUP_RET_NO_NEIGH => {
+            let route = Route::from(lookup);
+            // What was handed on has been judged by its first node.
+            let is_judged = F::HAS_REVERSE_PATH_FILTER
+                && packet.form != Form::Error
+                && !packet.is_for_own
+                && stack::is_translated_behind(lookup.ifindex);
+            if is_judged && !origin::is_on_way_back(context, packet.network.get(), &packet.tuple) {
+                return None;
+            }
+            Ok(route)
+        }
         BPF_FIB_LKUP_RET_FRAG_NEEDED => {
             // SAFETY: the helper has put the MTU where the length was.
             let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result };

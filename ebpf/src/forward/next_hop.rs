@@ -76,13 +76,13 @@ pub(crate) enum EnvelopeWay<F: Routed> {
     To(F::Address, WayIndex),
 }
 
-/// Finds the way of a packet in an envelope from the source of `between` to the node of the backend whose
-/// address is the destination. Where it comes from, only its receiver can judge. `located`: what
-/// [`dsr::located`] said.
+/// Finds the way of a packet that came in with the tuple `came`, in an envelope from the source of `between` to the
+/// node of the backend whose address is the destination. `located`: what [`dsr::located`] said.
 #[inline(always)]
 pub(crate) fn find_for_envelope<F: Routed>(
     context: &impl Access,
     extent: Extent,
+    came: &Tuple<F>,
     between: &Tuple<F>,
     located: u64,
 ) -> EnvelopeWay<F> {
@@ -95,8 +95,13 @@ pub(crate) fn find_for_envelope<F: Routed>(
         look_up_envelope(way, context, between, now);
     }
     if way.node.is_unspecified() {
-        EnvelopeWay::Nowhere
-    } else if goes(way, context, extent, F::HEADER_LENGTH as u32) == Some(true) {
+        return EnvelopeWay::Nowhere;
+    }
+    // Where the stack can send the packet without an envelope all the same, it judges where that comes from.
+    let is_judged = F::HAS_REVERSE_PATH_FILTER && way.is_translated_behind != 0;
+    let goes = goes(way, context, extent, F::HEADER_LENGTH as u32) == Some(true)
+        && (!is_judged || origin::is_on_way_back(context, extent.network, came));
+    if goes {
         EnvelopeWay::To(way.node, index)
     } else {
         EnvelopeWay::Elsewhere

@@ -16,6 +16,8 @@ use crate::{
         envelope::{self, Wrapper},
         fib::Routed,
         icmp_error::send_error,
+        origin::is_on_way_back,
+        stack::is_translated_behind,
         transit::NoRoute,
     },
     lb::{
@@ -87,7 +89,8 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     if let Err(verdict) = judged.and_then(|()| check_hops(context, packet)) {
         return Some(verdict);
     }
-    // By a way that is too narrow for envelopes, the packet goes on as if its backend's node were not known.
+    // By a way that is too narrow for envelopes, the packet goes on as if its backend's node were not known, and so
+    // does one whose source may be forged: the stack judges it then.
     let route = match envelope::find(context, packet, &outer)? {
         Ok(route) => route,
         Err(NoRoute::Told(error, reason)) => {
@@ -288,6 +291,10 @@ pub(crate) fn open<F: Routed, C: WalkExtensions>(
         return opened;
     }
     let outer = link.header_length();
+    if !is_from_there::<F>(context, outer) {
+        count(Counter::PassForgedEnvelope);
+        return Opened::Not;
+    }
     if !congestion::hand_on::<F>(context, outer, outer + F::HEADER_LENGTH) {
         let _ = drop_packet(context, Counter::DropCongestion);
         return Opened::Dropped;
@@ -318,6 +325,30 @@ fn end_of_ours<F: Routed>(context: &impl Access, link: Link) -> Option<(usize, b
         && header.is_intact();
     let is_handed_on = envelope::is_handed_on(header.hop_limit());
     is_ours.then_some((end, is_handed_on))
+}
+
+/// Whether the envelope with its header at `begin` came in where one from its source may: no pod of this node sends
+/// any, and packets to a node's address go out there.
+#[inline(always)]
+fn is_from_there<F: Routed>(context: &impl Access, begin: usize) -> bool {
+    let Ok(header) = context.at::<F::Header>(begin) else {
+        return false;
+    };
+    let outer: Tuple<F> = Tuple {
+        source: header.source(),
+        destination: header.destination(),
+        source_port: 0,
+        destination_port: 0,
+    };
+    let interface = context.interface();
+    if is_own::<F>(&outer.source) || is_pod_interface(interface) {
+        return false;
+    }
+    // No route leads to a source out of a range.
+    let is_judged = F::HAS_REVERSE_PATH_FILTER
+        && !is_dsr_source::<F>(&outer.source)
+        && is_translated_behind(interface);
+    !is_judged || is_on_way_back(context, begin, &outer)
 }
 
 /// Whether the packet inside, of an envelope that ends at `end`, is one for a frontend in mode dsr, and

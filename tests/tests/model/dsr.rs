@@ -35,6 +35,8 @@ pub(super) enum Content {
     Frame(Vec<u8>, bool),
     /// A packet that is dropped, as a router on the way would have.
     Congested,
+    /// One that nobody sent: it is said to come from this node itself.
+    Forged,
 }
 
 impl Model {
@@ -221,6 +223,9 @@ impl Model {
         } else {
             self.is_dsr(self.stands_for((packet.ends.protocol, packet.ends.destination)))
         };
+        if is_wanted && NODE.has(source) {
+            return Some(Content::Forged);
+        }
         is_wanted.then(|| match combined(packet.mark(), mark) {
             Some(mark) => Content::Frame(packet.marked(mark), is_handed_on),
             None => Content::Congested,

@@ -213,6 +213,10 @@ impl Model {
                 self.note_size(&packet, observed);
                 self.ingress(&packet.handed_over(is_handed_on), observed)
             }
+            Some(Content::Forged) => {
+                self.count("pass_forged_envelope");
+                untouched
+            }
             Some(Content::Congested) => Ok(self.drop("drop_congestion")),
             None => untouched,
         }

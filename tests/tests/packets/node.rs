@@ -293,6 +293,17 @@ impl Node {
         numbers.into_iter().map(name).collect()
     }
 
+    /// The table of this name that the program at the ingress uses, which the agent has as its own.
+    pub(crate) fn table_in_use(&mut self, name: &str) -> MapData {
+        let program = self.agent.datapath_mut().program(Datapath::INGRESS);
+        let numbers = program.unwrap().info().unwrap().map_ids().unwrap().unwrap();
+        let number = numbers.into_iter().find(|number| {
+            let info = MapInfo::from_id(*number).unwrap();
+            info.name_as_str() == Some(name)
+        });
+        MapData::from_id(number.unwrap()).unwrap()
+    }
+
     /// The XDP program is another than before.
     fn find_driver(&mut self) {
         if self.uplinks.is_some() {

@@ -91,7 +91,8 @@ fn segment<F: Routed + Maglev, T: SegmentMut>(
         source_port: 0,
         destination_port: 0,
     };
-    let (node, way) = match next_hop::find_for_envelope(context, extent, &between, located) {
+    let (node, way) = match next_hop::find_for_envelope(context, extent, &tuple, &between, located)
+    {
         EnvelopeWay::To(node, way) => (node, way),
         EnvelopeWay::Elsewhere => return Some(Verdict::PASS),
         EnvelopeWay::Nowhere => return as_ever,

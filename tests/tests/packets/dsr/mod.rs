@@ -6,6 +6,7 @@ mod congestion;
 mod draining;
 mod driver;
 mod envelopes;
+mod forged;
 mod mss;
 mod nodes;
 mod sources;

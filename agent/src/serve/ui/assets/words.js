@@ -26,6 +26,7 @@ export const REFUSED = {
   pass_answer: "A SYN-ACK or reset to a frontend, of no connection that is known.",
   drop_answer: "A SYN-ACK or reset to a ClusterIP, of no connection that is known.",
   drop_gone: "A backend that is gone answered a SYN: the next one goes to another backend.",
+  pass_forged_envelope: "The envelope came in where none from its source can.",
   socket_reject: "A process was told at once that nothing serves it.",
   socket_drop: "A process was told at once that it is not served here: traffic policy, source ranges.",
 };
