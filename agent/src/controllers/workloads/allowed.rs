@@ -251,8 +251,8 @@ mod tests {
         }
     }
 
-    fn take(allowed: &mut Allowed, why: Refusal, step: Step<Object>) -> bool {
-        allowed.take(why, &step, ranges)
+    fn take(allowed: &mut Allowed, why: Refusal, step: &Step<Object>) -> bool {
+        allowed.take(why, step, ranges)
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
             (Refusal::ClusterIp, &["10.97.0.1/32"]),
             (Refusal::ApiServer, &["192.0.2.100/32"]),
         ] {
-            assert!(take(&mut allowed, why, Step::Applied(("one", ranges))));
+            assert!(take(&mut allowed, why, &Step::Applied(("one", ranges))));
         }
         for (address, expected) in [
             ("192.0.2.1", Some(Refusal::Node)),
@@ -309,39 +309,43 @@ mod tests {
         let node: Object = ("n1", &["10.1.0.0/24"]);
         let twin: Object = ("n2", &["10.1.0.0/24"]);
         let address = ip("10.1.0.9");
-        assert!(take(&mut allowed, Refusal::Pods, Step::Applied(node)));
+        assert!(take(&mut allowed, Refusal::Pods, &Step::Applied(node)));
         assert!(
-            !take(&mut allowed, Refusal::Pods, Step::Applied(node)),
+            !take(&mut allowed, Refusal::Pods, &Step::Applied(node)),
             "it is known"
         );
-        assert!(!take(&mut allowed, Refusal::Pods, Step::Applied(twin)));
+        assert!(!take(&mut allowed, Refusal::Pods, &Step::Applied(twin)));
         assert!(take(
             &mut allowed,
             Refusal::Node,
-            Step::Applied(("n1", &["10.1.0.9/32"]))
+            &Step::Applied(("n1", &["10.1.0.9/32"]))
         ));
         assert_eq!(allowed.refusal(address), Some(Refusal::Node));
         assert!(take(
             &mut allowed,
             Refusal::Node,
-            Step::Deleted(("n1", &[]))
+            &Step::Deleted(("n1", &[]))
         ));
         assert!(!take(
             &mut allowed,
             Refusal::Pods,
-            Step::Deleted(("n1", &[]))
+            &Step::Deleted(("n1", &[]))
         ));
         assert_eq!(allowed.refusal(address), Some(Refusal::Pods));
         // What the server does not say any more stays; what it lists without is gone.
         assert!(!take(
             &mut allowed,
             Refusal::Pods,
-            Step::Absent("403".to_owned())
+            &Step::Absent("403".to_owned())
         ));
         assert_eq!(allowed.refusal(address), Some(Refusal::Pods));
         let unreadable = List::new(Vec::new(), ["n2".to_owned()].into());
-        assert!(!take(&mut allowed, Refusal::Pods, Step::Listed(unreadable)));
-        assert!(take(&mut allowed, Refusal::Pods, Step::listed(Vec::new())));
+        assert!(!take(
+            &mut allowed,
+            Refusal::Pods,
+            &Step::Listed(unreadable)
+        ));
+        assert!(take(&mut allowed, Refusal::Pods, &Step::listed(Vec::new())));
         assert_eq!(allowed.refusal(address), None);
         assert!(allowed.objects.is_empty() && allowed.held.is_empty());
         assert!(allowed.lengths.is_empty());
@@ -354,7 +358,7 @@ mod tests {
             refused: nets(&["10.9.0.0/16", "10.8.0.0/16"]),
         });
         let pods: Object = ("n", &["10.1.1.0/24"]);
-        assert!(take(&mut allowed, Refusal::Pods, Step::Applied(pods)));
+        assert!(take(&mut allowed, Refusal::Pods, &Step::Applied(pods)));
         for (address, expected) in [
             ("10.1.1.1", None),
             ("10.1.1.16", Some(Refusal::Pods)),
