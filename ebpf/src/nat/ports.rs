@@ -10,7 +10,6 @@ use shunt_common::{
 };
 
 use crate::{
-    lb::frontend,
     maps::{
         clock::now,
         scratch::{Holder, Opening},
@@ -212,8 +211,10 @@ fn is_of_frontend<F: Tables>(opening: &Opening<F>) -> bool {
         ..
     } = opening.connection.translated();
     let protocol = opening.connection.forward.protocol();
+    let key = FrontendKey::new(source, source_port, protocol);
+    // SAFETY: the value is not read.
     own_flow::may_come_from_frontend::<F>(&source, source_port)
-        && frontend::is_one::<F>(FrontendKey::new(source, source_port, protocol))
+        && unsafe { F::frontends().get(key) }.is_some()
 }
 
 /// The port is to be had, and its holder forgotten: by the caller, whose stack has room for it.
