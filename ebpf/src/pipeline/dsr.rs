@@ -81,12 +81,7 @@ pub(crate) fn dispatch<F: Routed + Maglev>(
     if outer.source.is_unspecified() {
         return None;
     }
-    // The first node has judged the source where the packet came in.
-    let judged = match wrapper {
-        Wrapper::FirstNode => check_source(context, packet),
-        Wrapper::BackendsNode => Ok(()),
-    };
-    if let Err(verdict) = judged.and_then(|()| check_hops(context, packet)) {
+    if let Err(verdict) = check_source(context, packet).and_then(|()| check_hops(context, packet)) {
         return Some(verdict);
     }
     // By a way that is too narrow for envelopes, the packet goes on as if its backend's node were not known, and so

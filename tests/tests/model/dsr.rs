@@ -180,7 +180,7 @@ impl Model {
         if !packet.is_intact {
             return self.drop("drop_checksum");
         }
-        if let Some(reason) = refusal(packet).filter(|_| !packet.is_handed_over) {
+        if let Some(reason) = refusal(packet) {
             return self.drop(reason);
         }
         if packet.hop_limit <= 1 {
