@@ -33,7 +33,7 @@ pub(crate) const fn is_handed_on(hops: u8) -> bool {
     hops > HANDED_ON_HOPS / 2
 }
 
-/// Who puts a packet into an envelope.
+/// The node that puts a packet into an envelope.
 #[derive(Clone, Copy)]
 pub(crate) enum Wrapper {
     /// Its first node.

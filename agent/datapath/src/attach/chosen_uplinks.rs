@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an uplink stays one without a default route.
+/// The time for which an uplink stays one without a default route.
 pub(crate) const HOLD: Duration = Duration::from_mins(1);
 
 /// An interface that is an uplink, or may have been one.

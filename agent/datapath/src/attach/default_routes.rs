@@ -21,7 +21,7 @@ pub(crate) fn interfaces() -> io::Result<BTreeSet<u32>> {
     Ok(&interfaces_v4()? | &interfaces_v6()?)
 }
 
-/// Those of IPv4's main table. The kernel lists the routes in the order of their destinations, so that none is a
+/// Returns those of IPv4's main table. The kernel lists the routes in the order of their destinations, so that none is a
 /// default route behind the first one with an address (`fib_table_dump` in net/ipv4/fib_trie.c).
 ///
 /// # Errors
@@ -37,7 +37,7 @@ pub(crate) fn interfaces_v4() -> io::Result<BTreeSet<u32>> {
     list(AddressFamily::Inet, |_| true, |route| has_address(route))
 }
 
-/// Those of IPv6's main table. The kernel lists its default routes last.
+/// Returns those of IPv6's main table. The kernel lists its default routes last.
 ///
 /// # Errors
 ///

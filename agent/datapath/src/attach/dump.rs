@@ -59,7 +59,7 @@ pub(crate) fn dump_strictly<T>(
     ask(&bytes(request), true, is_wanted, read)
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<T> {
     /// One of those that are wanted.

@@ -20,10 +20,10 @@ use crate::attach::attachment::TCX_SINCE;
 const RTM_DELQDISC: u16 = 37;
 const RTM_DELTFILTER: u16 = 45;
 
-/// How many bytes of a message are read at most. Filters' are longer, but begin with what is read.
+/// The most bytes of a message that are read. Filters' are longer, but begin with what is read.
 const BEGIN: usize = 4096;
 
-/// How long after a socket has failed the next one is opened.
+/// The time after which a socket that has failed is replaced.
 const REOPEN: Duration = Duration::from_secs(1);
 
 /// Interfaces whose filters may have been removed.

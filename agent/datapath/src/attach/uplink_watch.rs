@@ -39,7 +39,7 @@ const RTM_DELNEXTHOP: u16 = 105;
 /// `IFF_UP` and `IFF_LOWER_UP`: an interface with both sends and receives.
 const UP: u32 = 1 | 1 << 16;
 
-/// What the kernel tells of.
+/// The subjects of the kernel's messages.
 const GROUPS: [MulticastGroup; 4] = [
     MulticastGroup::Link,
     MulticastGroup::Ipv4Route,
@@ -47,16 +47,16 @@ const GROUPS: [MulticastGroup; 4] = [
     MulticastGroup::Nexthop,
 ];
 
-/// How many bytes of a message are read at most. Interfaces' are longer, but begin with what is read.
+/// The most bytes of a message that are read. Interfaces' are longer, but begin with what is read.
 const BEGIN: usize = 4096;
 
-/// How long after a failure all is read again.
+/// The time after a failure until all is read again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// How many times as long as it listed routes the thread rests: it has at most a tenth of a processor.
 const REST: u32 = 9;
 
-/// How long the thread waits at most for a message before it looks whether its choice is still wanted.
+/// The longest wait for a message before the thread checks that its choice is still wanted.
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// The uplinks as they are now, by their indexes.

@@ -25,7 +25,7 @@ use crate::{
     sys::slow_verifier,
 };
 
-/// How long the kernel is not asked again after a refusal. The same program meets another answer only if the kernel
+/// The time after a refusal until the kernel is asked again. The same program meets another answer only if the kernel
 /// lacked memory.
 const AGAIN: Duration = Duration::from_mins(10);
 

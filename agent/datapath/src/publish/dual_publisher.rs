@@ -398,7 +398,7 @@ impl<'a, F: FromIp> OfFamily<'a, F> {
     }
 }
 
-/// What some packets have in a frontend's place, if it has that.
+/// The frontend that some packets have in another one's place, if there is one.
 type Other = fn(&Frontend) -> Option<&Frontend>;
 
 /// The scopes of what some packets have in a frontend's place, with what that is.

@@ -63,9 +63,9 @@ pub(crate) struct Publisher<F: Family, T> {
     ready: ReadyTables,
     /// Whether a table was given up, or did not fit.
     wants_tables: bool,
-    /// Whether no new table is made for the change that is at hand.
+    /// Whether the current change makes no new table.
     without_tables: bool,
-    /// How many slots the sets of the change that is at hand need before any table.
+    /// The number of slots that the sets of the current change need before any table.
     owed: u32,
     indexes: IndexAllocator,
     slots: RangeAllocator,

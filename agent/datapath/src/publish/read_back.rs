@@ -44,7 +44,7 @@ pub struct LiveFrontend {
     pub sources: Vec<IpNet>,
     /// What clients on this node have in its place.
     pub this_node: Option<Box<LiveFrontend>>,
-    /// What packets have in its place that may be of connections to draining backends.
+    /// The frontend in its place for packets that may be of connections to draining backends.
     pub with_draining: Option<Box<LiveFrontend>>,
     cell: Cell,
     scope: u8,

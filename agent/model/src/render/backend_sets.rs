@@ -298,7 +298,7 @@ impl<'a> BackendSets<'a> {
         }
     }
 
-    /// What multiplies it for where the endpoint is.
+    /// The factor of its weight for its place.
     const fn place_factor(&self, endpoint: &Endpoint) -> u32 {
         if endpoint.local {
             self.local_backend_weight

@@ -107,10 +107,10 @@ pub struct Frontend {
     pub sources: Arc<[IpNet]>,
 }
 
-/// Which backends of a service port a set is of. A backend has one weight, so sets of different parts share none.
+/// The part of a service port's backends that a set is of. A backend has one weight, so sets of different parts share none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortPart {
-    /// Those of its split, if it has one; else its own.
+    /// The endpoints of its split, if it has one; else its own.
     Main,
     /// Its own, where other frontends of the port have a split and these have not.
     BesideSplit,

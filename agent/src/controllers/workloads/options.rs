@@ -13,7 +13,7 @@ pub struct WorkloadOptions {
     pub in_kube_system: bool,
     /// Which of them are looked at.
     pub probes: ProbeOptions,
-    /// Which addresses they may have.
+    /// The addresses that they may have.
     pub ranges: RangeOptions,
 }
 

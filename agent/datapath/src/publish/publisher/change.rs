@@ -87,7 +87,7 @@ impl Owed {
     }
 }
 
-/// How many slots a set needs, with the one that tells of a table.
+/// The number of slots that a set needs, with the header of its table.
 fn slots_of(set: &BackendSet) -> u32 {
     u32::try_from(set.slot_count() + 1).unwrap_or(u32::MAX)
 }

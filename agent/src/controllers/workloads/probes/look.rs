@@ -33,7 +33,7 @@ pub(super) enum Look {
     Unknown(String),
 }
 
-/// How a look fails, as far as users are told. Whoever may write a workload must not learn more of a host by it.
+/// The failures of a look that users are told. Whoever may write a workload must not learn more of a host by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Failure {
     /// There is no connection.

@@ -2,7 +2,7 @@
 
 use crate::source::kubernetes::links::Link;
 
-/// How these watches are.
+/// The state of these watches.
 #[derive(Debug, Default)]
 pub(super) struct JudgeLinks {
     pub(super) nodes: Link,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How many backends a set has that selects by weight: so many slots.
+/// The number of backends of a set that selects by weight, and so of its slots.
 const WIDE: u32 = 10;
 
 /// Room for one table of two backends, a quarter besides, and no second table. 14 wide sets fit beside it.
