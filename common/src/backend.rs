@@ -18,8 +18,8 @@ pub struct Backend<F: Family> {
     /// Changes whenever the index is given to another backend or taken from one. A connection
     /// that remembers another generation remembers a backend that is gone.
     pub generation: u16,
-    /// [`Self::LOCAL`], [`Self::IN_CLUSTER_SET`], [`Self::IN_LOCAL_SET`], and in the upper 24 bits
-    /// the number of the service port, which no other one of the family has at the time.
+    /// [`Self::LOCAL`], [`Self::IN_CLUSTER_SET`], [`Self::IN_LOCAL_SET`], [`Self::LEFT`], and in the upper
+    /// 24 bits the number of the service port, which no other one of the family has at the time.
     pub flags: u32,
 }
 
@@ -38,6 +38,9 @@ impl<F: Family> Backend<F> {
     pub const IN_CLUSTER_SET: u32 = 2;
     /// It is in the set of its service port for policy Local.
     pub const IN_LOCAL_SET: u32 = 4;
+    /// It has left its service port, and its [generation](Self::generation) changes next. Packets that read the
+    /// frontend before may still choose it.
+    pub const LEFT: u32 = 8;
     /// The bits of the service port's number.
     pub const OWNER: u32 = !0xff;
 

@@ -34,7 +34,7 @@ pub(crate) fn remember<F: Tables>(key: &AffinityKey<F>, choice: &Choice<F>) {
     let entry = AffinityEntry {
         backend: choice.index,
         last_used: seconds(),
-        generation: choice.backend.generation,
+        generation: choice.generation(),
         padding: [0; 2],
     };
     // Without room the client picks again next time.

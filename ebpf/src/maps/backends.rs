@@ -19,6 +19,23 @@ impl<F: Tables> Choice<F> {
         let backend = F::backends().get(index)?;
         Some(Self { index, backend })
     }
+
+    /// The generation that a connection to it remembers: one that has passed if the backend has left its service
+    /// since the frontend was read, so that the next datagram picks again.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u16 {
+        // SAFETY: fields of a live entry. The agent writes them while we run, the flags first; volatile, so that they
+        // are read in the other order.
+        let (generation, flags) = unsafe {
+            let generation = (&raw const self.backend.generation).read_volatile();
+            (generation, (&raw const self.backend.flags).read_volatile())
+        };
+        if flags & Backend::<F>::LEFT == 0 {
+            generation
+        } else {
+            generation.wrapping_sub(1)
+        }
+    }
 }
 
 /// Whether the backend at `index` is still the one that it was at `generation`.

@@ -51,7 +51,7 @@ pub(crate) fn create_from<F: Open>(
         address: &choice.backend.address,
         port: choice.backend.port,
         backend: choice.index,
-        generation: choice.backend.generation,
+        generation: choice.generation(),
         service: packet.service.get(),
     };
     let client = packet.tuple;

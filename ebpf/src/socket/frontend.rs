@@ -100,15 +100,16 @@ pub(crate) fn choose<F: Addresses, const SIX: bool>(
         {
             Outcome::Fails(fail(Errno::Invalid))
         }
-        Lookup::Backend(Choice { index, backend }, _) => {
+        Lookup::Backend(choice, _) => {
+            let backend = choice.backend;
             let pair = Pair {
                 frontend: asked,
                 peer: Endpoint {
                     address: F::mapped(backend.address),
                     port: backend.port,
                 },
-                backend: index,
-                generation: backend.generation,
+                backend: choice.index,
+                generation: choice.generation(),
             };
             Outcome::Goes(pair, service)
         }

@@ -23,6 +23,7 @@ mod headers;
 mod hooks;
 mod icmp_errors;
 mod icmp_untouched;
+mod late_choice;
 mod lifetime;
 mod links;
 mod listing;

@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use shunt_common::registry::FamilyMaps;
 use shunt_datapath::DatapathOptions;
 use shunt_tests::{NEXT_HOP_TEXT, Namespace};
 
@@ -37,6 +38,7 @@ pub(crate) const SERVED: [Transport; 4] = [
 
 /// A family's addresses.
 pub(crate) trait Family: Address {
+    const MAPS: FamilyMaps;
     /// This node's.
     const NODE: Self;
     /// A pod's of this node.
@@ -67,6 +69,7 @@ pub(crate) trait Family: Address {
 }
 
 impl Family for V4 {
+    const MAPS: FamilyMaps = FamilyMaps::V4;
     const NODE: Self = NODE;
     const POD: Self = [10, 1, 1, 9];
     const OUTSIDER: Self = [198, 51, 100, 5];
@@ -82,6 +85,7 @@ impl Family for V4 {
 }
 
 impl Family for V6 {
+    const MAPS: FamilyMaps = FamilyMaps::V6;
     const NODE: Self = Ipv6Addr::new(0x2001, 0xdb8, 0x16, 0, 0, 0, 0, 0x10).octets();
     const POD: Self = Ipv6Addr::new(0xfd00, 0x10, 1, 1, 0, 0, 0, 9).octets();
     const OUTSIDER: Self = Ipv6Addr::new(0x2001, 0xdb8, 0x51, 0, 0, 0, 0, 5).octets();

@@ -5,7 +5,8 @@
 //! 2. New frontends: the hash entries.
 //! 3. Changed frontends: the cell, in one store. Old before it, new after it, never a mixture.
 //! 4. Removed frontends: the hash entry.
-//! 5. Backends that left their service get a new generation, so that UDP flows pick again.
+//! 5. Backends that left their service are marked as such and get a new generation, so that UDP flows pick again,
+//!    those too whose first packet read the frontend before step 3.
 //! 6. After a grace period, in which every packet that saw the old state has left: the space of
 //!    old slices, backends, indexes and source ranges is free ([`Publisher::free_retired`]).
 //!
@@ -269,6 +270,9 @@ fn has_part<A>(groups: &HashMap<GroupKey, Group<A>>, key: &GroupKey) -> bool {
 
 fn next_generation<F: Family, T: Tables<F>>(tables: &mut Counted<T>, index: u32) {
     let mut backend = tables.backend(index);
+    // First: a packet that reads the new generation knows that it is no longer its frontend's backend.
+    backend.flags |= Backend::<F>::LEFT;
+    tables.write_backend(index, backend);
     backend.generation = backend.generation.wrapping_add(1);
     tables.write_backend(index, backend);
     tables.count_departure();
