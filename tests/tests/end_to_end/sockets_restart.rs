@@ -40,12 +40,13 @@ impl Asking {
         let answers = Arc::new(AtomicU64::new(0));
         let reader = thread::spawn({
             let answers = Arc::clone(&answers);
+            let asked = format!("{way} {target}");
             move || {
                 let mut wrong = Vec::new();
                 for line in said.lines().map_while(Result::ok) {
                     answers.fetch_add(1, Ordering::Relaxed);
                     if line != "ok" {
-                        wrong.push(line);
+                        wrong.push(format!("{asked}: {line}"));
                     }
                 }
                 wrong
