@@ -3,6 +3,7 @@
 use std::{
     net::IpAddr,
     ops::Range,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -14,7 +15,8 @@ use shunt_tests::{Answer, Connection, Failure, Transport, by_length, patience};
 use crate::{
     dsr_world::{A, ALL, B, C, CLIENT, Place, World},
     dual_stack::Family,
-    world::REQUEST,
+    upgrade::other_version,
+    world::{REQUEST, binary},
 };
 
 /// How many bytes a transfer has, and no multiple of anything.
@@ -383,6 +385,55 @@ fn stay_with_draining(forwarding: &str, xdp: &str) {
         }
     }
     assert_eq!(world.counted(C, "wrapped") > 0, is_dsr, "handed on");
+}
+
+#[test]
+fn connections_of_a_backend_that_drains_stay_over_an_upgrade_and_back() {
+    let Some(earlier) = other_version("SHUNT_EARLIER_BIN") else {
+        return;
+    };
+    let Some(mut world) = World::of(&earlier, Transport::Tcp, "dsr", "off", |_| &[]) else {
+        return;
+    };
+    let mut connections: Vec<_> = Family::BOTH
+        .into_iter()
+        .flat_map(|family| [24_000, 24_100].map(|first| (family, first)))
+        .map(|(family, first)| connection_from(first..first + 20, &world, family, "node-b").0)
+        .collect();
+    let mut check = |world: &World, by: &[Place], what: &str| {
+        for place in by {
+            world.go_by(*place);
+            for connection in &mut connections {
+                let answer = world.client.enter(|| connection.echo(REQUEST));
+                let answer = answer.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+                assert_eq!(answer.name, "node-b", "{what}, by {place:?}");
+            }
+        }
+    };
+    let replace =
+        |world: &mut World, binary: &Path, check: &mut dyn FnMut(&World, &[Place], &str)| {
+            for place in ALL {
+                world.replace_agent(place, binary);
+                check(world, &ALL, "after a start");
+            }
+        };
+    let resync = |world: &mut World| {
+        for place in ALL {
+            world.resync(place, "dsr");
+        }
+    };
+    replace(&mut world, &binary(), &mut check);
+    resync(&mut world);
+    check(&world, &ALL, "upgraded");
+    let draining = json!({"state": "Terminating", "serving": true});
+    world.change_pod_at(B, "dsr", &draining);
+    check(&world, &ALL, "while the backend drains");
+    replace(&mut world, &binary(), &mut check);
+    // The version before ends connections of a backend that drains.
+    resync(&mut world);
+    replace(&mut world, &earlier, &mut check);
+    resync(&mut world);
+    check(&world, &ALL, "with the version before again");
 }
 
 #[test]

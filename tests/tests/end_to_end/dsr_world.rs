@@ -8,10 +8,11 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    path::Path,
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use nix::net::if_::if_nametoindex;
+use nix::{net::if_::if_nametoindex, sys::signal::Signal};
 use serde_json::{Value, json};
 use shunt_tests::{
     Ack, Agent, ForeignXdp, Namespace, PinDir, Server, Target, Transport, addresses::v6,
@@ -80,7 +81,8 @@ fn ip(text: &str) -> IpAddr {
 /// A node with its agent and its pod; what ends first comes first.
 struct Node {
     agent: Agent,
-    _pins: PinDir,
+    flags: Vec<String>,
+    pins: PinDir,
     _server: Option<Server>,
     _pod: Option<Namespace>,
     namespace: Namespace,
@@ -110,6 +112,17 @@ impl World {
         xdp: &str,
         flags: impl Fn(Place) -> &'static [&'static str],
     ) -> Option<Self> {
+        Self::of(&binary(), transport, forwarding, xdp, flags)
+    }
+
+    /// The same with agents of this binary.
+    pub(crate) fn of(
+        agent: &Path,
+        transport: Transport,
+        forwarding: &str,
+        xdp: &str,
+        flags: impl Fn(Place) -> &'static [&'static str],
+    ) -> Option<Self> {
         // Beside the sandboxes' own, which count from 0.
         static NEXT: AtomicU32 = AtomicU32::new(2_000_000);
         if !is_root() {
@@ -128,7 +141,7 @@ impl World {
         for setting in ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] {
             router.set(setting, "1").unwrap();
         }
-        let nodes = ALL.map(|place| node(number, place, &router, xdp, flags(place)));
+        let nodes = ALL.map(|place| node(agent, number, place, &router, xdp, flags(place)));
         if has_drivers {
             as_from_a_wire(&client, "eth0");
             for interface in ["client", A.name, B.name, C.name] {
@@ -153,13 +166,29 @@ impl World {
             transport,
         };
         for place in ALL {
-            world.apply(
-                place,
-                &resync(place, &service(place, transport, forwarding)),
-            );
+            world.resync(place, forwarding);
         }
         world.go_by(A);
         Some(world)
+    }
+
+    /// Kills a node's agent, and starts one of this binary in its place.
+    pub(crate) fn replace_agent(&mut self, place: Place, binary: &Path) {
+        let Node {
+            agent,
+            flags,
+            pins,
+            namespace,
+            ..
+        } = &mut self.nodes[usize::from(place.number) - 1];
+        agent.end(Signal::SIGKILL).unwrap();
+        *agent = Agent::start(binary, namespace, pins, flags).unwrap();
+    }
+
+    /// A node learns of everything again, as at the start.
+    pub(crate) fn resync(&mut self, place: Place, forwarding: &str) {
+        let service = service(place, self.transport, forwarding);
+        self.apply(place, &resync(place, &service));
     }
 
     fn apply(&mut self, place: Place, event: &str) {
@@ -277,7 +306,14 @@ fn passing_at(namespace: &Namespace, interface: &str) -> ForeignXdp {
 }
 
 /// A node behind the router, with its pod and its agent.
-fn node(number: u32, place: Place, router: &Namespace, xdp: &str, further: &[&str]) -> Node {
+fn node(
+    binary: &Path,
+    number: u32,
+    place: Place,
+    router: &Namespace,
+    xdp: &str,
+    further: &[&str],
+) -> Node {
     let namespace = Namespace::new(number, place.name).unwrap();
     connect(
         router,
@@ -318,10 +354,11 @@ fn node(number: u32, place: Place, router: &Namespace, xdp: &str, further: &[&st
         ["--xdp-interface", "eth0"],
     ];
     let flags = [flags.as_flattened(), further].concat();
-    let agent = Agent::start(&binary(), &namespace, &pins, &flags).unwrap();
+    let agent = Agent::start(binary, &namespace, &pins, &flags).unwrap();
     Node {
         agent,
-        _pins: pins,
+        flags: flags.into_iter().map(str::to_owned).collect(),
+        pins,
         _server: server,
         _pod: pod,
         namespace,
