@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use shunt_datapath::DatapathOptions;
+
 use super::{
     both_families,
     frame::{FIN_ACKED, Packet, Transport},
@@ -149,6 +151,25 @@ fn half_open_connections_give_way<A: Family>() {
     assert_eq!(node.counters().get("drop_conntrack_full"), None);
     let left = ports(&node);
     assert!((1..=8).all(|port| left.contains(&port)), "{left:?}");
+}
+
+both_families!(half_open_connections_give_way_whatever_their_timeouts_are);
+fn half_open_connections_give_way_whatever_their_timeouts_are<A: Family>() {
+    let shorter = |options: &mut DatapathOptions| {
+        options.sizes.conntrack = 64;
+        options.timeouts.tcp_syn_sent = 10;
+    };
+    let mut node = Node::with(shorter, [cluster(Backends::Here).as_str()]);
+    for port in 1001..=1200 {
+        open::<A>(&mut node, Transport::TcpSyn, port);
+        answer::<A>(&mut node, Transport::TcpSynAck, port);
+    }
+    // Longer than the one time, and shorter than the other.
+    node.pass(20);
+    for port in 2001..=2200 {
+        open::<A>(&mut node, Transport::TcpSyn, port);
+    }
+    assert_eq!(node.counters().get("drop_conntrack_full"), None);
 }
 
 both_families!(what_is_over_makes_room_before_what_is_unanswered);

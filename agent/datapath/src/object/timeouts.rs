@@ -86,7 +86,9 @@ impl Timeouts {
         } = *self;
         let mut phases = [0; Phase::COUNT];
         let mut set = |phase: Phase, seconds| phases[phase as usize] = rate.ticks(seconds);
-        set(Phase::SynSent, tcp_syn_sent);
+        // A half of a connection that opens does not tell these phases apart ([`Phase::longest`]): with a shorter time,
+        // what may give way would be taken for over, and new connections would be refused.
+        set(Phase::SynSent, tcp_syn_sent.max(tcp_syn_recv).max(tcp_new));
         set(Phase::SynReceived, tcp_syn_recv);
         set(Phase::PickedUp, tcp_new);
         set(Phase::Established, tcp_established);
@@ -117,6 +119,18 @@ mod tests {
         // 64 Hz: a tick is a second.
         let ticks = Timeouts::default().in_ticks(Rate { hz: 64 });
         assert_eq!(ticks, connections::Timeouts::linux(1));
+    }
+
+    #[test]
+    fn the_longest_of_the_times_of_a_connection_that_opens_counts_for_its_halves() {
+        let timeouts = Timeouts {
+            tcp_syn_sent: 10,
+            ..Timeouts::default()
+        };
+        let ticks = timeouts.in_ticks(Rate { hz: 64 });
+        for phase in [Phase::SynReceived, Phase::PickedUp] {
+            assert!(ticks.of(Phase::SynSent) >= ticks.of(phase), "{phase:?}");
+        }
     }
 
     #[test]
