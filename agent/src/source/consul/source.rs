@@ -3,6 +3,8 @@
 mod deliver;
 mod news;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeSet, convert::Infallible, fmt, io, net::IpAddr, panic, pin::pin, process,

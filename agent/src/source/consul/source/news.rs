@@ -47,9 +47,11 @@ pub(super) struct Listener {
     pub(super) late_since: Option<Instant>,
 }
 
+/// The removals of a query that wait.
 #[derive(Debug)]
 struct Settling {
-    until: Instant,
+    /// When they are believed; `None`: the query is not up to date, and its time begins anew when it is.
+    until: Option<Instant>,
     newest: Vec<Instance>,
 }
 
@@ -133,8 +135,19 @@ impl Listener {
                 let instances = self.settled(engine, &query, instances, is_back, now);
                 engine.set_instances(&query, instances);
             }
-            (News::Instances { .. } | News::UpToDate, _) => self.up_to_date(&name),
+            (News::Instances { .. } | News::UpToDate, query) => {
+                self.up_to_date(&name);
+                if let Some(settling) = query.and_then(|query| self.settling.get_mut(&query)) {
+                    settling.until.get_or_insert(now + self.settle);
+                }
+            }
             (News::Stale(trouble), query) => {
+                let settling = query
+                    .as_ref()
+                    .and_then(|query| self.settling.get_mut(query));
+                if let Some(settling) = settling {
+                    settling.until = None;
+                }
                 if let (Reason::Denied(_), Some(query)) = (&trouble.reason, &query) {
                     engine.deny(query, now);
                 }
@@ -166,14 +179,15 @@ impl Listener {
 
     /// When removals that wait are due.
     pub(super) fn settled_at(&self) -> Option<Instant> {
-        self.settling.values().map(|settling| settling.until).min()
+        let settling = self.settling.values();
+        settling.filter_map(|settling| settling.until).min()
     }
 
     /// Believes what was said last, where the time for doubts is over.
     pub(super) fn settle(&mut self, engine: &mut Engine, now: Instant) {
         let due = self
             .settling
-            .extract_if(|_, settling| settling.until <= now);
+            .extract_if(|_, settling| settling.until.is_some_and(|until| until <= now));
         for (query, Settling { newest, .. }) in due.collect::<Vec<_>>() {
             engine.set_instances(&query, newest);
         }
@@ -188,18 +202,21 @@ impl Listener {
         is_back: bool,
         now: Instant,
     ) -> Vec<Instance> {
-        if is_back && !self.settle.is_zero() {
-            let settling = Settling {
-                until: now + self.settle,
-                newest: Vec::new(),
-            };
-            self.settling.entry(Arc::clone(query)).or_insert(settling);
-        }
-        let (Some(waiting), Some(known)) = (self.settling.get_mut(query), engine.instances(query))
-        else {
+        // Where nothing is known there is nothing to doubt.
+        let Some(known) = engine.instances(query) else {
             return instances;
         };
-        waiting.newest.clone_from(&instances);
+        let until = Some(now + self.settle);
+        if is_back && !self.settle.is_zero() {
+            let newest = instances.clone();
+            let waiting = Settling { until, newest };
+            self.settling.insert(Arc::clone(query), waiting);
+        } else if let Some(waiting) = self.settling.get_mut(query) {
+            waiting.until = waiting.until.or(until);
+            waiting.newest.clone_from(&instances);
+        } else {
+            return instances;
+        }
         settling(known, instances)
     }
 
