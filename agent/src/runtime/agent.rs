@@ -1,6 +1,7 @@
 //! The agent: each event is planned, published, and only then known.
 
 mod fit;
+mod undecided;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

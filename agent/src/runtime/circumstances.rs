@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use shunt_model::Service;
+
 use crate::runtime::{health_checks::HealthCheckChange, ip_family::IpFamily};
 
 /// What comes with an event and takes effect with it. An event of a source that knows no cluster
@@ -17,6 +19,9 @@ pub struct Circumstances {
     /// Whether the event is one of many, of whose success the log says something only if it is asked
     /// for details (`debug`).
     pub routine: bool,
+    /// Services without endpoints, of which the source knows nothing yet but their addresses. With the first Resync,
+    /// those have the endpoints that an earlier agent left in the kernel; where it left none there is no service.
+    pub undecided: Vec<Service>,
 }
 
 /// When an endpoint was changed: the annotation `endpoints.kubernetes.io/last-change-trigger-time`.

@@ -387,7 +387,9 @@ impl EventLoop {
             triggers,
             health_checks,
             routine,
+            undecided,
         } = circumstances;
+        let event = self.agent.with_undecided(event, undecided);
         reports.announce(&health_checks);
         let max_removal = self.max_removal;
         let kept = max_removal.is_some().then(|| event.clone());
@@ -454,6 +456,7 @@ impl EventLoop {
                         triggers,
                         health_checks,
                         routine,
+                        undecided: Vec::new(),
                     },
                     answer: None,
                     removal,

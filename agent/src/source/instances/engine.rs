@@ -14,7 +14,7 @@ use std::{
 };
 
 use foldhash::quality::RandomState;
-use shunt_model::{RendererEvent, ServiceId};
+use shunt_model::{RendererEvent, Service, ServiceId};
 
 use crate::source::instances::{
     engine::entry::{Claim, Entry},
@@ -25,8 +25,8 @@ use crate::source::instances::{
     tier::{Datacenter, Tier},
 };
 
-/// How long services that may not be read keep back all others at the start. They are the fault of
-/// somebody's configuration, which may stay for long.
+/// How long a frontend waits for what is not known of its tiers, and all of them at the start for services of this
+/// datacenter. A datacenter may be out of reach for long, or nowhere.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An event for the renderer, and what to remember when it took effect.
@@ -34,6 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Work {
     pub(crate) event: RendererEvent,
     pub(crate) about: About,
+    /// Services without endpoints: nothing is known of these, and the event says nothing of them. What the kernel
+    /// has at their addresses is to stay.
+    pub(crate) undecided: Vec<Service>,
 }
 
 /// What an event is about.
@@ -62,8 +65,8 @@ pub(crate) type Mark = Option<u64>;
 enum Known {
     /// These are its instances.
     Instances(Arc<[Instance]>),
-    /// They may not be read, since then, and never were.
-    Denied(Instant),
+    /// They may not be read, and never were.
+    Denied,
 }
 
 /// Everything that is known, and what of it the renderer was told.
@@ -151,13 +154,14 @@ impl Engine {
     }
 
     /// A frontend has these tiers. Gives whether other [queries](Self::queries) are to be asked for than
-    /// before. What nobody asks for any more is forgotten.
-    pub(crate) fn set_tiers(&mut self, id: &ServiceId, tiers: Vec<Tier>) -> bool {
+    /// before. What nobody asks for any more is forgotten. The frontend stays as it is until enough is known of
+    /// these tiers.
+    pub(crate) fn set_tiers(&mut self, id: &ServiceId, tiers: Vec<Tier>, now: Instant) -> bool {
         let mut entries = self.entries.iter_mut();
         let Some(index) = entries.position(|entry| *entry.frontend.id == *id) else {
             return false;
         };
-        if !self.entries[index].set_tiers(tiers) {
+        if !self.entries[index].set_tiers(tiers, now) {
             return false;
         }
         let users = users(&self.entries);
@@ -231,17 +235,17 @@ impl Engine {
     pub(crate) fn instances(&self, query: &Query) -> Option<&Arc<[Instance]>> {
         match self.known.get(query)? {
             Known::Instances(instances) => Some(instances),
-            Known::Denied(_) => None,
+            Known::Denied => None,
         }
     }
 
     /// A query may not be asked. What is known of it stays.
-    pub(crate) fn deny(&mut self, query: &Query, now: Instant) {
+    pub(crate) fn deny(&mut self, query: &Query) {
         if !self.users.contains_key(query) {
             return;
         }
         let known = self.known.entry(query.clone());
-        known.or_insert(Known::Denied(now));
+        known.or_insert(Known::Denied);
     }
 
     /// The address of a frontend is claimed, or why it is not. What was claimed stays.
@@ -268,6 +272,11 @@ impl Engine {
     /// Whether the renderer was told of everything once.
     pub(crate) const fn is_synced(&self) -> bool {
         self.is_synced
+    }
+
+    /// Whether something is waited for that is skipped when it takes too long.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.is_synced || self.entries.iter().any(Entry::waits)
     }
 
     /// How many services have changed, or could not be changed, and wait.

@@ -272,7 +272,7 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
     let mut under_way = FuturesUnordered::new();
     let mut retry_at: Option<Instant> = None;
     loop {
-        while let Some(Work { event, about }) = engine.next(std::time::Instant::now()) {
+        while let Some(Work { event, about, .. }) = engine.next(std::time::Instant::now()) {
             number += 1;
             let origin = Origin {
                 unit: "registration",

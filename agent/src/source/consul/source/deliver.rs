@@ -90,7 +90,11 @@ pub(super) async fn deliver(
     let mut host_is_followed = true;
     loop {
         if turn.is_none()
-            && let Some(Work { event, about }) = engine.next(Instant::now())
+            && let Some(Work {
+                event,
+                about,
+                undecided,
+            }) = engine.next(Instant::now())
         {
             number += 1;
             let origin = Origin {
@@ -102,6 +106,7 @@ pub(super) async fn deliver(
             let queue = queue.clone();
             let circumstances = Circumstances {
                 routine: !matches!(about, About::All { .. }),
+                undecided,
                 ..Circumstances::default()
             };
             under_way.push(async move {
@@ -133,7 +138,7 @@ pub(super) async fn deliver(
                 }
             }
             Some((id, tiers)) = tiers.recv() => {
-                if engine.set_tiers(&id, tiers) {
+                if engine.set_tiers(&id, tiers, Instant::now()) {
                     let queries: BTreeSet<Query> = engine.queries().cloned().collect();
                     listener.wanted(&queries);
                     // Whoever follows them ends with us.
@@ -153,8 +158,8 @@ pub(super) async fn deliver(
                 retry_at = None;
                 engine.retry();
             }
-            // Those that may not be read keep back the others for so long, and no longer.
-            _ = tick.tick(), if !engine.is_synced() => {}
+            // What is waited for is skipped after a while.
+            _ = tick.tick(), if engine.is_waiting() => {}
         }
     }
 }

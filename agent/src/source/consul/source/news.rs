@@ -149,7 +149,7 @@ impl Listener {
                     settling.until = None;
                 }
                 if let (Reason::Denied(_), Some(query)) = (&trouble.reason, &query) {
-                    engine.deny(query, now);
+                    engine.deny(query);
                 }
                 self.stale(name, &trouble);
             }

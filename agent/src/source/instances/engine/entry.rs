@@ -1,12 +1,13 @@
 //! A frontend, and what it comes to.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Instant};
 
 use crate::source::instances::{
+    engine::PATIENCE,
     frontend::{Frontend, Vip},
     instance::Instance,
     query::{Query, TierQueries},
-    tier::{Datacenter, Tier},
+    tier::{Datacenter, Failover, Tier},
     vip::{Address, tagged},
 };
 
@@ -22,8 +23,21 @@ pub(super) struct Entry {
     pub(super) tiers: Vec<(Tier, TierQueries)>,
     /// Whether somebody has still to say which tiers there are.
     pub(super) tiers_are_open: bool,
+    /// What is not known of its tiers yet is waited for.
+    waiting: Waiting,
     /// Where those are that take new connections, of what the renderer is told.
     pub(super) serving: Option<Datacenter>,
+}
+
+/// How long what is not known of a frontend's tiers is waited for. Meanwhile the frontend stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// From the first look at it on.
+    ToBegin,
+    /// Since then.
+    Since(Instant),
+    /// No longer: all is known that was needed, or it has taken too long.
+    Over,
 }
 
 /// What is known of an address that is to be claimed.
@@ -42,6 +56,7 @@ impl Entry {
         Self {
             tiers: with_queries(&frontend, frontend.configured_tiers()),
             tiers_are_open: !frontend.has_fixed_tiers(),
+            waiting: Waiting::ToBegin,
             serving: None,
             frontend,
             claim: Claim::Open,
@@ -51,12 +66,48 @@ impl Entry {
     }
 
     /// Has other tiers from now on. Gives whether they are others than before.
-    pub(super) fn set_tiers(&mut self, tiers: Vec<Tier>) -> bool {
+    pub(super) fn set_tiers(&mut self, tiers: Vec<Tier>, now: Instant) -> bool {
         let was_open = std::mem::replace(&mut self.tiers_are_open, false);
         let tiers = with_queries(&self.frontend, tiers);
         let is_new = tiers != self.tiers;
+        if is_new {
+            self.waiting = Waiting::Since(now);
+        }
         self.tiers = tiers;
         is_new || was_open
+    }
+
+    /// Whether what is not known of its tiers is still waited for.
+    pub(super) fn waits(&self) -> bool {
+        self.waiting != Waiting::Over
+    }
+
+    /// Waits for nothing any more.
+    pub(super) const fn stop_waiting(&mut self) {
+        self.waiting = Waiting::Over;
+    }
+
+    /// Begins to wait, if it is to. Gives whether it has just taken too long.
+    pub(super) fn has_waited(&mut self, now: Instant) -> bool {
+        match self.waiting {
+            Waiting::ToBegin => {
+                self.waiting = Waiting::Since(now);
+                false
+            }
+            Waiting::Since(since) => {
+                let is_over = now.duration_since(since) >= PATIENCE;
+                if is_over {
+                    self.waiting = Waiting::Over;
+                }
+                is_over
+            }
+            Waiting::Over => false,
+        }
+    }
+
+    /// Whether somebody has still to say which tier comes first.
+    pub(super) fn first_is_open(&self) -> bool {
+        self.tiers_are_open && self.frontend.failover == Failover::Resolver
     }
 
     /// What has to be known for it.

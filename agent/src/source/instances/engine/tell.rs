@@ -5,10 +5,11 @@ use std::{collections::HashMap, hash::BuildHasher as _, sync::Arc, time::Instant
 use shunt_model::{NodePortUpdate, RendererEvent, Service, Snapshot};
 
 use crate::source::instances::{
-    engine::{About, Engine, Known, PATIENCE, Work, entry::Claim},
+    engine::{About, Engine, Known, PATIENCE, Work, entry::Claim, translated::Translated},
     frontend::Vip,
     place::Place,
-    query::TierQueries,
+    query::Query,
+    tier::Datacenter,
 };
 
 impl Engine {
@@ -19,6 +20,7 @@ impl Engine {
             return None;
         }
         let place = self.place.clone()?;
+        self.stop_waiting(now);
         if !self.is_synced {
             let is_due = self.under_way.is_empty() && !self.has_failed && self.is_complete(now);
             return is_due.then(|| self.everything(&place));
@@ -35,6 +37,7 @@ impl Engine {
                     services: Vec::new(),
                 }),
                 about: About::NodeIps(node_ips),
+                undecided: Vec::new(),
             });
         }
         self.next_service(&place)
@@ -49,7 +52,12 @@ impl Engine {
             }
             self.pending.remove(at);
             self.entries[entry].is_pending = false;
-            let service = self.translated(entry, place).map(|found| found.service);
+            let service = match self.translated(entry, place) {
+                Translated::Service(service) => Some(*service),
+                Translated::Nothing => None,
+                // It stays as it is.
+                Translated::Undecided => continue,
+            };
             let mark = service.as_ref().map(|service| self.mark(service));
             let id = Arc::clone(&self.entries[entry].frontend.id);
             let told = self.told.get(&id).copied();
@@ -63,36 +71,40 @@ impl Engine {
             return Some(Work {
                 event,
                 about: About::Service { entry, mark },
+                undecided: Vec::new(),
             });
         }
         None
     }
 
-    /// Whether all is known that is needed to begin: the instances that are wanted most, where others are
-    /// wanted in their place, and each address that is claimed. Those that may not be asked are waited for for
-    /// a while, and for ever if there are no others; other datacenters for a while.
-    fn is_complete(&mut self, now: Instant) -> bool {
-        let began = *self.began.get_or_insert(now);
-        let is_late = now.duration_since(began) >= PATIENCE;
-        let mut is_answered = self.entries.is_empty();
-        for entry in &self.entries {
-            let first = entry.tiers.first().map(|(_, queries)| queries.clone());
-            for query in first.into_iter().flat_map(TierQueries::all) {
-                match self.known.get(&query) {
-                    Some(Known::Instances(_)) => is_answered = true,
-                    Some(Known::Denied(since)) if now.duration_since(*since) >= PATIENCE => {}
-                    Some(Known::Denied(_)) | None => return false,
-                }
-            }
-            if !is_late && !self.is_decided(entry) {
-                return false;
-            }
+    /// Whether all is known that is needed to begin: what this datacenter says, which is waited for for a while, and
+    /// for ever if nothing is known at all, and each address that is claimed. Frontends that wait for more wait alone.
+    fn is_complete(&self, now: Instant) -> bool {
+        let is_late = self
+            .began
+            .is_some_and(|began| now.duration_since(began) >= PATIENCE);
+        let here = |query: &Query| query.datacenter == Datacenter::Own;
+        let mut queries = self.users.keys();
+        if !is_late && queries.any(|query| here(query) && !self.known.contains_key(query)) {
+            return false;
         }
+        let mut known = self.known.values();
+        let is_answered = known.any(|known| matches!(known, Known::Instances(_)));
         let mut entries = self.entries.iter();
-        is_answered
+        (is_answered || self.entries.is_empty())
             && entries.all(|entry| {
                 !matches!(entry.frontend.vip, Vip::Claimed(_)) || entry.claim != Claim::Open
             })
+    }
+
+    /// Frontends that have waited for too long are told without what they waited for.
+    fn stop_waiting(&mut self, now: Instant) {
+        self.began.get_or_insert(now);
+        for entry in 0..self.entries.len() {
+            if self.entries[entry].has_waited(now) {
+                self.change(entry);
+            }
+        }
     }
 
     fn everything(&mut self, place: &Place) -> Work {
@@ -100,12 +112,22 @@ impl Engine {
         self.pending.clear();
         let mut services = Vec::with_capacity(self.entries.len());
         let mut marks = HashMap::with_capacity(self.entries.len());
+        let mut undecided = Vec::new();
         for entry in 0..self.entries.len() {
             self.entries[entry].is_pending = false;
-            if let Some(found) = self.translated(entry, place) {
-                let id = Arc::clone(&found.service.id);
-                marks.insert(id, Some(self.mark(&found.service)));
-                services.push(found.service);
+            match self.translated(entry, place) {
+                Translated::Service(service) => {
+                    marks.insert(Arc::clone(&service.id), Some(self.mark(&service)));
+                    services.push(*service);
+                }
+                Translated::Nothing => {}
+                Translated::Undecided => {
+                    if let Some(service) = self.without_endpoints(entry, place) {
+                        // Whatever the kernel has of it is not what is known here.
+                        marks.insert(Arc::clone(&service.id), None);
+                        undecided.push(service);
+                    }
+                }
             }
         }
         self.is_busy = true;
@@ -117,6 +139,7 @@ impl Engine {
                 ..Snapshot::default()
             }),
             about: About::All { marks, node_ips },
+            undecided,
         }
     }
 

@@ -2,30 +2,47 @@
 
 use std::collections::HashMap;
 
+use shunt_model::Service;
+
 use crate::source::instances::{
     engine::{Engine, Known, entry::Entry},
     instance::Instance,
     place::Place,
     query::Query,
-    translate::{Candidates, Translation, has_usable, translate},
+    translate::{Candidates, has_usable, translate},
 };
 
+/// What a frontend comes to.
+pub(super) enum Translated {
+    /// A service.
+    Service(Box<Service>),
+    /// Nothing: it has no address.
+    Nothing,
+    /// That is not known yet: it stays as it is.
+    Undecided,
+}
+
 impl Engine {
-    /// What a frontend comes to; `None`: it has no address, or nothing is known of the instances that it
-    /// wants most. What is wrong with it is shown from then on.
-    pub(super) fn translated(&mut self, index: usize, place: &Place) -> Option<Translation> {
+    /// What a frontend comes to. What is not known of its tiers is skipped if that was waited for long enough; if
+    /// nothing is known of any, it stays as it is. What is wrong with it is shown from then on.
+    pub(super) fn translated(&mut self, index: usize, place: &Place) -> Translated {
+        if self.entries[index].waits() {
+            if !self.is_decided(&self.entries[index]) {
+                return Translated::Undecided;
+            }
+            self.entries[index].stop_waiting();
+        }
         let Self { entries, known, .. } = self;
         let tiers = entries[index].tiers.clone();
         let mut candidates = Vec::with_capacity(tiers.len());
         let mut problems = Vec::new();
-        for (number, (tier, queries)) in tiers.iter().enumerate() {
+        for (tier, queries) in &tiers {
             let gateways = queries.gateways.as_ref();
             let gateways = gateways.map(|gateways| instances(known, gateways));
             let found = instances(known, &queries.instances);
             let (instances, gateways) = match (found, gateways) {
                 (Some(found), None) => (found, None),
                 (Some(found), Some(Some(gateways))) => (found, Some(gateways)),
-                _ if number == 0 => return None,
                 // It has no part until it is known.
                 _ => continue,
             };
@@ -34,6 +51,9 @@ impl Engine {
                 instances,
                 gateways,
             });
+        }
+        if candidates.is_empty() {
+            return Translated::Undecided;
         }
         let entry = &mut entries[index];
         // The most wanted tier says it.
@@ -46,15 +66,27 @@ impl Engine {
         problems.extend(skips.map(ToString::to_string));
         let id = entry.frontend.id.to_string();
         self.show(id, problems);
-        translation
+        match translation {
+            Some(found) => Translated::Service(Box::new(found.service)),
+            None => Translated::Nothing,
+        }
     }
 
-    /// Whether enough is known of a frontend to begin with: what is not known would not have its new
-    /// connections anyway.
-    pub(super) fn is_decided(&self, entry: &Entry) -> bool {
+    /// A frontend of which nothing is known but its address; `None`: not even that.
+    pub(super) fn without_endpoints(&mut self, index: usize, place: &Place) -> Option<Service> {
+        let entry = &mut self.entries[index];
+        let address = entry.address(&[], &mut Vec::new())?;
+        Some(translate(&entry.frontend, &address, [], place).service)
+    }
+
+    /// Whether enough is known of a frontend: what is not known would not have its new connections anyway.
+    fn is_decided(&self, entry: &Entry) -> bool {
+        if entry.first_is_open() {
+            return false;
+        }
         for (tier, queries) in &entry.tiers {
-            let all = queries.clone().all();
-            if !all.into_iter().all(|query| self.known.contains_key(&query)) {
+            let mut all = queries.clone().all();
+            if !all.all(|query| instances(&self.known, &query).is_some()) {
                 return false;
             }
             let here = instances(&self.known, &queries.instances).unwrap_or_default();
@@ -69,6 +101,6 @@ impl Engine {
 fn instances<'a>(known: &'a HashMap<Query, Known>, query: &Query) -> Option<&'a [Instance]> {
     match known.get(query)? {
         Known::Instances(instances) => Some(instances),
-        Known::Denied(_) => None,
+        Known::Denied => None,
     }
 }

@@ -40,9 +40,34 @@ fn engine() -> (Engine, Query, Query) {
 
 /// What is told next, and takes effect.
 fn told(engine: &mut Engine) -> Option<String> {
-    let Work { event, about } = engine.next(Instant::now())?;
+    told_at(engine, Instant::now())
+}
+
+/// As [`told`], at this time.
+fn told_at(engine: &mut Engine, now: Instant) -> Option<String> {
+    let Work { event, about, .. } = engine.next(now)?;
     engine.done(about, Ok(Consequences::default()));
     Some(event.subject().to_string())
+}
+
+/// The services that a Resync has.
+fn in_snapshot(work: &Work) -> Vec<String> {
+    let RendererEvent::Resync(snapshot) = &work.event else {
+        panic!("{work:?}")
+    };
+    let services = snapshot.services.iter();
+    services.map(|service| service.id.to_string()).collect()
+}
+
+/// The services that it leaves as they are.
+fn undecided(work: &Work) -> Vec<String> {
+    let services = work.undecided.iter();
+    services
+        .map(|service| {
+            assert!(service.ports[0].endpoints.is_empty());
+            service.id.to_string()
+        })
+        .collect()
 }
 
 #[test]
@@ -52,7 +77,7 @@ fn everything_is_told_once_all_is_known() {
     engine.set_instances(&web, vec![instance("10.1.1.1")]);
     assert_eq!(told(&mut engine), None);
     engine.set_instances(&api, vec![]);
-    let Some(Work { event, about }) = engine.next(Instant::now()) else {
+    let Some(Work { event, about, .. }) = engine.next(Instant::now()) else {
         panic!("nothing is told")
     };
     let RendererEvent::Resync(snapshot) = event else {
@@ -72,26 +97,26 @@ fn everything_is_told_once_all_is_known() {
 }
 
 #[test]
-fn what_may_not_be_read_keeps_back_others_for_a_while_and_alone_for_ever() {
+fn what_may_not_be_read_keeps_back_no_others_and_stays_as_it_is() {
     let (mut engine, api, web) = engine();
     let start = Instant::now();
     let late = start + Duration::from_secs(31);
-    engine.deny(&api, start);
-    engine.deny(&web, start);
-    assert!(engine.next(late).is_none(), "nothing is known at all");
+    engine.deny(&api);
+    engine.deny(&web);
+    assert!(engine.next(start).is_none(), "nothing is known at all");
+    assert!(engine.next(late).is_none(), "nor later");
     engine.set_instances(&web, vec![instance("10.1.1.1")]);
-    assert!(engine.next(start).is_none());
-    let work = engine.next(late).unwrap();
-    let RendererEvent::Resync(snapshot) = &work.event else {
-        panic!("{work:?}")
-    };
-    assert_eq!(snapshot.services.len(), 1);
+    let work = engine.next(start).unwrap();
+    assert_eq!(in_snapshot(&work), ["consul/web"]);
+    assert_eq!(undecided(&work), ["consul/api"]);
     engine.done(work.about, Ok(Consequences::default()));
+    // Time alone is no reason to take from anybody what the kernel has.
+    assert_eq!(told_at(&mut engine, late), None);
     engine.set_instances(&api, vec![]);
     let expected = Some("UpdateService consul/api");
     assert_eq!(told(&mut engine).as_deref(), expected);
     // What was read stays.
-    engine.deny(&web, late);
+    engine.deny(&web);
     assert_eq!(told(&mut engine), None);
 }
 
@@ -177,19 +202,78 @@ fn another_datacenter_is_waited_for_only_where_it_is_needed() {
     // The own one serves.
     let (mut engine, near, _) = of_two(failover);
     engine.set_instances(&near, vec![instance("10.1.1.1")]);
-    assert!(engine.next(start).is_some());
-    // It does not, and the other one says something, or nothing for long.
+    let work = engine.next(start).unwrap();
+    assert_eq!(in_snapshot(&work), ["consul/web"]);
+    assert_eq!(undecided(&work).len(), 0);
+    // It does not, and the other one says something, or nothing for long: others do not wait for that.
     for far_says in [true, false] {
         let (mut engine, near, far) = of_two(failover);
         engine.set_instances(&near, vec![]);
-        assert!(engine.next(start).is_none());
+        let work = engine.next(start).unwrap();
+        assert_eq!(in_snapshot(&work).len(), 0);
+        assert_eq!(undecided(&work), ["consul/web"]);
+        engine.done(work.about, Ok(Consequences::default()));
+        assert_eq!(told_at(&mut engine, start), None);
+        let update = Some("UpdateService consul/web");
         if far_says {
             engine.set_instances(&far, vec![]);
-            assert!(engine.next(start).is_some());
+            assert_eq!(told_at(&mut engine, start).as_deref(), update);
         } else {
-            assert!(engine.next(start + Duration::from_secs(31)).is_some());
+            let late = start + Duration::from_secs(31);
+            assert_eq!(told_at(&mut engine, late).as_deref(), update);
+            assert!(!engine.is_waiting());
         }
     }
+}
+
+#[test]
+fn what_this_datacenter_says_is_waited_for_at_the_start_and_not_for_ever() {
+    let (mut engine, api, web) = engine();
+    let start = Instant::now();
+    engine.set_instances(&web, vec![instance("10.1.1.1")]);
+    assert!(engine.next(start).is_none());
+    let work = engine.next(start + Duration::from_secs(31)).unwrap();
+    assert_eq!(in_snapshot(&work), ["consul/web"]);
+    assert_eq!(undecided(&work), ["consul/api"]);
+    engine.done(work.about, Ok(Consequences::default()));
+    engine.set_instances(&api, vec![instance("10.1.1.2")]);
+    let expected = Some("UpdateService consul/api");
+    assert_eq!(told(&mut engine).as_deref(), expected);
+}
+
+#[test]
+fn a_frontend_stays_as_it_is_until_its_new_tiers_are_known() {
+    let (mut engine, near, far) = of_two("failover = \"resolver\"");
+    let start = Instant::now();
+    let late = start + Duration::from_secs(31);
+    let id = engine.tiered().next().unwrap().id.clone();
+    let own = Tier::of("web", Datacenter::Own);
+    let other = Tier::of("web", Datacenter::Other("dc2".into()));
+    engine.set_tiers(&id, vec![own.clone()], start);
+    engine.set_instances(&near, vec![instance("10.1.1.1")]);
+    assert_eq!(told_at(&mut engine, start).as_deref(), Some("Resync"));
+    let update = Some("UpdateService consul/web");
+    // The first one answers.
+    engine.set_tiers(&id, vec![other.clone(), own.clone()], start);
+    assert_eq!(told_at(&mut engine, start), None);
+    engine.set_instances(&far, vec![instance("10.2.1.1").in_datacenter("dc2")]);
+    assert_eq!(told_at(&mut engine, start).as_deref(), update);
+    // It does not: after a while the next one counts.
+    engine.set_tiers(&id, vec![own.clone()], start);
+    assert_eq!(told_at(&mut engine, start).as_deref(), update);
+    engine.set_tiers(&id, vec![other.clone(), own], start);
+    assert_eq!(told_at(&mut engine, start), None);
+    assert_eq!(told_at(&mut engine, late), None, "it is the same");
+    engine.set_instances(&near, vec![]);
+    assert_eq!(told_at(&mut engine, late).as_deref(), update);
+    // There is no next one: it stays.
+    engine.set_tiers(&id, vec![other], start);
+    assert_eq!(told_at(&mut engine, start), None);
+    assert_eq!(told_at(&mut engine, late), None);
+    engine.set_instances(&far, vec![]);
+    assert_eq!(told_at(&mut engine, late), None, "it is the same");
+    engine.set_instances(&far, vec![instance("10.2.1.1").in_datacenter("dc2")]);
+    assert_eq!(told_at(&mut engine, late).as_deref(), update);
 }
 
 #[test]
@@ -217,19 +301,25 @@ fn tiers_that_somebody_says_are_asked_for_and_no_others() {
     assert_eq!(engine.queries().collect::<Vec<_>>(), [&near]);
     engine.set_instances(&near, vec![]);
     let start = Instant::now();
-    assert!(engine.next(start).is_none(), "nobody has said the tiers");
+    let work = engine.next(start).unwrap();
+    assert_eq!(
+        undecided(&work),
+        ["consul/web"],
+        "nobody has said the tiers"
+    );
+    engine.done(work.about, Ok(Consequences::default()));
     let id = engine.tiered().next().unwrap().id.clone();
     let other = |name: &str| Tier::of("web", Datacenter::Other(name.into()));
     let own = Tier::of("web", Datacenter::Own);
-    assert!(engine.set_tiers(&id, vec![own.clone(), other("dc2")]));
-    assert!(!engine.set_tiers(&id, vec![own.clone(), other("dc2")]));
+    assert!(engine.set_tiers(&id, vec![own.clone(), other("dc2")], start));
+    assert!(!engine.set_tiers(&id, vec![own.clone(), other("dc2")], start));
     assert_eq!(engine.queries().collect::<Vec<_>>(), [&near, &far]);
     assert!(engine.next(start).is_none());
     engine.set_instances(&far, vec![instance("10.2.1.1").in_datacenter("dc2")]);
     assert_eq!(engine.count_instances(), 1);
     assert!(engine.next(start).is_some());
     // What is no tier any more is forgotten, and what was on its way is not taken.
-    assert!(engine.set_tiers(&id, vec![own]));
+    assert!(engine.set_tiers(&id, vec![own], start));
     assert_eq!(engine.count_instances(), 0);
     assert!(!engine.set_instances(&far, vec![instance("10.2.1.1")]));
     assert!(!engine.wants(&far));

@@ -29,7 +29,7 @@ impl World {
     fn address(&mut self, instances: &[Instance]) -> Option<String> {
         self.engine.set_instances(&self.query, instances.to_vec());
         self.engine.set_place(place(), [].into());
-        let Work { event, about } = self.engine.next(Instant::now())?;
+        let Work { event, about, .. } = self.engine.next(Instant::now())?;
         self.engine.done(about, Ok(Consequences::default()));
         let service = match event {
             RendererEvent::Resync(snapshot) => snapshot.services.into_iter().next()?,

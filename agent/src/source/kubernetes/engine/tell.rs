@@ -63,6 +63,7 @@ impl Engine {
                     triggers: self.recent(changed),
                     health_checks: HealthCheckChange::Of((*id).clone(), check),
                     routine: true,
+                    ..Circumstances::default()
                 },
                 about: About::Service { id, mark },
             });
@@ -138,6 +139,7 @@ impl Engine {
                 triggers: Vec::new(),
                 health_checks: HealthCheckChange::All(checks),
                 routine: false,
+                ..Circumstances::default()
             },
             about: About::All {
                 marks,
