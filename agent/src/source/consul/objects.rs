@@ -105,10 +105,9 @@ fn gateways(body: &[u8]) -> Result<Instances, AskError> {
     Ok(all)
 }
 
-/// The instances of an answer.
+/// The instances of an answer. Consul writes an empty one as `[]`: `null` is none.
 fn instances(body: &[u8]) -> Result<Instances, AskError> {
-    if let Ok(entries) = serde_json::from_slice::<Option<Vec<Entry>>>(body) {
-        let entries = entries.unwrap_or_default();
+    if let Ok(entries) = serde_json::from_slice::<Vec<Entry>>(body) {
         return Ok(Instances {
             instances: entries.into_iter().map(Entry::instance).collect(),
             unreadable: Vec::new(),
@@ -378,9 +377,8 @@ mod tests {
         );
         assert!(web.is_connect_native);
         assert_eq!(web.destination.as_deref(), Some("api"));
-        assert_eq!(instances(b"null").unwrap().instances, []);
         assert_eq!(instances(b"[]").unwrap().instances, []);
-        for text in ["", "{}", "[", "<html>"] {
+        for text in ["", "{}", "[", "<html>", "null"] {
             instances(text.as_bytes()).unwrap_err();
         }
     }

@@ -196,6 +196,10 @@ fn refuse(environment: Environment<'_>) -> Result<(), OptionsError> {
             "CONSUL_NAMESPACE",
             "services are those of the namespace of the token",
         ),
+        (
+            "CONSUL_PARTITION",
+            "services are those of the partition of the agent",
+        ),
     ] {
         if variable(environment, name).is_some() {
             return Err(OptionsError::Unsupported { name, instead });
@@ -286,6 +290,8 @@ mod tests {
             (&[("CONSUL_CLIENT_KEY", "a")], "without CONSUL_CLIENT_CERT"),
             (&[("CONSUL_CAPATH", "a")], "CONSUL_CACERT"),
             (&[("CONSUL_HTTP_AUTH", "a:b")], "CONSUL_HTTP_TOKEN"),
+            (&[("CONSUL_NAMESPACE", "a")], "CONSUL_NAMESPACE"),
+            (&[("CONSUL_PARTITION", "a")], "CONSUL_PARTITION"),
         ] {
             let error = options(variables).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -67,6 +67,9 @@ pub(super) fn checked(
     Ok(frontends)
 }
 
+/// The tagged address that Consul gives by itself to those that speak Connect's protocol.
+const OF_PROXIES: &str = "consul-virtual";
+
 fn frontend(entry: Entry, span: &Range<usize>) -> Result<Frontend, Fault> {
     let Entry {
         service,
@@ -100,6 +103,14 @@ fn frontend(entry: Entry, span: &Range<usize>) -> Result<Frontend, Fault> {
     named("service", &service)?;
     if let Some(name) = &name {
         named("name", name)?;
+    }
+    if let Some(tag) = vip_from_tag.as_ref().filter(|_| !connect)
+        && tag.get_ref() == OF_PROXIES
+    {
+        let what = format!(
+            "vip_from_tag: Consul gives `{OF_PROXIES}` to sidecar proxies alone: set `connect = true`"
+        );
+        return Err(fault(tag, what));
     }
     let vip = choice(vip, vip_from_tag, vip_from_range, span)?;
     let port = port.as_ref().map(number).transpose()?;

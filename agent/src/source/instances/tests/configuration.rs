@@ -36,6 +36,7 @@ fn everything_that_can_be_said_is_read() {
         [[frontend]]
         service = "db"
         vip_from_tag = "consul-virtual"
+        connect = true
     "#;
     let frontends = parse(text).unwrap();
     let [web, odd, db] = &frontends[..] else {
@@ -137,6 +138,11 @@ fn a_wrong_address_is_said_with_its_line() {
             frontend("vip_from_tag = \"\""),
             3,
             "vip_from_tag: it is empty",
+        ),
+        (
+            frontend("vip_from_tag = \"consul-virtual\""),
+            3,
+            "set `connect = true`",
         ),
         (
             frontend("vip = \"10.0.0.1\"\nport = 0"),
