@@ -10,7 +10,8 @@ use crate::source::local::federation::record::{Gateway, Record};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct States {
-    /// How many changes there were; never backwards while the file is there.
+    /// The number of the last change; never backwards while the file is there. Without a change readers see 1, so the
+    /// first one is 2.
     pub(crate) index: u64,
     /// By datacenter.
     pub(crate) records: BTreeMap<String, Record>,
@@ -34,6 +35,11 @@ impl States {
         record.map_or(&[], |record| &record.mesh_gateways)
     }
 
+    /// The number of the next change.
+    fn next_index(&self) -> u64 {
+        self.index.max(1) + 1
+    }
+
     /// A datacenter has these gateways from now on. Gives whether it had others: the same again is no
     /// change. Only the primary writes so.
     pub(super) fn put(&mut self, datacenter: &str, gateways: Vec<Gateway>, now: String) -> bool {
@@ -42,8 +48,8 @@ impl States {
             return false;
         }
         let created = before.map(|record| record.create_index);
-        self.index += 1;
-        let index = self.index;
+        let index = self.next_index();
+        self.index = index;
         let record = Record {
             datacenter: datacenter.to_owned(),
             mesh_gateways: gateways,
@@ -63,7 +69,7 @@ impl States {
     pub(super) fn follow(&mut self, remote: Remote) -> bool {
         let Remote { index, records } = remote;
         let seen = if index < self.seen { 0 } else { self.seen };
-        let next = self.index + 1;
+        let next = self.next_index();
         let is_there = |name: &String| records.iter().any(|record| record.datacenter == *name);
         let count = self.records.len();
         self.records.retain(|name, _| is_there(name));

@@ -49,6 +49,18 @@ fn content(states: &States) -> Vec<(&str, &[Gateway])> {
 }
 
 #[test]
+fn a_first_change_is_newer_than_what_readers_of_nothing_see() {
+    const OF_NOTHING: u64 = 1;
+    let (mut primary, mut copy) = (States::default(), States::default());
+    put(&mut primary, "dc1", plain("a"));
+    copy.follow(shown(&primary));
+    for states in [primary, copy] {
+        assert!(states.index > OF_NOTHING);
+        assert!(states.records["dc1"].modify_index > OF_NOTHING);
+    }
+}
+
+#[test]
 fn the_same_again_is_no_change() {
     let mut primary = States::default();
     assert!(put(&mut primary, "dc1", plain("a")));
@@ -57,7 +69,7 @@ fn the_same_again_is_no_change() {
     let record = &primary.records["dc1"];
     assert_eq!(
         (record.create_index, record.modify_index, primary.index),
-        (1, 2, 2)
+        (2, 3, 3)
     );
     assert!(
         put(&mut primary, "dc1", Vec::new()),
@@ -73,14 +85,14 @@ fn a_copy_follows_what_is_new_changed_and_gone() {
     put(&mut primary, "dc2", plain("b"));
     assert!(copy.follow(shown(&primary)));
     assert_eq!(content(&copy), content(&primary));
-    assert_eq!(copy.records["dc2"].primary_modify_index, 2);
-    assert_eq!(copy.index, 1, "one look is one change");
+    assert_eq!(copy.records["dc2"].primary_modify_index, 3);
+    assert_eq!(copy.index, 2, "one look is one change");
     assert!(!copy.follow(shown(&primary)), "nothing is new");
-    assert_eq!(copy.index, 1);
+    assert_eq!(copy.index, 2);
     put(&mut primary, "dc2", plain("c"));
     assert!(copy.follow(shown(&primary)));
-    assert_eq!((copy.index, copy.records["dc2"].modify_index), (2, 2));
-    assert_eq!(copy.records["dc1"].modify_index, 1, "it is as it was");
+    assert_eq!((copy.index, copy.records["dc2"].modify_index), (3, 3));
+    assert_eq!(copy.records["dc1"].modify_index, 2, "it is as it was");
     primary.records.remove("dc2");
     primary.index += 1;
     assert!(copy.follow(shown(&primary)));
