@@ -1,6 +1,11 @@
 //! Registrations, kept and checked on threads of their own.
 
-use std::{io, time::Instant as Clock};
+use std::{
+    io,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant as Clock},
+};
 
 use thiserror::Error;
 use tokio::{
@@ -17,7 +22,7 @@ use crate::{
         registrar::{Registrar, ReloadError},
         state::registry::Registry,
         store::{Store, StoreError, Stored},
-        writer::write_changes,
+        writer::{write_changes, write_last},
     },
 };
 
@@ -35,10 +40,14 @@ pub enum KeepError {
     Threads(io::Error),
 }
 
-/// What keeps registrations and asks checks. Dropping it ends that.
+/// How long a write that has begun may take at the end.
+const LAST: Duration = Duration::from_secs(5);
+
+/// What keeps registrations and asks checks. Dropping it ends that, with a last write if the file lacks anything.
 #[derive(Debug)]
 pub struct Keeper {
     registrar: Registrar,
+    store: Arc<Store>,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
@@ -74,9 +83,12 @@ impl Keeper {
             .build()
             .map_err(KeepError::Threads)?;
         let (registrar, changes) = Registrar::new(node, registry, services);
-        runtime.spawn(write_changes(registrar.clone(), store, changes));
+        let store = Arc::new(store);
+        let writes = write_changes(registrar.clone(), Arc::clone(&store), changes);
+        runtime.spawn(writes);
         let keeper = Self {
             registrar,
+            store,
             runtime: Some(runtime),
         };
         keeper.registrar.reload().await?;
@@ -97,9 +109,14 @@ impl Keeper {
 #[cfg(test)]
 impl Keeper {
     /// Ends it, and waits until the file is nobody's.
-    pub(crate) fn stop(mut self) {
+    pub(crate) fn stop(self) {
+        drop(self);
+    }
+
+    /// Ends it as if it were killed.
+    pub(crate) fn kill(mut self) {
         if let Some(runtime) = self.runtime.take() {
-            std::thread::spawn(move || drop(runtime)).join().unwrap();
+            thread::spawn(move || drop(runtime)).join().unwrap();
         }
     }
 }
@@ -107,8 +124,11 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // A file that is being written has its old content or its new one.
-            runtime.shutdown_background();
+            // A runtime may not be waited for where another one runs.
+            let ended = thread::spawn(move || runtime.shutdown_timeout(LAST)).join();
+            if ended.is_ok() {
+                write_last(&self.registrar, &self.store);
+            }
         }
     }
 }

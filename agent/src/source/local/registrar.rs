@@ -1,13 +1,13 @@
 //! What is registered, shared by those who ask, those who check, and those who tell the renderer.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     mem,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -56,6 +56,8 @@ struct Shared {
     changes: watch::Sender<()>,
     /// A status has changed since the file was written.
     has_status: Notify,
+    /// Whether the file lacks a status.
+    is_behind: AtomicBool,
     /// Checks have come, gone or changed.
     has_checks: Notify,
     /// Somebody has told of a check, or one is new.
@@ -109,6 +111,7 @@ impl Registrar {
             is_concerned: Notify::new(),
             changes: watch::Sender::new(()),
             has_status: Notify::new(),
+            is_behind: AtomicBool::new(false),
             has_checks: Notify::new(),
             has_expiry: Notify::new(),
             defined_in,
@@ -258,6 +261,7 @@ impl Registrar {
         } = effects;
         self.0.waiters.wake(&changed);
         if has_status {
+            self.0.is_behind.store(true, Ordering::Release);
             self.0.has_status.notify_one();
         }
         if !concerned.is_empty() {
@@ -298,8 +302,23 @@ impl Registrar {
         self.0.has_expiry.notified().await;
     }
 
+    /// All statuses, which are about to be written.
+    pub(super) fn statuses_to_write(&self) -> BTreeMap<String, Status> {
+        // What changes from here on is written later.
+        self.0.is_behind.store(false, Ordering::Release);
+        self.look().statuses()
+    }
+
+    /// Whether the file lacks a status.
+    pub(super) fn is_behind(&self) -> bool {
+        self.0.is_behind.load(Ordering::Acquire)
+    }
+
     /// The file was written, or why not.
     pub(super) fn was_written(&self, trouble: Option<String>) {
+        if trouble.is_some() {
+            self.0.is_behind.store(true, Ordering::Release);
+        }
         let counter = match &trouble {
             None => &self.0.written,
             Some(_) => &self.0.not_written,

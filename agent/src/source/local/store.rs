@@ -6,6 +6,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use nix::fcntl::{Flock, FlockArg};
@@ -99,6 +100,8 @@ pub(crate) struct Store {
     /// Where it is written before it takes its place.
     draft: PathBuf,
     folder: PathBuf,
+    /// One write at a time.
+    writing: Mutex<()>,
     _lock: Flock<File>,
 }
 
@@ -141,6 +144,7 @@ impl Store {
             path: path.to_owned(),
             draft: with_ending(path, "new"),
             folder,
+            writing: Mutex::default(),
             _lock: lock,
         };
         Ok((store, kept))
@@ -157,8 +161,10 @@ impl Store {
             path,
             draft,
             folder,
+            writing,
             _lock: _,
         } = self;
+        let _writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |what| StoreError::io(what, draft);
         let mut file = opened(draft).map_err(failed("cannot open"))?;
         file.set_len(0).map_err(failed("cannot empty"))?;

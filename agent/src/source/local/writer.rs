@@ -1,11 +1,11 @@
 //! Changes are written before they take effect.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_blocking,
-    time::sleep,
+    time::{Instant, sleep_until},
 };
 use tracing::warn;
 
@@ -25,36 +25,64 @@ const LATER: Duration = Duration::from_secs(1);
 /// the file is written share the next write.
 pub(super) async fn write_changes(
     registrar: Registrar,
-    store: Store,
+    store: Arc<Store>,
     mut changes: mpsc::Receiver<Asked>,
 ) {
-    let store = Arc::new(store);
-    let mut is_stale = false;
+    // However often somebody asks meanwhile.
+    let mut due: Option<Instant> = None;
     loop {
         let mut asked = Vec::new();
         tokio::select! {
+            biased;
+            () = until(due) => due = None,
+            () = registrar.has_status(), if due.is_none() => {
+                due = Some(Instant::now() + LATER);
+                continue;
+            }
             count = changes.recv_many(&mut asked, TOGETHER) => {
                 if count == 0 {
                     return;
                 }
-                if take(&registrar, &store, asked).await {
-                    is_stale = false;
-                }
+                take(&registrar, &store, asked).await;
+                continue;
             }
-            () = registrar.has_status(), if !is_stale => is_stale = true,
-            () = sleep(LATER), if is_stale => {
-                is_stale = false;
-                let known = registrar.look().known().clone();
-                if let Err(error) = written(&registrar, &store, &known).await {
+        }
+        if registrar.is_behind() {
+            let had_trouble = registrar.troubles().file.is_some();
+            let known = registrar.look().known().clone();
+            if let Err(error) = written(&registrar, &store, &known).await {
+                if !had_trouble {
                     warn!("the state of checks is not kept: {error}");
                 }
+                due = Some(Instant::now() + LATER);
             }
         }
     }
 }
 
-/// Does what is asked together. Gives whether the file was written.
-async fn take(registrar: &Registrar, store: &Arc<Store>, asked: Vec<Asked>) -> bool {
+/// Writes the statuses that the file lacks, when nobody can ask any more.
+pub(super) fn write_last(registrar: &Registrar, store: &Store) {
+    if !registrar.is_behind() {
+        return;
+    }
+    let known = registrar.look().known().clone();
+    let content = content(&known, registrar.statuses_to_write());
+    let content = content.map_err(|error| error.to_string());
+    let written = content.and_then(|text| store.write(&text).map_err(|error| error.to_string()));
+    if let Err(error) = written {
+        warn!("the state of checks is not kept: {error}");
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => pending().await,
+    }
+}
+
+/// Does what is asked together.
+async fn take(registrar: &Registrar, store: &Arc<Store>, asked: Vec<Asked>) {
     let before = registrar.look().known().clone();
     let mut next = before.clone();
     let node = registrar.node().name.as_str();
@@ -67,10 +95,9 @@ async fn take(registrar: &Registrar, store: &Arc<Store>, asked: Vec<Asked>) -> b
         }
     }
     if accepted.is_empty() {
-        return false;
+        return;
     }
-    let is_new = next != before;
-    let outcome = if is_new {
+    let outcome = if next != before {
         written(registrar, store, &next).await
     } else {
         Ok(())
@@ -85,7 +112,6 @@ async fn take(registrar: &Registrar, store: &Arc<Store>, asked: Vec<Asked>) -> b
     for reply in accepted {
         drop(reply.send(outcome.clone()));
     }
-    is_new && outcome.is_ok()
 }
 
 async fn written(
@@ -93,7 +119,7 @@ async fn written(
     store: &Arc<Store>,
     known: &Definitions,
 ) -> Result<(), String> {
-    let statuses = registrar.look().statuses();
+    let statuses = registrar.statuses_to_write();
     let outcome = match content(known, statuses) {
         Ok(content) => {
             let store = Arc::clone(store);

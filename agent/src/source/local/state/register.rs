@@ -2,18 +2,21 @@
 
 use std::{collections::BTreeSet, iter, net::IpAddr, sync::Arc};
 
-use crate::source::local::{
-    definition::{
-        check::{CheckDefinition, Probe},
-        file::Defined,
-        service::{ServiceDefinition, Weights},
-    },
-    state::{
-        check::{Check, NODE_MAINTENANCE, maintenance_id},
-        definitions::Definitions,
-        refusal::Refusal,
-        service::{Origin, PROXY, Registered, Service},
-        sidecar::{sidecar_id, sidecar_of},
+use crate::source::{
+    instances::tier::GATEWAYS,
+    local::{
+        definition::{
+            check::{CheckDefinition, Probe},
+            file::Defined,
+            service::{ServiceDefinition, Weights},
+        },
+        state::{
+            check::{Check, NODE_MAINTENANCE, maintenance_id},
+            definitions::Definitions,
+            refusal::Refusal,
+            service::{Origin, PROXY, Registered, Service},
+            sidecar::{sidecar_id, sidecar_of},
+        },
     },
 };
 
@@ -84,6 +87,12 @@ impl Definitions {
                 definition,
                 replaces_checks,
             } => {
+                if definition.name.eq_ignore_ascii_case(GATEWAYS) {
+                    return Err(Refusal::bad(format!(
+                        "Invalid service name: \"{GATEWAYS}\" is for gateways, which the agent offers to other \
+                         datacenters by itself"
+                    )));
+                }
                 let replaced = if *replaces_checks {
                     Replaced::All
                 } else {
@@ -259,7 +268,14 @@ impl Definitions {
             let own = [&definition.id, &definition.name].into_iter();
             alone.extend(own.filter(|id| !id.is_empty()).take(1).cloned());
         }
-        let checks = next.own_checks("").filter(|it| it.origin == Origin::File);
+        // Those of a file's own services went with what these replaced.
+        let is_of_files = |check: &Check| {
+            let service = next.service(&check.service);
+            service.is_some_and(|service| service.origin == Origin::File)
+        };
+        let checks = next
+            .checks()
+            .filter(|it| it.origin == Origin::File && !is_of_files(it));
         let ids = checks.map(|check| check.id.clone());
         let gone: Vec<String> = ids.filter(|id| !alone.contains(id)).collect();
         gone.iter().for_each(|id| next.remove_check(id));

@@ -25,6 +25,13 @@ fn a_service_is_refused_as_consul_refuses_it() {
     for (value, refusal) in [
         (json!({ "ID": "x" }), bad("Missing service name")),
         (
+            json!({ "Name": "Shunt-Gateway", "ID": "x" }),
+            bad(
+                "Invalid service name: \"shunt-gateway\" is for gateways, which the agent offers to other \
+                 datacenters by itself",
+            ),
+        ),
+        (
             json!({ "Name": "x", "Address": "0.0.0.0" }),
             bad("Invalid service address"),
         ),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::world::{World, define, register, service};
 use crate::source::local::{
-    definition::file::Defined,
+    definition::{check::CheckDefinition, fields::Fields, file::Defined},
     state::{register::Change, registry::Effects},
 };
 
@@ -55,6 +55,33 @@ fn a_registration_holds_until_the_files_are_read_again() {
     assert_eq!(world.service("a").unwrap().port, 2);
     world.change(&define([json!({ "Name": "a", "Port": 1 })]));
     assert_eq!(world.service("a").unwrap().port, 1);
+}
+
+#[test]
+fn a_check_of_a_file_goes_with_it_also_from_a_service_that_was_registered() {
+    let mut world = World::default();
+    world.change(&register(json!({ "Name": "a" })));
+    let of_file = |names: &[&str]| {
+        let checks = names.iter().map(|name| {
+            let check = json!({ "Name": name, "ServiceID": "a", "TTL": "1s" });
+            CheckDefinition::read(Fields::of(check, "").unwrap()).unwrap()
+        });
+        Change::Define(Defined {
+            services: Vec::new(),
+            checks: checks.collect(),
+        })
+    };
+    let ids = |world: &World| {
+        let checks = world.registry.known().own_checks("a");
+        let ids = checks.map(|check| check.id.to_string());
+        ids.collect::<Vec<_>>()
+    };
+    world.change(&of_file(&["one", "other"]));
+    assert_eq!(ids(&world), ["one", "other"]);
+    world.change(&of_file(&["other"]));
+    assert_eq!(ids(&world), ["other"]);
+    world.change(&of_file(&[]));
+    assert_eq!(ids(&world).len(), 0);
 }
 
 #[test]

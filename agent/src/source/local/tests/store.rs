@@ -2,9 +2,11 @@
 
 use std::{
     collections::BTreeMap, env, fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process,
+    time::Duration,
 };
 
 use serde_json::json;
+use tokio::time::{sleep, timeout};
 
 use super::world::{World, register};
 use crate::source::local::{
@@ -155,6 +157,77 @@ async fn registrations_and_verdicts_outlive_the_agent() {
     assert_eq!(registry.known().services().len(), 2);
     let check = registry.known().check("service:web").unwrap();
     assert_eq!(registry.status(check), Status::Passing);
+}
+
+/// Whether the file has the check of `web` as passing, which is waited for.
+async fn has_passing(folder: &Folder) -> bool {
+    let has = || {
+        let text = fs::read_to_string(folder.file()).unwrap();
+        let content: serde_json::Value = serde_json::from_str(&text).unwrap();
+        content["statuses"]["service:web"]
+            .to_string()
+            .contains("assing")
+    };
+    let found = timeout(Duration::from_secs(20), async {
+        while !has() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    });
+    found.await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_is_written_though_the_same_is_registered_again_and_again() {
+    let folder = Folder::new("again");
+    let keeper = Keeper::start(folder.options(None)).await.unwrap();
+    let web = || register(json!({ "Name": "web", "Check": { "TTL": "100s" } }));
+    let registrar = keeper.registrar().clone();
+    registrar.change(web()).await.unwrap();
+    registrar.tell("service:web", Status::Passing, "well");
+    let again = tokio::spawn(async move {
+        loop {
+            registrar.change(web()).await.unwrap();
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(has_passing(&folder).await);
+    again.abort();
+    drop(again.await);
+    keeper.kill();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_is_written_at_an_orderly_end_and_after_a_write_that_failed() {
+    let folder = Folder::new("end");
+    let web = || register(json!({ "Name": "web", "Check": { "TTL": "100s" } }));
+    let keeper = Keeper::start(folder.options(None)).await.unwrap();
+    keeper.registrar().change(web()).await.unwrap();
+    let tell = |keeper: &Keeper, status| keeper.registrar().tell("service:web", status, "");
+    tell(&keeper, Status::Passing);
+    keeper.stop();
+    assert!(has_passing(&folder).await);
+
+    let keeper = Keeper::start(folder.options(None)).await.unwrap();
+    let draft = folder.0.join("state/local.json.new");
+    tell(&keeper, Status::Critical);
+    drop(fs::remove_file(&draft));
+    fs::create_dir(&draft).unwrap();
+    tell(&keeper, Status::Passing);
+    let failed = timeout(Duration::from_secs(20), async {
+        while keeper.registrar().troubles().file.is_none() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    });
+    failed.await.unwrap();
+    fs::remove_dir(&draft).unwrap();
+    let kept = timeout(Duration::from_secs(20), async {
+        while keeper.registrar().troubles().file.is_some() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    });
+    kept.await.unwrap();
+    assert!(has_passing(&folder).await);
+    keeper.kill();
 }
 
 #[tokio::test(flavor = "multi_thread")]
