@@ -3,6 +3,7 @@
 use serde_json::json;
 use shunt_tests::{Continuous, addresses};
 
+use crate::read_again::many;
 use crate::world::{Plan, REQUEST, SERVED, SOON, WEB, World, is_current, registration, web};
 
 const A: &str = "a";
@@ -111,8 +112,17 @@ fn odd_instances_are_shown_with_reasons_and_nobody_else_is_concerned() {
 
 #[test]
 fn connect_frontends_lead_to_sidecars_and_filters_hold() {
+    sidecars_are_followed("");
+}
+
+#[test]
+fn connect_frontends_follow_the_checks_of_sidecars_with_hints_too() {
+    sidecars_are_followed(&many());
+}
+
+fn sidecars_are_followed(others: &str) {
     let frontends = format!(
-        "{WEB}tags = [\"v2\", \"!canary\"]\n\n[[frontend]]\nservice = \"web\"\nname = \"mesh\"\n\
+        "{others}{WEB}tags = [\"v2\", \"!canary\"]\n\n[[frontend]]\nservice = \"web\"\nname = \"mesh\"\n\
          vip = \"10.200.0.2\"\nport = 80\nconnect = true\n"
     );
     let Some(world) = World::with(Plan::new(&frontends), |_, _, _| {}) else {
@@ -129,10 +139,18 @@ fn connect_frontends_lead_to_sidecars_and_filters_hold() {
         world.put("/v1/agent/service/register", &body);
     }
     world.await_backends(&[addresses::POD_A]);
-    let mesh = ["10.1.1.3:21000", "10.1.1.4:21000"].map(str::to_owned);
-    let found = shunt_tests::wait_until("the sidecars", SOON, || {
-        let frontends = world.frontends();
-        (frontends.get("10.200.0.2:80") == Some(&mesh.clone().into())).then_some(())
-    });
-    assert!(found.is_ok(), "{:#?}", world.frontends());
+    let await_mesh = |sidecars: &[&str]| {
+        let sidecars: std::collections::BTreeSet<String> =
+            sidecars.iter().map(|at| (*at).to_owned()).collect();
+        let found = shunt_tests::wait_until("the sidecars", SOON, || {
+            let frontends = world.frontends();
+            (frontends.get("10.200.0.2:80") == Some(&sidecars)).then_some(())
+        });
+        assert!(found.is_ok(), "{:#?}", world.frontends());
+    };
+    await_mesh(&["10.1.1.3:21000", "10.1.1.4:21000"]);
+    // The sidecar's own check is one of another service by name.
+    let check = "/v1/agent/check/fail/service:a-sidecar-proxy";
+    world.put(check, &json!({}));
+    await_mesh(&["10.1.1.4:21000"]);
 }

@@ -50,7 +50,10 @@ fn a_lost_leader_and_a_lost_quorum_take_nothing() {
     // Without a quorum nothing is told, and nothing is lost.
     others[1].kill().unwrap();
     world.await_pods(&["pod-a", "pod-b"]);
-    // A read that was waiting is answered as if nothing were wrong; who begins hears of it.
+    // A read that was waiting is answered as if nothing were wrong, so that is asked for besides.
+    world.await_source("the leader is missed", |source| {
+        source["stale"].to_string().contains("knows no leader")
+    });
     world = world.restart(|_, _| {});
     world.await_source("the leader is missed", |source| !is_current(source));
     world.await_pods(&["pod-a", "pod-b"]);

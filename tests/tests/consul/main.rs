@@ -5,6 +5,7 @@
 //! this workspace.
 
 mod addresses;
+mod away_at_start;
 mod catalog;
 mod connections;
 mod datacenters;
@@ -13,7 +14,10 @@ mod leader;
 mod mesh;
 mod model;
 mod nearest;
+mod read_again;
+mod relay;
 mod resolver;
+mod restored;
 mod rights;
 mod server_away;
 mod tls;

@@ -5,8 +5,37 @@ use shunt_tests::addresses;
 
 use crate::{
     joined::two_datacenters,
-    world::{Plan, SERVED, WEB, World, ground, registration},
+    world::{Plan, SERVED, WEB, World, ground, is_current, registration},
 };
+
+#[test]
+fn many_resolved_services_leave_room_for_others() {
+    // Each has a chain and an instance query, over plain HTTP.
+    let resolved = (0..70).map(|number| {
+        format!(
+            "[[frontend]]\nservice = \"r{number}\"\nvip = \"10.200.3.{}\"\nport = 80\n\
+             failover = \"resolver\"\n\n",
+            number + 1
+        )
+    });
+    let plain = (0..79).map(|number| {
+        format!(
+            "[[frontend]]\nservice = \"s{number}\"\nvip = \"10.200.2.{}\"\nport = 80\n\n",
+            number + 1
+        )
+    });
+    let frontends: String = resolved.chain(plain).collect();
+    let plan = Plan::new(&format!("{frontends}{WEB}failover = \"resolver\"\n"));
+    let Some(world) = World::with(plan, |_, _, _| {}) else {
+        return;
+    };
+    world.await_source("all is there", is_current);
+    world.register(&registration("a", addresses::POD_A, "passing"));
+    world.await_backends(&[addresses::POD_A]);
+    // Their resolvers are followed all the same.
+    resolve(&world, &json!({ "Redirect": { "Service": "r1" } }));
+    world.await_backends(&[]);
+}
 
 /// The service has this resolver from now on.
 fn resolve(world: &World, further: &Value) {

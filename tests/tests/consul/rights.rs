@@ -2,6 +2,7 @@
 
 use std::{fs, thread, time::Duration};
 
+use serde_json::json;
 use shunt_tests::addresses;
 
 use crate::world::{Plan, WEB, World, is_current, is_stale, registration};
@@ -71,6 +72,44 @@ fn rights_that_are_taken_empty_no_frontend_and_are_shown() {
     // With all rights, empty is empty.
     world.deregister("a");
     world.await_backends(&[]);
+}
+
+#[test]
+fn a_node_that_may_not_be_read_any_more_keeps_its_instances_and_others_do_not() {
+    let Some((world, _folder)) = with_token() else {
+        return;
+    };
+    let mut other = registration("b", addresses::POD_B, "passing");
+    for pointer in ["/Node", "/Checks/0/Node"] {
+        *other.pointer_mut(pointer).unwrap() = json!("n3");
+    }
+    other["Address"] = json!("10.1.0.9");
+    world.register(&other);
+    world.await_backends(&[addresses::POD_A, addresses::POD_B]);
+    let some = format!("{ALL} node \"n3\" {{ policy = \"deny\" }}");
+    world
+        .consul
+        .change_policy(world.node(), "shunt", &some)
+        .unwrap();
+    // Something happens, so that the query wakes.
+    world.register(&registration("c", addresses::POD_D, "passing"));
+    world.await_backends(&[addresses::POD_A, addresses::POD_B, addresses::POD_D]);
+    let source = world.await_source("the right is missed", is_stale);
+    let rights = source["missing_rights"].to_string();
+    assert!(rights.contains("node:read on `n3`"), "{source:#}");
+    // What may be seen may go.
+    world.deregister("c");
+    world.await_backends(&[addresses::POD_A, addresses::POD_B]);
+    world
+        .consul
+        .change_policy(world.node(), "shunt", ALL)
+        .unwrap();
+    world.await_source("it is up to date", is_current);
+    world.put(
+        "/v1/catalog/deregister",
+        &json!({ "Node": "n3", "ServiceID": "b" }),
+    );
+    world.await_backends(&[addresses::POD_A]);
 }
 
 #[test]

@@ -8,13 +8,18 @@ use std::{
 use serde_json::Value;
 use shunt_tests::{Continuous, addresses};
 
+use crate::read_again::many;
 use crate::world::{Plan, REQUEST, SOON, WEB, World, is_current, is_stale, registration, web};
 
 /// Removals do not wait when Consul is back.
 const AT_ONCE: [&str; 2] = ["--consul-settle", "0s"];
 
 fn with_two(flags: &[&str]) -> Option<World> {
-    let mut plan = Plan::new(WEB);
+    with_two_of(WEB, flags)
+}
+
+fn with_two_of(frontends: &str, flags: &[&str]) -> Option<World> {
+    let mut plan = Plan::new(frontends);
     plan.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
     let world = World::with(plan, |_, _, _| {})?;
     world.register(&registration("a", addresses::POD_A, "passing"));
@@ -81,7 +86,16 @@ fn a_consul_that_is_built_anew_is_followed_though_it_counts_from_the_beginning()
 
 #[test]
 fn removals_wait_while_consul_settles_and_additions_do_not() {
-    let Some(mut world) = with_two(&["--consul-settle", "8s"]) else {
+    removals_wait(WEB);
+}
+
+#[test]
+fn removals_wait_while_consul_settles_with_hints_too() {
+    removals_wait(&format!("{}{WEB}", many()));
+}
+
+fn removals_wait(frontends: &str) {
+    let Some(mut world) = with_two_of(frontends, &["--consul-settle", "8s"]) else {
         return;
     };
     world.consul.kill().unwrap();

@@ -8,7 +8,7 @@ use shunt_tests::{Consul, ConsulSettings, addresses};
 use crate::world::{Plan, WEB, World, ground, is_current, is_stale, registration};
 
 /// The certificates of the server and of a client.
-const BOTH: [&[&str]; 2] = [&["-server", "-dc", "dc1"], &["-client", "-dc", "dc1"]];
+pub(crate) const BOTH: [&[&str]; 2] = [&["-server", "-dc", "dc1"], &["-client", "-dc", "dc1"]];
 
 /// Has Consul make an authority's certificate in the folder, and those that these arguments ask for.
 pub(crate) fn certificates(binary: &Path, folder: &Path, asked: &[&[&str]]) {
@@ -30,7 +30,7 @@ pub(crate) fn certificates(binary: &Path, folder: &Path, asked: &[&[&str]]) {
 }
 
 /// A server that asks clients for their certificates, with those of this folder.
-fn settings(folder: &Path) -> ConsulSettings {
+pub(crate) fn settings(folder: &Path) -> ConsulSettings {
     let file = |name: &str| folder.join(name).display().to_string();
     let mut settings = ConsulSettings::new(addresses::NODE);
     settings.further = json!({

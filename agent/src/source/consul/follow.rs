@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::source::{
     consul::{
-        http::client::{Client, SOCKETS, STREAMS},
+        http::client::{BESIDE, Client, SOCKETS, STREAMS},
         watch::{
             hinted::Hinted,
             hints::{by_checks, by_services},
@@ -27,9 +27,6 @@ use crate::source::{
         tier::{Datacenter, Failover, Tier},
     },
 };
-
-/// How many sockets are left for what is asked besides.
-const BESIDE: usize = 4;
 
 /// At the start, the first reads come over so long at most, and for each of them so long.
 const SPREAD: Duration = Duration::from_secs(1);
@@ -54,6 +51,11 @@ pub(super) fn expected(frontends: &[Frontend]) -> usize {
     configured.len() + further.sum::<usize>()
 }
 
+/// Whether so many queries need hints: over plain HTTP, many cannot block each on a connection of its own.
+pub(super) const fn needs_hints(has_tls: bool, expected: usize) -> bool {
+    !has_tls && expected > SOCKETS - BESIDE
+}
+
 /// Follows queries, each in a task of its own.
 #[derive(Debug)]
 pub(super) struct Followed {
@@ -61,23 +63,28 @@ pub(super) struct Followed {
     node: Arc<str>,
     told: mpsc::Sender<Told>,
     /// Who waits for hints, by datacenter, if these are needed.
-    hinted: Option<BTreeMap<Datacenter, Arc<Hinted>>>,
+    hinted: Option<BTreeMap<Datacenter, Hints>>,
     watchers: BTreeMap<Query, AbortHandle>,
     /// How many were ever begun.
     begun: usize,
 }
 
+/// The hints of a datacenter.
+#[derive(Debug)]
+struct Hints {
+    hinted: Arc<Hinted>,
+    /// Who gives them.
+    tasks: [AbortHandle; 2],
+}
+
 impl Followed {
-    /// Follows nothing yet. So many queries are `expected`: over plain HTTP, many cannot block each on a
-    /// connection of its own.
+    /// Follows nothing yet. Whether it [needs hints](needs_hints).
     pub(super) fn new(
         client: Client,
-        has_tls: bool,
-        expected: usize,
+        needs_hints: bool,
         node: &str,
         told: mpsc::Sender<Told>,
     ) -> Self {
-        let needs_hints = !has_tls && expected > SOCKETS - BESIDE;
         Self {
             client,
             node: node.into(),
@@ -86,11 +93,6 @@ impl Followed {
             watchers: BTreeMap::new(),
             begun: 0,
         }
-    }
-
-    /// Whether there are hints for all.
-    pub(super) const fn has_hints(&self) -> bool {
-        self.hinted.is_some()
     }
 
     /// Follows these, and no others any more.
@@ -102,6 +104,16 @@ impl Followed {
             }
             is_wanted
         });
+        if let Some(hinted) = &mut self.hinted {
+            hinted.retain(|datacenter, hints| {
+                let mut followed = self.watchers.keys().chain(&wanted);
+                let is_wanted = followed.any(|query| query.datacenter == *datacenter);
+                if !is_wanted {
+                    hints.tasks.iter().for_each(AbortHandle::abort);
+                }
+                is_wanted
+            });
+        }
         let new = wanted.into_iter();
         let new: Vec<Query> = new
             .filter(|query| !self.watchers.contains_key(query))
@@ -135,21 +147,21 @@ impl Followed {
             return Wake::Blocking;
         }
         let datacenter = &query.datacenter;
-        let all = hinted.entry(datacenter.clone()).or_insert_with(|| {
+        let Hints { hinted: all, .. } = hinted.entry(datacenter.clone()).or_insert_with(|| {
             let all = Arc::<Hinted>::default();
             let parts = || {
                 let (client, told) = (self.client.clone(), self.told.clone());
                 (client, datacenter.clone(), Arc::clone(&all), told)
             };
             let (client, of, hinted, told) = parts();
-            tasks.spawn(by_checks(client, of, hinted, told));
+            let checks = tasks.spawn(by_checks(client, of, hinted, told));
             let (client, of, hinted, told) = parts();
-            tasks.spawn(by_services(client, of, hinted, told));
-            all
+            let services = tasks.spawn(by_services(client, of, hinted, told));
+            Hints {
+                hinted: all,
+                tasks: [checks, services],
+            }
         });
-        Wake::Hints {
-            hint: all.add(&query.service),
-            hinted: Arc::clone(all),
-        }
+        Wake::Hints(all.add(&query.service))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
         consul::{
             claims::claim,
             exports::{keep_registered, registrations},
-            follow::{Followed, expected},
+            follow::{Followed, expected, needs_hints},
             http::client::Client,
             identity::{Identity, identity},
             options::ConsulOptions,
@@ -33,6 +33,7 @@ use crate::{
                 news::Listener,
             },
             tiers::follow_tiers,
+            watch::leader::look_for_leader,
         },
         event_source::EventSource,
         instances::{
@@ -145,7 +146,7 @@ impl ConsulSource {
         for frontend in &mut frontends {
             frontend.settle_in(&place.datacenter);
         }
-        let (has_tls, expected) = (address.has_tls(), expected(&frontends));
+        let needs_hints = needs_hints(address.has_tls(), expected(&frontends));
         let engine = Engine::new(frontends);
         let queries: BTreeSet<Query> = engine.queries().cloned().collect();
         let (told, news) = mpsc::channel(AHEAD);
@@ -164,6 +165,7 @@ impl ConsulSource {
             engine.tiered(),
             &told,
             &tiered,
+            needs_hints,
         );
         let exported = engine.exported();
         let gateways = exported.flat_map(|frontend| registrations(frontend, &place.node));
@@ -174,13 +176,14 @@ impl ConsulSource {
             monitor.clone(),
             told.clone(),
         ));
+        tasks.spawn(look_for_leader(client.clone(), told.clone()));
         let watches = queries.len() as u64;
-        let mut followed = Followed::new(client, has_tls, expected, &place.node, told);
+        let mut followed = Followed::new(client, needs_hints, &place.node, told);
         followed.follow(&mut tasks, queries);
         monitor.update(|state| {
             state.node = Some(place.node.to_string());
             state.datacenter = Some(place.datacenter.to_string());
-            state.hints = followed.has_hints();
+            state.hints = needs_hints;
             state.watches = watches;
         });
         let input = Input {

@@ -15,7 +15,8 @@ use crate::source::{
         http::{client::Client, error::AskError},
         objects::{null, part, read},
         watch::{
-            path::{Taken, follow},
+            hinted::Hinted,
+            path::{Heard, Taken, follow},
             told::{News, Reason, Told, Topic, Trouble},
         },
     },
@@ -30,9 +31,19 @@ const NEAR_AGAIN: Duration = Duration::from_mins(1);
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The tiers of a frontend.
-pub(super) type Tiered = (Arc<ServiceId>, Vec<Tier>);
+#[derive(Debug)]
+pub(super) struct Tiered {
+    pub(super) id: Arc<ServiceId>,
+    pub(super) tiers: Vec<Tier>,
+    /// What of those that somebody says is none here, and why.
+    pub(super) skipped: Vec<String>,
+}
 
-/// Begins to follow what says the tiers of these frontends, in datacenter `own`.
+/// Where all resolvers are. Whatever a chain is made of changes its index.
+const RESOLVERS: &str = "/v1/config/service-resolver";
+
+/// Begins to follow what says the tiers of these frontends, in datacenter `own`. If there are too many queries for one
+/// each, one of all resolvers gives hints for chains.
 pub(super) fn follow_tiers<'a>(
     tasks: &mut JoinSet<()>,
     client: &Client,
@@ -40,6 +51,7 @@ pub(super) fn follow_tiers<'a>(
     frontends: impl Iterator<Item = &'a Frontend>,
     told: &mpsc::Sender<Told>,
     tiered: &mpsc::UnboundedSender<Tiered>,
+    needs_hints: bool,
 ) {
     let mut resolved = BTreeMap::<Box<str>, Vec<Arc<ServiceId>>>::new();
     let mut near = Vec::new();
@@ -52,21 +64,36 @@ pub(super) fn follow_tiers<'a>(
             Failover::Datacenters { .. } => near.push(frontend.clone()),
         }
     }
+    let hinted = (needs_hints && !resolved.is_empty()).then(Arc::<Hinted>::default);
+    if let Some(hinted) = hinted.clone() {
+        let (client, told) = (client.clone(), told.clone());
+        tasks.spawn(async move {
+            let (topic, heard) = (Topic::Resolvers, Heard::All(&hinted));
+            let take = |_: &[u8]| Ok(Taken::News);
+            follow(client, RESOLVERS, topic, told, take, heard).await;
+        });
+    }
     for (service, ids) in resolved {
+        let waiter = hinted.as_ref().map(|hinted| hinted.add(&service));
         let (client, told, tiered) = (client.clone(), told.clone(), tiered.clone());
         let own: Box<str> = own.into();
         tasks.spawn(async move {
             let path = format!("/v1/discovery-chain/{}", part(&service));
             let take = |body: &[u8]| {
-                let tiers = resolved_tiers(body, &own)?;
+                let Resolved { tiers, skipped } = resolved_tiers(body, &own)?;
                 for id in &ids {
                     // Nobody listens any more when the agent ends.
-                    drop(tiered.send((Arc::clone(id), tiers.clone())));
+                    drop(tiered.send(Tiered {
+                        id: Arc::clone(id),
+                        tiers: tiers.clone(),
+                        skipped: skipped.clone(),
+                    }));
                 }
                 Ok(Taken::News)
             };
             let topic = Topic::Resolver(service.clone());
-            follow(client, &path, topic, told, take, None).await;
+            let heard = waiter.as_ref().map_or(Heard::Nothing, Heard::Waits);
+            follow(client, &path, topic, told, take, heard).await;
         });
     }
     if !near.is_empty() {
@@ -98,7 +125,11 @@ async fn by_distance(
                 if known.as_ref() != Some(&near) {
                     for frontend in &frontends {
                         let tiers = frontend.tiers_with(&near);
-                        drop(tiered.send((Arc::clone(&frontend.id), tiers)));
+                        drop(tiered.send(Tiered {
+                            id: Arc::clone(&frontend.id),
+                            tiers,
+                            skipped: Vec::new(),
+                        }));
                     }
                     known = Some(near);
                 }
@@ -159,7 +190,12 @@ struct FailoverTargets {
 #[serde(rename_all = "PascalCase")]
 struct Target {
     service: Box<str>,
+    /// A target of a peer has none.
+    #[serde(default, deserialize_with = "null")]
     datacenter: Box<str>,
+    /// Whose cluster it is in, if it is another one than ours.
+    #[serde(default, deserialize_with = "null")]
+    peer: Box<str>,
     subset: Option<Subset>,
 }
 
@@ -172,12 +208,20 @@ struct Subset {
     only_passing: bool,
 }
 
+/// What a chain says.
+#[derive(Debug)]
+struct Resolved {
+    tiers: Vec<Tier>,
+    /// The targets that are no tiers here, and why.
+    skipped: Vec<String>,
+}
+
 /// The tiers of a compiled chain.
 ///
 /// # Errors
 ///
-/// It is none, or begins with what looks into requests (a router or a splitter).
-fn resolved_tiers(body: &[u8], own: &str) -> Result<Vec<Tier>, AskError> {
+/// It is none, begins with what looks into requests (a router or a splitter), or has no target that can be asked for.
+fn resolved_tiers(body: &[u8], own: &str) -> Result<Resolved, AskError> {
     let Compiled {
         chain: Chain {
             start_node,
@@ -196,11 +240,19 @@ fn resolved_tiers(body: &[u8], own: &str) -> Result<Vec<Tier>, AskError> {
     };
     let further = failover.iter().flat_map(|failover| &failover.targets);
     let mut tiers: Vec<Tier> = Vec::new();
+    let mut skipped = Vec::new();
     for name in std::iter::once(target).chain(further) {
         let Some(target) = targets.get(name) else {
             let missing = format!("its chain has no target `{name}`");
             return Err(AskError::Unreadable(missing));
         };
+        if !target.peer.is_empty() || target.datacenter.is_empty() {
+            skipped.push(format!(
+                "the target `{name}` of its resolver is of the peer `{}`: only datacenters can be followed here",
+                target.peer
+            ));
+            continue;
+        }
         let subset = target.subset.as_ref();
         let filter = subset.map(|subset| subset.filter.clone());
         let tier = Tier {
@@ -217,7 +269,10 @@ fn resolved_tiers(body: &[u8], own: &str) -> Result<Vec<Tier>, AskError> {
             tiers.push(tier);
         }
     }
-    Ok(tiers)
+    if tiers.is_empty() {
+        return Err(AskError::Unreadable(skipped.join("; ")));
+    }
+    Ok(Resolved { tiers, skipped })
 }
 
 #[cfg(test)]
@@ -237,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_resolver_says_the_tiers_with_their_subsets_and_redirects() {
-        let tiers = resolved_tiers(CHAIN.as_bytes(), "dc1").unwrap();
+        let Resolved { tiers, skipped } = resolved_tiers(CHAIN.as_bytes(), "dc1").unwrap();
+        assert_eq!(skipped.len(), 0);
         let other = |name: &str| Datacenter::Other(name.into());
         let first = Tier {
             filter: Some("Service.Meta.v == 2".into()),
@@ -250,6 +306,34 @@ mod tests {
             Tier::of("other", other("dc3")),
         ];
         assert_eq!(tiers, expected);
+    }
+
+    /// As Consul 1.13 and later answer, of which some is left out.
+    const PEERS: &str = r#"{"Chain":{"StartNode":"resolver:web.default.default.dc1","Nodes":{
+        "resolver:web.default.default.dc1":{"Type":"resolver","Resolver":{"Target":"web.default.default.dc1",
+        "Failover":{"Targets":["web.default.default.external.east","web.default.default.dc2"]}}}},"Targets":{
+        "web.default.default.dc1":{"Service":"web","Datacenter":"dc1"},
+        "web.default.default.dc2":{"Service":"web","Datacenter":"dc2"},
+        "web.default.default.external.east":{"Service":"web","Peer":"east"}}}}"#;
+
+    #[test]
+    fn a_target_of_a_peer_is_skipped_and_named() {
+        let Resolved { tiers, skipped } = resolved_tiers(PEERS.as_bytes(), "dc1").unwrap();
+        let dc2 = Datacenter::Other("dc2".into());
+        let expected = [Tier::of("web", Datacenter::Own), Tier::of("web", dc2)];
+        assert_eq!(tiers, expected);
+        let [reason] = &skipped[..] else {
+            panic!("{skipped:?}")
+        };
+        assert!(reason.contains("of the peer `east`"), "{reason}");
+        // Nothing else is left.
+        let only = PEERS.replace(
+            r#""Target":"web.default.default.dc1""#,
+            r#""Target":"web.default.default.external.east""#,
+        );
+        let only = only.replace(r#","web.default.default.dc2"]"#, "]");
+        let error = resolved_tiers(only.as_bytes(), "dc1").unwrap_err();
+        assert!(error.to_string().contains("of the peer `east`"), "{error}");
     }
 
     #[test]

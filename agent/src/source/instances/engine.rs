@@ -179,6 +179,17 @@ impl Engine {
         is_other
     }
 
+    /// This is to be shown of a frontend's tiers.
+    pub(crate) fn set_notes(&mut self, id: &ServiceId, notes: Vec<String>) {
+        let mut entries = self.entries.iter();
+        if let Some(index) = entries.position(|entry| *entry.frontend.id == *id)
+            && self.entries[index].notes != notes
+        {
+            self.entries[index].notes = notes;
+            self.change(index);
+        }
+    }
+
     /// Whether there is anything to ask of other datacenters.
     pub(crate) fn has_other_datacenters(&self) -> bool {
         let mut queries = self.users.keys();

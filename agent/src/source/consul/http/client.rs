@@ -1,6 +1,11 @@
 //! Questions and answers.
 
-use std::{error::Error as _, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    error::Error as _,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
@@ -12,7 +17,10 @@ use hyper_util::{
     client::legacy::Client as Pool,
     rt::{TokioExecutor, TokioTimer},
 };
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 use crate::source::consul::http::{
     address::ConsulAddress,
@@ -26,6 +34,9 @@ use crate::source::consul::http::{
 /// How many sockets are open at most where each blocked query has one of its own. Consul takes 200 of
 /// an address, which are not all ours, and resets the others without a word.
 pub(in crate::source::consul) const SOCKETS: usize = 64;
+
+/// How many of them are left for questions that do not block.
+pub(in crate::source::consul) const BESIDE: usize = 4;
 
 /// How many queries share a connection of HTTP/2. Consul takes 250.
 pub(in crate::source::consul) const STREAMS: usize = 200;
@@ -49,7 +60,26 @@ struct Inner {
     /// With TLS, a connection each; otherwise one pool of connections.
     pools: Vec<Pool<Connector, Full<Bytes>>>,
     /// Room for questions at the same time, where each has a connection of its own.
-    sockets: Option<Semaphore>,
+    room: Option<Room>,
+    /// Where Consul has said that ACLs are off, since contact was last lost.
+    without_acls: Mutex<HashSet<String>>,
+}
+
+/// Room for questions at the same time.
+#[derive(Debug)]
+struct Room {
+    all: Semaphore,
+    /// For those of them that block: others always find room, soon.
+    blocked: Semaphore,
+}
+
+impl Room {
+    fn new(sockets: usize) -> Self {
+        Self {
+            all: Semaphore::new(sockets),
+            blocked: Semaphore::new(sockets - BESIDE),
+        }
+    }
 }
 
 /// A good answer.
@@ -59,6 +89,8 @@ pub(in crate::source::consul) struct Answer {
     pub(in crate::source::consul) index: Option<u64>,
     /// Whether the server that answered has a leader, if it says so.
     pub(in crate::source::consul) known_leader: Option<bool>,
+    /// Whether the server has left something out that the token may not read, if it says so.
+    pub(in crate::source::consul) is_filtered: bool,
     /// What it says.
     pub(in crate::source::consul) body: Bytes,
     /// The connection that it came through, unless it was to end with this answer.
@@ -101,7 +133,8 @@ impl Client {
             base: format!("http://{}", address.authority()),
             token: Token::new(token),
             pools: pools.collect(),
-            sockets: limit.map(Semaphore::new),
+            room: limit.map(Room::new),
+            without_acls: Mutex::default(),
         })))
     }
 
@@ -117,7 +150,27 @@ impl Client {
         path: &str,
         limit: Duration,
     ) -> Result<Answer, AskError> {
-        self.ask(lane, Method::GET, path, Bytes::new(), limit).await
+        let asked = self.ask(lane, Method::GET, path, Bytes::new(), limit);
+        asked.await
+    }
+
+    /// As [`Self::get`], of a question that Consul may hold back for long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get`].
+    pub(in crate::source::consul) async fn block(
+        &self,
+        lane: usize,
+        path: &str,
+        limit: Duration,
+    ) -> Result<Answer, AskError> {
+        let begin = Instant::now();
+        let Self(inner) = self;
+        let blocked = inner.room.as_ref().map(|room| &room.blocked);
+        let _blocked = permit(blocked, limit).await?;
+        let left = limit.saturating_sub(begin.elapsed());
+        self.get(lane, path, left).await
     }
 
     /// Says something, and gives what is answered.
@@ -135,6 +188,31 @@ impl Client {
         self.ask(0, method, path, body.into(), limit).await
     }
 
+    /// Asks for rights at `path`; `None`: ACLs are off there. That is remembered while contact lasts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get`].
+    pub(in crate::source::consul) async fn authorize(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Option<Answer>, AskError> {
+        let Self(inner) = self;
+        if inner.without_acls().contains(path) {
+            return Ok(None);
+        }
+        match self.send(Method::POST, path, body, limit).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(AskError::Status { code: 401, .. }) => {
+                inner.without_acls().insert(path.to_owned());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     async fn ask(
         &self,
         lane: usize,
@@ -144,23 +222,31 @@ impl Client {
         limit: Duration,
     ) -> Result<Answer, AskError> {
         let Self(inner) = self;
-        let _socket = match &inner.sockets {
-            Some(sockets) => sockets.acquire().await.ok(),
-            None => None,
-        };
-        let asked = timeout(limit, inner.exchange(lane, method, path, body)).await;
+        let begin = Instant::now();
+        let all = inner.room.as_ref().map(|room| &room.all);
+        let _socket = permit(all, limit).await?;
+        let left = limit.saturating_sub(begin.elapsed());
+        let asked = timeout(left, inner.exchange(lane, method, path, body)).await;
         let answer = asked.unwrap_or(Err(AskError::Slow(limit)));
-        if answer
-            .as_ref()
-            .is_err_and(|error| error.code() == Some(403))
-        {
-            inner.token.refused();
+        if let Err(error) = &answer {
+            let is_refused = error.code() == Some(403);
+            if is_refused {
+                inner.token.refused();
+            }
+            if is_refused || error.is_lost_contact() {
+                inner.without_acls().clear();
+            }
         }
         answer
     }
 }
 
 impl Inner {
+    fn without_acls(&self) -> MutexGuard<'_, HashSet<String>> {
+        let paths = self.without_acls.lock();
+        paths.unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn exchange(
         &self,
         lane: usize,
@@ -194,10 +280,24 @@ impl Inner {
         Ok(Answer {
             connection: connection.cloned(),
             index: number(&head.headers, "x-consul-index"),
-            known_leader: text(&head.headers, "x-consul-knownleader").map(|text| text == "true"),
+            known_leader: known_leader(&head.headers),
+            is_filtered: text(&head.headers, "x-consul-results-filtered-by-acls") == Some("true"),
             body,
         })
     }
+}
+
+/// Waits for room, if there is a limit.
+async fn permit(
+    room: Option<&Semaphore>,
+    limit: Duration,
+) -> Result<Option<SemaphorePermit<'_>>, AskError> {
+    let Some(room) = room else {
+        return Ok(None);
+    };
+    let permit = timeout(limit, room.acquire()).await;
+    // Nobody closes the semaphore.
+    permit.map_or(Err(AskError::Crowded(limit)), |permit| Ok(permit.ok()))
 }
 
 async fn read(body: Incoming) -> Result<Bytes, AskError> {
@@ -205,6 +305,15 @@ async fn read(body: Incoming) -> Result<Bytes, AskError> {
     let body =
         body.map_err(|error| AskError::Unreachable(format!("its answer broke off: {error}")))?;
     Ok(body.to_bytes())
+}
+
+/// What the server that answered says of a leader. What an agent streams comes from no server, and says `false` in any
+/// case (hashicorp/consul#9776).
+fn known_leader(headers: &HeaderMap) -> Option<bool> {
+    if text(headers, "x-consul-query-backend") == Some("streaming") {
+        return None;
+    }
+    text(headers, "x-consul-knownleader").map(|text| text == "true")
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -257,6 +366,70 @@ mod tests {
     struct Open {
         now: AtomicUsize,
         most: AtomicUsize,
+    }
+
+    #[tokio::test]
+    async fn questions_that_do_not_block_find_room_and_a_wait_for_it_counts() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let open = Arc::<Open>::default();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let open = Arc::clone(&open);
+                tokio::spawn(async move {
+                    let mut question = [0; 4096];
+                    let count = stream.peek(&mut question).await.unwrap();
+                    if question[..count].starts_with(b"GET /blocks") {
+                        // Until the other end has gone.
+                        while stream
+                            .read(&mut question)
+                            .await
+                            .is_ok_and(|count| count > 0)
+                        {}
+                    } else {
+                        answer(stream, open).await;
+                    }
+                });
+            }
+        });
+        let address = address.parse().unwrap();
+        let client = Client::new(&address, TokenSource::None, TlsFiles::default(), 1).unwrap();
+        let long = Duration::from_secs(1000);
+        for _ in 0..SOCKETS - BESIDE {
+            let client = client.clone();
+            tokio::spawn(async move { client.block(0, "/blocks", long).await });
+        }
+        let Client(inner) = &client;
+        while inner.room.as_ref().unwrap().blocked.available_permits() > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        client.get(0, "/", Duration::from_secs(20)).await.unwrap();
+        let short = Duration::from_millis(10);
+        let crowded = client.block(0, "/blocks", short).await.unwrap_err();
+        assert_eq!(crowded, AskError::Crowded(short));
+        assert!(!crowded.is_lost_contact(), "the agent is there");
+    }
+
+    #[test]
+    fn what_is_streamed_says_nothing_of_a_leader() {
+        for (backend, leader, expected) in [
+            (None, Some("true"), Some(true)),
+            (None, Some("false"), Some(false)),
+            (Some("blocking-query"), Some("false"), Some(false)),
+            (Some("streaming"), Some("false"), None),
+            (None, None, None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [
+                ("x-consul-query-backend", backend),
+                ("x-consul-knownleader", leader),
+            ] {
+                if let Some(value) = value {
+                    headers.insert(name, HeaderValue::from_static(value));
+                }
+            }
+            assert_eq!(known_leader(&headers), expected, "{backend:?} {leader:?}");
+        }
     }
 
     /// Answers each question of a connection after a moment.

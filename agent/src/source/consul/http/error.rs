@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::source::consul::http::client::SOCKETS;
+
 /// How much of what Consul says of an error is shown, in characters.
 const SHOWN: usize = 200;
 
@@ -16,6 +18,9 @@ pub(in crate::source::consul) enum AskError {
     /// Nothing came in time.
     #[error("no answer within {0:?}")]
     Slow(Duration),
+    /// All connections were in use for so long.
+    #[error("none of the {SOCKETS} connections was free within {0:?}")]
+    Crowded(Duration),
     /// An answer that is an error.
     #[error("Consul says {code}: {text}")]
     Status {
@@ -48,7 +53,7 @@ impl AskError {
     pub(in crate::source::consul) const fn code(&self) -> Option<u16> {
         match self {
             Self::Status { code, .. } => Some(*code),
-            Self::Unreachable(_) | Self::Slow(_) | Self::Unreadable(_) => None,
+            Self::Unreachable(_) | Self::Slow(_) | Self::Crowded(_) | Self::Unreadable(_) => None,
         }
     }
 
@@ -62,6 +67,7 @@ impl AskError {
         match self {
             Self::Unreachable(_) => "unreachable",
             Self::Slow(_) => "slow",
+            Self::Crowded(_) => "crowded",
             Self::Status { code: 403, .. } => "forbidden",
             Self::Status { .. } => "status",
             Self::Unreadable(_) => "unreadable",

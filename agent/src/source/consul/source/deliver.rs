@@ -137,7 +137,8 @@ pub(super) async fn deliver(
                     listener.take(&mut engine, told, Instant::now());
                 }
             }
-            Some((id, tiers)) = tiers.recv() => {
+            Some(Tiered { id, tiers, skipped }) = tiers.recv() => {
+                engine.set_notes(&id, skipped);
                 if engine.set_tiers(&id, tiers, Instant::now()) {
                     let queries: BTreeSet<Query> = engine.queries().cloned().collect();
                     listener.wanted(&queries);

@@ -32,6 +32,12 @@ use crate::{
 /// The source's name in reports.
 const SOURCE: &str = "consul";
 
+/// How the names begin of what gives hints for services.
+const HINTS: &str = "(hints for all services";
+
+/// How the query of mesh gateways is shown.
+const MESH_GATEWAYS: &str = "(mesh gateways)";
+
 /// Takes note of what queries tell.
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -111,7 +117,13 @@ impl Listener {
                 return;
             }
             Topic::Instances(query) => Some(query),
-            Topic::Hints(_) | Topic::Resolver(_) | Topic::Datacenters | Topic::Exports => None,
+            Topic::Hints(of) if !engine.queries().any(|query| query.datacenter == of) => return,
+            Topic::Hints(_)
+            | Topic::Resolver(_)
+            | Topic::Resolvers
+            | Topic::Leader
+            | Topic::Datacenters
+            | Topic::Exports => None,
         };
         match (news, query) {
             (
@@ -119,10 +131,14 @@ impl Listener {
                     instances,
                     unreadable,
                     is_back,
+                    hidden,
                 },
                 Some(query),
             ) => {
-                self.up_to_date(&name);
+                match hidden {
+                    Some(trouble) => self.stale(name, &trouble),
+                    None => self.up_to_date(&name),
+                }
                 self.monitor.update(|state| {
                     state.answers += 1;
                     state.last_change = Some(SystemTime::now());
@@ -162,13 +178,18 @@ impl Listener {
         let is_wanted = |query: &Arc<Query>| queries.contains(&**query);
         self.settling.retain(|query, _| is_wanted(query));
         self.unreadable.retain(|query, _| is_wanted(query));
-        let names: BTreeSet<String> = queries.iter().map(shown).collect();
+        let hints = queries
+            .iter()
+            .map(|query| Topic::Hints(query.datacenter.clone()));
+        let hints = hints.map(|topic| named(&topic));
+        let names: BTreeSet<String> = queries.iter().map(shown).chain(hints).collect();
+        let is_of_queries =
+            |name: &str| name.starts_with(HINTS) || name == MESH_GATEWAYS || !name.starts_with('(');
         self.monitor.update(|state| {
             state.watches = queries.len() as u64;
-            // What stands in parentheses is no query of instances.
             state
                 .stale
-                .retain(|name, _| name.starts_with('(') || names.contains(name));
+                .retain(|name, _| !is_of_queries(name) || names.contains(name));
             state.missing_rights.retain(|right| {
                 let of = right.split_once(": ").map(|(name, _)| name);
                 of.is_none_or(|name| names.contains(name))
@@ -288,9 +309,11 @@ impl Listener {
 fn named(topic: &Topic) -> String {
     match topic {
         Topic::Instances(query) => shown(query),
-        Topic::Hints(Datacenter::Own) => "(hints for all services)".to_owned(),
-        Topic::Hints(Datacenter::Other(name)) => format!("(hints for all services of {name})"),
+        Topic::Hints(Datacenter::Own) => format!("{HINTS})"),
+        Topic::Hints(Datacenter::Other(name)) => format!("{HINTS} of {name})"),
         Topic::Resolver(service) => format!("(resolver of {service})"),
+        Topic::Resolvers => "(hints for all resolvers)".to_owned(),
+        Topic::Leader => "(leader)".to_owned(),
         Topic::Datacenters => "(datacenters)".to_owned(),
         Topic::Exports => "(gateways that are offered)".to_owned(),
     }
@@ -307,7 +330,7 @@ pub(super) fn shown(query: &Query) -> String {
     let mut text = match kind {
         QueryKind::Service => service.to_string(),
         QueryKind::Connect => format!("{service} (connect)"),
-        QueryKind::MeshGateways => "(mesh gateways)".to_owned(),
+        QueryKind::MeshGateways => MESH_GATEWAYS.to_owned(),
     };
     if let Datacenter::Other(name) = datacenter {
         text.push_str(&format!(" in {name}"));

@@ -60,6 +60,7 @@ impl World {
             instances: instances.collect(),
             unreadable: Vec::new(),
             is_back,
+            hidden: None,
         };
         self.take(seconds, news);
     }

@@ -16,7 +16,8 @@ pub(super) enum Read {
 /// What an answer is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Worth {
-    /// It says what is known.
+    /// It has the index of what is known. Consul changes answers without another index, so it may say something
+    /// else.
     Known,
     /// It is to be believed.
     New,
@@ -31,6 +32,9 @@ pub(super) enum Worth {
 /// read with a large index sleep through all that happens. So it is after a connection that ended while
 /// nothing was asked. An index that went back may be one of a server that lags behind, or of a new
 /// Consul: the leader knows.
+///
+/// After a snapshot is restored, no index goes back: Consul ends each wait early, with the index that was asked for, and
+/// would let the next read sleep on it. So that one has none either.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cursor {
     /// Of what was believed last.
@@ -75,8 +79,14 @@ impl Cursor {
         is_cut_off
     }
 
-    /// There is a good answer with this index, through this connection if that still stands.
-    pub(super) fn answered(&mut self, index: u64, connection: Option<Life>) -> Worth {
+    /// There is a good answer with this index, through this connection if that still stands. `is_early`: it came well
+    /// before its wait was over.
+    pub(super) fn answered(
+        &mut self,
+        index: u64,
+        connection: Option<Life>,
+        is_early: bool,
+    ) -> Worth {
         self.connection = connection;
         // Consul never says 0; somebody between us might.
         let index = index.max(1);
@@ -88,11 +98,17 @@ impl Cursor {
                 Worth::New
             }
         };
-        if worth == Worth::Doubtful {
-            self.state = State::Confirm;
-        } else {
-            self.index = index;
-            self.state = State::Follow;
+        let is_cut_short = self.state == State::Follow && worth == Worth::Known && is_early;
+        match worth {
+            Worth::Doubtful => self.state = State::Confirm,
+            Worth::Known | Worth::New => {
+                self.index = index;
+                self.state = if is_cut_short {
+                    State::Afresh
+                } else {
+                    State::Follow
+                };
+            }
         }
         worth
     }
@@ -121,11 +137,13 @@ mod tests {
     /// What happens to a query.
     enum Step {
         Answer(u64, Worth),
+        /// As that, well before its wait is over.
+        Early(u64, Worth),
         Failure,
         Hint,
     }
 
-    use Step::{Answer, Failure, Hint};
+    use Step::{Answer, Early, Failure, Hint};
 
     #[test]
     fn the_index_is_that_of_the_last_good_answer_and_after_an_error_there_is_none() {
@@ -182,6 +200,35 @@ mod tests {
                 ],
                 Read::Blocking(3),
             ),
+            // Cut short, as by the restoration of a snapshot.
+            (
+                &[Answer(7, Worth::New), Early(7, Worth::Known)],
+                Read::Stale,
+            ),
+            (
+                &[
+                    Answer(7, Worth::New),
+                    Early(7, Worth::Known),
+                    Early(7, Worth::New),
+                ],
+                Read::Blocking(7),
+            ),
+            (
+                &[
+                    Answer(7, Worth::New),
+                    Early(7, Worth::Known),
+                    Early(3, Worth::Doubtful),
+                ],
+                Read::Default,
+            ),
+            (
+                &[Answer(7, Worth::New), Early(9, Worth::New)],
+                Read::Blocking(9),
+            ),
+            (
+                &[Answer(7, Worth::New), Hint, Early(7, Worth::Known)],
+                Read::Blocking(7),
+            ),
             (&[Hint], Read::Default),
             (&[Answer(7, Worth::New), Hint], Read::Default),
             (
@@ -197,7 +244,12 @@ mod tests {
             let mut cursor = Cursor::default();
             for step in steps {
                 match step {
-                    Answer(index, worth) => assert_eq!(cursor.answered(*index, None), *worth),
+                    Answer(index, worth) => {
+                        assert_eq!(cursor.answered(*index, None, false), *worth);
+                    }
+                    Early(index, worth) => {
+                        assert_eq!(cursor.answered(*index, None, true), *worth);
+                    }
                     Failure => cursor.failed(),
                     Hint => cursor.hinted(),
                 }
@@ -211,7 +263,7 @@ mod tests {
         let mut cursor = Cursor::default();
         assert!(!cursor.notice_end());
         let first = Life::default();
-        cursor.answered(7, Some(first.clone()));
+        cursor.answered(7, Some(first.clone()), false);
         assert!(!cursor.notice_end());
         first.end();
         assert!(cursor.notice_end());
@@ -219,8 +271,8 @@ mod tests {
         // Of a new Consul: once is enough.
         assert!(!cursor.notice_end());
         let second = Life::default();
-        assert_eq!(cursor.answered(3, Some(second)), Worth::Doubtful);
-        assert_eq!(cursor.answered(3, None), Worth::New);
+        assert_eq!(cursor.answered(3, Some(second), false), Worth::Doubtful);
+        assert_eq!(cursor.answered(3, None, false), Worth::New);
         assert!(!cursor.notice_end());
         assert_eq!(cursor.read(), Read::Blocking(3));
     }

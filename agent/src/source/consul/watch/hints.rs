@@ -20,7 +20,7 @@ use crate::source::{
         objects::{read, within},
         watch::{
             hinted::Hinted,
-            path::{Taken, follow},
+            path::{Heard, Taken, follow},
             told::{Told, Topic},
         },
     },
@@ -81,7 +81,7 @@ impl Checks {
     fn changed(&mut self, checks: &[Check<'_>]) -> Vec<Concerned> {
         self.answers += 1;
         let answer = self.answers;
-        let mut changed = Vec::new();
+        let mut changed = Vec::<Concerned>::new();
         for check in checks {
             let key = (&check.node, &check.id, &check.service_id);
             let key = self.hasher.hash_one(key);
@@ -100,7 +100,10 @@ impl Checks {
                 concerned,
                 answer,
             };
-            self.known.insert(key, known);
+            let before = self.known.insert(key, known);
+            // The service may have another name under its id: the one of before has lost it.
+            let before = before.map(|before| before.concerned);
+            changed.extend(before.filter(|before| !check.is_of(before)));
         }
         let gone = self.known.extract_if(|_, known| known.answer != answer);
         changed.extend(gone.map(|(_, known)| known.concerned));
@@ -152,7 +155,9 @@ pub(in crate::source::consul) async fn by_checks(
         Ok(if is_new { Taken::News } else { Taken::Nothing })
     };
     let path = within(CHECKS, &datacenter);
-    follow(client, &path, Topic::Hints(datacenter), told, changed, None).await;
+    let heard = Heard::Losses(&hinted);
+    let topic = Topic::Hints(datacenter);
+    follow(client, &path, topic, told, changed, heard).await;
 }
 
 /// Gives hints by the services of a datacenter, for ever. After each answer, also one that says nothing new,
@@ -171,7 +176,7 @@ pub(in crate::source::consul) async fn by_services(
         topic,
         told,
         |_| Ok(Taken::News),
-        Some(&hinted),
+        Heard::All(&hinted),
     )
     .await;
 }
@@ -222,7 +227,7 @@ mod tests {
                 ..come[1].clone()
             },
         ];
-        assert_eq!(checks.changed(&moved), [service("other")]);
+        assert_eq!(checks.changed(&moved), [service("other"), service("api")]);
         assert_eq!(checks.known.len(), 2, "nothing is kept of what is gone");
     }
 

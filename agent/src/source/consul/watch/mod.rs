@@ -3,6 +3,7 @@
 mod cursor;
 pub(super) mod hinted;
 pub(super) mod hints;
+pub(super) mod leader;
 pub(super) mod pace;
 pub(super) mod path;
 mod rights;

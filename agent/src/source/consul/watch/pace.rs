@@ -10,6 +10,8 @@ use std::{
 pub(in crate::source::consul) struct Pace {
     /// How long a query blocks at Consul. One whose client has gone keeps its place there for as long.
     pub(in crate::source::consul) wait: Duration,
+    /// How long it blocks while the token may not see all: a right that is given back may change no answer.
+    pub(in crate::source::consul) hidden: Duration,
     /// How long the answer to a query that does not block may take. Without a leader Consul holds it
     /// back for 7 s.
     pub(in crate::source::consul) answer: Duration,
@@ -32,6 +34,7 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             wait: Duration::from_mins(1),
+            hidden: Duration::from_secs(10),
             answer: Duration::from_secs(10),
             first: Duration::from_millis(500),
             longest: Duration::from_secs(15),
@@ -44,15 +47,20 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How long an answer to a query that blocks may take: Consul adds up to a sixteenth to its wait.
-    pub(super) fn blocked(&self) -> Duration {
-        self.wait + self.wait / 16 + self.answer
+    /// How long an answer to a query that blocks for such a `wait` may take: Consul adds up to a sixteenth.
+    pub(super) fn blocked(&self, wait: Duration) -> Duration {
+        wait + wait / 16 + self.answer
     }
 
     /// The pause after an answer that said nothing new, and took so long to read.
     pub(super) fn rest(&self, reading: Duration) -> Duration {
         self.longest_rest.min(reading.saturating_mul(self.rests))
     }
+}
+
+/// Whether an answer that came after so long came well before the `wait` of its query was over.
+pub(super) fn is_early(after: Duration, wait: Duration) -> bool {
+    after < wait / 2
 }
 
 /// A random part of a time, so that agents and queries do not all come at once.
@@ -161,7 +169,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_waited_for_as_long_as_consul_may_hold_it() {
-        let seconds = Pace::default().blocked().as_secs_f64();
+        let seconds = Pace::default();
+        let seconds = seconds.blocked(seconds.wait).as_secs_f64();
         assert!((seconds - 73.75).abs() < 0.001, "{seconds}");
     }
 }

@@ -1,6 +1,9 @@
 //! Any path of Consul's that is followed.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::{Duration, Instant, SystemTime},
+};
 
 use tokio::{sync::mpsc, time::sleep};
 
@@ -9,8 +12,8 @@ use crate::source::consul::{
     objects::with,
     watch::{
         cursor::{Cursor, Read, Worth},
-        hinted::Hinted,
-        pace::{Backoff, Bucket, Pace},
+        hinted::{Hinted, Waiter},
+        pace::{Backoff, Bucket, Pace, is_early},
         told::{News, Reason, Told, Topic, Trouble},
     },
 };
@@ -24,60 +27,101 @@ pub(in crate::source::consul) enum Taken {
     Nothing,
 }
 
-/// Follows what is at a path, for ever. `take` has the body of each answer with another index; what it
+/// What becomes known of the answers to those who wait for hints.
+#[derive(Debug)]
+pub(in crate::source::consul) enum Heard<'a> {
+    /// Nothing: nobody does.
+    Nothing,
+    /// That contact was lost.
+    Losses(&'a Hinted),
+    /// That, and each answer: all have a look then.
+    All(&'a Hinted),
+    /// Nothing: it waits for hints itself, in place of blocking.
+    Waits(&'a Waiter),
+}
+
+impl Heard<'_> {
+    fn lose(&self) {
+        match self {
+            Self::Losses(hinted) | Self::All(hinted) => hinted.lose(),
+            Self::Nothing | Self::Waits(_) => {}
+        }
+    }
+}
+
+/// Follows what is at a path, for ever. `take` has the body of each answer that is another one than before; what it
 /// cannot read is asked for again, as after any error. After one that says nothing it is not asked again
-/// at once, as the next one may say as little. After each answer, also one that says nothing new,
-/// `all` are looked at.
+/// at once, as the next one may say as little.
 pub(in crate::source::consul) async fn follow(
     client: Client,
     path: &str,
     topic: Topic,
     told: mpsc::Sender<Told>,
     mut take: impl FnMut(&[u8]) -> Result<Taken, AskError>,
-    all: Option<&Hinted>,
+    heard: Heard<'_>,
 ) {
     let pace = Pace::default();
     let (mut cursor, mut backoff, mut bucket) =
         (Cursor::default(), Backoff::default(), Bucket::new());
+    let hasher = RandomState::new();
+    let mut known = None;
     let mut stale_since = None;
     loop {
-        cursor.notice_end();
-        let (question, limit) = match cursor.read() {
-            Read::Default => (path.to_owned(), pace.answer),
-            Read::Stale => (with(path, "stale"), pace.answer),
+        if let Heard::Waits(waiter) = &heard
+            && matches!(cursor.read(), Read::Blocking(_))
+        {
+            waiter.hinted().await;
+            cursor.hinted();
+        }
+        if cursor.notice_end() {
+            heard.lose();
+        }
+        let asked_at = Instant::now();
+        let answer = match cursor.read() {
+            Read::Default => client.get(0, path, pace.answer).await,
+            Read::Stale => client.get(0, &with(path, "stale"), pace.answer).await,
             Read::Blocking(index) => {
                 let wait = pace.wait.as_millis();
                 let parameters = format!("stale&index={index}&wait={wait}ms");
-                (with(path, &parameters), pace.blocked())
+                let path = with(path, &parameters);
+                client.block(0, &path, pace.blocked(pace.wait)).await
             }
         };
-        let answer = client.get(0, &question, limit).await;
         let taken = answer.and_then(|answer| {
             let index = answer
                 .index
                 .ok_or_else(|| AskError::Unreadable("it has no X-Consul-Index".to_owned()))?;
-            match cursor.answered(index, answer.connection) {
-                Worth::New => {
-                    let begin = Instant::now();
-                    Ok(match take(&answer.body)? {
-                        Taken::News => Duration::ZERO,
-                        Taken::Nothing => pace.rest(begin.elapsed()),
-                    })
-                }
-                // Of a doubtful answer the leader is asked first.
-                Worth::Known | Worth::Doubtful => Ok(Duration::ZERO),
+            let is_early = is_early(asked_at.elapsed(), pace.wait);
+            if cursor.answered(index, answer.connection, is_early) == Worth::Doubtful {
+                // The leader is asked first.
+                return Ok(Duration::ZERO);
             }
+            // Consul changes answers without another index.
+            let body = Some(hasher.hash_one(&answer.body));
+            if body == known {
+                return Ok(Duration::ZERO);
+            }
+            let begin = Instant::now();
+            let taken = take(&answer.body)?;
+            known = body;
+            Ok(match taken {
+                Taken::News => Duration::ZERO,
+                Taken::Nothing => pace.rest(begin.elapsed()),
+            })
         });
         let (news, pause) = match taken {
             Ok(rest) => {
                 backoff.reset();
-                if let Some(hinted) = all {
+                if let Heard::All(hinted) = &heard {
                     hinted.sweep().await;
                 }
                 let news = stale_since.take().map(|_| News::UpToDate);
                 (news, bucket.take(&pace, Instant::now()).max(rest))
             }
             Err(error) => {
+                if error.is_lost_contact() {
+                    heard.lose();
+                }
                 cursor.failed();
                 let since = *stale_since.get_or_insert_with(SystemTime::now);
                 let reason = Reason::Failed(error);

@@ -1,8 +1,7 @@
-//! Whether an empty answer means that there is nothing, or that we may not see it.
+//! What the token may not see.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
-use hyper::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::source::{
@@ -13,11 +12,28 @@ use crate::source::{
     instances::{
         instance::Instance,
         query::{Query, QueryKind},
+        tier::Datacenter,
     },
 };
 
-/// Of so many nodes is asked at most.
-const NODES: usize = 8;
+/// So many rights are asked for at once: Consul refuses more.
+const AT_ONCE: usize = 64;
+
+/// A right to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Right<'a> {
+    Service(&'a str),
+    Node(&'a str),
+}
+
+impl fmt::Display for Right<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service(name) => write!(f, "service:read on `{name}`"),
+            Self::Node(name) => write!(f, "node:read on `{name}`"),
+        }
+    }
+}
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -27,70 +43,112 @@ struct Question<'a> {
     segment: &'a str,
 }
 
+impl<'a> From<&Right<'a>> for Question<'a> {
+    fn from(right: &Right<'a>) -> Self {
+        let (resource, segment) = match *right {
+            Right::Service(name) => ("service", name),
+            Right::Node(name) => ("node", name),
+        };
+        Self {
+            resource,
+            access: "read",
+            segment,
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Right {
+struct Verdict {
     allow: bool,
 }
 
-/// What the token lacks to see instances of a service, which it answers with an empty list; `None`:
-/// nothing, so that there are none. `known` are those that there were, `node` is our own.
+/// Which of the instances that have vanished from a query's answers the token may not see, so that nothing is known of
+/// these, and what it lacks.
+#[derive(Debug, Default)]
+pub(super) struct Hidden {
+    pub(super) instances: Vec<Instance>,
+    pub(super) lacks: Option<String>,
+}
+
+/// Which of these instances of a query the token may not see.
+pub(super) async fn hidden<'a>(
+    client: &Client,
+    query: &'a Query,
+    vanished: &[&'a Instance],
+    limit: Duration,
+) -> Result<Hidden, AskError> {
+    let of = |instance: &'a Instance| rights(query, &instance.service, &instance.node);
+    let wanted = vanished.iter().copied().flat_map(of).collect();
+    let lacking = lacking(client, &query.datacenter, &wanted, limit).await?;
+    let is_hidden = |instance: &&'a Instance| of(instance).any(|right| lacking.contains(&right));
+    let instances = vanished.iter().copied().filter(is_hidden);
+    Ok(Hidden {
+        instances: instances.cloned().collect(),
+        lacks: listed(&lacking),
+    })
+}
+
+/// What the token lacks to see instances of a service of which none was ever seen; `None`: nothing, so that there are
+/// none. `node` is our own.
 pub(super) async fn missing(
     client: &Client,
     query: &Query,
-    known: &[Instance],
     node: &str,
     limit: Duration,
 ) -> Result<Option<String>, AskError> {
-    let mut nodes: BTreeSet<&str> = known.iter().map(|instance| &*instance.node).collect();
-    if nodes.is_empty() {
-        nodes.insert(node);
-    }
-    let mut services = BTreeSet::from([&*query.service]);
-    if query.kind == QueryKind::MeshGateways && !known.is_empty() {
-        // They may have any name.
-        services = known.iter().map(|gateway| &*gateway.service).collect();
-    }
-    let services = services.into_iter().take(NODES);
-    let mut questions: Vec<_> = services.map(|name| question("service", name)).collect();
-    questions.extend(
-        nodes
-            .into_iter()
-            .take(NODES)
-            .map(|node| question("node", node)),
-    );
-    let body = serde_json::to_vec(&questions);
-    let body = body.map_err(|error| AskError::Unreadable(error.to_string()))?;
-    let path = within("/v1/internal/acl/authorize", &query.datacenter);
-    let answer = match client.send(Method::POST, &path, body, limit).await {
-        Ok(answer) => answer,
-        // There are no rights to lack where ACLs are off.
-        Err(AskError::Status { code: 401, .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let rights: Vec<Right> = serde_json::from_slice(&answer.body)
-        .map_err(|error| AskError::Unreadable(error.to_string()))?;
-    if rights.len() != questions.len() {
-        return Err(AskError::Unreadable(format!(
-            "{} rights for {} questions",
-            rights.len(),
-            questions.len()
-        )));
-    }
-    let lacking = questions
-        .iter()
-        .zip(rights)
-        .filter(|(_, right)| !right.allow);
-    let lacking: Vec<String> = lacking
-        .map(|(question, _)| format!("{}:read on `{}`", question.resource, question.segment))
-        .collect();
-    Ok((!lacking.is_empty()).then(|| lacking.join(", ")))
+    let wanted = rights(query, &query.service, node).collect();
+    let lacking = lacking(client, &query.datacenter, &wanted, limit).await?;
+    Ok(listed(&lacking))
 }
 
-const fn question<'a>(resource: &'static str, segment: &'a str) -> Question<'a> {
-    Question {
-        resource,
-        access: "read",
-        segment,
+/// What is needed to see an instance of this service on this node.
+fn rights<'a>(
+    query: &'a Query,
+    service: &'a str,
+    node: &'a str,
+) -> impl Iterator<Item = Right<'a>> {
+    // Mesh gateways may have any name.
+    let asked = (query.kind != QueryKind::MeshGateways).then_some(&*query.service);
+    let asked = asked.map(Right::Service);
+    asked
+        .into_iter()
+        .chain([Right::Service(service), Right::Node(node)])
+}
+
+/// Those of these rights that the token does not have. There are none to lack where ACLs are off.
+async fn lacking<'a>(
+    client: &Client,
+    datacenter: &Datacenter,
+    wanted: &BTreeSet<Right<'a>>,
+    limit: Duration,
+) -> Result<BTreeSet<Right<'a>>, AskError> {
+    let unreadable = |error: serde_json::Error| AskError::Unreadable(error.to_string());
+    let path = within("/v1/internal/acl/authorize", datacenter);
+    let mut lacking = BTreeSet::new();
+    let wanted: Vec<Right<'_>> = wanted.iter().copied().collect();
+    for wanted in wanted.chunks(AT_ONCE) {
+        let questions: Vec<Question<'_>> = wanted.iter().map(Question::from).collect();
+        let body = serde_json::to_vec(&questions).map_err(unreadable)?;
+        let Some(answer) = client.authorize(&path, body, limit).await? else {
+            return Ok(BTreeSet::new());
+        };
+        let verdicts: Vec<Verdict> = serde_json::from_slice(&answer.body).map_err(unreadable)?;
+        if verdicts.len() != wanted.len() {
+            return Err(AskError::Unreadable(format!(
+                "{} rights for {} questions",
+                verdicts.len(),
+                wanted.len()
+            )));
+        }
+        let refused = wanted.iter().zip(verdicts);
+        let refused = refused.filter(|(_, verdict)| !verdict.allow);
+        lacking.extend(refused.map(|(right, _)| *right));
     }
+    Ok(lacking)
+}
+
+fn listed(rights: &BTreeSet<Right<'_>>) -> Option<String> {
+    let rights: Vec<String> = rights.iter().map(ToString::to_string).collect();
+    (!rights.is_empty()).then(|| rights.join(", "))
 }

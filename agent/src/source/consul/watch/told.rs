@@ -25,6 +25,10 @@ pub(in crate::source::consul) enum Topic {
     Hints(Datacenter),
     /// What the resolver of a service says.
     Resolver(Box<str>),
+    /// Which resolvers may have changed.
+    Resolvers,
+    /// Whether the servers have a leader.
+    Leader,
     /// Which datacenters there are, and how near.
     Datacenters,
     /// Whether the agent has the gateways that are offered.
@@ -42,6 +46,8 @@ pub(in crate::source::consul) enum News {
         unreadable: Vec<String>,
         /// Whether the agent was out of reach since the last ones.
         is_back: bool,
+        /// Why nothing is known of some of them any more, so that these are as they last were.
+        hidden: Option<Trouble>,
     },
     /// It is up to date.
     UpToDate,
@@ -63,7 +69,7 @@ pub(in crate::source::consul) struct Trouble {
 pub(in crate::source::consul) enum Reason {
     /// There is no good answer.
     Failed(AskError),
-    /// The answer is empty, and the token may not see what it would be full of.
+    /// The answer lacks what the token may not see.
     Denied(String),
     /// It comes from a server that has no leader.
     NoLeader,

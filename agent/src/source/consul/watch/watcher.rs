@@ -1,13 +1,15 @@
 //! A query that is followed, in a task of its own.
 
 use std::{
+    collections::HashSet,
+    hash::{BuildHasher as _, RandomState},
     sync::Arc,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{
-    sync::{Notify, mpsc},
-    time::sleep,
+    sync::mpsc,
+    time::{sleep, timeout},
 };
 
 use crate::source::{
@@ -19,9 +21,9 @@ use crate::source::{
         objects,
         watch::{
             cursor::{Cursor, Read, Worth},
-            hinted::Hinted,
-            pace::{Backoff, Bucket, Pace, part_of},
-            rights,
+            hinted::Waiter,
+            pace::{Backoff, Bucket, Pace, is_early, part_of},
+            rights::{self, Hidden},
             told::{News, Reason, Told, Topic, Trouble},
         },
     },
@@ -29,17 +31,12 @@ use crate::source::{
 };
 
 /// How a query learns that there is something new.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(in crate::source::consul) enum Wake {
     /// It blocks at Consul.
     Blocking,
     /// It is told by those that do.
-    Hints {
-        /// When.
-        hint: Arc<Notify>,
-        /// Who has to know where its instances are.
-        hinted: Arc<Hinted>,
-    },
+    Hints(Waiter),
 }
 
 /// Follows the instances of a service, for ever.
@@ -58,6 +55,13 @@ pub(in crate::source::consul) struct Watcher {
     cursor: Cursor,
     /// What was last believed; `None`: nothing yet.
     known: Option<Vec<Instance>>,
+    /// What of that answer could not be read.
+    unreadable: Vec<String>,
+    /// The answer that was read last, by its hash: most are the same again.
+    body: Option<u64>,
+    hasher: RandomState,
+    /// What the token lacks to see all that was known.
+    lacks: Option<String>,
     /// Since when it is not up to date.
     stale_since: Option<SystemTime>,
     /// Whether the agent was out of reach since what was last believed.
@@ -88,6 +92,10 @@ impl Watcher {
             told,
             cursor: Cursor::default(),
             known: None,
+            unreadable: Vec::new(),
+            body: None,
+            hasher: RandomState::new(),
+            lacks: None,
             stale_since: None,
             is_back: false,
         }
@@ -101,18 +109,13 @@ impl Watcher {
     }
 
     /// Follows it, from some time within `spread` on.
-    pub(in crate::source::consul) async fn run(mut self, spread: std::time::Duration) {
+    pub(in crate::source::consul) async fn run(mut self, spread: Duration) {
         sleep(part_of(spread)).await;
         let mut backoff = Backoff::default();
         let mut bucket = Bucket::new();
         loop {
             self.is_back |= self.cursor.notice_end();
-            if let Wake::Hints { hint, .. } = &self.wake
-                && matches!(self.cursor.read(), Read::Blocking(_))
-            {
-                hint.notified().await;
-                self.cursor.hinted();
-            }
+            self.wait_for_hint().await;
             let asked = match self.turn().await {
                 Ok(asked) => asked,
                 Err(Unheard) => return,
@@ -134,10 +137,28 @@ impl Watcher {
         }
     }
 
+    /// Waits for a hint, in place of blocking at Consul.
+    async fn wait_for_hint(&mut self) {
+        let Wake::Hints(waiter) = &mut self.wake else {
+            return;
+        };
+        if matches!(self.cursor.read(), Read::Blocking(_)) {
+            if self.lacks.is_some() {
+                drop(timeout(self.pace.hidden, waiter.hinted()).await);
+            } else {
+                waiter.hinted().await;
+            }
+            self.is_back |= self.cursor.notice_end();
+            self.cursor.hinted();
+        }
+        // Who gives hints may have missed the agent while nobody asked here.
+        self.is_back |= waiter.notice_loss();
+    }
+
     /// Asks once, and tells what comes of it.
     async fn turn(&mut self) -> Result<Result<(), Reason>, Unheard> {
-        let (path, limit) = self.question();
-        let answer = match self.client.get(self.lane, &path, limit).await {
+        let asked_at = Instant::now();
+        let answer = match self.ask().await {
             Ok(answer) => answer,
             Err(error) => {
                 self.is_back |= error.is_lost_contact();
@@ -147,6 +168,7 @@ impl Watcher {
         let Answer {
             index,
             known_leader,
+            is_filtered,
             body,
             connection,
         } = answer;
@@ -154,65 +176,122 @@ impl Watcher {
             let text = "it has no X-Consul-Index".to_owned();
             return Ok(Err(Reason::Failed(AskError::Unreadable(text))));
         };
-        match self.cursor.answered(index, connection) {
-            Worth::Known => {}
-            Worth::New => match self.believe(&body).await {
-                Ok(news) => self.tell(news).await?,
-                Err(reason) => return Ok(Err(reason)),
-            },
+        let is_early = is_early(asked_at.elapsed(), self.wait());
+        let worth = self.cursor.answered(index, connection, is_early);
+        if worth == Worth::Doubtful {
             // Until the leader has spoken, nothing is known that was not known before.
-            Worth::Doubtful => return Ok(Ok(())),
+            return Ok(Ok(()));
+        }
+        let hash = Some(self.hasher.hash_one(&body));
+        let is_as_before = worth == Worth::Known && hash == self.body;
+        if !is_as_before || self.is_back || self.lacks.is_some() {
+            match self.believe(&body, is_filtered, worth).await {
+                Ok(Some(news)) => self.tell(news).await?,
+                Ok(None) => {}
+                Err(reason) => return Ok(Err(reason)),
+            }
+            self.body = hash;
         }
         if known_leader == Some(false) {
             self.fail(Reason::NoLeader).await?;
-        } else if self.stale_since.take().is_some() {
+        } else if self.lacks.is_none() && self.stale_since.take().is_some() {
             self.tell(News::UpToDate).await?;
         }
         Ok(Ok(()))
     }
 
-    /// What to ask, and how long an answer may take.
-    fn question(&self) -> (String, std::time::Duration) {
-        let Self { path, pace, .. } = self;
+    /// How long a query that blocks does.
+    const fn wait(&self) -> Duration {
+        if self.lacks.is_some() {
+            self.pace.hidden
+        } else {
+            self.pace.wait
+        }
+    }
+
+    async fn ask(&self) -> Result<Answer, AskError> {
+        let Self {
+            client,
+            lane,
+            path,
+            pace,
+            ..
+        } = self;
         match self.cursor.read() {
-            Read::Default => (path.clone(), pace.answer),
-            Read::Stale => (objects::with(path, "stale"), pace.answer),
+            Read::Default => client.get(*lane, path, pace.answer).await,
+            Read::Stale => {
+                let path = objects::with(path, "stale");
+                client.get(*lane, &path, pace.answer).await
+            }
             Read::Blocking(index) => {
-                let wait = pace.wait.as_millis();
-                (
-                    objects::with(path, &format!("stale&index={index}&wait={wait}ms")),
-                    pace.blocked(),
-                )
+                let wait = self.wait();
+                let milliseconds = wait.as_millis();
+                let parameters = format!("stale&index={index}&wait={milliseconds}ms");
+                let path = objects::with(path, &parameters);
+                client.block(*lane, &path, pace.blocked(wait)).await
             }
         }
     }
 
-    /// The instances of an answer, if it says the truth: an empty one may only say that we see nothing.
-    async fn believe(&mut self, body: &[u8]) -> Result<News, Reason> {
+    /// What an answer says, if that is another thing than before: its instances, and those that are missing in it
+    /// because the token may not see them.
+    async fn believe(
+        &mut self,
+        body: &[u8],
+        is_filtered: bool,
+        worth: Worth,
+    ) -> Result<Option<News>, Reason> {
         let objects::Instances {
-            instances,
+            mut instances,
             unreadable,
         } = objects::found(self.query.kind, body).map_err(Reason::Failed)?;
-        let had_some = self.known.as_ref().is_none_or(|known| !known.is_empty());
-        if instances.is_empty() && unreadable.is_empty() && had_some {
-            let known = self.known.as_deref().unwrap_or_default();
-            let limit = self.pace.answer;
-            let missing =
-                rights::missing(&self.client, &self.query, known, &self.node, limit).await;
-            if let Some(missing) = missing.map_err(Reason::Failed)? {
+        let limit = self.pace.answer;
+        let (client, query) = (&self.client, &self.query);
+        let vanished = vanished(self.known.as_deref().unwrap_or_default(), &instances);
+        self.lacks = if !vanished.is_empty() {
+            let hidden = rights::hidden(client, query, &vanished, limit).await;
+            let Hidden {
+                instances: hidden,
+                lacks,
+            } = hidden.map_err(Reason::Failed)?;
+            instances.extend(hidden);
+            lacks
+        } else if self.known.is_none() && instances.is_empty() && unreadable.is_empty() {
+            let missing = rights::missing(client, query, &self.node, limit).await;
+            let missing = missing.map_err(Reason::Failed)?;
+            let filtered =
+                || "node:read on nodes of its instances, which Consul leaves out".to_owned();
+            if let Some(missing) = missing.or_else(|| is_filtered.then(filtered)) {
                 return Err(Reason::Denied(missing));
             }
-        }
-        if let Wake::Hints { hinted, .. } = &self.wake {
+            None
+        } else {
+            None
+        };
+        if let Wake::Hints(waiter) = &self.wake {
+            let services = instances.iter().map(|instance| &*instance.service);
             let nodes = instances.iter().map(|instance| &*instance.node);
-            hinted.is_on(&self.query.service, nodes);
+            waiter.is_concerned(services, nodes);
+        }
+        let is_as_before = worth == Worth::Known
+            && !self.is_back
+            && self.known.as_ref() == Some(&instances)
+            && self.unreadable == unreadable;
+        if is_as_before && self.lacks.is_none() {
+            return Ok(None);
         }
         self.known = Some(instances.clone());
-        Ok(News::Instances {
+        self.unreadable.clone_from(&unreadable);
+        let hidden = self.lacks.clone().map(|lacks| Trouble {
+            since: *self.stale_since.get_or_insert_with(SystemTime::now),
+            reason: Reason::Denied(lacks),
+        });
+        Ok(Some(News::Instances {
             instances,
             unreadable,
             is_back: std::mem::take(&mut self.is_back),
-        })
+            hidden,
+        }))
     }
 
     async fn fail(&mut self, reason: Reason) -> Result<(), Unheard> {
@@ -227,4 +306,16 @@ impl Watcher {
         };
         self.told.send(told).await.map_err(|_| Unheard)
     }
+}
+
+/// Those who are known and missing in an answer.
+fn vanished<'a>(known: &'a [Instance], answer: &[Instance]) -> Vec<&'a Instance> {
+    let there: HashSet<_> = answer.iter().map(key).collect();
+    let vanished = known.iter().filter(|known| !there.contains(&key(known)));
+    vanished.collect()
+}
+
+/// By what an instance is known again.
+fn key(instance: &Instance) -> (&str, &str, &str) {
+    (&instance.datacenter, &instance.node, &instance.id)
 }

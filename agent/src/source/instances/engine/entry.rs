@@ -23,6 +23,8 @@ pub(super) struct Entry {
     pub(super) tiers: Vec<(Tier, TierQueries)>,
     /// Whether somebody has still to say which tiers there are.
     pub(super) tiers_are_open: bool,
+    /// What is to be shown of its tiers.
+    pub(super) notes: Vec<String>,
     /// What is not known of its tiers yet is waited for.
     waiting: Waiting,
     /// Where those are that take new connections, of what the renderer is told.
@@ -56,6 +58,7 @@ impl Entry {
         Self {
             tiers: with_queries(&frontend, frontend.configured_tiers()),
             tiers_are_open: !frontend.has_fixed_tiers(),
+            notes: Vec::new(),
             waiting: Waiting::ToBegin,
             serving: None,
             frontend,

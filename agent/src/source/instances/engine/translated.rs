@@ -35,7 +35,7 @@ impl Engine {
         let Self { entries, known, .. } = self;
         let tiers = entries[index].tiers.clone();
         let mut candidates = Vec::with_capacity(tiers.len());
-        let mut problems = Vec::new();
+        let mut problems = entries[index].notes.clone();
         for (tier, queries) in &tiers {
             let gateways = queries.gateways.as_ref();
             let gateways = gateways.map(|gateways| instances(known, gateways));
