@@ -114,7 +114,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     } else {
         Families::NONE
     };
-    let mut sources = Sources::open(events, kubernetes, consul, &node).await?;
+    let mut sources = Sources::open(events, kubernetes, consul, &node, sizes.table_sizes()).await?;
     // Before anything is touched: another agent may be at work here.
     let (socket_file, apis) = (SocketFile::listen(&socket)?, apis.listen().await?);
     let steering = operator.steering(&socket)?;

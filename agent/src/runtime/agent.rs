@@ -297,11 +297,10 @@ impl Agent {
             return;
         }
         let machine = |address: &IpAddr| {
-            let mut named = renderer.cluster_nodes().addresses();
             if host.contains(address) {
                 return Some(Machine::This);
             }
-            let is_of_node = nodes.contains(address) || named.any(|node| node == *address);
+            let is_of_node = nodes.contains(address) || renderer.is_of_cluster_node(*address);
             is_of_node.then_some(Machine::Other)
         };
         for address in changed {

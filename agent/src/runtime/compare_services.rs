@@ -1,7 +1,7 @@
 //! What an event changes of each service, read off the frontends before it and after it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     net::SocketAddr,
     sync::Arc,
     time::SystemTime,
@@ -45,6 +45,7 @@ pub(super) fn compare<'a>(
             tell(old, ChangeKind::FrontendsRemoved, named(*key, old.kind));
         }
     }
+    let mut compared = HashSet::new();
     for (key, new) in changed {
         let Some(old) = before(*key) else {
             continue;
@@ -56,8 +57,11 @@ pub(super) fn compare<'a>(
             tell(new, ChangeKind::FrontendsAdded, named(*key, new.kind));
             continue;
         }
-        for (kind, text) in backends(&old.backends, &new.backends) {
-            tell(new, kind, text);
+        // Once for all frontends that share the sets.
+        if compared.insert((Arc::as_ptr(&old.backends), Arc::as_ptr(&new.backends))) {
+            for (kind, text) in backends(&old.backends, &new.backends) {
+                tell(new, kind, text);
+            }
         }
         for text in settings(old, new) {
             tell(new, ChangeKind::Policy, text);

@@ -45,6 +45,7 @@ use crate::runtime::{
     history::History,
     host_complaints::HostPart,
     ip_family::IpFamily,
+    limit::Limit,
     lookup::followers::observe,
     meters::Fate,
     origin::Origin,
@@ -102,6 +103,10 @@ pub struct EventLoop {
     acknowledgements: Acknowledgements,
     /// Which conflicts have been logged.
     disputes: Disputes,
+    /// How many lines are logged of what is wrong with services that a cluster's users write.
+    warnings: Limit,
+    /// How many of them were not since the last one.
+    unwarned: u64,
     /// What an operator has changed.
     steering: Steering,
     /// The host's addresses, if what follows from them does not fit.
@@ -139,6 +144,8 @@ impl EventLoop {
             tables: TableMaker::new(MaglevRecipe::make),
             acknowledgements: Acknowledgements::new(Instant::now()),
             disputes: Disputes::default(),
+            warnings: Limit::new(Instant::now()),
+            unwarned: 0,
             steering,
             unfitting: None,
             max_removal,
@@ -424,26 +431,13 @@ impl EventLoop {
                     (None, EventKind::Resync) => Extent::All,
                     (None, _) => Extent::Some,
                 };
-                for dispute in self.disputes.note(extent, &outcome.conflicts).lines() {
-                    warn!("{origin}: conflict: {dispute}");
+                let disputes = self.disputes.note(extent, &outcome.conflicts);
+                for dispute in disputes.lines() {
+                    if self.may_warn(routine) {
+                        warn!("{origin}: conflict: {dispute}");
+                    }
                 }
-                for address in &outcome.left_out {
-                    warn!("{origin}: node_ips: {address} leads to no single node: it is left out");
-                }
-                for refusal in outcome.refusals().take(SHOWN) {
-                    warn!("{origin}: {refusal}");
-                }
-                if outcome.refused.len() > SHOWN {
-                    let more = outcome.refused.len() - SHOWN;
-                    warn!("{origin}: {more} more services do not fit and are left out");
-                }
-                let untranslated = outcome.untranslated;
-                if untranslated > 0 {
-                    warn!(
-                        "{origin}: {untranslated} frontends are not translated: their address \
-                         family is not among --ip-families"
-                    );
-                }
+                warn_of_rest(origin, &outcome);
                 Ok(Acceptance::Applied(outcome))
             }
             Err(ApplyError::Removal(removal)) => {
@@ -468,10 +462,33 @@ impl EventLoop {
             }
             Err(error) => {
                 reports.meters().count(Some(kind), Fate::Refused);
-                self.refuse(&format_args!("{origin}: {subject}: {error}"));
+                let text = format!("{origin}: {subject}: {error}");
+                if self.may_warn(routine) {
+                    self.refuse(&text);
+                } else {
+                    self.history.refuse(&text);
+                }
                 Err(error)
             }
         }
+    }
+
+    /// Whether another line may be logged of what is wrong with a service. All may of an event that is none of many,
+    /// or `routine`.
+    fn may_warn(&mut self, routine: bool) -> bool {
+        if !routine {
+            return true;
+        }
+        let may_warn = self.warnings.take(Instant::now());
+        if !may_warn {
+            self.unwarned += 1;
+        } else if self.unwarned > 0 {
+            warn!(
+                "{} more lines of services are left out: see `shunt status`",
+                mem::take(&mut self.unwarned)
+            );
+        }
+        may_warn
     }
 
     /// Whether another line may be logged; if not, the summary has what it says.
@@ -526,4 +543,25 @@ async fn after(time: Option<Duration>) {
 /// Answers; it is no error if nobody waits any more.
 fn reply<T>(answer: oneshot::Sender<T>, value: T) {
     drop(answer.send(value));
+}
+
+/// Warns of what of an event has no effect.
+fn warn_of_rest(origin: Origin, outcome: &Outcome) {
+    for address in &outcome.left_out {
+        warn!("{origin}: node_ips: {address} leads to no single node: it is left out");
+    }
+    for refusal in outcome.refusals().take(SHOWN) {
+        warn!("{origin}: {refusal}");
+    }
+    if outcome.refused.len() > SHOWN {
+        let more = outcome.refused.len() - SHOWN;
+        warn!("{origin}: {more} more services do not fit and are left out");
+    }
+    let untranslated = outcome.untranslated;
+    if untranslated > 0 {
+        warn!(
+            "{origin}: {untranslated} frontends are not translated: their address family is not \
+             among --ip-families"
+        );
+    }
 }

@@ -29,6 +29,7 @@ pub(crate) mod history;
 pub(crate) mod host_complaints;
 pub(crate) mod inspector;
 pub(crate) mod ip_family;
+pub(crate) mod limit;
 pub(crate) mod listeners;
 pub(crate) mod local_monitor;
 pub(crate) mod lookup;

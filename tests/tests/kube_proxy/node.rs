@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use shunt::kubernetes::{HostPorts, NodeView, PrimaryAddresses, translate};
+use shunt::kubernetes::{HostPorts, Limits, NodeView, PrimaryAddresses, translate};
 use shunt_model::{
     Backend, Clients, Frontend, FrontendKind, Refusal, RenderOptions, Renderer, RendererEvent,
     Snapshot,
@@ -49,6 +49,7 @@ pub(crate) fn resync(case: &Case) -> RendererEvent {
         },
         service_cidrs: config.service_cidrs.iter().flatten().copied().collect(),
         host_ports: HostPorts::new(),
+        limits: Limits::default(),
     };
     let services = case.objects.services.iter().filter_map(|service| {
         let slices = case.objects.endpoint_slices.iter();

@@ -230,9 +230,15 @@ impl<A> Group<A> {
     /// The slice that selects from exactly `set`; one with a table before one for which there was no
     /// room.
     pub(crate) fn slice_of(&self, set: &Arc<BackendSet>) -> Option<&Arc<Slice>> {
-        self.slices
-            .iter()
-            .filter(|slice| Arc::ptr_eq(&slice.set, set) || slice.set == *set)
+        // A set is compared with others only if it is not among them itself: many frontends have it.
+        self.slice_where(|other| Arc::ptr_eq(other, set))
+            .or_else(|| self.slice_where(|other| other == set))
+    }
+
+    fn slice_where(&self, is_wanted: impl Fn(&Arc<BackendSet>) -> bool) -> Option<&Arc<Slice>> {
+        let slices = self.slices.iter();
+        slices
+            .filter(|slice| is_wanted(&slice.set))
             .max_by_key(|slice| slice.table.is_some())
     }
 }

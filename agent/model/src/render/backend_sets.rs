@@ -36,6 +36,8 @@ struct FamilySets {
     with_draining: Vec<(Selection, Option<Arc<BackendSet>>)>,
     /// Which kind of endpoint takes new connections in each set.
     taking: Taking,
+    /// Whether any endpoint, wherever it is, is ready, or terminating and serving.
+    is_usable: bool,
 }
 
 /// Whether a set has come down to endpoints that are terminating and still serving (KEP-1669): no
@@ -100,16 +102,18 @@ impl<'a> BackendSets<'a> {
                 local_falls_back: has_local_frontends
                     .then(|| falls_back(|endpoint| endpoint.scopes.local)),
             };
-            sets.family_mut(ipv4).taking = taking;
+            let usable = |endpoint: &Endpoint| endpoint.weight > 0 && sets.factor(endpoint) > 0;
+            let is_usable = sets.listed(ipv4).any(usable);
+            let family = sets.family_mut(ipv4);
+            (family.taking, family.is_usable) = (taking, is_usable);
         }
         Ok(sets)
     }
 
     /// What a frontend on `address` does if its own set has no usable backend: it drops if some
     /// endpoint, wherever it is, is ready, or terminating and serving.
-    pub(super) fn refusal(&self, address: IpAddr) -> Refusal {
-        let usable = |endpoint: &Endpoint| endpoint.weight > 0 && self.factor(endpoint) > 0;
-        if self.listed(address.is_ipv4()).any(usable) {
+    pub(super) const fn refusal(&self, address: IpAddr) -> Refusal {
+        if self.family(address.is_ipv4()).is_usable {
             Refusal::Drop
         } else {
             Refusal::Reject

@@ -1,6 +1,12 @@
 //! A service with what was rendered from it.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
 
 use crate::{
     endpoint::Endpoint,
@@ -14,7 +20,7 @@ use crate::{
         nodes::NodeAddresses,
         options::Balancing,
         rendering::render,
-        split_target::{Others, reachable},
+        split_target::{Others, PortIndex, reachable},
     },
     service::Service,
     service_id::ServiceId,
@@ -27,7 +33,7 @@ pub(crate) struct Entry {
     pub(crate) service: Arc<Service>,
     /// As the events say it.
     pub(super) told: Arc<Service>,
-    /// The other services that its splits name, as far as they exist.
+    /// The other services that its splits name, as far as they exist, sorted.
     named: Box<[Arc<Service>]>,
     /// Sorted by key, each key once; also those that an older claim of another service withholds.
     frontends: Vec<(FrontendKey, Frontend)>,
@@ -101,14 +107,16 @@ impl Entry {
     pub(super) fn endpoints_of(&self, port: &str) -> impl Iterator<Item = Cow<'_, Endpoint>> {
         let mut ports = self.service.ports.iter();
         let port = ports.find(move |found| *found.name == *port);
+        let index = PortIndex::default();
         port.into_iter()
-            .flat_map(|port| reachable(&self.service, port, &among(&self.named)))
+            .flat_map(move |port| reachable(&self.service, port, &among(&self.named), &index))
     }
 
     /// The endpoints to which its connections may go, those of each port.
     pub(super) fn endpoints(&self) -> impl Iterator<Item = Cow<'_, Endpoint>> {
         let ports = self.service.ports.iter();
-        ports.flat_map(|port| reachable(&self.service, port, &among(&self.named)))
+        let index = PortIndex::default();
+        ports.flat_map(move |port| reachable(&self.service, port, &among(&self.named), &index))
     }
 
     /// One of the frontends that the service claims.
@@ -121,30 +129,41 @@ impl Entry {
     }
 }
 
-/// What finds a service among these, which are few.
+/// What finds a service among these, which are sorted.
 fn among<'a>(services: &'a [Arc<Service>]) -> impl Fn(&ServiceId) -> Option<&'a Arc<Service>> {
-    move |id| services.iter().find(|service| *service.id == *id)
+    move |id| {
+        let place = services.binary_search_by(|service| (*service.id).cmp(id));
+        services.get(place.ok()?)
+    }
 }
 
+/// What new values are replaced by, by where they are. Each is kept, so that no other gets its place.
+type Decided<T> = HashMap<*const T, (Arc<T>, Arc<T>)>;
+
 /// Replaces each new backend set that says what an old one said by the old one, so that renderer
-/// and datapath go on sharing one copy, and comparing them stays cheap.
+/// and datapath go on sharing one copy, and comparing them stays cheap. Likewise source ranges.
 fn share_sets(frontends: &mut [(FrontendKey, Frontend)], old: &Entry) {
-    // A service has few distinct sets for its many frontends.
-    let mut decided: Vec<(Arc<BackendSet>, Arc<BackendSet>)> = Vec::new();
+    // Each with what it was replaced by, for all frontends that share it.
+    let mut decided: Decided<BackendSet> = HashMap::new();
     let mut share = |new: &mut Arc<BackendSet>, before: Option<&Arc<BackendSet>>| {
-        let known = decided.iter().find(|(set, _)| Arc::ptr_eq(set, new));
-        let chosen = match known {
-            Some((_, chosen)) => Arc::clone(chosen),
-            None => {
-                let chosen = Arc::clone(before.filter(|before| *before == new).unwrap_or(new));
-                decided.push((Arc::clone(new), Arc::clone(&chosen)));
-                chosen
-            }
-        };
-        *new = chosen;
+        let (_, chosen) = decided.entry(Arc::as_ptr(new)).or_insert_with(|| {
+            let chosen = before.filter(|before| *before == new).unwrap_or(new);
+            (Arc::clone(new), Arc::clone(chosen))
+        });
+        *new = Arc::clone(chosen);
     };
+    let mut ranges: Decided<[IpNet]> = HashMap::new();
     for (key, frontend) in frontends {
         let before = old.frontend(*key);
+        if !frontend.sources.is_empty() {
+            let new = &frontend.sources;
+            let (_, chosen) = ranges.entry(Arc::as_ptr(new)).or_insert_with(|| {
+                let before = before.map(|before| &before.sources);
+                let chosen = before.filter(|before| *before == new).unwrap_or(new);
+                (Arc::clone(new), Arc::clone(chosen))
+            });
+            frontend.sources = Arc::clone(chosen);
+        }
         share(
             &mut frontend.backends,
             before.map(|before| &before.backends),

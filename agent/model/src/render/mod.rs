@@ -8,6 +8,7 @@
 pub(crate) mod age;
 pub(crate) mod backend_sets;
 pub(crate) mod claims;
+pub(crate) mod comparison;
 pub(crate) mod conflict;
 pub(crate) mod draft;
 pub(crate) mod entry;

@@ -10,7 +10,7 @@ use crate::{
         options::Balancing,
         reach::Reach,
         split_sets::SplitSets,
-        split_target::Others,
+        split_target::{Others, PortIndex},
     },
     selection::Selection,
     service::{Service, ServicePort},
@@ -32,7 +32,7 @@ impl<'a> PortSets<'a> {
     pub(super) fn new(
         service: &'a Service,
         port: &'a ServicePort,
-        others: &Others<'a>,
+        (others, index): (&Others<'a>, &PortIndex<'a>),
         balancing: &Balancing,
     ) -> Result<Self, RenderError> {
         let split = port.split.as_ref().map(|split| {
@@ -40,7 +40,7 @@ impl<'a> PortSets<'a> {
                 balancing.maglev_entries,
                 local_backend_weight(service, port, balancing),
             );
-            let sets = SplitSets::new(service, port, split, others, settings);
+            let sets = SplitSets::new(service, port, split, (others, index), settings);
             (split.frontends, sets)
         });
         Ok(Self {

@@ -6,6 +6,7 @@ use crate::{
     cluster_nodes::ClusterNodes,
     render::{
         age::Age,
+        comparison::Comparison,
         conflict::Conflict,
         entry::Entry,
         frontend::{Frontend, FrontendKey},
@@ -48,6 +49,7 @@ impl Rendered<'_> {
 
         let (mut changes, mut conflicts, mut snapshot) =
             (Changes::default(), Vec::new(), Vec::new());
+        let mut comparison = Comparison::default();
         let mut new = new.as_slice();
         for &key in &keys {
             let (of_key, rest) =
@@ -56,7 +58,7 @@ impl Rendered<'_> {
             let after = self.claims_after(key, of_key);
             let before = self.state.frontend(key);
             match (before, after.first()) {
-                (Some(before), Some((_, _, _, after))) if before == *after => {}
+                (Some(before), Some((_, _, _, after))) if comparison.are_alike(before, after) => {}
                 (Some(_), Some((_, _, _, after))) => changes.changed.push((key, (*after).clone())),
                 (None, Some((_, _, _, after))) => changes.added.push((key, (*after).clone())),
                 (Some(_), None) => changes.removed.push(key),
@@ -141,18 +143,26 @@ impl Rendered<'_> {
         entries.flat_map(|entry| entry.claimed().map(|(key, _, _)| key))
     }
 
-    /// All claims to one frontend after the event, its holder's first: the `new` ones and those of
-    /// the services that the event does not concern.
+    /// The claims to one frontend after the event, its holder's first: the `new` ones and those of
+    /// the services that the event does not concern. Of these the holder's alone, if that is what it was: what the
+    /// others wait for has not changed, and there may be many.
     fn claims_after<'b>(&'b self, key: FrontendKey, new: &[NewClaim<'b>]) -> Vec<NewClaim<'b>> {
-        let mut claims = new.to_vec();
-        let others = self
-            .state
-            .claims
-            .of(key)
-            .filter(|(_, id)| !self.concerns(id));
-        claims.extend(others.filter_map(|(age, id)| {
+        let known = || self.state.claims.of(key);
+        let others = known().filter(|(_, id)| !self.concerns(id));
+        let mut others = others.filter_map(|(age, id)| {
             Some((key, age, id, self.state.services.get(id)?.frontend(key)?))
-        }));
+        });
+        let first = others.next();
+        let holder = known().next().map(|(age, _)| age);
+        let stays = |(_, age, _, _): &NewClaim<'_>| {
+            holder == Some(*age) && new.first().is_none_or(|new| *age < new.1)
+        };
+        let has_stayed = first.as_ref().is_some_and(stays);
+        let mut claims = new.to_vec();
+        claims.extend(first);
+        if !has_stayed {
+            claims.extend(others);
+        }
         claims.sort_unstable_by_key(|(_, age, _, _)| *age);
         claims
     }

@@ -318,6 +318,11 @@ impl Renderer {
         &self.state.cluster_nodes
     }
 
+    /// Returns true if it is an address of a node of the cluster by name.
+    pub fn is_of_cluster_node(&self, address: IpAddr) -> bool {
+        self.state.atlas.name_of(address).is_some()
+    }
+
     /// The endpoints elsewhere of services in mode dsr whose node is not known, with their services,
     /// sorted: packets for these go on by SNAT.
     pub fn unlocated(&self) -> BTreeSet<(Arc<ServiceId>, IpAddr)> {

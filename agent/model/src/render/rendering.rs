@@ -14,7 +14,7 @@ use crate::{
         options::Balancing,
         port_sets::PortSets,
         reach::Reach,
-        split_target::Others,
+        split_target::{Others, PortIndex},
     },
     service::{Service, ServicePort},
 };
@@ -45,6 +45,8 @@ pub fn render<'a>(
     balancing: &Balancing,
 ) -> Result<Vec<(FrontendKey, Frontend)>, RenderError> {
     let forwarding = service.forwarding.unwrap_or(balancing.forwarding);
+    let ranges = [true, false].map(|ipv4| sources(service, ipv4));
+    let index = PortIndex::default();
     let mut frontends = Vec::new();
     for port in &service.ports {
         let ServicePort {
@@ -55,7 +57,7 @@ pub fn render<'a>(
             endpoints: _,
             split: _,
         } = *port;
-        let mut sets = PortSets::new(service, port, others, balancing)?;
+        let mut sets = PortSets::new(service, port, (others, &index), balancing)?;
         let mut add = |kind, policy, clients, address, port| {
             let key = FrontendKey {
                 address,
@@ -78,7 +80,8 @@ pub fn render<'a>(
             };
             if policy == TrafficPolicy::Local && kind != FrontendKind::ClusterIp {
                 let cluster = set(Reach::Cluster);
-                if cluster != frontend.backends {
+                // Equal sets of a port are one.
+                if !Arc::ptr_eq(&cluster, &frontend.backends) {
                     frontend.this_node = Some(Arc::new(Frontend {
                         policy: TrafficPolicy::Cluster,
                         backends: cluster,
@@ -108,7 +111,8 @@ pub fn render<'a>(
                 frontend.forwarding = Forwarding::Dsr;
             }
             if kind == FrontendKind::LoadBalancerIp {
-                frontend.sources = sources(service, address);
+                let [v4, v6] = &ranges;
+                frontend.sources = Arc::clone(if address.is_ipv4() { v4 } else { v6 });
             }
             frontends.push((key, frontend));
         };
@@ -151,13 +155,11 @@ fn own_addresses(service: &Service) -> impl Iterator<Item = (FrontendKind, Traff
     cluster.chain(outer).chain(balanced)
 }
 
-/// Who may use the load balancer address: the service's ranges of its family, or everyone if one
-/// of them is everyone.
-fn sources(service: &Service, address: IpAddr) -> Arc<[IpNet]> {
+/// Who may use the load balancer addresses of one family: the service's ranges of that family, or everyone if
+/// one of them is everyone.
+fn sources(service: &Service, ipv4: bool) -> Arc<[IpNet]> {
     let ranges = &service.load_balancer_source_ranges;
-    let of_family = ranges
-        .iter()
-        .filter(|range| range.addr().is_ipv4() == address.is_ipv4());
+    let of_family = ranges.iter().filter(|range| range.addr().is_ipv4() == ipv4);
     let sorted: BTreeSet<IpNet> = of_family.map(IpNet::trunc).collect();
     if sorted.iter().any(|range| range.prefix_len() == 0) {
         return Arc::default();

@@ -9,7 +9,7 @@ use crate::{
         frontend::{Backend, BackendSet, PortPart, Refusal, SplitShares},
         reach::Reach,
         shares::{Part, WHOLE, divide},
-        split_target::{Behind, Others},
+        split_target::{Behind, Others, PortIndex},
     },
     selection::Selection,
     service::{Service, ServicePort},
@@ -67,12 +67,12 @@ impl<'a> SplitSets<'a> {
         service: &'a Service,
         port: &'a ServicePort,
         split: &'a Arc<Split>,
-        others: &Others<'a>,
+        (others, index): (&Others<'a>, &PortIndex<'a>),
         (maglev_entries, local_backend_weight): (EntriesPerBackend, u32),
     ) -> Self {
         let family = |ipv4: bool| {
             let candidates = split.backends.iter().map(|backend| {
-                let behind = Behind::of(&backend.target, service, port.protocol, others);
+                let behind = Behind::of(&backend.target, service, port.protocol, (others, index));
                 let endpoints = behind
                     .endpoints()
                     .filter(|endpoint| endpoint.ip.is_ipv4() == ipv4)

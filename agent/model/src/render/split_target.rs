@@ -1,6 +1,6 @@
 //! The endpoints behind the backends of a split.
 
-use std::{borrow::Cow, net::IpAddr, sync::Arc};
+use std::{borrow::Cow, cell::RefCell, collections::HashMap, net::IpAddr, ptr, sync::Arc};
 
 use crate::{
     endpoint::{Endpoint, EndpointState, Scopes},
@@ -12,6 +12,31 @@ use crate::{
 
 /// What finds the other services that a split may name.
 pub type Others<'a> = dyn Fn(&ServiceId) -> Option<&'a Arc<Service>> + 'a;
+
+/// The ports of services by number and protocol, as far as they were looked for: one split may name many, and
+/// each port of a service may have one.
+#[derive(Default)]
+pub(super) struct PortIndex<'a>(RefCell<HashMap<*const Service, Ports<'a>>>);
+
+type Ports<'a> = HashMap<(u16, Protocol), &'a ServicePort>;
+
+impl<'a> PortIndex<'a> {
+    fn port(
+        &self,
+        service: &'a Service,
+        number: u16,
+        protocol: Protocol,
+    ) -> Option<&'a ServicePort> {
+        let mut known = self.0.borrow_mut();
+        let ports = known.entry(ptr::from_ref(service)).or_insert_with(|| {
+            let ports = service.ports.iter();
+            ports
+                .map(|port| ((port.port, port.protocol), port))
+                .collect()
+        });
+        ports.get(&(number, protocol)).copied()
+    }
+}
 
 /// What a backend of a split comes down to.
 pub(super) enum Behind<'a> {
@@ -29,7 +54,7 @@ impl<'a> Behind<'a> {
         target: &SplitTarget,
         service: &'a Service,
         protocol: Protocol,
-        others: &Others<'a>,
+        (others, index): (&Others<'a>, &PortIndex<'a>),
     ) -> Self {
         match target {
             SplitTarget::Service { id, port } => {
@@ -38,9 +63,8 @@ impl<'a> Behind<'a> {
                 } else {
                     others(id).map(|named| &**named)
                 };
-                let mut ports = named.into_iter().flat_map(|named| &named.ports);
-                ports
-                    .find(|found| found.port == *port && found.protocol == protocol)
+                named
+                    .and_then(|named| index.port(named, *port, protocol))
                     .map_or(Self::Nothing, |port| Self::Endpoints(&port.endpoints))
             }
             SplitTarget::Address { ip, port } => Self::Single(single(*ip, port.get())),
@@ -81,10 +105,14 @@ pub(super) fn reachable<'a>(
     service: &'a Service,
     port: &'a ServicePort,
     others: &Others<'a>,
+    index: &PortIndex<'a>,
 ) -> impl Iterator<Item = Cow<'a, Endpoint>> + use<'a> {
     let backends = port.split.iter().flat_map(|split| &split.backends);
     let borrowed: Vec<_> = backends
-        .flat_map(|backend| Behind::of(&backend.target, service, port.protocol, others).endpoints())
+        .flat_map(|backend| {
+            let known = (others, index);
+            Behind::of(&backend.target, service, port.protocol, known).endpoints()
+        })
         .collect();
     port.endpoints.iter().map(Cow::Borrowed).chain(borrowed)
 }

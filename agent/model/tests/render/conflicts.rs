@@ -50,6 +50,23 @@ fn the_older_claim_keeps_the_frontend_and_the_newer_takes_over_when_it_goes() {
 }
 
 #[test]
+fn an_event_names_its_own_conflicts_unless_the_holder_is_another_one() {
+    let mut world = World::synced(&[], &[]);
+    world.tell(&add(&claim("holder")));
+    world.tell(&add(&claim("b")));
+    assert_eq!(
+        world.tell(&add(&claim("c"))).conflicts,
+        [conflict("c", KEY, "holder")]
+    );
+    assert_eq!(
+        world.tell(&delete("holder")).conflicts,
+        [conflict("c", KEY, "b")]
+    );
+    assert_eq!(world.tell(&add(&claim("holder"))).conflicts.len(), 1);
+    assert_eq!(world.conflicts().len(), 2);
+}
+
+#[test]
 fn a_cluster_ip_is_its_services_whoever_claimed_it_before() {
     let owner = |name: &str| {
         service(

@@ -8,7 +8,7 @@ use shunt::{
     Calls, ClusterMonitor, EventQueue, EventSource as _, FileSource, Input, SocketSource,
     host_addresses, kubernetes::KubernetesSource,
 };
-use shunt_datapath::InterfaceWatch;
+use shunt_datapath::{InterfaceWatch, TableSizes};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -40,6 +40,7 @@ impl Sources {
         kubernetes: KubernetesArgs,
         consul: ConsulArgs,
         node: &NodeArgs,
+        sizes: TableSizes,
     ) -> Result<Self> {
         let (host, changes) = watch::channel(BTreeSet::new());
         let file = events.map(|events| {
@@ -49,7 +50,7 @@ impl Sources {
         Ok(Self {
             file: file.transpose()?,
             consul: consul.open(changes.clone())?,
-            cluster: match kubernetes.options(node.forwarding())? {
+            cluster: match kubernetes.options(node.forwarding(), sizes)? {
                 Some(options) => Some(KubernetesSource::new(options, changes).await?),
                 None => None,
             },

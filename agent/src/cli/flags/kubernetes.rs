@@ -8,8 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Error, Result};
 use clap::{Args, ValueEnum};
-use shunt::kubernetes::{ApiServer, KubernetesOptions, LookupPods, NodePortAddresses, node_name};
-use shunt_datapath::Families;
+use shunt::kubernetes::{
+    ApiServer, KubernetesOptions, Limits, LookupPods, NodePortAddresses, node_name,
+};
+use shunt_datapath::{Families, TableSizes};
 use shunt_model::Forwarding;
 
 use crate::cli::flags::switch::Switch;
@@ -194,8 +196,12 @@ impl KubernetesArgs {
         Self { beside, ..self }
     }
 
-    /// The source's settings, if there is to be one; `forwarding` is the default.
-    pub(crate) fn options(self, forwarding: Forwarding) -> Result<Option<KubernetesOptions>> {
+    /// The source's settings, if there is to be one; `forwarding` is the default, and the tables have these `sizes`.
+    pub(crate) fn options(
+        self,
+        forwarding: Forwarding,
+        sizes: TableSizes,
+    ) -> Result<Option<KubernetesOptions>> {
         let Self {
             kubernetes,
             kubeconfig,
@@ -236,6 +242,10 @@ impl KubernetesArgs {
             forwarding,
             forwarding_by_annotation: forwarding_annotation.is_on(),
             lookup_pods: lookup_pods.into(),
+            limits: Limits {
+                frontends: sizes.frontends,
+                backends: sizes.backends,
+            },
         }))
     }
 }
@@ -268,7 +278,10 @@ mod tests {
             "--master=https://a.example",
         );
         for flag in [ours, theirs] {
-            let options = parse(&[flag]).unwrap().options(Forwarding::Snat).unwrap();
+            let options = parse(&[flag])
+                .unwrap()
+                .options(Forwarding::Snat, TableSizes::default())
+                .unwrap();
             let url = options.unwrap().api_server.url;
             assert_eq!(url.as_deref(), Some("https://a.example"), "{flag}");
         }
@@ -276,7 +289,9 @@ mod tests {
         // A file alone counts then, but for what kube-proxy does not have.
         for (flag, expected) in [(ours, Some("https://a.example")), (theirs, None)] {
             let configured = parse(&[flag]).unwrap().configured(None, None, &[]).unwrap();
-            let options = configured.options(Forwarding::Snat).unwrap();
+            let options = configured
+                .options(Forwarding::Snat, TableSizes::default())
+                .unwrap();
             assert_eq!(
                 options.unwrap().api_server.url.as_deref(),
                 expected,

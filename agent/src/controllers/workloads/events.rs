@@ -14,8 +14,8 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
-    controllers::workloads::service::Service,
-    source::kubernetes::{notices::limit::Limit, objects::external_workload::ExternalWorkload},
+    controllers::workloads::service::Service, runtime::limit::Limit,
+    source::kubernetes::objects::external_workload::ExternalWorkload,
 };
 
 /// Who Events are from.

@@ -49,6 +49,7 @@ use crate::{
         options::KubernetesOptions,
         pending::Pending,
         pods::Pods,
+        report::Reporter,
         routes::{book::Book, change::RouteChange},
         store::Store,
         translate::view::{HostPorts, NodeView},
@@ -213,6 +214,9 @@ pub(super) struct Engine {
     pods: Pods,
     machines: Machines,
     failures: Failures,
+    reporter: Reporter,
+    /// The Services that need more room than there can be. They are looked at again when they change.
+    too_large: HashSet<Arc<ServiceId>>,
     is_synced: bool,
     /// For how long the first event waits for kinds that only refine it, and since when for nothing else.
     patience: Duration,
@@ -260,6 +264,7 @@ impl Engine {
                 addresses: PrimaryAddresses::default().with(options.node_ip),
                 service_cidrs: BTreeSet::new(),
                 host_ports: HostPorts::new(),
+                limits: options.limits,
             },
             api_server: BTreeMap::new(),
             protects_host_ports: options.protects_host_ports,
@@ -279,6 +284,8 @@ impl Engine {
             pods: Pods::default(),
             machines: Machines::default(),
             failures: Failures::default(),
+            reporter: Reporter::new(monitor.clone()),
+            too_large: HashSet::new(),
             is_synced: false,
             patience: OVER_EMPTY_TABLES,
             waits_since: None,
@@ -445,7 +452,7 @@ impl Engine {
         self.reports.set_pending(Waiting {
             services: waiting,
             endpoints: self.pending.endpoints() as u64,
-            refused: self.failures.services().count() as u64,
+            refused: (self.failures.services().count() + self.too_large.len()) as u64,
             oldest: ByFamily { v4: late, v6: late },
         });
     }

@@ -45,7 +45,7 @@ pub use self::{
     translate::{
         problem::Problem,
         service::{Translation, translate},
-        view::{Daemon, HostPorts, NodeView},
+        view::{Daemon, HostPorts, Limits, NodeView},
     },
     watch::{
         client::{ApiServer, ApiServerError},

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use shunt_model::Forwarding;
 
-use crate::source::kubernetes::{node_ports::NodePortAddresses, watch::client::ApiServer};
+use crate::source::kubernetes::{
+    node_ports::NodePortAddresses, translate::view::Limits, watch::client::ApiServer,
+};
 
 /// What the source has to be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct KubernetesOptions {
     pub forwarding_by_annotation: bool,
     /// Which pods lookups know, and whether machines outside the cluster.
     pub lookup_pods: LookupPods,
+    /// What the tables hold at most.
+    pub limits: Limits,
 }
 
 /// Which pods lookups know.

@@ -78,6 +78,7 @@ impl Engine {
             addresses: own.addresses.with(self.node_ip),
             service_cidrs: self.view.service_cidrs.clone(),
             host_ports: self.host_ports(),
+            limits: self.view.limits,
         };
         let differs = |ranges: &Vec<IpNet>| *ranges != own.pod_cidrs && !own.pod_cidrs.is_empty();
         self.other_pod_cidrs = (self.pod_cidrs.as_ref())

@@ -17,7 +17,6 @@ use crate::{
         engine::{About, Engine, Work},
         failures::General,
         pending::Changed,
-        report::report,
         translate::service::{Translation, translate},
     },
 };
@@ -43,8 +42,11 @@ impl Engine {
         if let Some(work) = self.general() {
             return self.under_way.is_empty().then_some(work);
         }
-        let under_way = &self.under_way.services;
-        while let Some((id, changed)) = self.pending.next(|id| !under_way.contains(id)) {
+        loop {
+            let under_way = &self.under_way.services;
+            let Some((id, changed)) = self.pending.next(|id| !under_way.contains(id)) else {
+                break;
+            };
             let (model, check) = self.translated(&id);
             let mark = model.as_ref().map(|model| self.mark(model, check));
             let told = self.told.get(&id).copied();
@@ -165,7 +167,7 @@ impl Engine {
     }
 
     /// The model's service and its health check, and a word about what is left out of it.
-    fn translated(&self, id: &Arc<ServiceId>) -> (Option<ModelService>, Option<HealthCheck>) {
+    fn translated(&mut self, id: &Arc<ServiceId>) -> (Option<ModelService>, Option<HealthCheck>) {
         let known = self.store.known(id);
         let translation = known.and_then(|known| {
             let service = known.service.as_ref()?;
@@ -179,8 +181,14 @@ impl Engine {
             service,
             health_check,
             problems,
+            is_too_large,
         } = translation.unwrap_or_default();
-        if report(&self.monitor, id, &problems) {
+        if is_too_large {
+            self.too_large.insert(Arc::clone(id));
+        } else {
+            self.too_large.remove(id);
+        }
+        if self.reporter.report(id, &problems) {
             self.tell_problems(id, &problems);
         }
         (service, health_check)

@@ -139,3 +139,42 @@ fn services_go_on_while_addresses_that_failed_wait_for_the_next_try() {
     world.engine.set_host_addresses(elsewhere.into());
     assert_eq!(world.events(), [addresses]);
 }
+
+#[test]
+fn a_service_that_needs_more_than_there_can_be_is_refused_until_it_changes() {
+    let mut world = World::with(|options| options.limits.frontends = 2);
+    world.list_nothing();
+    world.events();
+    let web = |external: &[&str]| {
+        Change::Service(service("web", CREATED, json!({ "externalIPs": external })))
+    };
+    world.engine.take(web(&["192.0.2.7"]));
+    assert_eq!(world.events(), ["UpdateService default/web"]);
+    world.engine.take(web(&["192.0.2.7", "192.0.2.8"]));
+    assert_eq!(
+        world.events(),
+        ["DeleteService default/web"],
+        "as after a restart"
+    );
+    let shown = |world: &World| world.state().untranslated.get("default/web").cloned();
+    assert!(shown(&world).is_some_and(|reasons| reasons[0].contains("--max-frontends")));
+    assert_eq!((world.refused(), world.state().pending), (1, 0));
+    world.engine.retry();
+    assert_eq!(world.events(), [""; 0], "nothing is tried again");
+    assert_eq!(world.refused(), 1);
+    world.engine.take(web(&[]));
+    assert_eq!(world.events(), ["UpdateService default/web"]);
+    assert_eq!((world.refused(), shown(&world)), (0, None));
+}
+
+#[test]
+fn of_many_problems_of_a_service_the_first_are_shown() {
+    let mut world = World::synced();
+    let bad: Vec<String> = (0..1000).map(|number| format!("bad-{number}")).collect();
+    let web = service("web", CREATED, json!({ "externalIPs": bad }));
+    world.engine.take(Change::Service(web));
+    world.events();
+    let shown = world.state().untranslated["default/web"].clone();
+    assert_eq!(shown.len(), 21);
+    assert_eq!(shown[20], "and 980 more");
+}

@@ -14,7 +14,8 @@ use crate::{
         reports::Reports,
     },
     source::kubernetes::{
-        ApiServer, EndpointSlice, KubernetesOptions, LookupPods, Node, NodePortAddresses, Service,
+        ApiServer, EndpointSlice, KubernetesOptions, Limits, LookupPods, Node, NodePortAddresses,
+        Service,
         engine::{Change, Engine, Work},
         notices::{notice::Notice, outbox::Outbox},
         objects::custom::{CustomKind, Definition},
@@ -138,6 +139,7 @@ impl World {
             forwarding_by_annotation: true,
             forwarding: Forwarding::Snat,
             lookup_pods: LookupPods::Off,
+            limits: Limits::default(),
         };
         change(&mut options);
         let monitor = ClusterMonitor::new("a server".into(), "here".into());

@@ -1,7 +1,6 @@
 //! What a cluster's users are told of their Services: Kubernetes Events. Telling it is in nobody's
 //! way: what cannot be told at once is dropped, and counted.
 
-pub(crate) mod limit;
 pub(super) mod notice;
 pub(super) mod outbox;
 pub(super) mod recorder;

@@ -14,11 +14,8 @@ use tokio::{sync::mpsc::Receiver, time::timeout};
 use tracing::{debug, warn};
 
 use crate::{
-    runtime::{meters::Told, reports::Reports},
-    source::kubernetes::notices::{
-        limit::Limit,
-        notice::{Notice, Subject},
-    },
+    runtime::{limit::Limit, meters::Told, reports::Reports},
+    source::kubernetes::notices::notice::{Notice, Subject},
 };
 
 /// Who Events are from.

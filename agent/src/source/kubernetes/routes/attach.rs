@@ -34,20 +34,7 @@ pub(super) fn ports<'s>(
             ),
         ));
     }
-    let [rule] = &*route.rules else {
-        let count = route.rules.len();
-        return Err(Verdict::new(
-            Reason::UnsupportedValue,
-            format!("the route has {count} rules, and exactly one can be followed"),
-        ));
-    };
-    let weights = rule.iter().map(|backend| backend.weight);
-    if sum(weights).is_none() {
-        return Err(Verdict::new(
-            Reason::UnsupportedValue,
-            format!("the weights are more than {} together", u32::MAX),
-        ));
-    }
+    followed(route)?;
     let service = service.filter(|service| is_served(service));
     let Some(service) = service else {
         return Err(Verdict::new(Reason::NoMatchingParent, missing(&id)));
@@ -70,6 +57,29 @@ pub(super) fn ports<'s>(
         ));
     }
     Ok((service, ports))
+}
+
+/// Checks that the route's rules can be followed, whatever it is for.
+///
+/// # Errors
+///
+/// Why they cannot.
+pub(super) fn followed(route: &Route) -> Result<(), Verdict> {
+    let [rule] = &*route.rules else {
+        let count = route.rules.len();
+        return Err(Verdict::new(
+            Reason::UnsupportedValue,
+            format!("the route has {count} rules, and exactly one can be followed"),
+        ));
+    };
+    let weights = rule.iter().map(|backend| backend.weight);
+    if sum(weights).is_none() {
+        return Err(Verdict::new(
+            Reason::UnsupportedValue,
+            format!("the weights are more than {} together", u32::MAX),
+        ));
+    }
+    Ok(())
 }
 
 /// The sum of weights, if it is one that a split can have.

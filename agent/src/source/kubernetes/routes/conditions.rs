@@ -58,9 +58,11 @@ impl Book {
     /// Which of these ports the route has, and which an older one does.
     fn contest(&self, route: &Route, service: &Service, ports: &[&ServicePort]) -> Verdict {
         let (mut own, mut others) = (Vec::new(), Vec::new());
+        let routes = self.routes_of(service);
         for port in ports {
             let number = port.port;
-            match self.route_of(service, port) {
+            let protocol = port.protocol;
+            match protocol.and_then(|protocol| routes.get(&(number, protocol))) {
                 Some((_, other)) if other.id != route.id => {
                     others.push(format!("{number} is that of {}, which is older", other.id));
                 }

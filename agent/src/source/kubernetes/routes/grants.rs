@@ -1,12 +1,12 @@
 //! Who may refer to Services of another namespace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry};
 
 use shunt_model::ServiceId;
 
 use crate::source::kubernetes::{
     objects::{
-        reference_grant::{GrantFrom, GrantTo, ReferenceGrant},
+        reference_grant::{GrantFrom, ReferenceGrant},
         route::is_core,
     },
     watch::step::Step,
@@ -17,57 +17,98 @@ const GROUP: &str = "gateway.networking.k8s.io";
 
 /// All ReferenceGrants.
 #[derive(Debug, Default)]
-pub(super) struct Grants(BTreeMap<ServiceId, ReferenceGrant>);
+pub(super) struct Grants {
+    known: BTreeMap<ServiceId, ReferenceGrant>,
+    /// Each with the number of grants that give it.
+    permissions: HashMap<Permission, usize>,
+}
+
+/// A permission: the kind and namespace of those who refer, the namespace and, if that is said, the name of the
+/// Service.
+type Permission = (Box<str>, Box<str>, Box<str>, Option<Box<str>>);
 
 impl Grants {
     /// Takes note of what is new, and gives the namespaces that it concerns.
     pub(super) fn take(&mut self, step: Step<ReferenceGrant>) -> BTreeSet<Box<str>> {
-        let Self(known) = self;
+        let mut concerned = BTreeSet::new();
         match step {
             Step::Listed(list) => {
-                let kept = known.iter();
-                let kept = kept.filter(|(id, _)| list.keeps(&id.namespace, &id.name));
-                let kept: BTreeMap<_, _> =
-                    kept.map(|(id, one)| (id.clone(), one.clone())).collect();
+                let present: BTreeSet<&ServiceId> =
+                    list.objects.iter().map(|grant| &grant.id).collect();
+                let gone = self.known.keys().filter(|id| !present.contains(id));
+                let gone = gone.filter(|id| !list.keeps(&id.namespace, &id.name));
+                let gone: Vec<ServiceId> = gone.cloned().collect();
+                concerned.extend(gone.iter().filter_map(|id| self.remove(id)));
                 let list = list.objects.into_iter();
-                let list = list.map(|grant| (grant.id.clone(), grant));
-                let list: BTreeMap<_, _> = kept.into_iter().chain(list).collect();
-                let ids = known.keys().chain(list.keys());
-                let changed = ids.filter(|id| known.get(id) != list.get(id));
-                let changed = changed.map(|id| id.namespace.clone()).collect();
-                *known = list;
-                changed
+                concerned.extend(list.filter_map(|grant| self.put(grant)));
             }
-            Step::Applied(grant) if known.get(&grant.id) != Some(&grant) => {
-                let namespace = grant.id.namespace.clone();
-                known.insert(grant.id.clone(), grant);
-                [namespace].into()
-            }
-            Step::Deleted(grant) => known.remove(&grant.id).map_or_else(BTreeSet::new, |grant| {
-                let ReferenceGrant { id, .. } = grant;
-                [id.namespace].into()
-            }),
+            Step::Applied(grant) => concerned.extend(self.put(grant)),
+            Step::Deleted(grant) => concerned.extend(self.remove(&grant.id)),
             // What was known stays.
-            Step::Applied(_)
-            | Step::Unreadable(_)
-            | Step::Alive
-            | Step::Lost(_)
-            | Step::Absent(_) => BTreeSet::new(),
+            Step::Unreadable(_) | Step::Alive | Step::Lost(_) | Step::Absent(_) => {}
         }
+        concerned
+    }
+
+    fn put(&mut self, grant: ReferenceGrant) -> Option<Box<str>> {
+        if self.known.get(&grant.id) == Some(&grant) {
+            return None;
+        }
+        self.remove(&grant.id);
+        for permission in permissions(&grant) {
+            *self.permissions.entry(permission).or_default() += 1;
+        }
+        let namespace = grant.id.namespace.clone();
+        self.known.insert(grant.id.clone(), grant);
+        Some(namespace)
+    }
+
+    fn remove(&mut self, id: &ServiceId) -> Option<Box<str>> {
+        let grant = self.known.remove(id)?;
+        for permission in permissions(&grant) {
+            if let Entry::Occupied(mut count) = self.permissions.entry(permission) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+        Some(grant.id.namespace)
     }
 
     /// Whether routes of this kind and namespace may refer to the Service.
     pub(super) fn permit(&self, kind: &str, namespace: &str, service: &ServiceId) -> bool {
-        let is_from = |from: &GrantFrom| {
-            *from.group == *GROUP && *from.kind == *kind && *from.namespace == *namespace
-        };
-        let is_to = |to: &GrantTo| {
-            is_core(&to.group)
-                && *to.kind == *"Service"
-                && to.name.as_ref().is_none_or(|name| *name == service.name)
-        };
-        let grants = self.0.values();
-        let mut grants = grants.filter(|grant| grant.id.namespace == service.namespace);
-        grants.any(|grant| grant.from.iter().any(is_from) && grant.to.iter().any(is_to))
+        let ServiceId {
+            namespace: to,
+            name,
+        } = service;
+        [Some(name), None].into_iter().any(|name| {
+            let permission = (kind.into(), namespace.into(), to.clone(), name.cloned());
+            self.permissions.contains_key(&permission)
+        })
     }
+}
+
+/// What a grant permits, as far as it is about routes and Services.
+fn permissions(grant: &ReferenceGrant) -> impl Iterator<Item = Permission> {
+    let ReferenceGrant { id, from, to } = grant;
+    let from = from.iter().filter(|from| *from.group == *GROUP);
+    let to = to
+        .iter()
+        .filter(|to| is_core(&to.group) && *to.kind == *"Service");
+    from.flat_map(move |from| {
+        to.clone().map(move |to| {
+            let GrantFrom {
+                group: _,
+                kind,
+                namespace,
+            } = from;
+            (
+                kind.clone(),
+                namespace.clone(),
+                id.namespace.clone(),
+                to.name.clone(),
+            )
+        })
+    })
 }

@@ -13,12 +13,10 @@ use crate::source::kubernetes::{
     translate::problem::Problem,
 };
 
-/// What splits the ports of a Service that no route has.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum MeshSplit<'a> {
-    Profile(&'a ServiceProfile),
-    TrafficSplit(&'a TrafficSplit),
-}
+/// What splits the ports of a Service that no route has: the Services that get a share, the ports that are asked
+/// there if not the same, and the weights.
+#[derive(Debug)]
+pub(super) struct MeshSplit(Vec<(Arc<ServiceId>, Option<u16>, u32)>);
 
 impl Book {
     /// What the oldest ServiceProfile of the service says to proxies.
@@ -33,47 +31,39 @@ impl Book {
         &self,
         service: &ServiceId,
         problems: &mut Vec<Problem>,
-    ) -> Option<MeshSplit<'_>> {
+    ) -> Option<MeshSplit> {
         let profile = self.service_profiles.of(service).first();
         if let Some(profile) = profile.filter(|profile| profile.splits(problems)) {
-            return Some(MeshSplit::Profile(profile));
+            let shares = profile.shares();
+            let shares = shares.map(|(id, port, weight)| (Arc::new(id.clone()), port, weight));
+            return Some(MeshSplit(shares.collect()));
         }
         let split = self.traffic_splits.of(service).first()?;
-        split
-            .splits(problems)
-            .then_some(MeshSplit::TrafficSplit(split))
+        if !split.splits(problems) {
+            return None;
+        }
+        let backends = split.backends.iter();
+        let shares = backends.map(|(id, weight)| (Arc::new(id.clone()), None, *weight));
+        Some(MeshSplit(shares.collect()))
     }
 }
 
-impl MeshSplit<'_> {
+impl MeshSplit {
     /// The split of a port with this number.
-    pub(super) fn of_port(self, asked: u16) -> Split {
-        let backends = match self {
-            Self::Profile(profile) => profile
-                .shares()
-                .map(|(id, port, weight)| backend(id, port.unwrap_or(asked), weight))
-                .collect(),
-            Self::TrafficSplit(split) => split
-                .backends
-                .iter()
-                .map(|(id, weight)| backend(id, asked, *weight))
-                .collect(),
-        };
+    pub(super) fn of_port(&self, asked: u16) -> Split {
+        let Self(shares) = self;
+        let backends = shares.iter().map(|(id, port, weight)| SplitBackend {
+            target: SplitTarget::Service {
+                id: Arc::clone(id),
+                port: port.unwrap_or(asked),
+            },
+            weight: *weight,
+        });
         Split {
             mode: SplitMode::Available,
             frontends: SplitFrontends::ClusterIp,
-            backends,
+            backends: backends.collect(),
         }
-    }
-}
-
-fn backend(id: &ServiceId, port: u16, weight: u32) -> SplitBackend {
-    SplitBackend {
-        target: SplitTarget::Service {
-            id: Arc::new(id.clone()),
-            port,
-        },
-        weight,
     }
 }
 

@@ -1,11 +1,11 @@
 //! The endpoints of one service port: all slices united, each address and port once.
 
-use std::{cmp::Reverse, net::IpAddr, num::NonZeroU16, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, net::IpAddr, num::NonZeroU16, sync::Arc};
 
 use shunt_model::{Endpoint, EndpointState, Protocol, Scopes, unusable};
 
 use crate::source::kubernetes::{
-    objects::endpoint_slice::{Conditions, EndpointSlice, SliceEndpoint},
+    objects::endpoint_slice::{Conditions, EndpointSlice, SliceEndpoint, SlicePort},
     translate::{topology::Topology, view::NodeView},
 };
 
@@ -34,29 +34,56 @@ impl Candidate<'_> {
     }
 }
 
+/// The slices of a service by the names and protocols of their ports, each with the port's number there.
+pub(super) struct Slices<'a>(HashMap<(&'a str, Protocol), Vec<(&'a EndpointSlice, NonZeroU16)>>);
+
+impl<'a> Slices<'a> {
+    /// `slices` are all of the service, in an order that does not depend on that of their arrival.
+    pub(super) fn new(slices: &[&'a EndpointSlice]) -> Self {
+        let mut by_port = HashMap::<_, Vec<_>>::new();
+        for slice in slices {
+            for SlicePort {
+                name,
+                protocol,
+                port,
+            } in &slice.ports
+            {
+                let slices = by_port.entry((&**name, *protocol)).or_default();
+                slices.push((*slice, *port));
+            }
+        }
+        Self(by_port)
+    }
+
+    fn of(&self, name: &'a str, protocol: Protocol) -> &[(&'a EndpointSlice, NonZeroU16)] {
+        self.0.get(&(name, protocol)).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many endpoints a service port of this name and protocol has, one that is in several slices several times.
+    pub(super) fn count(&self, (name, protocol): (&'a str, Protocol)) -> u64 {
+        let slices = self.of(name, protocol).iter();
+        slices.map(|(slice, _)| slice.endpoints.len() as u64).sum()
+    }
+}
+
 /// The endpoints of the service port of this name and protocol, in the families that `wanted`
 /// says, sorted by address and port, each once.
-///
-/// `slices` are all of the service, in an order that does not depend on that of their arrival.
-pub(super) fn endpoints(
-    slices: &[&EndpointSlice],
-    (name, protocol): (&str, Protocol),
+pub(super) fn endpoints<'a>(
+    slices: &Slices<'a>,
+    (name, protocol): (&'a str, Protocol),
     wanted: impl Fn(IpAddr) -> bool,
     node: &NodeView,
 ) -> Vec<Endpoint> {
     let mut found: Vec<Candidate<'_>> = Vec::new();
-    for slice in slices {
-        let ports = slice.ports.iter();
-        for port in ports.filter(|port| *port.name == *name && port.protocol == protocol) {
-            let endpoints = slice.endpoints.iter();
-            let wanted = endpoints.filter(|endpoint| wanted(endpoint.ip));
-            let usable = wanted.filter(|endpoint| unusable(endpoint.ip).is_none());
-            found.extend(usable.map(|endpoint| Candidate {
-                endpoint,
-                port: port.port,
-                local: endpoint.node.as_deref() == Some(&*node.name),
-            }));
-        }
+    for (slice, port) in slices.of(name, protocol) {
+        let endpoints = slice.endpoints.iter();
+        let wanted = endpoints.filter(|endpoint| wanted(endpoint.ip));
+        let usable = wanted.filter(|endpoint| unusable(endpoint.ip).is_none());
+        found.extend(usable.map(|endpoint| Candidate {
+            endpoint,
+            port: *port,
+            local: endpoint.node.as_deref() == Some(&*node.name),
+        }));
     }
     // Stable: of equals, the first of the first slice counts.
     found.sort_by_key(|candidate| (candidate.identity(), Reverse(candidate.rank())));

@@ -79,6 +79,17 @@ impl Addresses {
         found
     }
 
+    /// All of its own.
+    pub(super) fn all(&self) -> impl Iterator<Item = &IpAddr> {
+        let Self {
+            cluster,
+            external,
+            load_balancer,
+            source_ranges: _,
+        } = self;
+        cluster.iter().chain(external).chain(load_balancer)
+    }
+
     /// Whether the service is one in the family of `address`.
     pub(super) fn has_family_of(&self, address: IpAddr) -> bool {
         let mut addresses = self.cluster.iter();

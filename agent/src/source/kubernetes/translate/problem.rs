@@ -57,6 +57,28 @@ pub enum Problem {
         /// What listens there.
         daemon: Daemon,
     },
+    /// More frontends than a table holds.
+    #[error(
+        "it does not fit and is left out: its addresses and ports are {needed} frontends of one family, and the table \
+         of frontends has {capacity} entries (--max-frontends)"
+    )]
+    TooManyFrontends {
+        /// How many it needs.
+        needed: u64,
+        /// How many there can be.
+        capacity: u32,
+    },
+    /// Many more backends than a table holds.
+    #[error(
+        "it does not fit and is left out: its slices have {needed} endpoints, and the table of backends has {capacity} \
+         entries (--max-backends)"
+    )]
+    TooManyEndpoints {
+        /// How many it needs.
+        needed: u64,
+        /// How many there can be.
+        capacity: u32,
+    },
     /// A range that cannot be read. Without it the allow-list would allow more, or everyone.
     #[error(
         "spec.loadBalancerSourceRanges: `{0}` is not a range of addresses: the load balancer's \
@@ -144,6 +166,8 @@ impl Problem {
             Self::SlicePort { .. } => true,
             Self::InServiceRange { .. }
             | Self::HostPort { .. }
+            | Self::TooManyFrontends { .. }
+            | Self::TooManyEndpoints { .. }
             | Self::NotARange(_)
             | Self::Selection(_)
             | Self::Forwarding(_)

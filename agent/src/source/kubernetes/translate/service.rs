@@ -19,10 +19,10 @@ use crate::{
             service::{Service, ServiceKind},
         },
         translate::{
-            endpoints::endpoints,
+            endpoints::{Slices, endpoints},
             frontends::{Addresses, ports},
             problem::Problem,
-            view::NodeView,
+            view::{Limits, NodeView},
         },
     },
 };
@@ -36,12 +36,14 @@ pub struct Translation {
     pub health_check: Option<HealthCheck>,
     /// What is left out.
     pub problems: Vec<Problem>,
+    /// Whether it is all of the Service, since that needs more room than there can be.
+    pub is_too_large: bool,
 }
 
 /// The service that follows from a Service, headless or not, from `slices`, which are all of its EndpointSlices in an
 /// order that does not depend on that of their arrival, and from what is known of this node.
 pub fn translate<'a>(
-    service: &Service,
+    service: &'a Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
     node: &NodeView,
 ) -> Translation {
@@ -68,7 +70,16 @@ pub fn translate<'a>(
         None
     });
     endpoint_problems(&slices, &mut problems);
-    let ports: Vec<ServicePort> = ports(service, &mut problems)
+    let (ports, slices) = (ports(service, &mut problems), Slices::new(&slices));
+    if let Some(problem) = too_large(&addresses, &ports, &slices, node.limits) {
+        problems.push(problem);
+        return Translation {
+            problems,
+            is_too_large: true,
+            ..Translation::default()
+        };
+    }
+    let ports: Vec<ServicePort> = ports
         .into_iter()
         .map(|(name, port)| {
             let wanted = |ip: IpAddr| is_headless || addresses.has_family_of(ip);
@@ -113,7 +124,35 @@ pub fn translate<'a>(
         }),
         health_check,
         problems,
+        is_too_large: false,
     }
+}
+
+/// Counts what the service needs of the tables, at least: more of one than that has is a problem.
+fn too_large<'a>(
+    addresses: &Addresses,
+    ports: &[(&'a str, ServicePort)],
+    slices: &Slices<'a>,
+    limits: Limits,
+) -> Option<Problem> {
+    let of_family = |ipv4| addresses.all().filter(|ip| ip.is_ipv4() == ipv4).count();
+    let frontends = of_family(true).max(of_family(false)) as u64 * ports.len() as u64;
+    if frontends > limits.frontends.into() {
+        return Some(Problem::TooManyFrontends {
+            needed: frontends,
+            capacity: limits.frontends,
+        });
+    }
+    let ports = ports.iter();
+    let endpoints: u64 = ports
+        .map(|(name, port)| slices.count((name, port.protocol)))
+        .sum();
+    // Both families have a table. An endpoint may be in two slices while it moves from one to the other.
+    let most = u64::from(limits.backends) * 4;
+    (endpoints > most).then_some(Problem::TooManyEndpoints {
+        needed: endpoints,
+        capacity: limits.backends,
+    })
 }
 
 /// As the cluster says it, so that all nodes agree.

@@ -23,6 +23,27 @@ pub struct NodeView {
     pub service_cidrs: BTreeSet<IpNet>,
     /// The TCP ports of nodes that no Service may have there, as far as they are known.
     pub host_ports: HostPorts,
+    /// What the tables hold at most.
+    pub limits: Limits,
+}
+
+/// How many entries the tables of each address family have. A Service that needs more of one alone is not translated,
+/// and nothing is made for it: anybody who may write Services decides how many that are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Frontends.
+    pub frontends: u32,
+    /// Backends.
+    pub backends: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            frontends: u32::MAX,
+            backends: u32::MAX,
+        }
+    }
 }
 
 /// Addresses and TCP ports of nodes, with what listens there.

@@ -20,7 +20,7 @@ use crate::source::kubernetes::{
     translate::{
         problem::Problem,
         service::{Translation, translate},
-        view::{HostPorts, NodeView},
+        view::{HostPorts, Limits, NodeView},
     },
     watch::step::Step,
 };
@@ -180,6 +180,7 @@ impl World {
             addresses: PrimaryAddresses::default(),
             service_cidrs: BTreeSet::new(),
             host_ports: HostPorts::new(),
+            limits: Limits::default(),
         };
         let Translation {
             service: model,

@@ -6,7 +6,13 @@ use serde_json::{Value, json};
 use shunt_model::{Forwarding, Protocol, Selection, TrafficPolicy};
 
 use super::world::World;
-use crate::{runtime::health_checks::HealthCheck, source::kubernetes::translate::view::Daemon};
+use crate::{
+    runtime::health_checks::HealthCheck,
+    source::kubernetes::translate::{
+        problem::Problem,
+        view::{Daemon, Limits},
+    },
+};
 
 fn texts<T: ToString>(list: &[T]) -> Vec<String> {
     list.iter().map(ToString::to_string).collect()
@@ -507,5 +513,47 @@ fn a_health_check_counts_addresses_of_ready_endpoints_here() {
     ] {
         let translation = world.clone().spec(spec.clone()).translate();
         assert_eq!(translation.health_check, None, "{spec}");
+    }
+}
+
+#[test]
+fn a_service_that_is_larger_than_a_table_is_counted_and_not_translated() {
+    let limits = Limits {
+        frontends: 4,
+        backends: 1,
+    };
+    let endpoints = |count: u8| {
+        let endpoints = 1..=count;
+        endpoints
+            .map(|number| json!({ "addresses": [format!("10.1.1.{number}")] }))
+            .collect::<Value>()
+    };
+    let ports = json!([{ "name": "http", "port": 80 }, { "name": "https", "port": 443 }]);
+    let addressed = |external: &[&str], count| {
+        let spec = json!({ "externalIPs": external, "ports": ports });
+        let world = World::new().spec(spec).slice(endpoints(count));
+        world.limits(limits).translate()
+    };
+    let fitting = addressed(&["192.0.2.1"], 4);
+    assert_eq!(fitting.problems, []);
+    assert!(fitting.service.is_some() && !fitting.is_too_large);
+    for (translation, problem) in [
+        (
+            addressed(&["192.0.2.1", "192.0.2.2"], 1),
+            Problem::TooManyFrontends {
+                needed: 6,
+                capacity: 4,
+            },
+        ),
+        (
+            addressed(&[], 5),
+            Problem::TooManyEndpoints {
+                needed: 5,
+                capacity: 1,
+            },
+        ),
+    ] {
+        assert_eq!(translation.problems, [problem]);
+        assert!(translation.service.is_none() && translation.is_too_large);
     }
 }

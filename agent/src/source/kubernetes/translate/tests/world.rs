@@ -9,7 +9,7 @@ use crate::source::kubernetes::{
     objects::{endpoint_slice::EndpointSlice, node::PrimaryAddresses, service::Service},
     translate::{
         service::{Translation, translate},
-        view::{HostPorts, NodeView},
+        view::{HostPorts, Limits, NodeView},
     },
 };
 
@@ -45,6 +45,7 @@ impl World {
                 addresses: PrimaryAddresses::default(),
                 service_cidrs: BTreeSet::new(),
                 host_ports: HostPorts::new(),
+                limits: Limits::default(),
             },
         }
     }
@@ -92,6 +93,12 @@ impl World {
     pub(super) fn node(mut self, name: &str, zone: Option<&str>) -> Self {
         self.node.name = name.into();
         self.node.zone = zone.map(Into::into);
+        self
+    }
+
+    /// The same where the tables hold no more.
+    pub(super) fn limits(mut self, limits: Limits) -> Self {
+        self.node.limits = limits;
         self
     }
 

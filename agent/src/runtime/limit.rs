@@ -1,14 +1,14 @@
-//! How many Events an agent makes in a time.
+//! How often something is said that objects of users cause, which may be many: Events, and lines of the log.
 
 use std::time::{Duration, Instant};
 
-/// So many at once, as client-go has it for an object; here for all of them.
+/// So many at once, as client-go has it for the Events of an object; here for all of them.
 const BURST: u32 = 25;
 
 /// After these, one more in this time.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// A bucket of tokens, one for each Event.
+/// A bucket of tokens, one for each Event or line.
 #[derive(Debug)]
 pub(crate) struct Limit {
     tokens: u32,
