@@ -10,7 +10,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     net::IpAddr,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use foldhash::quality::RandomState;
@@ -24,10 +24,6 @@ use crate::source::instances::{
     query::Query,
     tier::{Datacenter, Tier},
 };
-
-/// How long a frontend waits for what is not known of its tiers, and all of them at the start for services of this
-/// datacenter. A datacenter may be out of reach for long, or nowhere.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An event for the renderer, and what to remember when it took effect.
 #[derive(Debug)]

@@ -97,10 +97,10 @@ async fn take(registrar: &Registrar, store: &Arc<Store>, asked: Vec<Asked>) {
     if accepted.is_empty() {
         return;
     }
-    let outcome = if next != before {
-        written(registrar, store, &next).await
-    } else {
+    let outcome = if next == before {
         Ok(())
+    } else {
+        written(registrar, store, &next).await
     };
     let outcome = outcome.map_err(|error| {
         warn!("nothing can be registered: {error}");

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::source::consul::http::client::SOCKETS;
-
 /// How much of what Consul says of an error is shown, in characters.
 const SHOWN: usize = 200;
 
@@ -19,7 +17,7 @@ pub(in crate::source::consul) enum AskError {
     #[error("no answer within {0:?}")]
     Slow(Duration),
     /// All connections were in use for so long.
-    #[error("none of the {SOCKETS} connections was free within {0:?}")]
+    #[error("no connection was free within {0:?}")]
     Crowded(Duration),
     /// An answer that is an error.
     #[error("Consul says {code}: {text}")]

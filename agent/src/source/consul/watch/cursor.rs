@@ -145,6 +145,57 @@ mod tests {
 
     use Step::{Answer, Early, Failure, Hint};
 
+    /// What is asked for after these steps.
+    fn read_after(steps: &[Step]) -> Read {
+        let mut cursor = Cursor::default();
+        for step in steps {
+            match step {
+                Answer(index, worth) => assert_eq!(cursor.answered(*index, None, false), *worth),
+                Early(index, worth) => assert_eq!(cursor.answered(*index, None, true), *worth),
+                Failure => cursor.failed(),
+                Hint => cursor.hinted(),
+            }
+        }
+        cursor.read()
+    }
+
+    #[test]
+    fn what_is_cut_short_is_followed_by_a_read_without_index() {
+        for (steps, read) in [
+            // Cut short, as by the restoration of a snapshot.
+            (
+                &[Answer(7, Worth::New), Early(7, Worth::Known)][..],
+                Read::Stale,
+            ),
+            (
+                &[
+                    Answer(7, Worth::New),
+                    Early(7, Worth::Known),
+                    Early(7, Worth::New),
+                ],
+                Read::Blocking(7),
+            ),
+            (
+                &[
+                    Answer(7, Worth::New),
+                    Early(7, Worth::Known),
+                    Early(3, Worth::Doubtful),
+                ],
+                Read::Default,
+            ),
+            (
+                &[Answer(7, Worth::New), Early(9, Worth::New)],
+                Read::Blocking(9),
+            ),
+            (
+                &[Answer(7, Worth::New), Hint, Early(7, Worth::Known)],
+                Read::Blocking(7),
+            ),
+        ] {
+            assert_eq!(read_after(steps), read);
+        }
+    }
+
     #[test]
     fn the_index_is_that_of_the_last_good_answer_and_after_an_error_there_is_none() {
         for (steps, read) in [
@@ -200,35 +251,6 @@ mod tests {
                 ],
                 Read::Blocking(3),
             ),
-            // Cut short, as by the restoration of a snapshot.
-            (
-                &[Answer(7, Worth::New), Early(7, Worth::Known)],
-                Read::Stale,
-            ),
-            (
-                &[
-                    Answer(7, Worth::New),
-                    Early(7, Worth::Known),
-                    Early(7, Worth::New),
-                ],
-                Read::Blocking(7),
-            ),
-            (
-                &[
-                    Answer(7, Worth::New),
-                    Early(7, Worth::Known),
-                    Early(3, Worth::Doubtful),
-                ],
-                Read::Default,
-            ),
-            (
-                &[Answer(7, Worth::New), Early(9, Worth::New)],
-                Read::Blocking(9),
-            ),
-            (
-                &[Answer(7, Worth::New), Hint, Early(7, Worth::Known)],
-                Read::Blocking(7),
-            ),
             (&[Hint], Read::Default),
             (&[Answer(7, Worth::New), Hint], Read::Default),
             (
@@ -241,20 +263,7 @@ mod tests {
             ),
             (&[Answer(7, Worth::New), Hint, Failure], Read::Stale),
         ] {
-            let mut cursor = Cursor::default();
-            for step in steps {
-                match step {
-                    Answer(index, worth) => {
-                        assert_eq!(cursor.answered(*index, None, false), *worth);
-                    }
-                    Early(index, worth) => {
-                        assert_eq!(cursor.answered(*index, None, true), *worth);
-                    }
-                    Failure => cursor.failed(),
-                    Hint => cursor.hinted(),
-                }
-            }
-            assert_eq!(cursor.read(), read);
+            assert_eq!(read_after(steps), read);
         }
     }
 

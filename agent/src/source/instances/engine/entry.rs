@@ -1,15 +1,21 @@
 //! A frontend, and what it comes to.
 
-use std::{net::IpAddr, time::Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use crate::source::instances::{
-    engine::PATIENCE,
     frontend::{Frontend, Vip},
     instance::Instance,
     query::{Query, TierQueries},
     tier::{Datacenter, Failover, Tier},
     vip::{Address, tagged},
 };
+
+/// How long a frontend waits for what is not known of its tiers, and all of them at the start for services of this
+/// datacenter. A datacenter may be out of reach for long, or nowhere.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A frontend, and what is remembered of it.
 #[derive(Debug)]

@@ -5,7 +5,11 @@ use std::{collections::HashMap, hash::BuildHasher as _, sync::Arc, time::Instant
 use shunt_model::{NodePortUpdate, RendererEvent, Service, Snapshot};
 
 use crate::source::instances::{
-    engine::{About, Engine, Known, PATIENCE, Work, entry::Claim, translated::Translated},
+    engine::{
+        About, Engine, Known, Work,
+        entry::{Claim, PATIENCE},
+        translated::Translated,
+    },
     frontend::Vip,
     place::Place,
     query::Query,

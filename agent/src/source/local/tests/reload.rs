@@ -73,7 +73,7 @@ fn a_check_of_a_file_goes_with_it_also_from_a_service_that_was_registered() {
     };
     let ids = |world: &World| {
         let checks = world.registry.known().own_checks("a");
-        let ids = checks.map(|check| check.id.to_string());
+        let ids = checks.map(|check| check.id.clone());
         ids.collect::<Vec<_>>()
     };
     world.change(&of_file(&["one", "other"]));

@@ -44,9 +44,12 @@ async fn an_instance_vanishes_only_with_the_right_to_see_it() {
     let say = |index, body| Say(200, Some(index), body);
     // It may be seen, and is gone; whether others are hidden does not matter.
     for filtered in [false, true] {
-        let answer = |index, body| match filtered {
-            true => Filtered(index, body),
-            false => say(index, body),
+        let answer = |index, body| {
+            if filtered {
+                Filtered(index, body)
+            } else {
+                say(index, body)
+            }
         };
         let steps = vec![answer(7, two()), answer(9, rest()), rights(true)];
         let asked = ["default", "7", "rights", "9"];
