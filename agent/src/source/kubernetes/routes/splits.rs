@@ -71,10 +71,8 @@ impl Book {
                     continue;
                 }
                 let parents = route.parents.iter();
-                let parents = parents.filter(|parent| {
-                    let namespace = parent.namespace.as_ref().unwrap_or(&route.id.namespace);
-                    parent.name == service.id.name && *namespace == service.id.namespace
-                });
+                let parents =
+                    parents.filter(|parent| parent.service(&route.id.namespace) == *service.id);
                 for number in parents.flat_map(|parent| free.take(parent)) {
                     found.insert((number, kind.protocol()), (kind, &**route));
                 }
