@@ -36,7 +36,7 @@ struct FamilySets {
     with_draining: Vec<(Selection, Option<Arc<BackendSet>>)>,
     /// Which kind of endpoint takes new connections in each set.
     taking: Taking,
-    /// Whether any endpoint, wherever it is, is ready, or terminating and serving.
+    /// An endpoint on any node is ready, or terminating and serving.
     is_usable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Whether frontends are alike, of which many share one set.
+//! Comparison of frontends, of which many share one set.
 
 use std::{collections::HashMap, marker::PhantomData, sync::Arc};
 

@@ -129,7 +129,7 @@ impl Entry {
     }
 }
 
-/// What finds a service among these, which are sorted.
+/// Returns a function that finds a service among these, which are sorted.
 fn among<'a>(services: &'a [Arc<Service>]) -> impl Fn(&ServiceId) -> Option<&'a Arc<Service>> {
     move |id| {
         let place = services.binary_search_by(|service| (*service.id).cmp(id));
@@ -137,7 +137,8 @@ fn among<'a>(services: &'a [Arc<Service>]) -> impl Fn(&ServiceId) -> Option<&'a 
     }
 }
 
-/// What new values are replaced by, by where they are. Each is kept, so that no other gets its place.
+/// New values and their replacements, by the address of the new one. The map keeps both, so that no other value gets
+/// that address.
 type Decided<T> = HashMap<*const T, (Arc<T>, Arc<T>)>;
 
 /// Replaces each new backend set that says what an old one said by the old one, so that renderer

@@ -155,8 +155,8 @@ fn own_addresses(service: &Service) -> impl Iterator<Item = (FrontendKind, Traff
     cluster.chain(outer).chain(balanced)
 }
 
-/// Who may use the load balancer addresses of one family: the service's ranges of that family, or everyone if
-/// one of them is everyone.
+/// Returns the clients of the load balancer addresses of one family: the service's ranges of that family, or everyone
+/// if one of them is everyone.
 fn sources(service: &Service, ipv4: bool) -> Arc<[IpNet]> {
     let ranges = &service.load_balancer_source_ranges;
     let of_family = ranges.iter().filter(|range| range.addr().is_ipv4() == ipv4);

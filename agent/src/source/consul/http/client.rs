@@ -150,8 +150,7 @@ impl Client {
         path: &str,
         limit: Duration,
     ) -> Result<Answer, AskError> {
-        let asked = self.ask(lane, Method::GET, path, Bytes::new(), limit);
-        asked.await
+        self.ask(lane, Method::GET, path, Bytes::new(), limit).await
     }
 
     /// As [`Self::get`], of a question that Consul may hold back for long.

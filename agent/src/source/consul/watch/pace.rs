@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_waited_for_as_long_as_consul_may_hold_it() {
-        let seconds = Pace::default();
-        let seconds = seconds.blocked(seconds.wait).as_secs_f64();
+        let pace = Pace::default();
+        let seconds = pace.blocked(pace.wait).as_secs_f64();
         assert!((seconds - 73.75).abs() < 0.001, "{seconds}");
     }
 }
