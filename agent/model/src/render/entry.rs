@@ -141,29 +141,31 @@ fn among<'a>(services: &'a [Arc<Service>]) -> impl Fn(&ServiceId) -> Option<&'a 
 /// that address.
 type Decided<T> = HashMap<*const T, (Arc<T>, Arc<T>)>;
 
+/// Replaces a new value by the old one if that is alike, as it was decided for those that share the new one.
+fn share_one<T: ?Sized + PartialEq>(
+    decided: &mut Decided<T>,
+    new: &mut Arc<T>,
+    before: Option<&Arc<T>>,
+) {
+    let (_, chosen) = decided.entry(Arc::as_ptr(new)).or_insert_with(|| {
+        let chosen = before.filter(|before| *before == new).unwrap_or(new);
+        (Arc::clone(new), Arc::clone(chosen))
+    });
+    *new = Arc::clone(chosen);
+}
+
 /// Replaces each new backend set that says what an old one said by the old one, so that renderer
 /// and datapath go on sharing one copy, and comparing them stays cheap. Likewise source ranges.
 fn share_sets(frontends: &mut [(FrontendKey, Frontend)], old: &Entry) {
     // Each with what it was replaced by, for all frontends that share it.
     let mut decided: Decided<BackendSet> = HashMap::new();
-    let mut share = |new: &mut Arc<BackendSet>, before: Option<&Arc<BackendSet>>| {
-        let (_, chosen) = decided.entry(Arc::as_ptr(new)).or_insert_with(|| {
-            let chosen = before.filter(|before| *before == new).unwrap_or(new);
-            (Arc::clone(new), Arc::clone(chosen))
-        });
-        *new = Arc::clone(chosen);
-    };
+    let mut share = |new: &mut _, before: Option<_>| share_one(&mut decided, new, before);
     let mut ranges: Decided<[IpNet]> = HashMap::new();
     for (key, frontend) in frontends {
         let before = old.frontend(*key);
         if !frontend.sources.is_empty() {
-            let new = &frontend.sources;
-            let (_, chosen) = ranges.entry(Arc::as_ptr(new)).or_insert_with(|| {
-                let before = before.map(|before| &before.sources);
-                let chosen = before.filter(|before| *before == new).unwrap_or(new);
-                (Arc::clone(new), Arc::clone(chosen))
-            });
-            frontend.sources = Arc::clone(chosen);
+            let before = before.map(|before| &before.sources);
+            share_one(&mut ranges, &mut frontend.sources, before);
         }
         share(
             &mut frontend.backends,
