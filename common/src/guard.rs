@@ -59,20 +59,24 @@ impl Guarded {
 }
 
 /// Where an address stands in the filter of addresses: a blocked Bloom filter (F. Putze, P. Sanders,
-/// J. Singler, 2007) of addresses that have frontends, and beside it one of those that are guarded.
+/// J. Singler, 2007) of addresses that have frontends, and beside it one of those that are guarded. One bit of each word
+/// stands for all addresses there that SNAT gives.
 ///
 /// Most packets are for no service at all. One word says so of nearly all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilterPlace {
     /// Which word of the filter.
     pub word: u32,
-    /// The bits of that word, of either half, that are all set if the address is in.
+    /// The bits of that word, of either half, that are all set if the address is in; but for [`Self::SOURCE`].
     mask: u32,
 }
 
 impl FilterPlace {
     /// How many words the filter has: 32 KiB.
     pub const WORDS: usize = 4096;
+
+    /// The bit of a word that says that SNAT gives an address which has its place there.
+    pub const SOURCE: u64 = 1 << 63;
 
     /// The place of `address`.
     #[inline]
@@ -99,7 +103,13 @@ impl FilterPlace {
     /// Whether the address may be guarded, if its word is this. If not, it is none by itself.
     #[inline]
     pub const fn is_guarded(self, word: u64) -> bool {
-        (word >> 32) as u32 & self.mask == self.mask
+        (word | Self::SOURCE) >> 32 & self.mask as u64 == self.mask as u64
+    }
+
+    /// Whether SNAT may give connections the address, if its word is this. If not, it does not.
+    #[inline]
+    pub const fn is_source(self, word: u64) -> bool {
+        word & Self::SOURCE != 0
     }
 
     /// The word with the address among those that have frontends.
@@ -111,7 +121,13 @@ impl FilterPlace {
     /// The word with the address among those that are guarded.
     #[must_use]
     pub const fn with_guarded(self, word: u64) -> u64 {
-        word | (self.mask as u64) << 32
+        word | (self.mask as u64) << 32 & !Self::SOURCE
+    }
+
+    /// The word with the address among those that SNAT gives.
+    #[must_use]
+    pub const fn with_source(self, word: u64) -> u64 {
+        word | Self::SOURCE
     }
 }
 
@@ -128,6 +144,19 @@ mod tests {
     use alloc::{vec, vec::Vec};
 
     use super::*;
+
+    #[test]
+    fn the_bit_of_sources_is_of_no_other_kind() {
+        for number in 0..100_000_u32 {
+            let place = FilterPlace::of(&number);
+            let guarded = place.with_guarded(0);
+            assert!(place.is_guarded(guarded) && !place.is_source(guarded));
+            let source = place.with_source(0);
+            assert!(place.is_source(source) && !place.has_frontends(source));
+            let is_of_no_bit_else = guarded == 0;
+            assert_eq!(place.is_guarded(source), is_of_no_bit_else, "{number}");
+        }
+    }
 
     #[test]
     fn what_is_in_the_filter_is_found_and_little_else() {

@@ -124,6 +124,8 @@ pub struct FamilyMaps {
     pub frontend_services: Map,
     /// On which nodes addresses are, by the address. State: until the first Resync, packets go there.
     pub locations: Map,
+    /// The ways to addresses elsewhere, by prefix: [`crate::Path`].
+    pub paths: Map,
 }
 
 /// The treatment of an address family's packets.
@@ -195,6 +197,7 @@ macro_rules! family_maps {
             service_cidrs "SERVICE_CIDRS" "service_cidrs" Setting Fixed,
             frontend_services "FRONTEND_SERVICES" "frontend_services" State Frontends,
             locations "LOCATIONS" "locations" State Frontends,
+            paths "PATHS" "paths" Setting Fixed,
         }
     };
 }
@@ -207,7 +210,7 @@ impl FamilyMaps {
 
     /// Each of them.
     #[must_use]
-    pub const fn all(&self) -> [Map; 21] {
+    pub const fn all(&self) -> [Map; 22] {
         let Self {
             frontends,
             cells,
@@ -230,6 +233,7 @@ impl FamilyMaps {
             service_cidrs,
             frontend_services,
             locations,
+            paths,
         } = *self;
         [
             frontends,
@@ -253,6 +257,7 @@ impl FamilyMaps {
             service_cidrs,
             frontend_services,
             locations,
+            paths,
         ]
     }
 }
@@ -406,22 +411,8 @@ pub const POD_INTERFACES: Map = both(
 );
 /// The interfaces at which frames for other stations are left alone.
 pub const STATIONS: Map = both("STATIONS", "stations", Kind::Setting, Size::Fixed);
-/// What becomes of packets of connections that the programs do not know.
-pub const UNKNOWN_CONNECTIONS: Map = both(
-    "UNKNOWN_CONNECTIONS",
-    "unknown_connections",
-    Kind::Setting,
-    Size::Fixed,
-);
-/// Which ports frontends have, roughly: [`crate::port_group`].
-pub const FRONTEND_PORTS: Map = both(
-    "FRONTEND_PORTS",
-    "frontend_ports",
-    Kind::Setting,
-    Size::Fixed,
-);
-/// What is known of direct server return before anything is looked up: [`crate::dsr`].
-pub const DSR: Map = both("DSR", "dsr", Kind::Setting, Size::Fixed);
+/// Words that hold for all packets: [`crate::variables`].
+pub const VARIABLES: Map = both("VARIABLES", "variables", Kind::Setting, Size::Fixed);
 /// When the next rejection is due.
 pub const REJECTIONS: Map = both("REJECTIONS", "rejections", Kind::Scratch, Size::Fixed);
 /// What a CPU asks the kernel for a route with.
@@ -452,9 +443,7 @@ pub const SHARED: &[Map] = &[
     UPLINKS,
     POD_INTERFACES,
     STATIONS,
-    UNKNOWN_CONNECTIONS,
-    FRONTEND_PORTS,
-    DSR,
+    VARIABLES,
     REJECTIONS,
     LOOKUPS,
     FLOW_EVENTS,

@@ -19,7 +19,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use shunt_common::{Guarded, V4, V6, registry};
-use tokio::task::JoinHandle;
+use tokio::{sync::watch::Receiver, task::JoinHandle};
 
 use shunt_model::{Changes, Frontend, FrontendKind, Locations};
 
@@ -38,19 +38,19 @@ use crate::{
     maps::{
         clock::Clock,
         counters::Counters,
-        dsr_use::DsrUse,
         families::Families,
         guard_table::GuardTable,
         interface_set::InterfaceSet,
         kernel_services::KernelServices,
-        kernel_tables::{self, KernelTables},
+        kernel_tables::KernelTables,
         location_table::{LocationTable, LocationsBefore},
         node_table::NodeTable,
+        path_table::PathTable,
         peers::Peers,
         station_table::StationTable,
         table_use::TableUse,
-        unknown_connections::UnknownConnections,
         uplink_table::UplinkTable,
+        variables::{UnknownConnections, Variables},
     },
     object::{
         all_tables::AllTables,
@@ -70,6 +70,7 @@ use crate::{
         read_back::LiveFrontend,
         services::Services,
     },
+    routes::{self, Ways},
     sweep::stale::{StaleSockets, Swept},
     sys::grace,
 };
@@ -90,10 +91,14 @@ pub struct Datapath {
     publisher: DualPublisher<KernelTables<V4>, KernelTables<V6>>,
     locations_v4: LocationTable<V4>,
     locations_v6: LocationTable<V6>,
-    dsr: DsrUse,
+    variables: Variables,
     node_v4: NodeTable<V4>,
     node_v6: NodeTable<V6>,
-    /// How often these two have changed.
+    paths_v4: PathTable<V4>,
+    paths_v6: PathTable<V6>,
+    /// The ways that the kernel's routes give, once they are followed.
+    ways: Option<Receiver<Ways>>,
+    /// How often the node's addresses have changed.
     node_writes: u64,
     /// `None` if nothing is done about other packets for services' addresses.
     guard: (GuardTable<V4>, GuardTable<V6>),
@@ -166,20 +171,25 @@ impl Datapath {
         };
         let moves = pins.as_ref().map(|pins| Moves::begin(pins, outgrown));
         let uplink_table = UplinkTable::take(&mut ebpf)?;
-        let dsr = DsrUse::over(kernel_tables::array(&ebpf, registry::DSR)?)?;
-        let connections =
-            Connections::open(&ebpf, Clock::open()?, dsr.clone(), takeover.seeds, timeouts)?;
+        let variables = Variables::open(&ebpf)?;
+        let connections = Connections::open(
+            &ebpf,
+            Clock::open()?,
+            variables.clone(),
+            takeover.seeds,
+            timeouts,
+        )?;
         let mut this = Self {
             stale_sockets: Arc::new(StaleSockets::open(&mut ebpf, swept(&options.sockets))?),
             publisher: DualPublisher::counting(
-                KernelTables::take(&mut ebpf, dsr.clone())?,
-                KernelTables::take(&mut ebpf, dsr.clone())?,
+                KernelTables::take(&mut ebpf, variables.clone())?,
+                KernelTables::take(&mut ebpf, variables.clone())?,
                 options.families,
                 Services::of(KernelServices::take(&mut ebpf, options.count_traffic)?),
             ),
             locations_v4: LocationTable::take(&mut ebpf)?,
             locations_v6: LocationTable::take(&mut ebpf)?,
-            dsr,
+            variables,
             node_v4: NodeTable::open(
                 &ebpf,
                 options.snat_v4,
@@ -192,6 +202,9 @@ impl Datapath {
                 options.hairpin_v6,
                 &options.pod_cidrs,
             )?,
+            paths_v4: PathTable::take(&mut ebpf, options.snat_v4.is_some(), &options.pod_cidrs)?,
+            paths_v6: PathTable::take(&mut ebpf, options.snat_v6.is_some(), &options.pod_cidrs)?,
+            ways: None,
             node_writes: 0,
             guard: (GuardTable::take(&mut ebpf)?, GuardTable::take(&mut ebpf)?),
             connections,
@@ -274,12 +287,8 @@ impl Datapath {
 
     /// What becomes of segments of connections that the programs do not know: at first, they open one.
     /// To be set before [`Self::adopt_interfaces`], from which on the programs are ours.
-    ///
-    /// # Errors
-    ///
-    /// If the table cannot be mapped.
-    pub fn unknown_connections(&mut self) -> Result<UnknownConnections, DatapathError> {
-        UnknownConnections::open(self.object.ebpf_mut())
+    pub fn unknown_connections(&self) -> UnknownConnections {
+        UnknownConnections::new(self.variables.clone())
     }
 
     /// The connections, to be looked at.
@@ -356,6 +365,35 @@ impl Datapath {
         writes
     }
 
+    /// Follows the ways that the kernel's routes give from now on, and gives when they change. To be called before
+    /// [`Self::adopt_interfaces`].
+    ///
+    /// # Errors
+    ///
+    /// If the kernel tells nothing of changes, or there is no thread.
+    pub fn follow_routes(&mut self) -> io::Result<Receiver<Ways>> {
+        let ways = self.ways.insert(routes::follow()?);
+        ways.mark_changed();
+        let ways = ways.clone();
+        self.use_ways();
+        Ok(ways)
+    }
+
+    /// Has the programs know the ways that the kernel's routes give now.
+    fn use_ways(&mut self) {
+        let Some(ways) = &mut self.ways else {
+            return;
+        };
+        if !ways.has_changed().unwrap_or(false) {
+            return;
+        }
+        let ways = Arc::clone(&ways.borrow_and_update());
+        self.paths_v4.set(&ways);
+        self.paths_v6.set(&ways);
+        let are_any_narrow = self.paths_v4.are_any_narrow() || self.paths_v6.are_any_narrow();
+        self.variables.set_narrow(are_any_narrow);
+    }
+
     /// Has the programs know the nodes where addresses are, those that have none left out. Gives what was
     /// known of these addresses.
     pub fn add_locations(&mut self, locations: &Locations) -> LocationsBefore {
@@ -389,7 +427,7 @@ impl Datapath {
         let is_any = !(v4.is_empty() && v6.is_empty());
         let changes = v4.changes() + v6.changes() + self.node_writes;
         let changes = NonZeroU64::MIN.saturating_add(changes);
-        self.dsr.set_located(is_any.then_some(changes));
+        self.variables.set_located(is_any.then_some(changes));
     }
 
     /// Makes these all addresses that services have, with the ranges that ClusterIPs are taken from.

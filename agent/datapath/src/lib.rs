@@ -12,9 +12,11 @@ mod datapath;
 mod error;
 mod handover;
 mod maps;
+mod netlink;
 mod object;
 mod pins;
 mod publish;
+mod routes;
 mod sweep;
 #[expect(unsafe_code, reason = "what no crate wraps")]
 mod sys;
@@ -22,7 +24,6 @@ mod sys;
 pub use self::{
     attach::{
         attachments::{InterfaceState, InterfaceStatus},
-        dump::dump as netlink_dump,
         filter_watch::{FilterWatch, RemovedFilters},
         interface_watch::InterfaceWatch,
         sockets::SocketStatus,
@@ -51,8 +52,9 @@ pub use self::{
         table_sizes::{TableSizes, Uses},
         table_use::TableUse,
         tables::{Capacity, Tables},
-        unknown_connections::UnknownConnections,
+        variables::UnknownConnections,
     },
+    netlink::dump::dump as netlink_dump,
     object::{
         copies::{Contents, TableCopies, TableCopy},
         flow_programs::{FlowLoader, FlowPrograms},
@@ -72,6 +74,7 @@ pub use self::{
         read_back::{LiveFrontend, key::LiveKey},
         services::{CountedService, Services},
     },
+    routes::{Ways, way::Way},
     sweep::{
         stale::{Destroyed, IsGone, StaleConnection, StaleSockets},
         sweeper::Sweeper,

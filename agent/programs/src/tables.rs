@@ -6,7 +6,8 @@ use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use crate::{
     calls::Remembered,
     maps::{
-        conntrack, constants, counters, dsr, flows, handover, services, sockets, stations, tables,
+        conntrack, constants, counters, flows, handover, services, sockets, stations, tables,
+        variables,
     },
 };
 
@@ -24,7 +25,7 @@ tables! {
         GUARDED_V4 SERVICE_CIDRS_V4 FRONTEND_SERVICES_V4 LOCATIONS_V4 FRONTENDS_V6 CELLS_V6 SLOTS_V6
         BACKENDS_V6 SOURCE_RANGES_V6 AFFINITY_V6 FRAGMENTS_V6 NODE_V6 OPENINGS_V6 ARRIVALS_V6
         HOPS_V6 WAYS_V6 ORIGINS_V6 HALFWAY_V6 ADDRESSES_V6 GUARDED_V6 SERVICE_CIDRS_V6
-        FRONTEND_SERVICES_V6 LOCATIONS_V6 EXHAUSTIONS DIRECT UNKNOWN_CONNECTIONS FRONTEND_PORTS REJECTIONS
+        FRONTEND_SERVICES_V6 LOCATIONS_V6 PATHS_V4 PATHS_V6 EXHAUSTIONS DIRECT REJECTIONS
         LOOKUPS
         PEERS POD_INTERFACES ATTACHED UPLINKS BACKEND_CONNECTIONS_V4 BACKEND_CONNECTIONS_V6;
     conntrack: CONNTRACK_V4 CONNTRACK_V6 RESIZED_CONNTRACK_V4 RESIZED_CONNTRACK_V6 SOUGHT_V6;
@@ -32,7 +33,7 @@ tables! {
     services: SERVICES SERVICE_CONNECTIONS SERVICE_TRAFFIC;
     counters: COUNTERS;
     flows: FLOW_CONTROL;
-    dsr: DSR;
+    variables: VARIABLES;
     stations: STATIONS;
 }
 

@@ -175,7 +175,7 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     };
     report_unlisted(datapath.stale_sockets(), queue.reports());
-    look_for_connections(&mut datapath, take_over, &queue)?;
+    look_for_connections(&datapath, take_over, &queue);
     let (links, addresses) = watch(&mut datapath)?;
     let filters = FilterWatch::start().context("cannot watch the filters")?;
     let inspector = inspector(queue.clone(), &datapath);
@@ -203,7 +203,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     drop(starting);
     notify::ready();
 
-    let agent = event_loop.run(requests, links, filters, stop.wait()).await;
+    let run = event_loop.run(requests, links, filters, stop.wait());
+    let agent = Box::pin(run).await;
     notify::stopping();
     drop((server, http, apis));
     beside.stop();
@@ -280,14 +281,9 @@ async fn set_up(options: DatapathOptions, stop: &mut Stop) -> Result<Option<Data
 }
 
 /// Begins to look whether the agent takes over from kube-proxy, before its programs see a packet.
-fn look_for_connections(
-    datapath: &mut Datapath,
-    take_over: TakeOverArgs,
-    queue: &EventQueue,
-) -> Result<()> {
-    let unknown = datapath.unknown_connections()?;
+fn look_for_connections(datapath: &Datapath, take_over: TakeOverArgs, queue: &EventQueue) {
+    let unknown = datapath.unknown_connections();
     start_to_take_over(take_over.mode(), unknown, Arc::clone(queue.reports()));
-    Ok(())
 }
 
 /// Watches the interfaces, with the uplinks if these depend on routes, and the host's
@@ -298,6 +294,8 @@ fn watch(datapath: &mut Datapath) -> Result<(InterfaceWatch, InterfaceWatch)> {
     if let Some(uplinks) = uplinks.context("cannot follow the default routes")? {
         links = links.with(uplinks);
     }
+    let ways = datapath.follow_routes();
+    links = links.with(ways.context("cannot follow the routes")?);
     Ok((
         links,
         InterfaceWatch::addresses().context("cannot watch the host's addresses")?,

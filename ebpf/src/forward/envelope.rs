@@ -15,7 +15,7 @@ use crate::{
         origin, stack,
         transit::{NoRoute, Route},
     },
-    maps::addresses::dsr_sources,
+    maps::{addresses::dsr_sources, paths},
     packet::parsed::{Form, Packet},
     rewrite::{
         icmp_error::IcmpError,
@@ -63,6 +63,10 @@ pub(crate) fn find<F: Routed>(
     let header = F::HEADER_LENGTH as u16;
     let length = longest_packet(context, packet.extent()).saturating_add(header);
     let length = length.max(least_mtu::<F>());
+    let mtu = paths::mtu_to::<F>(&outer.destination) as u16;
+    if mtu != 0 && mtu < length {
+        return too_long::<F>(mtu);
+    }
     let Ok((result, lookup)) = fib::look_up_for_all(context, outer, length) else {
         return Some(Err(NoRoute::Dropped));
     };
@@ -82,16 +86,18 @@ pub(crate) fn find<F: Routed>(
         BPF_FIB_LKUP_RET_FRAG_NEEDED => {
             // SAFETY: the helper has put the MTU where the length was.
             let mtu = unsafe { lookup.__bindgen_anon_1.mtu_result };
-            if mtu < least_mtu::<F>() {
-                return None;
-            }
-            Err(NoRoute::Told(
-                IcmpError::TooLong(mtu.saturating_sub(header)),
-                Counter::RejectTooLong,
-            ))
+            return too_long::<F>(mtu);
         }
         _ => Err(NoRoute::Dropped),
     })
+}
+
+/// Gives that the packet is too long for an envelope on a way with this MTU; `None` if that is less than [`least_mtu`].
+#[inline(always)]
+fn too_long<F: Routed>(mtu: u16) -> Option<Result<Route, NoRoute>> {
+    let room = mtu.saturating_sub(F::HEADER_LENGTH as u16);
+    let told = NoRoute::Told(IcmpError::TooLong(room), Counter::RejectTooLong);
+    (mtu >= least_mtu::<F>()).then_some(Err(told))
 }
 
 /// Puts the packet, one hop older, into an envelope with the addresses of `outer`, and sends it this way.

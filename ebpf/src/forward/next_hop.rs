@@ -21,7 +21,7 @@ use crate::{
         origin, stack,
     },
     maps::{
-        clock, dsr,
+        clock, dsr, paths,
         scratch::Way,
         tables::{UPLINKS, WAYS},
     },
@@ -170,6 +170,10 @@ fn look_up_envelope<F: Routed>(
             ..*between
         };
         look_up(way, context, &outer, now);
+        let mtu = paths::mtu_to::<F>(&node);
+        if mtu != 0 && mtu < way.mtu {
+            way.mtu = mtu;
+        }
         let is_narrow = way.interface != 0 && way.mtu < u32::from(envelope::least_mtu::<F>());
         way.node = if is_narrow {
             F::Address::zeroed()

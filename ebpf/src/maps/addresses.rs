@@ -8,6 +8,7 @@ use shunt_common::{Address as _, Cidr, Family, NodeIps, PodCidrs};
 
 use crate::maps::{
     constants::{Constants, are_pods_told_by_interface},
+    guarded::Filtered,
     tables::{DIRECT, POD_INTERFACES, Tables},
 };
 
@@ -105,20 +106,18 @@ pub(crate) fn is_own<F: Tables>(address: &F::Address) -> bool {
         && node.own.contains(address)
 }
 
+/// Whether packets for the address are for this host itself: it is the node's, or SNAT gives it.
+#[inline(always)]
+pub(crate) fn is_of_host<F: Tables>(address: &F::Address) -> bool {
+    Filtered::of::<F>(address).is_source() || is_own::<F>(address)
+}
+
 /// Whether no pod of this node has an address that a frontend has or had.
 #[inline(always)]
 pub(crate) fn are_pods_no_frontends<F: Tables>() -> bool {
     F::node()
         .get(0)
         .is_some_and(|node| node.pod_frontends == NodeIps::<F>::NEVER)
-}
-
-/// Whether SNAT gives connections this address now. A client may have a connection to it all the
-/// same, if it is an external IP too; to one that SNAT gave before, none that could be taken for a
-/// reply.
-#[inline(always)]
-pub(crate) fn is_snat_ip<F: Tables>(address: &F::Address) -> bool {
-    F::node().get(0).is_some_and(|node| node.snat == *address)
 }
 
 /// Whether connections to pods themselves may have been given other source ports.

@@ -1,14 +1,12 @@
 //! What direct server return needs to know: on which nodes addresses are, and before that is looked up, whether
-//! there is anything to look up, see [`shunt_common::dsr`].
+//! there is anything to look up.
 
-use aya_ebpf::{bindings::BPF_F_MMAPABLE, btf_maps::Array, macros::btf_map};
-use shunt_common::dsr::{LOCATED, NONE, SOME, TRACKED, WORDS};
+use shunt_common::{
+    dsr::{NONE, SOME},
+    variables::{LOCATED, TRACKED},
+};
 
-use crate::maps::{addresses::is_own, tables::Tables};
-
-/// The words.
-#[btf_map]
-pub(crate) static DSR: Array<u64, WORDS, { BPF_F_MMAPABLE as usize }> = Array::new();
+use crate::maps::{addresses::is_own, tables::Tables, variables::VARIABLES};
 
 /// Whether packets may go on in envelopes.
 #[inline(always)]
@@ -19,19 +17,21 @@ pub(crate) fn may_wrap() -> bool {
 /// A number that changes with what is known of the nodes of addresses.
 #[inline(always)]
 pub(crate) fn located() -> u64 {
-    DSR.get(LOCATED).copied().unwrap_or(NONE)
+    VARIABLES.get(LOCATED).copied().unwrap_or(NONE)
 }
 
 /// Whether connections to frontends in mode dsr may be in the table.
 #[inline(always)]
 pub(crate) fn may_be_tracked() -> bool {
-    DSR.get(TRACKED).is_none_or(|tracked| *tracked != NONE)
+    VARIABLES
+        .get(TRACKED)
+        .is_none_or(|tracked| *tracked != NONE)
 }
 
 /// Says that one is going to be.
 #[inline(always)]
 pub(crate) fn note_tracked() {
-    let Some(tracked) = DSR.get_ptr_mut(TRACKED) else {
+    let Some(tracked) = VARIABLES.get_ptr_mut(TRACKED) else {
         return;
     };
     // SAFETY: the lookup gave a word of the table. It is written once in a while: the others' lines stay.

@@ -44,6 +44,12 @@ impl Filtered {
         self.place.has_frontends(self.word)
     }
 
+    /// Whether SNAT may give connections the address.
+    #[inline(always)]
+    pub(crate) const fn is_source(self) -> bool {
+        self.place.is_source(self.word)
+    }
+
     /// Whether it may be a service's.
     #[inline(always)]
     pub(crate) const fn is_guarded(self) -> bool {

@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use shunt_common::{
     AffinityEntry, AffinityKey, Backend, FilterPlace, FragmentEntry, FragmentKey, FrontendKey,
-    NodeIps, ServiceCidrs, Slot, SourceRange, Uplink, V4, V6,
+    NodeIps, Path, ServiceCidrs, Slot, SourceRange, Uplink, V4, V6,
 };
 
 use crate::maps::{
@@ -84,6 +84,10 @@ pub(crate) type Locations<F> = HashMap<
     NO_PREALLOC,
 >;
 
+/// The ways to addresses elsewhere, by prefix.
+pub(crate) type Paths<F> = LpmTrie<<F as shunt_common::Family>::Address, Path<F>, PATHS>;
+const PATHS: usize = 4096;
+
 /// Frontend index to the number of its service port.
 pub(crate) type FrontendServices = Array<u32, 65_536, MMAPABLE>;
 
@@ -109,6 +113,7 @@ pub(crate) trait Tables: Constants + Tracked + HandsOver {
     fn service_cidrs() -> &'static ClusterRanges<Self>;
     fn frontend_services() -> &'static FrontendServices;
     fn locations() -> &'static Locations<Self>;
+    fn paths() -> &'static Paths<Self>;
 }
 
 /// Declares a family's tables, by the names that the kernel shows.
@@ -151,6 +156,7 @@ tables! { V4:
     service_cidrs SERVICE_CIDRS_V4: ClusterRanges<V4>,
     frontend_services FRONTEND_SERVICES_V4: FrontendServices,
     locations LOCATIONS_V4: Locations<V4>,
+    paths PATHS_V4: Paths<V4>,
 }
 
 tables! { V6:
@@ -174,6 +180,7 @@ tables! { V6:
     service_cidrs SERVICE_CIDRS_V6: ClusterRanges<V6>,
     frontend_services FRONTEND_SERVICES_V6: FrontendServices,
     locations LOCATIONS_V6: Locations<V6>,
+    paths PATHS_V6: Paths<V6>,
 }
 
 /// For how many backends a CPU remembers that all source ports to them are taken.
@@ -188,15 +195,6 @@ pub(crate) static EXHAUSTIONS: PerCpuArray<u64, { EXHAUSTED as usize }> = PerCpu
 /// whether one of this node's own has ever gone out from a frontend's address and port.
 #[btf_map]
 pub(crate) static DIRECT: Array<[u8; 4], 1, MMAPABLE> = Array::new();
-
-/// Whether packets to frontends that are of no connection we know, and begin none, go on to the stack: 0,
-/// or another number.
-#[btf_map]
-pub(crate) static UNKNOWN_CONNECTIONS: Array<u32, 1, MMAPABLE> = Array::new();
-
-/// Which ports frontends have: the [`shunt_common::port_group`] of each.
-#[btf_map]
-pub(crate) static FRONTEND_PORTS: Array<u64, 1, MMAPABLE> = Array::new();
 
 /// When the next rejection is due at the earliest, in nanoseconds of the kernel's monotonic clock.
 #[btf_map]

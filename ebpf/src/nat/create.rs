@@ -1,6 +1,6 @@
 //! Creation of a connection.
 
-use shunt_common::{Address as _, Backend, Cell, Counter, TCP, Tuple};
+use shunt_common::{Backend, Cell, Counter, TCP, Tuple};
 
 use crate::{
     maps::{
@@ -9,6 +9,7 @@ use crate::{
         clock::now,
         constants::masquerades_all,
         dsr::note_tracked,
+        paths,
         tables::{DIRECT, Tables},
     },
     nat::{
@@ -204,8 +205,5 @@ fn source_for<F: Tables>(
             return Ok(client);
         }
     }
-    match F::node().get(0) {
-        Some(node) if !node.snat.is_unspecified() => Ok(node.snat),
-        _ => Err(Counter::DropNoNodeIp),
-    }
+    paths::source_to::<F>(&backend.address).ok_or(Counter::DropNoNodeIp)
 }

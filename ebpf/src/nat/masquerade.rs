@@ -16,10 +16,10 @@ use shunt_common::{Counter, TCP, Tuple, connections::Room};
 
 use crate::{
     maps::{
-        addresses::is_snat_ip,
         clock::now,
         constants::REPLY_PORTS,
         counters::count,
+        guarded::Filtered,
         tables::{DIRECT, Tables},
     },
     nat::{
@@ -33,10 +33,10 @@ use crate::{
 };
 
 /// Whether a packet with this source may have the source that a connection of ours was given; the
-/// port is in network order.
+/// port is in network order. Of nearly all that do not, it says so.
 #[inline(always)]
 pub(crate) fn may_clash<F: Tables>(source: &F::Address, port: u16) -> bool {
-    REPLY_PORTS.load().contains(port) && is_snat_ip::<F>(source)
+    REPLY_PORTS.load().contains(port) && Filtered::of::<F>(source).is_source()
 }
 
 /// What the source of a packet of the host's own may be, besides that.

@@ -4,9 +4,9 @@
 //! another backend, which answers with a reset. So whatever does not begin a connection goes on to
 //! the stack as it came, where netfilter knows it, and new connections are ours.
 
-use shunt_common::{Family, UDP};
+use shunt_common::{Family, UDP, variables::UNKNOWN_CONNECTIONS};
 
-use crate::{maps::tables::UNKNOWN_CONNECTIONS, packet::parsed::Packet};
+use crate::{maps::variables::VARIABLES, packet::parsed::Packet};
 
 /// Whether the packet, which is of no connection that we know, may be of one that netfilter
 /// translates. A UDP packet tells nothing of that, and begins a connection.
@@ -18,5 +18,6 @@ pub(crate) fn may_know<F: Family>(packet: &Packet<F>) -> bool {
 /// Whether netfilter may translate connections to frontends of ours.
 #[inline(always)]
 pub(crate) fn may_translate() -> bool {
-    UNKNOWN_CONNECTIONS.get(0).is_some_and(|left| *left != 0)
+    let left = VARIABLES.get(UNKNOWN_CONNECTIONS);
+    left.is_some_and(|left| *left != 0)
 }

@@ -13,15 +13,13 @@ use shunt_common::{
     Guarded, SCTP, TCP, V4, V6,
     connections::{Meta, Signal, Slot as _, Times, place},
     port_group,
+    variables::FRONTEND_PORTS,
 };
 
 use crate::{
     maps::{
-        addresses::is_own,
-        clock::now,
-        guarded::Filtered,
-        handover::is_going_on,
-        tables::{FRONTEND_PORTS, Tables},
+        addresses::is_own, clock::now, guarded::Filtered, handover::is_going_on, tables::Tables,
+        variables::VARIABLES,
     },
     nat::{
         conntrack::{self, Find},
@@ -50,8 +48,8 @@ pub(crate) enum Port {
 /// do not, it says so.
 #[inline(always)]
 pub(crate) fn may_come_from_frontend<F: Tables>(source: &F::Address, port: u16) -> bool {
-    FRONTEND_PORTS
-        .get(0)
+    VARIABLES
+        .get(FRONTEND_PORTS)
         .is_some_and(|ports| *ports & port_group(port) != 0)
         && Filtered::of::<F>(source).has_frontends()
 }

@@ -16,9 +16,7 @@ use crate::{
     forward::{own, redirect, stack},
     lb::{foresight, frontend, maglev::Maglev},
     maps::{
-        addresses::{
-            are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod, is_snat_ip,
-        },
+        addresses::{are_pods_no_frontends, is_any_direct, is_any_masqueraded, is_of_pod},
         clock::now,
         constants::{REPLY_PORTS, are_pods_told_by_interface, redirects},
         counters::{count, drop_packet},
@@ -265,7 +263,7 @@ impl<F: Maglev> Flow<'_, F> {
             is_guarded = filtered.is_guarded();
         } else if let Some(half) = self.find(Role::Forward) {
             let is_current = !self.may_be_first || conntrack::is_current::<F>(&half);
-            let is_reply = is_snat_port && is_snat_ip::<F>(&self.destination);
+            let is_reply = is_snat_port && Filtered::of::<F>(&self.destination).is_source();
             let is_plain = half.meta.keeps_client() && is_current && !is_reply;
             return if is_plain && !self.may_have_expired(&half) {
                 Action::Translate(half)

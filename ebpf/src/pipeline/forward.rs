@@ -22,7 +22,7 @@ use crate::{
         transit::{self, NoRoute, Route},
     },
     maps::{
-        addresses::is_own,
+        addresses::is_of_host,
         counters::count,
         flows::tell_packet,
         services::{count_translated, drop_refused},
@@ -72,7 +72,7 @@ pub(crate) fn forward<F: Program<C>, C: Access>(
         // Of a connection to the backend itself. The hook where it goes out translates it, and would do so twice.
         if usually == Counter::Reply
             && translated.destination == packet.tuple.destination
-            && !is_own::<F>(&packet.tuple.destination)
+            && !is_of_host::<F>(&packet.tuple.destination)
         {
             return Verdict::PASS;
         }

@@ -42,7 +42,7 @@ fn client(family: Family) -> IpAddr {
 }
 
 /// Opens a connection that the backend of this node serves.
-fn connection_to(world: &World, family: Family, wanted: &str) -> (Connection, Answer) {
+pub(crate) fn connection_to(world: &World, family: Family, wanted: &str) -> (Connection, Answer) {
     connection_from(PORTS, world, family, wanted)
 }
 

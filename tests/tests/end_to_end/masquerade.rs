@@ -14,6 +14,7 @@ use crate::{
     dual_stack::{Family, service, world_with_flags},
     service::Service,
     snat::Open,
+    snat_sources::{SECOND, add_second, prefer},
     world::World,
 };
 
@@ -26,25 +27,30 @@ const CLIENT_PORTS: [u16; 3] = [25_400, 25_401, 25_402];
 /// After how long a client sends a second SYN (RFC 6298 2.1), less some.
 const SECOND_SYN: Duration = Duration::from_millis(900);
 
-fn world(transport: Transport) -> Option<(World, Service)> {
+/// The flag that has SNAT give [`PORTS`].
+fn snat_ports() -> String {
     let [first, .., last] = PORTS;
-    let mut world = world_with_flags(&[&format!("--snat-ports={first}-{last}")])?;
+    format!("--snat-ports={first}-{last}")
+}
+
+fn world(transport: Transport) -> Option<(World, Service)> {
+    let mut world = world_with_flags(&[&snat_ports()])?;
     let web = service(&world, transport, &["pod-d"]);
     world.add(&web);
     Some((world, web))
 }
 
-/// Has the host masquerade what the client pod sends to the other node, always from this port.
-fn masquerade(world: &World, port: u16) {
-    let pod = addresses::POD_C;
+/// Has the host translate the source of what the client pod sends to the other node, always to this one.
+fn masquerade(world: &World, source: IpAddr, port: u16) {
+    let (pod, source_v6) = (addresses::POD_C, addresses::v6(source));
     let pod_v6 = addresses::v6(pod);
     let rules = format!(
         "table inet host_rules {{}}\n\
          delete table inet host_rules\n\
          table inet host_rules {{ chain postrouting {{\n\
          type nat hook postrouting priority srcnat\n\
-         oifname eth1 ip saddr {pod} meta l4proto {{ tcp, udp }} masquerade to :{port}\n\
-         oifname eth1 ip6 saddr {pod_v6} meta l4proto {{ tcp, udp }} masquerade to :{port}\n\
+         oifname eth1 ip saddr {pod} meta l4proto {{ tcp, udp }} snat ip to {source}:{port}\n\
+         oifname eth1 ip6 saddr {pod_v6} meta l4proto {{ tcp, udp }} snat ip6 to [{source_v6}]:{port}\n\
          }}\n}}\n"
     );
     let node = world.sandbox.node();
@@ -83,15 +89,15 @@ fn from_pod(world: &World, family: Family, transport: Transport) -> Open {
     world.client_pod().enter(|| Open::new(backend, transport))
 }
 
-/// All are answered, in turn; the backend sees each at a port of its own. Gives these.
+/// All are answered, in turn; the backend sees each at this source, at a port of its own. Gives these.
 #[track_caller]
-fn ports(family: Family, all: &mut [&mut Open]) -> Vec<u16> {
+fn ports(source: IpAddr, all: &mut [&mut Open]) -> Vec<u16> {
     let mut ports = Vec::new();
     for _ in 0..5 {
         ports.clear();
         for open in &mut *all {
             let peer = open.ask().peer;
-            assert_eq!(peer.ip(), family.of(addresses::NODE));
+            assert_eq!(peer.ip(), source);
             ports.push(peer.port());
         }
     }
@@ -102,10 +108,25 @@ fn ports(family: Family, all: &mut [&mut Open]) -> Vec<u16> {
 
 #[test]
 fn a_pod_gets_the_port_of_a_client_outside_and_both_go_on() {
+    pod_gets_port(addresses::NODE);
+}
+
+#[test]
+fn a_pod_gets_the_port_of_a_client_outside_at_any_source_that_the_kernel_prefers() {
+    pod_gets_port(SECOND);
+}
+
+fn pod_gets_port(source: IpAddr) {
     for transport in [Transport::Tcp, Transport::Udp] {
-        let Some((world, web)) = world(transport) else {
+        let Some((mut world, web)) = world(transport) else {
             return;
         };
+        if source == SECOND {
+            add_second(&world.sandbox);
+            prefer(&world.sandbox, SECOND);
+            // The next agent knows that from the begin.
+            world = world.killed().start(&[&snat_ports()]);
+        }
         for family in Family::BOTH {
             let target = family.target(web.node_port());
             let [first, second, _] = client_ports(family);
@@ -113,9 +134,9 @@ fn a_pod_gets_the_port_of_a_client_outside_and_both_go_on() {
             let mut second = from_outside(&world, target.from_port(second), transport);
             let taken = [first.ask().peer.port(), second.ask().peer.port()];
             assert_eq!(taken, PORTS[..2]);
-            masquerade(&world, taken[0]);
+            masquerade(&world, source, taken[0]);
             let mut pod = from_pod(&world, family, transport);
-            let seen = ports(family, &mut [&mut first, &mut second, &mut pod]);
+            let seen = ports(family.of(source), &mut [&mut first, &mut second, &mut pod]);
             assert_eq!(seen[..2], taken, "who was there first stays");
         }
     }
@@ -127,7 +148,7 @@ fn a_client_outside_gets_the_port_of_a_pod_and_both_go_on() {
         let Some((world, web)) = world(transport) else {
             return;
         };
-        masquerade(&world, PORTS[0]);
+        masquerade(&world, addresses::NODE, PORTS[0]);
         for family in Family::BOTH {
             let mut pod = from_pod(&world, family, transport);
             assert_eq!(pod.ask().peer.port(), PORTS[0]);
@@ -144,7 +165,10 @@ fn a_client_outside_gets_the_port_of_a_pod_and_both_go_on() {
             assert_eq!(pod.ask().peer.ip(), family.of(addresses::NODE));
             first.ask();
             let mut second = from_outside(&world, target.from_port(second), transport);
-            let seen = ports(family, &mut [&mut pod, &mut first, &mut second]);
+            let seen = ports(
+                family.of(addresses::NODE),
+                &mut [&mut pod, &mut first, &mut second],
+            );
             if transport == Transport::Tcp {
                 assert_eq!(seen[0], PORTS[0], "who was there first stays");
             }
@@ -183,7 +207,7 @@ fn who_goes_out_from_a_node_port_is_answered() {
             is_answered_at(family, node_port, open);
         }
         drop(older);
-        masquerade(&world, node_port);
+        masquerade(&world, addresses::NODE, node_port);
         for family in Family::BOTH {
             let mut pod = from_pod(&world, family, transport);
             is_answered_at(family, node_port, &mut pod);

@@ -131,6 +131,12 @@ fn snat_changes_to_a_valid_address_when_its_own_goes_away() {
             .configure("route del default\nroute del ::/0\n")
             .unwrap();
         node.configure(&change("add", LATE, "eth1")).unwrap();
+        // Of two the kernel prefers one that is not deprecated.
+        let deprecated = format!(
+            "address change {}/64 dev eth1 preferred_lft 0\n",
+            addresses::v6(LATE)
+        );
+        node.configure(&deprecated).unwrap();
         node2.configure(&change("add", LATE_NODE2, "eth0")).unwrap();
         let service = Service::new(Transport::Tcp)
             .dual_stack()
@@ -139,7 +145,7 @@ fn snat_changes_to_a_valid_address_when_its_own_goes_away() {
         world.apply(&told(&service, "Cluster"));
         let targets = [service.external_ip(), service.external_ip_v6()];
         for (target, source) in targets.into_iter().zip(both(addresses::NODE)) {
-            soon(&world, "the lowest address is used", target, |answer| {
+            soon(&world, "the preferred address is used", target, |answer| {
                 answer.peer.ip() == source
             });
         }

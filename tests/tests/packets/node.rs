@@ -378,7 +378,7 @@ impl Node {
     /// Leaves packets of connections that are not known to the stack, or not.
     pub(crate) fn leave_unknown(&mut self, leave: bool) {
         let unknown = self.agent.datapath_mut().unknown_connections();
-        unknown.unwrap().leave_to_stack(leave);
+        unknown.leave_to_stack(leave);
     }
 
     /// The connections that are remembered.

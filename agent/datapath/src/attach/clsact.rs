@@ -25,7 +25,8 @@ use rtnetlink::packet_route::{
 };
 
 use crate::{
-    attach::{dump::get, hook::Hook},
+    attach::hook::Hook,
+    netlink::dump::get,
     pins::{directory::remove, error::PinError},
 };
 

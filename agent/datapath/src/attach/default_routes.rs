@@ -10,7 +10,7 @@ use rtnetlink::packet_route::{
     route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType},
 };
 
-use crate::attach::dump::{Found, dump_strictly};
+use crate::netlink::dump::{Found, dump_strictly};
 
 /// Their indexes, of both families' main tables.
 ///

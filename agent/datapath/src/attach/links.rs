@@ -10,7 +10,7 @@ use rtnetlink::packet_route::{
     },
 };
 
-use crate::attach::dump::{Listing, dump};
+use crate::netlink::dump::{Listing, dump};
 
 /// An interface of our network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]

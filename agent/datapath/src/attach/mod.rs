@@ -9,7 +9,6 @@ mod chosen_uplinks;
 mod client_side;
 pub(crate) mod clsact;
 mod default_routes;
-pub(crate) mod dump;
 pub(crate) mod expedite;
 pub(crate) mod filter_watch;
 pub(crate) mod hook;

@@ -7,26 +7,22 @@
 
 use std::{
     collections::BTreeSet,
-    io::{self, ErrorKind},
+    io,
     thread::{self, Builder},
     time::{Duration, Instant},
 };
 
-use nix::sys::{
-    socket::{setsockopt, sockopt::ReceiveTimeout},
-    time::{TimeVal, TimeValLike as _},
-};
-use rtnetlink::{
-    MulticastGroup,
-    sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
-};
+use rtnetlink::MulticastGroup;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::attach::{
-    chosen_uplinks::ChosenUplinks,
-    default_routes::{interfaces_v4, interfaces_v6, is_of_default},
-    links,
+use crate::{
+    attach::{
+        chosen_uplinks::ChosenUplinks,
+        default_routes::{interfaces_v4, interfaces_v6, is_of_default},
+        links,
+    },
+    netlink::messages::{Gathered, Messages, Noted, kind},
 };
 
 /// Message types and flags of linux/rtnetlink.h and linux/if.h.
@@ -40,15 +36,12 @@ const RTM_DELNEXTHOP: u16 = 105;
 const UP: u32 = 1 | 1 << 16;
 
 /// The subjects of the kernel's messages.
-const GROUPS: [MulticastGroup; 4] = [
+const GROUPS: &[MulticastGroup] = &[
     MulticastGroup::Link,
     MulticastGroup::Ipv4Route,
     MulticastGroup::Ipv6Route,
     MulticastGroup::Nexthop,
 ];
-
-/// The most bytes of a message that are read. Interfaces' are longer, but begin with what is read.
-const BEGIN: usize = 4096;
 
 /// The time after a failure until all is read again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -69,13 +62,15 @@ pub(crate) type Uplinks = watch::Receiver<BTreeSet<u32>>;
 /// If the kernel tells or lists nothing now, or there is no thread.
 pub(crate) fn follow(earlier: BTreeSet<u32>) -> io::Result<Uplinks> {
     let mut watch = Watch {
-        messages: open()?,
-        chosen: ChosenUplinks::new(earlier, Instant::now()),
-        routed: Routed::default(),
-        stale: Stale::ALL,
+        messages: Messages::open(GROUPS)?,
+        state: State {
+            chosen: ChosenUplinks::new(earlier, Instant::now()),
+            routed: Routed::default(),
+            stale: Stale::ALL,
+        },
     };
-    let next = watch.choose()?;
-    let (sender, uplinks) = watch::channel(watch.chosen.indexes());
+    let next = watch.state.choose()?;
+    let (sender, uplinks) = watch::channel(watch.state.chosen.indexes());
     Builder::new()
         .name("uplinks".to_owned())
         .spawn(move || watch.run(next, &sender))?;
@@ -112,7 +107,13 @@ impl Stale {
 
 #[derive(Debug)]
 struct Watch {
-    messages: Socket,
+    messages: Messages,
+    state: State,
+}
+
+/// What is known of the uplinks.
+#[derive(Debug)]
+struct State {
     chosen: ChosenUplinks,
     routed: Routed,
     stale: Stale,
@@ -120,26 +121,22 @@ struct Watch {
 
 impl Watch {
     fn run(mut self, mut next: Option<Instant>, sender: &watch::Sender<BTreeSet<u32>>) {
-        let mut begin = Vec::with_capacity(BEGIN);
+        let Self { messages, state } = &mut self;
         while !sender.is_closed() {
-            if let Err(error) = self.wait(next, &mut begin) {
-                warn!(%error, "a netlink socket has failed: another one is opened, and all is read again");
-                thread::sleep(AGAIN);
-                self.stale = Stale::ALL;
-                match open() {
-                    Ok(socket) => self.messages = socket,
-                    Err(error) => warn!(%error, "no netlink socket can be opened"),
-                }
+            let end = Instant::now() + LONGEST;
+            let end = next.map_or(end, |next| next.min(end));
+            if messages.gather(end, &mut |message| state.note(message)) == Gathered::Anything {
+                state.stale = Stale::ALL;
             }
             let start = Instant::now();
-            match self.choose() {
+            match state.choose() {
                 Ok(time) => next = time,
                 Err(error) => {
                     warn!(%error, "the default routes are not known");
                     thread::sleep(AGAIN);
                 }
             }
-            let chosen = self.chosen.indexes();
+            let chosen = state.chosen.indexes();
             sender.send_if_modified(|uplinks| {
                 let is_other = *uplinks != chosen;
                 if is_other {
@@ -151,57 +148,26 @@ impl Watch {
             thread::sleep(start.elapsed() * REST);
         }
     }
+}
 
-    /// Waits until the kernel tells of something that counts, or until it is time to look again, and notes what it has
-    /// told until then.
-    fn wait(&mut self, next: Option<Instant>, begin: &mut Vec<u8>) -> io::Result<()> {
-        let end = Instant::now() + LONGEST;
-        let end = next.map_or(end, |next| next.min(end));
-        loop {
-            // Once something has come, only what is there already.
-            let limit = match self.stale {
-                Stale::NONE => end.saturating_duration_since(Instant::now()),
-                _ => Duration::ZERO,
-            };
-            begin.clear();
-            let received = self.receive(begin, limit);
-            match received {
-                Ok(_) => self.note(begin),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if self.stale != Stale::NONE || Instant::now() >= end {
-                        return Ok(());
-                    }
-                }
-                // Messages were lost. The next call gives those that are there.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    self.stale = Stale::ALL;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Receives the begin of a message, which is waited for so long.
-    fn receive(&self, begin: &mut Vec<u8>, limit: Duration) -> io::Result<usize> {
-        if limit.is_zero() {
-            return self.messages.recv(begin, libc::MSG_DONTWAIT);
-        }
-        // No time at all would be for ever.
-        let limit = TimeVal::microseconds(limit.as_micros().max(1) as i64);
-        setsockopt(&self.messages, ReceiveTimeout, &limit)?;
-        self.messages.recv(begin, 0)
-    }
-
+impl State {
     /// Notes what a message says, by its first bytes.
-    fn note(&mut self, message: &[u8]) {
+    fn note(&mut self, message: &[u8]) -> Noted {
+        self.read(message);
+        if self.stale == Stale::NONE {
+            Noted::Nothing
+        } else {
+            Noted::Stale
+        }
+    }
+
+    fn read(&mut self, message: &[u8]) {
         let word = |at: usize| {
             let bytes = message.get(at..at + 4)?;
             bytes.try_into().ok().map(u32::from_ne_bytes)
         };
         // `struct nlmsghdr`, and behind its 16 bytes `struct rtmsg` or `struct ifinfomsg`.
-        let kind = message.get(4..6).and_then(|bytes| bytes.try_into().ok());
-        let Some(kind) = kind.map(u16::from_ne_bytes) else {
+        let Some(kind) = kind(message) else {
             return;
         };
         match kind {
@@ -265,16 +231,6 @@ impl Watch {
     }
 }
 
-/// Opens a socket with what the kernel tells.
-fn open() -> io::Result<Socket> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind(&SocketAddr::new(0, 0))?;
-    for group in GROUPS {
-        socket.add_membership(group as u32)?;
-    }
-    Ok(socket)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,8 +253,7 @@ mod tests {
 
     #[test]
     fn of_all_routes_only_default_ones_count_and_links_as_far_as_they_are_uplinks() {
-        let mut watch = Watch {
-            messages: open().unwrap(),
+        let mut watch = State {
             chosen: ChosenUplinks::default(),
             routed: Routed::default(),
             stale: Stale::NONE,

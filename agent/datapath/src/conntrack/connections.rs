@@ -24,11 +24,11 @@ use crate::{
         clock::Clock,
         connection_table::{Access, ConnectionTable},
         dsr_frontends::{DsrConnections, DsrFrontends},
-        dsr_use::DsrUse,
         family::FromIp,
         flow_ring::FlowConnection,
-        kernel_tables,
+        object_maps,
         table_use::TableUse,
+        variables::Variables,
     },
     sys::grace,
 };
@@ -62,7 +62,7 @@ pub struct Connections(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     clock: Clock,
-    dsr: DsrUse,
+    variables: Variables,
     v4: Counted<V4>,
     v6: Counted<V6>,
 }
@@ -80,12 +80,12 @@ impl Connections {
     pub(crate) fn open(
         ebpf: &Ebpf,
         clock: Clock,
-        dsr: DsrUse,
+        variables: Variables,
         seeds: Seeds,
         timeouts: Timeouts,
     ) -> Result<Self, DatapathError> {
         Ok(Self(Arc::new(Inner {
-            dsr,
+            variables,
             v4: Counted::open(ebpf, seeds, timeouts)?,
             v6: Counted::open(ebpf, seeds, timeouts)?,
             clock,
@@ -105,8 +105,13 @@ impl Connections {
     ///
     /// If the kernel's clock cannot be read, or the kernel cannot wait for packets.
     pub fn count(&self, mut pause: impl FnMut() -> bool) -> io::Result<()> {
-        let Inner { clock, dsr, v4, v6 } = &*self.0;
-        let search = dsr.seek();
+        let Inner {
+            clock,
+            variables,
+            v4,
+            v6,
+        } = &*self.0;
+        let search = variables.seek();
         if search.is_some() {
             // Whatever packet is on its way has entered its connection then.
             grace::wait_for_readers()?;
@@ -176,7 +181,7 @@ impl Connections {
 
 impl<F: FromIp + Wide> Counted<F> {
     fn open(ebpf: &Ebpf, seeds: Seeds, timeouts: Timeouts) -> Result<Self, DatapathError> {
-        let map = kernel_tables::array(ebpf, F::MAPS.conntrack)?;
+        let map = object_maps::array(ebpf, F::MAPS.conntrack)?;
         Ok(Self {
             table: ConnectionTable::map(map, Access::Write, seeds, timeouts)?,
             dsr_frontends: DsrFrontends::open(ebpf)?,

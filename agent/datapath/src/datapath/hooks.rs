@@ -84,6 +84,7 @@ impl Datapath {
     /// what an earlier agent attached stays. To be called whenever interfaces change. Many
     /// interfaces are left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<InterfacePattern>, all: bool) {
+        self.use_ways();
         let has_xdp = self.uplinks.mode() != XdpMode::Off;
         let are_asked_for =
             has_xdp || self.pods.are_known() || self.peers.is_some() || !wanted.is_empty();

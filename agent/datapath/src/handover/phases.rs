@@ -3,7 +3,7 @@
 use aya::Ebpf;
 use shunt_common::registry::handover::{PHASE, Phase};
 
-use crate::{error::DatapathError, maps::kernel_tables, sys::shared_array::SharedArray};
+use crate::{error::DatapathError, maps::object_maps, sys::shared_array::SharedArray};
 
 /// The word that this agent's programs read.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Phases(SharedArray<u32>);
 impl Phases {
     /// The word of the loaded object, which says [`Phase::None`].
     pub(crate) fn open(ebpf: &Ebpf) -> Result<Self, DatapathError> {
-        kernel_tables::shared(ebpf, PHASE).map(Self)
+        object_maps::shared(ebpf, PHASE).map(Self)
     }
 
     /// Begins a phase; a program that runs may be in the one before until a grace period is over.

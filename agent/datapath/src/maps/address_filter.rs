@@ -2,12 +2,17 @@
 
 use std::marker::PhantomData;
 
+use aya::Ebpf;
 use shunt_common::FilterPlace;
 
-use crate::{maps::family::FromIp, sys::shared_array::SharedArray};
+use crate::{
+    error::DatapathError,
+    maps::{family::FromIp, object_maps},
+    sys::shared_array::SharedArray,
+};
 
 /// The bits of a word that are of guarded addresses.
-const GUARDED: u64 = !0 << 32;
+const GUARDED: u64 = !0 << 32 & !FilterPlace::SOURCE;
 
 /// One family's filter.
 ///
@@ -20,18 +25,28 @@ pub(crate) struct AddressFilter<F: FromIp> {
 }
 
 impl<F: FromIp> AddressFilter<F> {
-    /// The filter in these words, of which there are [`FilterPlace::WORDS`].
-    pub(crate) const fn new(words: SharedArray<u64>) -> Self {
-        Self {
-            words,
+    /// Over the object's table.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be mapped.
+    pub(crate) fn open(ebpf: &Ebpf) -> Result<Self, DatapathError> {
+        Ok(Self {
+            words: object_maps::shared(ebpf, F::MAPS.addresses)?,
             family: PhantomData,
-        }
+        })
     }
 
     /// Enters an address that is going to have a frontend.
     pub(crate) fn add_frontend(&mut self, address: &F::Address) {
         let place = FilterPlace::of(address);
         self.set(place, place.with_frontends(self.words.read(place.word)));
+    }
+
+    /// Enters an address that SNAT is going to give.
+    pub(crate) fn add_source(&mut self, address: &F::Address) {
+        let place = FilterPlace::of(address);
+        self.set(place, place.with_source(self.words.read(place.word)));
     }
 
     /// Enters an address that is guarded.

@@ -13,7 +13,7 @@ use shunt_common::{
 
 use crate::{
     error::DatapathError,
-    maps::{family::FromIp, kernel_tables},
+    maps::{family::FromIp, object_maps},
     sys::{raw::Raw, shared_array::SharedArray},
 };
 
@@ -43,7 +43,7 @@ impl<F: FromIp> DsrFrontends<F> {
             .map_err(|source| DatapathError::Map { name, source })?;
         Ok(Self {
             frontends,
-            cells: kernel_tables::shared(ebpf, F::MAPS.cells)?,
+            cells: object_maps::shared(ebpf, F::MAPS.cells)?,
         })
     }
 

@@ -21,7 +21,7 @@ use crate::{
     error::DatapathError,
     maps::{
         family::FromIp,
-        kernel_tables::{shared, take},
+        object_maps::{shared, take},
     },
     sys::{monotonic, shared_array::SharedArray},
 };

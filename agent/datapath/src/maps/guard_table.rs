@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::{
     error::DatapathError,
-    maps::{address_filter::AddressFilter, family::FromIp, kernel_tables},
+    maps::{address_filter::AddressFilter, family::FromIp, object_maps},
     sys::{grace, raw::Raw, shared_array::SharedArray},
 };
 
@@ -35,10 +35,10 @@ impl<F: FromIp> GuardTable<F> {
     /// Over the object's tables, which are empty.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         Ok(Self {
-            filter: AddressFilter::new(kernel_tables::shared(ebpf, F::MAPS.addresses)?),
-            guarded: kernel_tables::take(ebpf, F::MAPS.guarded)?,
+            filter: AddressFilter::open(ebpf)?,
+            guarded: object_maps::take(ebpf, F::MAPS.guarded)?,
             known: BTreeMap::new(),
-            ranges: kernel_tables::shared(ebpf, F::MAPS.service_cidrs)?,
+            ranges: object_maps::shared(ebpf, F::MAPS.service_cidrs)?,
         })
     }
 
@@ -76,7 +76,7 @@ impl<F: FromIp> GuardTable<F> {
         }
         let changed = match guarded {
             Some(guarded) => self.guarded.insert(Raw(address), guarded as u32, 0),
-            None => kernel_tables::removed(self.guarded.remove(&Raw(address))),
+            None => object_maps::removed(self.guarded.remove(&Raw(address))),
         };
         match (changed, guarded) {
             (Err(error), _) => {

@@ -8,7 +8,7 @@ use aya::{
 };
 use shunt_common::registry;
 
-use crate::{error::DatapathError, maps::kernel_tables};
+use crate::{error::DatapathError, maps::object_maps};
 
 /// A table whose keys are the interfaces' indexes.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct InterfaceSet(HashMap<MapData, u32, u32>);
 impl InterfaceSet {
     /// The object's table.
     pub(crate) fn take(ebpf: &mut Ebpf, map: registry::Map) -> Result<Self, DatapathError> {
-        kernel_tables::take(ebpf, map).map(Self)
+        object_maps::take(ebpf, map).map(Self)
     }
 
     /// Makes `interfaces` all that the table has.

@@ -16,7 +16,7 @@ use shunt_common::{
 use crate::{
     error::DatapathError,
     maps::{
-        kernel_tables::{shared, take},
+        object_maps::{shared, take},
         service_table::{FrontendsOf, ServiceCounts, ServiceTable, TrafficCounts, refused},
     },
     sys::{raw::Raw, shared_array::SharedArray},

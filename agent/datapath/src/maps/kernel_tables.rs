@@ -7,21 +7,19 @@ use std::{
 
 use aya::{
     Ebpf,
-    maps::{HashMap, IterableMap as _, LpmTrie, Map, MapData, MapError, lpm_trie::Key},
+    maps::{HashMap, IterableMap as _, LpmTrie, MapData, MapError, lpm_trie::Key},
 };
-use bytemuck::Pod;
-use shunt_common::{
-    Backend, BackendConnections, Cell, FrontendKey, Slot, SourceRange, port_group, registry,
-};
+use shunt_common::{Backend, BackendConnections, Cell, FrontendKey, Slot, SourceRange};
 use tracing::warn;
 
 use crate::{
     error::{DatapathError, TableError},
     maps::{
         address_filter::AddressFilter,
-        dsr_use::DsrUse,
         family::FromIp,
+        object_maps::{removed, shared, take},
         tables::{Capacity, Tables},
+        variables::Variables,
     },
     sys::{
         batch::{self, Refused},
@@ -41,31 +39,27 @@ pub(crate) struct KernelTables<F: FromIp> {
     backend_connections: SharedArray<u64>,
     source_ranges: LpmTrie<MapData, Raw<SourceRange<F>>, u32>,
     filter: AddressFilter<F>,
-    /// The groups of their ports. None is taken out before the next agent, as in the filter.
-    ports: SharedArray<u64>,
-    dsr: DsrUse,
+    variables: Variables,
 }
 
 impl<F: FromIp> KernelTables<F> {
     /// Takes the family's tables out of the loaded object.
-    pub(crate) fn take(ebpf: &mut Ebpf, dsr: DsrUse) -> Result<Self, DatapathError> {
+    pub(crate) fn take(ebpf: &mut Ebpf, variables: Variables) -> Result<Self, DatapathError> {
         let maps = F::MAPS;
-        let mut filter = AddressFilter::new(shared(ebpf, maps.addresses)?);
-        let mut ports = shared(ebpf, registry::FRONTEND_PORTS)?;
+        let mut filter = AddressFilter::open(ebpf)?;
         let name = maps.frontends.name;
         let frontends: HashMap<_, Raw<FrontendKey<F>>, u32> = take(ebpf, maps.frontends)?;
         for key in frontends.keys() {
             let Raw(key) = key.map_err(|source| DatapathError::Map { name, source })?;
             filter.add_frontend(&key.address);
-            add_port(&mut ports, key.port);
+            variables.add_port(key.port);
         }
         let backends: SharedArray<Backend<F>> = shared(ebpf, maps.backends)?;
         let mut backend_connections = shared(ebpf, maps.backend_connections)?;
         forget_others(&backends, &mut backend_connections);
         Ok(Self {
             filter,
-            ports,
-            dsr,
+            variables,
             frontends,
             cells: shared(ebpf, maps.cells)?,
             slots: shared(ebpf, maps.slots)?,
@@ -84,62 +78,6 @@ fn forget_others<F: FromIp>(backends: &SharedArray<Backend<F>>, counts: &mut Sha
         if !BackendConnections(counts.read(index)).is_of(generation) {
             counts.store(index, BackendConnections::none(generation).0);
         }
-    }
-}
-
-/// Enters the port of a frontend, network order, into the word that says which frontends have.
-fn add_port(ports: &mut SharedArray<u64>, port: u16) {
-    let before = ports.read(0);
-    let after = before | port_group(port);
-    if after != before {
-        ports.store(0, after);
-    }
-}
-
-/// What came of a removal: nothing is wrong with one of what is not there.
-pub(crate) fn removed(result: Result<(), MapError>) -> Result<(), MapError> {
-    match result {
-        Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::NotFound => {
-            Ok(())
-        }
-        Err(MapError::KeyNotFound) => Ok(()),
-        result => result,
-    }
-}
-
-/// Takes a table out of the loaded object, as the type that it is used by.
-pub(crate) fn take<M>(ebpf: &mut Ebpf, map: registry::Map) -> Result<M, DatapathError>
-where
-    M: TryFrom<Map, Error = MapError>,
-{
-    let name = map.name;
-    let map = ebpf.take_map(name).ok_or(DatapathError::Missing(name))?;
-    M::try_from(map).map_err(|source| DatapathError::Map { name, source })
-}
-
-/// Maps an array into memory, where it stays whatever becomes of the object.
-pub(crate) fn shared<T: Pod>(
-    ebpf: &Ebpf,
-    map: registry::Map,
-) -> Result<SharedArray<T>, DatapathError> {
-    let name = map.name;
-    let data = array(ebpf, map)?;
-    let info = data
-        .info()
-        .map_err(|source| DatapathError::Map { name, source })?;
-    if info.value_size() as usize != size_of::<T>() {
-        return Err(DatapathError::Missing(name));
-    }
-    SharedArray::map(data.fd(), info.max_entries())
-        .map_err(|source| DatapathError::Mapping { name, source })
-}
-
-/// An array of the loaded object.
-pub(crate) fn array(ebpf: &Ebpf, map: registry::Map) -> Result<&MapData, DatapathError> {
-    let name = map.name;
-    match ebpf.map(name) {
-        Some(Map::Array(data)) => Ok(data),
-        _ => Err(DatapathError::Missing(name)),
     }
 }
 
@@ -198,7 +136,7 @@ impl<F: FromIp> Tables<F> for KernelTables<F> {
     fn write_cell(&mut self, frontend: u32, cell: Cell) {
         // It may have connections of before it was in that mode.
         if cell.has(Cell::DSR) && !self.cell(frontend).has(Cell::DSR) {
-            self.dsr.note_tracked();
+            self.variables.note_tracked();
         }
         self.cells.store(frontend, cell.word());
     }
@@ -207,10 +145,10 @@ impl<F: FromIp> Tables<F> for KernelTables<F> {
         // Packets look there first.
         for (key, index) in new {
             self.filter.add_frontend(&key.address);
-            add_port(&mut self.ports, key.port);
+            self.variables.add_port(key.port);
             // As one of the same address may have, which is gone.
             if self.cell(*index).has(Cell::DSR) {
-                self.dsr.note_tracked();
+                self.variables.note_tracked();
             }
         }
         let (keys, indexes): (Vec<_>, Vec<u32>) = new.iter().copied().unzip();

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use crate::{
     error::DatapathError,
-    maps::{family::FromIp, kernel_tables},
+    maps::{family::FromIp, object_maps},
     sys::raw::Raw,
 };
 
@@ -52,7 +52,7 @@ impl<F: FromIp> LocationTable<F> {
     /// If there is no such table, or it cannot be read.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let table: HashMap<MapData, Raw<F::Address>, Raw<F::Address>> =
-            kernel_tables::take(ebpf, F::MAPS.locations)?;
+            object_maps::take(ebpf, F::MAPS.locations)?;
         // What cannot be read is written anew.
         let entries = table.iter().filter_map(Result::ok);
         let known = entries.map(|(Raw(at), Raw(node))| (at, node)).collect();
@@ -132,7 +132,7 @@ impl<F: FromIp> LocationTable<F> {
         } = self;
         *changes += 1;
         let Some(node) = node else {
-            let is_gone = kernel_tables::removed(table.remove(&Raw(at))).is_ok();
+            let is_gone = object_maps::removed(table.remove(&Raw(at))).is_ok();
             if is_gone {
                 known.remove(&at);
             }

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use crate::{
     error::DatapathError,
-    maps::{family::FromIp, kernel_tables},
+    maps::{address_filter::AddressFilter, family::FromIp, object_maps},
     sys::{preferred_source::preferred_source, shared_array::SharedArray},
 };
 
@@ -19,6 +19,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct NodeTable<F: FromIp> {
     table: SharedArray<NodeIps<F>>,
+    filter: AddressFilter<F>,
     /// The address for connections from outside to backends elsewhere, if it is a setting.
     snat: Option<F::Ip>,
     /// Where this node's pods take their addresses from.
@@ -35,12 +36,14 @@ impl<F: FromIp> NodeTable<F> {
         pods: &[IpNet],
     ) -> Result<Self, DatapathError> {
         let mut node = Self {
-            table: kernel_tables::shared(ebpf, F::MAPS.node)?,
+            table: object_maps::shared(ebpf, F::MAPS.node)?,
+            filter: AddressFilter::open(ebpf)?,
             snat,
             pods: pods.to_vec(),
         };
         // An earlier agent may have had other pods.
         node.set_pod_frontends(NodeIps::<F>::UNKNOWN);
+        node.filter.add_source(&node.table.read(0).snat);
         let own = [Some(hairpin), snat].into_iter().flatten();
         node.announce(own.map(Into::into), false);
         Ok(node)
@@ -104,6 +107,8 @@ impl<F: FromIp> NodeTable<F> {
                 "new connections that need SNAT go on from another address"
             );
         }
+        // Replies are looked for before any can come.
+        self.filter.add_source(&after.snat);
         self.table.write(0, after);
         1
     }

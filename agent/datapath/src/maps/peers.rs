@@ -12,7 +12,7 @@ use aya::{
 use shunt_common::registry;
 use tracing::warn;
 
-use crate::{error::DatapathError, maps::kernel_tables};
+use crate::{error::DatapathError, maps::object_maps};
 
 /// The table of these interfaces, by index.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Peers(HashMap<MapData, u32, u32>);
 impl Peers {
     /// The object's table.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
-        kernel_tables::take(ebpf, registry::PEERS).map(Self)
+        object_maps::take(ebpf, registry::PEERS).map(Self)
     }
 
     /// Makes `interfaces`, whose other ends are elsewhere, all that the table has.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use aya::Ebpf;
 use shunt_common::{StationPlace, registry};
 
-use crate::{error::DatapathError, maps::kernel_tables, sys::shared_array::SharedArray};
+use crate::{error::DatapathError, maps::object_maps, sys::shared_array::SharedArray};
 
 /// The table of them: a bit each.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct StationTable(SharedArray<u64>);
 impl StationTable {
     /// The object's table.
     pub(crate) fn take(ebpf: &Ebpf) -> Result<Self, DatapathError> {
-        kernel_tables::shared(ebpf, registry::STATIONS).map(Self)
+        object_maps::shared(ebpf, registry::STATIONS).map(Self)
     }
 
     /// Makes `interfaces` all that the table has. One without a place is left out.

@@ -8,7 +8,7 @@ use aya::{
 };
 use shunt_common::{Uplink, registry};
 
-use crate::{error::DatapathError, maps::kernel_tables, sys::raw::Raw};
+use crate::{error::DatapathError, maps::object_maps, sys::raw::Raw};
 
 /// The table of them, by index.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct UplinkTable(HashMap<MapData, u32, Raw<Uplink>>);
 impl UplinkTable {
     /// The object's table.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
-        kernel_tables::take(ebpf, registry::UPLINKS).map(Self)
+        object_maps::take(ebpf, registry::UPLINKS).map(Self)
     }
 
     /// Makes `uplinks`, each with its link address, all that the table has.

@@ -132,6 +132,7 @@ mod tests {
             service_cidrs: _,
             frontend_services,
             locations,
+            paths: _,
         } = F::MAPS;
         let index = size_of::<u32>();
         // A key of a prefix table begins with the length of the prefix.

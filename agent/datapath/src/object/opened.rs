@@ -15,7 +15,7 @@ use crate::{
     maps::{
         clock::Rate,
         counters::Counters,
-        kernel_tables,
+        object_maps,
         table_sizes::{Outgrown, SizedTable},
     },
     object::{
@@ -101,7 +101,7 @@ impl Opened {
         }
         let copies = TableCopies::of(&ebpf, &constants).map_err(DatapathError::Copies)?;
         let tables = AllTables::of(&ebpf)?;
-        let counters = Counters::new(kernel_tables::take(&mut ebpf, registry::COUNTERS)?);
+        let counters = Counters::new(object_maps::take(&mut ebpf, registry::COUNTERS)?);
         Ok(Self {
             ebpf,
             copies,

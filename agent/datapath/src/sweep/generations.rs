@@ -7,7 +7,7 @@ use shunt_common::{Backend, Family, V4, V6, socket::Pair};
 
 use crate::{
     error::DatapathError,
-    maps::{family::FromIp, kernel_tables},
+    maps::{family::FromIp, object_maps},
     sys::shared_words::SharedWords,
 };
 
@@ -63,7 +63,7 @@ impl Generations {
 impl Table {
     fn open<F: FromIp>(ebpf: &Ebpf) -> Result<Self, DatapathError> {
         let name = F::MAPS.backends.name;
-        let map = kernel_tables::array(ebpf, F::MAPS.backends)?;
+        let map = object_maps::array(ebpf, F::MAPS.backends)?;
         let info = map
             .info()
             .map_err(|source| DatapathError::Map { name, source })?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytemuck::{Pod, bytes_of};
 use shunt_common::{
     Address, AffinityKey, Backend, Cidr, FilterPlace, FragmentEntry, FragmentKey, FrontendKey,
-    NodeIps, PodCidrs, ServiceCidrs, ServiceEntry, SourceRange, Tuple, V4, V6,
+    NodeIps, Path, PodCidrs, ServiceCidrs, ServiceEntry, SourceRange, Tuple, V4, V6,
     registry::{self, FamilyConstants, FamilyMaps, handover},
 };
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Tables without an address.
-const PLAIN: [registry::Map; 14] = [
+const PLAIN: [registry::Map; 12] = [
     registry::SEEDS,
     registry::GIVEN_PORTS,
     registry::DIRECT,
@@ -31,9 +31,7 @@ const PLAIN: [registry::Map; 14] = [
     registry::ATTACHED,
     registry::POD_INTERFACES,
     registry::STATIONS,
-    registry::UNKNOWN_CONNECTIONS,
-    registry::FRONTEND_PORTS,
-    registry::DSR,
+    registry::VARIABLES,
     registry::REJECTIONS,
 ];
 
@@ -153,6 +151,8 @@ impl Replaced {
             })
         } else if name == maps.source_ranges.name {
             self.source_ranges::<F>(table)
+        } else if name == maps.paths.name {
+            self.paths::<F>(table)
         } else if name == maps.affinity.name {
             self.rewrite(
                 table,
@@ -241,6 +241,24 @@ impl Replaced {
         })
     }
 
+    /// A key is the number of bits that count, then an address with zeros behind its prefix.
+    fn paths<F: Shown>(&mut self, table: &Table) -> Option<Table> {
+        let entries = table.entries.iter().map(|(key, value)| {
+            let (length, rest) = key.split_first_chunk::<4>()?;
+            let prefix: F::Address = bytemuck::try_pod_read_unaligned(rest).ok()?;
+            let prefix = F::address(self.addresses.address(F::ip(prefix)))?;
+            let prefix = masked::<F>(prefix, prefix_mask::<F>(u32::from_ne_bytes(*length)));
+            let mut path: Path<F> = bytemuck::try_pod_read_unaligned(value).ok()?;
+            path.source = self.one::<F>(path.source);
+            let key = [&length[..], bytes_of(&prefix)].concat();
+            Some((key, bytes_of(&path).to_vec()))
+        });
+        Some(Table {
+            entries: entries.collect::<Option<_>>()?,
+            ..table.clone()
+        })
+    }
+
     /// A value is a link address, and two zeros.
     fn uplinks(&self, table: &Table) -> Table {
         let mut new = table.clone();
@@ -296,41 +314,45 @@ fn prefix_mask<F: Shown>(bits: u32) -> F::Address {
     bytemuck::pod_read_unaligned(&bytes)
 }
 
-/// Makes the filter of addresses anew: those that have frontends, and those that are guarded.
+/// Makes the filter of addresses anew: those that have frontends, those that are guarded, and those that SNAT gives.
 fn filter<F: Shown>(dump: &mut Dump) {
-    let keys = |name: &str| {
-        let table = dump.tables.get(name);
-        let keys = table.into_iter().flat_map(|table| table.entries.keys());
-        keys.cloned().collect::<Vec<_>>()
-    };
     let address = |bytes: &[u8]| -> Option<F::Address> {
         let bytes = bytes.get(..size_of::<F::Address>())?;
         bytemuck::try_pod_read_unaligned(bytes).ok()
     };
-    let frontends = keys(F::MAPS.frontends.name);
-    let guarded = keys(F::MAPS.guarded.name);
-    let Some(table) = dump.tables.get_mut(F::MAPS.addresses.name) else {
+    let maps = F::MAPS;
+    let tables = [maps.frontends, maps.guarded, maps.node, maps.paths];
+    let [frontends, guarded, node, paths] = tables.map(|map| {
+        let table = dump.tables.get(map.name);
+        let entries = table.into_iter().flat_map(|table| &table.entries);
+        // Keys begin with an address, and what the others hold with one that SNAT gives.
+        let is_key = [maps.frontends.name, maps.guarded.name].contains(&map.name);
+        let addresses =
+            entries.filter_map(|(key, value)| address(if is_key { key } else { value }));
+        addresses.collect::<Vec<_>>()
+    });
+    let sources = node.into_iter().chain(paths);
+    let sources = sources.filter(|source| !source.is_unspecified());
+    let Some(table) = dump.tables.get_mut(maps.addresses.name) else {
         return;
     };
     let (Shape::Array(_), 8) = (table.shape, table.value_size) else {
         return;
     };
-    let places = [(frontends, false), (guarded, true)];
-    for (keys, is_guarded) in places {
-        for place in keys
-            .iter()
-            .filter_map(|key| address(key))
-            .map(|it| FilterPlace::of(&it))
-        {
-            let word = table.entries.entry(place.word.to_ne_bytes().to_vec());
-            let word = word.or_insert_with(|| vec![0; 8]);
-            let old: u64 = bytemuck::pod_read_unaligned(word);
-            let new = if is_guarded {
-                place.with_guarded(old)
-            } else {
-                place.with_frontends(old)
-            };
-            word.copy_from_slice(&new.to_ne_bytes());
-        }
+    let mut enter = |address: F::Address, with: fn(FilterPlace, u64) -> u64| {
+        let place = FilterPlace::of(&address);
+        let word = table.entries.entry(place.word.to_ne_bytes().to_vec());
+        let word = word.or_insert_with(|| vec![0; 8]);
+        let old: u64 = bytemuck::pod_read_unaligned(word);
+        word.copy_from_slice(&with(place, old).to_ne_bytes());
+    };
+    for address in frontends {
+        enter(address, FilterPlace::with_frontends);
+    }
+    for address in guarded {
+        enter(address, FilterPlace::with_guarded);
+    }
+    for address in sources {
+        enter(address, FilterPlace::with_source);
     }
 }

@@ -249,7 +249,7 @@ impl Run<'_> {
         let hairpin = self.dump.constants.get(F::CONSTANTS.hairpin_ip.name);
         let hairpin: Option<F::Address> =
             hairpin.and_then(|bytes| bytemuck::try_pod_read_unaligned(bytes).ok());
-        let (own, snat) = tables::node::<F>(self.programs);
+        let own = tables::own_addresses::<F>(self.programs);
         let client = F::address(after.client.ip());
         let of_pods = self.dump.constants.get(F::CONSTANTS.pod_cidrs.name);
         let is_here = own.contains(&after.client.ip())
@@ -275,7 +275,7 @@ impl Run<'_> {
         } else {
             let why = if masquerades && last.is_some_and(|last| last.cell.has(Cell::CLUSTER_IP)) {
                 "all connections to ClusterIPs are masqueraded"
-            } else if Some(after.source.ip()) == snat && !is_local && !is_here {
+            } else if !is_local && !is_here {
                 "the client is outside and the backend on another node, which would answer past this one"
             } else {
                 "replies would not come back through this node"

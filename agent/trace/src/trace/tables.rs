@@ -112,14 +112,11 @@ pub(crate) fn shares<F: Shown>(programs: &Programs, cell: Cell) -> (Shares, u32)
     (Shares(shares), affinity)
 }
 
-/// This node's own addresses, and the one that connections go on from.
-pub(crate) fn node<F: Shown>(programs: &Programs) -> (Vec<IpAddr>, Option<IpAddr>) {
-    let Some(node) = at::<NodeIps<F>>(programs, F::MAPS.node.name, 0) else {
-        return (Vec::new(), None);
-    };
-    let is_there = |ip: &IpAddr| !ip.is_unspecified();
-    let own = node.own.map(F::ip).into_iter().filter(is_there).collect();
-    (own, Some(F::ip(node.snat)).filter(is_there))
+/// This node's own addresses.
+pub(crate) fn own_addresses<F: Shown>(programs: &Programs) -> Vec<IpAddr> {
+    let node = at::<NodeIps<F>>(programs, F::MAPS.node.name, 0);
+    let own = node.into_iter().flat_map(|node| node.own);
+    own.map(F::ip).filter(|ip| !ip.is_unspecified()).collect()
 }
 
 /// Whether an address is in one of the ranges of a constant.

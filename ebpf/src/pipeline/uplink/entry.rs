@@ -7,7 +7,7 @@ use crate::{
     forward::{fib::Routed, next_hop::WayIndex},
     lb::{draw::Draw, maglev::Maglev},
     maps::{
-        addresses::{is_any_own, is_snat_ip},
+        addresses::is_any_own,
         counters::count,
         dsr::{located, may_be_tracked},
         guarded::Filtered,
@@ -65,8 +65,9 @@ fn handle_family<F: Uplink<C>, C: Access>(context: &C) -> Verdict {
     // Nearly everything that is not ours ends here, before any call. What is of a connection all the
     // same, to a frontend that is gone or from an address that SNAT gave before, the TC program finds.
     let destination = header.destination();
-    let has_frontends = Filtered::of::<F>(&destination).has_frontends();
-    if !has_frontends && !is_snat_ip::<F>(&destination) {
+    let filtered = Filtered::of::<F>(&destination);
+    let has_frontends = filtered.has_frontends();
+    if !has_frontends && !filtered.is_source() {
         return Verdict::PASS;
     }
     // While another table hands over, TC's programs translate.

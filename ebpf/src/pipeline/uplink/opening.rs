@@ -1,7 +1,7 @@
 //! Packets of no connection that we know, and that may begin one: to a backend elsewhere they go on from here,
 //! and nobody else sees those that are dropped or rejected.
 
-use shunt_common::{Address as _, Backend, Cell, Counter, FrontendKey, TCP, Tuple, UDP};
+use shunt_common::{Backend, Cell, Counter, FrontendKey, TCP, Tuple, UDP};
 
 use crate::{
     ctx::{access::Access, verdict::Verdict},
@@ -22,6 +22,7 @@ use crate::{
         backends::Choice,
         counters::count,
         dsr::{may_wrap, note_tracked},
+        paths,
         scratch::Arrival,
         services::{count_opened, count_translated, drop_refused},
         tables::UPLINKS,
@@ -154,10 +155,10 @@ fn route<F: Routed + Open>(
     if let Err(verdict) = check_source(context, packet) {
         return Fate::Verdict(verdict);
     }
-    match F::node().get(0) {
-        Some(node) if !node.snat.is_unspecified() => translated.source = node.snat,
-        _ => return passes,
-    }
+    let Some(source) = paths::source_to::<F>(&backend.address) else {
+        return passes;
+    };
+    translated.source = source;
     translated.destination = backend.address;
     let origin = Origin {
         came: &packet.tuple,

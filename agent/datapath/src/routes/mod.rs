@@ -1,0 +1,133 @@
+//! The ways that the kernel's routes give to addresses elsewhere, followed by a thread.
+//!
+//! The kernel says no more of a route than it is asked for, by address. So the thread takes the borders of all routes and
+//! rules, and asks the kernel for one address between them each.
+
+mod ask;
+mod borders;
+pub(crate) mod way;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::Arc,
+    thread::{self, Builder},
+    time::{Duration, Instant},
+};
+
+use ipnet::IpNet;
+use rtnetlink::MulticastGroup;
+use tokio::sync::watch;
+use tracing::{debug, warn};
+
+use crate::{
+    netlink::messages::{Gathered, Messages, Noted, kind},
+    routes::{
+        ask::{ask, routes, rules},
+        borders::{borders, samples, without_repeats},
+        way::Way,
+    },
+};
+
+/// Message types of linux/rtnetlink.h.
+const RTM_NEWLINK: u16 = 16;
+
+/// The subjects of the kernel's messages: IPv4's routes go without one when their interface goes down.
+const GROUPS: &[MulticastGroup] = &[
+    MulticastGroup::Link,
+    MulticastGroup::Ipv4Ifaddr,
+    MulticastGroup::Ipv6Ifaddr,
+    MulticastGroup::Ipv4Route,
+    MulticastGroup::Ipv6Route,
+    MulticastGroup::Ipv4Rule,
+    MulticastGroup::Ipv6Rule,
+    MulticastGroup::Nexthop,
+];
+
+/// The most routes of a family that are looked at: a router with all of the Internet's has a million, which change
+/// hundreds of times a second.
+const MOST_ROUTES: usize = 16_384;
+
+/// The most borders for which the kernel is asked.
+const MOST_BORDERS: usize = 4096;
+
+/// How many times as long as it looked the thread rests: it has at most a twentieth of a processor.
+const REST: u32 = 19;
+
+/// The shortest rest: changes come in groups.
+const LEAST_REST: Duration = Duration::from_millis(50);
+
+/// The longest wait for a message before all is looked at again.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// The ways by prefix. The longest prefix of an address counts, and one has none with the way of the next shorter one.
+pub type Ways = Arc<BTreeMap<IpNet, Way>>;
+
+/// Follows the ways from now on, in the network namespace of the caller.
+///
+/// # Errors
+///
+/// If the kernel tells nothing, or there is no thread.
+pub(crate) fn follow() -> io::Result<watch::Receiver<Ways>> {
+    let mut messages = Messages::open(GROUPS)?;
+    let (sender, ways) = watch::channel(look());
+    Builder::new().name("routes".to_owned()).spawn(move || {
+        while !sender.is_closed() {
+            let end = Instant::now() + LONGEST;
+            let _: Gathered = messages.gather(end, &mut note);
+            let start = Instant::now();
+            let new = look();
+            sender.send_if_modified(|ways| {
+                let is_other = *ways != new;
+                if is_other {
+                    debug!(?new, "ways");
+                    *ways = new;
+                }
+                is_other
+            });
+            thread::sleep((start.elapsed() * REST).max(LEAST_REST));
+        }
+    })?;
+    Ok(ways)
+}
+
+/// Says whether a message may be about a change of ways.
+fn note(message: &[u8]) -> Noted {
+    // Messages of bridges, about their ports, have a family.
+    let is_of_port = kind(message) == Some(RTM_NEWLINK) && message.get(16) != Some(&0);
+    if is_of_port {
+        Noted::Nothing
+    } else {
+        Noted::Stale
+    }
+}
+
+/// Looks the ways up. Of a family whose routes are too many, or not listed, there are none.
+fn look() -> Ways {
+    let mut ways = BTreeMap::new();
+    for family in [ask::Family::V4, ask::Family::V6] {
+        match look_at(family) {
+            Ok(of_family) => ways.extend(of_family),
+            Err(error) => {
+                warn!(%error, "the routes of {family} are not known: SNAT gives this node's address, and envelopes go \
+                       by the MTU of interfaces");
+            }
+        }
+    }
+    Arc::new(ways)
+}
+
+fn look_at(family: ask::Family) -> io::Result<BTreeMap<IpNet, Way>> {
+    let routes = routes(family, MOST_ROUTES)?;
+    let borders = borders(routes, rules(family)?.into_iter().chain(family.prefixes()));
+    if borders.len() > MOST_BORDERS {
+        let error = format!(
+            "their {} prefixes are more than {MOST_BORDERS}",
+            borders.len()
+        );
+        return Err(io::Error::other(error));
+    }
+    let ways = samples(&borders).into_iter();
+    let ways = ways.map(|(prefix, address)| (prefix, ask(address)));
+    Ok(without_repeats(ways.collect()))
+}
