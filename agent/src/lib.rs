@@ -53,6 +53,7 @@ pub use self::{
         health::{ByFamily, FamilyHealth, Health, PATIENCE, Pending},
         health_checks::{HealthCheck, HealthCheckChange, HealthChecks},
         held_events::HeldEvents,
+        here::{Here, HereWatch},
         host_complaints::HostPart,
         inspector::Inspector,
         ip_family::IpFamily,

@@ -25,7 +25,7 @@ use shunt_model::{Changes, Frontend, FrontendKind, Locations};
 
 use crate::{
     attach::{
-        attachments::Attachments, cgroup, expedite::Expedited, links::KnownLinks, release::release,
+        attachments::Attachments, cgroup, expedite::Expedited, release::release,
         selection::Selection, sockets::Sockets, uplinks::Uplinks,
     },
     conntrack::connections::Connections,
@@ -52,6 +52,7 @@ use crate::{
         uplink_table::UplinkTable,
         variables::{UnknownConnections, Variables},
     },
+    netlink::links::KnownLinks,
     object::{
         all_tables::AllTables,
         copies::TableCopies,
@@ -70,7 +71,7 @@ use crate::{
         read_back::LiveFrontend,
         services::Services,
     },
-    routes::{self, Ways},
+    routes,
     sweep::stale::{StaleSockets, Swept},
     sys::grace,
 };
@@ -96,8 +97,8 @@ pub struct Datapath {
     node_v6: NodeTable<V6>,
     paths_v4: PathTable<V4>,
     paths_v6: PathTable<V6>,
-    /// The ways that the kernel's routes give, once they are followed.
-    ways: Option<Receiver<Ways>>,
+    /// What the kernel's routes say, once they are followed.
+    routes: Option<Receiver<Arc<routes::Known>>>,
     /// How often the node's addresses have changed.
     node_writes: u64,
     /// `None` if nothing is done about other packets for services' addresses.
@@ -204,7 +205,7 @@ impl Datapath {
             )?,
             paths_v4: PathTable::take(&mut ebpf, options.snat_v4.is_some(), &options.pod_cidrs)?,
             paths_v6: PathTable::take(&mut ebpf, options.snat_v6.is_some(), &options.pod_cidrs)?,
-            ways: None,
+            routes: None,
             node_writes: 0,
             guard: (GuardTable::take(&mut ebpf)?, GuardTable::take(&mut ebpf)?),
             connections,
@@ -365,31 +366,31 @@ impl Datapath {
         writes
     }
 
-    /// Follows the ways that the kernel's routes give from now on, and gives when they change. To be called before
+    /// Follows the kernel's routes from now on, and gives what they say, as it changes. To be called before
     /// [`Self::adopt_interfaces`].
     ///
     /// # Errors
     ///
     /// If the kernel tells nothing of changes, or there is no thread.
-    pub fn follow_routes(&mut self) -> io::Result<Receiver<Ways>> {
-        let ways = self.ways.insert(routes::follow()?);
-        ways.mark_changed();
-        let ways = ways.clone();
-        self.use_ways();
-        Ok(ways)
+    pub fn follow_routes(&mut self) -> io::Result<Receiver<Arc<routes::Known>>> {
+        let known = self.routes.insert(routes::follow()?);
+        known.mark_changed();
+        let known = known.clone();
+        self.use_routes();
+        Ok(known)
     }
 
     /// Has the programs know the ways that the kernel's routes give now.
-    fn use_ways(&mut self) {
-        let Some(ways) = &mut self.ways else {
+    fn use_routes(&mut self) {
+        let Some(known) = &mut self.routes else {
             return;
         };
-        if !ways.has_changed().unwrap_or(false) {
+        if !known.has_changed().unwrap_or(false) {
             return;
         }
-        let ways = Arc::clone(&ways.borrow_and_update());
-        self.paths_v4.set(&ways);
-        self.paths_v6.set(&ways);
+        let known = Arc::clone(&known.borrow_and_update());
+        self.paths_v4.set(&known.ways);
+        self.paths_v6.set(&known.ways);
         let are_any_narrow = self.paths_v4.are_any_narrow() || self.paths_v6.are_any_narrow();
         self.variables.set_narrow(are_any_narrow);
     }

@@ -74,7 +74,7 @@ pub use self::{
         read_back::{LiveFrontend, key::LiveKey},
         services::{CountedService, Services},
     },
-    routes::{Ways, way::Way},
+    routes::Known as KnownRoutes,
     sweep::{
         stale::{Destroyed, IsGone, StaleConnection, StaleSockets},
         sweeper::Sweeper,

@@ -17,11 +17,11 @@ use shunt::{
     SocketFile, queue,
 };
 use shunt_datapath::{
-    Datapath, DatapathError, DatapathOptions, Families, FilterWatch, InterfaceWatch, Loading,
-    PacketLog, RejectLimit, has_tables,
+    Datapath, DatapathError, DatapathOptions, Families, FilterWatch, InterfaceWatch, KnownRoutes,
+    Loading, PacketLog, RejectLimit, has_tables,
 };
 use shunt_model::Renderer;
-use tokio::task::spawn_blocking;
+use tokio::{sync::watch::Receiver, task::spawn_blocking};
 use tracing::info;
 
 use self::{
@@ -32,7 +32,7 @@ use self::{
     host::{HostWatch, check_in, report_unlisted, set_up_host},
     notify::Starting,
     refusals::{check_families, check_snat_ports},
-    sources::Sources,
+    sources::{Guests, Sources},
 };
 use crate::cli::{
     config::settings::KubeProxySettings,
@@ -147,8 +147,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     let (interfaces, excluded_interfaces) = interfaces.sets();
     let options = DatapathOptions {
         excluded_interfaces,
-        pod_cidrs: node.pod_cidrs,
-        pods,
+        pod_cidrs: node.pod_cidrs.clone(),
+        pods: pods.clone(),
         masquerade_all,
         hairpin_v4: hairpin.v4.unwrap_or(defaults.hairpin_v4),
         hairpin_v6: hairpin.v6.unwrap_or(defaults.hairpin_v6),
@@ -176,7 +176,12 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
     };
     report_unlisted(datapath.stale_sockets(), queue.reports());
     look_for_connections(&datapath, take_over, &queue);
-    let (links, addresses) = watch(&mut datapath)?;
+    let (links, addresses, routes) = watch(&mut datapath)?;
+    let guests = Guests {
+        // Where ranges tell, they tell alone, as they do the programs.
+        routes: (node.pod_cidrs.is_empty() || pods.interfaces.are_known()).then_some(routes),
+        ranges: node.pod_cidrs,
+    };
     let filters = FilterWatch::start().context("cannot watch the filters")?;
     let inspector = inspector(queue.clone(), &datapath);
     // A table may be pinned that nothing has been written to.
@@ -195,8 +200,8 @@ async fn serve(args: AgentArgs, kube_proxy: &KubeProxySettings) -> Result<ExitCo
         steering,
         operator.max_removal,
     );
-    let apis = apis.serve(&inspector, &queue)?;
-    let (names, calls) = sources.start(queue, addresses, socket)?;
+    let apis = apis.serve(&inspector, &queue, sources.here())?;
+    let (names, calls) = sources.start(queue, addresses, guests, socket)?;
     http.show(inspector.clone());
     let server = Server::start(socket_file, calls, inspector).context("cannot serve the socket")?;
     info!("ready: {}", names.join(", "));
@@ -286,18 +291,23 @@ fn look_for_connections(datapath: &Datapath, take_over: TakeOverArgs, queue: &Ev
     start_to_take_over(take_over.mode(), unknown, Arc::clone(queue.reports()));
 }
 
-/// Watches the interfaces, with the uplinks if these depend on routes, and the host's
-/// addresses. Begins before the first look at them, so that none is missed.
-fn watch(datapath: &mut Datapath) -> Result<(InterfaceWatch, InterfaceWatch)> {
+/// What the kernel's routes say, as it changes.
+type Routes = Receiver<Arc<KnownRoutes>>;
+
+/// Watches the interfaces, with the uplinks if these depend on routes, the host's addresses, and the routes. Begins before the first look at them, so that none is missed.
+fn watch(datapath: &mut Datapath) -> Result<(InterfaceWatch, InterfaceWatch, Routes)> {
     let mut links = InterfaceWatch::links().context("cannot watch the interfaces")?;
     let uplinks = datapath.follow_uplinks();
     if let Some(uplinks) = uplinks.context("cannot follow the default routes")? {
         links = links.with(uplinks);
     }
-    let ways = datapath.follow_routes();
-    links = links.with(ways.context("cannot follow the routes")?);
+    let routes = datapath.follow_routes();
+    let routes = routes.context("cannot follow the routes")?;
+    links = links.with(routes.clone());
+    let addresses = InterfaceWatch::addresses();
     Ok((
         links,
-        InterfaceWatch::addresses().context("cannot watch the host's addresses")?,
+        addresses.context("cannot watch the host's addresses")?,
+        routes,
     ))
 }

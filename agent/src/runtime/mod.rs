@@ -25,6 +25,7 @@ pub(crate) mod health;
 pub(crate) mod health_checks;
 pub(crate) mod held_events;
 pub(crate) mod held_removal;
+pub(crate) mod here;
 pub(crate) mod history;
 pub(crate) mod host_complaints;
 pub(crate) mod inspector;

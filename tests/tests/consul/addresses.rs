@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shunt_tests::{addresses, wait_until};
 
-use crate::world::{Plan, SOON, World, is_current, registration};
+use crate::world::{Plan, REQUEST, SERVED, SOON, VIP, WEB, World, is_current, registration, web};
 
 #[track_caller]
 fn await_frontend(world: &World, address: &str) {
@@ -92,4 +92,33 @@ fn without_the_right_to_claim_nothing_is_guessed() {
             .contains("may not claim an address")
     });
     assert_eq!(world.frontends().len(), 0);
+}
+
+#[test]
+fn a_service_at_another_machines_address_is_reached_by_snat_and_not_preferred() {
+    let preferring = WEB.replace("port = 80", "port = 80\nprefer_local = true");
+    let Some(world) = World::with(Plan::new(&preferring), |_, _, _| {}) else {
+        return;
+    };
+    // The other machine knows no way to the client outside, and one to the pods here.
+    let node2 = world.sandbox.node2();
+    let (pods, node) = (addresses::POD_CIDR, addresses::NODE);
+    let routes = format!("route del default\nroute add {pods} via {node}\n");
+    node2.configure(&routes).unwrap();
+    let outside = world.sandbox.outside();
+    let route = format!("route replace {VIP} via 198.51.100.1\n");
+    outside.configure(&route).unwrap();
+    // Both are registered here.
+    let here = |id: &str, address| {
+        let body = json!({ "Name": "web", "ID": id, "Address": address, "Port": SERVED });
+        world.put("/v1/agent/service/register", &body);
+    };
+    here("d", addresses::POD_D);
+    world.await_pods(&["pod-d"]);
+    let answer = outside.enter(|| web().ask(REQUEST)).unwrap();
+    assert_eq!(answer.peer.ip(), addresses::NODE);
+    here("a", addresses::POD_A);
+    world.await_pods(&["pod-a"]);
+    let answer = outside.enter(|| web().ask(REQUEST)).unwrap();
+    assert_eq!(answer.peer.ip(), addresses::OUTSIDE);
 }

@@ -15,7 +15,7 @@
 use libc::ARPHRD_LOOPBACK;
 use rtnetlink::packet_route::link::{InfoKind, InfoPortKind};
 
-use crate::attach::{link_layer::LinkLayer, links::Link};
+use crate::{attach::link_layer::LinkLayer, netlink::links::Link};
 
 /// Open vSwitch's interfaces, and its ports, are said to be of this kind.
 const OPEN_VSWITCH: &str = "openvswitch";
@@ -34,19 +34,11 @@ pub(crate) fn is_client_side(link: &Link) -> bool {
 fn is_no_mere_port(link: &Link) -> bool {
     match &link.port {
         Some(InfoPortKind::Bond | InfoPortKind::Team) => false,
-        Some(InfoPortKind::Bridge) => is_of_another_stack(link),
-        Some(InfoPortKind::Other(kind)) => kind != OPEN_VSWITCH || is_of_another_stack(link),
+        Some(InfoPortKind::Bridge) => link.is_of_another_stack(),
+        Some(InfoPortKind::Other(kind)) => kind != OPEN_VSWITCH || link.is_of_another_stack(),
         // A VRF's ports see its packets.
         None | Some(_) => true,
     }
-}
-
-/// Whether a pod or a guest is at its other end.
-pub(crate) const fn is_of_another_stack(link: &Link) -> bool {
-    matches!(
-        link.kind,
-        Some(InfoKind::Veth | InfoKind::Netkit | InfoKind::Tun)
-    )
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ pub(crate) mod filter_watch;
 pub(crate) mod hook;
 pub(crate) mod interface_watch;
 pub(crate) mod link_layer;
-pub(crate) mod links;
 pub(crate) mod pod_interfaces;
 pub(crate) mod release;
 pub(crate) mod selection;

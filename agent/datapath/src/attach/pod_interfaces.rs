@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    attach::{client_side::is_of_another_stack, links::Link},
-    object::pods::PodInterfaces,
-};
+use crate::{netlink::links::Link, object::pods::PodInterfaces};
 
 /// The indexes of those among `links`. The ports of the pods' bridge count like the bridge: a
 /// pod's packets come in there first.
@@ -25,7 +22,7 @@ pub(crate) fn pod_interfaces(which: &PodInterfaces, links: &[Link]) -> BTreeSet<
     let is_port = |link: &&Link| {
         link.controller
             .is_some_and(|bridge| of_pods.contains(&bridge))
-            && is_of_another_stack(link)
+            && link.is_of_another_stack()
     };
     let ports = links.iter().filter(is_port).map(|link| link.index);
     ports.chain(of_pods.iter().copied()).collect()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shunt_model::InterfacePattern;
 
-use crate::attach::{client_side::is_client_side, links::Link};
+use crate::{attach::client_side::is_client_side, netlink::links::Link};
 
 /// The interfaces that are to have the programs.
 #[derive(Debug, Default)]

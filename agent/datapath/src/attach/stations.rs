@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use rtnetlink::packet_route::link::InfoPortKind;
 
-use crate::attach::links::Link;
+use crate::netlink::links::Link;
 
 /// Returns the indexes of those among `links`.
 pub(crate) fn stations(links: &[Link]) -> BTreeSet<u32> {

@@ -5,7 +5,7 @@ use std::io;
 
 use rtnetlink::packet_route::link::VlanProtocol;
 
-use crate::{attach::links::Link, sys::tag_stripping::strips_tags};
+use crate::{netlink::links::Link, sys::tag_stripping::strips_tags};
 
 /// Returns why the XDP program cannot tell frames of a VLAN from the `uplink`'s own, if it cannot. `links`: all
 /// interfaces.

@@ -8,10 +8,8 @@ use std::{
 use tracing::{info, warn};
 
 use crate::{
-    attach::{
-        links::{self, Link, Running},
-        xdp::{self, Attached, XdpAttachment},
-    },
+    attach::xdp::{self, Attached, XdpAttachment},
+    netlink::links::{self, Link, Running},
     object::{aside::Readiness, loaded::Loaded, programs::XDP, xdp::XdpMode},
 };
 

@@ -20,9 +20,11 @@ use crate::{
     attach::{
         chosen_uplinks::ChosenUplinks,
         default_routes::{interfaces_v4, interfaces_v6, is_of_default},
-        links,
     },
-    netlink::messages::{Gathered, Messages, Noted, kind},
+    netlink::{
+        links,
+        messages::{Gathered, Messages, Noted, kind},
+    },
 };
 
 /// Message types and flags of linux/rtnetlink.h and linux/if.h.

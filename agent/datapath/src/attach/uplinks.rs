@@ -10,13 +10,13 @@ use tracing::{info, warn};
 use crate::{
     attach::{
         default_routes,
-        links::{self, Link},
         selection::Selection,
         tags,
         uplink::{State, UplinkState, UplinkStatus},
         uplink_watch,
         xdp::{self, HOOK, XdpAttachment},
     },
+    netlink::links::{self, Link},
     object::{
         aside::Readiness,
         loaded::Loaded,

@@ -12,8 +12,8 @@ use aya::programs::{
 use tracing::warn;
 
 use crate::{
-    attach::links::{Link, Running},
     error::DatapathError,
+    netlink::links::{Link, Running},
     object::{loaded::Loaded, programs::XDP, xdp::XdpMode},
     pins::{
         directory::{LinkPin, Pins, Place, remove},

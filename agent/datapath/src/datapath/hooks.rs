@@ -12,13 +12,13 @@ use crate::{
     attach::{
         attachments::{Attachments, InterfaceState, InterfaceStatus},
         filter_watch::RemovedFilters,
-        links::Link,
         pod_interfaces::pod_interfaces,
         sockets::SocketStatus,
         stations::stations,
         uplink::UplinkStatus,
     },
     error::DatapathError,
+    netlink::links::Link,
     object::xdp::XdpMode,
 };
 
@@ -84,7 +84,7 @@ impl Datapath {
     /// what an earlier agent attached stays. To be called whenever interfaces change. Many
     /// interfaces are left to [`Self::attach_more`].
     pub fn reconcile_interfaces(&mut self, wanted: &BTreeSet<InterfacePattern>, all: bool) {
-        self.use_ways();
+        self.use_routes();
         let has_xdp = self.uplinks.mode() != XdpMode::Off;
         let are_asked_for =
             has_xdp || self.pods.are_known() || self.peers.is_some() || !wanted.is_empty();

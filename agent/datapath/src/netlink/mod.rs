@@ -1,4 +1,5 @@
 //! What the kernel lists, and tells of as it changes, through rtnetlink.
 
 pub(crate) mod dump;
+pub(crate) mod links;
 pub(crate) mod messages;

@@ -1,14 +1,16 @@
-//! The ways that the kernel's routes give to addresses elsewhere, followed by a thread.
+//! What the kernel's routes say of addresses, followed by a thread: the ways to those elsewhere, and which are guests'
+//! of this host.
 //!
 //! The kernel says no more of a route than it is asked for, by address. So the thread takes the borders of all routes and
 //! rules, and asks the kernel for one address between them each.
 
 mod ask;
 mod borders;
+mod guests;
 pub(crate) mod way;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     sync::Arc,
     thread::{self, Builder},
@@ -21,10 +23,14 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use crate::{
-    netlink::messages::{Gathered, Messages, Noted, kind},
+    netlink::{
+        links::{self, Link},
+        messages::{Gathered, Messages, Noted, kind},
+    },
     routes::{
-        ask::{ask, routes, rules},
+        ask::{Family, ask, routes, rules},
         borders::{borders, samples, without_repeats},
+        guests::guests,
         way::Way,
     },
 };
@@ -60,35 +66,42 @@ const LEAST_REST: Duration = Duration::from_millis(50);
 /// The longest wait for a message before all is looked at again.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// The ways by prefix. The longest prefix of an address counts, and one has none with the way of the next shorter one.
-pub type Ways = Arc<BTreeMap<IpNet, Way>>;
+/// What the routes say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known {
+    /// The ways by prefix. The longest prefix of an address counts, and one has none with the way of the next shorter
+    /// one.
+    pub(crate) ways: BTreeMap<IpNet, Way>,
+    /// The networks of this host's pods and guests, as far as routes tell.
+    pub guests: BTreeSet<IpNet>,
+}
 
-/// Follows the ways from now on, in the network namespace of the caller.
+/// Follows the routes from now on, in the network namespace of the caller.
 ///
 /// # Errors
 ///
 /// If the kernel tells nothing, or there is no thread.
-pub(crate) fn follow() -> io::Result<watch::Receiver<Ways>> {
+pub(crate) fn follow() -> io::Result<watch::Receiver<Arc<Known>>> {
     let mut messages = Messages::open(GROUPS)?;
-    let (sender, ways) = watch::channel(look());
+    let (sender, known) = watch::channel(Arc::new(look()));
     Builder::new().name("routes".to_owned()).spawn(move || {
         while !sender.is_closed() {
             let end = Instant::now() + LONGEST;
             let _: Gathered = messages.gather(end, &mut note);
             let start = Instant::now();
             let new = look();
-            sender.send_if_modified(|ways| {
-                let is_other = *ways != new;
+            sender.send_if_modified(|known| {
+                let is_other = **known != new;
                 if is_other {
-                    debug!(?new, "ways");
-                    *ways = new;
+                    debug!(?new, "routes");
+                    *known = Arc::new(new);
                 }
                 is_other
             });
             thread::sleep((start.elapsed() * REST).max(LEAST_REST));
         }
     })?;
-    Ok(ways)
+    Ok(known)
 }
 
 /// Says whether a message may be about a change of ways.
@@ -102,23 +115,25 @@ fn note(message: &[u8]) -> Noted {
     }
 }
 
-/// Looks the ways up. Of a family whose routes are too many, or not listed, there are none.
-fn look() -> Ways {
-    let mut ways = BTreeMap::new();
-    for family in [ask::Family::V4, ask::Family::V6] {
-        match look_at(family) {
-            Ok(of_family) => ways.extend(of_family),
-            Err(error) => {
-                warn!(%error, "the routes of {family} are not known: SNAT gives this node's address, and envelopes go \
-                       by the MTU of interfaces");
-            }
+/// Looks at the routes. Of a family of which they are too many, or not listed, nothing is known.
+fn look() -> Known {
+    let mut known = Known::default();
+    let links = links::list().unwrap_or_else(|error| {
+        warn!(%error, "the interfaces are not listed: no address counts as a guest's");
+        Vec::new()
+    });
+    for family in [Family::V4, Family::V6] {
+        if let Err(error) = look_at(family, &links, &mut known) {
+            warn!(%error, "the routes of {family} are not known: SNAT gives this node's address, and envelopes go by the \
+                   MTU of interfaces");
         }
     }
-    Arc::new(ways)
+    known
 }
 
-fn look_at(family: ask::Family) -> io::Result<BTreeMap<IpNet, Way>> {
+fn look_at(family: Family, links: &[Link], known: &mut Known) -> io::Result<()> {
     let routes = routes(family, MOST_ROUTES)?;
+    known.guests.extend(guests(&routes, links));
     let borders = borders(routes, rules(family)?.into_iter().chain(family.prefixes()));
     if borders.len() > MOST_BORDERS {
         let error = format!(
@@ -129,5 +144,6 @@ fn look_at(family: ask::Family) -> io::Result<BTreeMap<IpNet, Way>> {
     }
     let ways = samples(&borders).into_iter();
     let ways = ways.map(|(prefix, address)| (prefix, ask(address)));
-    Ok(without_repeats(ways.collect()))
+    known.ways.extend(without_repeats(ways.collect()));
+    Ok(())
 }

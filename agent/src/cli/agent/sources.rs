@@ -1,14 +1,14 @@
 //! Where an agent's events come from: a file, a cluster, and its socket.
 
-use std::{collections::BTreeSet, net::IpAddr, path::PathBuf};
+use std::{collections::BTreeSet, future::pending, net::IpAddr, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use shunt::{
-    Calls, ClusterMonitor, EventQueue, EventSource as _, FileSource, Input, SocketSource,
-    host_addresses, kubernetes::KubernetesSource,
+    Calls, ClusterMonitor, EventQueue, EventSource as _, FileSource, Here, HereWatch, Input,
+    SocketSource, host_addresses, kubernetes::KubernetesSource,
 };
-use shunt_datapath::{InterfaceWatch, TableSizes};
+use shunt_datapath::{InterfaceWatch, KnownRoutes, TableSizes};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -27,6 +27,8 @@ pub(super) struct Sources {
     consul: Consul,
     /// The host's addresses, which a cluster's source follows.
     host: watch::Sender<BTreeSet<IpAddr>>,
+    /// The addresses on this host, which the sources of instances follow.
+    here: watch::Sender<Option<Arc<Here>>>,
 }
 
 impl Sources {
@@ -43,19 +45,26 @@ impl Sources {
         sizes: TableSizes,
     ) -> Result<Self> {
         let (host, changes) = watch::channel(BTreeSet::new());
+        let here = watch::Sender::new(None);
         let file = events.map(|events| {
             let failed = format!("cannot open the events in {events}");
             FileSource::open(events).context(failed)
         });
         Ok(Self {
             file: file.transpose()?,
-            consul: consul.open(changes.clone())?,
+            consul: consul.open(here.subscribe())?,
             cluster: match kubernetes.options(node.forwarding(), sizes)? {
                 Some(options) => Some(KubernetesSource::new(options, changes).await?),
                 None => None,
             },
             host,
+            here,
         })
+    }
+
+    /// The addresses on this host, whenever they change: `None` until the sources are started.
+    pub(super) fn here(&self) -> HereWatch {
+        self.here.subscribe()
     }
 
     /// The ranges of this node's pods, if a cluster says them and they are `needed`, or of use.
@@ -88,7 +97,7 @@ impl Sources {
     }
 
     /// Starts them, that of `socket` too, and has them and the event loop follow the host's
-    /// addresses, of which `changes` tells. Gives what they are called, and where calls go.
+    /// addresses, of which `changes` tells, and the `guests`. Gives what they are called, and where calls go.
     ///
     /// # Errors
     ///
@@ -97,6 +106,7 @@ impl Sources {
         self,
         queue: EventQueue,
         changes: InterfaceWatch,
+        guests: Guests,
         socket: PathBuf,
     ) -> Result<(Vec<String>, Calls)> {
         let Self {
@@ -104,8 +114,12 @@ impl Sources {
             cluster,
             consul,
             host,
+            here,
         } = self;
-        host.send_replace(host_addresses().context("cannot read the addresses of this host")?);
+        let addresses = host_addresses().context("cannot read the addresses of this host")?;
+        here.send_replace(Some(guests.with(addresses.clone())));
+        host.send_replace(addresses);
+        tokio::spawn(follow_here(host.subscribe(), guests, here));
         tokio::spawn(follow_addresses(changes, queue.clone(), host));
         let mut names = Vec::new();
         if let Some(file) = file {
@@ -148,5 +162,59 @@ async fn follow_addresses(
             Err(error) => warn!(%error, "the addresses of this host cannot be read"),
         }
         changes.changed().await;
+    }
+}
+
+/// The pods and guests of this host, by their networks.
+#[derive(Debug)]
+pub(super) struct Guests {
+    /// Of those that are told by ranges.
+    pub(super) ranges: Vec<IpNet>,
+    /// Of those that are told by routes, whenever these change. `None`: ranges tell alone.
+    pub(super) routes: Option<watch::Receiver<Arc<KnownRoutes>>>,
+}
+
+impl Guests {
+    /// The addresses on this host, which has the addresses `host` itself.
+    fn with(&self, host: BTreeSet<IpAddr>) -> Arc<Here> {
+        let routes = self
+            .routes
+            .as_ref()
+            .map(|routes| Arc::clone(&routes.borrow()));
+        let by_routes = routes.iter().flat_map(|routes| &routes.guests);
+        let networks = self.ranges.iter().chain(by_routes).copied();
+        Arc::new(Here::new(host, networks))
+    }
+
+    /// Waits until routes tell of others.
+    async fn changed(&mut self) {
+        if let Some(routes) = &mut self.routes
+            && routes.changed().await.is_ok()
+        {
+            return;
+        }
+        pending::<()>().await;
+    }
+}
+
+/// Tells `here` of the addresses on this host whenever they change.
+async fn follow_here(
+    mut host: watch::Receiver<BTreeSet<IpAddr>>,
+    mut guests: Guests,
+    here: watch::Sender<Option<Arc<Here>>>,
+) {
+    loop {
+        tokio::select! {
+            changed = host.changed() => if changed.is_err() {
+                return;
+            },
+            () = guests.changed() => {}
+        }
+        let now = guests.with(host.borrow_and_update().clone());
+        here.send_if_modified(|known| {
+            let is_new = known.as_ref() != Some(&now);
+            *known = Some(now);
+            is_new
+        });
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use shunt::{EventQueue, Inspector, ServiceChanges};
+use shunt::{EventQueue, HereWatch, Inspector, ServiceChanges};
 
 use crate::cli::flags::{
     linkerd::{LinkerdArgs, LinkerdPlace},
@@ -69,6 +69,7 @@ impl ApiPlaces {
         self,
         inspector: &Inspector,
         queue: &EventQueue,
+        here: HereWatch,
     ) -> Result<impl Sized + use<>> {
         let Self {
             linkerd,
@@ -77,7 +78,7 @@ impl ApiPlaces {
         } = self;
         Ok((
             linkerd.serve(inspector)?,
-            local_api.serve(queue)?,
+            local_api.serve(queue, here)?,
             ui.serve(inspector)?,
         ))
     }

@@ -1,14 +1,13 @@
 //! Where services come from on hosts with Consul.
 
-use std::{collections::BTreeSet, env, fs, net::IpAddr, path::PathBuf, time::Duration};
+use std::{env, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use shunt::{
-    EventQueue, EventSource as _,
+    EventQueue, EventSource as _, HereWatch,
     consul::{ConsulAddress, ConsulOptions, ConsulSource},
 };
-use tokio::sync::watch;
 
 use crate::cli::flags::duration::Seconds;
 
@@ -55,13 +54,13 @@ pub(crate) struct ConsulArgs {
 pub(crate) struct Consul(Option<ConsulSource>);
 
 impl ConsulArgs {
-    /// Reads what the source needs to know, and asks Consul nothing yet. `host` are this host's
-    /// addresses, whenever they change.
+    /// Reads what the source needs to know, and asks Consul nothing yet. `here` are the
+    /// addresses on this host, whenever they change.
     ///
     /// # Errors
     ///
     /// The configuration, the environment or a file is not as it should be.
-    pub(crate) fn open(self, host: watch::Receiver<BTreeSet<IpAddr>>) -> Result<Consul> {
+    pub(crate) fn open(self, here: HereWatch) -> Result<Consul> {
         let Self {
             consul,
             consul_config,
@@ -81,7 +80,7 @@ impl ConsulArgs {
             .on(consul_node)
             .with_token_file(consul_token_file)
             .settling(Duration::from_secs(consul_settle.0.into()));
-        let source = ConsulSource::new(options, host).context("--consul")?;
+        let source = ConsulSource::new(options, here).context("--consul")?;
         Ok(Consul(Some(source)))
     }
 }

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use shunt::{
-    EventQueue, EventSource as _, Keeper, LocalApiServer, LocalNode, LocalOptions, LocalSource,
-    ServeAddress, ServeListener, Shown, host_addresses, local_monitor,
+    EventQueue, EventSource as _, HereWatch, Keeper, LocalApiServer, LocalNode, LocalOptions,
+    LocalSource, ServeAddress, ServeListener, Shown, host_addresses, local_monitor,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
@@ -187,12 +187,13 @@ pub(crate) struct LocalApi {
 }
 
 impl LocalKept {
-    /// Begins to serve, to tell the renderer, and to follow SIGHUP.
+    /// Begins to serve, to tell the renderer, and to follow SIGHUP. `here` are the addresses on this host, whenever they
+    /// change.
     ///
     /// # Errors
     ///
     /// There is no room for a thread.
-    pub(crate) fn serve(self, queue: &EventQueue) -> Result<Option<LocalApi>> {
+    pub(crate) fn serve(self, queue: &EventQueue, here: HereWatch) -> Result<Option<LocalApi>> {
         let Self(kept) = self;
         let Some(Kept {
             listener,
@@ -218,6 +219,7 @@ impl LocalKept {
         if let Some(source) = source {
             info!("{source}");
             source
+                .among(here)
                 .start(queue.clone())
                 .context("cannot start following registered services")?;
         }

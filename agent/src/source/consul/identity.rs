@@ -69,6 +69,7 @@ pub(super) async fn identity(client: &Client, given: Option<&str>) -> Result<Ide
         place: Place {
             node: given.map_or(node_name, Into::into),
             datacenter,
+            here: None,
         },
         address,
     })
@@ -84,6 +85,7 @@ async fn of_node(client: &Client, node: &str) -> Result<Identity, AskError> {
         place: Place {
             node: node.into(),
             datacenter: datacenter.ok_or_else(nothing)?,
+            here: None,
         },
         address: None,
     })

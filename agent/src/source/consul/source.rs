@@ -7,19 +7,14 @@ mod report;
 mod tests;
 
 use std::{
-    collections::BTreeSet, convert::Infallible, fmt, io, net::IpAddr, panic, pin::pin, process,
-    sync::Arc,
+    collections::BTreeSet, convert::Infallible, fmt, io, panic, pin::pin, process, sync::Arc,
 };
 
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-    time::sleep,
-};
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tracing::{error, info, warn};
 
 use crate::{
-    runtime::{consul_state::ConsulMonitor, error::Ending, queue::EventQueue},
+    runtime::{consul_state::ConsulMonitor, error::Ending, here::HereWatch, queue::EventQueue},
     source::{
         consul::{
             claims::claim,
@@ -52,21 +47,18 @@ const EXIT_PANICKED: i32 = 101;
 pub struct ConsulSource {
     options: ConsulOptions,
     client: Client,
-    host_addresses: watch::Receiver<BTreeSet<IpAddr>>,
+    here: HereWatch,
     monitor: ConsulMonitor,
 }
 
 impl ConsulSource {
-    /// Reads the files that TLS needs, and asks Consul nothing yet. `host_addresses` are those of this
-    /// host's interfaces, whenever they change.
+    /// Reads the files that TLS needs, and asks Consul nothing yet. `here` are the addresses on
+    /// this host, whenever they change.
     ///
     /// # Errors
     ///
     /// The files do not have what they should.
-    pub fn new(
-        options: ConsulOptions,
-        host_addresses: watch::Receiver<BTreeSet<IpAddr>>,
-    ) -> io::Result<Self> {
+    pub fn new(options: ConsulOptions, here: HereWatch) -> io::Result<Self> {
         let ConsulOptions {
             address,
             token,
@@ -80,7 +72,7 @@ impl ConsulSource {
             monitor: ConsulMonitor::new(address.to_string(), frontends.len() as u64),
             client: client.map_err(io::Error::other)?,
             options,
-            host_addresses,
+            here,
         })
     }
 
@@ -125,7 +117,7 @@ impl ConsulSource {
         let Self {
             options,
             client,
-            host_addresses,
+            here,
             monitor,
         } = self;
         let ConsulOptions {
@@ -189,7 +181,7 @@ impl ConsulSource {
         let input = Input {
             news,
             claims,
-            host: host_addresses,
+            here,
             identity,
             tiers,
             wanted,

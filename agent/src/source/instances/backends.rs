@@ -68,7 +68,7 @@ fn endpoint(
     place: &Place,
     (ip, port): (IpAddr, u16),
 ) -> Endpoint {
-    let local = place.is_node_of(instance);
+    let local = place.has(instance, ip);
     Endpoint {
         ip,
         port,

@@ -1,6 +1,8 @@
 //! Where the agent is.
 
-use crate::source::instances::instance::Instance;
+use std::{net::IpAddr, sync::Arc};
+
+use crate::{runtime::here::Here, source::instances::instance::Instance};
 
 /// Where the agent is, in the catalog's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,11 +11,20 @@ pub(crate) struct Place {
     pub(crate) node: Box<str>,
     /// Its datacenter.
     pub(crate) datacenter: Box<str>,
+    /// The addresses that are on its host; `None`: they are not known.
+    pub(crate) here: Option<Arc<Here>>,
 }
 
 impl Place {
-    /// Whether an instance runs on this node.
+    /// Whether an instance is registered at this node.
     pub(crate) fn is_node_of(&self, instance: &Instance) -> bool {
         instance.node.eq_ignore_ascii_case(&self.node) && instance.datacenter == self.datacenter
+    }
+
+    /// Whether an instance that is reached at `address` runs on this host: others may be registered here, at another
+    /// machine's address.
+    pub(crate) fn has(&self, instance: &Instance, address: IpAddr) -> bool {
+        let here = self.here.as_ref();
+        self.is_node_of(instance) && here.is_none_or(|here| here.has(address))
     }
 }

@@ -26,6 +26,7 @@ use crate::{
         circumstances::Circumstances,
         contact::Contact,
         error::Ending,
+        here::{Here, HereWatch},
         origin::Origin,
         outcome::{Fate, fate},
         queue::EventQueue,
@@ -128,6 +129,7 @@ pub struct LocalSource {
     frontends: Vec<Frontend>,
     path: PathBuf,
     shown: Shown,
+    here: Option<HereWatch>,
 }
 
 impl LocalSource {
@@ -158,7 +160,17 @@ impl LocalSource {
             })?,
             path: path.to_owned(),
             shown: Shown::default(),
+            here: None,
         })
+    }
+
+    /// Has it know which addresses are on this host, whenever they change. Before they are known it delivers nothing.
+    #[must_use]
+    pub fn among(self, here: HereWatch) -> Self {
+        Self {
+            here: Some(here),
+            ..self
+        }
     }
 
     /// The frontends that are offered to other datacenters.
@@ -256,6 +268,7 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
         frontends,
         path: _,
         shown,
+        mut here,
     } = source;
     let mut known = federation.as_ref().map(Federation::changes);
     let count = frontends.len();
@@ -264,8 +277,12 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
     let place = Place {
         node: node.name.as_str().into(),
         datacenter: "".into(),
+        here: known_here(here.as_mut()).await,
     };
-    engine.set_place(place, node.address.into_iter().collect());
+    let set_place = |engine: &mut Engine, place| {
+        engine.set_place(place, node.address.into_iter().collect());
+    };
+    set_place(&mut engine, place.clone());
     look(&mut engine, &registrar, |_| true);
     look_around(&mut engine, federation.as_ref());
     let mut number = 0;
@@ -303,6 +320,13 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
                     names.iter().any(|name| name.eq_ignore_ascii_case(service))
                 });
             }
+            Some(here) = other_here(here.as_mut()) => {
+                let place = Place {
+                    here: Some(here),
+                    ..place.clone()
+                };
+                set_place(&mut engine, place);
+            }
             () = changed(&mut known) => look_around(&mut engine, federation.as_ref()),
             () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                 retry_at = None;
@@ -310,6 +334,23 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
             }
         }
     }
+}
+
+/// Waits until it is known which addresses are on this host. `None`: it never will be.
+async fn known_here(here: Option<&mut HereWatch>) -> Option<Arc<Here>> {
+    let known = here?.wait_for(Option::is_some).await;
+    known.ok()?.clone()
+}
+
+/// Waits until others are.
+async fn other_here(here: Option<&mut HereWatch>) -> Option<Arc<Here>> {
+    let Some(here) = here else {
+        return pending().await;
+    };
+    if here.changed().await.is_err() {
+        return pending().await;
+    }
+    here.borrow_and_update().clone()
 }
 
 /// Waits until other gateways are known.

@@ -142,11 +142,16 @@ impl Place {
 
     /// With further flags, which may name what is kept.
     pub(super) fn with(kept: Kept, further: &[&str]) -> Option<Self> {
-        let sandbox = Sandbox::serving(SERVED)?;
-        let pins = PinDir::new();
         let mut flags = kept.flags();
         flags.extend(further.iter().map(|&flag| flag.to_owned()));
-        let agent = Agent::alone(&binary(), sandbox.node(), &pins, &flags).unwrap();
+        Self::with_all(kept, &flags)
+    }
+
+    /// With these flags, which name what is kept.
+    pub(super) fn with_all(kept: Kept, flags: &[String]) -> Option<Self> {
+        let sandbox = Sandbox::serving(SERVED)?;
+        let pins = PinDir::new();
+        let agent = Agent::alone(&binary(), sandbox.node(), &pins, flags).unwrap();
         Some(Self {
             agent,
             pins,

@@ -1,9 +1,12 @@
 //! From a registration to the traffic of its service.
 
-use serde_json::{Value, json};
+use std::net::SocketAddr;
 
-use super::place::Place;
-use crate::world::SERVED;
+use serde_json::{Value, json};
+use shunt_tests::{Target, addresses};
+
+use super::place::{Kept, Place, VIP};
+use crate::world::{REQUEST, SERVED};
 
 /// Where the check of a test connects, at a pod.
 const CHECKED: u16 = 9000;
@@ -38,6 +41,40 @@ fn traffic_follows_registrations_and_maintenance() {
     assert_eq!(shown["services"], 1);
     assert_eq!(shown["frontends"], 1);
     assert_eq!(shown["pending"], 0);
+}
+
+#[test]
+fn a_service_at_another_machines_address_is_reached_by_snat() {
+    for has_ranges in [true, false] {
+        let kept = Kept::new();
+        let mut flags = kept.flags();
+        if !has_ranges {
+            // Routes tell then.
+            let range = flags.iter().position(|flag| flag == "--pod-cidr").unwrap();
+            flags.drain(range..range + 2);
+        }
+        let Some(place) = Place::with_all(kept, &flags) else {
+            return;
+        };
+        // The other machine knows no way to the client outside, and one to the pods here.
+        let node2 = place.sandbox.node2();
+        let (pods, node) = (addresses::POD_CIDR, addresses::NODE);
+        let routes = format!("route del default\nroute add {pods} via {node}\n");
+        node2.configure(&routes).unwrap();
+        let outside = place.sandbox.outside();
+        let vip: SocketAddr = VIP.parse().unwrap();
+        let route = format!("route replace {} via 198.51.100.1\n", vip.ip());
+        outside.configure(&route).unwrap();
+        for (pod, client) in [("pod-a", addresses::OUTSIDE), ("pod-d", addresses::NODE)] {
+            place.kept.register(&place.web(pod));
+            place.is_served_by(&[pod]);
+            let answer = outside.enter(|| Target::tcp(vip).ask(REQUEST)).unwrap();
+            assert_eq!(answer.peer.ip(), client, "{pod}, {has_ranges}");
+            let path = format!("service/deregister/{pod}");
+            place.kept.put(&path, &Value::Null);
+            place.is_served_by(&[]);
+        }
+    }
 }
 
 #[test]

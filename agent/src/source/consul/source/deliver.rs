@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use shunt_model::{ServiceId, unusable};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
@@ -20,6 +20,7 @@ use crate::{
     runtime::{
         circumstances::Circumstances,
         error::Ending,
+        here::{Here, HereWatch},
         origin::Origin,
         outcome::{Fate, fate},
         queue::EventQueue,
@@ -28,6 +29,7 @@ use crate::{
         consul::{identity::Identity, source::news::Listener, tiers::Tiered, watch::told::Told},
         instances::{
             engine::{About, Engine, Work},
+            place::Place,
             query::Query,
         },
     },
@@ -51,7 +53,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) struct Input {
     pub(super) news: mpsc::Receiver<Told>,
     pub(super) claims: mpsc::Receiver<Claimed>,
-    pub(super) host: watch::Receiver<BTreeSet<IpAddr>>,
+    pub(super) here: HereWatch,
     pub(super) identity: Identity,
     pub(super) tiers: mpsc::UnboundedReceiver<Tiered>,
     /// Takes all queries that are to be followed, when they are others than before.
@@ -69,7 +71,7 @@ pub(super) async fn deliver(
     let Input {
         mut news,
         mut claims,
-        mut host,
+        mut here,
         identity,
         mut tiers,
         wanted,
@@ -77,17 +79,23 @@ pub(super) async fn deliver(
     listener.is_known();
     // A loopback address is nobody's to come from.
     let own = identity.address.filter(|ip| unusable(*ip).is_none());
-    let addresses = |host: &BTreeSet<IpAddr>| -> BTreeSet<IpAddr> {
-        own.into_iter().filter(|ip| host.contains(ip)).collect()
+    let set_place = |engine: &mut Engine, here: Option<Arc<Here>>| {
+        let is_host = |ip: &IpAddr| here.as_ref().is_some_and(|here| here.is_host(*ip));
+        let own = own.into_iter().filter(is_host).collect();
+        let place = Place {
+            here: here.clone(),
+            ..identity.place.clone()
+        };
+        engine.set_place(place, own);
     };
-    engine.set_place(identity.place.clone(), addresses(&host.borrow_and_update()));
+    set_place(&mut engine, here.borrow_and_update().clone());
     let mut number = 0;
     let mut under_way = FuturesUnordered::new();
     let mut turn: Option<oneshot::Receiver<Infallible>> = None;
     let mut retry_at: Option<Instant> = None;
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut host_is_followed = true;
+    let mut here_is_followed = true;
     loop {
         if turn.is_none()
             && let Some(Work {
@@ -147,12 +155,9 @@ pub(super) async fn deliver(
                 }
             }
             Some((id, claim)) = claims.recv() => engine.set_claim(&id, claim),
-            changed = host.changed(), if host_is_followed => match changed {
-                Ok(()) => {
-                    let own = addresses(&host.borrow_and_update());
-                    engine.set_place(identity.place.clone(), own);
-                }
-                Err(_) => host_is_followed = false,
+            changed = here.changed(), if here_is_followed => match changed {
+                Ok(()) => set_place(&mut engine, here.borrow_and_update().clone()),
+                Err(_) => here_is_followed = false,
             },
             () = until(settled_at) => listener.settle(&mut engine, Instant::now()),
             () = until(retry_at) => {

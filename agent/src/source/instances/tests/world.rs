@@ -19,6 +19,7 @@ pub(super) fn place() -> Place {
     Place {
         node: "n1".into(),
         datacenter: "dc1".into(),
+        here: None,
     }
 }
 

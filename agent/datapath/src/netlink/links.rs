@@ -133,6 +133,14 @@ fn listing() -> io::Result<Listing<Link>> {
 }
 
 impl Link {
+    /// Whether a pod or a guest is at its other end.
+    pub(crate) const fn is_of_another_stack(&self) -> bool {
+        matches!(
+            self.kind,
+            Some(InfoKind::Veth | InfoKind::Netkit | InfoKind::Tun)
+        )
+    }
+
     fn of(message: LinkMessage) -> Option<Self> {
         let mut name = None;
         let (mut kind, mut controller, mut port) = (None, None, None);
@@ -215,7 +223,7 @@ impl LinkProgram {
 #[cfg(test)]
 impl Link {
     /// An interface of Ethernet's link layer, of which nothing else is known.
-    pub(super) fn named(index: u32, name: &str) -> Self {
+    pub(crate) fn named(index: u32, name: &str) -> Self {
         Self {
             index,
             name: name.to_owned(),
