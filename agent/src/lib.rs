@@ -103,6 +103,7 @@ pub use self::{
                 token::TokenError,
             },
             keeper::{KeepError, Keeper},
+            limits::HttpChecks,
             monitor::local_monitor,
             options::LocalOptions,
             registrar::{LocalNode, Registrar, ReloadError},

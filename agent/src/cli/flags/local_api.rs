@@ -5,20 +5,26 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use shunt::{
-    EventQueue, EventSource as _, HereWatch, Keeper, LocalApiServer, LocalNode, LocalOptions,
-    LocalSource, ServeAddress, ServeListener, Shown, host_addresses, local_monitor,
+    EventQueue, EventSource as _, HereWatch, HttpChecks, Keeper, LocalApiServer, LocalNode,
+    LocalOptions, LocalSource, ServeAddress, ServeListener, Shown, host_addresses, local_monitor,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
-use crate::cli::flags::federation::{FederationArgs, FederationPlace, RunningFederation};
+use crate::cli::flags::{
+    federation::{FederationArgs, FederationPlace, RunningFederation},
+    switch::Switch,
+};
 
 /// Where the host's name is, as gethostname(2) has it.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Services that are registered with the agent itself.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Local API")]
+#[command(
+    next_help_heading = "Local API",
+    mut_arg("local_any_http_check", Switch::flag)
+)]
 pub(crate) struct LocalApiArgs {
     /// Where services of this host are registered, in the form of Consul's agent: IP:port of this host
     /// alone, as in 127.0.0.1:8500, or unix:PATH [default: nowhere]
@@ -52,6 +58,15 @@ pub(crate) struct LocalApiArgs {
     #[arg(long, value_name = "IP", requires = "local_api")]
     local_address: Option<IpAddr>,
 
+    /// Take HTTP checks by API with any method, header and body
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value_t = Switch::default(),
+        requires = "local_api"
+    )]
+    local_any_http_check: Switch,
+
     #[command(flatten)]
     federation: FederationArgs,
 }
@@ -69,6 +84,7 @@ impl LocalApiArgs {
             local_services,
             local_state,
             local_address,
+            local_any_http_check,
             federation,
         } = self;
         let Some(address) = local_api else {
@@ -90,6 +106,11 @@ impl LocalApiArgs {
                 node: node(local_address)?,
                 state: local_state,
                 services: local_services,
+                http_checks: if local_any_http_check.is_on() {
+                    HttpChecks::Any
+                } else {
+                    HttpChecks::Limited
+                },
             },
         })))
     }

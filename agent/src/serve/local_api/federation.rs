@@ -1,17 +1,18 @@
 //! What is known of other datacenters, in the form of Consul's federation states.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use hyper::{
-    StatusCode,
-    header::{HeaderName, HeaderValue},
-};
+use hyper::StatusCode;
 use serde::Serialize;
 
 use crate::{
     serve::{
-        http::answer::{Answer, text, with_header},
-        local_api::{request::Parameters, service::asked_wait, shown::json},
+        http::answer::{Answer, text},
+        local_api::{
+            index::{index_and_wait, with_index},
+            request::Parameters,
+            shown::json,
+        },
     },
     source::local::{
         federation::{
@@ -22,9 +23,6 @@ use crate::{
         registrar::NoPlace,
     },
 };
-
-/// Where the index is.
-const INDEX: HeaderName = HeaderName::from_static("x-consul-index");
 
 /// One record, as Consul shows it alone.
 #[derive(Debug, Serialize)]
@@ -98,51 +96,4 @@ async fn newer(
         let reason = "too many wait for gateways to change: try again later";
         Box::new(text(StatusCode::SERVICE_UNAVAILABLE, reason))
     })
-}
-
-/// What a client has seen, and how long it waits for something else.
-fn index_and_wait(asked: &Parameters) -> Result<(u64, Duration), Box<Answer>> {
-    let bad = |reason| Box::new(text(StatusCode::BAD_REQUEST, reason));
-    let wait = asked_wait(asked).ok_or_else(|| bad("Invalid wait time"))?;
-    let index = asked.get("index").filter(|index| !index.is_empty());
-    let index = index.map_or(Ok(0), str::parse);
-    Ok((index.map_err(|_| bad("Invalid index"))?, wait))
-}
-
-/// An index is never 0: a client that has one would not wait with it.
-fn with_index(answer: Answer, index: u64) -> Answer {
-    with_header(answer, INDEX, HeaderValue::from(index.max(1)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_index_is_a_number() {
-        for (query, expected) in [
-            ("", Some((0, 300))),
-            ("index=7&wait=2s", Some((7, 2))),
-            ("index=", Some((0, 300))),
-            ("index=-1", None),
-            ("index=abc", None),
-            ("index=1&wait=2", None),
-        ] {
-            let read = index_and_wait(&Parameters::of(Some(query))).ok();
-            // Answers are spread over a sixteenth of the wait.
-            let read = read.map(|(index, wait)| (index, wait.as_secs_f64()));
-            match (read, expected) {
-                (None, None) => {}
-                (Some((index, wait)), Some((number, seconds))) => {
-                    let least = f64::from(seconds);
-                    assert_eq!(index, number, "{query}");
-                    assert!(
-                        (least..=least * 17.0 / 16.0).contains(&wait),
-                        "{query}: {wait}"
-                    );
-                }
-                other => panic!("{query}: {other:?}"),
-            }
-        }
-    }
 }

@@ -17,23 +17,29 @@ const LENGTH: usize = 1 << 20;
 /// How long a body may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The parameters of a request: of several with a name the first one.
+/// The parameters of a request. Of several with a name the first one counts, where one is wanted.
 #[derive(Debug)]
-pub(super) struct Parameters(BTreeMap<String, String>);
+pub(super) struct Parameters(BTreeMap<String, Vec<String>>);
 
 impl Parameters {
     /// Those of a query.
     pub(super) fn of(query: Option<&str>) -> Self {
-        let mut all = BTreeMap::new();
+        let mut all = BTreeMap::<String, Vec<String>>::new();
         for (name, value) in parse(query.unwrap_or_default().as_bytes()) {
-            all.entry(name.into_owned()).or_insert(value.into_owned());
+            let values = all.entry(name.into_owned()).or_default();
+            values.push(value.into_owned());
         }
         Self(all)
     }
 
     /// The value of one; empty if it has none.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.all(name).first().map(String::as_str)
+    }
+
+    /// The values of all of a name.
+    pub(super) fn all(&self, name: &str) -> &[String] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Whether one is there that is no `false`.
@@ -88,6 +94,7 @@ mod tests {
             Parameters::of(Some("enable=true&reason=because%20so+far&pretty&enable=x"));
         assert_eq!(parameters.get("enable"), Some("true"));
         assert_eq!(parameters.get("reason"), Some("because so far"));
+        assert_eq!(parameters.all("enable"), ["true", "x"]);
         assert!(parameters.is_on("pretty"));
         assert_eq!(parameters.get("wait"), None);
         assert!(!Parameters::of(Some("a=false")).is_on("a"));

@@ -14,9 +14,10 @@ use crate::{
             federation as states,
             guard::refused,
             health,
+            reads::{self, Read},
             request::{self, Parameters, decoded},
             service::service,
-            shown::{agent, checks, json, services},
+            shown::{agent, checks, json, members, services},
         },
     },
     source::local::{
@@ -50,6 +51,9 @@ enum Asked {
     Tell(Status, String),
     /// A verdict in the body.
     Update(String),
+    /// What there is, or as soon as it is another.
+    Read(Read),
+    Members,
     /// The gateways of all datacenters, or of one; in the whole records, or alone.
     States,
     State(String),
@@ -62,11 +66,14 @@ impl Asked {
         if let Some(path) = path.strip_prefix("/v1/internal/") {
             return Self::of_federation(path).map(|asked| (Method::GET, asked));
         }
-        let path = path.strip_prefix("/v1/agent/")?;
+        let Some(path) = path.strip_prefix("/v1/agent/") else {
+            return Read::of(path).map(|read| (Method::GET, Self::Read(read)));
+        };
         let rest = |prefix: &str| path.strip_prefix(prefix).map(decoded);
         let (get, put) = (Method::GET, Method::PUT);
         Some(match path {
             "self" => (get, Self::Agent),
+            "members" => (get, Self::Members),
             "services" => (get, Self::Services),
             "checks" => (get, Self::Checks),
             "service/register" => (put, Self::Register),
@@ -156,6 +163,8 @@ async fn done(
 ) -> Result<Answer, Box<Answer>> {
     let change = match asked {
         Asked::Agent => return Ok(json(&agent(registrar.node()), parameters)),
+        Asked::Members => return Ok(json(&members(registrar.node(), parameters), parameters)),
+        Asked::Read(read) => return reads::respond(registrar, read, parameters).await,
         Asked::Services => return Ok(json(&services(&registrar.look()), parameters)),
         Asked::Checks => {
             let registry = registrar.look();
@@ -288,6 +297,7 @@ mod tests {
         let id = || "web/1 \u{fc}".to_owned();
         for (path, method, asked) in [
             ("self", Method::GET, Asked::Agent),
+            ("members", Method::GET, Asked::Members),
             ("services", Method::GET, Asked::Services),
             ("checks", Method::GET, Asked::Checks),
             (
@@ -362,7 +372,7 @@ mod tests {
             "/v1/internal/ui/nodes",
             "/",
             "/v1/agent/nothing",
-            "/v1/catalog/services",
+            "/v1/catalog/register",
             "/v1/agent/check/x",
         ] {
             assert_eq!(Asked::of(path), None, "{path}");

@@ -1,6 +1,6 @@
 //! What clients are shown, in the form of Consul's agent.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use hyper::StatusCode;
 use serde::Serialize;
@@ -19,6 +19,7 @@ use crate::{
         registrar::LocalNode,
         state::{
             check::Check,
+            indexes::Index,
             registry::Registry,
             service::{Registered, Service},
         },
@@ -26,56 +27,65 @@ use crate::{
 };
 
 /// The datacenter that this host is in, where a client wants to know of one.
-const DATACENTER: &str = "local";
+pub(super) const DATACENTER: &str = "local";
+
+/// The port where Consul's agents gossip. Here nobody does.
+const GOSSIP_PORT: u16 = 8301;
 
 /// A service.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct ShownService<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
-    kind: &'a str,
+    pub(super) kind: &'a str,
     #[serde(rename = "ID")]
-    id: &'a str,
-    service: &'a str,
-    tags: &'a [String],
-    meta: &'a BTreeMap<String, String>,
-    port: i64,
-    address: &'a str,
+    pub(super) id: &'a str,
+    pub(super) service: &'a str,
+    pub(super) tags: &'a [String],
+    pub(super) meta: &'a BTreeMap<String, String>,
+    pub(super) port: i64,
+    pub(super) address: &'a str,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    tagged_addresses: BTreeMap<&'a str, ShownAddress<'a>>,
-    weights: ShownWeights,
-    enable_tag_override: bool,
+    pub(super) tagged_addresses: BTreeMap<&'a str, ShownAddress<'a>>,
+    pub(super) weights: ShownWeights,
+    pub(super) enable_tag_override: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    content_hash: Option<String>,
+    pub(super) content_hash: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    proxy: Option<ShownProxy<'a>>,
+    pub(super) proxy: Option<ShownProxy<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    connect: Option<ShownConnect>,
+    pub(super) connect: Option<ShownConnect>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) create_index: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) modify_index: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct ShownAddress<'a> {
+pub(super) struct ShownAddress<'a> {
     address: &'a str,
     port: i64,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct ShownWeights {
+pub(super) struct ShownWeights {
     passing: i64,
     warning: i64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct ShownConnect {
+pub(super) struct ShownConnect {
+    #[serde(skip_serializing_if = "is_off")]
     native: bool,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct ShownProxy<'a> {
+pub(super) struct ShownProxy<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
     destination_service_name: &'a str,
     #[serde(rename = "DestinationServiceID", skip_serializing_if = "str::is_empty")]
     destination_service_id: &'a str,
@@ -95,6 +105,14 @@ struct ShownProxy<'a> {
 const fn is_zero(number: &i64) -> bool {
     *number == 0
 }
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+const fn is_off(switch: &bool) -> bool {
+    !*switch
+}
+
+/// What is shown of a service that is no proxy.
+static NO_PROXY: LazyLock<proxy::Proxy> = LazyLock::new(proxy::Proxy::default);
 
 impl<'a> ShownService<'a> {
     /// Without its hash, as in lists.
@@ -135,6 +153,21 @@ impl<'a> ShownService<'a> {
             content_hash: None,
             proxy: proxy.as_ref().map(ShownProxy::of),
             connect: is_native.then_some(ShownConnect { native: true }),
+            create_index: None,
+            modify_index: None,
+        }
+    }
+
+    /// As the servers show it, with when it came and changed.
+    pub(super) fn in_catalog(service: &'a Service, index: Index) -> Self {
+        let Index { created, modified } = index;
+        let shown = Self::of(service);
+        Self {
+            proxy: Some(shown.proxy.unwrap_or_else(ShownProxy::none)),
+            connect: Some(shown.connect.unwrap_or_default()),
+            create_index: Some(created),
+            modify_index: Some(modified),
+            ..shown
         }
     }
 
@@ -148,6 +181,11 @@ impl<'a> ShownService<'a> {
 }
 
 impl<'a> ShownProxy<'a> {
+    /// That of a service that is none.
+    pub(super) fn none() -> Self {
+        Self::of(&NO_PROXY)
+    }
+
     const fn of(proxy: &'a proxy::Proxy) -> Self {
         let proxy::Proxy {
             destination_service_name,
@@ -219,6 +257,26 @@ impl<'a> ShownCheck<'a> {
             modify_index: 0,
         }
     }
+
+    /// As the servers show it, with when it came and changed.
+    pub(super) fn in_catalog(
+        check: &'a Check,
+        registry: &'a Registry,
+        node: &'a LocalNode,
+    ) -> Self {
+        let shown = Self::of(check, registry, node);
+        let indexes = registry.indexes();
+        let Index { created, modified } = if check.service.is_empty() {
+            indexes.of_node_checks()
+        } else {
+            indexes.of_name(shown.service_name)
+        };
+        Self {
+            create_index: created,
+            modify_index: modified,
+            ..shown
+        }
+    }
 }
 
 /// All services by id.
@@ -240,9 +298,36 @@ pub(super) fn checks<'a>(
         .collect()
 }
 
+/// This host as a member of the cluster that it is by itself.
+fn member(node: &LocalNode) -> Value {
+    let address = node.address.map(|address| address.to_string());
+    json!({
+        "Name": node.name,
+        "Addr": address.unwrap_or_default(),
+        "Port": GOSSIP_PORT,
+        "Tags": { "build": env!("CARGO_PKG_VERSION"), "dc": DATACENTER, "role": "shunt", "segment": "", "vsn": "2" },
+        "Status": 1,
+        "ProtocolMin": 1,
+        "ProtocolMax": 5,
+        "ProtocolCur": 2,
+        "DelegateMin": 2,
+        "DelegateMax": 5,
+        "DelegateCur": 4,
+    })
+}
+
+/// The members of the cluster of this host; of the one that spans datacenters, which there is not, none.
+pub(super) fn members(node: &LocalNode, asked: &Parameters) -> Vec<Value> {
+    let is_wide = asked.is_on("wan") && asked.get("wan") != Some("0");
+    if is_wide {
+        Vec::new()
+    } else {
+        vec![member(node)]
+    }
+}
+
 /// The agent itself, in the little that clients read of it.
 pub(super) fn agent(node: &LocalNode) -> Value {
-    let address = node.address.map(|address| address.to_string());
     json!({
         "Config": {
             "Datacenter": DATACENTER,
@@ -251,12 +336,7 @@ pub(super) fn agent(node: &LocalNode) -> Value {
             "Server": false,
             "Version": env!("CARGO_PKG_VERSION"),
         },
-        "Member": {
-            "Name": node.name,
-            "Addr": address.unwrap_or_default(),
-            "Tags": { "dc": DATACENTER, "role": "shunt" },
-            "Status": 1,
-        },
+        "Member": member(node),
         "Meta": {},
     })
 }

@@ -4,7 +4,7 @@ use std::{
     io,
     sync::Arc,
     thread,
-    time::{Duration, Instant as Clock},
+    time::{Duration, Instant as Clock, SystemTime},
 };
 
 use thiserror::Error;
@@ -43,6 +43,14 @@ pub enum KeepError {
 /// How long a write that has begun may take at the end.
 const LAST: Duration = Duration::from_secs(5);
 
+/// The number of the first change: above those of an agent before, which had less than one in a microsecond.
+/// A clock that went back is met by who compares it.
+fn first_index() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let micros = since.unwrap_or_default().as_micros();
+    u64::try_from(micros).unwrap_or(1).max(1)
+}
+
 /// What keeps registrations and asks checks. Dropping it ends that, with a last write if the file lacks anything.
 #[derive(Debug)]
 pub struct Keeper {
@@ -63,10 +71,11 @@ impl Keeper {
             node,
             state,
             services,
+            http_checks,
         } = options;
         let began = Clock::now();
         let (store, Stored { known, statuses }) = Store::open(&state)?;
-        let mut registry = Registry::default();
+        let mut registry = Registry::starting_at(first_index());
         let (count, now) = (known.services().len(), Instant::now());
         registry.install(known, now);
         registry.restore(&statuses, now);
@@ -82,7 +91,7 @@ impl Keeper {
             .enable_all()
             .build()
             .map_err(KeepError::Threads)?;
-        let (registrar, changes) = Registrar::new(node, registry, services);
+        let (registrar, changes) = Registrar::new(node, registry, services, http_checks);
         let store = Arc::new(store);
         let writes = write_changes(registrar.clone(), Arc::clone(&store), changes);
         runtime.spawn(writes);
@@ -92,6 +101,7 @@ impl Keeper {
             runtime: Some(runtime),
         };
         keeper.registrar.reload().await?;
+        keeper.registrar.hold_forbidden();
         if let Some(runtime) = &keeper.runtime {
             runtime.spawn(keep_asking(keeper.registrar.clone()));
             runtime.spawn(keep_time(keeper.registrar.clone()));

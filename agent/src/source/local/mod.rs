@@ -3,7 +3,7 @@
 //!
 //! A [definition] that is registered becomes part of the [state]: what is registered, how it is by its
 //! checks, and what each change means for others. The [registrar] shares that; a change is
-//! [written](writer) before it takes effect. [Checks](checks) are asked; who waits for a service is
+//! [written](writer) before it takes effect. [Checks](checks) are asked, within [limits]; who waits for a service is
 //! [woken](waiters). Gateways of
 //! other datacenters come from a [federation] of agents. `docs/local-api.md` says what of Consul's own agent is here, and what is not.
 
@@ -12,6 +12,7 @@ pub(crate) mod definition;
 pub(crate) mod federation;
 mod instances;
 pub(crate) mod keeper;
+pub(crate) mod limits;
 pub(crate) mod monitor;
 pub(crate) mod options;
 pub(crate) mod registrar;

@@ -40,7 +40,13 @@ pub fn local_monitor(
         let services = registry.known().services().len() as u64;
         drop(registry);
         let (writes, failed_writes) = registrar.writes();
-        let Troubles { file, definitions } = registrar.troubles();
+        let Troubles {
+            file,
+            definitions,
+            forbidden,
+        } = registrar.troubles();
+        let forbidden = forbidden.map(|text| format!("checks are {text}"));
+        let troubles = [file, definitions, forbidden];
         let Progress {
             frontends,
             pending,
@@ -57,7 +63,7 @@ pub fn local_monitor(
             state: state.clone(),
             writes,
             failed_writes,
-            troubles: file.into_iter().chain(definitions).collect(),
+            troubles: troubles.into_iter().flatten().collect(),
             frontends: frontends as u64,
             pending: pending as u64,
             untranslated: problems

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::source::local::registrar::LocalNode;
+use crate::source::local::{limits::HttpChecks, registrar::LocalNode};
 
 /// How registrations are kept.
 #[derive(Debug, Clone)]
@@ -13,4 +13,6 @@ pub struct LocalOptions {
     pub state: PathBuf,
     /// A file, or a folder of files, that defines services beside what is registered.
     pub services: Option<PathBuf>,
+    /// The HTTP checks that may be registered by API.
+    pub http_checks: HttpChecks,
 }

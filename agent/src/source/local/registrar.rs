@@ -16,22 +16,25 @@ use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, timeout_at},
 };
+use tracing::warn;
 
 use crate::source::local::{
     definition::{
         check::Probe,
         file::{Defined, DefinitionError},
     },
+    limits::{HttpChecks, named},
     state::{
         check::Check,
         definitions::Definitions,
+        effects::{Effects, Subject},
         refusal::Refusal,
         register::Change,
-        registry::{Effects, Registry},
+        registry::Registry,
         service::Registered,
         status::Status,
     },
-    waiters::Waiters,
+    waiters::{Awaited, Waiters},
 };
 
 /// How many changes wait to be written before those who ask do.
@@ -63,6 +66,7 @@ struct Shared {
     /// Somebody has told of a check, or one is new.
     has_expiry: Notify,
     defined_in: Option<PathBuf>,
+    http_checks: HttpChecks,
     written: AtomicU64,
     not_written: AtomicU64,
     troubles: Mutex<Troubles>,
@@ -84,6 +88,8 @@ pub(crate) struct Troubles {
     pub(crate) file: Option<String>,
     /// Why the definitions were not read again.
     pub(crate) definitions: Option<String>,
+    /// The checks that are not run.
+    pub(crate) forbidden: Option<String>,
 }
 
 /// Nobody else can wait.
@@ -100,6 +106,7 @@ impl Registrar {
         node: LocalNode,
         registry: Registry,
         defined_in: Option<PathBuf>,
+        http_checks: HttpChecks,
     ) -> (Self, mpsc::Receiver<Asked>) {
         let (asked, changes) = mpsc::channel(AHEAD);
         let shared = Shared {
@@ -115,6 +122,7 @@ impl Registrar {
             has_checks: Notify::new(),
             has_expiry: Notify::new(),
             defined_in,
+            http_checks,
             written: AtomicU64::new(0),
             not_written: AtomicU64::new(0),
             troubles: Mutex::default(),
@@ -144,6 +152,7 @@ impl Registrar {
     ///
     /// It is refused, or cannot be written; then it has no effect.
     pub(crate) async fn change(&self, change: Change) -> Result<(), Refusal> {
+        self.0.http_checks.permit(&change, &self.0.node.name)?;
         let ending = || Refusal::failed("the agent ends");
         let (reply, replied) = oneshot::channel();
         let asked = self.0.asked.send((change, reply)).await;
@@ -201,7 +210,8 @@ impl Registrar {
         if !there().is_some_and(|service| is_same(&service)) {
             return Ok(there());
         }
-        let place = self.0.waiters.enter(id).ok_or(NoPlace)?;
+        let place = self.0.waiters.enter(Awaited::Content(id.to_owned()));
+        let place = place.ok_or(NoPlace)?;
         let deadline = Instant::now() + wait;
         loop {
             // From here on it is heard, so that nothing is missed after the look.
@@ -212,6 +222,34 @@ impl Registrar {
             }
             if timeout_at(deadline, rung).await.is_err() {
                 return Ok(there());
+            }
+        }
+    }
+
+    /// Waits until a client that has seen `index` of this has something to read, or for `wait`. One that has
+    /// seen nothing, or has its index from an agent before, waits not at all.
+    ///
+    /// # Errors
+    ///
+    /// Too many wait.
+    pub(crate) async fn newer(
+        &self,
+        subject: Subject,
+        index: u64,
+        wait: Duration,
+    ) -> Result<(), NoPlace> {
+        let is_news = || self.look().indexes().is_news(&subject, index);
+        if index == 0 || is_news() {
+            return Ok(());
+        }
+        let place = self.0.waiters.enter(Awaited::Change(subject.clone()));
+        let place = place.ok_or(NoPlace)?;
+        let deadline = Instant::now() + wait;
+        loop {
+            // From here on it is heard, so that nothing is missed after the look.
+            let rung = place.bell().notified();
+            if is_news() || timeout_at(deadline, rung).await.is_err() {
+                return Ok(());
             }
         }
     }
@@ -234,6 +272,35 @@ impl Registrar {
         }
     }
 
+    /// Has checks critical that an earlier agent took and this one does not run.
+    pub(super) fn hold_forbidden(&self) {
+        let registry = self.look();
+        let checks = registry.known().checks();
+        let forbidden = checks.filter_map(|check| Some((check.id.clone(), self.forbids(check)?)));
+        let forbidden: Vec<(String, String)> = forbidden.collect();
+        drop(registry);
+        for (id, reason) in &forbidden {
+            self.tell(id, Status::Critical, reason);
+        }
+        if let Some(text) = self.forbidden() {
+            warn!("checks are {text}");
+        }
+    }
+
+    /// Why a check is not run, if it is not.
+    pub(super) fn forbids(&self, check: &Check) -> Option<String> {
+        self.0.http_checks.forbids(check)
+    }
+
+    /// The checks that are not run, in words.
+    fn forbidden(&self) -> Option<String> {
+        let registry = self.look();
+        let checks = registry.known().checks();
+        let checks = checks.filter(|check| self.forbids(check).is_some());
+        let ids: Vec<String> = checks.map(|check| check.id.clone()).collect();
+        named(&ids)
+    }
+
     /// Has those checks critical of which nobody told in time; gives when to look again.
     pub(super) fn expire(&self) -> Option<Instant> {
         let mut registry = self.write();
@@ -242,6 +309,13 @@ impl Registrar {
         drop(registry);
         self.follow_up(effects);
         next
+    }
+
+    /// The services that have been critical for longer than one of their checks allows. A check that is
+    /// not run says nothing of its service.
+    pub(super) fn overdue(&self) -> BTreeSet<String> {
+        let is_run = |check: &Check| self.forbids(check).is_none();
+        self.look().overdue(Instant::now(), is_run)
     }
 
     /// Has what was written take effect.
@@ -254,12 +328,17 @@ impl Registrar {
 
     /// Tells those whom it concerns.
     fn follow_up(&self, effects: Effects) {
+        let subjects = effects.subjects().into_iter().map(Awaited::Change);
+        self.0.waiters.wake(subjects);
         let Effects {
             changed,
             concerned,
             has_status,
+            has_checks: _,
         } = effects;
-        self.0.waiters.wake(&changed);
+        self.0
+            .waiters
+            .wake(changed.into_iter().map(Awaited::Content));
         if has_status {
             self.0.is_behind.store(true, Ordering::Release);
             self.0.has_status.notify_one();
@@ -335,7 +414,11 @@ impl Registrar {
 
     /// What does not work.
     pub(crate) fn troubles(&self) -> Troubles {
-        lock(&self.0.troubles).clone()
+        let forbidden = self.forbidden();
+        Troubles {
+            forbidden,
+            ..lock(&self.0.troubles).clone()
+        }
     }
 
     /// How many wait for a service to change.

@@ -1,4 +1,4 @@
-//! Who waits for a service to change.
+//! Clients that wait for something to change.
 
 use std::{
     collections::HashMap,
@@ -7,17 +7,28 @@ use std::{
 
 use tokio::sync::Notify;
 
+use crate::source::local::state::effects::Subject;
+
 /// How many may wait at once.
 const MOST: usize = 4096;
 
-/// Those who wait, by service: a change wakes those of its service, and nobody else.
+/// What a client waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Awaited {
+    /// Another content of the service of this id.
+    Content(String),
+    /// A change of a part of what is registered.
+    Change(Subject),
+}
+
+/// Those who wait, by what they wait for: a change wakes those whom it concerns, and nobody else.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     /// With how many wait there.
-    services: HashMap<String, (Arc<Notify>, usize)>,
+    bells: HashMap<Awaited, (Arc<Notify>, usize)>,
     total: usize,
 }
 
@@ -25,7 +36,7 @@ struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     waiters: &'a Waiters,
-    service: String,
+    awaited: Awaited,
     bell: Arc<Notify>,
 }
 
@@ -34,28 +45,28 @@ impl Waiters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place to wait for a service; `None`: all are taken.
-    pub(crate) fn enter(&self, service: &str) -> Option<Place<'_>> {
+    /// A place to wait for this; `None`: all are taken.
+    pub(crate) fn enter(&self, awaited: Awaited) -> Option<Place<'_>> {
         let mut waiting = self.lock();
         if waiting.total >= MOST {
             return None;
         }
         waiting.total += 1;
-        let (bell, count) = waiting.services.entry(service.to_owned()).or_default();
+        let (bell, count) = waiting.bells.entry(awaited.clone()).or_default();
         *count += 1;
         let bell = Arc::clone(bell);
         Some(Place {
             waiters: self,
-            service: service.to_owned(),
+            awaited,
             bell,
         })
     }
 
-    /// Wakes those who wait for one of these services.
-    pub(crate) fn wake<'a>(&self, services: impl IntoIterator<Item = &'a String>) {
+    /// Wakes those who wait for one of these.
+    pub(crate) fn wake(&self, those: impl IntoIterator<Item = Awaited>) {
         let waiting = self.lock();
-        for service in services {
-            if let Some((bell, _)) = waiting.services.get(service) {
+        for awaited in those {
+            if let Some((bell, _)) = waiting.bells.get(&awaited) {
                 bell.notify_waiters();
             }
         }
@@ -68,7 +79,7 @@ impl Waiters {
 }
 
 impl Place<'_> {
-    /// What rings when the service has changed.
+    /// What rings when it has changed.
     pub(crate) fn bell(&self) -> &Notify {
         &self.bell
     }
@@ -78,10 +89,10 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut waiting = self.waiters.lock();
         waiting.total -= 1;
-        if let Some((_, count)) = waiting.services.get_mut(&self.service) {
+        if let Some((_, count)) = waiting.bells.get_mut(&self.awaited) {
             *count -= 1;
             if *count == 0 {
-                waiting.services.remove(&self.service);
+                waiting.bells.remove(&self.awaited);
             }
         }
     }
@@ -94,11 +105,13 @@ mod tests {
     #[test]
     fn a_place_is_free_as_soon_as_it_is_left() {
         let waiters = Waiters::default();
-        let places: Vec<_> = (0..MOST).map(|_| waiters.enter("web").unwrap()).collect();
-        assert!(waiters.enter("db").is_none(), "all are taken");
+        let web = || Awaited::Content("web".to_owned());
+        let places: Vec<_> = (0..MOST).map(|_| waiters.enter(web()).unwrap()).collect();
+        let all = || Awaited::Change(Subject::All);
+        assert!(waiters.enter(all()).is_none(), "all are taken");
         drop(places);
         assert_eq!(waiters.count(), 0);
-        assert!(waiters.lock().services.is_empty(), "nothing is left of it");
-        drop(waiters.enter("db").unwrap());
+        assert!(waiters.lock().bells.is_empty(), "nothing is left of it");
+        drop(waiters.enter(all()).unwrap());
     }
 }

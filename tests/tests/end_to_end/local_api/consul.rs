@@ -12,7 +12,7 @@ use shunt_tests::{consul_binary, wait_until};
 use super::place::{Place, SOON};
 
 /// Runs a command against the place's agent; gives whether it succeeded, and all that it said.
-fn run(consul: &Path, place: &Place, arguments: &[&str]) -> (bool, String) {
+pub(super) fn run(consul: &Path, place: &Place, arguments: &[&str]) -> (bool, String) {
     let address = format!("unix://{}", place.kept.socket().display());
     let output = Command::new(consul)
         .args(arguments)

@@ -9,7 +9,7 @@ use hyper::{
     header::{ACCEPT, HeaderName, HeaderValue, USER_AGENT},
 };
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::{Client, Error, connect::HttpConnector},
     rt::TokioExecutor,
 };
 
@@ -22,7 +22,8 @@ const READ: usize = 4096;
 const ACCEPTED: HeaderValue = HeaderValue::from_static("text/plain, text/*, */*");
 
 /// Who asks.
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("shunt/", env!("CARGO_PKG_VERSION")));
+pub(super) const AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("shunt/", env!("CARGO_PKG_VERSION")));
 
 /// Sends a request, over a connection of its own, and reads the beginning of the answer.
 pub(super) async fn ask(
@@ -42,10 +43,7 @@ pub(super) async fn ask(
     let answer = match client.request(request).await {
         Ok(answer) => answer,
         Err(error) => {
-            // The error itself says no more than that it is one.
-            let reason = error
-                .source()
-                .map_or_else(|| error.to_string(), ToString::to_string);
+            let reason = reason(&error);
             return Answer::critical(format!("{method} {url}: {reason}"));
         }
     };
@@ -58,6 +56,12 @@ pub(super) async fn ask(
         status: verdict(status),
         output: format!("HTTP {method} {url}: {status} Output: {text}"),
     }
+}
+
+/// Why a request was not answered. The error itself says no more than that it is one.
+pub(super) fn reason(error: &Error) -> String {
+    let source = error.source();
+    source.map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// What a status says, as Consul has it.

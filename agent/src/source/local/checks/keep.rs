@@ -4,13 +4,12 @@ use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::{
     task::AbortHandle,
-    time::{Instant, sleep, sleep_until},
+    time::{sleep, sleep_until},
 };
 use tracing::info;
 
 use crate::source::local::{
     checks::run::run,
-    definition::check::Probe,
     registrar::Registrar,
     state::{check::Check, register::Change},
 };
@@ -45,7 +44,7 @@ fn wanted(registrar: &Registrar) -> HashMap<String, Arc<Check>> {
     let registry = registrar.look();
     let checks = registry.known().checks();
     let asked =
-        checks.filter(|check| matches!(check.probe, Probe::Tcp { .. } | Probe::Http { .. }));
+        checks.filter(|check| check.probe.pace().is_some() && registrar.forbids(check).is_none());
     asked
         .map(|check| (check.id.clone(), Arc::clone(check)))
         .collect()
@@ -69,7 +68,7 @@ pub(in crate::source::local) async fn keep_time(registrar: Registrar) -> Infalli
 pub(in crate::source::local) async fn reap(registrar: Registrar) -> Infallible {
     loop {
         sleep(REAP).await;
-        let overdue = registrar.look().overdue(Instant::now());
+        let overdue = registrar.overdue();
         for id in overdue {
             info!("service {id} has been critical for too long: it is deregistered");
             // What cannot be written is tried again, and the log has it.

@@ -9,7 +9,7 @@ use std::{
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use crate::source::local::{
-    checks::{answer::Answer, http, tcp},
+    checks::{answer::Answer, grpc, http, tcp},
     definition::check::{Pace, Probe},
     registrar::Registrar,
     state::{check::Check, status::Status},
@@ -21,9 +21,8 @@ const FIRST: Duration = Duration::from_secs(1);
 
 /// Asks, and tells what comes of it, until it is aborted. What has been told already is not told again.
 pub(super) async fn run(registrar: Registrar, check: Arc<Check>) {
-    let pace = match &check.probe {
-        Probe::Tcp { pace, .. } | Probe::Http { pace, .. } => *pace,
-        Probe::Ttl(_) | Probe::Alias(_) | Probe::Maintenance => return,
+    let Some(pace) = check.probe.pace() else {
+        return;
     };
     let mut verdict = Verdict::new(registrar.look().status(&check), pace);
     let mut told = None;
@@ -77,6 +76,7 @@ async fn ask(check: &Check) -> Answer {
             let asked = http::ask(url, method, headers, body);
             (timeout(pace.timeout, asked).await, pace)
         }
+        Probe::Grpc { target, pace } => (timeout(pace.timeout, grpc::ask(target)).await, pace),
         Probe::Ttl(_) | Probe::Alias(_) | Probe::Maintenance => {
             return Answer::critical(String::new());
         }

@@ -42,6 +42,8 @@ pub(crate) struct CheckDefinition {
     method: String,
     headers: BTreeMap<String, Vec<String>>,
     body: String,
+    grpc: String,
+    grpc_uses_tls: bool,
     alias_node: String,
     alias_service: String,
     /// What is run by Consul and not here, if it is one of these.
@@ -76,6 +78,13 @@ pub(crate) enum Probe {
         /// How it is asked.
         pace: Pace,
     },
+    /// A server of gRPC is asked for its health.
+    Grpc {
+        /// `host:port`, or `host:port/service`.
+        target: String,
+        /// How it is asked.
+        pace: Pace,
+    },
     /// As the checks of another service are, or the node's if there is none.
     Alias(String),
     /// Never anything but critical: a service in maintenance.
@@ -102,8 +111,19 @@ impl Probe {
             Self::Ttl(_) => "ttl",
             Self::Tcp { .. } => "tcp",
             Self::Http { .. } => "http",
+            Self::Grpc { .. } => "grpc",
             Self::Alias(_) => "alias",
             Self::Maintenance => "maintenance",
+        }
+    }
+
+    /// How it is asked; `None`: it is not.
+    pub(crate) const fn pace(&self) -> Option<Pace> {
+        match self {
+            Self::Tcp { pace, .. } | Self::Http { pace, .. } | Self::Grpc { pace, .. } => {
+                Some(*pace)
+            }
+            Self::Ttl(_) | Self::Alias(_) | Self::Maintenance => None,
         }
     }
 }
@@ -156,6 +176,8 @@ impl CheckDefinition {
             method: fields.text("Method")?,
             headers: headers(&mut fields)?,
             body: fields.text("Body")?,
+            grpc: fields.text("GRPC")?,
+            grpc_uses_tls: fields.switch("GRPCUseTLS")?,
             alias_node: fields.text("AliasNode")?,
             alias_service: fields.text("AliasService")?,
             foreign,
@@ -185,11 +207,13 @@ impl CheckDefinition {
     ///
     /// It says too little, too much, or what is not done here; in Consul's words where it has any.
     pub(crate) fn probe(&self, node: &str) -> Result<Probe, String> {
-        let is_asked = !self.tcp.is_empty() || !self.http.is_empty();
+        let is_asked = [&self.tcp, &self.http, &self.grpc]
+            .iter()
+            .any(|it| !it.is_empty());
         let is_alias = !self.alias_node.is_empty() || !self.alias_service.is_empty();
         if let Some(foreign) = self.foreign {
             return Err(format!(
-                "{foreign} checks are not run here: use TCP, HTTP or TTL"
+                "{foreign} checks are not run here: use TCP, HTTP, GRPC or TTL"
             ));
         }
         let refused = match () {
@@ -228,6 +252,14 @@ impl CheckDefinition {
             success_before_passing: self.success_before_passing,
             failures_before_critical: self.failures_before_critical,
         };
+        if self.http.is_empty() && self.tcp.is_empty() {
+            if self.grpc_uses_tls {
+                let reason = "gRPC is not checked over TLS here: use TCP for what speaks TLS";
+                return Err(reason.to_owned());
+            }
+            let target = self.grpc.clone();
+            return Ok(Probe::Grpc { target, pace });
+        }
         if self.http.is_empty() {
             let address = self.tcp.clone();
             return Ok(Probe::Tcp { address, pace });
@@ -259,7 +291,6 @@ fn foreign(fields: &mut Fields) -> Result<Option<&'static str>, Malformed> {
     let mut found = None;
     for (name, kind) in [
         ("DockerContainerID", "Docker"),
-        ("GRPC", "gRPC"),
         ("H2PING", "H2PING"),
         ("UDP", "UDP"),
         ("OSService", "OS service"),
@@ -277,7 +308,7 @@ fn foreign(fields: &mut Fields) -> Result<Option<&'static str>, Malformed> {
     // Of these, and of what is verified there.
     fields.text("Shell")?;
     fields.text("TLSServerName")?;
-    for name in ["GRPCUseTLS", "H2PingUseTLS", "TCPUseTLS", "TLSSkipVerify"] {
+    for name in ["H2PingUseTLS", "TCPUseTLS", "TLSSkipVerify"] {
         fields.switch(name)?;
     }
     Ok(found)
@@ -332,11 +363,15 @@ mod tests {
             ),
             (
                 json!({ "Args": ["true"], "Interval": "1s" }),
-                "Script checks are not run here: use TCP, HTTP or TTL",
+                "Script checks are not run here: use TCP, HTTP, GRPC or TTL",
             ),
             (
-                json!({ "GRPC": "a:1", "Interval": "1s" }),
-                "gRPC checks are not run here: use TCP, HTTP or TTL",
+                json!({ "GRPC": "a:1" }),
+                "Interval must be > 0 for Script, HTTP, or TCP checks",
+            ),
+            (
+                json!({ "GRPC": "a:1", "GRPCUseTLS": true, "Interval": "1s" }),
+                "gRPC is not checked over TLS here: use TCP for what speaks TLS",
             ),
             (
                 json!({ "HTTP": "https://a", "Interval": "1s" }),
@@ -371,6 +406,16 @@ mod tests {
             let pace = expected;
             assert_eq!(probe(value), Probe::Tcp { address, pace });
         }
+        let grpc = probe(json!({ "GRPC": "a:1/web", "Interval": "2s" }));
+        let target = "a:1/web".to_owned();
+        let expected = pace(2000, 10_000);
+        assert_eq!(
+            grpc,
+            Probe::Grpc {
+                target,
+                pace: expected
+            }
+        );
         let alias = probe(json!({ "AliasNode": "n1", "AliasService": "web" }));
         assert_eq!(alias, Probe::Alias("web".to_owned()));
         let ttl = probe(json!({ "TTL": "3s" }));

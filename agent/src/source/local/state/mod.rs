@@ -3,7 +3,9 @@
 pub(crate) mod alias;
 pub(crate) mod check;
 pub(crate) mod definitions;
+pub(crate) mod effects;
 pub(crate) mod health;
+pub(crate) mod indexes;
 pub(crate) mod ports;
 pub(crate) mod refusal;
 pub(crate) mod register;

@@ -13,8 +13,9 @@ use crate::source::local::{
         alias::{aliases, output},
         check::{Check, NODE_MAINTENANCE},
         definitions::Definitions,
+        effects::Effects,
         health::{Effect, HealthBook},
-        service::Registered,
+        indexes::Indexes,
         status::Status,
     },
 };
@@ -25,17 +26,7 @@ pub(crate) struct Registry {
     known: Definitions,
     book: HealthBook,
     aliases: BTreeMap<Arc<str>, Status>,
-}
-
-/// What a change means for others.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Effects {
-    /// Services whose content is another, or that are gone or new: who waits for them is answered.
-    pub(crate) changed: BTreeSet<String>,
-    /// The names of services with another content or status, by which frontends look for them.
-    pub(crate) concerned: BTreeSet<String>,
-    /// Whether a status is another.
-    pub(crate) has_status: bool,
+    indexes: Indexes,
 }
 
 /// How a service is, in Consul's words: maintenance counts more than what checks say.
@@ -58,6 +49,19 @@ impl Verdict {
 }
 
 impl Registry {
+    /// One without anything, whose changes are counted from `first` on.
+    pub(crate) fn starting_at(first: u64) -> Self {
+        Self {
+            indexes: Indexes::starting_at(first),
+            ..Self::default()
+        }
+    }
+
+    /// The numbers of its changes.
+    pub(crate) const fn indexes(&self) -> &Indexes {
+        &self.indexes
+    }
+
     /// What is registered.
     pub(crate) const fn known(&self) -> &Definitions {
         &self.known
@@ -130,11 +134,16 @@ impl Registry {
         let new = known.checks().filter(|check| differs(check, &before));
         let owners = gone.chain(new).map(|check| check.service.clone());
         let owners: BTreeSet<String> = owners.collect();
+        effects.has_checks = !owners.is_empty();
         self.book.follow(&self.known, &before, now);
         for service in &owners {
             self.concern(service, &mut effects);
         }
         self.look_at_aliases(&mut effects);
+        self.indexes.count(&effects);
+        if !effects.changed.is_empty() {
+            self.indexes.forget(&self.known);
+        }
         effects
     }
 
@@ -145,8 +154,9 @@ impl Registry {
             && self.book.tell(&check, status, output, now) == Effect::Status
         {
             self.concern(&check.service, &mut effects);
-            effects.has_status = true;
+            (effects.has_status, effects.has_checks) = (true, true);
             self.look_at_aliases(&mut effects);
+            self.indexes.count(&effects);
         }
         effects
     }
@@ -184,18 +194,24 @@ impl Registry {
             }
         }
         if !expired.is_empty() {
-            effects.has_status = true;
+            (effects.has_status, effects.has_checks) = (true, true);
             self.look_at_aliases(&mut effects);
+            self.indexes.count(&effects);
         }
         effects
     }
 
-    /// The services that have been critical for longer than one of their checks allows.
-    pub(crate) fn overdue(&self, now: Instant) -> BTreeSet<String> {
+    /// The services that have been critical for longer than one of their checks that are run allows.
+    pub(crate) fn overdue(
+        &self,
+        now: Instant,
+        is_run: impl Fn(&Check) -> bool,
+    ) -> BTreeSet<String> {
         let checks = self.known.checks().filter(|check| {
             let allowed = check.deregister_after;
             let critical = self.book.critical_for(check, now);
             !check.service.is_empty()
+                && is_run(check)
                 && allowed.is_some_and(|allowed| critical.is_some_and(|it| it >= allowed))
         });
         checks.map(|check| check.service.clone()).collect()
@@ -211,6 +227,7 @@ impl Registry {
             .filter(|(id, status)| before.get(*id) != Some(*status));
         let checks = differing.filter_map(|(id, _)| self.known.check(id));
         let owners: BTreeSet<String> = checks.map(|check| check.service.clone()).collect();
+        effects.has_checks |= !owners.is_empty();
         for service in &owners {
             self.concern(service, effects);
         }
@@ -223,12 +240,5 @@ impl Registry {
         } else if let Some(registered) = self.known.service(service) {
             effects.concern(registered);
         }
-    }
-}
-
-impl Effects {
-    fn concern(&mut self, registered: &Registered) {
-        let names = registered.service.found_as().map(str::to_owned);
-        self.concerned.extend(names);
     }
 }

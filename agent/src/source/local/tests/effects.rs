@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use super::world::{World, check, deregister, register};
 use crate::source::local::state::{
+    effects::Effects,
     register::Change,
-    registry::{Effects, Verdict},
+    registry::Verdict,
     status::Status::{Critical, Passing, Warning},
 };
 
@@ -126,15 +127,15 @@ fn a_service_that_is_critical_for_too_long_is_overdue() {
     let after = Instant::now();
     let allowed = Duration::from_mins(2);
     let early = before + allowed - Duration::from_secs(1);
-    assert!(world.registry.overdue(early).is_empty());
+    assert!(world.registry.overdue(early, |_| true).is_empty());
     world.registry.tell("service:web", Critical, "again", early);
-    let overdue = world.registry.overdue(after + allowed);
+    let overdue = world.registry.overdue(after + allowed, |_| true);
     assert!(
         overdue.contains("web"),
         "it was critical from the beginning"
     );
     world.registry.tell("service:web", Warning, "", early);
-    assert!(world.registry.overdue(after + allowed).is_empty());
+    assert!(world.registry.overdue(after + allowed, |_| true).is_empty());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod alias;
 mod effects;
 mod frontends;
+mod news;
 mod reads;
 mod refusals;
 mod reload;

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::world::{NODE, define, deregister, register};
 use crate::source::local::{
+    limits::HttpChecks,
     registrar::{LocalNode, Registrar},
     state::{register::Change, registry::Registry, status::Status},
 };
@@ -22,22 +23,22 @@ const LONG: Duration = Duration::from_mins(10);
 const SOON: Duration = Duration::from_mins(1);
 
 /// A registrar whose changes take effect at once.
-struct Kept {
-    registrar: Registrar,
+pub(super) struct Kept {
+    pub(super) registrar: Registrar,
 }
 
 impl Kept {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let node = LocalNode {
             name: NODE.to_owned(),
             address: None,
         };
         // Nothing is written here.
-        let (registrar, _) = Registrar::new(node, Registry::default(), None);
+        let (registrar, _) = Registrar::new(node, Registry::default(), None, HttpChecks::Limited);
         Self { registrar }
     }
 
-    fn change(&self, change: &Change) {
+    pub(super) fn change(&self, change: &Change) {
         let mut next = self.registrar.look().known().clone();
         next.change(change, NODE).unwrap();
         self.registrar.install(next);
@@ -49,7 +50,7 @@ impl Kept {
     }
 
     /// The hash of what is answered, or that there is nothing.
-    async fn read(&self, id: &str, hash: Option<&str>) -> Option<String> {
+    async fn read_content(&self, id: &str, hash: Option<&str>) -> Option<String> {
         let read = timeout(SOON, self.registrar.service(id, hash, LONG)).await;
         let read = read.expect("an answer before the end of the wait").unwrap();
         read.map(|registered| registered.content_hash())
@@ -81,10 +82,10 @@ async fn without_the_right_hash_nobody_waits() {
     let kept = Kept::new();
     kept.change(&register(web()));
     let hash = Some(kept.hash("web"));
-    assert_eq!(kept.read("web", None).await, hash);
-    assert_eq!(kept.read("web", Some("00")).await, hash);
-    assert_eq!(kept.read("nope", None).await, None);
-    assert_eq!(kept.read("nope", Some("00")).await, None);
+    assert_eq!(kept.read_content("web", None).await, hash);
+    assert_eq!(kept.read_content("web", Some("00")).await, hash);
+    assert_eq!(kept.read_content("nope", None).await, None);
+    assert_eq!(kept.read_content("nope", Some("00")).await, None);
 }
 
 #[tokio::test]
@@ -101,7 +102,7 @@ async fn what_does_not_change_the_content_wakes_nobody() {
     let kept = Kept::new();
     kept.change(&register(web()));
     let hash = kept.hash("web");
-    let mut read = pin!(kept.read("web", Some(&hash)));
+    let mut read = pin!(kept.read_content("web", Some(&hash)));
     assert!(is_blocked(read.as_mut()).await);
     for change in [
         register(web()),
@@ -136,7 +137,7 @@ async fn another_content_wakes_at_once() {
         let kept = Kept::new();
         kept.change(&register(web()));
         let hash = kept.hash("web");
-        let mut read = pin!(kept.read("web", Some(&hash)));
+        let mut read = pin!(kept.read_content("web", Some(&hash)));
         assert!(is_blocked(read.as_mut()).await);
         kept.change(&change);
         let read = read.await;
@@ -155,7 +156,7 @@ async fn who_stops_waiting_keeps_no_place() {
     kept.change(&register(web()));
     let hash = kept.hash("web");
     {
-        let mut read = pin!(kept.read("web", Some(&hash)));
+        let mut read = pin!(kept.read_content("web", Some(&hash)));
         assert!(is_blocked(read.as_mut()).await);
         assert_eq!(kept.registrar.waiting(), 1);
     }

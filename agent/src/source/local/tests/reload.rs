@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::world::{World, define, register, service};
 use crate::source::local::{
     definition::{check::CheckDefinition, fields::Fields, file::Defined},
-    state::{register::Change, registry::Effects},
+    state::{effects::Effects, register::Change},
 };
 
 fn named(name: &str) -> Value {

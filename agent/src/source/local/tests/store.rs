@@ -11,9 +11,10 @@ use tokio::time::{sleep, timeout};
 use super::world::{World, register};
 use crate::source::local::{
     keeper::{KeepError, Keeper},
+    limits::HttpChecks,
     options::LocalOptions,
     registrar::LocalNode,
-    state::{refusal::Refusal, status::Status},
+    state::{effects::Subject, refusal::Refusal, status::Status},
     store::{Store, content},
 };
 
@@ -37,6 +38,7 @@ impl Folder {
             },
             state: self.file(),
             services,
+            http_checks: HttpChecks::Limited,
         }
     }
 }
@@ -284,4 +286,76 @@ async fn definitions_are_read_at_the_start_and_again() {
         matches!(refused, Err(KeepError::Definitions(_))),
         "{refused:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_that_an_earlier_agent_took_is_critical_and_named() {
+    let folder = Folder::new("forbidden");
+    let with = |http_checks| LocalOptions {
+        http_checks,
+        ..folder.options(None)
+    };
+    let check = json!({
+        "HTTP": "http://127.0.0.1:1/", "Interval": "1h", "Method": "POST", "Status": "passing",
+        "DeregisterCriticalServiceAfter": "1m",
+    });
+    let web = || register(json!({ "Name": "web", "Check": check }));
+    let keeper = Keeper::start(with(HttpChecks::Any)).await.unwrap();
+    keeper.registrar().change(web()).await.unwrap();
+    assert_eq!(keeper.registrar().troubles().forbidden, None);
+    keeper.stop();
+
+    let keeper = Keeper::start(with(HttpChecks::Limited)).await.unwrap();
+    let registrar = keeper.registrar();
+    let (status, said) = {
+        let registry = registrar.look();
+        let check = registry.known().check("service:web").unwrap();
+        (registry.status(check), registry.output(check))
+    };
+    assert_eq!(status, Status::Critical, "at once");
+    assert!(said.contains("not \"POST\""), "{said}");
+    let named = registrar.troubles().forbidden.unwrap();
+    assert!(named.contains("service:web"), "{named}");
+    assert!(matches!(
+        registrar.change(web()).await,
+        Err(Refusal::Bad(_))
+    ));
+    keeper.stop();
+
+    let keeper = Keeper::start(with(HttpChecks::Any)).await.unwrap();
+    assert_eq!(keeper.registrar().troubles().forbidden, None, "it is run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_of_a_file_sends_what_it_likes() {
+    let folder = Folder::new("free");
+    let file = folder.0.join("services.json");
+    fs::create_dir_all(&folder.0).unwrap();
+    let check = r#"{"http":"http://127.0.0.1:1/","interval":"1h","method":"POST","body":"x"}"#;
+    let text = format!(r#"{{"service":{{"name":"web","check":{check}}}}}"#);
+    fs::write(&file, text).unwrap();
+    let keeper = Keeper::start(folder.options(Some(file))).await.unwrap();
+    let registrar = keeper.registrar();
+    let registry = registrar.look();
+    let check = registry.known().check("service:web").unwrap();
+    assert_eq!(registrar.forbids(check), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_goes_up_over_a_restart() {
+    let folder = Folder::new("index");
+    let index = |keeper: &Keeper| {
+        let registry = keeper.registrar().look();
+        let subjects = [Subject::Nodes, Subject::Services, Subject::name("web")];
+        subjects.map(|subject| registry.indexes().of(&subject))
+    };
+    let keeper = Keeper::start(folder.options(None)).await.unwrap();
+    let web = register(json!({ "Name": "web" }));
+    keeper.registrar().change(web).await.unwrap();
+    let before = index(&keeper);
+    keeper.stop();
+    let keeper = Keeper::start(folder.options(None)).await.unwrap();
+    let after = index(&keeper);
+    let latest = before.iter().max().unwrap();
+    assert!(after.iter().all(|index| index > latest), "{after:?}");
 }

@@ -8,13 +8,8 @@ use crate::source::local::{
         check::CheckDefinition, fields::Fields, file::Defined, service::ServiceDefinition,
     },
     state::{
-        check::Check,
-        definitions::Definitions,
-        refusal::Refusal,
-        register::Change,
-        registry::{Effects, Registry},
-        service::Service,
-        status::Status,
+        check::Check, definitions::Definitions, effects::Effects, refusal::Refusal,
+        register::Change, registry::Registry, service::Service, status::Status,
     },
 };
 
