@@ -1,5 +1,7 @@
 //! Addresses that instances say, and those that are claimed.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use shunt_tests::{addresses, wait_until};
 
@@ -44,6 +46,50 @@ fn instances_say_the_address_and_must_agree() {
     world.register(&with("b", addresses::POD_B, "10.200.0.1"));
     world.await_source("it is over", |source| source["skipped"] == json!([]));
     world.await_pods(&["pod-a", "pod-b"]);
+}
+
+#[test]
+fn an_agreed_address_outlives_a_restart_while_instances_disagree_or_are_gone() {
+    let plan =
+        Plan::new("[[frontend]]\nservice = \"web\"\nvip_from_tag = \"virtual\"\nport = 80\n");
+    let Some(world) = World::with(plan, |_, _, _| {}) else {
+        return;
+    };
+    let with = |id: &str, ip, vip: &str| {
+        let mut body = registration(id, ip, "passing");
+        body["Service"]["TaggedAddresses"] = json!({ "virtual": { "Address": vip, "Port": 0 } });
+        body
+    };
+    world.register(&with("a", addresses::POD_A, "10.200.0.1"));
+    await_frontend(&world, "10.200.0.1:80");
+    wait_until("the address is kept", SOON, || {
+        let text = fs::read_to_string(world.folder.path().join("consul.json")).ok()?;
+        text.contains("10.200.0.1").then_some(())
+    })
+    .unwrap();
+    let other = with("b", addresses::POD_B, "10.200.0.2");
+    let world = world.restart(|consul, sandbox| {
+        consul
+            .put(sandbox.node(), "/v1/catalog/register", &other)
+            .unwrap();
+    });
+    let has_conflict =
+        |source: &Value| is_current(source) && source["skipped"].to_string().contains("conflict");
+    world.await_source("the conflict is shown", has_conflict);
+    await_frontend(&world, "10.200.0.1:80");
+    world.await_pods(&["pod-a", "pod-b"]);
+    // The one that nobody has heeded goes first.
+    for id in ["b", "a"] {
+        world.deregister(id);
+    }
+    world.await_backends(&[]);
+    let world = world.restart(|_, _| {});
+    world.await_source("all is there", is_current);
+    assert!(
+        world.frontends().contains_key("10.200.0.1:80"),
+        "{:?}",
+        world.frontends()
+    );
 }
 
 const CLAIMED: &str = "[[frontend]]\nservice = \"web\"\nvip_from_range = \"10.200.7.0/28\"\nport = 80\n\n\

@@ -314,7 +314,11 @@ fn follow(
     environment: &[(String, String)],
 ) -> Agent {
     let file = folder.path().join("frontends.toml");
-    let mut flags = vec!["--consul-config".to_owned(), file.display().to_string()];
+    let state = folder.path().join("consul.json");
+    let mut flags = Vec::new();
+    for (flag, path) in [("--consul-config", file), ("--consul-state", state)] {
+        flags.extend([flag.to_owned(), path.display().to_string()]);
+    }
     for cidr in [addresses::POD_CIDR, addresses::POD_CIDR_V6] {
         flags.extend(["--pod-cidr".to_owned(), cidr.to_owned()]);
     }

@@ -47,6 +47,15 @@ pub(crate) struct ConsulArgs {
     /// have run yet. Additions do not wait; with 0s removals do not either
     #[arg(long, value_name = "TIME", default_value_t = Seconds(10), requires = "consul")]
     consul_settle: Seconds,
+
+    /// The file in which addresses by vip_from_tag outlive the agent
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/var/lib/shunt/consul.json",
+        requires = "consul"
+    )]
+    consul_state: PathBuf,
 }
 
 /// The source, opened and not started, if there is to be one.
@@ -67,6 +76,7 @@ impl ConsulArgs {
             consul_node,
             consul_token_file,
             consul_settle,
+            consul_state,
         } = self;
         let (Some(address), Some(config)) = (consul, consul_config) else {
             return Ok(Consul(None));
@@ -79,7 +89,8 @@ impl ConsulArgs {
         let options = options
             .on(consul_node)
             .with_token_file(consul_token_file)
-            .settling(Duration::from_secs(consul_settle.0.into()));
+            .settling(Duration::from_secs(consul_settle.0.into()))
+            .kept_in(consul_state);
         let source = ConsulSource::new(options, here).context("--consul")?;
         Ok(Consul(Some(source)))
     }

@@ -173,7 +173,11 @@ impl LocalPlace {
         let keeper = Keeper::start(options).await?;
         let registrar = keeper.registrar();
         let known = federation.as_ref().map(|place| place.federation.clone());
-        let source = frontends.map(|path| LocalSource::open(registrar.clone(), known, &path));
+        let source = frontends.map(|path| {
+            let mut kept = state.clone().into_os_string();
+            kept.push(".addresses");
+            LocalSource::open(registrar.clone(), known, &path, kept.into())
+        });
         Ok(LocalKept(Some(Kept {
             listener,
             address,

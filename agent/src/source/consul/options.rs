@@ -30,6 +30,8 @@ pub struct ConsulOptions {
     /// How long removals wait after the agent was out of reach.
     pub(super) settle: Duration,
     pub(super) frontends: Vec<Frontend>,
+    /// The file of addresses that instances agreed on.
+    pub(super) state: Option<PathBuf>,
 }
 
 /// What of it is wrong.
@@ -106,6 +108,7 @@ impl ConsulOptions {
             node: None,
             settle: Duration::ZERO,
             frontends,
+            state: None,
         })
     }
 
@@ -120,6 +123,15 @@ impl ConsulOptions {
     pub fn with_token_file(self, file: Option<PathBuf>) -> Self {
         let token = file.map_or(self.token, TokenSource::File);
         Self { token, ..self }
+    }
+
+    /// With a file of addresses that instances agreed on.
+    #[must_use]
+    pub fn kept_in(self, file: PathBuf) -> Self {
+        Self {
+            state: Some(file),
+            ..self
+        }
     }
 
     /// Removals wait for so long after the agent was out of reach.

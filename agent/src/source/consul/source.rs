@@ -34,6 +34,7 @@ use crate::{
         instances::{
             engine::Engine,
             frontend::{Frontend, Vip},
+            kept::{keep, read},
             query::Query,
         },
     },
@@ -125,6 +126,7 @@ impl ConsulSource {
             node,
             settle,
             mut frontends,
+            state,
             ..
         } = options;
         let listener = Listener::new(monitor.clone(), Arc::clone(queue.reports()), settle);
@@ -139,7 +141,11 @@ impl ConsulSource {
             frontend.settle_in(&place.datacenter);
         }
         let needs_hints = needs_hints(address.has_tls(), expected(&frontends));
-        let engine = Engine::new(frontends);
+        let mut engine = Engine::new(frontends);
+        let kept = state.filter(|_| engine.has_tagged()).map(|path| {
+            engine.restore_addresses(&read(&path));
+            keep(path)
+        });
         let queries: BTreeSet<Query> = engine.queries().cloned().collect();
         let (told, news) = mpsc::channel(AHEAD);
         let (claimed, claims) = mpsc::channel(AHEAD);
@@ -185,6 +191,7 @@ impl ConsulSource {
             identity,
             tiers,
             wanted,
+            kept,
         };
         let mut delivered = pin!(deliver(engine, input, listener, queue));
         loop {

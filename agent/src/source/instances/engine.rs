@@ -2,6 +2,7 @@
 //! drives it says what is new and what became of an event.
 
 mod entry;
+mod kept;
 mod outcome;
 mod tell;
 mod translated;
@@ -94,6 +95,8 @@ pub(crate) struct Engine {
     marks: RandomState,
     /// What is wrong with each service.
     problems: BTreeMap<String, Vec<String>>,
+    /// Whether instances have agreed on an address that nobody has asked for.
+    has_agreed: bool,
 }
 
 impl Engine {
@@ -118,6 +121,7 @@ impl Engine {
             is_synced: false,
             marks: RandomState::default(),
             problems: BTreeMap::new(),
+            has_agreed: false,
         }
     }
 

@@ -6,7 +6,7 @@
 //! instance        one instance, as it is registered
 //!     v filters, health, address
 //! backends        the endpoints of a frontend, and who is left out of them, and why
-//!     v vip: the frontend's address, where the instances say it
+//!     v vip: the frontend's address, where the instances say it; kept: for the next agent
 //! tier, query     where instances are looked for, and what is asked for them
 //!     v
 //! translate       the model's service, from an ordered list of tiers
@@ -23,6 +23,7 @@ pub(crate) mod frontend;
 mod gateways;
 mod health;
 pub(crate) mod instance;
+pub(crate) mod kept;
 pub(crate) mod place;
 pub(crate) mod query;
 pub(crate) mod settle;

@@ -19,6 +19,22 @@ pub(crate) struct Address {
     pub(crate) port: u16,
 }
 
+/// An address on which instances agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) address: Address,
+    /// Whether instances of the most wanted tier said it.
+    pub(crate) is_of_first: bool,
+}
+
+/// The instances of a tier, which may say an address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Said<'a> {
+    /// Whether no tier is wanted more.
+    pub(crate) is_first: bool,
+    pub(crate) instances: &'a [Instance],
+}
+
 /// Why a frontend has no address, or not the one that its instances say.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum VipProblem {
@@ -55,9 +71,49 @@ fn listed(found: &BTreeSet<SocketAddr>) -> String {
     found.join(", ")
 }
 
+/// The address on which instances agree, if there is one in place of that `before`: the most wanted tier says it
+/// of which any instance has the tag. As long as they disagree it stays: nobody is without an address because of one
+/// registration. What the first tier said stays for other tiers, too, whose datacenters may have addresses of their own.
+pub(super) fn agree(
+    frontend: &Frontend,
+    tag: &str,
+    said: &[Said<'_>],
+    before: Option<&Agreed>,
+    problems: &mut Vec<String>,
+) -> Option<Agreed> {
+    for Said {
+        is_first,
+        instances,
+    } in said
+    {
+        if !is_first && before.is_some_and(|before| before.is_of_first) {
+            return None;
+        }
+        let wanted = instances.iter();
+        let wanted = wanted.filter(|instance| frontend.is_for(instance));
+        match tagged(frontend, tag, wanted) {
+            Ok(address) => {
+                return Some(Agreed {
+                    address,
+                    is_of_first: *is_first,
+                });
+            }
+            Err(VipProblem::Missing(_)) => {}
+            Err(problem) => {
+                problems.push(problem.to_string());
+                return None;
+            }
+        }
+    }
+    if before.is_none() {
+        problems.push(VipProblem::Missing(tag.into()).to_string());
+    }
+    None
+}
+
 /// The address with this tag that those instances have which the frontend is for. One without the
 /// tag says nothing; all others have to say the same.
-pub(super) fn tagged<'a>(
+fn tagged<'a>(
     frontend: &Frontend,
     tag: &str,
     instances: impl Iterator<Item = &'a Instance>,

@@ -37,6 +37,7 @@ use crate::{
             configuration::parse::parse,
             engine::{About, Engine, Work},
             frontend::{Frontend, Vip},
+            kept::{keep, read},
             place::Place,
             query::{Query, QueryKind},
             tier::{Datacenter, Via},
@@ -128,13 +129,15 @@ pub struct LocalSource {
     federation: Option<Federation>,
     frontends: Vec<Frontend>,
     path: PathBuf,
+    /// The file of addresses that instances agreed on.
+    kept: PathBuf,
     shown: Shown,
     here: Option<HereWatch>,
 }
 
 impl LocalSource {
     /// What `registrar` knows, and gateways of other datacenters that `federation` knows, behind the
-    /// frontends of the file at `path`.
+    /// frontends of the file at `path`. Addresses on which instances agree are kept in the file `kept`.
     ///
     /// # Errors
     ///
@@ -143,6 +146,7 @@ impl LocalSource {
         registrar: Registrar,
         federation: Option<Federation>,
         path: &Path,
+        kept: PathBuf,
     ) -> Result<Self, FrontendsError> {
         let text = fs::read_to_string(path).map_err(|source| FrontendsError::Io {
             path: path.to_owned(),
@@ -159,6 +163,7 @@ impl LocalSource {
                 reason,
             })?,
             path: path.to_owned(),
+            kept,
             shown: Shown::default(),
             here: None,
         })
@@ -267,12 +272,17 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
         federation,
         frontends,
         path: _,
+        kept,
         shown,
         mut here,
     } = source;
     let mut known = federation.as_ref().map(Federation::changes);
     let count = frontends.len();
     let mut engine = Engine::new(frontends);
+    let kept = engine.has_tagged().then(|| {
+        engine.restore_addresses(&read(&kept));
+        keep(kept)
+    });
     let node = registrar.node().clone();
     let place = Place {
         node: node.name.as_str().into(),
@@ -306,6 +316,9 @@ async fn deliver(source: LocalSource, queue: EventQueue) -> Result<Infallible, E
             });
         }
         shown.show(count, &engine);
+        if let (Some(kept), Some(addresses)) = (&kept, engine.new_addresses()) {
+            kept.send_replace(addresses);
+        }
         tokio::select! {
             biased;
             Some(done) = under_way.next() => {

@@ -29,6 +29,7 @@ use crate::{
         consul::{identity::Identity, source::news::Listener, tiers::Tiered, watch::told::Told},
         instances::{
             engine::{About, Engine, Work},
+            kept::KeptAddresses,
             place::Place,
             query::Query,
         },
@@ -58,6 +59,8 @@ pub(super) struct Input {
     pub(super) tiers: mpsc::UnboundedReceiver<Tiered>,
     /// Takes all queries that are to be followed, when they are others than before.
     pub(super) wanted: mpsc::UnboundedSender<BTreeSet<Query>>,
+    /// Takes the addresses on which instances agree, for the next agent.
+    pub(super) kept: Option<watch::Sender<KeptAddresses>>,
 }
 
 /// Delivers one event after the other. What changes before the turn of one has come waits, and what
@@ -75,6 +78,7 @@ pub(super) async fn deliver(
         identity,
         mut tiers,
         wanted,
+        kept,
     } = input;
     listener.is_known();
     // A loopback address is nobody's to come from.
@@ -126,6 +130,9 @@ pub(super) async fn deliver(
             });
         } else {
             listener.show(&engine);
+        }
+        if let (Some(kept), Some(addresses)) = (&kept, engine.new_addresses()) {
+            kept.send_replace(addresses);
         }
         let settled_at = listener.settled_at();
         tokio::select! {

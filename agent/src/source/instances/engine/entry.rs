@@ -7,10 +7,9 @@ use std::{
 
 use crate::source::instances::{
     frontend::{Frontend, Vip},
-    instance::Instance,
     query::{Query, TierQueries},
     tier::{Datacenter, Failover, Tier},
-    vip::{Address, tagged},
+    vip::{Address, Agreed, Said, agree},
 };
 
 /// How long a frontend waits for what is not known of its tiers, and all of them at the start for services of this
@@ -22,8 +21,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Entry {
     pub(super) frontend: Frontend,
     pub(super) claim: Claim,
-    /// The address that it was last given by its instances.
-    address: Option<Address>,
+    /// The address on which its instances agreed last.
+    pub(super) agreed: Option<Agreed>,
     pub(super) is_pending: bool,
     /// Where its instances are, in the order in which they are wanted, and what is asked for them.
     pub(super) tiers: Vec<(Tier, TierQueries)>,
@@ -69,7 +68,7 @@ impl Entry {
             serving: None,
             frontend,
             claim: Claim::Open,
-            address: None,
+            agreed: None,
             is_pending: false,
         }
     }
@@ -126,17 +125,16 @@ impl Entry {
         queries.into_iter().flat_map(TierQueries::all)
     }
 
-    /// The frontend's address, and what is wrong with it. One that instances gave stays until they agree
-    /// on another: nobody is without an address because of one registration.
+    /// The frontend's address, by what instances say, those of the most wanted tier first, and what is wrong with it.
     pub(super) fn address(
         &mut self,
-        instances: &[Instance],
+        said: &[Said<'_>],
         problems: &mut Vec<String>,
     ) -> Option<Address> {
         let Self {
             frontend,
             claim,
-            address,
+            agreed,
             ..
         } = self;
         match &frontend.vip {
@@ -156,13 +154,10 @@ impl Entry {
                 }
             },
             Vip::Tagged(tag) => {
-                let wanted = instances.iter();
-                let wanted = wanted.filter(|instance| frontend.is_for(instance));
-                match tagged(frontend, tag, wanted) {
-                    Ok(found) => *address = Some(found),
-                    Err(problem) => problems.push(problem.to_string()),
+                if let Some(found) = agree(frontend, tag, said, agreed.as_ref(), problems) {
+                    *agreed = Some(found);
                 }
-                address.clone()
+                agreed.as_ref().map(|agreed| agreed.address.clone())
             }
         }
     }

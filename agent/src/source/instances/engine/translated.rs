@@ -10,6 +10,7 @@ use crate::source::instances::{
     place::Place,
     query::Query,
     translate::{Candidates, has_usable, translate},
+    vip::Said,
 };
 
 /// What a frontend comes to.
@@ -32,11 +33,17 @@ impl Engine {
             }
             self.entries[index].stop_waiting();
         }
-        let Self { entries, known, .. } = self;
+        let Self {
+            entries,
+            known,
+            has_agreed,
+            ..
+        } = self;
         let tiers = entries[index].tiers.clone();
         let mut candidates = Vec::with_capacity(tiers.len());
         let mut problems = entries[index].notes.clone();
-        for (tier, queries) in &tiers {
+        let mut said = Vec::with_capacity(tiers.len());
+        for (place, (tier, queries)) in tiers.iter().enumerate() {
             let gateways = queries.gateways.as_ref();
             let gateways = gateways.map(|gateways| instances(known, gateways));
             let found = instances(known, &queries.instances);
@@ -46,6 +53,10 @@ impl Engine {
                 // It has no part until it is known.
                 _ => continue,
             };
+            said.push(Said {
+                is_first: place == 0,
+                instances,
+            });
             candidates.push(Candidates {
                 tier,
                 instances,
@@ -56,9 +67,9 @@ impl Engine {
             return Translated::Undecided;
         }
         let entry = &mut entries[index];
-        // The most wanted tier says it.
-        let first = candidates.first().map(|first| first.instances);
-        let address = entry.address(first.unwrap_or_default(), &mut problems);
+        let before = entry.agreed.clone();
+        let address = entry.address(&said, &mut problems);
+        *has_agreed |= entry.agreed != before;
         let translation =
             address.map(|address| translate(&entry.frontend, &address, candidates, place));
         entry.serving = translation.as_ref().and_then(|found| found.serving.clone());

@@ -7,6 +7,7 @@ use crate::{
         instance::Instance,
         query::Query,
         tests::world::{frontend_at, instance, place},
+        tier::Datacenter,
     },
 };
 use shunt_model::RendererEvent;
@@ -21,7 +22,7 @@ struct World {
 impl World {
     fn new(lines: &str) -> Self {
         let engine = Engine::new(vec![frontend_at(lines, "")]);
-        let query = engine.queries().next().unwrap().clone();
+        let query = query(&engine, true);
         Self { engine, query }
     }
 
@@ -46,6 +47,12 @@ impl World {
         let problems = self.engine.problems().get("consul/web").cloned();
         problems.unwrap_or_default().join("; ")
     }
+}
+
+/// What is asked of this datacenter, or of another.
+fn query(engine: &Engine, is_here: bool) -> Query {
+    let is_it = |query: &&Query| (query.datacenter == Datacenter::Own) == is_here;
+    engine.queries().find(is_it).unwrap().clone()
 }
 
 #[test]
@@ -87,6 +94,62 @@ fn those_who_disagree_leave_everything_as_it_was() {
     // Its last instance is gone, and so are its backends, but not the address.
     let none = world.address(&[]);
     assert_eq!(none.as_deref(), Some("240.0.0.2:80"));
+}
+
+#[test]
+fn what_was_agreed_on_is_known_to_the_next() {
+    let lines = "vip_from_tag = \"virtual\"\nport = 80";
+    let said = |ip: &str, vip: &str| instance(ip).tagged("virtual", vip, 0);
+    let both = [said("10.1.1.1", "240.0.0.1"), said("10.1.1.2", "240.0.0.2")];
+    let mut before = World::new(lines);
+    before.address(&both[..1]);
+    let kept = before.engine.new_addresses().unwrap();
+    assert_eq!(before.engine.new_addresses(), None, "once");
+    for instances in [&both[..], &[]] {
+        let mut next = World::new(lines);
+        next.engine.restore_addresses(&kept);
+        let address = next.address(instances);
+        assert_eq!(address.as_deref(), Some("240.0.0.1:80"), "{instances:?}");
+        // They agree again, on another one.
+        let address = next.address(&both[1..]);
+        assert_eq!(address.as_deref(), Some("240.0.0.2:80"));
+        assert!(next.engine.new_addresses().is_some());
+    }
+    let mut other = World::new("vip_from_tag = \"other\"\nport = 80");
+    other.engine.restore_addresses(&kept);
+    assert_eq!(other.address(&[]), None, "that was of another tag");
+    let mut moved = World::new("vip_from_tag = \"virtual\"\nport = 81");
+    moved.engine.restore_addresses(&kept);
+    assert_eq!(moved.address(&[]).as_deref(), Some("240.0.0.1:81"));
+}
+
+#[test]
+fn a_later_tier_says_the_address_where_no_other_is_known() {
+    let lines = "vip_from_tag = \"virtual\"\nport = 80\nfailover = [\"dc2\"]";
+    let said = |ip: &str, vip: &str| instance(ip).tagged("virtual", vip, 0);
+    let far = |vip: &str| vec![said("10.2.1.1", vip).in_datacenter("dc2")];
+    let mut world = World::new(lines);
+    let there = query(&world.engine, false);
+    world.engine.set_instances(&there, far("240.0.0.2"));
+    let address = world.address(&[]);
+    assert_eq!(address.as_deref(), Some("240.0.0.2:80"), "nobody is here");
+    world.engine.set_instances(&there, far("240.0.0.3"));
+    let address = world.address(&[]);
+    assert_eq!(address.as_deref(), Some("240.0.0.3:80"), "it is followed");
+    let here = said("10.1.1.1", "240.0.0.1");
+    let address = world.address(&[here]);
+    assert_eq!(
+        address.as_deref(),
+        Some("240.0.0.1:80"),
+        "who is here counts"
+    );
+    let address = world.address(&[]);
+    assert_eq!(
+        address.as_deref(),
+        Some("240.0.0.1:80"),
+        "clients know that one"
+    );
+    assert_eq!(world.problem(), "");
 }
 
 #[test]
