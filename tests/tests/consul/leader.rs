@@ -1,9 +1,14 @@
 //! Three servers, of which leaders are lost.
 
+use std::time::Duration;
+
 use serde_json::json;
 use shunt_tests::{Consul, ConsulSettings, Continuous, addresses, wait_until};
 
 use crate::world::{Plan, REQUEST, SOON, WEB, World, ground, is_current, registration, web};
+
+/// How long it takes until a lost quorum is shown.
+const MISSED: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_lost_leader_and_a_lost_quorum_take_nothing() {
@@ -49,11 +54,13 @@ fn a_lost_leader_and_a_lost_quorum_take_nothing() {
 
     // Without a quorum nothing is told, and nothing is lost.
     others[1].kill().unwrap();
-    world.await_pods(&["pod-a", "pod-b"]);
     // A read that was waiting is answered as if nothing were wrong, so that is asked for besides.
-    world.await_source("the leader is missed", |source| {
-        source["stale"].to_string().contains("knows no leader")
-    });
+    wait_until("the leader is missed", MISSED, || {
+        let stale = world.source()["stale"].to_string();
+        stale.contains("knows no leader").then_some(())
+    })
+    .unwrap_or_else(|error| panic!("{error:#}: {:#}", world.source()));
+    world.await_pods(&["pod-a", "pod-b"]);
     world = world.restart(|_, _| {});
     world.await_source("the leader is missed", |source| !is_current(source));
     world.await_pods(&["pod-a", "pod-b"]);

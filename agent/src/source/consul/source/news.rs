@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::{
     runtime::{
-        consul_state::{ConsulMonitor, StaleWatch},
+        consul_state::{ConsulMonitor, ConsulState, StaleWatch},
         contact::Contact,
         reports::Reports,
     },
@@ -241,15 +241,20 @@ impl Listener {
         settling(known, instances)
     }
 
+    /// How much is remembered of removals that wait, and of instances that cannot be read.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> [usize; 2] {
+        let settling = self.settling.values().map(|it| it.newest.len());
+        let unreadable = self.unreadable.values().map(Vec::len);
+        [settling.sum(), unreadable.sum()]
+    }
+
     fn up_to_date(&self, name: &str) {
         self.monitor.update(|state| {
             if state.stale.remove(name).is_some() {
                 info!("{name} is up to date again");
             }
-            let lacks = format!("{name}: ");
-            state
-                .missing_rights
-                .retain(|right| !right.starts_with(&lacks));
+            forget_rights(state, name);
         });
     }
 
@@ -263,6 +268,8 @@ impl Listener {
         self.monitor.update(|state| {
             *state.failures.entry(kind).or_default() += 1;
             if let Reason::Denied(missing) = reason {
+                // They may be of other nodes than before.
+                forget_rights(state, &name);
                 state.missing_rights.insert(format!("{name}: {missing}"));
             }
             let stale = StaleWatch {
@@ -303,6 +310,13 @@ impl Listener {
         });
         self.reports.set_source(SOURCE, contact);
     }
+}
+
+/// Forgets the rights that were missing for this.
+fn forget_rights(state: &mut ConsulState, name: &str) {
+    let lacks = format!("{name}: ");
+    let rights = &mut state.missing_rights;
+    rights.retain(|right| !right.starts_with(&lacks));
 }
 
 /// How what was asked is shown.

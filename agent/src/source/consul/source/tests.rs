@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    runtime::{consul_state::ConsulMonitor, reports::Reports},
+    runtime::{consul_state::ConsulMonitor, outcome::Consequences, reports::Reports},
     source::{
         consul::{
             http::error::AskError,
@@ -14,7 +14,8 @@ use crate::{
             watch::told::{News, Reason, Told, Topic, Trouble},
         },
         instances::{
-            configuration::parse::parse, engine::Engine, instance::Instance, query::Query,
+            configuration::parse::parse, engine::Engine, instance::Instance, place::Place,
+            query::Query,
         },
     },
 };
@@ -123,4 +124,55 @@ fn each_loss_begins_the_time_anew_and_none_ends_while_contact_is_lost() {
     world.take(60, News::UpToDate);
     assert_eq!(world.known(69), ["b", "a"]);
     assert_eq!(world.known(70), ["b"]);
+}
+
+#[test]
+fn answers_with_other_node_names_leave_nothing_behind() {
+    let mut world = World::new();
+    let place = Place {
+        node: "n0".into(),
+        datacenter: "dc1".into(),
+    };
+    world.engine.set_place(place, [].into());
+    for number in 0..10_000_u64 {
+        let node = format!("node-{number}");
+        let instance = Instance {
+            node: node.as_str().into(),
+            id: node.as_str().into(),
+            address: "not an address".into(),
+            ..Instance::default()
+        };
+        // Each one that came before is gone, and may be hidden.
+        let hidden = (number > 0).then(|| Trouble {
+            since: SystemTime::now(),
+            reason: Reason::Denied(format!("node:read on {node}")),
+        });
+        let news = News::Instances {
+            instances: vec![instance],
+            unreadable: vec![format!("{node}: its port is no number")],
+            is_back: number % 5 == 0,
+            hidden,
+        };
+        // The time of each loss is over when the next one comes.
+        world.take(number * 100, news);
+        if number % 7 == 0 {
+            world.lose(number * 100 + 1);
+        }
+        world.known(number * 100 + 50);
+        let now = world.start + Duration::from_secs(number * 100 + 50);
+        while let Some(work) = world.engine.next(now) {
+            world.engine.done(work.about, Ok(Consequences::default()));
+        }
+    }
+    let World {
+        listener, engine, ..
+    } = world;
+    assert!(engine.count_instances() <= 2, "one, and one that settles");
+    assert!(engine.problems().values().flatten().count() <= 2);
+    let [settling, unreadable] = listener.size();
+    assert!(settling <= 1 && unreadable == 1, "{settling} {unreadable}");
+    let (stale, missing) = listener
+        .monitor
+        .update(|state| (state.stale.len(), state.missing_rights.len()));
+    assert!(stale <= 1 && missing <= 1, "{stale} {missing}");
 }

@@ -232,6 +232,21 @@ mod tests {
     }
 
     #[test]
+    fn answers_with_other_node_names_leave_nothing_behind() {
+        let mut checks = Checks::default();
+        for number in 0..10_000 {
+            let (node, service) = (format!("node-{number}"), format!("service-{number}"));
+            let come = [
+                check(&node, "c", "passing", &service),
+                check(&node, "serfHealth", "passing", ""),
+            ];
+            checks.changed(&come);
+            assert_eq!(checks.known.len(), 2);
+        }
+        assert!(checks.known.capacity() < 100, "{}", checks.known.capacity());
+    }
+
+    #[test]
     fn an_answer_is_read_where_it_is_and_what_is_empty_may_be_null() {
         let body = br#"[{ "Node": "n1", "CheckID": "a\u0062", "Status": "passing", "Output": "x",
             "ServiceID": null, "ServiceName": "" }]"#;
