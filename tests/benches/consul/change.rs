@@ -9,8 +9,8 @@ use anyhow::{Result, anyhow, bail};
 use shunt_tests::interrupt;
 
 use super::{
-    follower::{Follower, Way},
-    world::{Change, World},
+    follower::Follower,
+    world::{Change, Way, World},
 };
 use crate::{
     bench::Bench,
@@ -39,14 +39,17 @@ pub(super) enum Changed {
     Health,
     /// An instance's port. No check is another one.
     Port,
+    /// Whether an instance is there.
+    Gone,
 }
 
 impl Changed {
     /// The study of it.
-    pub(super) const fn study(self, way: Way) -> &'static str {
+    pub(super) const fn study(self) -> &'static str {
         match self {
-            Self::Health => way.change(),
-            Self::Port => way.registration(),
+            Self::Health => "change",
+            Self::Port => "registration",
+            Self::Gone => "deregistration",
         }
     }
 
@@ -54,6 +57,7 @@ impl Changed {
         match self {
             Self::Health => world.turn(change, ""),
             Self::Port => world.move_port(change),
+            Self::Gone => world.vanish(change),
         }
     }
 }
@@ -99,8 +103,8 @@ pub(super) fn run(
     changed: Changed,
 ) -> Result<()> {
     let (way, plan) = (follower.way, Plan::of(follower.way));
-    let name = changed.study(way);
-    if !bench.wants(name) {
+    let name = world.study(way, changed.study());
+    if !bench.wants(&name) {
         return Ok(());
     }
     let at_most = |label, figure, most| Bound::figure(label, SUBJECT, figure, Limit::AtMost(most));

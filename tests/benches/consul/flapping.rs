@@ -38,8 +38,8 @@ const FLAPPING: Change = Change {
 ///
 /// If the agent does not do as it should, or writes anything.
 pub(super) fn run(bench: &mut Bench, world: &World, follower: &Follower<'_>) -> Result<()> {
-    let name = follower.way.flapping();
-    if !bench.wants(name) {
+    let name = world.study(follower.way, "flapping");
+    if !bench.wants(&name) {
         return Ok(());
     }
     bench.study(

@@ -10,59 +10,8 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use shunt_tests::{Agent, PinDir, interrupt, run};
 
-use super::world::{ALL, ALL_INSTANCES, World};
+use super::world::{ALL, ALL_INSTANCES, Way, World};
 use crate::machine::{frontends::Frontends, process, tables};
-
-/// How an agent asks Consul.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// A query for each service, many of them on a connection.
-    Https,
-    /// Hints, and few connections.
-    Http,
-}
-
-impl Way {
-    /// The study of a start.
-    pub(super) const fn start(self) -> &'static str {
-        match self {
-            Self::Https => "consul/https-start",
-            Self::Http => "consul/http-start",
-        }
-    }
-
-    /// The study of changes.
-    pub(super) const fn change(self) -> &'static str {
-        match self {
-            Self::Https => "consul/https-change",
-            Self::Http => "consul/http-change",
-        }
-    }
-
-    /// The study of instances that are registered anew.
-    pub(super) const fn registration(self) -> &'static str {
-        match self {
-            Self::Https => "consul/https-registration",
-            Self::Http => "consul/http-registration",
-        }
-    }
-
-    /// The study of a check that says something else all the time.
-    pub(super) const fn flapping(self) -> &'static str {
-        match self {
-            Self::Https => "consul/https-flapping",
-            Self::Http => "consul/http-flapping",
-        }
-    }
-
-    /// Consul's port.
-    const fn port(self) -> u16 {
-        match self {
-            Self::Https => 8501,
-            Self::Http => 8500,
-        }
-    }
-}
 
 /// An agent in the catalog's namespace. All of it goes when it is dropped.
 pub(super) struct Follower<'a> {
@@ -95,6 +44,7 @@ impl<'a> Follower<'a> {
         if way == Way::Https {
             environment.extend([("CONSUL_HTTP_SSL", "true"), ("CONSUL_CACERT", &authority)]);
         }
+        environment.extend(world.token().map(|token| ("CONSUL_HTTP_TOKEN", token)));
         let begin = Instant::now();
         let agent = Agent::follow_consul(binary, &world.namespace, &pins, &environment, &flags)?;
         let (frontends, there) = Frontends::await_all(pins.path(), ALL)?;

@@ -6,6 +6,7 @@
 mod change;
 mod flapping;
 mod follower;
+mod rest;
 mod start;
 mod world;
 
@@ -14,10 +15,12 @@ use shunt_tests::consul_binary;
 
 use self::{
     change::Changed,
-    follower::{Follower, Way},
-    world::World,
+    follower::Follower,
+    world::{Acl, Way, World},
 };
 use crate::{bench::Bench, machine::priority};
+
+const WAYS: [Way; 2] = [Way::Https, Way::Http];
 
 /// Runs the suite; without Consul it says so, and measures nothing.
 ///
@@ -32,18 +35,49 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         return Ok(());
     };
     priority::real_time()?;
-    let world = World::new(&binary)?;
-    for way in [Way::Https, Way::Http] {
-        start::run(bench, &world, way)?;
-        let studies = [way.change(), way.registration(), way.flapping()];
-        if !studies.iter().any(|study| bench.wants(study)) {
+    for acl in [Acl::Off, Acl::On] {
+        let studies = studies(acl);
+        let mut names = studies
+            .iter()
+            .flat_map(|what| WAYS.map(|way| acl.study(way, what)));
+        if names.any(|name| bench.wants(&name)) {
+            follow(bench, &World::new(&binary, acl)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is measured of each way.
+const fn studies(acl: Acl) -> &'static [&'static str] {
+    match acl {
+        Acl::Off => &["start", "change", "registration", "flapping", "rest"],
+        // What rights may cost: a health that turns needs none, and an instance that vanishes does.
+        Acl::On => &["change", "deregistration"],
+    }
+}
+
+fn follow(bench: &mut Bench, world: &World) -> Result<()> {
+    let studies = studies(world.acl);
+    for way in WAYS {
+        if studies.contains(&"start") {
+            start::run(bench, world, way)?;
+        }
+        let mut others = studies.iter().filter(|what| **what != "start");
+        if !others.any(|what| bench.wants(&world.study(way, what))) {
             continue;
         }
-        let (follower, frontends, _) = Follower::complete(&bench.options().agent, &world, way)?;
-        for changed in [Changed::Health, Changed::Port] {
-            change::run(bench, &world, &follower, &frontends, changed)?;
+        let (follower, frontends, _) = Follower::complete(&bench.options().agent, world, way)?;
+        for changed in [Changed::Health, Changed::Port, Changed::Gone] {
+            if studies.contains(&changed.study()) {
+                change::run(bench, world, &follower, &frontends, changed)?;
+            }
         }
-        flapping::run(bench, &world, &follower)?;
+        if studies.contains(&"flapping") {
+            flapping::run(bench, world, &follower)?;
+        }
+        if studies.contains(&"rest") {
+            rest::run(bench, world, &follower)?;
+        }
         follower.check()?;
     }
     Ok(())

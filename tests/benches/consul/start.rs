@@ -3,8 +3,8 @@
 use anyhow::Result;
 
 use super::{
-    follower::{Follower, Way},
-    world::World,
+    follower::Follower,
+    world::{Way, World},
 };
 use crate::{
     bench::Bench,
@@ -17,13 +17,14 @@ use crate::{
 ///
 /// If an agent does not do as it should.
 pub(super) fn run(bench: &mut Bench, world: &World, way: Way) -> Result<()> {
-    if !bench.wants(way.start()) {
+    let name = world.study(way, "start");
+    if !bench.wants(&name) {
         return Ok(());
     }
     let binary = bench.options().agent.clone();
     bench.study(
         Study::new(
-            way.start(),
+            name,
             "ms from an agent's start until 5,000 services x 10 instances are in the kernel",
             Better::Lower,
         )

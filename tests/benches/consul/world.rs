@@ -46,12 +46,64 @@ pub(super) const HOST: &str = "192.168.16.10";
 /// Consul takes so many operations at once.
 const OPERATIONS: usize = 64;
 
+/// What an agent may read that follows the catalog.
+const RULES: &str = "service_prefix \"\" { policy = \"read\" } node_prefix \"\" { policy = \"read\" } \
+                     agent_prefix \"\" { policy = \"read\" }";
+
+/// Whether nobody may read anything without a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Acl {
+    Off,
+    On,
+}
+
+impl Acl {
+    /// The name of a study.
+    pub(super) fn study(self, way: Way, what: &str) -> String {
+        let acl = match self {
+            Self::Off => "",
+            Self::On => "-acl",
+        };
+        format!("consul/{}{acl}-{what}", way.name())
+    }
+}
+
+/// How an agent asks Consul.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A query for each service, many of them on a connection.
+    Https,
+    /// Hints, and few connections.
+    Http,
+}
+
+impl Way {
+    /// Its name in those of studies.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+        }
+    }
+
+    /// Consul's port.
+    pub(super) const fn port(self) -> u16 {
+        match self {
+            Self::Https => 8501,
+            Self::Http => 8500,
+        }
+    }
+}
+
 /// A server that has all services.
 pub(super) struct World {
     // The server goes first.
     consul: Consul,
     folder: TempDir,
     pub(super) namespace: Namespace,
+    pub(super) acl: Acl,
+    /// What the agent reads with, if it needs one.
+    token: Option<String>,
     changes: AtomicU32,
 }
 
@@ -68,13 +120,14 @@ impl World {
     /// # Errors
     ///
     /// If it cannot be started, or refuses something.
-    pub(super) fn new(binary: &Path) -> Result<Self> {
+    pub(super) fn new(binary: &Path, acl: Acl) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         certificates(binary, folder.path())?;
         let namespace = Namespace::new(next_number(), "consul")?;
         namespace.configure(&format!("address add {HOST}/32 dev lo\n"))?;
         let file = |name: &str| folder.path().join(name).display().to_string();
         let mut settings = ConsulSettings::new(HOST.parse()?);
+        settings.acl = acl == Acl::On;
         settings.further = json!({
             "ca_file": file("consul-agent-ca.pem"),
             "cert_file": file("dc1-server-consul-0.pem"),
@@ -85,10 +138,16 @@ impl World {
             },
         });
         let consul = Consul::start(binary, &namespace, settings)?;
+        let token = match acl {
+            Acl::Off => None,
+            Acl::On => Some(consul.token(&namespace, "shunt", RULES)?),
+        };
         let world = Self {
             consul,
             folder,
             namespace,
+            acl,
+            token,
             changes: AtomicU32::new(0),
         };
         eprintln!("consul: registering {ALL_INSTANCES} instances");
@@ -114,6 +173,16 @@ impl World {
             self.put("/v1/txn", &json!(operations))?;
         }
         Ok(())
+    }
+
+    /// The name of a study in this world.
+    pub(super) fn study(&self, way: Way, what: &str) -> String {
+        self.acl.study(way, what)
+    }
+
+    /// The agent's token, if it needs one.
+    pub(super) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// The file of the frontends.
@@ -171,6 +240,24 @@ impl World {
         let number = change.service * INSTANCES;
         let port = 8080 + u16::from(change.is_another);
         self.register(number, "Service", &instance(number, port))
+    }
+
+    /// Deregisters an instance, or registers it again.
+    ///
+    /// # Errors
+    ///
+    /// If Consul refuses it.
+    pub(super) fn vanish(&self, change: Change) -> Result<()> {
+        let number = change.service * INSTANCES;
+        if change.is_another {
+            let body = json!({ "Node": node(number % NODES), "ServiceID": id(number) });
+            return self.put("/v1/catalog/deregister", &body);
+        }
+        let body = json!({
+            "Node": node(number % NODES), "Address": HOST, "SkipNodeUpdate": true,
+            "Service": instance(number, 8080), "Check": check(number, "passing", ""),
+        });
+        self.put("/v1/catalog/register", &body)
     }
 
     /// Registers something of an instance.

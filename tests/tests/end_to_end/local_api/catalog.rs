@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     os::unix::net::UnixStream,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -47,6 +47,17 @@ fn services() -> [Value; 2] {
         }),
         json!({ "Name": "db", "Port": 5432 }),
     ]
+}
+
+/// A command that runs until this is dropped.
+struct Watch(Child);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let Self(child) = self;
+        drop(child.kill());
+        drop(child.wait());
+    }
 }
 
 /// The paths of all fields of an answer, with the kinds of what is there.
@@ -197,7 +208,7 @@ fn consuls_watch_waits_and_follows_over_a_restart() {
     place.kept.register(&web);
     let file = place.kept.definitions().with_extension("watched");
     let socket = format!("unix://{}", place.kept.socket().display());
-    let mut watch = Command::new(&consul)
+    let watch = Command::new(&consul)
         .args(["watch", "-type=checks", "-service=web", "cat"])
         .env("CONSUL_HTTP_ADDR", socket)
         .stdin(Stdio::null())
@@ -205,6 +216,7 @@ fn consuls_watch_waits_and_follows_over_a_restart() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    let watch = Watch(watch);
     let saw = |what: &str, times: usize| {
         let seen = wait_until(&format!("the watch sees {what}"), SOON, || {
             let text = fs::read_to_string(&file).ok()?;
@@ -222,8 +234,7 @@ fn consuls_watch_waits_and_follows_over_a_restart() {
     place.kept.put("check/fail/service:web1", &Value::Null);
     saw("\"critical\"", 2);
     place.are_waiting(1);
-    watch.kill().unwrap();
-    watch.wait().unwrap();
+    drop(watch);
     place.are_waiting(0);
 }
 
