@@ -57,8 +57,13 @@ impl Kept {
         self.file("local.json")
     }
 
-    fn frontends(&self) -> PathBuf {
+    pub(super) fn frontends(&self) -> PathBuf {
         self.file("frontends.toml")
+    }
+
+    /// The addresses on which instances have agreed.
+    pub(super) fn addresses(&self) -> PathBuf {
+        self.file("local.json.addresses")
     }
 
     pub(super) fn definitions(&self) -> PathBuf {

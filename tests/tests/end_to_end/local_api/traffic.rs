@@ -1,11 +1,11 @@
 //! From a registration to the traffic of its service.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr};
 
 use serde_json::{Value, json};
-use shunt_tests::{Target, addresses};
+use shunt_tests::{Target, addresses, wait_until};
 
-use super::place::{Kept, Place, VIP};
+use super::place::{Kept, Place, SOON, VIP};
 use crate::world::{REQUEST, SERVED};
 
 /// Where the check of a test connects, at a pod.
@@ -144,4 +144,35 @@ fn a_sidecar_is_found_for_its_service_and_follows_its_health() {
     assert_eq!(alias(&place), "critical");
     place.kept.put("service/deregister/pod-a", &Value::Null);
     assert_eq!(place.kept.get("services"), json!({}));
+}
+
+#[test]
+fn an_agreed_address_outlives_a_restart_while_instances_disagree() {
+    let kept = Kept::new();
+    let frontends = "[[frontend]]\nservice = \"web\"\nvip_from_tag = \"virtual\"\nport = 80\n";
+    fs::write(kept.frontends(), frontends).unwrap();
+    let Some(place) = Place::with(kept, &[]) else {
+        return;
+    };
+    let register = |place: &Place, pod: &str, vip: &str| {
+        let mut web = place.web(pod);
+        web["TaggedAddresses"] = json!({ "virtual": { "Address": vip, "Port": 80 } });
+        place.kept.register(&web);
+    };
+    register(&place, "pod-a", "10.96.0.10");
+    place.is_served_by(&["pod-a"]);
+    wait_until("the address is kept", SOON, || {
+        let text = fs::read_to_string(place.kept.addresses()).ok()?;
+        text.contains("10.96.0.10").then_some(())
+    })
+    .unwrap();
+    register(&place, "pod-b", "10.96.0.11");
+    place.is_served_by(&["pod-a", "pod-b"]);
+    let place = place.killed_and_started();
+    wait_until("the conflict is shown", SOON, || {
+        let shown = place.shown()["untranslated"].to_string();
+        shown.contains("conflict").then_some(())
+    })
+    .unwrap();
+    place.is_served_by(&["pod-a", "pod-b"]);
 }
