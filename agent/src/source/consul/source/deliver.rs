@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use shunt_model::{ServiceId, unusable};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
@@ -81,18 +81,7 @@ pub(super) async fn deliver(
         kept,
     } = input;
     listener.is_known();
-    // A loopback address is nobody's to come from.
-    let own = identity.address.filter(|ip| unusable(*ip).is_none());
-    let set_place = |engine: &mut Engine, here: Option<Arc<Here>>| {
-        let is_host = |ip: &IpAddr| here.as_ref().is_some_and(|here| here.is_host(*ip));
-        let own = own.into_iter().filter(is_host).collect();
-        let place = Place {
-            here: here.clone(),
-            ..identity.place.clone()
-        };
-        engine.set_place(place, own);
-    };
-    set_place(&mut engine, here.borrow_and_update().clone());
+    set_place(&mut engine, &identity, here.borrow_and_update().clone());
     let mut number = 0;
     let mut under_way = FuturesUnordered::new();
     let mut turn: Option<oneshot::Receiver<Infallible>> = None;
@@ -163,7 +152,7 @@ pub(super) async fn deliver(
             }
             Some((id, claim)) = claims.recv() => engine.set_claim(&id, claim),
             changed = here.changed(), if here_is_followed => match changed {
-                Ok(()) => set_place(&mut engine, here.borrow_and_update().clone()),
+                Ok(()) => set_place(&mut engine, &identity, here.borrow_and_update().clone()),
                 Err(_) => here_is_followed = false,
             },
             () = until(settled_at) => listener.settle(&mut engine, Instant::now()),
@@ -175,6 +164,19 @@ pub(super) async fn deliver(
             _ = tick.tick(), if engine.is_waiting() => {}
         }
     }
+}
+
+/// Has the engine know where the agent is, and its node's address.
+fn set_place(engine: &mut Engine, identity: &Identity, here: Option<Arc<Here>>) {
+    // A loopback address is nobody's to come from.
+    let own = identity.address.filter(|ip| unusable(*ip).is_none());
+    let is_host = |ip: &IpAddr| here.as_ref().is_some_and(|here| here.is_host(*ip));
+    let own: BTreeSet<IpAddr> = own.into_iter().filter(is_host).collect();
+    let place = Place {
+        here,
+        ..identity.place.clone()
+    };
+    engine.set_place(place, own);
 }
 
 /// Waits until the turn of an event has come.

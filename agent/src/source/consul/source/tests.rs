@@ -132,6 +132,7 @@ fn answers_with_other_node_names_leave_nothing_behind() {
     let place = Place {
         node: "n0".into(),
         datacenter: "dc1".into(),
+        here: None,
     };
     world.engine.set_place(place, [].into());
     for number in 0..10_000_u64 {
